@@ -1,27 +1,40 @@
 # syntax=docker/dockerfile:1
 
-# Both by tag, so that a rebuild has the latest fixes. A release pins them: --build-arg BUILD_IMAGE=…@sha256:… and the same
-# for RUNTIME_IMAGE, with the digests that its own build has resolved. The program itself refuses a Node that is too old.
-ARG BUILD_IMAGE=node:24-bookworm-slim
-ARG RUNTIME_IMAGE=gcr.io/distroless/nodejs24-debian12:nonroot
+#   docker build --tag registry.example.com/postern:0.1.0 .
+#
+# By digest, so that two builds of one commit are the same bytes. docs/release.md says how they are renewed. Node comes from the
+# first, for both stages: the second has the C and C++ libraries alone, and follows Debian's fixes, not Node's.
+ARG BUILD_IMAGE=node:24.21.0-bookworm-slim@sha256:d6aa754f16b3197301076f047b5def2f02ea1dbbc2ca920407d46d7ec7f87b20
+ARG RUNTIME_IMAGE=gcr.io/distroless/cc-debian12:nonroot@sha256:9dac0a79194e45a7da0158a9c6da57b217585af0786db3845d1f0ec1a0dd182f
 
-FROM ${BUILD_IMAGE} AS build
+# For the architecture of the image.
+FROM ${BUILD_IMAGE} AS node
+FROM ${RUNTIME_IMAGE} AS runtime
+
+# For the architecture of the machine that builds: no package has native code.
+FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
-RUN ["npm", "ci", "--no-progress"]
+# Of all packages only `node` has an install script, which fetches a Node for checkouts.
+RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --no-progress
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN ["npm", "run", "build"]
+# `npm sbom --omit=dev` leaves out packages that development needs too, so it gets a manifest without development packages.
+RUN npm prune --omit=dev --no-progress && npm pkg delete devDependencies && npm sbom --sbom-format=cyclonedx > npm.cdx.json
+COPY .ci/image ./image
+COPY --from=runtime /var/lib/dpkg/status.d /image/var/lib/dpkg/status.d
+COPY --from=runtime /usr/lib/os-release /image/usr/lib/os-release
 # What the image holds, package by package.
-RUN npm sbom --package-lock-only --omit=dev --sbom-format=cyclonedx > sbom.cdx.json
-RUN ["npm", "prune", "--omit=dev", "--no-progress"]
+RUN node image/write-sbom.ts /image < npm.cdx.json > sbom.cdx.json
+RUN node image/prune-packages.ts node_modules && find dist -name '*.map' -delete
 # Names the sources in the metric postern_build_info.
 ARG REVISION=unknown
 RUN printf '%s\n' "$REVISION" > dist/REVISION
 # A volume takes its owner from the directory that it covers.
 RUN ["mkdir", "/data"]
 
-FROM ${RUNTIME_IMAGE}
+FROM runtime AS image
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="Postern" \
@@ -29,6 +42,8 @@ LABEL org.opencontainers.image.title="Postern" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
+COPY --from=node /usr/local/bin/node /nodejs/bin/node
+COPY --from=node /usr/local/LICENSE /nodejs/LICENSE
 COPY --from=build /build/node_modules /app/node_modules
 COPY --from=build /build/dist /app/dist
 COPY --from=build /build/package.json /build/sbom.cdx.json /app/
@@ -47,3 +62,11 @@ HEALTHCHECK NONE
 # The V8 options of `npm start`; docs/architecture.md says what each gives.
 ENTRYPOINT ["/nodejs/bin/node", "--max-semi-space-size=32", "--semi-space-growth-factor=64", "--no-allocation-site-pretenuring", "--incremental-marking-soft-trigger=40", "--incremental-marking-hard-trigger=90", "--memory-reducer-gc-count=0", "--max-valid-polymorphic-map-count=24", "--max-inlined-bytecode-size=1000", "--max-inlined-bytecode-size-cumulative=2000", "/app/dist/main.js"]
 CMD ["--help"]
+
+# The program starts: on this architecture, with this Node, as this user.
+FROM image AS started
+RUN ["/nodejs/bin/node", "/app/dist/main.js", "--version"]
+
+# The image itself has nothing of what builders leave where something ran. Copying from that stage makes them run it.
+FROM image
+COPY --from=started /app/LICENSE /app/LICENSE

@@ -221,8 +221,8 @@ values.
 {{- if gt (int .minReplicas) (int .maxReplicas) -}}
 {{- include "postern.wrong" (dict "into" $.into "say" (printf "gateway.autoscaling.minReplicas is %d and maxReplicas %d: set minReplicas to no more than maxReplicas" (int .minReplicas) (int .maxReplicas))) -}}
 {{- end -}}
-{{- if not (or .targetCPUUtilizationPercentage .metrics) -}}
-{{- include "postern.wrong" (dict "into" $.into "say" "gateway.autoscaling has no target: set targetCPUUtilizationPercentage or metrics") -}}
+{{- if not (or .targetCPU .targetCPUUtilizationPercentage .metrics) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" "gateway.autoscaling has no target: set targetCPU, targetCPUUtilizationPercentage or metrics") -}}
 {{- end -}}
 {{- if and .targetCPUUtilizationPercentage (not (($values.resources.requests | default dict).cpu)) -}}
 {{- include "postern.wrong" (dict "into" $.into "say" "gateway.autoscaling needs a CPU request as its base: set gateway.resources.requests.cpu") -}}
@@ -297,6 +297,13 @@ values.
 {{- range $name := concat (list) $monitoring.prometheusRule.disabled (keys $monitoring.prometheusRule.overrides) -}}
 {{- if not (has $name $names) -}}
 {{- include "postern.wrong" (dict "into" $.into "say" (printf "monitoring.prometheusRule names the alert %s, which does not exist: use one of %s" $name ($names | uniq | sortAlpha | join ", "))) -}}
+{{- end -}}
+{{- end -}}
+{{- range $group := $monitoring.prometheusRule.extraGroups -}}
+{{- range $rule := $group.rules -}}
+{{- if has ($rule.alert | default "") $names -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "monitoring.prometheusRule.extraGroups has an alert %s, as the chart does: use overrides, or another name" $rule.alert)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -3,14 +3,36 @@
 {{- if or .root.Values.monitoring.trustApis (.root.Capabilities.APIVersions.Has .api) }}yes{{ end -}}
 {{- end -}}
 
-{{/* All groups of the rule files, as YAML `groups: […]`. Skips files without groups, such as unit tests. */}}
+{{/* All groups of the rule files, as YAML `groups: […]`, each with its `file`. Skips files without groups, such as unit tests. */}}
 {{- define "postern.ruleFiles" -}}
 {{- $groups := list -}}
 {{- range $path, $_ := .Files.Glob "alerts/**.yaml" -}}
 {{- $file := $.Files.Get $path | fromYaml -}}
-{{- if kindIs "slice" $file.groups }}{{ $groups = concat $groups $file.groups }}{{ end -}}
+{{- if kindIs "slice" $file.groups -}}
+{{- range $file.groups }}{{ $groups = append $groups (merge (dict "file" (base $path)) .) }}{{ end -}}
+{{- end -}}
 {{- end -}}
 {{- toYaml (dict "groups" $groups) -}}
+{{- end -}}
+
+{{/* The planes whose series a rule file reads, of those in the release: dict root, file. */}}
+{{- define "postern.rulePlanes" -}}
+{{- $of := dict "console.yaml" (list "console") "process.yaml" (list "gateway" "console") "redis.yaml" (list "gateway" "console") -}}
+{{- $planes := list -}}
+{{- range get $of .file | default (list "gateway") -}}
+{{- if has . (include "postern.planes" $.root | splitList " ") }}{{ $planes = append $planes . }}{{ end -}}
+{{- end -}}
+{{- $planes | join " " -}}
+{{- end -}}
+
+{{/* An expression of a rule file, for this release alone: dict root, expr, planes. Each selector of a file has one of these matchers. */}}
+{{- define "postern.scoped" -}}
+{{- $jobs := list -}}
+{{- range .planes }}{{ $jobs = append $jobs (include "postern.job" (dict "root" $.root "plane" .)) }}{{ end -}}
+{{- $operator := eq (len $jobs) 1 | ternary "=" "=~" -}}
+{{- $release := printf "namespace=%q,job%s%q" .root.Release.Namespace $operator (join "|" $jobs) -}}
+{{- $autoscaler := printf "namespace=%q,horizontalpodautoscaler=%q" .root.Release.Namespace (include "postern.planeName" (dict "root" .root "plane" "gateway")) -}}
+{{- .expr | replace `job=~".+"` (.root.Values.monitoring.prometheusRule.selector | default $release) | replace `horizontalpodautoscaler=~".+-gateway"` $autoscaler -}}
 {{- end -}}
 
 {{/* Replaces the threshold of an expression, the first number it compares with, unless it is 0: dict expr, with. */}}
@@ -23,15 +45,20 @@
 {{- end -}}
 {{- end -}}
 
-{{/* One scrape endpoint: dict root, plane, monitor. The rules select jobs by "postern", so the job always contains it. */}}
-{{- define "postern.endpoint" -}}
+{{/* The job under which a plane is scraped, which always contains "postern": dict root, plane. */}}
+{{- define "postern.job" -}}
 {{- $name := include "postern.planeName" . -}}
+{{- contains "postern" $name | ternary $name (printf "postern-%s" $name) -}}
+{{- end -}}
+
+{{/* One scrape endpoint: dict root, plane, monitor. */}}
+{{- define "postern.endpoint" -}}
 port: ops
 path: /metrics
 interval: {{ .monitor.interval }}
 scrapeTimeout: {{ .monitor.scrapeTimeout }}
 relabelings:
-  - { targetLabel: job, replacement: {{ contains "postern" $name | ternary $name (printf "postern-%s" $name) }} }
+  - { targetLabel: job, replacement: {{ include "postern.job" . }} }
   {{- with .monitor.relabelings }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -91,7 +118,9 @@ spec:
 {{- $urls := dict "$runbooks" ($wanted.runbookUrl | default $monitoring.prometheusRule.runbookUrl) "$logs" $wanted.logsUrl "$traces" $wanted.tracesUrl -}}
 {{- $dashboard := fromJson .text -}}
 {{- $_ := set $dashboard "links" (include "postern.links" (dict "links" ($dashboard.links | default list) "urls" $urls) | fromJson).links -}}
-{{- range $panel := $dashboard.panels -}}
+{{- $panels := $dashboard.panels | default list -}}
+{{- range $row := $panels }}{{ $panels = concat $panels ($row.panels | default list) }}{{ end -}}
+{{- range $panel := $panels -}}
 {{- if $panel.links }}{{ $_ := set $panel "links" (include "postern.links" (dict "links" $panel.links "urls" $urls) | fromJson).links }}{{ end -}}
 {{- end -}}
 {{- if $dashboard.templating -}}

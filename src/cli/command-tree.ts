@@ -60,6 +60,11 @@ const COMMANDS: readonly TopCommand[] = [
     load: () => import('./commands/audit/audit.ts'),
   },
   {
+    name: 'database',
+    description: 'back up, restore and copy the database of the console',
+    load: () => import('./commands/database/database.ts'),
+  },
+  {
     name: 'context',
     description: 'remember the addresses and tokens of consoles',
     load: () => import('./commands/context.ts'),

@@ -103,7 +103,8 @@ export function parseText(setting: Setting, path: string, text: string): unknown
   const { type } = setting.schema
   if (type === 'integer' || type === 'number') return /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : text
   if (type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text
-  if (type === 'array' && !/^\s*\[(?![^\]]*\]\s*[:,])/.test(text)) return splitList(text)
+  const isListOfTexts = type === 'array' && setting.schema.items?.type !== 'object'
+  if (isListOfTexts && !/^\s*\[(?![^\]]*\]\s*[:,])/.test(text)) return splitList(text)
   return type === 'array' || type === 'object' ? parseYamlOrText(text) : text
 }
 

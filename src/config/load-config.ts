@@ -10,6 +10,7 @@ import {
   parseText,
 } from './layers.ts'
 import { removedNames } from './merge-by-name.ts'
+import { readRegions } from './regions.ts'
 import { checkRules, type Plane } from './rules.ts'
 import { readResponseSchemas } from './schema/response-schemas.ts'
 import type { Config } from './schema/schema.ts'
@@ -64,6 +65,7 @@ export function loadConfig(sources: ConfigSources): LoadedConfig {
     const reads = sources.planes.length !== 1 || sources.planes[0] !== 'gateway'
     readResponseSchemas(nameRoutes(candidate), { files, problems, reads })
   }
+  if (isValid('regions')) candidate['regions'] = readRegions(candidate['regions'], { files, problems })
   // A rule reads only what is valid: of that part the schema has accepted the candidate.
   const config = candidate as unknown as Config
   if (sources.planes.includes('gateway') && isValid(ASSERTION_KEY_FILES)) {

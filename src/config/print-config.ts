@@ -1,5 +1,5 @@
 import { stringify } from 'yaml'
-import type { Config } from './schema/schema.ts'
+import type { Config, RegionSettings } from './schema/schema.ts'
 import { settings } from './settings.ts'
 
 export const HIDDEN = '[hidden]'
@@ -18,8 +18,9 @@ export function printConfig(
       responseSchema === undefined ? route : { ...route, responseSchema: responseSchema.file },
     ]),
   )
+  const regions = config.regions.map(hiddenRegion)
   // Secrets are replaced in a copy.
-  const copy: Record<string, unknown> = structuredClone({ ...config, routes })
+  const copy: Record<string, unknown> = structuredClone({ ...config, routes, regions })
   for (const [path, names] of removed) {
     const nulls = Object.fromEntries(names.map(name => [name, null]))
     copy[path] = { ...Object(copy[path]), ...nulls }
@@ -28,6 +29,20 @@ export function printConfig(
     if (secret) hide(copy, path.split('.'), schema.format?.endsWith('-url') ? hiddenAddress : hidden)
   }
   return stringify(copy)
+}
+
+function hiddenRegion({ name, redis }: RegionSettings) {
+  const hiddenPassword = ({ password }: { password?: string }) =>
+    password === undefined ? {} : { password: HIDDEN }
+  return {
+    name,
+    redis: {
+      ...redis,
+      ...(redis.url === undefined ? {} : { url: hiddenAddress(redis.url) }),
+      ...hiddenPassword(redis),
+      sentinel: { ...redis.sentinel, ...hiddenPassword(redis.sentinel) },
+    },
+  }
 }
 
 function hide(

@@ -57,17 +57,20 @@ export function reloadSettings(running: Config, read: Config): ReloadedSettings 
   const different = settings
     .map(({ path }) => path)
     .filter(path => !isDeepStrictEqual(valueAt(running, path), valueAt(read, path)))
-  const changed = different.filter(path => RELOADABLE_SETTINGS.has(path))
+  const isReloadable = (path: string) =>
+    RELOADABLE_SETTINGS.has(path) ||
+    (path === 'regions' && isDeepStrictEqual(withoutLogins(running), withoutLogins(read)))
+  const changed = different.filter(isReloadable)
   const config = structuredClone(running)
   for (const path of changed) setAt(config, path, valueAt(read, path))
-  return { config, changed, needRestart: different.filter(path => !RELOADABLE_SETTINGS.has(path)) }
+  return { config, changed, needRestart: different.filter(path => !isReloadable(path)) }
 }
 
 function setAt(config: Config, path: string, value: unknown): void {
   const names = path.split('.')
   const last = names.pop() ?? path
   // Sections are objects, and always present.
-  const section = valueAt(config, names.join('.')) as object
+  const section = names.length === 0 ? config : (valueAt(config, names.join('.')) as object)
   if (value === undefined) Reflect.deleteProperty(section, last)
   else Reflect.set(section, last, value)
 }
@@ -93,4 +96,16 @@ function withoutLogin(address: unknown): string {
   url.username = ''
   url.password = ''
   return url.href
+}
+
+/** Regions without users and passwords, which may change. */
+function withoutLogins({ regions }: Config): unknown {
+  return regions.map(
+    ({ name, redis: { username: _, password: __, caFile: ___, url, sentinel, ...redis } }) => ({
+      name,
+      redis,
+      url: withoutLogin(url),
+      sentinel: { name: sentinel.name, urls: sentinel.urls },
+    }),
+  )
 }

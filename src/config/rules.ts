@@ -2,6 +2,7 @@ import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { findAssertionProblems } from './assertion-keys.ts'
 import type { ConfigProblem } from './config-error.ts'
 import { findSharedPort, LISTENERS, type Listener, type Plane } from './listeners.ts'
+import { findRegionProblems, findSecondRedis } from './regions.ts'
 import { findLimitProblems, findRewrittenPaths, findRouteProblems, findUnknownScopes } from './route-rules.ts'
 import type { Config } from './schema/schema.ts'
 import { isSet, valueAt } from './settings.ts'
@@ -122,6 +123,7 @@ const CONSOLE_RULES = onPlane('console', [
       'must be https: with other keys on the way, any peer could sign reports (http only on this machine)',
     isBroken: ({ leaks }) => !isProtected(leaks.github.keysUrl),
   },
+  { reads: ['regions', 'redis.url', 'redis.sentinel', 'redis.cluster'], findProblems: findSecondRedis },
   needsRule('console.oidc.issuer', 'console.oidc.clientId', 'the name of the console there'),
   needsRule('console.oidc.clientId', 'console.oidc.issuer', 'the provider at which people sign in'),
   needsRule('console.oidc.issuer', 'console.publicUrl', 'the provider sends people back to it'),
@@ -166,6 +168,7 @@ const RULES: readonly Rule[] = [
   ...GATEWAY_RULES,
   ...CONSOLE_RULES,
   ...REDIS_RULES,
+  { reads: ['regions'], findProblems: ({ regions }) => findRegionProblems(regions) },
   ...LISTENERS.flatMap((one, index) => LISTENERS.slice(index + 1).map(other => portRule(one, other))),
   { reads: ['routes'], findProblems: findRouteProblems },
   { reads: ['routes', 'scopes'], findProblems: findUnknownScopes },

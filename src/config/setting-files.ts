@@ -16,7 +16,7 @@ export class SettingFiles {
   readText({ spelling }: GivenValue, file: string, path: string): string | null {
     try {
       const bytes = readFileSync(file)
-      this.fingerprints.set(file, fingerprintOf(bytes))
+      this.fingerprints.set(file, fileFingerprintOf(bytes))
       return bytes.toString('utf8').trim()
     } catch (error) {
       const problem = `names a file that cannot be read: ${fileErrorText(error)}`
@@ -28,14 +28,14 @@ export class SettingFiles {
   /** For a file that is read later, by what uses it. */
   watch(file: string): void {
     try {
-      this.fingerprints.set(file, fingerprintOf(readFileSync(file)))
+      this.fingerprints.set(file, fileFingerprintOf(readFileSync(file)))
     } catch (error) {
       this.fingerprints.set(file, fingerprintOfFailure(error))
     }
   }
 }
 
-export function fingerprintOf(bytes: Uint8Array): string {
+export function fileFingerprintOf(bytes: Uint8Array): string {
   return hash('sha256', bytes, 'hex')
 }
 

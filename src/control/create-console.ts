@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { onReloadOf } from '../config/reloadable.ts'
-import { type AccessLog, createAccessLog } from './access/access-log.ts'
+import { type AccessAudit, createAccessAudit } from './access/access-audit.ts'
 import { createAdminTokens } from './access/admin-tokens.ts'
 import { type ConsoleContext, type ConsoleParts, createConsoleContext } from './console-context.ts'
 import { createInternalServer } from './key-service/internal-server.ts'
@@ -9,13 +9,12 @@ import { LiveGateways } from './key-service/live-gateways.ts'
 import { createLeaks, type Leaks } from './leaks/create-leaks.ts'
 import { createPublicServer } from './public-server.ts'
 import type { Announcer } from './registry/announcing/announcer.ts'
-import { startHeartbeats } from './registry/announcing/heartbeats.ts'
-import { createRefill } from './registry/announcing/refill.ts'
+import type { Regions } from './registry/announcing/regions.ts'
 import { startHousekeeping } from './registry/housekeeping.ts'
 import { type OpenRegistry, openRegistry } from './registry/open-registry.ts'
 import { createIds } from './registry/operations/ids.ts'
 import { createSignIn, type SignIn } from './sign-in/create-sign-in.ts'
-import { createUsage, type Usage } from './usage/create-usage.ts'
+import { createUsageService, type UsageService } from './usage/create-usage-service.ts'
 import { createWebhook, type Webhook } from './webhooks/create-webhook.ts'
 import { createOperatorDeliveries, type OperatorDeliveries } from './webhooks/webhook-deliveries.ts'
 import {
@@ -26,8 +25,12 @@ import {
 export interface ConsoleHealth {
   readonly database: 'ok' | 'failed'
   /** Without Redis, changes wait in the database and are announced later. */
-  readonly announcer: ReturnType<Announcer['state']>
+  readonly announcer: AnnouncerState | 'degraded'
+  /** By name, if the settings name any. */
+  readonly regions?: Readonly<Record<string, AnnouncerState>>
 }
+
+type AnnouncerState = ReturnType<Announcer['state']>
 
 export interface Console {
   /** For people and programs. Not listening; `listen` and `inject` are the caller's. */
@@ -65,11 +68,11 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     keyPrefix: config.keys.prefix,
     signingKeys: () => context.secrets.value.signingKeys,
   })
-  const accessLog = createAccessLog({ ...context, ...open, newAuditId: open.registry.newAuditId })
-  const usage = createUsage(context, open)
+  const accessAudit = createAccessAudit({ ...context, ...open, newAuditId: open.registry.newAuditId })
+  const usage = createUsageService(context, open)
   const leaks = createLeaks(context, open.registry)
   const app = createPublicServer(context, {
-    ...{ open, deliveries, signIn, tokens, accessLog, usage, leaks },
+    ...{ open, deliveries, signIn, tokens, accessAudit, usage, leaks },
     workspaceWebhooks: workspaceWebhooks?.webhooks ?? null,
   })
   const internal = createKeyService(context, open, usage)
@@ -91,11 +94,10 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
       stopTasks = startTasks(context, open, purges)
       webhook?.start()
       workspaceWebhooks?.start()
-      open.outbox.requestDrain()
     },
     stop() {
       stopped ??= stopInOrder({
-        ...{ app, internal, open, accessLog, usage, leaks, webhook, workspaceWebhooks, signIn, stopTasks },
+        ...{ app, internal, open, accessAudit, usage, leaks, webhook, workspaceWebhooks, signIn, stopTasks },
       })
       return stopped
     },
@@ -116,8 +118,8 @@ interface RunningParts {
   readonly app: FastifyInstance
   readonly internal: FastifyInstance
   readonly open: OpenRegistry
-  readonly accessLog: AccessLog
-  readonly usage: Usage
+  readonly accessAudit: AccessAudit
+  readonly usage: UsageService
   readonly leaks: Leaks | null
   readonly webhook: ReturnType<typeof createWebhook>
   readonly workspaceWebhooks: RunningWorkspaceWebhooks | null
@@ -126,10 +128,10 @@ interface RunningParts {
 }
 
 async function stopInOrder(parts: RunningParts): Promise<void> {
-  const { app, internal, open, accessLog, usage, leaks, webhook, workspaceWebhooks, signIn, stopTasks } =
+  const { app, internal, open, accessAudit, usage, leaks, webhook, workspaceWebhooks, signIn, stopTasks } =
     parts
   await app.close()
-  await accessLog.stop()
+  await accessAudit.stop()
   // After the public listener: a revocation that waits for confirmations is completed by what gateways send here.
   await internal.close()
   stopTasks()
@@ -137,16 +139,15 @@ async function stopInOrder(parts: RunningParts): Promise<void> {
   await leaks?.stop()
   await webhook?.stop()
   await workspaceWebhooks?.stop()
-  await open.outbox.stop()
-  await open.announcer.stop()
+  await open.regions.stop()
   await signIn.stop()
   await open.repository.close()
 }
 
 function createKeyService(
   context: ConsoleContext,
-  { repository, announcer }: OpenRegistry,
-  usage: Usage,
+  { repository, regions }: OpenRegistry,
+  usage: UsageService,
 ): FastifyInstance {
   const { config, onReload, logger, metrics, secrets } = context
   return createInternalServer({
@@ -166,7 +167,7 @@ function createKeyService(
       get fingerprints() {
         return secrets.value.fingerprints
       },
-      refill: createRefill(announcer, logger),
+      refill: keys => regions.refill(keys),
       logger,
     }),
   })
@@ -178,19 +179,24 @@ function startTasks(
   open: OpenRegistry,
   purges: readonly (() => Promise<void>)[],
 ): () => void {
-  open.announcer.start()
-  const stopHeartbeats = startHeartbeats({ ...context, ...open })
-  const stopHousekeeping = startHousekeeping({ ...context, repository: open.repository, purges })
-  return () => {
-    stopHeartbeats()
-    stopHousekeeping()
-  }
+  open.regions.start()
+  const regions = open.regions.list.map(({ name }) => name)
+  return startHousekeeping({ ...context, repository: open.repository, regions, purges })
 }
 
-async function checkHealth({ repository, announcer }: OpenRegistry): Promise<ConsoleHealth> {
-  const database = await repository.pendingSpan().then(
+async function checkHealth({ repository, regions }: OpenRegistry): Promise<ConsoleHealth> {
+  const database = await repository.countPending().then(
     () => 'ok' as const,
     () => 'failed' as const,
   )
-  return { database, announcer: announcer.state() }
+  return { database, ...announcerHealth(regions) }
+}
+
+/** A region that is down does not make a console unready: the others get every change. */
+function announcerHealth({ list, areNamed }: Regions): Omit<ConsoleHealth, 'database'> {
+  const states = list.map(({ name, announcer }) => [name, announcer.state()] as const)
+  const [first] = states
+  const isSame = first !== undefined && states.every(([, state]) => state === first[1])
+  const announcer = isSame ? first[1] : 'degraded'
+  return areNamed ? { announcer, regions: Object.fromEntries(states) } : { announcer }
 }

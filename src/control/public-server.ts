@@ -1,7 +1,7 @@
 import formbody from '@fastify/formbody'
 import type { FastifyInstance } from 'fastify'
 import { describeApi } from '../domain/route/describe-api.ts'
-import type { AccessLog } from './access/access-log.ts'
+import type { AccessAudit } from './access/access-audit.ts'
 import type { AdminTokens } from './access/admin-tokens.ts'
 import { requirePrincipal } from './access/authenticate-programs.ts'
 import { ADMIN_CALLS, adminRoutes } from './admin-api/admin-calls.ts'
@@ -17,7 +17,7 @@ import type { OpenRegistry } from './registry/open-registry.ts'
 import { createIds } from './registry/operations/ids.ts'
 import { createOperationCounter } from './registry/operations/operation-counter.ts'
 import type { SignIn } from './sign-in/create-sign-in.ts'
-import type { Usage } from './usage/create-usage.ts'
+import type { UsageService } from './usage/create-usage-service.ts'
 import { isWebhookConfigured } from './webhooks/create-webhook.ts'
 import { createRequestedDeliveries } from './webhooks/requested-deliveries.ts'
 import type { WebhookDeliveries } from './webhooks/webhook-deliveries.ts'
@@ -30,8 +30,8 @@ interface PublicServerParts {
   readonly workspaceWebhooks: WorkspaceWebhooks | null
   readonly signIn: SignIn
   readonly tokens: AdminTokens
-  readonly accessLog: AccessLog
-  readonly usage: Usage
+  readonly accessAudit: AccessAudit
+  readonly usage: UsageService
   /** Null unless reports of leaked keys are received. */
   readonly leaks: Leaks | null
 }
@@ -39,7 +39,7 @@ interface PublicServerParts {
 /** The listener for people and programs: pages, sign-in and the admin API. It does not listen yet. */
 export function createPublicServer(context: ConsoleContext, parts: PublicServerParts): FastifyInstance {
   const { config, metrics, logger, secrets, version = '0.0.0' } = context
-  const { open, deliveries, workspaceWebhooks, signIn, tokens, accessLog, usage, leaks } = parts
+  const { open, deliveries, workspaceWebhooks, signIn, tokens, accessAudit, usage, leaks } = parts
   const app = createConsoleServer({
     ...context,
     listener: 'console',
@@ -57,7 +57,7 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
   leaks?.register(app)
   void app.register(async scope => {
     await signIn.authenticate(scope)
-    accessLog.watch(scope)
+    accessAudit.watch(scope)
     const admit = requirePrincipal({
       operatorToken: () => secrets.value.adminToken,
       tokens,

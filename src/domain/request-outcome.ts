@@ -1,7 +1,7 @@
 import { type DenialReason, denialRow } from './denial.ts'
 
 /** How a request ended. */
-export interface RequestEnd {
+export interface CountedRequest {
   readonly status: number
   /** The client disconnected before the end of its response. */
   readonly aborted: boolean
@@ -15,7 +15,7 @@ export interface RequestEnd {
  * The name under which usage counts a request: `ok` for 2xx and 3xx, the public code of a denial, `upstream_rejected` for a
  * 4xx that the upstream answered itself, whose own codes have no bound.
  */
-export function outcomeOf({ status, aborted, truncated, reason }: RequestEnd): string {
+export function outcomeOf({ status, aborted, truncated, reason }: CountedRequest): string {
   if (aborted) return 'client_aborted'
   if (truncated) return 'upstream_error'
   if (reason !== null) return denialRow(reason).code

@@ -11,7 +11,7 @@ import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { AccessLog } from '../observability/access-log.ts'
 import { FailureLog } from '../observability/failure-log.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
-import { createWorkspaceCounts } from '../observability/metrics/workspace-counts.ts'
+import { createWorkspaceRequestCounts } from '../observability/metrics/workspace-request-counts.ts'
 import { type RecordUsage, RequestObserver } from '../observability/request-observer.ts'
 import type { Tracing } from '../observability/tracing/tracing.ts'
 import type { Assertions } from '../upstream/assertion/assertions.ts'
@@ -21,10 +21,10 @@ import type { UpstreamSettings } from '../upstream/pool/connection.ts'
 import { createCachingForward } from '../upstream/response-cache/caching-forward.ts'
 import { createUpstream } from '../upstream/upstream.ts'
 import { Admission, watchLoad } from './admission.ts'
-import { createAnswer, denyKeyInTarget } from './answer-permitted.ts'
 import { createBearerKeyScheme } from './bearer-key-scheme.ts'
 import { createCheckListener } from './check/create-check-listener.ts'
 import { createDeny } from './deny.ts'
+import { createPermittedHandler, denyKeyInTarget } from './handle-permitted.ts'
 import type { Gateway } from './handle-request.ts'
 import { limitConnections } from './limit-connections.ts'
 import { createServer, serveRequests } from './server.ts'
@@ -59,7 +59,7 @@ export interface GatewayListeners {
 /** Builds the gateway. The caller makes it listen. */
 export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners> {
   const { config, metrics, logger } = deps
-  const workspaces = createWorkspaceCounts(metrics, config.metrics.workspaces, deps.clock)
+  const workspaces = createWorkspaceRequestCounts(metrics, config.metrics.workspaces, deps.clock)
   const { tracing, accessLog, recordUsage } = deps
   const { routes } = config
   const observer = new RequestObserver({ metrics, accessLog, tracing, routes, workspaces, recordUsage })
@@ -79,7 +79,7 @@ export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners
     trustedProxies,
     limits: deps.limits,
     denyPermitted: (request, permit) => denyKeyInTarget(credentials, request, permit),
-    answer: createAnswer(createForwarding(app, deps, { deny, trustedProxies })),
+    handlePermitted: createPermittedHandler(createForwarding(app, deps, { deny, trustedProxies })),
     deny,
     clock: deps.clock,
     observer,

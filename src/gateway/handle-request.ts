@@ -30,7 +30,7 @@ export interface Gateway {
   /** The last check before a permit is used: nothing that holds a key may be forwarded. */
   readonly denyPermitted: (request: ClientRequest, permit: Permit, target: string) => Denial | null
   /** Responds to a permitted request: here with the response of the upstream or of the gateway itself. */
-  readonly answer: (request: ClientRequest, permit: Permit) => void
+  readonly handlePermitted: (request: ClientRequest, permit: Permit) => void
   readonly deny: Deny
   readonly clock: Clock
   readonly observer: RequestObserver
@@ -128,7 +128,7 @@ function decide(gateway: Gateway, read: ReadRequest, lookup: Lookup): Promise<Ve
 function conclude(gateway: Gateway, request: ClientRequest, verdict: Verdict): void {
   gateway.observer.decided(request.observation, verdict)
   if (verdict.kind === 'denied') gateway.deny(request, verdict)
-  else gateway.answer(request, verdict.permit)
+  else gateway.handlePermitted(request, verdict.permit)
 }
 
 function addressOf({ trustedProxies }: Gateway, { message }: ClientRequest): string {

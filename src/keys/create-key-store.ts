@@ -23,10 +23,10 @@ import { withFailureLog } from './tiers/with-failure-log.ts'
 import { withMetrics } from './tiers/with-metrics.ts'
 import type { TrustLimits } from './trust.ts'
 import { UnsignedLookupBudget } from './unsigned-lookup-budget.ts'
-import { createUsage, type Usage } from './usage/create-usage.ts'
+import { createGatewayUsage, type GatewayUsage } from './usage/create-gateway-usage.ts'
 import type { UsageRequest } from './usage/usage-counts.ts'
 
-type KeyStoreConfig = Pick<Config, 'redis' | 'keyService' | 'keys' | 'usage' | 'refusals'>
+type KeyStoreConfig = Pick<Config, 'redis' | 'region' | 'keyService' | 'keys' | 'usage' | 'refusals'>
 
 export interface KeyStoreSettings {
   readonly config: KeyStoreConfig
@@ -166,7 +166,7 @@ interface KeyServiceSide {
   readonly client: KeyServiceClient
   readonly tier: KeyServiceStore
   /** Null if usage is not reported. */
-  readonly usage: Usage | null
+  readonly usage: GatewayUsage | null
   readonly confirmer: ChangeConfirmer
   readonly secretsCheck: SigningSecretsCheck
 }
@@ -180,8 +180,12 @@ function createKeyService(deps: Deps): KeyServiceSide | null {
     { ...keyService, url },
     onReloadOf(onReload, next => ({ ...next.keyService, url })),
   )
-  const gateway = { id: randomUUID(), name: hostname().slice(0, MAX_NAME_LENGTH) }
-  const usage = createUsage(deps, client, `${gateway.name}:${gateway.id}`)
+  const gateway = {
+    id: randomUUID(),
+    name: hostname().slice(0, MAX_NAME_LENGTH),
+    ...(config.region === undefined ? {} : { region: config.region }),
+  }
+  const usage = createGatewayUsage(deps, client, `${gateway.name}:${gateway.id}`)
   const onKeysReload = onReloadOf(onReload, ({ keys }) => keys)
   const secretsCheck = new SigningSecretsCheck(config.keys, { log: logger, metrics }, onKeysReload)
   const confirmer = new ChangeConfirmer({

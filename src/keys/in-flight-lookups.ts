@@ -1,9 +1,9 @@
 import type { Lookup } from '../domain/key/lookup.ts'
-import { type Moment, mayJoin } from './trust.ts'
+import { type ChannelState, mayJoin } from './trust.ts'
 
 /** A lookup in flight. */
 export interface InFlightLookup {
-  readonly began: Moment
+  readonly began: ChannelState
   /** A change of its key arrived since it began: its result may predate the change. */
   isSuperseded: boolean
   /** Null if the result must not be used. */
@@ -29,7 +29,7 @@ export class InFlightLookups {
   }
 
   /** The lookup that a request may join now, or null. */
-  find(digest: string, now: Moment): InFlightLookup | null {
+  find(digest: string, now: ChannelState): InFlightLookup | null {
     const lookup = this.#byDigest.get(digest)
     return lookup !== undefined && mayJoin(lookup.began, now) ? lookup : null
   }
@@ -37,7 +37,7 @@ export class InFlightLookups {
   /** @param run resolves to null if its result must not be used; never rejects */
   begin(
     digest: string,
-    began: Moment,
+    began: ChannelState,
     run: (lookup: InFlightLookup) => Promise<Lookup | null>,
   ): InFlightLookup {
     const lookup: InFlightLookup = { began, isSuperseded: false, result: Promise.resolve(null) }

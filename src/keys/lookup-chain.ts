@@ -12,9 +12,9 @@ import type { InvalidationListener } from './invalidation/invalidation-listener.
 import type { KeyStore, KeyTier, StoreName } from './key-store.ts'
 import type { EvictionResult, MemoryStore } from './tiers/memory/memory-store.ts'
 import {
-  type Knowledge,
+  type ChannelState,
+  type KnownVersions,
   type MemoryEntry,
-  type Moment,
   type StoreTrust,
   type TrustLimits,
   trustEntry,
@@ -74,13 +74,13 @@ export class LookupChain implements KeyStore {
   }
 
   /** Whether memory has a record of the key, however old, or a lookup of it is in flight: then this one costs no more. */
-  #isKnown(digest: string, now: Moment): boolean {
+  #isKnown(digest: string, now: ChannelState): boolean {
     const held = this.#parts.memory.peek(digest)
     return (held !== undefined && held.grant !== null) || this.#inFlight.find(digest, now) !== null
   }
 
   /** For a key that a client may have invented. Half of the lookups in flight are left to the others. */
-  #lookUpInvented(digest: string, now: Moment, address: string): Lookup | Promise<Lookup> {
+  #lookUpInvented(digest: string, now: ChannelState, address: string): Lookup | Promise<Lookup> {
     const { unsignedBudget } = this.#parts
     if (this.#inFlight.isHalfFull || !unsignedBudget.take(address, now.nowMs)) return LIMITED
     return this.#lookUp(digest, now).then(lookup => {
@@ -89,7 +89,7 @@ export class LookupChain implements KeyStore {
     })
   }
 
-  async #lookUp(digest: string, began: Moment): Promise<Lookup> {
+  async #lookUp(digest: string, began: ChannelState): Promise<Lookup> {
     this.#lookups[this.#inFlight.find(digest, began) === null ? 'miss' : 'coalesced'].inc()
     let now = began
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -102,7 +102,7 @@ export class LookupChain implements KeyStore {
     return UNKNOWN
   }
 
-  #joinOrBegin(digest: string, now: Moment): Promise<Lookup | null> {
+  #joinOrBegin(digest: string, now: ChannelState): Promise<Lookup | null> {
     const lookup = this.#inFlight.find(digest, now)
     if (lookup !== null) return lookup.result
     if (this.#inFlight.isFull) return Promise.resolve(UNKNOWN)
@@ -130,10 +130,10 @@ export class LookupChain implements KeyStore {
   #trustIn(tier: StoreName, digest: string, grant: KeyGrant | null, lookup: InFlightLookup): StoreTrust {
     const { began, isSuperseded } = lookup
     const now = this.#now()
-    return trustStore({ tier, grant, epoch: began.epoch, isSuperseded }, now, this.#knowledgeOf(digest))
+    return trustStore({ tier, grant, epoch: began.epoch, isSuperseded }, now, this.#knownVersionsOf(digest))
   }
 
-  #knowledgeOf(digest: string): Knowledge {
+  #knownVersionsOf(digest: string): KnownVersions {
     const { memory, invalidations } = this.#parts
     const held = memory.peek(digest)
     const isRecord = held !== undefined && held.grant !== null
@@ -147,7 +147,7 @@ export class LookupChain implements KeyStore {
     tier: StoreName,
     digest: string,
     grant: KeyGrant | null,
-    { began, keyServiceSkipped }: { began: Moment; keyServiceSkipped: boolean },
+    { began, keyServiceSkipped }: { began: ChannelState; keyServiceSkipped: boolean },
   ): Lookup {
     const { memory } = this.#parts
     const verification = { verifiedAtMs: began.nowMs, epoch: began.epoch, keyServiceSkipped }
@@ -157,7 +157,7 @@ export class LookupChain implements KeyStore {
   }
 
   /** No store responded. The entry in memory may still be fresh if this lookup was only a recheck. */
-  #fallBack(digest: string, now: Moment): Lookup {
+  #fallBack(digest: string, now: ChannelState): Lookup {
     const held = this.#parts.memory.get(digest)
     const trust = held === undefined ? 'expired' : trustEntry(held, now, this.#parts.limits)
     if (held === undefined || trust === 'expired') return UNKNOWN
@@ -165,7 +165,7 @@ export class LookupChain implements KeyStore {
     return lookupOf(held)
   }
 
-  #fresh(digest: string, now: Moment): Lookup | null {
+  #fresh(digest: string, now: ChannelState): Lookup | null {
     const held = this.#parts.memory.get(digest)
     return held !== undefined && trustEntry(held, now, this.#parts.limits) === 'fresh' ? lookupOf(held) : null
   }
@@ -181,7 +181,7 @@ export class LookupChain implements KeyStore {
   }
 
   /** Checks the connection first, because that may begin a new epoch. */
-  #now(): Moment {
+  #now(): ChannelState {
     const { clock, invalidations } = this.#parts
     const nowMs = clock.monotonicMs()
     const isConnected = invalidations.isConnected(nowMs)

@@ -9,7 +9,7 @@ const TTL_JITTER = 0.1
 const DISCONNECTED_JITTER = 0.3
 
 /** The state of the invalidation channel at one instant. */
-export interface Moment {
+export interface ChannelState {
   /** Monotonic, ms. */
   readonly nowMs: number
   readonly isConnected: boolean
@@ -42,7 +42,7 @@ export interface TrustLimits {
 export type EntryTrust = 'fresh' | 'stale' | 'expired'
 
 /** Whether an entry of memory may be used now. */
-export function trustEntry(held: MemoryEntry, now: Moment, limits: TrustLimits): EntryTrust {
+export function trustEntry(held: MemoryEntry, now: ChannelState, limits: TrustLimits): EntryTrust {
   const ageMs = now.nowMs - held.verifiedAtMs
   const { grant, jitter } = held
   const lifeMs = grant === null ? limits.absentTtlMs : limits.ttlMs * (1 - TTL_JITTER * jitter)
@@ -76,7 +76,7 @@ export interface KnownVersion {
 }
 
 /** The known versions of a key when a store responds. */
-export interface Knowledge {
+export interface KnownVersions {
   readonly announced: KnownVersion | null
   readonly held: KnownVersion | null
 }
@@ -85,7 +85,7 @@ export interface Knowledge {
 export type StoreTrust = 'fresh' | 'outdated' | 'superseded'
 
 /** Whether the result of a store may be used now. */
-export function trustStore(result: StoreResult, now: Moment, known: Knowledge): StoreTrust {
+export function trustStore(result: StoreResult, now: ChannelState, known: KnownVersions): StoreTrust {
   if (isOutdated(result, now, known)) return 'outdated'
   if (result.isSuperseded) return 'superseded'
   // The key service is right without the channel. In memory such a result belongs to the older epoch in which it began.
@@ -98,8 +98,8 @@ export function trustStore(result: StoreResult, now: Moment, known: Knowledge): 
  */
 function isOutdated(
   { tier, grant }: StoreResult,
-  { nowMs }: Moment,
-  { announced, held }: Knowledge,
+  { nowMs }: ChannelState,
+  { announced, held }: KnownVersions,
 ): boolean {
   const sinceMs = tier === 'key_service' ? nowMs - keyServiceLagMs : Number.NEGATIVE_INFINITY
   const isBehind = (known: KnownVersion | null): boolean =>
@@ -112,6 +112,6 @@ function isOutdated(
  * Whether a request may wait for a lookup that began before it. While disconnected no change supersedes a lookup, so
  * requests join it for as long as its result would be trusted.
  */
-export function mayJoin(began: Moment, now: Moment): boolean {
+export function mayJoin(began: ChannelState, now: ChannelState): boolean {
   return began.epoch === now.epoch && (now.isConnected || now.nowMs - began.nowMs <= disconnectedTrustMs)
 }

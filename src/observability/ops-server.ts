@@ -17,12 +17,14 @@ const PUBLIC_KEYS_MAX_AGE_SECONDS = 300
 export interface Health {
   /** Whether the process accepts new requests. A started process stays ready while a dependency is down. */
   state(): 'starting' | 'ready' | 'misconfigured' | 'draining'
-  /** The state of each dependency in one word, for operators. */
-  details(): Promise<Readonly<Record<string, string>>>
+  details(): Promise<HealthDetails>
 }
 
+/** The state of each dependency in one word, or of each of its regions by name, for operators. */
+export type HealthDetails = Readonly<Record<string, string | Readonly<Record<string, string>>>>
+
 /** A database that hangs must not fail the probe, for which Kubernetes waits one second. */
-async function withinDeadline(details: Promise<Readonly<Record<string, string>>>): Promise<object> {
+async function withinDeadline(details: Promise<HealthDetails>): Promise<object> {
   const { promise: timedOut, resolve } = Promise.withResolvers<object>()
   const deadline = setTimeout(() => resolve({ details: 'late' }), DETAILS_DEADLINE_MS)
   return Promise.race([details.catch(() => ({ details: 'failed' })), timedOut]).finally(() =>

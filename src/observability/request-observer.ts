@@ -5,7 +5,7 @@ import type { Lookup } from '../domain/key/lookup.ts'
 import type { AccessLog } from './access-log.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { type ObservedRoute, RequestCounters } from './metrics/request-counters.ts'
-import type { WorkspaceCounts } from './metrics/workspace-counts.ts'
+import type { WorkspaceRequestCounts } from './metrics/workspace-request-counts.ts'
 import type { RequestObservation } from './request-observation.ts'
 import { type Tracing, traceIdOf } from './tracing/tracing.ts'
 
@@ -19,7 +19,7 @@ export interface RequestObserverParts {
   readonly tracing: Tracing | null
   readonly routes: readonly ObservedRoute[]
   /** Null if `metrics.workspaces` names no workspace. */
-  readonly workspaces: WorkspaceCounts | null
+  readonly workspaces: WorkspaceRequestCounts | null
   /** Counts the request for its key. */
   readonly recordUsage: RecordUsage
 }
@@ -35,7 +35,7 @@ export class RequestObserver {
   readonly #counters: RequestCounters
   readonly #accessLog: AccessLog
   readonly #tracing: Tracing | null
-  readonly #workspaces: WorkspaceCounts | null
+  readonly #workspaces: WorkspaceRequestCounts | null
   readonly #recordUsage: RecordUsage
 
   constructor(parts: RequestObserverParts) {

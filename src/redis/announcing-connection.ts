@@ -20,6 +20,8 @@ export interface RedisConnectionParts {
   readonly metrics: Metrics
   readonly logger: ControlLogger
   readonly onReload?: OnRedisReload
+  /** Called whenever the connection is ready or lost. */
+  readonly onUp: (isUp: boolean) => void
   readonly network?: RedisNetwork
   readonly timers?: Timers
 }
@@ -137,19 +139,19 @@ function connectToCluster(
 }
 
 /** Logs one line for each change of state, so that a Redis outage of an hour does not fill the log. */
-function reportState({ metrics, logger }: RedisConnectionParts) {
+function reportState({ metrics, logger, onUp }: RedisConnectionParts) {
   let state: 'unknown' | 'up' | 'down' = 'unknown'
   return {
     onTrouble(error: Error) {
       if (state === 'down') return
       state = 'down'
-      metrics.redisUp.set(0)
+      onUp(false)
       logger.warn({ cause: causeOf(error) }, 'redis connection failed, changes wait in the database')
     },
     onReady() {
       if (state === 'down') metrics.redisReconnects.inc()
       state = 'up'
-      metrics.redisUp.set(1)
+      onUp(true)
       logger.info('redis connected')
     },
   }

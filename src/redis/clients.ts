@@ -6,7 +6,7 @@ import { type Endpoint, type FindServer, parseEndpoint, REDIS_PORT } from './end
 import {
   type Access,
   type RedisSettings,
-  retryDelayMs,
+  reconnectDelayMs,
   safeOptions,
   sentinelAccess,
   serverAccess,
@@ -130,7 +130,7 @@ export function createClusterClient(
       enableReadyCheck: false,
       // Each node finds its own address, so that a certificate is checked against the name it was configured by.
       dnsLookup: (host, callback) => callback(null, host),
-      clusterRetryStrategy: attempt => retryDelayMs(attempt),
+      clusterRetryStrategy: attempt => reconnectDelayMs(attempt),
       slotsRefreshInterval: TOPOLOGY_INTERVAL_MS,
       slotsRefreshTimeout: settings.connectTimeoutMs,
       maxRedirections: MAX_REDIRECTIONS,

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 import type { RedisOptions as IoredisOptions } from 'ioredis'
-import type { Config } from '../config/schema/schema.ts'
+import type { RegionSettings } from '../config/schema/schema.ts'
 import { requireAuthorities } from '../domain/pem.ts'
 import { type RedisTopology, redisTopologyOf } from '../domain/redis-topology.ts'
 import { isEncrypted } from './endpoint.ts'
 
-export type RedisSettings = Omit<Config['redis'], 'circuit'>
+export type RedisSettings = RegionSettings['redis']
 
 /** Without the mapping of RESP3 replies: the connections use RESP2. */
 export type RedisOptions = Omit<IoredisOptions, 'replyMapping'>
@@ -44,7 +44,7 @@ export function safeOptions(settings: RedisSettings, access: Access): RedisOptio
     // A frozen server never answers our FIN: by default ioredis would wait two seconds for it.
     disconnectTimeout: settings.commandTimeoutMs,
     keepAlive: TCP_KEEP_ALIVE_MS,
-    retryStrategy: retryDelayMs,
+    retryStrategy: reconnectDelayMs,
     // A command fails with its connection; the next connection does not repeat it.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
@@ -58,7 +58,7 @@ export function safeOptions(settings: RedisSettings, access: Access): RedisOptio
 }
 
 /** Exponential with jitter, so that gateways do not reconnect at the same moment; up to one second, without end. */
-export function retryDelayMs(attempt: number, random: () => number = Math.random): number {
+export function reconnectDelayMs(attempt: number, random: () => number = Math.random): number {
   const ceilingMs = Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** Math.min(attempt, 10))
   return Math.round(RETRY_MIN_MS + random() * (ceilingMs - RETRY_MIN_MS))
 }

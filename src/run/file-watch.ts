@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fingerprintOf, fingerprintOfFailure } from '../config/setting-files.ts'
+import { fileFingerprintOf, fingerprintOfFailure } from '../config/setting-files.ts'
 
 /** A read that takes longer counts as failed. */
 const READ_DEADLINE_MS = 5_000
@@ -31,7 +31,7 @@ export async function repeat(intervalMs: number, action: () => Promise<void>): P
 
 async function fingerprintOfFile(file: string): Promise<string> {
   try {
-    return fingerprintOf(await readFile(file, { signal: AbortSignal.timeout(READ_DEADLINE_MS) }))
+    return fileFingerprintOf(await readFile(file, { signal: AbortSignal.timeout(READ_DEADLINE_MS) }))
   } catch (error) {
     return fingerprintOfFailure(error)
   }

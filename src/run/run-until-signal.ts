@@ -10,7 +10,7 @@ import { describeCertificates, describeConfig, describeProcess } from '../observ
 import { LogSink } from '../observability/log-sink.ts'
 import { createLogger } from '../observability/logger.ts'
 import { createMetrics, type Metrics, type Part } from '../observability/metrics/metrics.ts'
-import { createOpsServer, type Health } from '../observability/ops-server.ts'
+import { createOpsServer, type Health, type HealthDetails } from '../observability/ops-server.ts'
 import { Drain } from './drain.ts'
 import { readHeapLimit } from './heap-limit.ts'
 import { EXIT, type Host } from './host.ts'
@@ -44,8 +44,7 @@ export interface PlaneRun {
   readonly internal?: FastifyInstance
   /** The keys that verify its assertions, as a JWK set, if it signs any. */
   readonly publicKeys?: () => object
-  /** The state of each dependency in one word. */
-  health(): Promise<Readonly<Record<string, string>>>
+  health(): Promise<HealthDetails>
   /** True while it could serve no request correctly: it is not ready, so that a rollout stops before it replaces others. */
   isMisconfigured?(): boolean
   /** Closes connections and timers, after the last request. */
@@ -109,7 +108,8 @@ function hashOf(config: Config): string {
 /** Invalidations come over Redis, or from a console in the same process. */
 function partsOf(planes: readonly Plane[], config: Config): Part[] {
   const parts: Part[] = [...planes]
-  const hasRedis = redisTopologyOf(config.redis) !== null
+  const hasRegions = planes.includes('console') && config.regions.length > 0
+  const hasRedis = hasRegions || redisTopologyOf(config.redis) !== null
   if (hasRedis) parts.push('redis')
   if (planes.includes('gateway') && (hasRedis || planes.includes('console'))) parts.push('changes')
   if (planes.includes('gateway') && config.upstream.assertion.keyFiles.length > 0) parts.push('assertions')
@@ -172,7 +172,7 @@ function healthOf({ drain, waitingFor }: ProcessContext, running: Running): Heal
     details: async () => {
       if (running.planes === null) return Object.fromEntries(waitingFor)
       const details = await Promise.all(running.planes.map(plane => plane.health()))
-      return Object.fromEntries(details.flatMap(Object.entries<string>))
+      return Object.fromEntries(details.flatMap(Object.entries<HealthDetails[string]>))
     },
   }
 }

@@ -20,6 +20,12 @@ const FILES = `${PATH}/files`
 const PERMITTED = new Set([PATH, FILES, `${FILES}?limit=5`, `${FILES}?limit=7`])
 /** Time after which a proxy that waits for the rest of a request is left alone. */
 const PATIENCE_MS = 1000
+/** The upstream of these tests takes it for a request of its own. */
+const EMPTY_CHUNKED_BODY = '0\r\n\r\n'
+/** Envoy waits a second before it closes a connection. */
+const FRAMING_MS = 30_000 + AMBIGUOUS.length * PATIENCE_MS
+/** Envoy is installed, and Traefik built, once per machine. */
+const INSTALL_MS = 1_800_000
 
 let world: World
 let key: IssuedKey
@@ -96,7 +102,7 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
         gateway: new URL(urls.gateway).host,
         upstream: new URL(world.upstream.url).host,
       })
-    })
+    }, INSTALL_MS)
     afterAll(async () => {
       await running?.stop()
       await gateway?.process.stop()
@@ -110,6 +116,7 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
     async function sendAll(cases: readonly (readonly [name: string, bytes: string])[]): Promise<string[]> {
       const faults: string[] = []
       let forwarded = 0
+      let closedEarly = 0
       for (const [name, bytes] of cases) {
         world.upstream.reset()
         const client = new RawClient(running.url)
@@ -120,11 +127,15 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
         await closed.promise
         clearTimeout(patience)
         client.end()
-        forwarded += world.upstream.requests.length
-        faults.push(...world.upstream.requests.flatMap(faultsOf).map(fault => `${name}: ${fault}`))
+        const requests = world.upstream.requests.filter(
+          text => proxy.forwardsEmptyBodies !== true || text !== EMPTY_CHUNKED_BODY,
+        )
+        forwarded += requests.length
+        if (proxy.closesAfter400 === true && client.received.includes('HTTP/1.1 400')) closedEarly += 1
+        faults.push(...requests.flatMap(faultsOf).map(fault => `${name}: ${fault}`))
       }
       // Otherwise no case would show anything: the requests behind them are permitted.
-      expect(forwarded).toBeGreaterThan(cases.length / 3)
+      expect(forwarded + closedEarly).toBeGreaterThan(cases.length / 3)
       return faults
     }
 
@@ -189,7 +200,7 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
       expect(await sendAll(queries.map(query => [query, get(FILES + query, key.secret)]))).toEqual([])
     })
 
-    test('so is a request with ambiguous framing', async () => {
+    test('so is a request with ambiguous framing', { timeout: FRAMING_MS }, async () => {
       expect(await sendAll(AMBIGUOUS.map(([name, bytes]) => [name, bytes(key.secret)]))).toEqual([])
     })
 

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import { usageChart } from '../../src/cli/output/usage-chart.ts'
+import { usageText } from '../../src/cli/output/usage-text.ts'
 import { type ConsoleWithCommands, startConsoleWithCommands } from '../support/console-commands.ts'
 
 let site: ConsoleWithCommands
@@ -68,7 +68,7 @@ test('a small count still has a bar, and none has none', () => {
     ...{ byCode: { ok: requests }, byRoute: { files: requests } },
   })
   const usage = [point(100_000), point(1), point(0)]
-  const [full = '', small = '', none = ''] = usageChart(
+  const [full = '', small = '', none = ''] = usageText(
     { step: 'day', usage },
     { width: 80, paint: (_, text) => text },
   ).split('\n')

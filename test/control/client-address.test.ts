@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { clientAddressOf } from '../../src/control/http/request-context.ts'
+import { callerAddressOf } from '../../src/control/http/request-context.ts'
 import { BrowserDouble } from '../support/browser-double.ts'
 import { startConsole } from '../support/console.ts'
 import { startSignIn } from '../support/signed-in.ts'
@@ -57,5 +57,5 @@ describe('the audit log records the client’s address', () => {
 })
 
 test('an unknown address is recorded as unknown', () => {
-  expect(clientAddressOf({ ip: '' })).toBe('unknown')
+  expect(callerAddressOf({ ip: '' })).toBe('unknown')
 })

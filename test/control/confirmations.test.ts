@@ -15,7 +15,8 @@ import { until } from '../support/until.ts'
 const POLL_INTERVAL_MS = 25
 
 describe('a live gateway', () => {
-  const gateway = { name: 'pod-1', seenAtMs: NOW_MS, disconnectedAtMs: NOW_MS - 60_000, confirmed: false }
+  const times = { seenAtMs: NOW_MS, disconnectedAtMs: NOW_MS - 60_000 }
+  const gateway = { name: 'pod-1', region: 'default', ...times, confirmed: false }
   const summaryOf = (changes: Partial<typeof gateway>) =>
     summarizeConfirmations([{ ...gateway, ...changes }], NOW_MS - 10, NOW_MS)
 

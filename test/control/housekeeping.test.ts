@@ -20,6 +20,7 @@ async function started() {
   const metrics = createMetrics()
   const stop = startHousekeeping({
     repository,
+    regions: ['default'],
     purges: [() => repository.purge()],
     metrics,
     clock,

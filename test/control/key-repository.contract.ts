@@ -93,10 +93,11 @@ export function describeKeyRepository(
 
     test('keeps confirmations for an hour, and gateways that reported since', async () => {
       const change = { digest: 'd'.repeat(64), version: 3 }
-      const report = { id: 'g1', name: 'pod-1', isConnected: true, isLeaving: false }
+      const report = { id: 'g1', name: 'pod-1', region: 'default', isConnected: true, isLeaving: false }
       await repository.recordGateway({ ...report, confirmed: [change] })
       await repository.recordGateway({ ...report, confirmed: [change] })
-      const known = { name: 'pod-1', seenAtMs: NOW_MS, disconnectedAtMs: NOW_MS, confirmed: true }
+      const times = { seenAtMs: NOW_MS, disconnectedAtMs: NOW_MS }
+      const known = { name: 'pod-1', region: 'default', ...times, confirmed: true }
       expect(await repository.listGatewayStatuses(change)).toEqual([known])
       expect(await repository.listGatewayStatuses({ ...change, version: 2 })).toEqual([known])
       expect(await repository.listGatewayStatuses({ ...change, version: 4 })).toMatchObject([

@@ -1,5 +1,6 @@
 import { beforeEach, expect, test } from 'vitest'
 import { Outbox } from '../../src/control/registry/announcing/outbox.ts'
+import { RegionOutboxes } from '../../src/control/registry/announcing/region-outboxes.ts'
 import type { KeyRepository } from '../../src/control/registry/database/key-repository.ts'
 import { encodeOutcome } from '../../src/control/registry/operations/idempotency.ts'
 import { type PlannedChange, runOperation } from '../../src/control/registry/operations/run-operation.ts'
@@ -14,13 +15,14 @@ const clock = { wallMs: () => NOW_MS, monotonicMs: () => NOW_MS }
 const idempotency = { id: 'a', request: 'r' }
 const context = { caller: { actor: 'a', address: '::1', requestId: '1' }, idempotency }
 let repository: KeyRepository
-let outbox: Outbox
+let outbox: RegionOutboxes
 
 beforeEach(async () => {
   repository = await openRepository('sqlite::memory:', clock)
   const messages = messagesOf(clock)
   const parts = { messages, timers: new ManualTimers(), logger: silentLogger, random: () => 0 }
-  outbox = new Outbox({ repository, announcer: new ScriptedAnnouncer(), clock, ...parts })
+  const ofDefault = new Outbox({ repository, announcer: new ScriptedAnnouncer(), clock, ...parts })
+  outbox = new RegionOutboxes(new Map([['default', ofDefault]]))
 })
 
 test('a repeated request that conflicts with its own first attempt gets the first response', async () => {

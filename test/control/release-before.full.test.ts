@@ -1,3 +1,5 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
@@ -16,10 +18,17 @@ const before = findReleaseBefore()
 
 describe.skipIf(before === null)('a console of the release before (skipped without its history)', () => {
   let redis: RedisServer
+  let program: readonly string[]
+  let directory: string
   beforeAll(async () => {
     redis = await RedisServer.start()
+    directory = mkdtempSync(join(tmpdir(), 'postern-before-'))
+    program = unpackProgram(before ?? '', directory)
+  }, 180_000)
+  afterAll(async () => {
+    await redis.stop()
+    rmSync(directory, { recursive: true })
   })
-  afterAll(() => redis.stop())
 
   async function start(databaseUrl: string, program?: readonly string[]) {
     // The first release has no internal listener, and refuses settings that it does not know.
@@ -55,7 +64,7 @@ describe.skipIf(before === null)('a console of the release before (skipped witho
   }
 
   async function expectItGoesOn(databaseUrl: string): Promise<void> {
-    const old = await start(databaseUrl, unpackProgram(before ?? ''))
+    const old = await start(databaseUrl, program)
     const first = await old.issue('before the upgrade')
     const revoked = await old.issue('to revoke')
     await (await openDatabase(databaseUrl)).close()

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Outbox } from '../../src/control/registry/announcing/outbox.ts'
+import { isAnnounced, RegionOutboxes } from '../../src/control/registry/announcing/region-outboxes.ts'
 import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
 import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
@@ -54,7 +55,8 @@ async function revokeAll(announcerOf: (timers: ManualTimers) => ScriptedAnnounce
   await database.writer.insertInto('keys').values(rows).execute()
   const announcer = announcerOf(timers)
   const parts = { repository, announcer, clock, timers, logger: silentLogger, random: () => 0 }
-  const outbox = new Outbox({ ...parts, messages: messagesOf(clock) })
+  const ofDefault = new Outbox({ ...parts, messages: messagesOf(clock) })
+  const outbox = new RegionOutboxes(new Map([['default', ofDefault]]))
   const registry = { ...parts, outbox, newAuditId: createIds('audit', randomBytes), createEvents: () => [] }
   const startedAtMs = timers.nowMs
   let isAnswered = false
@@ -65,7 +67,8 @@ async function revokeAll(announcerOf: (timers: ManualTimers) => ScriptedAnnounce
     await settled()
     timers.advance(STEP_MS)
   }
-  return { ...(await answer), tookMs: timers.nowMs - startedAtMs }
+  const { revoked, announced } = await answer
+  return { revoked, announced: isAnnounced(announced), tookMs: timers.nowMs - startedAtMs }
 }
 
 describe('revoking all keys of a workspace', () => {

@@ -106,7 +106,7 @@ describe('a record in a real Redis', () => {
     redis = await ThrowawayRedis.started()
     const metrics = createMetrics()
     const config = { ...consoleConfig({ redisUrl: redis.url }).redis, commandTimeoutMs: 2000 }
-    const parts = { config, metrics, logger: silentLogger }
+    const parts = { config, metrics, logger: silentLogger, onUp: () => {} }
     const connection = createRedisConnection(parts)
     announcer = createRedisAnnouncer({ connection, commandTimeoutMs: 2000, recordKeys, metrics })
     announcer.start()

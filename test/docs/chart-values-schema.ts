@@ -24,7 +24,7 @@ const whole = (minimum: number, maximum = 1_000_000) => ({ type: 'integer', mini
 const countOrShare = { anyOf: [whole(0), { type: 'string', pattern: '^[0-9]{1,3}%$' }] }
 const countShareOrNull = { anyOf: [...countOrShare.anyOf, { type: 'null' }] }
 const oneOf = (...values: string[]) => ({ enum: values })
-const orNull = (schema: JsonSchema) => ({ ...schema, type: [schema['type'], 'null'] })
+const orNull = (schema: JsonSchema) => ({ ...schema, type: [schema['type'], 'null'].flat() })
 const within = (properties: JsonSchema) => closed('', properties)
 
 const probe = within({
@@ -180,6 +180,7 @@ const properties: JsonSchema = {
       enabled: flag,
       minReplicas: whole(1, 1000),
       maxReplicas: whole(1, 1000),
+      targetCPU: orNull(quantity),
       targetCPUUtilizationPercentage: orNull(whole(1, 100)),
       metrics: objects,
       behavior: map,
@@ -231,6 +232,7 @@ const properties: JsonSchema = {
       enabled: flag,
       labels: texts,
       alertLabels: texts,
+      selector: text,
       disabled: { type: 'array', items: text },
       thresholds: within({
         PosternRevocationLagHigh: threshold,
@@ -245,7 +247,13 @@ const properties: JsonSchema = {
       }),
       overrides: {
         type: 'object',
-        additionalProperties: within({ for: duration, expr: text, labels: texts, annotations: texts }),
+        additionalProperties: within({
+          for: duration,
+          keep_firing_for: duration,
+          expr: text,
+          labels: texts,
+          annotations: texts,
+        }),
       },
       runbookUrl: text,
       dashboardUrl: text,

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
 import { RedisServer } from '../support/redis-server.ts'
-import { CURL, has, JQ, POSTGRES, SQLITE } from '../support/tools.ts'
+import { CURL, has, JQ, POSTGRES } from '../support/tools.ts'
 import { INSTALLATION_PAGES } from './command-pages.ts'
 import { blocksOf, Installation } from './installation.ts'
 import { saveOldKeys } from './old-keys.ts'
@@ -58,10 +58,14 @@ describe.skipIf(![CURL, JQ].every(has))('without Kubernetes', () => {
   })
 })
 
-/** The restore drill of docs/operate/backup.md. @param ofDatabase the blocks that are for this database */
-async function drill(installation: Installation, ofDatabase: RegExp): Promise<void> {
+/**
+ * The restore drill of docs/operate/backup.md.
+ * @param tool the blocks that use it
+ * @param takesOver whether the restore itself takes over revocations
+ */
+async function drill(installation: Installation, tool: RegExp, takesOver: boolean): Promise<void> {
   const blocks = blocksOf(BACKUP)
-  const [backUp = '', restore = ''] = blocks.filter(block => ofDatabase.test(block))
+  const [backUp = '', restore = ''] = blocks.filter(block => tool.test(block))
   const emptyRedis = blocks.find(block => block.includes('redis-cli')) ?? ''
   const keys = [await installation.issue('a'), await installation.issue('b')]
   const statuses = async () => Promise.all(keys.map(async key => (await installation.describe(key)).status))
@@ -75,7 +79,7 @@ async function drill(installation: Installation, ofDatabase: RegExp): Promise<vo
   await installation.follow([restore])
   await installation.startAgain('console')
   expect(await statuses()).toEqual([401, 200, 200])
-  await installation.keys(`revoke ${keyId} --yes`)
+  if (!takesOver) await installation.keys(`revoke ${keyId} --yes`)
   await installation.follow([emptyRedis])
   await installation.keys('sync')
   await installation.stop('gateway')
@@ -83,34 +87,43 @@ async function drill(installation: Installation, ofDatabase: RegExp): Promise<vo
   expect(await statuses()).toEqual([401, 200, 401])
 }
 
-describe.skipIf(![CURL, JQ, SQLITE].every(has))('a restored SQLite database', () => {
+const POSTERN_TOOL = /database (?:backup|restore)/
+const PG_TOOLS = /pg_dump|pg_restore/
+
+describe.skipIf(![CURL, JQ].every(has))('a restored SQLite database', () => {
   test('gives the statuses of the restore drill', { timeout: TIMEOUT_MS }, async () => {
-    await drill(await Installation.start({ redis, upstream }), /sqlite3|postern\.db/)
+    await drill(await Installation.start({ redis, upstream }), POSTERN_TOOL, true)
   })
 })
 
 describe.skipIf(![CURL, JQ, POSTGRES].every(has))('a restored PostgreSQL database', () => {
-  test('gives the statuses of the restore drill', { timeout: TIMEOUT_MS }, async () => {
-    const postgres = await PostgresServer.started()
-    try {
-      const databaseUrl = await postgres.database()
-      const { hostname, port, username, password, pathname } = new URL(databaseUrl)
-      const env = {
-        PGHOST: hostname,
-        PGPORT: port,
-        PGUSER: username,
-        PGDATABASE: pathname.slice(1),
-        PGPASSWORD: password,
+  test.each([
+    ['postern', POSTERN_TOOL, true],
+    ['its own tools', PG_TOOLS, false],
+  ] as const)(
+    'gives the statuses of the drill with %s',
+    { timeout: TIMEOUT_MS },
+    async (_, tool, takesOver) => {
+      const postgres = await PostgresServer.started()
+      try {
+        const databaseUrl = await postgres.database()
+        const { hostname, port, username, password, pathname } = new URL(databaseUrl)
+        const env = {
+          PGHOST: hostname,
+          PGPORT: port,
+          PGUSER: username,
+          PGDATABASE: pathname.slice(1),
+          PGPASSWORD: password,
+        }
+        await drill(await Installation.start({ redis, upstream, databaseUrl, env }), tool, takesOver)
+      } finally {
+        await postgres.stop()
       }
-      await drill(await Installation.start({ redis, upstream, databaseUrl, env }), /pg_dump|pg_restore/)
-    } finally {
-      await postgres.stop()
-    }
-  })
+    },
+  )
 })
 
 test('each block of the backup page is for a database or for Redis', () => {
-  expect(
-    blocksOf(BACKUP).filter(block => !/sqlite3|postern\.db|pg_dump|pg_restore|redis-cli/.test(block)),
-  ).toEqual([])
+  const known = [POSTERN_TOOL, PG_TOOLS, /redis-cli/]
+  expect(blocksOf(BACKUP).filter(block => !known.some(tool => tool.test(block)))).toEqual([])
 })

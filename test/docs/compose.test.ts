@@ -5,6 +5,7 @@ import { parse } from 'yaml'
 import { settings } from '../../src/config/settings.ts'
 
 interface Service {
+  readonly image?: string
   readonly command?: readonly string[]
   readonly entrypoint?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
@@ -16,6 +17,22 @@ test('compose.yaml starts gateway, console, Redis, PostgreSQL and a sample upstr
   expect(Object.keys(services)).toEqual(
     expect.arrayContaining(['gateway', 'console', 'redis', 'postgres', 'upstream']),
   )
+})
+
+test('compose.yaml, the Dockerfile, README, the chart and the page about installing name one image', () => {
+  const pages = ['compose.yaml', 'Dockerfile', 'README.md', 'docs/operate/install.md', 'helm/README.md']
+  const names = pages.map(page => {
+    const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
+    return [page, ...new Set(text.match(/[\w-]+(?:\.[\w-]+)+\/postern(?=:\d|[`\s])/g))]
+  })
+  expect(names).toEqual(pages.map(page => [page, 'registry.example.com/postern']))
+  const ours = Object.values(services).flatMap(({ image = '' }) =>
+    image.includes('postern:') ? [image] : [],
+  )
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+    version: string
+  }
+  expect([...new Set(ours)]).toEqual([`registry.example.com/postern:${version}`])
 })
 
 test('each setting in compose.yaml exists', () => {

@@ -37,6 +37,7 @@ function withFiles(text: string): string {
 function contentOf(name: string): string {
   if (name.endsWith('-key.pem')) return KEY
   if (name.endsWith('-assertion.pem')) return assertionKeyPem()
+  if (name.endsWith('-redis-url')) return 'redis://redis.ap.internal:6379'
   if (name.endsWith('.schema.json')) return '{}'
   return name.endsWith('.pem') ? CERTIFICATE : SIGNING_SECRET
 }
@@ -48,10 +49,11 @@ test('the pages have examples of settings', () => {
 test.each(EXAMPLES)('an example of $page is accepted', ({ text }) => {
   const environment = {
     // Each form of Redis is set alone.
-    ...(/^redis:/m.test(text) ? { POSTERN_REDIS_URL: undefined } : {}),
+    ...(/^(?:redis|regions):/m.test(text) ? { POSTERN_REDIS_URL: undefined } : {}),
     ...(/^keyService:/m.test(text) && !text.includes('tokenFile:')
       ? { POSTERN_KEY_SERVICE_TOKEN: SIGNING_SECRET }
       : {}),
   }
-  expect(mistakesOf({ file: withFiles(text), environment })).toEqual([])
+  const planes = /^regions:/m.test(text) ? (['console'] as const) : undefined
+  expect(mistakesOf({ file: withFiles(text), environment, ...(planes && { planes }) })).toEqual([])
 })

@@ -8,10 +8,12 @@ const PICTURES = (await drawPictures()).map(picture => ({
   name: basename(picture.file.pathname),
 }))
 
-test('the parts and the request lifecycle have a picture, light and dark', () => {
+test('the parts, the request lifecycle and regions have a picture, light and dark', () => {
   expect(PICTURES.map(({ name }) => name)).toEqual([
     'parts-light.svg',
     'parts-dark.svg',
+    'regions-light.svg',
+    'regions-dark.svg',
     'request-light.svg',
     'request-dark.svg',
   ])

@@ -23,7 +23,7 @@ export interface ShellBlock {
 export function shellBlocks(page: string): ShellBlock[] {
   const markdown = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
   const pattern =
-    /(?:^ *\*Needs (a cluster|a registry)\.\*\n\n)?^( *)```sh\n([\s\S]*?)^ *```\n(?:\n(?:[^\n#`]+\n\n)?```json\n([\s\S]*?)^```\n)?/gm
+    /(?:^ *\*Needs (a cluster|a registry|a database server)\.\*\n\n)?^( *)```sh\n([\s\S]*?)^ *```\n(?:\n(?:[^\n#`]+\n\n)?```json\n([\s\S]*?)^```\n)?/gm
   return [...markdown.matchAll(pattern)].map(([, needs = null, indent = '', text = '', answer = null]) => ({
     text: text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
     needs,

@@ -11,7 +11,8 @@ const FILES = [
   'SECURITY.md',
   'Dockerfile',
   'compose.yaml',
-  '.ci/*',
+  '.ci/run',
+  '.ci/**/*.ts',
   '.github/**/*.{yml,yaml,md}',
   'config/**/*.yaml',
   'docs/**/*.md',
@@ -70,7 +71,7 @@ const EXCEPTIONS: readonly { word: string; files: RegExp; reason: string }[] = [
   {
     word: 'hearing',
     files:
-      /key-service-openapi\.yaml|key-service-schemas\.ts|key-service-calls\.ts|change-confirmer\.ts|^test\/(?:control|keys\/reports)\/|console-site\.ts/,
+      /key-service-openapi\.yaml|key-service-schemas\.ts|key-service-calls\.ts|change-confirmer\.ts|^test\/(?:control|regions|keys\/reports)\/|console-site\.ts/,
     reason: 'field of the request in which a gateway confirms changes',
   },
   {
@@ -87,7 +88,7 @@ const EXCEPTIONS: readonly { word: string; files: RegExp; reason: string }[] = [
   },
   {
     word: 'deaf',
-    files: /(migrations|tables|gateway-rows)\.ts/,
+    files: /(migrations|tables|gateway-rows|filled-database)\.ts/,
     reason: 'column deaf_at_ms of the console database',
   },
 ]

@@ -98,7 +98,19 @@ describe.skipIf(!has(HELM))('autoscaling', () => {
     })
   })
 
-  it('uses CPU utilisation and configured metrics', () => {
+  it('adds pods at half a core, or at a share of the CPU request', () => {
+    const targetOf = (more: object) => {
+      const rendering = render(with_({ autoscaling: { ...autoscaling, ...more } }))
+      return valueAt(rendering.get('HorizontalPodAutoscaler'), 'spec.metrics', '0', 'resource', 'target')
+    }
+    expect(targetOf({})).toEqual({ type: 'AverageValue', averageValue: '500m' })
+    expect(targetOf({ targetCPUUtilizationPercentage: 80 })).toEqual({
+      type: 'Utilization',
+      averageUtilization: 80,
+    })
+  })
+
+  it('uses processor time and configured metrics', () => {
     const spec = at(
       render({}, { files: ['everything-on-values.yaml'] }).get('HorizontalPodAutoscaler'),
       'spec',

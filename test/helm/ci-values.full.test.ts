@@ -26,7 +26,7 @@ function planesOf(file: string): Plane[] {
 
 describe.skipIf(!has(HELM))('each example of values', () => {
   it('begins with a description', () => {
-    expect(CI_FILES).toHaveLength(10)
+    expect(CI_FILES).toHaveLength(12)
     for (const file of CI_FILES) expect(readCi(file)).toMatch(/^# .+\.$/m)
   })
 

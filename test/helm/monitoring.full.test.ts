@@ -179,9 +179,11 @@ describe.skipIf(!has(HELM))('the rules', () => {
     }
     const { monitoring } = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')) as ThresholdValues
     const defaults = monitoring.prometheusRule.thresholds
-    expect(thresholds({}).map(({ expr }) => expr)).toEqual(allRules.map(({ expr }) => expr))
+    const inRelease = thresholds({})
     for (const [name, number] of Object.entries(defaults)) {
-      const before = allRules.filter(({ alert }) => alert === name)
+      const before = inRelease
+        .filter(({ alert }) => alert === name)
+        .map(({ expr }) => ({ expr: String(expr) }))
       const other = number * 1.5
       const after = thresholds({ [name]: other }).filter(({ alert }) => alert === name)
       const expected = before.map(({ expr }) =>
@@ -221,18 +223,90 @@ describe.skipIf(!has(HELM))('the rules', () => {
   })
 })
 
+describe.skipIf(!has(HELM))('the rules of a release', () => {
+  const withRules = (values: Values, prometheusRule: object = {}) => {
+    const monitoring = { trustApis: true, prometheusRule: { enabled: true, ...prometheusRule } }
+    const rule = render({ ...values, monitoring }).get('PrometheusRule')
+    return listAt(rule, 'spec.groups').flatMap(group => listAt(group, 'rules'))
+  }
+  const namesOf = (values: Values) =>
+    withRules(values).flatMap(({ alert }) => (alert === undefined ? [] : [alert]))
+  const both = { ...MINIMAL, console: { enabled: true }, gateway: { autoscaling: { enabled: true } } }
+
+  it('are all of them for both planes with an autoscaler', () => {
+    expect(withRules(both).map(({ record, alert }) => record ?? alert)).toEqual(
+      allRules.map(({ record, alert }) => record ?? alert),
+    )
+  })
+
+  it('read only series of its namespace and jobs', () => {
+    const gateway = `namespace="default",job="${NAME}-gateway"`
+    const console_ = `namespace="default",job="${NAME}-console"`
+    const either = `namespace="default",job=~"${NAME}-gateway|${NAME}-console"`
+    const autoscaler = `namespace="default",horizontalpodautoscaler="${NAME}-gateway"`
+    const scopes = withRules(both).flatMap(({ expr }) => [
+      ...String(expr).matchAll(/(?<=^|[\s(])(?:job:|postern_|nodejs_|up\b|kube_)[\w:]*(?:\{(.*?)\})?/g),
+    ])
+    expect(scopes.length).toBeGreaterThan(allRules.length)
+    const known = [gateway, console_, either, autoscaler]
+    expect(
+      scopes.map(([, own = '']) => own).filter(own => !known.some(scope => own.startsWith(scope))),
+    ).toEqual([])
+    expect(new Set(scopes.map(([, own = '']) => known.find(scope => own.startsWith(scope))))).toEqual(
+      new Set(known),
+    )
+  })
+
+  it('read series with the given matchers instead, if some are given', () => {
+    const exprs = withRules(MINIMAL, { selector: 'job="edge"' }).map(({ expr }) => String(expr))
+    expect(exprs.filter(expr => !expr.includes('{job="edge"'))).toEqual([])
+  })
+
+  it('are none about gateways without gateways, and none about the console without a console', () => {
+    const alone = namesOf({ ...both, gateway: { enabled: false } })
+    const gateways = namesOf(MINIMAL)
+    expect(alone).toEqual(
+      expect.arrayContaining(['PosternConsoleAbsent', 'PosternTargetDown', 'PosternKeyStoreUnavailable']),
+    )
+    expect(
+      alone.filter(name =>
+        /^PosternAbsent$|Upstream|Budget|Revocation|RateLimiter|Autoscaler/.test(String(name)),
+      ),
+    ).toEqual([])
+    expect(gateways).toEqual(
+      expect.arrayContaining(['PosternAbsent', 'PosternTargetDown', 'PosternKeyStoreUnavailable']),
+    )
+    expect(gateways.filter(name => /Console|Webhook|Audit|SlowDrain|Autoscaler/.test(String(name)))).toEqual(
+      [],
+    )
+  })
+
+  it('have no second alert of a name', () => {
+    const extraGroups = [{ name: 'own', rules: [{ alert: 'PosternAbsent', expr: '1' }] }]
+    const monitoring = { prometheusRule: { extraGroups } }
+    expect(render({ ...MINIMAL, monitoring }).stderr).toContain(
+      'extraGroups has an alert PosternAbsent, as the chart does: use overrides, or another name',
+    )
+  })
+})
+
 describe.skipIf(!has(HELM))('a dashboard', () => {
   const real = (dashboards: object, prometheusRule = {}) => {
     const monitoring = { dashboards: { enabled: true, ...dashboards }, prometheusRule }
     const map = render({ ...MINIMAL, monitoring }).get('ConfigMap', '-dashboard-gateway')
     return JSON.parse(textAt(map, 'data', 'gateway.json')) as Dashboard
   }
-  const linksOf = ({ links, panels }: Dashboard) =>
-    [...links, ...panels.flatMap(panel => panel.links ?? [])].flatMap(({ url }) => url ?? [])
+  const linksOf = ({ links, panels }: Dashboard) => {
+    const all = panels.flatMap(panel => [panel, ...(panel.panels ?? [])])
+    return [...links, ...all.flatMap(panel => panel.links ?? [])].flatMap(({ url }) => url ?? [])
+  }
   const ours = JSON.parse(readFileSync(join(CHART, 'dashboards/gateway.json'), 'utf8')) as Dashboard
   const withoutLinks = ({ links: _, panels, templating, ...dashboard }: Dashboard) => ({
     ...dashboard,
-    panels: panels.map(({ links: __, ...panel }) => panel),
+    panels: panels.map(({ links: __, panels: folded, ...panel }) => ({
+      ...panel,
+      folded: folded?.map(({ links: ___, ...own }) => own),
+    })),
     variables: templating.list.filter(({ name }) => !['runbooks', 'logs', 'traces'].includes(name)),
   })
 
@@ -310,6 +384,11 @@ interface ThresholdValues {
 
 interface Dashboard {
   readonly links: readonly { readonly url?: string }[]
-  readonly panels: readonly { readonly links?: readonly { readonly url?: string }[] }[]
+  readonly panels: readonly DashboardPanel[]
   readonly templating: { readonly list: readonly { readonly name: string }[] }
+}
+
+interface DashboardPanel {
+  readonly links?: readonly { readonly url?: string }[]
+  readonly panels?: readonly DashboardPanel[]
 }

@@ -221,12 +221,15 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
   ],
   [
     'autoscaling by nothing',
-    gateway({ autoscaling: { ...AUTOSCALING, targetCPUUtilizationPercentage: null } }),
-    'set targetCPUUtilizationPercentage or metrics',
+    gateway({ autoscaling: { ...AUTOSCALING, targetCPU: null } }),
+    'set targetCPU, targetCPUUtilizationPercentage or metrics',
   ],
   [
     'autoscaling by a request that is not made',
-    gateway({ autoscaling: AUTOSCALING, resources: { requests: { cpu: null } } }),
+    gateway({
+      autoscaling: { ...AUTOSCALING, targetCPUUtilizationPercentage: 70 },
+      resources: { requests: { cpu: null } },
+    }),
     'set gateway.resources.requests.cpu',
   ],
   [

@@ -27,22 +27,40 @@ function stagesOf(text: string): Instruction[][] {
   return stages
 }
 
-const [args = [], build = [], image = []] = STAGES
+const [args = []] = STAGES
+const [build = [], image = [], started = [], last = []] = ['build', 'image', 'started', ''].map(stageNamed)
+
+/** Its instructions, the first of which is `FROM`. The stage without a name is the last. */
+function stageNamed(name: string): readonly Instruction[] {
+  const ends = (words: string) => (name === '' ? !words.includes(' AS ') : words.endsWith(` AS ${name}`))
+  return STAGES.find(([from]) => from?.name === 'FROM' && ends(from.words)) ?? []
+}
 
 function of(stage: readonly Instruction[], name: string): string[] {
   return stage.filter(instruction => instruction.name === name).map(({ words }) => words)
 }
 
 describe('the image', () => {
-  it('is built in two stages, both with Node 24, the second without shell or package manager', () => {
-    expect(STAGES).toHaveLength(3)
-    expect(of(args, 'ARG')).toEqual([
-      expect.stringMatching(/^BUILD_IMAGE=node:24-/),
-      expect.stringMatching(/^RUNTIME_IMAGE=\S+\/distroless\/nodejs24-\S+:nonroot$/),
+  it('stands on bases that are named by digest, and takes the Node of the checkout from the first', () => {
+    const { devDependencies } = JSON.parse(textOf('package.json')) as {
+      devDependencies: Record<string, string>
+    }
+    const [buildImage = '', runtimeImage = ''] = of(args, 'ARG')
+    expect(buildImage).toMatch(/^BUILD_IMAGE=node:[\d.]+-bookworm-slim@sha256:[0-9a-f]{64}$/)
+    expect(buildImage).toContain(`node:${devDependencies['node']}-`)
+    expect(runtimeImage).toMatch(/^RUNTIME_IMAGE=\S+\/distroless\/cc-debian12:nonroot@sha256:[0-9a-f]{64}$/)
+    const bases = STAGES.slice(1).map(([from]) => from?.words.replace(/^--platform=\S+ | AS .*$/g, ''))
+    expect(bases).toEqual([
+      ...[`\${BUILD_IMAGE}`, `\${RUNTIME_IMAGE}`, `\${BUILD_IMAGE}`],
+      ...['runtime', 'image', 'image'],
     ])
-    expect(of(build, 'FROM')).toEqual([`\${BUILD_IMAGE} AS build`])
-    expect(of(image, 'FROM')).toEqual([`\${RUNTIME_IMAGE}`])
+    expect(of(image, 'COPY').join('\n')).toContain('--from=node /usr/local/bin/node /nodejs/bin/node')
+  })
+
+  it('is not made where the program does not start on its architecture, and has no trace of that start', () => {
+    expect(of(started, 'RUN')).toEqual(['["/nodejs/bin/node", "/app/dist/main.js", "--version"]'])
     expect(of(image, 'RUN')).toEqual([])
+    expect(last.slice(1)).toEqual([{ name: 'COPY', words: expect.stringMatching(/^--from=started /) }])
   })
 
   it('runs as the user that the chart sets, never as root', () => {
@@ -60,7 +78,7 @@ describe('the image', () => {
   it('contains the production packages of the lock file, and a list of them', () => {
     const runs = of(build, 'RUN').join('\n')
     expect(runs).toMatch(
-      /"npm", "ci"[\s\S]*"npm", "run", "build"[\s\S]*npm sbom .*--omit=dev[\s\S]*"npm", "prune", "--omit=dev"/,
+      /npm ci --ignore-scripts[\s\S]*"npm", "run", "build"[\s\S]*npm prune --omit=dev .*npm pkg delete devDependencies .*npm sbom/,
     )
     expect(of(image, 'COPY').join('\n')).toContain('/build/sbom.cdx.json')
   })

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import {
+  type ChannelState,
   type EntryTrust,
-  type Knowledge,
+  type KnownVersions,
   type MemoryEntry,
-  type Moment,
   mayJoin,
   type StoreResult,
   type StoreTrust,
@@ -22,7 +22,7 @@ const HELD: MemoryEntry = {
   keyServiceSkipped: false,
 }
 
-function later(ageMs: number, more: Partial<Moment> = {}): Moment {
+function later(ageMs: number, more: Partial<ChannelState> = {}): ChannelState {
   return { nowMs: VERIFIED_AT_MS + ageMs, isConnected: true, epoch: 7, ...more }
 }
 
@@ -31,7 +31,7 @@ const absent = { grant: null }
 const skipped = { keyServiceSkipped: true }
 
 describe('an entry of memory', () => {
-  test.each<[string, Partial<MemoryEntry>, Moment, EntryTrust]>([
+  test.each<[string, Partial<MemoryEntry>, ChannelState, EntryTrust]>([
     ['a record within its time to live', {}, later(29_999), 'fresh'],
     ['a record past its time to live', {}, later(30_000), 'stale'],
     ['a record whose jitter has ended its life', { jitter: 1 }, later(27_000), 'stale'],
@@ -64,7 +64,7 @@ describe('an entry of memory', () => {
   })
 })
 
-const NOTHING: Knowledge = { announced: null, held: null }
+const NOTHING: KnownVersions = { announced: null, held: null }
 const NOW = later(0)
 const justNow = (version: number) => ({ version, knownAtMs: NOW.nowMs })
 const aMinuteAgo = (version: number) => ({ version, knownAtMs: NOW.nowMs - 60_000 })
@@ -75,7 +75,7 @@ describe('the result of a store', () => {
   const keyService = { tier: 'key_service' } as const
   const denial = { ...keyService, grant: null }
 
-  test.each<[string, Partial<StoreResult>, Partial<Knowledge>, StoreTrust]>([
+  test.each<[string, Partial<StoreResult>, Partial<KnownVersions>, StoreTrust]>([
     ['a record of Redis', {}, {}, 'fresh'],
     ['a record of the key service', keyService, {}, 'fresh'],
     ['an absence from the key service', denial, {}, 'fresh'],
@@ -112,7 +112,7 @@ describe('the result of a store', () => {
 })
 
 describe('a lookup in flight', () => {
-  test.each<[string, Moment, boolean]>([
+  test.each<[string, ChannelState, boolean]>([
     ['is joined while connected, however long it takes', later(30_000), true],
     ['is not joined in another epoch', later(1, { epoch: 8 }), false],
     ['is joined while disconnected within a second', later(1_000, away), true],

@@ -8,11 +8,13 @@ import { stringify } from 'yaml'
 import { freePort } from '../support/free-port.ts'
 import { at, type Manifest } from '../support/manifests.ts'
 import { until } from '../support/until.ts'
-import { kwokSources, programOf } from './control-plane-programs.ts'
+import { kwokStages, programOf } from './control-plane-programs.ts'
 
 const START_DEADLINE_MS = 90_000
 const VOLUMES = 8
 const COMMAND_DEADLINE_MS = 120_000
+/** Served as the log of every container. */
+export const POD_LOG = 'log of a container that nothing runs'
 /** What a pod passes through without a machine: it becomes ready, and is removed when it is deleted. */
 const STAGES = [
   'node/fast/node-initialize',
@@ -21,10 +23,34 @@ const STAGES = [
   'pod/fast/pod-delete',
 ]
 
+/** A pod of `helm test` ends well once it runs. */
+const TEST_POD_ENDS = {
+  apiVersion: 'kwok.x-k8s.io/v1alpha1',
+  kind: 'Stage',
+  metadata: { name: 'test-pod-ends' },
+  spec: {
+    resourceRef: { apiGroup: 'v1', kind: 'Pod' },
+    selector: {
+      matchExpressions: [
+        { key: '.metadata.deletionTimestamp', operator: 'DoesNotExist' },
+        { key: '.status.phase', operator: 'In', values: ['Running'] },
+        { key: '.metadata.annotations["helm.sh/hook"]', operator: 'In', values: ['test'] },
+      ],
+    },
+    next: { statusTemplate: 'phase: Succeeded' },
+  },
+}
+
 export interface CommandResult {
   readonly ok: boolean
   readonly stdout: string
   readonly stderr: string
+}
+
+export interface RunOptions {
+  readonly environment?: Readonly<Record<string, string>>
+  readonly cwd?: string
+  readonly deadlineMs?: number
 }
 
 /**
@@ -59,6 +85,11 @@ export class ControlPlane {
 
   helm(args: readonly string[], input = ''): Promise<CommandResult> {
     return this.#run('helm', args, input)
+  }
+
+  /** Any program that reads KUBECONFIG, with a deadline of its own. */
+  run(program: string, args: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
+    return this.#run(program, args, '', options)
   }
 
   async apply(...objects: readonly object[]): Promise<void> {
@@ -112,6 +143,7 @@ export class ControlPlane {
       '--authorization-mode=RBAC',
       '--service-cluster-ip-range=10.96.0.0/16',
       '--endpoint-reconciler-type=none',
+      '--kubelet-preferred-address-types=InternalIP',
       '--enable-admission-plugins=NodeRestriction,PodSecurity',
     ])
     await until('the API server is ready', () => this.#isReady(), START_DEADLINE_MS)
@@ -140,19 +172,43 @@ export class ControlPlane {
   }
 
   async #addNodes(): Promise<void> {
-    const stages = STAGES.map(stage =>
-      readFileSync(join(kwokSources(), `kustomize/stage/${stage}.yaml`), 'utf8'),
-    )
+    const stages = STAGES.map(stage => readFileSync(join(kwokStages(), `${stage}.yaml`), 'utf8'))
+    const log = join(this.#directory, 'container.log')
+    // The format of container runtimes, which kwok reads.
+    writeFileSync(log, `2026-01-01T00:00:00.000000000Z stdout F ${POD_LOG}\n`)
+    const logs = {
+      apiVersion: 'kwok.x-k8s.io/v1alpha1',
+      kind: 'ClusterLogs',
+      metadata: { name: 'all' },
+      spec: { logs: [{ logsFile: log }] },
+    }
     const file = join(this.#directory, 'stages.yaml')
-    writeFileSync(file, stages.join('\n---\n'))
-    const flags = ['--manage-all-nodes=true', `--config=${file}`, '--server-address=']
-    this.#spawn('kwok', [`--kubeconfig=${this.kubeconfig}`, ...flags])
+    writeFileSync(file, [...stages, stringify(TEST_POD_ENDS), stringify(logs)].join('\n---\n'))
+    const port = await freePort()
+    const certificate = join(this.#directory, 'certificates/apiserver')
+    this.#spawn('kwok', [
+      `--kubeconfig=${this.kubeconfig}`,
+      '--manage-all-nodes=true',
+      `--config=${file}`,
+      `--server-address=127.0.0.1:${port}`,
+      '--node-ip=127.0.0.1',
+      `--node-port=${port}`,
+      `--tls-cert-file=${certificate}.crt`,
+      `--tls-private-key-file=${certificate}.key`,
+    ])
     const room = { cpu: '16', memory: '64Gi', pods: '110' }
     await this.apply(
       ...['a', 'b'].map(name => ({
         apiVersion: 'v1',
         kind: 'Node',
-        metadata: { name, labels: { 'kubernetes.io/hostname': name, 'topology.kubernetes.io/zone': name } },
+        metadata: {
+          name,
+          labels: {
+            'kubernetes.io/os': 'linux',
+            'kubernetes.io/hostname': name,
+            'topology.kubernetes.io/zone': name,
+          },
+        },
         status: { allocatable: room, capacity: room },
       })),
       // Nothing provisions volumes here; a claim takes one of these.
@@ -183,11 +239,17 @@ export class ControlPlane {
     return stdout
   }
 
-  #run(program: string, args: readonly string[], input = ''): Promise<CommandResult> {
+  #run(
+    program: string,
+    args: readonly string[],
+    input = '',
+    { environment = {}, cwd, deadlineMs = COMMAND_DEADLINE_MS }: RunOptions = {},
+  ): Promise<CommandResult> {
     const { promise, resolve } = Promise.withResolvers<CommandResult>()
     const home = join(this.#directory, 'helm')
-    const env = { ...process.env, KUBECONFIG: this.kubeconfig, HELM_CACHE_HOME: home, HELM_CONFIG_HOME: home }
-    const options = { env, maxBuffer: 64 * 1024 * 1024, timeout: COMMAND_DEADLINE_MS }
+    const own = { KUBECONFIG: this.kubeconfig, HELM_CACHE_HOME: home, HELM_CONFIG_HOME: home }
+    const env = { ...process.env, ...own, ...environment }
+    const options = { env, cwd, maxBuffer: 64 * 1024 * 1024, timeout: deadlineMs }
     const child = execFile(program, args, options, (error, stdout, stderr) =>
       resolve({ ok: error === null, stdout, stderr }),
     )

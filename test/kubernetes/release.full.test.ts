@@ -4,7 +4,7 @@ import { CHART, NAME, RELEASE, type Values, WITH_CONSOLE } from '../support/char
 import { at, listAt, type Manifest, textAt, valueAt } from '../support/manifests.ts'
 import { GO, HELM, has, PYTHON } from '../support/tools.ts'
 import { until } from '../support/until.ts'
-import { ControlPlane } from './control-plane.ts'
+import { ControlPlane, POD_LOG } from './control-plane.ts'
 import { buildControlPlane } from './control-plane-programs.ts'
 
 /** An operator's own entry, and a second signing secret. */
@@ -55,6 +55,20 @@ describe.skipIf(![GO, HELM, PYTHON].every(has))('on a real Kubernetes API', () =
       at(secret, 'data'),
     )
     await until('the third gateway is ready', () => isRolledOut(namespace, 3), ROLLOUT_MS)
+  }, 180_000)
+
+  it('helm test passes and prints the log of its pod, and reads no other hook as a pod', async () => {
+    const namespace = await makeNamespace('tested')
+    await install(namespace, { ...WITH_CONSOLE, networkPolicy: { enabled: true } })
+    await until('both are ready', () => isRolledOut(namespace), ROLLOUT_MS)
+    const { ok, stdout, stderr } = await cluster.helm(['test', RELEASE, '-n', namespace, '--logs'])
+    expect(ok, stdout + stderr).toBe(true)
+    expect(stdout).toContain(`POD LOGS: ${NAME}-test`)
+    expect(stdout).toContain(POD_LOG)
+    const policies = (await cluster.list('networkpolicies', namespace)).map(object =>
+      textAt(object, 'metadata.name'),
+    )
+    expect(policies).toContain(`${NAME}-test`)
   }, 180_000)
 
   it('a console whose pod cannot start is healed by a rollback', async () => {

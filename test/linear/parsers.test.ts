@@ -24,7 +24,7 @@ import { readBatch, readSingle } from '../../src/keys/tiers/key-service/key-serv
 import { traceIdOf } from '../../src/observability/tracing/tracing.ts'
 import { privateCacheControl } from '../../src/upstream/cache-control.ts'
 import { forwardedOf } from '../../src/upstream/forwarded.ts'
-import { isSoundHead } from '../../src/upstream/pool/framing.ts'
+import { isValidHead } from '../../src/upstream/pool/framing.ts'
 import { readRejection } from '../../src/upstream/rejection.ts'
 import { matchesValidators, toCachedResponse } from '../../src/upstream/response-cache/cached-response.ts'
 import { directivesOf, freshnessOf, wantsFresher } from '../../src/upstream/response-cache/freshness.ts'
@@ -73,7 +73,7 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   'Connection of an upstream': text => policyResult({ connection: text }),
   'Retry-After': text => policy(503, { 'retry-after': text }),
   'Content-Length and Transfer-Encoding of an upstream': text =>
-    [{ 'content-length': text }, { 'transfer-encoding': text }].map(headers => isSoundHead(200, headers, 1)),
+    [{ 'content-length': text }, { 'transfer-encoding': text }].map(headers => isValidHead(200, headers, 1)),
   'the body of a rejection': text => readRejection(Buffer.from(text), undefined),
   'If-None-Match': text => known('"7"', text),
   'If-None-Match, where the tag is long, too': text => known(text, text),

@@ -13,7 +13,7 @@ interface TestFile {
   }[]
 }
 
-const names = [...new Set(alerts.map(({ alert }) => alert))]
+const names = alerts.map(({ alert }) => alert)
 const expectations = ALERT_TEST_FILES.flatMap(file =>
   (parse(readFileSync(file, 'utf8')) as TestFile).tests.flatMap(({ promql_expr_test }) => promql_expr_test),
 )
@@ -37,8 +37,28 @@ describe.skipIf(!has(PROMTOOL))('according to promtool', () => {
       const [code] = await once(promtool, 'close')
       expect([code, output]).toEqual([0, expect.stringContaining('SUCCESS')])
     },
-    60_000,
+    120_000,
   )
+})
+
+test('each alert has a name of its own, by which the chart overrides and disables it', () => {
+  expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([])
+})
+
+test('every selector can be limited to one release', () => {
+  const selectors = rules.flatMap(({ expr }) => expr.match(/[\w:]+(?:\{[^}]*\})?(?=[\s)[]|$)/g) ?? [])
+  const series = selectors.filter(selector => /^(job:|postern_|nodejs_|up\b|kube_)/.test(selector))
+  expect(series.length).toBeGreaterThan(rules.length)
+  const release = /^[\w:]+\{(job=~"\.\+"|horizontalpodautoscaler=~"\.\+-gateway")[,}]/
+  expect(series.filter(selector => !release.test(selector))).toEqual([])
+})
+
+test('no rule reads more than an hour of raw series, apart from whether they exist', () => {
+  const windows = rules.flatMap(({ expr }) => [...expr.matchAll(/([\w:]+)(?:\{[^}]*\})?\[(\d+)([mhd])\]/g)])
+  const long = windows.filter(([, , count, unit]) => unit === 'd' || (unit === 'h' && Number(count) > 1))
+  expect(long.length).toBeGreaterThan(0)
+  const raw = long.map(([, name = '']) => name).filter(name => !name.startsWith('job:'))
+  expect(new Set(raw)).toEqual(new Set(['postern_config_info', 'postern_build_info']))
 })
 
 test.each(names)('%s has a test case in which it fires and one in which it does not', name => {
@@ -50,7 +70,7 @@ test.each(names)('%s has a test case in which it fires and one in which it does 
 describe('an alert says what is wrong', () => {
   test.each(alerts.map(alert => [`${alert.alert} (${alert.labels['severity']})`, alert] as const))(
     '%s',
-    (_, { alert, labels, annotations }) => {
+    (_, { labels, annotations }) => {
       expect(['critical', 'warning', 'info']).toContain(labels['severity'])
       expect(Object.keys(annotations).sort()).toEqual([
         'dashboard_url',
@@ -61,7 +81,7 @@ describe('an alert says what is wrong', () => {
       // One sentence without figures, because notifications are grouped by it.
       expect(annotations['summary']).toMatch(/^[A-Z][^{}]*[^.]\.$/)
       expect(annotations['summary']?.match(/\. /g)).toBeNull()
-      if (alert !== 'PosternAbsent') expect(annotations['description']).toMatch(/\{\{ \$(value|labels)/)
+      expect(annotations['description']).toMatch(/\{\{ \$(value|labels)/)
       const dashboard = annotations['dashboard_url']?.replace('https://grafana.example/d/', '')
       expect(DASHBOARDS.map(({ uid }) => uid)).toContain(dashboard)
     },

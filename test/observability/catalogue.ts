@@ -22,6 +22,7 @@ export const OF_KUBERNETES: readonly (readonly [string, readonly string[]])[] = 
   ['kube_horizontalpodautoscaler_status_current_replicas', OF_AN_AUTOSCALER],
   ['kube_horizontalpodautoscaler_status_desired_replicas', OF_AN_AUTOSCALER],
   ['kube_horizontalpodautoscaler_spec_max_replicas', OF_AN_AUTOSCALER],
+  ['kube_horizontalpodautoscaler_spec_min_replicas', OF_AN_AUTOSCALER],
   ['container_cpu_cfs_periods_total', OF_A_CONTAINER],
   ['container_cpu_cfs_throttled_periods_total', OF_A_CONTAINER],
   ['container_memory_working_set_bytes', OF_A_CONTAINER],
@@ -32,13 +33,17 @@ export const catalogue: ReadonlyMap<string, readonly string[]> = new Map([
   ...exported(),
   ...OF_PROMETHEUS,
   ...OF_KUBERNETES,
-  ...recordings.map(({ record, expr, labels = {} }) => {
-    const made = recordings
-      .filter(other => other.record === record)
-      .flatMap(other => Object.keys(other.labels ?? {}))
-    return [record, [...partsOf(expr).grouping, ...Object.keys(labels), ...made]] as const
-  }),
+  ...recordings.map(({ record }) => [record, labelsOf(record)] as const),
 ])
+
+/** Labels of a recording: those that its rules group by and set, and those of the recordings from which they are made. */
+function labelsOf(name: string): readonly string[] {
+  const own = recordings.filter(({ record }) => record === name)
+  return own.flatMap(({ expr, labels = {} }) => {
+    const { grouping, selectors } = partsOf(expr)
+    return [...grouping, ...Object.keys(labels), ...selectors.flatMap(({ metric }) => labelsOf(metric))]
+  })
+}
 
 /** Names of our metrics, without the suffixed names of histograms. */
 export const ourMetrics: readonly string[] = createMetrics()

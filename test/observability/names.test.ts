@@ -82,7 +82,8 @@ describe('dashboards', () => {
       expect([uid.startsWith('postern-'), editable, schemaVersion]).toEqual([true, false, 39])
       const names = templating.list.map(variable => variable.name)
       expect(names).toEqual(expect.arrayContaining(['datasource', 'cluster', 'namespace', 'job', 'pod']))
-      for (const panel of laid.filter(({ type }) => type !== 'row')) {
+      const all = laid.flatMap(panel => [panel, ...(panel.panels ?? [])])
+      for (const panel of all.filter(({ type }) => type !== 'row')) {
         expect(panel.datasource).toEqual({ type: 'prometheus', uid: '$datasource' })
         const mentioned = panel.targets.flatMap(({ expr }) =>
           [...expr.matchAll(/\$(\w+)/g)].map(([, name = '']) => name),
@@ -90,13 +91,28 @@ describe('dashboards', () => {
         const own = mentioned.filter(name => !name.startsWith('__'))
         expect(own.filter(name => !names.includes(name))).toEqual([])
       }
-      const cells = laid.flatMap(({ gridPos: { x, y, w, h } }) =>
-        Array.from({ length: w * h }, (_cell, index) => `${x + (index % w)},${y + Math.floor(index / w)}`),
-      )
-      expect(new Set(cells).size).toBe(cells.length)
-      expect(new Set(laid.map(({ id }) => id)).size).toBe(laid.length)
+      for (const shown of [laid, ...laid.map(({ panels: folded }) => folded ?? [])]) {
+        const cells = shown.flatMap(({ gridPos: { x, y, w, h } }) =>
+          Array.from({ length: w * h }, (_cell, index) => `${x + (index % w)},${y + Math.floor(index / w)}`),
+        )
+        expect(new Set(cells).size).toBe(cells.length)
+      }
+      expect(new Set(all.map(({ id }) => id)).size).toBe(all.length)
     },
   )
+
+  test('the gateway’s opens with its first two rows; the others load when they are unfolded', () => {
+    const [gateway] = DASHBOARDS
+    const { panels: laid } = JSON.parse(textOf(gateway as (typeof DASHBOARDS)[number])) as Dashboard
+    const rows = laid.filter(({ type }) => type === 'row')
+    expect(rows.map(({ title, collapsed }) => [title, collapsed])).toEqual(
+      gateway?.rows.map(({ title }, index) => [title, index >= 2]),
+    )
+    expect(rows.map(row => row.panels?.length)).toEqual(
+      gateway?.rows.map(({ panels: own }, index) => (index >= 2 ? own.length : 0)),
+    )
+    expect(laid.length - rows.length).toBe(gateway?.rows.slice(0, 2).flatMap(row => row.panels).length)
+  })
 
   test('counters are drawn only as rates, over windows that are long enough', () => {
     const counters = ourMetrics.filter(name => name.endsWith('_total'))
@@ -151,11 +167,17 @@ interface Dashboard {
   readonly editable: boolean
   readonly schemaVersion: number
   readonly templating: { readonly list: readonly { readonly name: string }[] }
-  readonly panels: readonly {
-    readonly id: number
-    readonly type: string
-    readonly datasource: unknown
-    readonly gridPos: { x: number; y: number; w: number; h: number }
-    readonly targets: readonly { readonly expr: string }[]
-  }[]
+  readonly panels: readonly LaidPanel[]
+}
+
+interface LaidPanel {
+  readonly id: number
+  readonly type: string
+  readonly title: string
+  readonly datasource: unknown
+  readonly gridPos: { x: number; y: number; w: number; h: number }
+  readonly targets: readonly { readonly expr: string }[]
+  /** Of a row: those that it hides while it is folded. */
+  readonly collapsed?: boolean
+  readonly panels?: readonly LaidPanel[]
 }

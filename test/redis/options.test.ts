@@ -4,7 +4,7 @@ import { findServer } from '../../src/redis/clients.ts'
 import { servernameOf } from '../../src/redis/endpoint.ts'
 import {
   type RedisSettings,
-  retryDelayMs,
+  reconnectDelayMs,
   safeOptions,
   sentinelAccess,
   serverAccess,
@@ -89,11 +89,11 @@ test('Sentinels have their own user and password', () => {
 
 test('a lost Redis is retried within 50 ms to a second, without limit, and not by all replicas at once', () => {
   for (const attempt of [1, 2, 5, 10, 1_000, 1e9]) {
-    expect(retryDelayMs(attempt, () => 0)).toBe(50)
-    expect(retryDelayMs(attempt, () => 1)).toBeLessThanOrEqual(1_000)
+    expect(reconnectDelayMs(attempt, () => 0)).toBe(50)
+    expect(reconnectDelayMs(attempt, () => 1)).toBeLessThanOrEqual(1_000)
   }
-  expect(retryDelayMs(100, () => 1)).toBe(1_000)
-  expect(retryDelayMs(1, () => 1)).toBe(100)
+  expect(reconnectDelayMs(100, () => 1)).toBe(1_000)
+  expect(reconnectDelayMs(1, () => 1)).toBe(100)
 })
 
 test('in a cluster each connection that subscribes or publishes uses another node than the one before', async () => {

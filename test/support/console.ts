@@ -21,6 +21,7 @@ export interface ConsoleOptions {
   readonly redisUrl?: string
   /** Replaces `url` if the topology needs more than an address. */
   readonly redis?: Partial<Config['redis']>
+  readonly regions?: Config['regions']
   readonly adminToken?: string | null
   readonly internal?: Partial<Config['console']['internal']>
   readonly signIn?: Partial<Omit<Config['console'], 'oidc' | 'internal'>> & {
@@ -97,6 +98,7 @@ export function consoleConfig({
   databaseUrl,
   redisUrl,
   redis,
+  regions = [],
   adminToken = ADMIN_TOKEN,
   internal,
   signIn,
@@ -141,6 +143,7 @@ export function consoleConfig({
       ...(redisUrl === undefined ? {} : { url: redisUrl }),
       ...redis,
     },
+    regions,
     keyService: { token: KEY_SERVICE_TOKEN, circuit: { failures: 5, openMs: 500 }, timeoutMs: 1000, tls: {} },
     limits: { replicas: 1, policies: [] },
     keys: {

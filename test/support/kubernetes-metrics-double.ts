@@ -66,6 +66,7 @@ function expositionOf(pods: readonly DoubledPod[], seconds: number): string {
     line('kube_horizontalpodautoscaler_status_current_replicas', autoscaler, 2),
     line('kube_horizontalpodautoscaler_status_desired_replicas', autoscaler, 3),
     line('kube_horizontalpodautoscaler_spec_max_replicas', autoscaler, 10),
+    line('kube_horizontalpodautoscaler_spec_min_replicas', autoscaler, 2),
     '',
   ].join('\n')
 }

@@ -14,6 +14,7 @@ export const FOREIGN_KINDS = [
   'HTTPRoute',
   'GrafanaDashboard',
   'ExternalSecret',
+  'ScaledObject',
 ]
 
 const PROGRAM = `

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
@@ -36,7 +36,11 @@ export interface Exemplar {
 
 const START_DEADLINE_MS = 20_000
 
-/** A real Prometheus that scrapes every second and stores nothing. */
+/** Of `/proc/PID/stat`, which counts in hundredths of a second: the fields after the name in parentheses. */
+const USER_TIME = 11
+const SYSTEM_TIME = 12
+
+/** A real Prometheus that scrapes every second. */
 export class PrometheusServer {
   readonly url: string
   readonly #process: ChildProcess
@@ -48,13 +52,19 @@ export class PrometheusServer {
     this.url = url
   }
 
-  /** @param rules texts of rule files @param flags further command-line flags */
+  /**
+   * @param rules texts of rule files
+   * @param flags further command-line flags
+   * @param fill writes blocks to the directory of its data before it starts
+   */
   static async start(
     targets: readonly Target[],
     rules: readonly string[],
     flags: readonly string[] = [],
+    fill: (data: string) => void = () => {},
   ): Promise<PrometheusServer> {
     const directory = await mkdtemp(join(tmpdir(), 'postern-prometheus-'))
+    fill(join(directory, 'data'))
     const ruleFiles = rules.map((_, index) => join(directory, `rules-${index}.yaml`))
     await Promise.all(rules.map((text, index) => writeFile(ruleFiles[index] ?? '', text)))
     const settings = join(directory, 'prometheus.yaml')
@@ -76,13 +86,20 @@ export class PrometheusServer {
     return server
   }
 
-  /** Values of a query, one per second. @throws with the error text of Prometheus */
-  async range(expr: string, fromSeconds: number, toSeconds: number): Promise<Series[]> {
+  /** Processor time that it has used. */
+  async cpuSeconds(): Promise<number> {
+    const stat = await readFile(`/proc/${this.#process.pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return (Number(fields[USER_TIME]) + Number(fields[SYSTEM_TIME])) / 100
+  }
+
+  /** Values of a query, one per step. @throws with the error text of Prometheus */
+  async range(expr: string, fromSeconds: number, toSeconds: number, stepSeconds = 1): Promise<Series[]> {
     const query = new URLSearchParams({
       query: expr,
       start: String(fromSeconds),
       end: String(toSeconds),
-      step: '1',
+      step: String(stepSeconds),
     })
     const { result } = await this.#query<{
       result: { metric: Series['labels']; values: [number, string][] }[]

@@ -1,8 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { temporaryDirectory } from './temporary-directory.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** 0.1.0 has no tag. Later releases have one, such as v0.2.0. */
@@ -15,15 +13,26 @@ export function findReleaseBefore(): string | null {
   return git(['rev-parse', '--verify', '--quiet', `${release}^{commit}`])
 }
 
-/** Writes the program of a commit to a temporary directory. @returns its launcher, for `PosternProcess` */
-export function unpackProgram(commit: string): readonly string[] {
-  const directory = temporaryDirectory()
-  const archive = execFileSync('git', ['archive', '--format=tar', commit, 'src', 'config', 'package.json'], {
+/**
+ * Writes the program of a commit to an empty directory, with the packages of its own lock file.
+ * @returns its launcher, for `PosternProcess`
+ */
+export function unpackProgram(commit: string, directory: string): readonly string[] {
+  const files = ['src', 'config', 'package.json', 'package-lock.json']
+  const archive = execFileSync('git', ['archive', '--format=tar', commit, ...files], {
     cwd: ROOT,
     maxBuffer: 2 ** 28,
   })
   execFileSync('tar', ['-x', '-C', directory], { input: archive })
-  symlinkSync(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
+  const packages = [
+    'ci',
+    '--omit=dev',
+    '--ignore-scripts',
+    '--prefer-offline',
+    '--no-progress',
+    '--loglevel=error',
+  ]
+  execFileSync('npm', packages, { cwd: directory, stdio: 'pipe', timeout: 120_000 })
   return [process.execPath, join(directory, 'src', 'main.ts')]
 }
 

@@ -37,6 +37,11 @@ export const GITLEAKS: Tool = {
   debianPackage: '',
   otherwise: 'go install github.com/zricethezav/gitleaks/v8@v8.30.1',
 }
+export const ACTIONLINT: Tool = {
+  program: 'actionlint',
+  debianPackage: '',
+  otherwise: 'go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12',
+}
 /** Debian keeps it off the path. A configured server replaces it. */
 export const POSTGRES: Tool = {
   program: 'postgres',
@@ -58,6 +63,14 @@ export const CHROMIUM: Tool = { program: 'chromium', debianPackage: 'chromium' }
 
 export const VARNISH: Tool = { program: 'varnishd', debianPackage: 'varnish' }
 export const FAKETIME: Tool = { program: 'faketime', debianPackage: 'faketime' }
+/** Build the image, on stand-ins for its base images. */
+export const BUILDAH: Tool = { program: 'buildah', debianPackage: 'buildah' }
+/** Debian keeps it off a user's path. */
+export const DEBOOTSTRAP: Tool = {
+  program: 'debootstrap',
+  debianPackage: 'debootstrap',
+  isHere: () => existsSync('/usr/sbin/debootstrap'),
+}
 
 /** Every run needs these; the setup installs them if it may. */
 export const REQUIRED_TOOLS: readonly Tool[] = [REDIS, OPENSSL]
@@ -73,6 +86,7 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   SCRIPT,
   HELM,
   GITLEAKS,
+  ACTIONLINT,
   PYTHON,
   GO,
   HAPROXY,
@@ -82,6 +96,8 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   CHROMIUM,
   FAKETIME,
   VARNISH,
+  BUILDAH,
+  DEBOOTSTRAP,
 ]
 
 export function has(tool: Tool): boolean {

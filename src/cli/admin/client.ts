@@ -47,7 +47,7 @@ export class RejectedError extends CliError {
   }
 }
 
-export interface AdminCall {
+export interface AdminRequest {
   readonly method: 'GET' | 'POST' | 'PATCH'
   /** Below `/admin/v1`. */
   readonly path: string
@@ -74,7 +74,7 @@ export class AdminClient {
    * may be repeated, and the idempotency key covers issuing and rotating. A PATCH is not repeated: had the first one arrived,
    * its own change would look like one by someone else.
    */
-  async send(call: AdminCall): Promise<AdminResponse> {
+  async send(call: AdminRequest): Promise<AdminResponse> {
     const { deadlineMs = DEADLINE_MS } = call
     const signal = AbortSignal.timeout(deadlineMs)
     const request = this.#requestOf(call, signal)
@@ -95,7 +95,7 @@ export class AdminClient {
     const begin = () => setTimeout(() => silence.abort(), DEADLINE_MS)
     let timer = begin()
     try {
-      const call: AdminCall = { method: 'GET', path }
+      const call: AdminRequest = { method: 'GET', path }
       const response = await fetch(`${this.url}/admin/v1${path}`, this.#requestOf(call, silence.signal))
       if (!response.ok || response.body === null)
         throw this.#errorOf(response.status, parseJson(await response.text()))
@@ -120,7 +120,7 @@ export class AdminClient {
     return new CliError(message, EXIT.unavailable)
   }
 
-  #requestOf({ method, body, once, version }: AdminCall, signal: AbortSignal): RequestInit {
+  #requestOf({ method, body, once, version }: AdminRequest, signal: AbortSignal): RequestInit {
     const headers: Record<string, string> = {
       accept: 'application/json',
       authorization: `Bearer ${this.#token}`,
@@ -133,7 +133,7 @@ export class AdminClient {
     return body === undefined ? request : { ...request, body: JSON.stringify(body) }
   }
 
-  async #fetch({ path }: AdminCall, request: RequestInit): Promise<AdminResponse> {
+  async #fetch({ path }: AdminRequest, request: RequestInit): Promise<AdminResponse> {
     const response = await fetch(`${this.url}/admin/v1${path}`, request)
     const text = await response.text()
     const json = parseJson(text)

@@ -39,7 +39,14 @@ const gateways = Type.Object({
 })
 export type ShownGateways = Static<typeof gateways>
 /** Which gateways have confirmed that a key ended. An older console leaves these fields out. */
-const progress = { announced: Type.Optional(Type.Boolean()), gateways: Type.Optional(nullable(gateways)) }
+const progress = {
+  announced: Type.Optional(Type.Boolean()),
+  gateways: Type.Optional(nullable(gateways)),
+  /** Only from a console with regions. */
+  regions: Type.Optional(
+    Type.Array(Type.Object({ name: Type.String(), announced: Type.Boolean(), gateways: nullable(gateways) })),
+  ),
+}
 export const revokedResponse = Type.Object({ key, ...progress })
 /** Of a suspension, resumption or edit. */
 export const changedResponse = Type.Object({

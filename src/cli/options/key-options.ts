@@ -27,11 +27,11 @@ export function overlapOption(): Option {
 /** `--expires-at`, for what takes `--expires-in` too. */
 export function expiresAtOption(): Option {
   const option = new Option('--expires-at <time>', 'instant at which it ends, such as 2027-02-18T09:00:00Z')
-  return option.conflicts('expiresIn').argParser(instantText)
+  return option.conflicts('expiresIn').argParser(parseInstantArgument)
 }
 
 /** An instant, as the admin API takes it. */
-export function instantText(text: string): string {
+export function parseInstantArgument(text: string): string {
   if (parseInstant(text) !== null) return text
   throw new InvalidArgumentError('It must be an instant such as 2027-02-18T09:00:00Z.')
 }

@@ -2,7 +2,7 @@ import type { Static } from 'typebox'
 import type { AdminResponse } from '../admin/client.ts'
 import { changedResponse, readResponse, type ShownKey } from '../admin/responses.ts'
 import type { AdminSession } from '../admin/session.ts'
-import { nameOf } from './key-text.ts'
+import { keyNameOf } from './key-text.ts'
 import { NOT_ANNOUNCED, progressLines } from './revocation-text.ts'
 import { plainText } from './text.ts'
 
@@ -25,6 +25,6 @@ export function printChange(
     if (progress.announced === false) host.complain(`${NOT_ANNOUNCED}\n`)
     return
   }
-  const which = `${nameOf(key)} of workspace ${plainText(key.workspaceId)}`
+  const which = `${keyNameOf(key)} of workspace ${plainText(key.workspaceId)}`
   host.write(`${[toText(key, which), ...progressLines(committedAt, progress)].join('\n')}\n`)
 }

@@ -21,7 +21,7 @@ export function keyCount(keys: number): string {
 }
 
 /** Identifies a key within a sentence. */
-export function nameOf({ id, hint, name }: ShownKey): string {
+export function keyNameOf({ id, hint, name }: ShownKey): string {
   return `${plainText(id)} (${plainText(hint)}, ${plainText(name)})`
 }
 
@@ -44,5 +44,5 @@ export function scopesText({ scopes }: ShownKey): string {
 }
 
 export function issuedText(key: ShownKey, nowMs: number): string {
-  return `Issued ${nameOf(key)} for workspace ${plainText(key.workspaceId)}: ${scopesText(key)}; expires ${expiryInFull(key, nowMs)}.`
+  return `Issued ${keyNameOf(key)} for workspace ${plainText(key.workspaceId)}: ${scopesText(key)}; expires ${expiryInFull(key, nowMs)}.`
 }

@@ -10,9 +10,13 @@ const FORMAT = '{bar} {percentage} % | {value} of {total} | {eta_formatted} left
 const LOG_LINES = 10
 
 /** A bar at a terminal, a few plain lines in a log, and nothing for programs. */
-export function createProgress(stream: NodeJS.WriteStream, forProgram: boolean): Progress {
+export function createProgress(
+  stream: NodeJS.WriteStream,
+  forProgram: boolean,
+  unit = 'keys written',
+): Progress {
   if (stream.isTTY === true) return createBar(stream)
-  return forProgram ? { show() {}, end() {} } : createLines(stream)
+  return forProgram ? { show() {}, end() {} } : createLines(stream, unit)
 }
 
 function createBar(stream: NodeJS.WriteStream): Progress {
@@ -31,14 +35,14 @@ function createBar(stream: NodeJS.WriteStream): Progress {
   }
 }
 
-function createLines(stream: NodeJS.WriteStream): Progress {
+function createLines(stream: NodeJS.WriteStream, unit: string): Progress {
   let linesWritten = 0
   return {
     show(done, total) {
       const part = total === 0 ? LOG_LINES : Math.floor((done / total) * LOG_LINES)
       if (part <= linesWritten) return
       linesWritten = part
-      stream.write(`${done} of ${total} keys written\n`)
+      stream.write(`${done} of ${total} ${unit}\n`)
     },
     end() {},
   }

@@ -4,6 +4,13 @@ import { minuteOf, plainText } from './text.ts'
 export interface ShownProgress {
   readonly announced?: boolean
   readonly gateways?: ShownGateways | null
+  readonly regions?: readonly ShownRegion[]
+}
+
+interface ShownRegion {
+  readonly name: string
+  readonly announced: boolean
+  readonly gateways: ShownGateways | null
 }
 
 /** The console says the same on its page. */
@@ -16,13 +23,23 @@ const NONE_KNOWN = 'No gateway has reported to the console within the last minut
  * that two streams cannot say different things.
  * @param savedAt null if the change has no time of its own
  */
-export function progressLines(savedAt: string | null, { announced, gateways }: ShownProgress): string[] {
+export function progressLines(
+  savedAt: string | null,
+  { announced, gateways, regions = [] }: ShownProgress,
+): string[] {
   const how = announced === true ? 'Saved and announced' : 'Saved'
   return [
     savedAt === null ? `${how}.` : `${how} at ${minuteOf(savedAt)} UTC.`,
     ...(announced === false ? [NOT_ANNOUNCED] : []),
     ...(gateways == null ? [] : [confirmedText(gateways)]),
+    ...regions.map(regionText),
   ]
+}
+
+function regionText({ name, announced, gateways }: ShownRegion): string {
+  const state = announced ? 'announced' : 'not announced yet'
+  const confirmed = gateways === null ? '' : `, confirmed by ${gateways.confirmed} of ${gateways.known}`
+  return `Region ${plainText(name)}: ${state}${confirmed}.`
 }
 
 /** Which gateways have confirmed a revocation. */

@@ -1,3 +1,4 @@
+import { MAX_REGIONS, REGION_NAME } from '../../domain/region.ts'
 import {
   bearerToken,
   boolean,
@@ -13,6 +14,7 @@ import {
   secretText,
   section,
   text,
+  type ValueOf,
 } from './schema-builders.ts'
 
 /** Short: the revocation guarantee counts from the key service's recovery, not from when a gateway notices it. */
@@ -61,6 +63,55 @@ export const redis = section({
   commandTimeoutMs: milliseconds({ default: 100, description: 'Time after which a command fails' }),
   connectTimeoutMs: milliseconds({ default: 1000, description: 'Time to establish a connection' }),
 })
+
+/** The Redis of a region as its console uses it. */
+export type RegionRedis = Omit<ValueOf<typeof redis>, 'circuit' | 'beats'>
+
+/** Commands of the console to a region cross the distance between them. */
+export const REGION_REDIS_DEFAULTS = { commandTimeoutMs: 1000, connectTimeoutMs: 2000 }
+
+const secretFile = (of: string) => optional(file(`File with ${of}, instead of it`))
+const regionRedis = section({
+  url: redis.properties.url,
+  urlFile: secretFile('that address'),
+  sentinel: optional(
+    section({
+      ...redis.properties.sentinel.properties,
+      passwordFile: secretFile('that password'),
+    }),
+  ),
+  cluster: optional(redis.properties.cluster),
+  username: redis.properties.username,
+  password: redis.properties.password,
+  passwordFile: secretFile('that password'),
+  caFile: redis.properties.caFile,
+  commandTimeoutMs: optional(
+    milliseconds({ description: 'Time after which a command fails, 1000 by default' }),
+  ),
+  connectTimeoutMs: optional(
+    milliseconds({ description: 'Time to establish a connection, 2000 by default' }),
+  ),
+})
+
+/** An entry of `regions`, as it is written. */
+export const region = section({
+  name: text({ pattern: REGION_NAME, description: 'Name, the same as `region` of its gateways' }),
+  redis: { ...regionRedis, description: 'Its Redis: `url`, `sentinel` or `cluster`, as in `redis`' },
+})
+
+export const regions = list(region, {
+  default: [],
+  maxItems: MAX_REGIONS,
+  description:
+    'Regions of the console, each with a `name` and a `redis` of its own (`url`, `sentinel` or `cluster`, as in `redis`; secrets also as `urlFile` and `passwordFile`); every change is announced to each. If empty, there is one region, whose Redis is `redis`',
+})
+
+export const regionOfGateway = optional(
+  text({
+    pattern: REGION_NAME,
+    description: 'Region of a gateway, as the console names it in `regions`; its Redis is that of `redis`',
+  }),
+)
 
 export const keyService = section({
   url: optional(

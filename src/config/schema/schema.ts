@@ -2,7 +2,15 @@ import type { ResponseSchema } from '../../domain/route/response-schema.ts'
 import { SCOPE_TOKEN } from '../../domain/scope.ts'
 import { consoleSettings } from './console-schema.ts'
 import { gateway, upstream } from './gateway-schema.ts'
-import { database, keyService, keys, redis } from './key-schema.ts'
+import {
+  database,
+  keyService,
+  keys,
+  type RegionRedis,
+  redis,
+  regionOfGateway,
+  regions,
+} from './key-schema.ts'
 import { leaks } from './leak-schema.ts'
 import { limits, type route, routes } from './route-schema.ts'
 import {
@@ -103,6 +111,8 @@ export const configSchema = section({
   ops,
   upstream,
   redis,
+  region: regionOfGateway,
+  regions,
   keyService,
   keys,
   limits,
@@ -129,8 +139,15 @@ export const configSchema = section({
 
 type Declared = ValueOf<typeof configSchema>
 
+/** A region of the console, with its secrets read and its defaults filled in. */
+export interface RegionSettings {
+  readonly name: string
+  readonly redis: RegionRedis
+}
+
 /** The effective settings, validated. Values that stand in files are read, and routes know their names. */
-export type Config = Omit<Declared, 'upstream' | 'routes'> & {
+export type Config = Omit<Declared, 'upstream' | 'routes' | 'regions'> & {
+  regions: RegionSettings[]
   upstream: Omit<Declared['upstream'], 'headers'> & { headers: Record<string, string> }
   routes: ({ name: string; responseSchema?: ResponseSchema } & Omit<
     ValueOf<typeof route>,

@@ -33,7 +33,7 @@ import {
 /** A token in constant use is written once a minute, not with every request. */
 const ACCURACY_MS = 60_000
 
-export interface TokenParts {
+export interface AdminTokenParts {
   readonly database: Database
   readonly clock: Clock
   readonly randomBytes: RandomBytes
@@ -73,7 +73,7 @@ export interface AdminTokens {
   identify(text: string): Promise<AdminToken | 'revoked' | 'expired' | null>
 }
 
-export function createAdminTokens(parts: TokenParts): AdminTokens {
+export function createAdminTokens(parts: AdminTokenParts): AdminTokens {
   const { database } = parts
   const writer = createChangeWriter(database)
   const recording = new Set<string>()
@@ -88,7 +88,7 @@ export function createAdminTokens(parts: TokenParts): AdminTokens {
   }
 }
 
-interface Store extends TokenParts {
+interface Store extends AdminTokenParts {
   readonly run: ChangeWriter['run']
 }
 
@@ -167,7 +167,7 @@ function detailOf({ id, name, permissions, workspaces, expiresAtMs }: AdminToken
 }
 
 async function identifyToken(
-  parts: TokenParts,
+  parts: AdminTokenParts,
   recording: Set<string>,
   text: string,
 ): Promise<AdminToken | 'revoked' | 'expired' | null> {
@@ -186,7 +186,7 @@ async function identifyToken(
 
 /** At most one write in flight for a token, also in a burst. A failed one is made up for by the next request. */
 async function recordUse(
-  { database, logger }: TokenParts,
+  { database, logger }: AdminTokenParts,
   recording: Set<string>,
   { id, lastUsedAtMs }: AdminToken,
   nowMs: number,

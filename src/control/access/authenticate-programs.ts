@@ -2,7 +2,7 @@ import type { onRequestHookHandler } from 'fastify'
 import type { AddressLimit } from '../http/address-limit.ts'
 import { ApiError } from '../http/api-error.ts'
 import { bearerTokenOf, isSameToken, unauthenticated } from '../http/bearer.ts'
-import { clientAddressOf } from '../http/request-context.ts'
+import { callerAddressOf } from '../http/request-context.ts'
 import type { AdminTokens } from './admin-tokens.ts'
 import type { Principal } from './principal.ts'
 
@@ -27,7 +27,7 @@ export function requirePrincipal(parts: ProgramAuthentication): onRequestHookHan
       request.principal = found
       return
     }
-    if (request.headers.authorization !== undefined) await countFailure(parts.limit, clientAddressOf(request))
+    if (request.headers.authorization !== undefined) await countFailure(parts.limit, callerAddressOf(request))
     throw found === null ? unauthenticated() : unauthenticated(`This token ${PROBLEMS[found]}`)
   }
 }

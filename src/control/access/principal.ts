@@ -1,4 +1,4 @@
-import { type Person, actorOf as personActor } from '../sign-in/person.ts'
+import { type Person, personActorOf } from '../sign-in/person.ts'
 import type { AdminToken } from './admin-token.ts'
 import { includesPermission, type Permission } from './permission.ts'
 
@@ -77,12 +77,12 @@ export function actorOf(principal: Principal): string {
     case 'token':
       return `token:${principal.token.id}`
     case 'person':
-      return personActor(principal.person)
+      return personActorOf(principal.person)
   }
 }
 
 /** For display; undefined for the operator's token. */
-export function nameOf(principal: Principal): string | undefined {
+export function principalNameOf(principal: Principal): string | undefined {
   switch (principal.kind) {
     case 'operator':
       return undefined

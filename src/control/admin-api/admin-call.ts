@@ -5,10 +5,10 @@ import type { AdminTokens } from '../access/admin-tokens.ts'
 import type { Permission } from '../access/permission.ts'
 import type { ApiErrorCode } from '../http/api-error.ts'
 import type { Operation } from '../http/calls.ts'
-import type { Announcer } from '../registry/announcing/announcer.ts'
+import type { Regions } from '../registry/announcing/regions.ts'
 import type { OperationCounter } from '../registry/operations/operation-counter.ts'
 import type { Registry } from '../registry/registry.ts'
-import type { Usage } from '../usage/create-usage.ts'
+import type { UsageService } from '../usage/create-usage-service.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
 import type { WorkspaceWebhooks } from '../webhooks/workspaces/workspace-webhooks.ts'
 
@@ -16,12 +16,12 @@ import type { WorkspaceWebhooks } from '../webhooks/workspaces/workspace-webhook
 export interface AdminParts {
   readonly registry: Registry
   readonly count: OperationCounter
-  readonly announcer: Announcer
+  readonly regions: Regions
   readonly deliveries: WebhookDeliveries
   /** Null if workspaces may not have webhooks. */
   readonly workspaceWebhooks: WorkspaceWebhooks | null
   readonly tokens: AdminTokens
-  readonly usage: Usage
+  readonly usage: UsageService
   readonly logger: ControlLogger
   /** The OpenAPI document of these calls. */
   readonly document: Readonly<Record<string, unknown>>

@@ -1,11 +1,12 @@
 import { Type } from 'typebox'
 import { callerOf } from '../http/request-context.ts'
+import { isAnnounced } from '../registry/announcing/region-outboxes.ts'
 import { revokeAllKeys } from '../registry/operations/revoke-all.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
-import { confirmationsJson } from './key-json.ts'
+import { confirmationsJson, regionsJson } from './key-json.ts'
 import { noFields, waitQuery } from './request-fields.ts'
 import { mustWait, workspaceIdOf } from './request-parameters.ts'
-import { gateways } from './response-fields.ts'
+import { gateways, regions } from './response-fields.ts'
 
 /** The calls that change many keys, without their prefix. Repeating one is safe without an Idempotency-Key. */
 export const BULK_CALLS: readonly AdminCall[] = [
@@ -24,6 +25,7 @@ export const BULK_CALLS: readonly AdminCall[] = [
       revoked: Type.Integer({ minimum: 0, description: 'Keys that this call revoked' }),
       announced: Type.Boolean(),
       gateways,
+      regions,
     }),
     errors: ['not_found', 'database_unavailable'],
     handle: async ({ registry, count }, { request, query }) => {
@@ -31,7 +33,12 @@ export const BULK_CALLS: readonly AdminCall[] = [
       const context = { caller: callerOf(request), mustWait: mustWait(query) }
       const run = () => revokeAllKeys(registry, workspaceId, context)
       const { revoked, announced, gateways: confirmations } = await count('revoke_all', run)
-      return { revoked, announced, gateways: confirmationsJson(confirmations) }
+      return {
+        revoked,
+        announced: isAnnounced(announced),
+        gateways: confirmationsJson(confirmations),
+        ...regionsJson(announced, confirmations),
+      }
     },
   }),
 ]

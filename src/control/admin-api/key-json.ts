@@ -1,7 +1,8 @@
 import type { Clock } from '../../domain/clock.ts'
 import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
 import { toRecordJson } from '../../domain/wire.ts'
-import type { Confirmations } from '../registry/announcing/confirmations.ts'
+import type { ConfirmationReport, Confirmations } from '../registry/announcing/confirmations.ts'
+import { type Announced, areNamed, isAnnounced } from '../registry/announcing/region-outboxes.ts'
 import type { ChangeProgress } from '../registry/operations/change-progress.ts'
 import type { Registry } from '../registry/registry.ts'
 
@@ -26,20 +27,32 @@ export function listJson<Items extends object>(items: Items, nextCursor: string 
 
 export function progressJson({ announced, committedAtMs, announcedAtMs, gateways }: ChangeProgress) {
   return {
-    announced,
+    announced: isAnnounced(announced),
     committedAt: instant(committedAtMs),
     announcedAt: instant(announcedAtMs),
     gateways: confirmationsJson(gateways),
+    ...regionsJson(announced, gateways),
   }
+}
+
+/** The part of each region, if the settings name any. */
+export function regionsJson(announced: Announced, report: ConfirmationReport | null) {
+  if (!areNamed(announced)) return {}
+  const regions = announced.map(({ region, announced }) => {
+    const gateways = report?.regions.find(({ name }) => name === region)?.gateways ?? null
+    return { name: region, announced, gateways: confirmationsJson(gateways) }
+  })
+  return { regions }
 }
 
 export function confirmationsJson(gateways: Confirmations | null) {
   if (gateways === null) return null
+  const { known, confirmed, verifying } = gateways
   const silent = gateways.silent.map(({ name, lastSeenAtMs }) => ({
     name,
     lastSeenAt: instant(lastSeenAtMs),
   }))
-  return { ...gateways, silent }
+  return { known, confirmed, verifying, silent }
 }
 
 export function instant(ms: number): string

@@ -125,7 +125,7 @@ function stepCall(
       const id = await visibleKeyIdOf(registry, request)
       const context = readRequestContext(request)
       const result = await count(operation, () => change(registry, id, context))
-      return answerChange(registry, requireSuccess(result, request, reply), { request, reply, query })
+      return changeResponse(registry, requireSuccess(result, request, reply), { request, reply, query })
     },
   })
 }
@@ -150,7 +150,7 @@ const EDIT = adminCall({
     const edit = { request: body, version: readIfMatch(request) }
     const context = { ...readRequestContext(request), idempotency: null }
     const result = await count('edit', () => editKey(registry, id, edit, context))
-    return answerChange(registry, requireSuccess(result, request, reply), { request, reply, query })
+    return changeResponse(registry, requireSuccess(result, request, reply), { request, reply, query })
   },
 })
 
@@ -170,7 +170,11 @@ interface ChangeRequest {
   readonly query: WaitQuery
 }
 
-async function answerChange(registry: Registry, success: OperationSuccess, { reply, query }: ChangeRequest) {
+async function changeResponse(
+  registry: Registry,
+  success: OperationSuccess,
+  { reply, query }: ChangeRequest,
+) {
   const progress = await readChangeProgress(registry, success, mustWait(query))
   setVersionTag(reply, success.record)
   return { key: await keyWithUseJson(registry, success.record), ...progressJson(progress) }

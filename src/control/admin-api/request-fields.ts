@@ -65,13 +65,13 @@ export type WaitQuery = Static<typeof waitQuery>
 export const limit = Type.Optional(Type.String({ pattern: PAGE_LIMIT, description: LIMIT_EXPECTED }))
 
 /** @param pattern of an item's id, after which the page starts */
-export function cursorOf(pattern: string) {
+export function cursorField(pattern: string) {
   return Type.Optional(Type.String({ pattern, description: CURSOR_EXPECTED }))
 }
 
 /** Limit and cursor of a list whose items have these ids. */
 export function pageQuery(prefix: 'key' | 'audit' | 'msg' | 'tok') {
-  return fields({ limit, cursor: cursorOf(`^${prefix}_${ULID}$`) })
+  return fields({ limit, cursor: cursorField(`^${prefix}_${ULID}$`) })
 }
 export type PageQuery = Static<ReturnType<typeof pageQuery>>
 

@@ -57,8 +57,16 @@ export const gateways = Type.Union([
   Type.Null(),
 ])
 
+export const regions = Type.Optional(
+  Type.Array(
+    Type.Object({ name: Type.String(), announced: Type.Boolean(), gateways }, { title: 'RegionProgress' }),
+    { description: 'The same for each region; absent if the settings of the console name none' },
+  ),
+)
+
 /** How far a change has come. */
 export const PROGRESS_FIELDS = {
+  regions,
   announced: Type.Boolean(),
   committedAt: instantOrNull,
   announcedAt: instantOrNull,

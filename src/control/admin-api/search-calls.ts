@@ -9,7 +9,7 @@ import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from '../registry/sea
 import { type AdminCall, adminCall } from './admin-call.ts'
 import { instant, keyJson, keyWithUseJson, listJson } from './key-json.ts'
 import { setVersionTag } from './operation-response.ts'
-import { cursorOf, digest, fields, limit, pageOf, parameter } from './request-fields.ts'
+import { cursorField, digest, fields, limit, pageOf, parameter } from './request-fields.ts'
 import { noSuchKey, readPage } from './request-parameters.ts'
 import { instantOrNull, keyCounts, key as keySchema } from './response-fields.ts'
 
@@ -48,7 +48,7 @@ const SEARCH = adminCall({
     const { repository, clock, keyPrefix } = registry
     const parsed = parseKeyQuery(parameters)
     if (!parsed.ok) throw invalidField(parsed.field, parsed.expected)
-    refuseSecret(parsed.query.text, keyPrefix)
+    rejectKeyInSearch(parsed.query.text, keyPrefix)
     const wanted: KeyQuery = { ...parsed.query, workspaceIds: searchedWorkspaces(parsed.query, request) }
     const { keys, nextCursor } = await repository.search(wanted)
     const found = keys.map(({ record, lastUsedAtMs }) => keyJson(record, clock, lastUsedAtMs))
@@ -67,7 +67,7 @@ const WORKSPACES = adminCall({
   query: fields({
     q: parameter(KEY_QUERY_EXPECTED.q),
     limit,
-    cursor: cursorOf('^[A-Za-z0-9._~-]{1,128}$'),
+    cursor: cursorField('^[A-Za-z0-9._~-]{1,128}$'),
   }),
   status: 200,
   response: pageOf(
@@ -125,7 +125,7 @@ function workspaceJson({ workspaceId, keys, lastUsedAtMs }: WorkspaceSummary) {
 }
 
 /** A secret in an address ends up in logs of proxies. */
-function refuseSecret(text: string | null, keyPrefix: string): void {
+function rejectKeyInSearch(text: string | null, keyPrefix: string): void {
   if (text === null || !holdsKeyForm(text, keyPrefix)) return
   throw invalidField('q', 'no API key; send its SHA-256 digest to POST /admin/v1/keys/lookup instead')
 }

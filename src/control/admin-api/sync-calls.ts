@@ -1,7 +1,9 @@
 import { Type } from 'typebox'
+import { REGION_NAME } from '../../domain/region.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
 import { causeOf } from '../../observability/control-logger.ts'
-import { ApiError } from '../http/api-error.ts'
+import { ApiError, invalidField } from '../http/api-error.ts'
+import type { Region } from '../registry/announcing/regions.ts'
 import type { StoredKey } from '../registry/database/key-repository.ts'
 import { type AdminCall, type AdminParts, adminCall } from './admin-call.ts'
 import { optionalFields, ULID } from './request-fields.ts'
@@ -9,10 +11,11 @@ import { optionalFields, ULID } from './request-fields.ts'
 const DEFAULT_PAGE_SIZE = 1000
 const MAX_ATTEMPTS = 5
 
-type SyncParts = Pick<AdminParts, 'registry' | 'announcer' | 'logger'>
+type SyncParts = Pick<AdminParts, 'registry' | 'regions'>
 interface SyncPage {
   readonly limit?: number
   readonly cursor?: string
+  readonly region?: string
 }
 
 /** Rewrites the records in Redis a page at a time; the caller requests each page. */
@@ -35,6 +38,9 @@ export const SYNC_CALLS: readonly AdminCall[] = [
           description: 'a cursor from an earlier response',
         }),
       ),
+      region: Type.Optional(
+        Type.String({ pattern: REGION_NAME, description: 'the name of a region of this console' }),
+      ),
     }),
     status: 200,
     response: Type.Object({
@@ -48,24 +54,24 @@ export const SYNC_CALLS: readonly AdminCall[] = [
 ]
 
 /** Every key that Redis should hold, oldest first, in any state. Keys issued meanwhile are announced anyway. */
-async function syncPage(parts: SyncParts, { limit, cursor }: SyncPage) {
-  const {
-    registry: { repository, clock },
-    announcer,
-  } = parts
-  if (announcer.state() !== 'ready') throw unavailable()
+async function syncPage(parts: SyncParts, { limit, cursor, region }: SyncPage) {
+  const { repository, clock } = parts.registry
+  const regions = parts.regions.list.filter(({ name }) => region === undefined || name === region)
+  if (regions.length === 0) throw invalidField('region', 'the name of a region of this console')
+  for (const each of regions) requireReady(each)
   const expiresAfterMs = clock.wallMs() - KEPT_AFTER_EXPIRY_MS
   // Counted once: the cursor carries the total.
   const [counted = null, afterId = null] = cursor?.split('.') ?? []
   const total = counted === null ? await repository.countForSync(expiresAfterMs) : Number(counted)
   const page = await repository.listForSync({ expiresAfterMs, limit: limit ?? DEFAULT_PAGE_SIZE, afterId })
-  await putPage(parts, page.keys)
+  await Promise.all(regions.map(each => putPage(each, page.keys)))
   const synced = { synced: page.keys.length, total }
   return page.nextAfterId === null ? synced : { ...synced, cursor: `${total}.${page.nextAfterId}` }
 }
 
 /** A busy Redis answers some of so many commands too late: those are repeated before the caller sees an error. */
-async function putPage({ announcer, logger }: SyncParts, keys: readonly StoredKey[]): Promise<void> {
+async function putPage(region: Region, keys: readonly StoredKey[]): Promise<void> {
+  const { announcer, logger } = region
   let left = keys
   for (let attempt = 1; left.length > 0; attempt++) {
     const results = await announcer.putAll(left)
@@ -73,11 +79,16 @@ async function putPage({ announcer, logger }: SyncParts, keys: readonly StoredKe
     const failed = results.find(result => result.status === 'rejected')
     if (failed !== undefined && (attempt === MAX_ATTEMPTS || announcer.state() !== 'ready')) {
       logger.warn({ cause: causeOf(failed.reason) }, 'record not written to redis')
-      throw unavailable()
+      throw unavailable(region)
     }
   }
 }
 
-function unavailable(): ApiError {
-  return new ApiError('redis_unavailable', 'Redis is unavailable; retry the same request')
+function requireReady(region: Region): void {
+  if (region.announcer.state() !== 'ready') throw unavailable(region)
+}
+
+function unavailable({ name, roundTrip }: Region): ApiError {
+  const where = roundTrip === null ? 'Redis' : `Redis of the region ${name}`
+  return new ApiError('redis_unavailable', `${where} is unavailable; retry the same request`)
 }

@@ -2,14 +2,14 @@ import { type Static, Type } from 'typebox'
 import { ApiError, invalidField } from '../http/api-error.ts'
 import { seesWorkspace } from '../http/request-context.ts'
 import type { Registry } from '../registry/registry.ts'
-import type { Usage } from '../usage/create-usage.ts'
+import type { UsageService } from '../usage/create-usage-service.ts'
 import type { RefusalPosition } from '../usage/refusal-rows.ts'
 import type { UsagePoint } from '../usage/usage-points.ts'
 import { msOf, parseUsageRange, type UsageRange } from '../usage/usage-range.ts'
 import type { Refusal } from '../usage/usage-report.ts'
 import { type AdminCall, adminCall, type CheckedRequest } from './admin-call.ts'
 import { listJson } from './key-json.ts'
-import { cursorOf, fields, INSTANT_EXPECTED, limit, pageOf, parameter } from './request-fields.ts'
+import { cursorField, fields, INSTANT_EXPECTED, limit, pageOf, parameter } from './request-fields.ts'
 import { keyIdOf, noSuchKey, readPage, workspaceIdOf } from './request-parameters.ts'
 import { instant } from './response-fields.ts'
 
@@ -20,11 +20,11 @@ const rangeQuery = fields({
   step: Type.Optional(Type.Union([...STEPS], { description: 'hour or day' })),
 })
 type RangeQuery = Static<typeof rangeQuery>
-const refusalsQuery = fields({ limit, cursor: cursorOf('^[0-9]{1,15}\\.[0-9a-f-]{36}$') })
+const refusalsQuery = fields({ limit, cursor: cursorField('^[0-9]{1,15}\\.[0-9a-f-]{36}$') })
 
 const requests = Type.Integer({ minimum: 0 })
 const requestsBy = (description: string) => Type.Record(Type.String(), requests, { description })
-const usageAnswer = Type.Object(
+const usageResponse = Type.Object(
   {
     step: Type.Union([...STEPS]),
     from: instant,
@@ -41,7 +41,7 @@ const usageAnswer = Type.Object(
   },
   { title: 'Usage' },
 )
-type UsageAnswer = Static<typeof usageAnswer>
+type UsageResponse = Static<typeof usageResponse>
 
 const refusal = Type.Object(
   {
@@ -55,7 +55,7 @@ const refusal = Type.Object(
   },
   { title: 'Refusal' },
 )
-const refusalsAnswer = Type.Object({
+const refusalsResponse = Type.Object({
   ...pageOf('refusals', refusal).properties,
   sampled: Type.Boolean({ description: 'Whether a gateway left some out' }),
 })
@@ -71,7 +71,7 @@ export const USAGE_CALLS: readonly AdminCall[] = [
     operation: 'key_usage',
     summary: 'Requests with a key, by hour or day',
     query: rangeQuery,
-    response: usageAnswer,
+    response: usageResponse,
     errors: ['not_found', 'usage_disabled'],
     handle: ({ registry, usage }, checked) => usageOfKey(registry, usage, checked),
   }),
@@ -82,7 +82,7 @@ export const USAGE_CALLS: readonly AdminCall[] = [
     operation: 'workspace_usage',
     summary: 'Requests with the keys of a workspace, by hour or day',
     query: rangeQuery,
-    response: usageAnswer,
+    response: usageResponse,
     errors: ['not_found', 'usage_disabled'],
     handle: async ({ registry, usage }, { request, query }) => {
       const workspaceId = workspaceIdOf(request)
@@ -98,12 +98,12 @@ export const USAGE_CALLS: readonly AdminCall[] = [
     operation: 'refusals',
     summary: 'The last requests with keys of a workspace that were not served, newest first',
     query: refusalsQuery,
-    response: refusalsAnswer,
+    response: refusalsResponse,
     errors: ['not_found', 'usage_disabled'],
     handle: async ({ usage }, { request, query }) => {
       const workspaceId = workspaceIdOf(request)
       requireCounts(usage)
-      if (!usage.keeps.refusals) throw notKept('Refusals', 'refusals.enabled')
+      if (!usage.stores.refusals) throw notStored('Refusals', 'refusals.enabled')
       const { limit: most, afterId } = readPage(query)
       const after = afterId === null ? null : positionOf(afterId)
       const { refusals, sampled, nextAfter } = await usage.queries.listRefusals({
@@ -117,9 +117,9 @@ export const USAGE_CALLS: readonly AdminCall[] = [
 
 async function usageOfKey(
   { repository, clock }: Registry,
-  usage: Usage,
+  usage: UsageService,
   { request, query }: CheckedRequest<RangeQuery, unknown>,
-): Promise<UsageAnswer> {
+): Promise<UsageResponse> {
   const key = await repository.findById(keyIdOf(request))
   if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
   request.keyId = key.record.id
@@ -128,11 +128,11 @@ async function usageOfKey(
   return usageJson(range, await usage.queries.usageOfKey(key.record, range))
 }
 
-function requireCounts({ keeps }: Usage): void {
-  if (!keeps.counts) throw notKept('Counts and refusals', 'usage.enabled')
+function requireCounts({ stores }: UsageService): void {
+  if (!stores.counts) throw notStored('Counts and refusals', 'usage.enabled')
 }
 
-function notKept(what: string, setting: string): ApiError {
+function notStored(what: string, setting: string): ApiError {
   return new ApiError('usage_disabled', `${what} are not kept: the setting ${setting} is false`)
 }
 
@@ -142,7 +142,7 @@ function readRange(query: RangeQuery, nowMs: number): UsageRange {
   return parsed.range
 }
 
-function usageJson(range: UsageRange, points: readonly UsagePoint[]): UsageAnswer {
+function usageJson(range: UsageRange, points: readonly UsagePoint[]): UsageResponse {
   const { step, from, until } = range
   return {
     step,

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { PERMISSIONS } from '../access/permission.ts'
-import { actorOf, holds, nameOf, type Principal, workspacesOf } from '../access/principal.ts'
+import { actorOf, holds, type Principal, principalNameOf, workspacesOf } from '../access/principal.ts'
 import { principalOf } from '../http/request-context.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
 import { instantOrNull, textOrNull } from './response-fields.ts'
@@ -39,7 +39,7 @@ function whoamiJson(principal: Principal) {
   return {
     actor: actorOf(principal),
     kind: principal.kind,
-    name: nameOf(principal) ?? null,
+    name: principalNameOf(principal) ?? null,
     permissions: PERMISSIONS.filter(permission => holds(principal, permission)),
     workspaces: workspacesOf(principal),
     expiresAt: principal.kind === 'token' ? new Date(principal.token.expiresAtMs).toISOString() : null,

@@ -5,7 +5,7 @@ import { ApiError, invalidField } from '../http/api-error.ts'
 import { callerOf, principalOf } from '../http/request-context.ts'
 import { MAX_URL_LENGTH, URL_EXPECTED } from '../webhooks/workspaces/webhook-address.ts'
 import type { WorkspaceWebhook } from '../webhooks/workspaces/workspace-webhook-store.ts'
-import { siteOf, type WorkspaceWebhooks } from '../webhooks/workspaces/workspace-webhooks.ts'
+import { type WorkspaceWebhooks, webhookSiteOf } from '../webhooks/workspaces/workspace-webhooks.ts'
 import { type AdminCall, type AdminParts, adminCall } from './admin-call.ts'
 import { delivery, deliveryJson } from './delivery-calls.ts'
 import { listJson } from './key-json.ts'
@@ -135,6 +135,6 @@ function open(
 function webhookJson(found: WorkspaceWebhook, mayChange: boolean) {
   const { url, createdAtMs, createdBy } = found
   // A path may hold a secret of the receiver.
-  const shown = mayChange ? url : (siteOf(found) ?? '')
+  const shown = mayChange ? url : (webhookSiteOf(found) ?? '')
   return { url: shown, createdAt: new Date(createdAtMs).toISOString(), createdBy }
 }

@@ -4,7 +4,7 @@ import type { createOperationCounter } from '../registry/operations/operation-co
 import type { Registry } from '../registry/registry.ts'
 import type { Sessions } from '../sign-in/sessions.ts'
 import type { PeopleParts } from '../sign-in/signed-in-people.ts'
-import type { Usage } from '../usage/create-usage.ts'
+import type { UsageService } from '../usage/create-usage-service.ts'
 import type { RequestedDeliveries } from '../webhooks/requested-deliveries.ts'
 import type { WebhookDeliveries } from '../webhooks/webhook-deliveries.ts'
 import type { WorkspaceWebhooks } from '../webhooks/workspaces/workspace-webhooks.ts'
@@ -16,7 +16,7 @@ export interface PageDependencies {
   readonly people: PeopleParts
   /** Null if no webhook is configured. */
   readonly deliveries: (Pick<WebhookDeliveries, 'list'> & RequestedDeliveries) | null
-  readonly usage: Pick<Usage, 'keeps' | 'queries'>
+  readonly usage: Pick<UsageService, 'stores' | 'queries'>
   /** Null if workspaces may not have webhooks. */
   readonly workspaceWebhooks: WorkspaceWebhooks | null
   readonly count: ReturnType<typeof createOperationCounter>

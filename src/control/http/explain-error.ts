@@ -63,7 +63,7 @@ function unknownField(name: string, context: string): ApiError {
   return new ApiError('invalid_request', `Unknown ${kind} ${name}`, {}, name)
 }
 
-const FAULT_ANSWERS: Readonly<
+const FAULT_RESPONSES: Readonly<
   Record<ConnectionFault, readonly [status: number, code: string, text: string]>
 > = {
   malformed_request: [400, 'invalid_request', 'Malformed HTTP request'],
@@ -75,7 +75,7 @@ const FAULT_ANSWERS: Readonly<
 
 /** The response to bytes that never become a request. */
 export function explainFault(fault: ConnectionFault, requestId: string): string {
-  const [status, code, error] = FAULT_ANSWERS[fault]
+  const [status, code, error] = FAULT_RESPONSES[fault]
   const headers = {
     'content-type': 'application/json; charset=utf-8',
     'cache-control': 'no-store',

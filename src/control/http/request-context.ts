@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import { plainAddress } from '../../domain/address/plain-address.ts'
-import { actorOf, nameOf, type Principal, sees } from '../access/principal.ts'
+import { actorOf, type Principal, principalNameOf, sees } from '../access/principal.ts'
 import type { Caller } from '../registry/operations/audit.ts'
 import { type Idempotency, idempotencyOf } from '../registry/operations/idempotency.ts'
 import type { OperationContext } from '../registry/operations/run-operation.ts'
@@ -22,7 +22,7 @@ const VISIBLE_ASCII = /^[\x21-\x7e]{1,255}$/
  * The peer's address, or the rightmost address of `X-Forwarded-For` that is not itself in `console.trustedProxies`.
  * If that is no IP address, the proxy's own: the audit log never holds text that a client made up.
  */
-export function clientAddressOf({ ip, ips }: Pick<FastifyRequest, 'ip' | 'ips'>): string {
+export function callerAddressOf({ ip, ips }: Pick<FastifyRequest, 'ip' | 'ips'>): string {
   // From the peer outwards; Fastify sets `ips` only when a proxy is trusted.
   const address = (ips ?? [ip]).findLast(hop => isIP(hop) !== 0)
   return address === undefined ? 'unknown' : plainAddress(address)
@@ -44,8 +44,8 @@ export function seesWorkspace(request: FastifyRequest, workspaceId: string): boo
 /** For the audit log. */
 export function callerOf(request: FastifyRequest): Caller {
   const principal = principalOf(request)
-  const name = nameOf(principal)
-  const from = { address: clientAddressOf(request), requestId: request.id }
+  const name = principalNameOf(principal)
+  const from = { address: callerAddressOf(request), requestId: request.id }
   return { actor: actorOf(principal), ...(name === undefined ? {} : { name }), ...from }
 }
 

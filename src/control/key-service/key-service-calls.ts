@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { DEFAULT_REGION } from '../../domain/region.ts'
 import { encodeRecord, isDigest } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
@@ -85,17 +86,17 @@ async function lookUpKeys(
   // The route's schema has validated the body.
   const digests = [...new Set((request.body as LookupsBody).digests)]
   const keys = await parts.repository.findByDigests(digests)
-  const answers = digests.flatMap(digest => {
-    const text = answerOf(parts, digest, keys.get(digest))
+  const records = digests.flatMap(digest => {
+    const text = recordTextOf(parts, digest, keys.get(digest))
     return text === null ? [] : `"${digest}":${text}`
   })
   parts.refill([...keys.values()])
   // Each record is already JSON text, the same as in a single lookup.
-  return reply.type(JSON_TYPE).send(`{"records":{${answers.join(',')}}}`)
+  return reply.type(JSON_TYPE).send(`{"records":{${records.join(',')}}}`)
 }
 
 /** @returns null for a broken row: it is left out, which is neither a record nor proof of absence */
-function answerOf(
+function recordTextOf(
   { recordKeys, logger }: KeyServiceParts,
   digest: string,
   key: StoredKey | undefined,
@@ -118,7 +119,13 @@ async function recordConfirmations(
   const { gateway, hearing, leaving, confirmed, drain } = request.body as ConfirmationsBody
   // Here, because Prometheus may never scrape the gateway between the end of its drain and its exit.
   if (leaving && drain !== undefined) metrics.gatewayDrains.inc({ outcome: drain })
-  await repository.recordGateway({ ...gateway, isConnected: hearing, isLeaving: leaving, confirmed })
+  await repository.recordGateway({
+    ...gateway,
+    region: gateway.region ?? DEFAULT_REGION,
+    isConnected: hearing,
+    isLeaving: leaving,
+    confirmed,
+  })
   // Gateways share the rate limits that they cannot count together.
   return reply.send({ signingSecrets: fingerprints, gateways: await liveGateways.count() })
 }

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { MAX_VERSION } from '../../domain/key/key-record.ts'
+import { REGION_NAME } from '../../domain/region.ts'
 
 /** A description completes `<field> must be …`. */
 const closed = { additionalProperties: false }
@@ -23,10 +24,12 @@ export const confirmationsBody = Type.Object(
       {
         id: Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' }),
         name: Type.String({ pattern: '^[A-Za-z0-9._-]{1,253}$' }),
+        region: Type.Optional(Type.String({ pattern: REGION_NAME })),
       },
       {
         ...closed,
-        description: 'an object with id and name, each of A-Z, a-z, 0-9 and "-", ".", "_"',
+        description:
+          'an object with id and name, each of A-Z, a-z, 0-9 and "-", ".", "_", and region, if any, of a-z, 0-9 and "-"',
       },
     ),
     hearing: Type.Boolean({ description: 'true or false' }),

@@ -8,7 +8,7 @@ import type { ConsoleContext } from '../console-context.ts'
 import { createAddressLimit } from '../http/address-limit.ts'
 import { ApiError } from '../http/api-error.ts'
 import { mountCalls } from '../http/calls.ts'
-import { clientAddressOf } from '../http/request-context.ts'
+import { callerAddressOf } from '../http/request-context.ts'
 import { createOperationCounter } from '../registry/operations/operation-counter.ts'
 import type { Registry } from '../registry/registry.ts'
 import { createKeyFetcher } from './fetch-keys.ts'
@@ -45,7 +45,7 @@ export function createLeaks(context: ConsoleContext, registry: Registry): Leaks 
   const handleTokens = bounded(createTokenHandler({ registry, count, metrics, action }))
   const limit = createAddressLimit(reportsPerMinute, randomBytes)
   const countReport = async (request: FastifyRequest) => {
-    const waitSeconds = await limit(clientAddressOf(request))
+    const waitSeconds = await limit(callerAddressOf(request))
     if (waitSeconds === 0) return
     const text = `Too many reports from this address; try again in ${waitSeconds} s`
     throw new ApiError('rate_limited', text, { 'retry-after': String(waitSeconds) })

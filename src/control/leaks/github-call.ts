@@ -3,7 +3,7 @@ import { digestOf } from '../../domain/key/secret.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import { ApiError } from '../http/api-error.ts'
 import type { Call } from '../http/calls.ts'
-import { clientAddressOf } from '../http/request-context.ts'
+import { callerAddressOf } from '../http/request-context.ts'
 import type { HandleTokens, ReportedToken, TokenOutcome } from './handle-tokens.ts'
 import type { ReportKey } from './parse-public-keys.ts'
 import type { KeySource } from './report-keys.ts'
@@ -39,7 +39,7 @@ export function githubCall(parts: GithubCallParts): Call {
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
       const { isCurrent } = await verifyReport(parts, request, body)
       const tokens = readTokens(body)
-      const from = { address: clientAddressOf(request), requestId: request.id }
+      const from = { address: callerAddressOf(request), requestId: request.id }
       const outcomes = await parts.handleTokens('github', tokens, { ...ACTOR, ...from })
       const found = outcomes.filter(outcome => outcome !== 'unknown').length
       const line = { requestId: request.id, tokens: tokens.length, found, isCurrentKey: isCurrent }

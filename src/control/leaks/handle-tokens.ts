@@ -18,7 +18,7 @@ export interface ReportedToken extends ReportedPlace {
   readonly token: string
 }
 
-export interface TokenParts {
+export interface LeakTokenParts {
   readonly registry: Registry
   readonly count: OperationCounter
   readonly metrics: Pick<Metrics, 'leakReports'>
@@ -32,7 +32,7 @@ export type HandleTokens = (
   caller: Caller,
 ) => Promise<TokenOutcome[]>
 
-export function createTokenHandler(parts: TokenParts): HandleTokens {
+export function createTokenHandler(parts: LeakTokenParts): HandleTokens {
   const { registry, metrics } = parts
   const reporting = new Map<string, Promise<unknown>>()
   return async (reporter, tokens, caller) => {
@@ -57,7 +57,7 @@ export function createTokenHandler(parts: TokenParts): HandleTokens {
 }
 
 async function report(
-  { registry, count, action }: TokenParts,
+  { registry, count, action }: LeakTokenParts,
   { token, ...place }: ReportedToken,
   { record }: StoredKey,
   caller: Caller,

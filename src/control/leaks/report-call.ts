@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Call } from '../http/calls.ts'
-import { clientAddressOf } from '../http/request-context.ts'
+import { callerAddressOf } from '../http/request-context.ts'
 import type { HandleTokens } from './handle-tokens.ts'
 
 const BODY_LIMIT_BYTES = 16 * 1024
@@ -32,7 +32,7 @@ export function reportCall({
     handle: async request => {
       // The route's schema has validated the body.
       const { token, url } = request.body as { readonly token: string; readonly url?: string }
-      const from = { address: clientAddressOf(request), requestId: request.id }
+      const from = { address: callerAddressOf(request), requestId: request.id }
       const [outcome] = await handleTokens('public', [{ token, url }], { ...ACTOR, ...from })
       if (outcome === 'unknown') return { label: 'false_positive' }
       logger.info({ requestId: request.id, outcome }, 'leak report of a key')

@@ -1,6 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import { KEY_STATES, type Metrics } from '../../observability/metrics/metrics.ts'
+import { KEY_STATE_LABELS, type Metrics } from '../../observability/metrics/metrics.ts'
 import type { Timers } from '../timers.ts'
 import type { KeyRepository } from './database/key-repository.ts'
 
@@ -15,6 +15,8 @@ const PURGE_PERIOD_MS = 60_000
 
 export interface HousekeepingParts {
   readonly repository: KeyRepository
+  /** Names of the regions that this console announces to. */
+  readonly regions: readonly string[]
   /** Each deletes rows past their retention. */
   readonly purges: readonly (() => Promise<void>)[]
   readonly metrics: Metrics
@@ -30,7 +32,15 @@ export interface HousekeepingParts {
  */
 export function startHousekeeping(parts: HousekeepingParts): () => void {
   const { repository, purges, metrics, clock, timers, logger } = parts
-  const count = async () => metrics.outboxPending.set(await repository.countPending())
+  const count = async () => {
+    let all = 0
+    for (const region of parts.regions) {
+      const pending = await repository.pendingIn(region).countPending()
+      metrics.regionPending.set({ region }, pending)
+      all += pending
+    }
+    metrics.outboxPending.set(all)
+  }
   const takeCensus = once(async () => {
     const nowMs = clock.wallMs()
     const counts = await repository.countByState({
@@ -38,7 +48,7 @@ export function startHousekeeping(parts: HousekeepingParts): () => void {
       weekMs: nowMs + WEEK_MS,
       monthMs: nowMs + MONTH_MS,
     })
-    for (const state of KEY_STATES) metrics.keys.set({ state }, counts[state])
+    for (const state of KEY_STATE_LABELS) metrics.keys.set({ state }, counts[state])
   }, logger)
   const chainAudit = once(() => repository.chainAudit(), logger)
   takeCensus()

@@ -2,10 +2,8 @@ import { onReloadOf, reloadable } from '../../config/reloadable.ts'
 import type { ConsoleContext } from '../console-context.ts'
 import { createChangeEvents } from '../webhooks/create-events.ts'
 import { eventReceiversOf } from '../webhooks/create-webhook.ts'
-import type { Announcer } from './announcing/announcer.ts'
-import { createConfiguredAnnouncer } from './announcing/configured-announcer.ts'
-import { createMessageEncoder, type MessageEncoder } from './announcing/message-encoder.ts'
-import { Outbox } from './announcing/outbox.ts'
+import { createMessageEncoder } from './announcing/message-encoder.ts'
+import { createRegions, type Regions } from './announcing/regions.ts'
 import type { Database } from './database/database.ts'
 import { lockSqliteFile } from './database/engines/sqlite-lock.ts'
 import type { KeyRepository } from './database/key-repository.ts'
@@ -19,15 +17,12 @@ import { checkSigningSecrets } from './signing-secrets.ts'
 export interface OpenRegistry {
   readonly database: Database
   readonly repository: KeyRepository
-  readonly announcer: Announcer
-  readonly messages: MessageEncoder
-  readonly outbox: Outbox
+  readonly regions: Regions
   readonly registry: Registry
 }
 
 export async function openRegistry(context: ConsoleContext): Promise<OpenRegistry> {
   const { clock, consoleId, secrets } = context
-  const announcer = context.announcer ?? createConfiguredAnnouncer(context, secrets)
   const database = await openConfiguredDatabase(context)
   await checkSigningSecrets(context, database).catch(async (error: unknown) => {
     await database.close()
@@ -39,9 +34,10 @@ export async function openRegistry(context: ConsoleContext): Promise<OpenRegistr
     clock,
     messageKey: () => secrets.value.messageKey,
   })
-  const outbox = new Outbox({ ...context, repository, announcer, messages })
-  const registry = createRegistry(context, repository, outbox)
-  return { database, repository, announcer, messages, outbox, registry }
+  const regions = createRegions(context, repository, messages)
+  await regions.register()
+  const registry = createRegistry(context, repository, regions)
+  return { database, repository, regions, registry }
 }
 
 /** A SQLite file is locked until the database is closed. */
@@ -70,12 +66,12 @@ function awaitDatabase(context: ConsoleContext): Promise<Database> {
 function createRegistry(
   { config, clock, timers, randomBytes, secrets }: ConsoleContext,
   repository: KeyRepository,
-  outbox: Outbox,
+  regions: Regions,
 ): Registry {
   const receivers = eventReceiversOf(config)
   return {
     repository,
-    outbox,
+    outbox: regions.outboxes,
     clock,
     timers,
     randomBytes,

@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
 import type { Timers } from '../timers.ts'
 import type { WebhookEvent } from '../webhooks/webhook-event.ts'
-import type { Outbox } from './announcing/outbox.ts'
+import type { RegionOutboxes } from './announcing/region-outboxes.ts'
 import type { KeyRepository } from './database/key-repository.ts'
 import type { RandomBytes } from './operations/ids.ts'
 import type { PlannedChange } from './operations/run-operation.ts'
@@ -10,7 +10,7 @@ import type { PlannedChange } from './operations/run-operation.ts'
 /** What operations on keys need. */
 export interface Registry {
   readonly repository: KeyRepository
-  readonly outbox: Outbox
+  readonly outbox: RegionOutboxes
   readonly clock: Clock
   readonly timers: Timers
   readonly randomBytes: RandomBytes

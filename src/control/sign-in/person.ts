@@ -14,6 +14,6 @@ export interface Person {
 export type Role = 'viewer' | 'manager'
 
 /** The actor in audit entries and records: stable across name changes, and never equal to a program's. */
-export function actorOf({ subject }: Pick<Person, 'subject'>): string {
+export function personActorOf({ subject }: Pick<Person, 'subject'>): string {
   return `person:${subject}`
 }

@@ -9,7 +9,7 @@ import type { SessionRow, Tables } from '../registry/database/tables.ts'
 import { type AuditDetail, auditAccess, type Caller } from '../registry/operations/audit.ts'
 import type { AccessAction } from '../registry/operations/audit-actions.ts'
 import type { RandomBytes } from '../registry/operations/ids.ts'
-import { actorOf, type Person } from './person.ts'
+import { type Person, personActorOf } from './person.ts'
 
 /** Activity is recorded once in this fraction of the idle limit, so that not every page writes to the database. */
 const IDLE_PARTS = 20
@@ -126,7 +126,7 @@ async function endAllSessions(
       .where('subject', '=', subject)
       .executeTakeFirst()
     const sessions = Number(numDeletedRows)
-    const about = { person: actorOf({ subject }), sessions, endedBy: caller.actor }
+    const about = { person: personActorOf({ subject }), sessions, endedBy: caller.actor }
     if (sessions > 0) await audit(store, tx, 'person.signed_out', about, caller)
     return sessions
   })
@@ -145,7 +145,7 @@ async function audit(
 }
 
 function personCaller(person: Person, { address, requestId }: Origin): Caller {
-  return { actor: actorOf(person), name: person.name, address, requestId }
+  return { actor: personActorOf(person), name: person.name, address, requestId }
 }
 
 /** Keeps the newest `maxPerPerson`. */

@@ -28,7 +28,7 @@ const PROVIDER_ERRORS: ReadonlyMap<string, SignInProblem> = new Map([
 
 /** Before there is anything to validate, every failure is the provider's or that of its settings. */
 export function throwProviderUnavailable(error: unknown): never {
-  throw new SignInError('unavailable', `provider metadata unavailable: ${reasonOf(error)}`, {
+  throw new SignInError('unavailable', `provider metadata unavailable: ${innermostCauseOf(error)}`, {
     cause: error,
   })
 }
@@ -53,7 +53,9 @@ export function explainProviderError(error: unknown): never {
   }
   const code = codeOf(error)
   const outcome = INVALID_CODE.test(code) ? 'invalid' : 'unavailable'
-  throw new SignInError(outcome, `${reasonOf(error)}${code === '' ? '' : ` (${code})`}`, { cause: error })
+  throw new SignInError(outcome, `${innermostCauseOf(error)}${code === '' ? '' : ` (${code})`}`, {
+    cause: error,
+  })
 }
 
 function codeOf(error: unknown): string {
@@ -61,8 +63,10 @@ function codeOf(error: unknown): string {
 }
 
 /** The innermost cause is the most specific. */
-function reasonOf(error: unknown): string {
-  return error instanceof Error && error.cause instanceof Error ? reasonOf(error.cause) : causeOf(error)
+function innermostCauseOf(error: unknown): string {
+  return error instanceof Error && error.cause instanceof Error
+    ? innermostCauseOf(error.cause)
+    : causeOf(error)
 }
 
 /** OAuth error codes are plain words; any other text is untrusted and not logged. */

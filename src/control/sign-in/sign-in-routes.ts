@@ -4,11 +4,11 @@ import type { ControlLogger } from '../../observability/control-logger.ts'
 import { LOGIN_OUTCOMES, type Metrics } from '../../observability/metrics/metrics.ts'
 import { signInPage } from '../console/pages/sign-in-page.ts'
 import type { AddressLimit } from '../http/address-limit.ts'
-import { callerOf, clientAddressOf } from '../http/request-context.ts'
+import { callerAddressOf, callerOf } from '../http/request-context.ts'
 import { requirePerson } from './authenticate-people.ts'
 import { localPath } from './local-path.ts'
 import type { OneTimeLink } from './one-time-link.ts'
-import { actorOf, type Person } from './person.ts'
+import { type Person, personActorOf } from './person.ts'
 import type { Provider } from './provider.ts'
 import type { Origin, Sessions } from './sessions.ts'
 import { decodeSignInAttempt, encodeSignInAttempt, SIGN_IN_ATTEMPT_SECONDS } from './sign-in-attempt.ts'
@@ -103,12 +103,15 @@ async function startSession(
   setCookie(reply, site, site.sessionCookie, await sessions.start(person, from), absoluteSeconds)
   metrics.logins.inc({ outcome: 'ok' })
   const { workspaces, administrator } = person
-  logger.info({ actor: actorOf(person), workspaces: workspaces.length, administrator }, 'person signed in')
+  logger.info(
+    { actor: personActorOf(person), workspaces: workspaces.length, administrator },
+    'person signed in',
+  )
   return reply.redirect(then, 303)
 }
 
 function originOf(request: FastifyRequest): Origin {
-  return { address: clientAddressOf(request), requestId: request.id }
+  return { address: callerAddressOf(request), requestId: request.id }
 }
 
 /** Runs a step of signing in within the rate limit of the address; a failure is shown on the sign-in page. */
@@ -121,7 +124,7 @@ async function runStep(
 ): Promise<FastifyReply> {
   const { limit, metrics, logger } = parts
   try {
-    const waitSeconds = await limit(clientAddressOf(request))
+    const waitSeconds = await limit(callerAddressOf(request))
     if (waitSeconds > 0) {
       void reply.header('retry-after', waitSeconds)
       throw new SignInError('limited', 'too many attempts from this address')

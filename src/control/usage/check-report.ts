@@ -64,14 +64,14 @@ export function checkReport(
       return []
     })
   return {
-    counts: valid('counts', counts, entry => checkCount(entry, known, nowMs)),
-    refusals: valid('refusals', refusals, entry => checkRefusal(entry, known, nowMs)),
-    omitted: valid('omittedRefusals', omittedRefusals, entry => checkOmitted(entry, known)),
+    counts: valid('counts', counts, entry => parseCount(entry, known, nowMs)),
+    refusals: valid('refusals', refusals, entry => parseRefusal(entry, known, nowMs)),
+    omitted: valid('omittedRefusals', omittedRefusals, entry => parseOmitted(entry, known)),
     refused,
   }
 }
 
-function checkCount(entry: unknown, known: KnownKeys, nowMs: number): Checked<Count> {
+function parseCount(entry: unknown, known: KnownKeys, nowMs: number): Checked<Count> {
   if (!count.Check(entry)) return wrong(malformed(entry))
   const { keyId, workspaceId: folded, route, code, minute } = entry
   if ((keyId === undefined) === (folded === undefined)) {
@@ -87,7 +87,7 @@ function checkCount(entry: unknown, known: KnownKeys, nowMs: number): Checked<Co
   return { ok: true, value: { ...keyed, minute: Math.min(minute, now), count: entry.count } }
 }
 
-function checkRefusal(entry: unknown, known: KnownKeys, nowMs: number): Checked<Refusal> {
+function parseRefusal(entry: unknown, known: KnownKeys, nowMs: number): Checked<Refusal> {
   if (!refusal.Check(entry)) return wrong('not a refusal in the documented form')
   const { at, keyId, route, code, reason, requestId, address } = entry
   const time = checkTime(at, nowMs)
@@ -98,7 +98,7 @@ function checkRefusal(entry: unknown, known: KnownKeys, nowMs: number): Checked<
   return { ok: true, value: { workspaceId, atMs, keyId, route, code, reason, requestId, address } }
 }
 
-function checkOmitted(entry: unknown, known: KnownKeys): Checked<string> {
+function parseOmitted(entry: unknown, known: KnownKeys): Checked<string> {
   if (!omitted.Check(entry)) return wrong('needs workspaceId and a count from 1')
   const workspaceId = knownWorkspace(entry.workspaceId, known)
   return workspaceId === null ? wrong('unknown workspace') : { ok: true, value: workspaceId }

@@ -27,6 +27,20 @@ export function partitionsFor(nowMs: number): Partition[] {
   return [...days.map(partitionOfHours), ...months.values()]
 }
 
+/** The partitions that hold these buckets, and those between them. */
+export function partitionsCovering(table: Partition['table'], first: number, last: number): Partition[] {
+  const perDay = table === 'usage_hours' ? DAY_HOURS : 1
+  const partitionOf = table === 'usage_hours' ? partitionOfHours : partitionOfDays
+  const partitions: Partition[] = []
+  let bucket = first
+  while (bucket <= last) {
+    const partition = partitionOf(Math.floor(bucket / perDay))
+    partitions.push(partition)
+    bucket = partition.until
+  }
+  return partitions
+}
+
 /** Partitions with nothing but what is past its retention. @param names of all that exist */
 export function pastPartitions(names: readonly string[], nowMs: number): string[] {
   const today = Math.floor(nowMs / DAY_MS)

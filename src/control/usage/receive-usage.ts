@@ -26,7 +26,7 @@ export interface ReceiveUsageParts {
   readonly clock: Clock
   readonly metrics: Pick<Metrics, 'usageEntriesRefused'>
   /** Which parts of a report are kept. */
-  readonly keeps: { readonly counts: boolean; readonly refusals: boolean }
+  readonly stores: { readonly counts: boolean; readonly refusals: boolean }
 }
 
 /** The call in which gateways report what was used, counted and refused. */
@@ -73,12 +73,12 @@ async function recordUses({ uses, clock }: ReceiveUsageParts, { used }: UsageRep
   await uses.record(usesOf(used, clock.wallMs()))
 }
 
-async function check({ knownKeys, clock, metrics, keeps }: ReceiveUsageParts, body: UsageReportBody) {
+async function check({ knownKeys, clock, metrics, stores }: ReceiveUsageParts, body: UsageReportBody) {
   const { counts = [], refusals = [], omittedRefusals = [] } = body
   const kept = {
-    counts: keeps.counts ? counts : [],
-    refusals: keeps.refusals ? refusals : [],
-    omittedRefusals: keeps.refusals ? omittedRefusals : [],
+    counts: stores.counts ? counts : [],
+    refusals: stores.refusals ? refusals : [],
+    omittedRefusals: stores.refusals ? omittedRefusals : [],
   }
   const checked = checkReport(kept, await knownKeys(kept), clock.wallMs())
   for (const { list } of checked.refused) metrics.usageEntriesRefused.inc({ list })

@@ -20,12 +20,20 @@ export async function makePartitions({ writer, dialect }: Database, nowMs: numbe
   if (needed.every(({ name }) => existing.has(name))) return
   await writer.transaction().execute(async tx => {
     await lockPartitions(tx)
-    for (const { name, table, from, until } of needed) {
-      // Room in each page, so that adding to a count changes no index.
-      await sql`create table if not exists ${sql.table(name)} partition of ${sql.table(table)}
-        for values from (${sql.lit(from)}) to (${sql.lit(until)}) with (fillfactor = 80)`.execute(tx)
-    }
+    await createPartitions(tx, needed)
   })
+}
+
+/** Those that do not exist yet. PostgreSQL only. */
+export async function createPartitions(
+  tx: Transaction<Tables>,
+  partitions: readonly Partition[],
+): Promise<void> {
+  for (const { name, table, from, until } of partitions) {
+    // Room in each page, so that adding to a count changes no index.
+    await sql`create table if not exists ${sql.table(name)} partition of ${sql.table(table)}
+      for values from (${sql.lit(from)}) to (${sql.lit(until)}) with (fillfactor = 80)`.execute(tx)
+  }
 }
 
 /** Removes what is past its retention: whole partitions in PostgreSQL, rows in small batches in SQLite. */

@@ -2,7 +2,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Dialect } from '../registry/database/database.ts'
 
 /** Counts, the last report of each gateway, and refusals. It only adds: a console of the release before goes on working. */
-export async function createUsage(database: Kysely<unknown>, dialect: Dialect): Promise<void> {
+export async function createUsageTables(database: Kysely<unknown>, dialect: Dialect): Promise<void> {
   const text = sql.raw(dialect === 'postgres' ? 'text collate "C"' : 'text')
   const statements = [
     ...createCounts('usage_hours', text, dialect),

@@ -48,7 +48,7 @@ function networksOf(cidrs: readonly string[]): readonly Network[] {
 }
 
 /** The network of a client's address: /24 for IPv4, /48 for IPv6. @returns '' for text that is no IP address */
-export function clientNetworkOf(address: string): string {
+export function anonymizedNetworkOf(address: string): string {
   const prefixLength = IPV4.test(address) ? 24 : 48
   return normalizeCidrs([`${address}/${prefixLength}`])?.[0] ?? ''
 }

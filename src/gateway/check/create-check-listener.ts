@@ -5,8 +5,8 @@ import type { Admission } from '../admission.ts'
 import { createDeny } from '../deny.ts'
 import type { Gateway } from '../handle-request.ts'
 import { createServer, type ServeDeps, serveRequests } from '../server.ts'
-import { createCheckAnswer } from './answer-check.ts'
 import { denyUnforwardable } from './deny-unforwardable.ts'
+import { createCheckHandler } from './handle-permitted-check.ts'
 import { presentDenialTo } from './present-denial.ts'
 import { type ProxyKind, readOriginal } from './read-original.ts'
 
@@ -39,7 +39,7 @@ export function createCheckListener(
       const { prefix } = gateway.credentials
       return denyUnforwardable({ proxy, prefix }, message.rawHeaders, permit, target)
     },
-    answer: createCheckAnswer(deps.assertions, deny),
+    handlePermitted: createCheckHandler(deps.assertions, deny),
     deny,
   }
   serveRequests(app, checking, deps)

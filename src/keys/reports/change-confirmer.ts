@@ -29,8 +29,8 @@ export interface ConfirmerParts {
   readonly clock: Clock
   readonly timers?: Timers
   readonly failures: FailureLog
-  /** This process. */
-  readonly gateway: { readonly id: string; readonly name: string }
+  /** This process, and its region if the settings name one. */
+  readonly gateway: { readonly id: string; readonly name: string; readonly region?: string }
   /** For one call. */
   readonly timeoutMs: number
   readonly maxWaiting?: number

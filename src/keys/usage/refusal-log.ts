@@ -1,7 +1,7 @@
 import type { CounterHandle } from '../../observability/metrics/metrics.ts'
 
 /** A denied request whose key was known. It holds no path, query or secret. */
-export interface Refusal {
+export interface ReportedRefusal {
   /** Milliseconds since the epoch. */
   readonly at: number
   readonly keyId: string
@@ -28,7 +28,7 @@ const MAX_OMITTING = 1_000
 
 /** Unreported refusals, bounded. It notes how many of each workspace it left out. */
 export class RefusalLog {
-  readonly #waiting = new Map<string, Refusal[]>()
+  readonly #waiting = new Map<string, ReportedRefusal[]>()
   readonly #omitted = new Map<string, number>()
   readonly #allOmitted: CounterHandle
   #size = 0
@@ -46,7 +46,7 @@ export class RefusalLog {
   }
 
   /** @param describe called only if the refusal is kept */
-  record(workspaceId: string, nowMs: number, describe: () => Refusal): void {
+  record(workspaceId: string, nowMs: number, describe: () => ReportedRefusal): void {
     if (!this.#isWithinRate(workspaceId, nowMs)) {
       this.#omit(workspaceId)
       return
@@ -67,8 +67,8 @@ export class RefusalLog {
   }
 
   /** Removes refusals, workspace by workspace, until there are `count`, and the numbers of omitted ones. */
-  take(count: number): { refusals: Refusal[]; omitted: OmittedRefusals[] } {
-    const refusals: Refusal[] = []
+  take(count: number): { refusals: ReportedRefusal[]; omitted: OmittedRefusals[] } {
+    const refusals: ReportedRefusal[] = []
     for (const [workspaceId, waiting] of this.#waiting) {
       if (refusals.length >= count) break
       refusals.push(...waiting)

@@ -1,6 +1,6 @@
-import { clientNetworkOf } from '../../domain/address/cidr.ts'
+import { anonymizedNetworkOf } from '../../domain/address/cidr.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { outcomeOf, type RequestEnd, wasAuthenticated } from '../../domain/request-outcome.ts'
+import { type CountedRequest, outcomeOf, wasAuthenticated } from '../../domain/request-outcome.ts'
 import {
   type CounterHandle,
   handlesBy,
@@ -8,7 +8,7 @@ import {
   USAGE_LOSS_CAUSES,
 } from '../../observability/metrics/metrics.ts'
 import { type CountedRow, CountTable, countsOf } from './count-table.ts'
-import { type OmittedRefusals, type Refusal, RefusalLog } from './refusal-log.ts'
+import { type OmittedRefusals, RefusalLog, type ReportedRefusal } from './refusal-log.ts'
 
 const MINUTE_MS = 60_000
 const MINUTES_PER_HOUR = 60
@@ -19,7 +19,7 @@ export const MAX_REPORT_ENTRIES = 1_000
 const MAX_REPORT_REFUSALS = 200
 
 /** A request, as far as usage is concerned. */
-export interface UsageRequest extends Pick<RequestEnd, 'reason' | 'truncated'> {
+export interface UsageRequest extends Pick<CountedRequest, 'reason' | 'truncated'> {
   /** Null if no record of the key was found. */
   readonly keyId: string | null
   readonly workspaceId: string | null
@@ -43,7 +43,7 @@ export interface ReportContent {
   /** By key id, the time of the latest authenticated request. */
   readonly used: Readonly<Record<string, number>>
   readonly counts: readonly ReportedCount[]
-  readonly refusals: readonly Refusal[]
+  readonly refusals: readonly ReportedRefusal[]
   readonly omittedRefusals?: readonly OmittedRefusals[]
   /** Counts lost since the report before. */
   readonly lost?: number
@@ -114,7 +114,7 @@ export class UsageCounts {
     }
     if (reason === null || aborted) return
     this.#refusals?.record(workspaceId, nowMs, () => {
-      const address = clientNetworkOf(request.clientAddress)
+      const address = anonymizedNetworkOf(request.clientAddress)
       return { at: nowMs, keyId, route, code, reason, requestId: request.requestId, address }
     })
   }

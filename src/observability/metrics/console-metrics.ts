@@ -36,7 +36,7 @@ export function declareConsole({ counter, gauge }: MetricDeclarations) {
       'Reports of leaked keys, by reporter and outcome; one for each token, or for a request that was not accepted',
       ['reporter', 'outcome'],
     ),
-    outboxPending: gauge('postern_outbox_pending', 'Committed changes not yet announced to the gateways'),
+    ...declareRegions({ gauge }),
     keyOperations: counter('postern_key_operations_total', 'Key operations, by operation and outcome', [
       'operation',
       'outcome',
@@ -55,6 +55,22 @@ export function declareConsole({ counter, gauge }: MetricDeclarations) {
     auditWriteFailures: counter(
       'postern_audit_write_failures_total',
       'Changes rejected because the audit entry could not be written',
+    ),
+  }
+}
+
+function declareRegions({ gauge }: Pick<MetricDeclarations, 'gauge'>) {
+  return {
+    outboxPending: gauge('postern_outbox_pending', 'Committed changes not yet announced to the gateways'),
+    regionUp: gauge(
+      'postern_region_up',
+      '1 while the console’s connection to the Redis of a region is ready, else 0; `default` without regions',
+      ['region'],
+    ),
+    regionPending: gauge(
+      'postern_region_outbox_pending',
+      'Committed changes not yet announced to the gateways of a region',
+      ['region'],
     ),
   }
 }

@@ -74,7 +74,14 @@ export const LEAK_OUTCOMES = [
 ] as const
 export const USAGE_EXPORT_OUTCOMES = ['accepted', 'failed', 'dropped'] as const
 export const USAGE_LOSS_CAUSES = ['memory', 'refused'] as const
-export const KEY_STATES = ['active', 'expiring_30d', 'expiring', 'suspended', 'expired', 'revoked'] as const
+export const KEY_STATE_LABELS = [
+  'active',
+  'expiring_30d',
+  'expiring',
+  'suspended',
+  'expired',
+  'revoked',
+] as const
 
 /** Upstream status codes with a label of their own. An upstream may send any number, so others are counted by class. */
 const LABELLED_CODES: ReadonlySet<number> = new Set([

@@ -9,7 +9,7 @@ export interface DeadlineLimits {
 }
 
 /** `client_stalled` is no failure of the upstream. */
-export type Overdue = Extract<UpstreamFailureKind, `${string}_timeout`> | 'client_stalled'
+export type ExceededDeadline = Extract<UpstreamFailureKind, `${string}_timeout`> | 'client_stalled'
 
 /** The deadlines of one exchange, as a function of time without a timer. */
 export class Deadlines {
@@ -59,7 +59,7 @@ export class Deadlines {
     return { startedAtMs: this.#startedAtMs, stalledMs }
   }
 
-  overdue(nowMs: number): Overdue | null {
+  overdue(nowMs: number): ExceededDeadline | null {
     if (this.#progressed) {
       this.#progressed = false
       this.#progressAtMs = nowMs

@@ -12,7 +12,7 @@ import type {
   UpstreamRequest,
   UpstreamResponse,
 } from './exchange-parties.ts'
-import { DiscardLimits, fieldLinesOf, isCompleteBody, isSoundHead } from './framing.ts'
+import { DiscardLimits, fieldLinesOf, isCompleteBody, isValidHead } from './framing.ts'
 
 type Controller = Dispatcher.DispatchController
 
@@ -130,7 +130,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
   onResponseStart(controller: Controller, statusCode: number, headers: UpstreamHeaders): void {
     const isFinal = statusCode >= 200
     const isSound = isFinal
-      ? isSoundHead(statusCode, headers, fieldLinesOf(controller))
+      ? isValidHead(statusCode, headers, fieldLinesOf(controller))
       : !this.#discardLimits.exceededByInterim(statusCode)
     if (!isSound) controller.abort(new UpstreamFailure('protocol'))
     else if (isFinal) this.#onHead(statusCode, headers)

@@ -11,7 +11,7 @@ const MAX_DISCARDED_BYTES = 64 * 1024
  * ends with its connection is rejected, because a truncated one looks complete.
  * @param fieldLines result of `fieldLinesOf`
  */
-export function isSoundHead(statusCode: number, headers: UpstreamHeaders, fieldLines: number): boolean {
+export function isValidHead(statusCode: number, headers: UpstreamHeaders, fieldLines: number): boolean {
   const length = headers['content-length']
   const coding = headers['transfer-encoding']
   if (statusCode > 599 || fieldLines > MAX_FIELDS) return false

@@ -26,8 +26,8 @@ test.each([
     ['waiting', 'No gateways known', 'No gateway has reported to this console within the last minute'],
   ],
 ])('a page describes gateways that are %s', (_, gateways, words) => {
-  const times = { committedAtMs: NOW_MS, announcedAtMs: NOW_MS + 7, announced: true }
-  const lastStep = String(changeSteps({ ...times, gateways }))
+  const times = { committedAtMs: NOW_MS, announcedAtMs: NOW_MS + 7, announced: [] }
+  const lastStep = String(changeSteps({ ...times, gateways: { ...gateways, regions: [] } }))
     .split('<li class=')
     .slice(3)
     .join()

@@ -3,7 +3,7 @@ import { createAddressLimit } from '../../../src/control/http/address-limit.ts'
 import { personOf } from '../../../src/control/sign-in/claims.ts'
 import { localPath, signInPath } from '../../../src/control/sign-in/local-path.ts'
 import { createOneTimeLink } from '../../../src/control/sign-in/one-time-link.ts'
-import { actorOf, type Person } from '../../../src/control/sign-in/person.ts'
+import { type Person, personActorOf } from '../../../src/control/sign-in/person.ts'
 import { isOwnHost, isOwnPage, siteOf } from '../../../src/control/sign-in/site.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
@@ -11,7 +11,7 @@ const ada: Person = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], adminis
 
 describe('an actor', () => {
   test('identifies the person independently of their name', () => {
-    expect(actorOf({ subject: 'admin-token' })).toBe('person:admin-token')
+    expect(personActorOf({ subject: 'admin-token' })).toBe('person:admin-token')
   })
 })
 

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import { type Refusal, RefusalLog } from '../../../src/keys/usage/refusal-log.ts'
+import { RefusalLog, type ReportedRefusal } from '../../../src/keys/usage/refusal-log.ts'
 
 let omitted: number
 let log: RefusalLog
@@ -12,7 +12,7 @@ function refuse(workspaceId: string, nowMs: number, requestId = 'request'): void
   log.record(workspaceId, nowMs, () => refusalAt(nowMs, requestId))
 }
 
-const refusalAt = (at: number, requestId: string): Refusal => ({
+const refusalAt = (at: number, requestId: string): ReportedRefusal => ({
   at,
   keyId: 'key_1',
   route: 'files',

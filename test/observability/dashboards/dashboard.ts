@@ -7,6 +7,8 @@ export interface Dashboard {
   readonly description: string
   /** Whether it has the variable `route`. */
   readonly byRoute: boolean
+  /** The number of rows that are open at first; the panels of a folded row load when a reader opens it. Default: all. */
+  readonly openRows?: number
   readonly rows: readonly Row[]
 }
 

@@ -55,7 +55,9 @@ const LINK_TARGETS = {
 }
 
 const VERSION_CHANGE = `max by (version) (postern_build_info{${SELECTED}}) unless max by (version) (postern_build_info{${SELECTED}} offset 5m)`
-export const FIRING = 'ALERTS{alertname=~"Postern.*",alertstate="firing",severity=~"critical|warning"}'
+/** Without `job`: the alert about the autoscaler has none. */
+export const FIRING =
+  'ALERTS{cluster=~"$cluster",namespace=~"$namespace",alertname=~"Postern.*",alertstate="firing",severity=~"critical|warning"}'
 
 const ANNOTATIONS = [
   annotation('New version', VERSION_CHANGE, '{{version}}', 'blue'),
@@ -111,35 +113,41 @@ function queryVariable(name: string, query: string): object {
   }
 }
 
-function layOut(dashboard: Dashboard): object[] {
+function layOut({ rows, openRows = rows.length }: Dashboard): object[] {
   let y = 0
   let id = 0
-  return dashboard.rows.flatMap(row => {
-    const header = {
-      id: ++id,
-      type: 'row',
-      title: row.title,
-      collapsed: false,
-      panels: [],
-      gridPos: { x: 0, y: y++, w: COLUMNS, h: 1 },
-    }
-    let x = 0
-    let height = 0
-    const panels = row.panels.map(panel => {
-      const h =
-        panel.kind === 'stat' && row.panels.every(({ kind }) => kind === 'stat') ? STAT_HEIGHT : GRAPH_HEIGHT
-      if (x + panel.width > COLUMNS) {
-        x = 0
-        y += height
-      }
-      const gridPos = { x, y, w: panel.width, h }
-      x += panel.width
-      height = h
-      return { id: ++id, gridPos, ...panelOf(panel) }
+  return rows.flatMap((row, index) => {
+    const collapsed = index >= openRows
+    const header = { id: ++id, type: 'row', title: row.title, collapsed }
+    const gridPos = { x: 0, y: y++, w: COLUMNS, h: 1 }
+    const { cells, height } = cellsOf(row.panels)
+    const panels = row.panels.map((panel, at) => {
+      const cell = cells[at] ?? { x: 0, y: 0, w: 0, h: 0 }
+      return { id: ++id, gridPos: { ...cell, y: y + cell.y }, ...panelOf(panel) }
     })
+    // Grafana keeps the panels of a folded row in the row, and moves what follows down when it opens.
+    if (collapsed) return [{ ...header, panels, gridPos }]
     y += height
-    return [header, ...panels]
+    return [{ ...header, panels: [], gridPos }, ...panels]
   })
+}
+
+/** Places panels side by side, in as many lines as they need, from y = 0. */
+function cellsOf(panels: readonly Panel[]) {
+  const onlyStats = panels.every(({ kind }) => kind === 'stat')
+  const h = onlyStats ? STAT_HEIGHT : GRAPH_HEIGHT
+  let x = 0
+  let y = 0
+  const cells = panels.map(({ width: w }) => {
+    if (x + w > COLUMNS) {
+      x = 0
+      y += h
+    }
+    const cell = { x, y, w, h }
+    x += w
+    return cell
+  })
+  return { cells, height: panels.length === 0 ? 0 : y + h }
 }
 
 function panelOf(panel: Panel): object {

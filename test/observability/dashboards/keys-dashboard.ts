@@ -167,13 +167,17 @@ const admin: Row = {
     },
     {
       title: 'Unannounced changes',
-      description: 'Committed changes not yet published. If it stays above 0, Redis is down.',
+      description:
+        'Committed changes not yet published, in all and by region. If it stays above 0, Redis is down.',
       kind: 'timeseries',
       unit: 'short',
       width: 4,
       runbook: '#posternrevocationstreamdown',
       // Each console counts the one database that they share.
-      queries: [{ expr: gauge('postern_outbox_pending', '', '', 'max'), legend: 'changes' }],
+      queries: [
+        { expr: gauge('postern_outbox_pending', '', '', 'max'), legend: 'changes' },
+        { expr: gauge('postern_region_outbox_pending', 'region', '', 'max'), legend: '{{region}}' },
+      ],
     },
     {
       title: 'Webhook deliveries',

@@ -1,18 +1,13 @@
 import { type Dashboard, type Panel, type Row, SELECTED, SELECTED_JOB } from './dashboard.ts'
 
-const increase = (metric: string, matchers: string) => `sum(increase(${metric}{${matchers}}[30d]))`
 const REQUESTS = 'postern_http_requests_total'
 
 /** The remaining share of the budget of 30 days: 1 is all of it, below 0 it is overspent. */
-function remainingBudget(failed: string, budget: number): string {
-  const drained = increase('postern_http_rejected_total', `${SELECTED},reason="draining"`)
-  const failures = `clamp_min(${increase(REQUESTS, `${SELECTED},${failed}`)} - ${drained}, 0)`
-  return `1 - ${failures} / ${increase(REQUESTS, SELECTED)} / ${budget}`
-}
+const remainingBudget = (slo: string) => `min(1 - job:postern_slo:burnrate30d{${SELECTED_JOB},slo="${slo}"})`
 
-function budgetPanel(title: string, description: string, expr: string): Panel {
+function budgetPanel(title: string, description: string, slo: string): Panel {
   const runbook = '#posternerrorbudgetburnslow'
-  const query = { expr, legend: 'remaining' }
+  const query = { expr: remainingBudget(slo), legend: 'remaining' }
   return {
     title,
     description,
@@ -25,31 +20,24 @@ function budgetPanel(title: string, description: string, expr: string): Panel {
   }
 }
 
-const LAG = 'postern_key_invalidation_lag_seconds'
-const OVERHEAD = 'postern_http_overhead_duration_seconds'
-
 const budgets: Row = {
   title: 'Remaining error budget of 30 days',
   panels: [
     budgetPanel(
       'Gateway: 99.95 % without a 5xx of its own',
-      'Rejections while draining do not count.',
-      remainingBudget('code=~"5..",source="gateway"', 0.0005),
+      'Rejections while draining do not count. Of several jobs, the one with the least.',
+      'gateway',
     ),
-    budgetPanel(
-      'End to end: 99.9 % without any 5xx',
-      'Includes the upstream.',
-      remainingBudget('code=~"5.."', 0.001),
-    ),
+    budgetPanel('End to end: 99.9 % without any 5xx', 'Includes the upstream.', 'end_to_end'),
     budgetPanel(
       'Overhead: 99 % below 10 ms',
       'Request duration minus the wait for the upstream.',
-      `1 - (1 - ${increase(`${OVERHEAD}_bucket`, `${SELECTED},le="0.01"`)} / ${increase(`${OVERHEAD}_count`, SELECTED)}) / 0.01`,
+      'overhead',
     ),
     budgetPanel(
       'Revocation: 99.9 % in effect within 1 s',
       'Changes that connected gateways received. A disconnected gateway verifies keys at the key service.',
-      `1 - (1 - ${increase(`${LAG}_bucket`, `${SELECTED},le="1"`)} / ${increase(`${LAG}_count`, SELECTED)}) / 0.001`,
+      'revocation',
     ),
   ],
 }
@@ -115,13 +103,13 @@ const burning: Row = {
     },
     {
       title: 'Alerts',
-      description: 'Firing alerts of Postern.',
+      description: 'Firing alerts of Postern in these namespaces.',
       kind: 'timeseries',
       unit: 'short',
       width: 6,
       queries: [
         {
-          expr: 'count by (alertname, severity) (ALERTS{alertname=~"Postern.*",alertstate="firing"})',
+          expr: 'count by (alertname, severity) (ALERTS{cluster=~"$cluster",namespace=~"$namespace",alertname=~"Postern.*",alertstate="firing"})',
           legend: '{{alertname}} ({{severity}})',
         },
       ],

@@ -15,5 +15,7 @@ export function shortened(expr: string): string {
 
 /** A rule file with windows and durations of seconds. */
 export function shortenedRules(text: string): string {
-  return shortened(text).replace(/^( +for:) .*$/gm, '$1 1s')
+  return shortened(text)
+    .replace(/^( +(?:for|keep_firing_for):) .*$/gm, '$1 1s')
+    .replace(/^( +interval:) .*$/gm, '$1 1s')
 }

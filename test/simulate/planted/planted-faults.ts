@@ -159,7 +159,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'control/registry/announcing/heartbeats.ts',
-        from: "if (!isAllAnnounced(pending, clock.wallMs())) return 'change_undelivered'",
+        from: "if (!isAllAnnounced(pending, clock.wallMs(), allowedMs)) return 'change_undelivered'",
         to: '',
       },
     ],

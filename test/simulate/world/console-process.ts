@@ -4,7 +4,9 @@ import { createMessageEncoder } from '../../../src/control/registry/announcing/m
 import { Outbox } from '../../../src/control/registry/announcing/outbox.ts'
 import { createRedisAnnouncer } from '../../../src/control/registry/announcing/redis-announcer.ts'
 import { createRefill } from '../../../src/control/registry/announcing/refill.ts'
+import { RegionOutboxes } from '../../../src/control/registry/announcing/region-outboxes.ts'
 import type { Registry } from '../../../src/control/registry/registry.ts'
+import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import type {
   KeyServiceRequest,
   KeyServiceResponse,
@@ -33,7 +35,10 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
   const repository = createSimulatedRepository(world.database, process, world.laws)
   const network = world.redis.networkOf(process)
   const config = redisSettings(world.redis.servers.length > 1)
-  const connection = createRedisConnection({ config, metrics: NO_METRICS, logger: NO_LOG, network, timers })
+  const connection = createRedisConnection({
+    ...{ config, metrics: NO_METRICS, logger: NO_LOG, network, timers },
+    onUp: () => {},
+  })
   const announcer = createRedisAnnouncer({
     connection,
     commandTimeoutMs: config.commandTimeoutMs,
@@ -52,7 +57,8 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
   return {
     process,
     registry: {
-      ...{ repository, outbox, clock, timers },
+      ...{ repository, clock, timers },
+      outbox: new RegionOutboxes(new Map([[DEFAULT_REGION, outbox]])),
       randomBytes: size => Buffer.alloc(size),
       newKeyId: newId,
       newAuditId: newId,

@@ -1,4 +1,5 @@
 import type { KeyRepository, StoredKey } from '../../../src/control/registry/database/key-repository.ts'
+import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import { encodeRecord } from '../../../src/domain/wire.ts'
 import type {
   KeyServiceRequest,
@@ -38,7 +39,13 @@ export async function answer(
     const texts = digests.map(digest => `"${digest}":${textOf(keys.get(digest))}`)
     return { status: 200, text: `{"records":{${texts.join(',')}}}` }
   }
-  await repository.recordGateway({ ...gateway, isConnected: hearing, isLeaving: leaving, confirmed })
+  await repository.recordGateway({
+    ...gateway,
+    region: DEFAULT_REGION,
+    isConnected: hearing,
+    isLeaving: leaving,
+    confirmed,
+  })
   return { status: 200, text: '{}' }
 }
 

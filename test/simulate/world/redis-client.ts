@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { Redis } from 'ioredis'
 import { rememberSocket } from '../../../src/redis/clients.ts'
 import type { FindServer } from '../../../src/redis/endpoint.ts'
-import { retryDelayMs } from '../../../src/redis/options.ts'
+import { reconnectDelayMs } from '../../../src/redis/options.ts'
 import type { Process } from './process.ts'
 import type { Random } from './random.ts'
 import { type Command, RedisLink, type ServerMessage } from './redis-server.ts'
@@ -166,7 +166,7 @@ export class SimulatedRedis extends EventEmitter {
     }
     this.status = 'reconnecting'
     this.emit('reconnecting')
-    const delayMs = retryDelayMs(++this.#attempts, () => this.#random.next())
+    const delayMs = reconnectDelayMs(++this.#attempts, () => this.#random.next())
     this.#process.timers.after(delayMs, () => {
       if (!this.#isStopped) void this.connect()
     })

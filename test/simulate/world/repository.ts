@@ -31,6 +31,7 @@ type UsedMethods =
   | 'pendingSpan'
   | 'deletePendingChanges'
   | 'requeueChangesSince'
+  | 'requeueNextKeys'
   | 'recordGateway'
   | 'listGatewayStatuses'
 
@@ -71,6 +72,7 @@ export function createSimulatedRepository(
       const nowMs = wallMs()
       return write(() => requeue(database, sinceMs, nowMs))
     },
+    requeueNextKeys: () => call(() => false),
     recordGateway(report) {
       const nowMs = wallMs()
       return write(() => record(database, report, nowMs, watcher))
@@ -149,7 +151,7 @@ function requeue(database: Database, sinceMs: number, nowMs: number): void {
 }
 
 function record(database: Database, report: GatewayReport, nowMs: number, watcher: DatabaseWatcher): void {
-  const { id, name, isConnected, isLeaving, confirmed } = report
+  const { id, name, region, isConnected, isLeaving, confirmed } = report
   if (isLeaving) {
     database.gateways.delete(id)
     return
@@ -160,7 +162,7 @@ function record(database: Database, report: GatewayReport, nowMs: number, watche
   for (const { digest, version } of confirmed) {
     versions.set(digest, Math.max(version, versions.get(digest) ?? 0))
   }
-  database.gateways.set(id, { name, seenAtMs: nowMs, disconnectedAtMs, confirmed: versions })
+  database.gateways.set(id, { name, region, seenAtMs: nowMs, disconnectedAtMs, confirmed: versions })
   watcher.reported(report)
 }
 

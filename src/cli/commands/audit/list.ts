@@ -5,7 +5,7 @@ import { readPages } from '../../admin/pages.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
-import { checkKeyId, instantText } from '../../options/key-options.ts'
+import { checkKeyId, parseInstantArgument } from '../../options/key-options.ts'
 import { addListOptions, limitOption, type OutputFormat, outputFormatOf } from '../../options/list-options.ts'
 import { AUDIT_COLUMNS, entryLine } from '../../output/audit-columns.ts'
 import { type ListView, printList } from '../../output/print-list.ts'
@@ -41,8 +41,8 @@ export function addList(audit: Command, cli: Cli): void {
     .option('--key <id>', 'entries about this key')
     .option('--actor <actor>', 'entries by this actor, such as token:tok_… or person:…')
     .option('--action <action>', 'entries with this action, such as key.revoked')
-    .option('--from <time>', 'entries at or after this instant', instantText)
-    .option('--to <time>', 'entries before this instant', instantText)
+    .option('--from <time>', 'entries at or after this instant', parseInstantArgument)
+    .option('--to <time>', 'entries before this instant', parseInstantArgument)
     .addOption(limitOption(`number of entries, at most (default: ${DEFAULT_LIMIT})`))
     .addOption(
       new Option('--follow', 'print the newest entries oldest first, then new ones as they come').conflicts(

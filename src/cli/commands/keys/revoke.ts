@@ -7,7 +7,7 @@ import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
 import { checkKeyId } from '../../options/key-options.ts'
 import { canPrompt, confirm } from '../../output/confirm.ts'
-import { lastUseText, nameOf, scopesText, stateColour } from '../../output/key-text.ts'
+import { keyNameOf, lastUseText, scopesText, stateColour } from '../../output/key-text.ts'
 import { paintFor } from '../../output/paint.ts'
 import { NOT_ANNOUNCED, progressLines } from '../../output/revocation-text.ts'
 import { plainText } from '../../output/text.ts'
@@ -39,7 +39,7 @@ async function revokeKey({ client, host, json }: AdminSession, id: string): Prom
     if (progress.announced === false) host.complain(`${NOT_ANNOUNCED}\n`)
     return
   }
-  const which = `${nameOf(key)} of workspace ${plainText(key.workspaceId)}`
+  const which = `${keyNameOf(key)} of workspace ${plainText(key.workspaceId)}`
   const lines =
     key.revokedAt === null
       ? [`Nothing to revoke: ${which} had expired.`]

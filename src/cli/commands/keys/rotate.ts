@@ -4,7 +4,7 @@ import { readResponse, rotatedResponse, type ShownKey } from '../../admin/respon
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { checkKeyId, expiresInOption, overlapOption } from '../../options/key-options.ts'
-import { expiryInFull, issuedText, nameOf } from '../../output/key-text.ts'
+import { expiryInFull, issuedText, keyNameOf } from '../../output/key-text.ts'
 import { NOT_ANNOUNCED, progressLines } from '../../output/revocation-text.ts'
 import { lostKeyRemedy, showSecret } from '../../output/show-secret.ts'
 import { explainNoResponse } from './issue.ts'
@@ -54,7 +54,7 @@ async function rotateKey(session: AdminSession, id: string, options: RotateOptio
   }
   const lines = [
     issuedText(key, nowMs),
-    `It replaces ${nameOf(replaced)}, which ${endOf(replaced, nowMs)}.`,
+    `It replaces ${keyNameOf(replaced)}, which ${endOf(replaced, nowMs)}.`,
     ...(isRevoked ? progressLines(replaced.revokedAt, progress) : []),
   ]
   showSecret(session, response.text, { id: key.id, secret, lines, remedy: lostKeyRemedy(key.id) })

@@ -9,7 +9,7 @@ import { durationWithin } from '../../options/duration.ts'
 import { checkKeyId } from '../../options/key-options.ts'
 import { paintFor } from '../../output/paint.ts'
 import { widthOf } from '../../output/print-list.ts'
-import { usageChart } from '../../output/usage-chart.ts'
+import { usageText } from '../../output/usage-text.ts'
 
 const HOUR_SECONDS = 3600
 const DAY_SECONDS = 86_400
@@ -59,5 +59,5 @@ async function showUsage({ client, host, json }: AdminSession, id: string, optio
   const shown = readResponse(client, usageResponse, response)
   if (json) return host.write(`${response.text}\n`)
   const paint = paintFor(host.streams.output, host)
-  host.write(usageChart(shown, { width: widthOf(host), paint }))
+  host.write(usageText(shown, { width: widthOf(host), paint }))
 }

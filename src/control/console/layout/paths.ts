@@ -29,9 +29,9 @@ export function newKeyPath(workspaceId: string): string {
   return `${keysPath(workspaceId)}/new`
 }
 
-export type KeyAction = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'resume' | 'issued'
+export type KeySubpage = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'resume' | 'issued'
 
-export function keyPath(workspaceId: string, keyId: string, act?: KeyAction): string {
+export function keyPath(workspaceId: string, keyId: string, act?: KeySubpage): string {
   return `${keysPath(workspaceId)}/${keyId}${act === undefined ? '' : `/${act}`}`
 }
 

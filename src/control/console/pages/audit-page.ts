@@ -7,7 +7,7 @@ import { type Frame, page } from '../layout/layout.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { auditPath, keyPath } from '../layout/paths.ts'
 import { ago, instant } from '../layout/times.ts'
-import { hintOf } from './key/key-parts.ts'
+import { hintHtml } from './key/key-parts.ts'
 
 export interface AuditView {
   readonly workspaceId: string
@@ -42,7 +42,7 @@ function row(entry: AuditEntry, record: KeyRecord | null, nowMs: number): Html {
   return html`<tr>
     <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
     <td><span class="label" aria-hidden="true">Action</span><span><span class="badge ${action.replace('.', '-')}">${actionLabel(action)}</span></span></td>
-    <td><span class="label" aria-hidden="true">Key</span><span>${keyOf(entry)}${record === null ? null : html` ${hintOf(record)}`}</span></td>
+    <td><span class="label" aria-hidden="true">Key</span><span>${keyOf(entry)}${record === null ? null : html` ${hintHtml(record)}`}</span></td>
     <td><span class="label" aria-hidden="true">Actor</span><span class="breaks">${by === '' ? markInvisible(actor) : html`${markInvisible(by)} <span class="muted small">${markInvisible(actor)}</span>`}</span></td>
     <td><span class="label" aria-hidden="true">Address</span><span><code>${textOf(detail['from'])}</code></span></td>
   </tr>`

@@ -7,7 +7,7 @@ import { type Html, html, type Piece } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
 import { olderDeliveriesPath } from '../layout/paths.ts'
 import { ago, instant, instantText } from '../layout/times.ts'
-import { hintOf, keyLink } from './key/key-parts.ts'
+import { hintHtml, keyLink } from './key/key-parts.ts'
 
 export interface DeliveriesView {
   /** Path of the list. */
@@ -88,7 +88,7 @@ function row(frame: Frame, path: string, delivery: Delivery, record: KeyRecord |
   return html`<tr>
     <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
     <td><span class="label" aria-hidden="true">Event</span><span>${TYPES[type]}</span></td>
-    <td><span class="label" aria-hidden="true">Key</span><span class="breaks">${record === null ? '–' : html`${keyLink({ record })} ${hintOf(record)}`}</span></td>
+    <td><span class="label" aria-hidden="true">Key</span><span class="breaks">${record === null ? '–' : html`${keyLink({ record })} ${hintHtml(record)}`}</span></td>
     <td><span class="label" aria-hidden="true">State</span><span><span class="badge ${badge}">${label}</span></span></td>
     <td><span class="label" aria-hidden="true">Last response</span><span>${lastResponse(delivery, nowMs)}</span></td>
     ${frame.mayChange ? html`<td>${againForm(frame, path, delivery)}</td>` : null}

@@ -1,6 +1,6 @@
 import { MAX_URL_LENGTH } from '../../webhooks/workspaces/webhook-address.ts'
 import type { WorkspaceWebhook } from '../../webhooks/workspaces/workspace-webhook-store.ts'
-import { siteOf } from '../../webhooks/workspaces/workspace-webhooks.ts'
+import { webhookSiteOf } from '../../webhooks/workspaces/workspace-webhooks.ts'
 import type { Problems } from '../forms/form-fields.ts'
 import { errorSummary, hidden, textInput } from '../forms/form-parts.ts'
 import { type Html, html } from '../layout/html.ts'
@@ -33,7 +33,7 @@ export function webhookPage(frame: Frame, view: WebhookView): Html {
 /** A path may hold a secret of the receiver: who may not change the webhook sees the site alone. */
 function facts({ mayChange, nowMs }: Frame, webhook: WorkspaceWebhook): Html {
   return html`<dl class="facts">
-    <div><dt>Address</dt><dd class="breaks">${mayChange ? webhook.url : siteOf(webhook)}</dd></div>
+    <div><dt>Address</dt><dd class="breaks">${mayChange ? webhook.url : webhookSiteOf(webhook)}</dd></div>
     <div><dt>Set</dt><dd>${ago(webhook.createdAtMs, nowMs)}</dd></div>
   </dl>`
 }

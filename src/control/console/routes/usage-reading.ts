@@ -21,7 +21,7 @@ export async function keyUsageOf(
   record: KeyRecord,
   range: ChartRange,
 ): Promise<KeyUsage | null> {
-  if (!usage.keeps.counts) return null
+  if (!usage.stores.counts) return null
   const [points, asOfMs] = await Promise.all([
     usage.queries.usageOfKey(record, pointsIn(range, registry.clock.wallMs())),
     usage.queries.asOfMs(),
@@ -34,7 +34,7 @@ export async function recentUseOf(
   { registry, usage }: Sources,
   record: KeyRecord | null,
 ): Promise<RecentUse | null> {
-  if (record === null || !usage.keeps.counts) return null
+  if (record === null || !usage.stores.counts) return null
   const points = await usage.queries.usageOfKey(record, lastPoints('hour', 2, registry.clock.wallMs()))
   return { sinceMs: points[0]?.atMs ?? 0, ...sumsOf(points) }
 }
@@ -45,7 +45,7 @@ export async function workspaceUsageOf(
   workspaceId: string,
   range: ChartRange,
 ): Promise<WorkspaceUsage | null> {
-  if (!usage.keeps.counts) return null
+  if (!usage.stores.counts) return null
   const nowMs = registry.clock.wallMs()
   const days = lastPoints('day', BUSIEST_DAYS, nowMs)
   const [points, asOfMs, busiest] = await Promise.all([
@@ -59,7 +59,7 @@ export async function workspaceUsageOf(
 
 /** @returns null if requests are not counted */
 export async function allUsageOf({ registry, usage }: Sources): Promise<AllUsage | null> {
-  if (!usage.keeps.counts) return null
+  if (!usage.stores.counts) return null
   const days = lastPoints('day', BUSIEST_DAYS, registry.clock.wallMs())
   const [busiest, asOfMs] = await Promise.all([
     usage.queries.busiestWorkspaces(null, days, BUSIEST_WORKSPACES),

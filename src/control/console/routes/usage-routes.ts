@@ -52,8 +52,8 @@ async function showRefusals(
   const { repository, clock, keyPrefix } = registry
   const workspaceId = workspaceOf(request)
   const frame = frameOf(request, reply, { workspaceId, clock })
-  const { counts, refusals: areKept } = usage.keeps
-  if (!areKept) return sendPage(reply, noRefusalsPage(frame, counts ? 'refusals.enabled' : 'usage.enabled'))
+  const { counts, refusals: areStored } = usage.stores
+  if (!areStored) return sendPage(reply, noRefusalsPage(frame, counts ? 'refusals.enabled' : 'usage.enabled'))
   const requestId = textField(queryOf(request), 'request').trim().slice(0, MAX_REQUEST_ID)
   // A redirect leaves no entry in the browser's history.
   if (holdsKeyForm(requestId, keyPrefix)) return reply.redirect(FIND_KEY, 303)

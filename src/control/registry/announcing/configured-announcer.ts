@@ -1,6 +1,7 @@
-import { neverReloads, type OnReload, onReloadOf } from '../../../config/reloadable.ts'
-import type { Config } from '../../../config/schema/schema.ts'
+import { type OnReload, onReloadOf } from '../../../config/reloadable.ts'
+import type { Config, RegionSettings } from '../../../config/schema/schema.ts'
 import { redisTopologyOf } from '../../../domain/redis-topology.ts'
+import { DEFAULT_REGION } from '../../../domain/region.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { createRedisConnection } from '../../../redis/announcing-connection.ts'
@@ -8,26 +9,47 @@ import type { ConsoleSecrets } from '../../console-secrets.ts'
 import { type Announcer, createDisabledAnnouncer } from './announcer.ts'
 import { createRedisAnnouncer } from './redis-announcer.ts'
 
-interface Parts {
-  readonly config: Config
+interface Parts<Settings> {
   readonly metrics: Metrics
   readonly logger: ControlLogger
-  readonly onReload?: OnReload<Config>
+  readonly onReload: OnReload<Settings>
+  /** Regions whose Redis is connected. */
+  readonly up: Set<string>
+}
+
+interface CurrentSecrets {
+  readonly value: ConsoleSecrets
 }
 
 /** Announces through the configured Redis; without one, not at all. */
 export function createConfiguredAnnouncer(
-  { config, metrics, logger, onReload = neverReloads }: Parts,
-  secrets: { readonly value: ConsoleSecrets },
+  { config, onReload, ...parts }: Omit<Parts<Config>, 'up'> & { readonly config: Config },
+  secrets: CurrentSecrets,
 ): Announcer {
   if (redisTopologyOf(config.redis) === null) return createDisabledAnnouncer()
+  const redis = { ...parts, up: new Set<string>(), onReload: onReloadOf(onReload, next => next.redis) }
+  return createRegionAnnouncer({ name: DEFAULT_REGION, redis: config.redis }, redis, secrets)
+}
+
+export function createRegionAnnouncer(
+  { name: region, redis }: RegionSettings,
+  { metrics, logger, onReload, up }: Parts<RegionSettings['redis']>,
+  secrets: CurrentSecrets,
+): Announcer {
+  metrics.regionUp.set({ region }, 0)
   const connection = createRedisConnection({
-    config: config.redis,
+    config: redis,
     metrics,
     logger,
-    onReload: onReloadOf(onReload, (next: Config) => next.redis),
+    onReload,
+    onUp(isUp) {
+      if (isUp) up.add(region)
+      else up.delete(region)
+      metrics.regionUp.set({ region }, isUp ? 1 : 0)
+      metrics.redisUp.set(up.size > 0 ? 1 : 0)
+    },
   })
-  const { commandTimeoutMs } = config.redis
+  const { commandTimeoutMs } = redis
   return createRedisAnnouncer({
     connection,
     commandTimeoutMs,

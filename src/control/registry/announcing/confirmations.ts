@@ -1,6 +1,7 @@
 import { REVOCATION_TIMING } from '../../../domain/revocation-timing.ts'
 import type { Timers } from '../../timers.ts'
 import type { GatewayStatus, KeyRepository } from '../database/key-repository.ts'
+import type { Announced } from './region-outboxes.ts'
 
 /** Which gateways have applied a change to a key. */
 export interface Confirmations {
@@ -54,31 +55,57 @@ interface Parts {
   readonly timers: Timers
 }
 
+/** The confirmations of all gateways, and of those of each region. */
+export interface ConfirmationReport extends Confirmations {
+  readonly regions: readonly RegionConfirmations[]
+}
+
+export interface RegionConfirmations {
+  readonly name: string
+  /** Whether the change was announced to it. */
+  readonly announced: boolean
+  readonly gateways: Confirmations
+}
+
+/** @param announced of which regions to tell */
 export async function readConfirmations(
-  { repository, clock }: Parts,
+  { repository, clock }: Pick<Parts, 'repository' | 'clock'>,
   change: CommittedChange,
-): Promise<Confirmations> {
-  const gateways = await repository.listGatewayStatuses(change)
-  return summarizeConfirmations(gateways, change.committedAtMs, clock.wallMs())
+  announced: Announced,
+): Promise<ConfirmationReport> {
+  const statuses = await repository.listGatewayStatuses(change)
+  const summarize = (gateways: readonly GatewayStatus[]) =>
+    summarizeConfirmations(gateways, change.committedAtMs, clock.wallMs())
+  // Without regions in the settings, all gateways belong to the only one.
+  const isIn = (region: string) => (status: GatewayStatus) =>
+    announced.length === 1 || status.region === region
+  return {
+    ...summarize(statuses),
+    regions: announced.map(({ region, announced }) => ({
+      name: region,
+      announced,
+      gateways: summarize(statuses.filter(isIn(region))),
+    })),
+  }
 }
 
 /**
  * Waits until at least one gateway is known and all have confirmed, for up to a second.
- * @param announced false if no gateway can have received the change yet
+ * @param announced false for a region where no gateway can have received the change yet
  */
 export async function awaitConfirmations(
   parts: Parts,
   change: CommittedChange,
-  announced: boolean,
-): Promise<Confirmations> {
+  announced: Announced,
+): Promise<ConfirmationReport> {
   let isLate = false
   const cancel = parts.timers.after(confirmationTimeoutMs, () => {
     isLate = true
   })
   try {
     for (;;) {
-      const confirmations = await readConfirmations(parts, change)
-      if (isLate || isComplete(confirmations, announced)) return confirmations
+      const confirmations = await readConfirmations(parts, change, announced)
+      if (isLate || isComplete(confirmations)) return confirmations
       await new Promise<void>(resolve => void parts.timers.after(POLL_INTERVAL_MS, resolve))
     }
   } finally {
@@ -90,6 +117,7 @@ export async function awaitConfirmations(
  * Whether waiting can bring nothing more. A gateway that starts or reconnects may be unknown or verifying for a moment
  * and then confirm; it cannot confirm a change that was not announced.
  */
-function isComplete({ known, verifying, silent }: Confirmations, announced: boolean): boolean {
-  return known > 0 && silent.length === 0 && (verifying === 0 || !announced)
+function isComplete({ known, silent, regions }: ConfirmationReport): boolean {
+  const isVerifying = regions.some(({ announced, gateways }) => announced && gateways.verifying > 0)
+  return known > 0 && silent.length === 0 && !isVerifying
 }

@@ -6,6 +6,7 @@ import type { KeyRepository } from '../database/key-repository.ts'
 import type { Announcer } from './announcer.ts'
 import type { MessageEncoder } from './message-encoder.ts'
 import type { Outbox } from './outbox.ts'
+import type { RoundTrip } from './round-trip.ts'
 
 const { heartbeatPeriodMs, maxPendingMs } = REVOCATION_TIMING
 
@@ -17,7 +18,14 @@ export interface HeartbeatParts {
   readonly timers: Timers
   readonly messages: MessageEncoder
   readonly logger: ControlLogger
+  /**
+   * The time to a region that may be far, and back. A change is announced by a read, a write and a message, so that it may
+   * be pending for three of them longer, and the bound of one that cannot be announced grows by as much.
+   */
+  readonly roundTrip?: RoundTrip | null
 }
+
+const ROUND_TRIPS_OF_A_CHANGE = 3
 
 /**
  * A heartbeat states that every committed change was announced. Gateways trust their caches on its strength, so none is
@@ -25,19 +33,19 @@ export interface HeartbeatParts {
  * @returns stops the heartbeats
  */
 export function startHeartbeats(parts: HeartbeatParts): () => void {
-  let isPublishing = false
+  let publishing = 0
   let wasPaused = false
   let stopped = false
   const publish = async () => {
-    // One at a time: heartbeats queued before a stalled Redis would arrive when they are no longer true.
-    if (isPublishing) return
-    isPublishing = true
+    // Only as many as are on the way: heartbeats queued before a stalled Redis would arrive when they are no longer true.
+    if (publishing > (parts.roundTrip?.ms ?? 0) / heartbeatPeriodMs) return
+    publishing++
     let cause: unknown
     const reason = await publishHeartbeat(parts).catch((error: unknown) => {
       cause = error
       return 'failed' as const
     })
-    isPublishing = false
+    publishing--
     if (stopped) return
     if ((reason !== null) !== wasPaused) logPause(parts.logger, reason, cause)
     wasPaused = reason !== null
@@ -57,6 +65,7 @@ async function publishHeartbeat({
   outbox,
   clock,
   messages,
+  roundTrip = null,
 }: HeartbeatParts): Promise<PauseReason | null> {
   if (announcer.state() === 'off') return null
   if (announcer.state() === 'down') return 'not_connected'
@@ -65,13 +74,16 @@ async function publishHeartbeat({
   const pending = await repository.pendingSpan()
   // Another console on this database may have committed the change and died.
   if (pending !== null) outbox.requestDrainUnlessWaiting()
-  if (!isAllAnnounced(pending, clock.wallMs())) return 'change_undelivered'
+  const allowedMs = maxPendingMs + ROUND_TRIPS_OF_A_CHANGE * (roundTrip?.ms ?? 0)
+  if (!isAllAnnounced(pending, clock.wallMs(), allowedMs)) return 'change_undelivered'
   // Checked last: Redis may have reconnected during the query.
   if (!outbox.hasCaughtUp()) {
     outbox.requestDrainUnlessWaiting()
     return 'not_caught_up'
   }
+  const sentAtMs = clock.monotonicMs()
   await announcer.publish(heartbeat)
+  roundTrip?.observe(clock.monotonicMs() - sentAtMs)
   return null
 }
 
@@ -79,9 +91,10 @@ async function publishHeartbeat({
 export function isAllAnnounced(
   pending: { oldestMs: number; newestMs: number } | null,
   nowMs: number,
+  allowedMs: number = maxPendingMs,
 ): boolean {
   if (pending === null) return true
-  return nowMs - pending.oldestMs <= maxPendingMs && pending.newestMs - nowMs <= maxPendingMs
+  return nowMs - pending.oldestMs <= allowedMs && pending.newestMs - nowMs <= maxPendingMs
 }
 
 function logPause(logger: ControlLogger, reason: PauseReason | null, cause: unknown): void {

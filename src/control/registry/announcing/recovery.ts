@@ -44,6 +44,7 @@ export class Recovery {
 
   /** @returns call it once the outbox is empty */
   async requeueChangesAtRisk(): Promise<() => void> {
+    while (await this.#parts.repository.requeueNextKeys()) {}
     const current = this.#connections
     if (this.#completed === current) return () => {}
     await this.#parts.repository.requeueChangesSince(this.#aliveAtMs - AT_RISK_MS)

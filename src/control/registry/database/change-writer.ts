@@ -1,6 +1,6 @@
 import type { Transaction } from 'kysely'
 import type { Database } from './database.ts'
-import type { PendingChange } from './key-repository.ts'
+import type { PendingChange } from './pending-changes.ts'
 import { deletePendingChanges, deletePendingChangesUnlocked } from './rows/outbox-rows.ts'
 import { shareRuns } from './share-runs.ts'
 import type { Tables } from './tables.ts'
@@ -10,7 +10,7 @@ export type Work<Result> = (tx: Transaction<Tables>) => Promise<Result>
 /** Runs transactions, and deletes announced changes from the outbox. */
 export interface ChangeWriter {
   run<Result>(work: Work<Result>): Promise<Result>
-  deleteAnnounced(changes: readonly PendingChange[]): Promise<void>
+  deleteAnnounced(region: string, changes: readonly PendingChange[]): Promise<void>
 }
 
 export function createChangeWriter(database: Database): ChangeWriter {
@@ -23,26 +23,27 @@ export function createChangeWriter(database: Database): ChangeWriter {
  */
 class SerialChangeWriter implements ChangeWriter {
   readonly #database: Database
-  readonly #announced = new Set<PendingChange>()
+  readonly #announced = new Map<PendingChange, string>()
 
   constructor(database: Database) {
     this.#database = database
   }
 
   async run<Result>(work: Work<Result>): Promise<Result> {
-    let deleted: PendingChange[] = []
+    let deleted: [PendingChange, string][] = []
     const result = await this.#database.writer.transaction().execute(async tx => {
       deleted = [...this.#announced]
-      await deletePendingChanges(tx, deleted)
+      for (const [change, region] of deleted) await deletePendingChanges(tx, region, [change])
       return work(tx)
     })
     // After the commit: if it fails, the next transaction deletes them.
-    for (const change of deleted) this.#announced.delete(change)
+    for (const [change] of deleted) this.#announced.delete(change)
     return result
   }
 
-  async deleteAnnounced(changes: readonly PendingChange[]): Promise<void> {
-    for (const change of changes) this.#announced.add(change)
+  async deleteAnnounced(region: string, changes: readonly PendingChange[]): Promise<void> {
+    // Copies: regions share the changes of one request.
+    for (const change of changes) this.#announced.set({ ...change }, region)
     await this.run(async () => {})
   }
 }
@@ -53,12 +54,8 @@ class SerialChangeWriter implements ChangeWriter {
  */
 class ParallelChangeWriter implements ChangeWriter {
   readonly #database: Database
-  #waiting: PendingChange[] = []
-  readonly #deleteWaiting = shareRuns(() => {
-    const announced = this.#waiting
-    this.#waiting = []
-    return this.run(tx => deletePendingChangesUnlocked(tx, announced))
-  })
+  /** By region. */
+  readonly #deletions = new Map<string, Deletion>()
 
   constructor(database: Database) {
     this.#database = database
@@ -69,9 +66,27 @@ class ParallelChangeWriter implements ChangeWriter {
     return this.#database.writer.transaction().setIsolationLevel('read committed').execute(work)
   }
 
-  deleteAnnounced(changes: readonly PendingChange[]): Promise<void> {
+  deleteAnnounced(region: string, changes: readonly PendingChange[]): Promise<void> {
     if (changes.length === 0) return Promise.resolve()
-    this.#waiting.push(...changes)
-    return this.#deleteWaiting()
+    const deletion = this.#deletions.get(region) ?? this.#createDeletion(region)
+    deletion.waiting.push(...changes)
+    return deletion.run()
   }
+
+  #createDeletion(region: string): Deletion {
+    const deletion: Deletion = {
+      waiting: [],
+      run: shareRuns(() => {
+        const announced = deletion.waiting.splice(0)
+        return this.run(tx => deletePendingChangesUnlocked(tx, region, announced))
+      }),
+    }
+    this.#deletions.set(region, deletion)
+    return deletion
+  }
+}
+
+interface Deletion {
+  readonly waiting: PendingChange[]
+  readonly run: () => Promise<void>
 }

@@ -1,9 +1,9 @@
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import type { KEY_STATES } from '../../../observability/metrics/metrics.ts'
+import type { KEY_STATE_LABELS } from '../../../observability/metrics/metrics.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { AuditEntry, AuditPage, AuditQuery, ExportPosition } from '../operations/audit.ts'
 import type { EarlierResponse, Idempotency } from '../operations/idempotency.ts'
-import type { WorkspaceCounts } from '../search/count-in-workspace.ts'
+import type { WorkspaceKeyCounts } from '../search/count-in-workspace.ts'
 import type { UnusedCounts } from '../search/count-unused.ts'
 import type {
   KeyQuery,
@@ -12,8 +12,11 @@ import type {
   WorkspacePage,
   WorkspaceQuery,
 } from '../search/key-query.ts'
+import type { PendingChange, PendingChanges, RegionRegister } from './pending-changes.ts'
 import type { KeySelection } from './rows/key-filter.ts'
 import type { AuditRow } from './tables.ts'
+
+export type { PendingChange } from './pending-changes.ts'
 
 /** A record with the digest of its key. */
 export interface StoredKey {
@@ -44,14 +47,6 @@ export type CommitOutcome =
   | { readonly kind: 'stale' }
   /** Another request has used this Idempotency-Key. */
   | { readonly kind: 'repeated'; readonly earlier: EarlierResponse }
-
-/** A committed change that is not announced yet. */
-export interface PendingChange {
-  readonly digest: string
-  readonly version: number
-  /** Time of the commit, in ms since the epoch. */
-  readonly atMs: number
-}
 
 /** Keys to revoke in one transaction. */
 export interface BulkRevocation {
@@ -94,6 +89,8 @@ export interface GatewayReport {
   readonly id: string
   /** Shown to people. */
   readonly name: string
+  /** Whose Redis it reads; `default` if it has not said. */
+  readonly region: string
   /** Whether it receives invalidations. */
   readonly isConnected: boolean
   /** Whether it is shutting down. */
@@ -105,6 +102,7 @@ export interface GatewayReport {
 /** A gateway with respect to one change. Times are by the clock of the console that received its report. */
 export interface GatewayStatus {
   readonly name: string
+  readonly region: string
   readonly seenAtMs: number
   /** When it last trusted nothing it had cached. */
   readonly disconnectedAtMs: number
@@ -118,10 +116,10 @@ export interface KeyPage {
 }
 
 /** Each key is in exactly one of these. */
-export type KeyCounts = Readonly<Record<(typeof KEY_STATES)[number], number>>
+export type KeyCounts = Readonly<Record<(typeof KEY_STATE_LABELS)[number], number>>
 
 /** In ms since the epoch: a working key that expires before `weekMs` is `expiring`, before `monthMs` `expiring_30d`. */
-export interface Census {
+export interface ExpiryBounds {
   readonly nowMs: number
   readonly weekMs: number
   readonly monthMs: number
@@ -137,7 +135,7 @@ export interface PageOptions {
  * The system of record. A change to a key, its audit entry and its place in the outbox are one transaction: a crash
  * loses none of them.
  */
-export interface KeyRepository {
+export interface KeyRepository extends PendingChanges, RegionRegister {
   /** All or nothing. */
   commit(change: Change): Promise<CommitOutcome>
   /** All or nothing; keys that have ended stay as they are. */
@@ -161,7 +159,7 @@ export interface KeyRepository {
   /** Keys on all pages; null if there are too many to count within two seconds. */
   count(selector: KeySelector): Promise<number | null>
   /** For the list of one workspace; bounded. */
-  countInWorkspace(workspaceId: string): Promise<WorkspaceCounts>
+  countInWorkspace(workspaceId: string): Promise<WorkspaceKeyCounts>
   /** Keys that are neither revoked nor expired; one more than `MAX_LIVE` at most. */
   countLive(workspaceId: string): Promise<number>
   /** Active keys that were not used for long; bounded. */
@@ -200,20 +198,7 @@ export interface KeyRepository {
   /** Gateways that reported in the last hour. */
   listGatewayStatuses(change: { readonly digest: string; readonly version: number }): Promise<GatewayStatus[]>
 
-  /** Oldest first; other consoles leave them alone while this one announces them. */
-  claimChanges(limit: number): Promise<PendingChange[]>
-  /** In the order of versions. */
-  pendingChangesOf(digest: string): Promise<PendingChange[]>
-  /** Times of the oldest and the newest pending change; null if there is none. */
-  pendingSpan(): Promise<{ oldestMs: number; newestMs: number } | null>
-  /** Whether a change of a key of the workspace that was committed until then is not announced yet. */
-  hasPendingUntil(workspaceId: string, atMs: number): Promise<boolean>
-  countPending(): Promise<number>
-  /** Once they are announced. */
-  deletePendingChanges(changes: readonly PendingChange[]): Promise<void>
-  countByState(census: Census): Promise<KeyCounts>
-  /** Puts every change since then, other than issuing, into the outbox again. */
-  requeueChangesSince(sinceMs: number): Promise<void>
+  countByState(census: ExpiryBounds): Promise<KeyCounts>
 
   /** Deletes responses and confirmations past their retention. */
   purge(): Promise<void>

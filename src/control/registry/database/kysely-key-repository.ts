@@ -1,4 +1,5 @@
 import type { Clock } from '../../../domain/clock.ts'
+import { DEFAULT_REGION } from '../../../domain/region.ts'
 import { countInWorkspace, countLive } from '../search/count-in-workspace.ts'
 import { countKeys } from '../search/count-keys.ts'
 import { countUnused } from '../search/count-unused.ts'
@@ -7,23 +8,18 @@ import { SEARCH_BOUNDS, type SearchBounds } from '../search/ordered-keys.ts'
 import { searchKeys } from '../search/search-keys.ts'
 import { createAuditQueue } from './audit/audit-queue.ts'
 import { exportAudit, listAudit, searchAudit } from './audit/audit-rows.ts'
-import { createChangeWriter } from './change-writer.ts'
+import { type ChangeWriter, createChangeWriter } from './change-writer.ts'
 import { commitChange } from './commit-change.ts'
 import type { Database } from './database.ts'
 import type { KeyRepository } from './key-repository.ts'
+import type { PendingChanges } from './pending-changes.ts'
 import { countGateways, listGatewayStatuses, purgeConfirmations, recordGateway } from './rows/gateway-rows.ts'
 import { importKeys } from './rows/import-rows.ts'
 import { findOrigin, listHistory, listLeaks } from './rows/key-history.ts'
 import { countByState, countForSync, findKey, findKeys, listForSync, listKeys } from './rows/key-rows.ts'
 import { lastUses, recordUse } from './rows/key-use-rows.ts'
-import {
-  claimChanges,
-  countPending,
-  hasPendingUntil,
-  pendingChangesOf,
-  pendingSpan,
-  requeueChangesSince,
-} from './rows/outbox-rows.ts'
+import * as outbox from './rows/outbox-rows.ts'
+import { forgetRegions, purgeForgotten, registerRegions, requeueNextKeys } from './rows/region-rows.ts'
 import { findResponse, purgeResponses } from './rows/response-rows.ts'
 import { listLiveIds, newestKeyId, revokeKeys } from './rows/revoke-rows.ts'
 
@@ -41,6 +37,7 @@ export function createKeyRepository(
   const writer = createChangeWriter(database)
   const auditQueue = createAuditQueue(writer, dialect)
   const now = () => clock.wallMs()
+  const pendingIn = (region: string) => pendingChangesIn(region, { database, writer, consoleId, now })
   const context = () => ({ nowMs: now(), dialect, hasTextIndex, bounds })
   return {
     commit: change => commitChange(writer, change, { now, dialect, auditQueue }),
@@ -74,18 +71,36 @@ export function createKeyRepository(
     recordGateway: report => writer.run(tx => recordGateway(tx, report, { nowMs: now(), dialect })),
     countGateways: sinceMs => countGateways(reader, sinceMs),
     listGatewayStatuses: change => listGatewayStatuses(reader, change),
-    claimChanges: limit => writer.run(tx => claimChanges(tx, { consoleId, nowMs: now(), limit, dialect })),
-    pendingChangesOf: digest => pendingChangesOf(reader, digest),
-    pendingSpan: () => pendingSpan(reader),
-    hasPendingUntil: (workspaceId, atMs) => hasPendingUntil(reader, workspaceId, atMs),
-    countPending: () => countPending(reader),
-    deletePendingChanges: announced => writer.deleteAnnounced(announced),
-    requeueChangesSince: sinceMs => writer.run(tx => requeueChangesSince(tx, { sinceMs, nowMs: now() })),
+    ...pendingIn(DEFAULT_REGION),
+    pendingIn,
+    registerRegions: names => writer.run(tx => registerRegions(tx, names, { nowMs: now(), dialect })),
+    forgetRegions: () => writer.run(tx => forgetRegions(tx, now())),
     async purge() {
       while (await writer.run(tx => purgeResponses(tx, now()))) {}
       while (await writer.run(tx => purgeConfirmations(tx, now()))) {}
+      while (await writer.run(purgeForgotten)) {}
     },
     countByState: census => countByState(reader, census),
     close,
+  }
+}
+
+function pendingChangesIn(
+  region: string,
+  parts: { database: Database; writer: ChangeWriter; consoleId: string; now: () => number },
+): PendingChanges {
+  const { writer, consoleId, now } = parts
+  const { reader, dialect } = parts.database
+  return {
+    claimChanges: limit =>
+      writer.run(tx => outbox.claimChanges(tx, region, { consoleId, nowMs: now(), limit, dialect })),
+    pendingChangesOf: digest => outbox.pendingChangesOf(reader, region, digest),
+    pendingSpan: () => outbox.pendingSpan(reader, region),
+    hasPendingUntil: (workspaceId, atMs) => outbox.hasPendingUntil(reader, region, { workspaceId, atMs }),
+    countPending: () => outbox.countPending(reader, region),
+    deletePendingChanges: announced => writer.deleteAnnounced(region, announced),
+    requeueChangesSince: sinceMs =>
+      writer.run(tx => outbox.requeueChangesSince(tx, region, { sinceMs, nowMs: now() })),
+    requeueNextKeys: () => writer.run(tx => requeueNextKeys(tx, region, now())),
   }
 }

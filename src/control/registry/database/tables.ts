@@ -1,3 +1,7 @@
+import type { OutboxRow, RegionOutboxRow, RegionRow } from './region-tables.ts'
+
+export type { OutboxRow } from './region-tables.ts'
+
 /** Rows as the database holds them; times are milliseconds since the epoch. */
 export interface KeyRow {
   readonly id: string
@@ -20,17 +24,6 @@ export interface KeyRow {
   readonly version: number
   /** When this version was committed. */
   readonly changed_at_ms: number
-}
-
-/** A committed change that is not announced yet. */
-export interface OutboxRow {
-  readonly digest: string
-  readonly version: number
-  /** When it was committed. */
-  readonly at_ms: number
-  /** The console that is announcing it; others leave it alone until then. */
-  readonly claimed_by: string
-  readonly claimed_until_ms: number
 }
 
 /** Append-only: triggers refuse updates and deletes. */
@@ -122,6 +115,7 @@ export interface GatewayRow {
   readonly seen_at_ms: number
   /** When it was last known to trust nothing it had cached. */
   readonly deaf_at_ms: number
+  readonly region: string
 }
 
 /** A gateway's statement that it applied a change. */
@@ -213,7 +207,10 @@ export interface RefusalGapRow {
 
 export interface Tables {
   keys: KeyRow
+  /** Of the region `default`: a console of the release before announces from it. */
   outbox: OutboxRow
+  region_outbox: RegionOutboxRow
+  regions: RegionRow
   audit: AuditRow
   audit_head: AuditHeadRow
   audit_queue: QueuedAuditRow

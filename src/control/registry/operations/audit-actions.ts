@@ -19,6 +19,8 @@ const ACCESS_ACTIONS = {
   'person.signed_out': 'Signed out',
   /** An attempt to reach a workspace that the caller may not access. */
   'access.refused': 'Access refused',
+  /** A backup was put in place of the database. */
+  'database.restored': 'Database restored',
 } as const
 
 /** Actions on the webhook of a workspace. */

@@ -3,8 +3,11 @@ import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { Rotation } from '../../../domain/key/rotate-key.ts'
 import type { AccessAction, AuditAction, KeyAction, WebhookAction } from './audit-actions.ts'
 
-/** Why a key was revoked: on request, by a rotation without overlap, or with all keys of its workspace. */
-export type RevocationReason = 'request' | 'rotation' | 'bulk'
+/**
+ * Why a key was revoked: on request, by a rotation without overlap, with all keys of its workspace, or because it was
+ * revoked after the backup that was restored.
+ */
+export type RevocationReason = 'request' | 'rotation' | 'bulk' | 'restore'
 /** The reason in entries of `auditLeak`. */
 const LEAK = 'leak'
 

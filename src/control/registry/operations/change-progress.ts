@@ -1,11 +1,16 @@
-import { awaitConfirmations, type Confirmations, readConfirmations } from '../announcing/confirmations.ts'
+import {
+  awaitConfirmations,
+  type ConfirmationReport,
+  readConfirmations,
+} from '../announcing/confirmations.ts'
+import type { Announced } from '../announcing/region-outboxes.ts'
 import { CONFIRMATIONS_KEPT_MS } from '../database/rows/gateway-rows.ts'
 import type { Registry } from '../registry.ts'
 import type { OperationSuccess } from './run-operation.ts'
 
 /** How far a change to a key has come: a revocation, suspension, resumption or edit. */
 export interface ChangeProgress {
-  readonly announced: boolean
+  readonly announced: Announced
   /**
    * Null if nothing was changed and the key is not rejected, or if it was rotated and works until its overlap ends.
    */
@@ -13,7 +18,7 @@ export interface ChangeProgress {
   /** Null if another request announced it, or it is not announced yet. */
   readonly announcedAtMs: number | null
   /** Null where `committedAtMs` is, or if the change is so old that confirmations were deleted. */
-  readonly gateways: Confirmations | null
+  readonly gateways: ConfirmationReport | null
 }
 
 /**
@@ -32,7 +37,9 @@ export async function readChangeProgress(
   const change = { digest, version: record.version, committedAtMs }
   const isKnown = registry.clock.wallMs() - committedAtMs <= CONFIRMATIONS_KEPT_MS
   const read = () =>
-    mustWait ? awaitConfirmations(registry, change, announced) : readConfirmations(registry, change)
+    mustWait
+      ? awaitConfirmations(registry, change, announced)
+      : readConfirmations(registry, change, announced)
   return { announced, committedAtMs, announcedAtMs, gateways: isKnown ? await read() : null }
 }
 

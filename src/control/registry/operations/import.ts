@@ -1,5 +1,6 @@
 import { type ImportEntry, planImport } from '../../../domain/key/import-key.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import { isAnnounced } from '../announcing/region-outboxes.ts'
 import type { StoredKey } from '../database/key-repository.ts'
 import type { Registry } from '../registry.ts'
 import { auditImport, type Caller } from './audit.ts'
@@ -55,7 +56,8 @@ export async function importEntries(
   for (let from = 0; from < done.keys.length; from += ANNOUNCED_AT_ONCE) {
     const until = from + ANNOUNCED_AT_ONCE
     // What is not announced in time is left to the outbox.
-    if (!(await outbox.announceAll(done.keys.slice(from, until), done.pending.slice(from, until)))) break
+    const announced = await outbox.announceAll(done.keys.slice(from, until), done.pending.slice(from, until))
+    if (!isAnnounced(announced)) break
   }
   const imported = new Set<StoredKey>(done.keys)
   return {

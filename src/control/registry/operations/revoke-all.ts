@@ -1,4 +1,9 @@
-import { awaitConfirmations, type Confirmations, readConfirmations } from '../announcing/confirmations.ts'
+import {
+  awaitConfirmations,
+  type ConfirmationReport,
+  readConfirmations,
+} from '../announcing/confirmations.ts'
+import { type Announced, isAnnounced } from '../announcing/region-outboxes.ts'
 import type { PendingChange, StoredKey } from '../database/key-repository.ts'
 import type { Registry } from '../registry.ts'
 import { auditRevocation, type Caller } from './audit.ts'
@@ -17,9 +22,9 @@ export interface BulkOutcome {
   /** Keys that this call revoked. */
   readonly revoked: number
   /** Whether every change of a key of the workspace is announced. */
-  readonly announced: boolean
+  readonly announced: Announced
   /** As to the last key, since gateways apply changes in their order; null if none was revoked. */
-  readonly gateways: Confirmations | null
+  readonly gateways: ConfirmationReport | null
 }
 
 /**
@@ -41,7 +46,7 @@ export async function revokeAllKeys(
   let afterId: string | null = null
   let revoked = 0
   let last: PendingChange | undefined
-  let announcing: Promise<boolean> = Promise.resolve(true)
+  let announcing: Promise<Announced> = Promise.resolve([])
   while (untilId !== null) {
     const ids: string[] = await repository.listLiveIds({ workspaceId, afterId, untilId, limit: BATCH_SIZE })
     afterId = ids.at(-1) ?? null
@@ -51,7 +56,7 @@ export async function revokeAllKeys(
     last = pending.at(-1) ?? last
     allowance.addBatch()
     // Behind a late batch the others are left to the outbox, so that announcements do not pile up here.
-    announcing = (await announcing)
+    announcing = isAnnounced(await announcing)
       ? outbox.announceAll(keys, pending)
       : allowance.spend(waitFor, WAIT_PER_BATCH_MS)
   }
@@ -75,9 +80,11 @@ function recordRevocation(
 async function confirmationsOf(
   registry: BulkRegistry,
   last: PendingChange | undefined,
-  { announced, mustWait }: { readonly announced: boolean; readonly mustWait: boolean },
-): Promise<Confirmations | null> {
+  { announced, mustWait }: { readonly announced: Announced; readonly mustWait: boolean },
+): Promise<ConfirmationReport | null> {
   if (last === undefined) return null
   const change = { ...last, committedAtMs: last.atMs }
-  return mustWait ? awaitConfirmations(registry, change, announced) : readConfirmations(registry, change)
+  return mustWait
+    ? awaitConfirmations(registry, change, announced)
+    : readConfirmations(registry, change, announced)
 }

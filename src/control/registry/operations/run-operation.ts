@@ -2,7 +2,12 @@ import type { Clock } from '../../../domain/clock.ts'
 import type { FinalState, KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
 import type { Secret } from '../../../domain/key/secret.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
-import type { Outbox } from '../announcing/outbox.ts'
+import {
+  type Announced,
+  combineAnnounced,
+  isAnnounced,
+  type RegionOutboxes,
+} from '../announcing/region-outboxes.ts'
 import type { CommitOutcome, KeyRepository, PendingChange, StoredKey } from '../database/key-repository.ts'
 import type { Caller, KeyAuditEntry } from './audit.ts'
 import { decodeOutcome, type EarlierResponse, encodeOutcome, type Idempotency } from './idempotency.ts'
@@ -54,8 +59,8 @@ export interface OperationSuccess {
   readonly digest: string
   /** Null if this request changed nothing. */
   readonly committedAtMs: number | null
-  /** False if the change waits in the outbox. */
-  readonly announced: boolean
+  /** False for a region in whose outbox the change waits. */
+  readonly announced: Announced
   /** Null if this request did not announce it. */
   readonly announcedAtMs: number | null
   /** Whether this repeats the response to an earlier request. */
@@ -64,7 +69,7 @@ export interface OperationSuccess {
 
 interface Parts {
   readonly repository: KeyRepository
-  readonly outbox: Outbox
+  readonly outbox: RegionOutboxes
   readonly clock: Clock
   /** The webhook events of a change; none without a webhook. */
   readonly createEvents: (attempt: PlannedChange) => readonly WebhookEvent[]
@@ -130,9 +135,9 @@ async function announce(
   const announcements = keys.map((key, index) => outbox.announce(key, pending.slice(index, index + 1)))
   const changed = keys.length > 0
   const announced = changed
-    ? (await Promise.all(announcements)).every(Boolean)
+    ? combineAnnounced(await Promise.all(announcements))
     : await outbox.announcePending({ digest })
-  const announcedAtMs = changed && announced ? clock.wallMs() : null
+  const announcedAtMs = changed && isAnnounced(announced) ? clock.wallMs() : null
   const committedAtMs = pending.at(-1)?.atMs ?? null
   const old = issued === null ? null : replaced
   const times = { committedAtMs, announcedAtMs }
@@ -158,7 +163,7 @@ async function replay(
   const { record, replaced } = decodeOutcome(earlier.outcome)
   const ids = replaced === null ? [record.id] : [record.id, replaced.id]
   const keys = (await Promise.all(ids.map(id => repository.findById(id)))).filter(key => key !== null)
-  const announced = (await Promise.all(keys.map(key => outbox.announcePending(key)))).every(Boolean)
+  const announced = combineAnnounced(await Promise.all(keys.map(key => outbox.announcePending(key))))
   const digestOf = ({ id }: KeyRecord) => keys.find(key => key.record.id === id)?.digest ?? ''
   const old = replaced === null ? null : { record: replaced, digest: digestOf(replaced) }
   const nothing = { secret: null, changed: false, committedAtMs: null, announcedAtMs: null }

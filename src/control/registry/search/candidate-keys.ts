@@ -6,7 +6,7 @@ import {
   inWorkspace,
   SEARCHED_TEXT,
   timeRange,
-  whereOf,
+  whereClauseOf,
 } from './key-conditions.ts'
 import type { KeySelector } from './key-query.ts'
 import type { SearchBounds, SearchContext } from './ordered-keys.ts'
@@ -83,7 +83,7 @@ function rangeQuery(
   const by = isForced ? sql`indexed by ${sql.ref(partialIndex)}` : sql``
   const columns = sql.join(order.map(column => sql.ref(column)))
   return sql`select ${sql.ref(id)} as id from ${sql.table(table)} ${by}
-    ${whereOf([inWorkspace('workspace_id', workspaceId), condition])} order by ${columns} limit ${bounds.candidates + 1}`
+    ${whereClauseOf([inWorkspace('workspace_id', workspaceId), condition])} order by ${columns} limit ${bounds.candidates + 1}`
 }
 
 interface IdRow {

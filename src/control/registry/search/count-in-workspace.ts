@@ -10,7 +10,7 @@ export const MAX_EXPIRING = 1000
 /** Keys that can be revoked are counted up to here: about 10 ms. */
 export const MAX_LIVE = 100_000
 
-export interface WorkspaceCounts {
+export interface WorkspaceKeyCounts {
   /** Null if the workspace has more keys than are counted. */
   readonly states: Readonly<Record<KeyState, number>> | null
   /** Active keys that expire within `EXPIRING_SOON_MS`; one more than `MAX_EXPIRING` at most. */
@@ -22,7 +22,7 @@ export async function countInWorkspace(
   database: Kysely<Tables>,
   workspaceId: string,
   nowMs: number,
-): Promise<WorkspaceCounts> {
+): Promise<WorkspaceKeyCounts> {
   const { rows } = await sql<{ state: KeyState; count: number }>`
     select state, count(*) as count from (
       select case

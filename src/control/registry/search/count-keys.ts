@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../../domain/clock.ts'
 import type { Tables } from '../database/tables.ts'
 import { findCandidates } from './candidate-keys.ts'
-import { type Condition, conditionOf, inWorkspace, keysWith, whereOf } from './key-conditions.ts'
+import { type Condition, conditionOf, inWorkspace, keysWith, whereClauseOf } from './key-conditions.ts'
 import { hasConditions, type KeySelector } from './key-query.ts'
 import type { SearchContext } from './ordered-keys.ts'
 
@@ -44,7 +44,7 @@ async function countAmong(
 ): Promise<number> {
   const conditions = [inWorkspace('keys.workspace_id', workspaceId), conditionOf(selector, nowMs, dialect)]
   const { rows } = await sql<{ matches: number }>`
-    select count(*) as matches from ${keysWith(ids, dialect)} ${whereOf(conditions)}`.execute(database)
+    select count(*) as matches from ${keysWith(ids, dialect)} ${whereClauseOf(conditions)}`.execute(database)
   return rows[0]?.matches ?? 0
 }
 
@@ -62,7 +62,7 @@ async function countStretch(
   const { selector, workspaceId, afterId } = place
   const size = hasConditions(selector) ? EXAMINED_AT_ONCE : COUNTED_AT_ONCE
   const later: Condition | null = afterId === null ? null : sql`id > ${afterId}`
-  const where = whereOf([inWorkspace('workspace_id', workspaceId), later])
+  const where = whereClauseOf([inWorkspace('workspace_id', workspaceId), later])
   const condition = conditionOf(selector, nowMs, dialect)
   const { rows } = await sql<Counted>`
     select count(*) ${condition === null ? sql`` : sql`filter (where ${condition})`} as matches,

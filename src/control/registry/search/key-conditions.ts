@@ -36,7 +36,7 @@ export function all(conditions: readonly (Condition | null)[]): Condition | null
   return held.length === 0 ? null : sql<SqlBool>`(${sql.join(held, sql` and `)})`
 }
 
-export function whereOf(conditions: readonly (Condition | null)[]): RawBuilder<unknown> {
+export function whereClauseOf(conditions: readonly (Condition | null)[]): RawBuilder<unknown> {
   const condition = all(conditions)
   return condition === null ? sql`` : sql`where ${condition}`
 }

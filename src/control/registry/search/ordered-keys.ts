@@ -10,7 +10,7 @@ import {
   keysWith,
   LAST_USE,
   timeRange,
-  whereOf,
+  whereClauseOf,
 } from './key-conditions.ts'
 import type { FoundKey, KeyPosition, KeyQuery, KeySort } from './key-query.ts'
 
@@ -48,7 +48,7 @@ const INDEXES: Readonly<Record<KeySort, SortedIndex>> = {
 }
 
 /** A part of a sorted list: what matches among a number of keys that were examined. */
-export interface Stretch {
+export interface SearchedRange {
   /** In order; one more than the limit at most. */
   readonly found: readonly PlacedKey[]
   /** Everything up to here was examined; null: everything. */
@@ -84,11 +84,11 @@ export async function examineKeys(
   { query, workspaceId, after }: PagePart,
   count: number,
   { nowMs, dialect }: SearchContext,
-): Promise<Stretch> {
+): Promise<SearchedRange> {
   const { descending, limit, sort } = query
   const index = INDEXES[sort]
   const order = orderOf(index, descending)
-  const within = whereOf([
+  const within = whereClauseOf([
     inWorkspace('workspace_id', workspaceId),
     timeRange(query, sort, nowMs),
     isAfter(index, after, descending),
@@ -127,7 +127,7 @@ export async function sortKeys(
   ids: readonly string[],
   { query, workspaceId, after }: PagePart,
   { nowMs, dialect }: SearchContext,
-): Promise<Stretch> {
+): Promise<SearchedRange> {
   const place = { value: SORTED_VALUES[query.sort], id: sql.ref('keys.id') }
   const conditions = [
     inWorkspace('keys.workspace_id', workspaceId),
@@ -136,7 +136,7 @@ export async function sortKeys(
   ]
   const { rows } = await sql<FoundRow>`
     select keys.*, ${LAST_USE} as last_used_at_ms, ${place.value} as sorted_value
-    from ${keysWith(ids, dialect)} ${whereOf(conditions)}
+    from ${keysWith(ids, dialect)} ${whereClauseOf(conditions)}
     ${orderOf(place, query.descending)} limit ${query.limit + 1}`.execute(database)
   return { found: rows.map(placedKeyOf), end: null }
 }

@@ -13,7 +13,7 @@ const WHOLE_NUMBER = /^[1-9][0-9]{0,2}$/
 /** Query parameters as they arrive. */
 export type KeyQueryText = Readonly<Partial<Record<keyof typeof KEY_QUERY_EXPECTED, string | undefined>>>
 
-export type ParsedQuery =
+export type ParsedKeyQuery =
   | { readonly ok: true; readonly query: KeyQuery }
   /** @property expected what the parameter must be, in words that follow `must be` */
   | { readonly ok: false; readonly field: string; readonly expected: string }
@@ -35,7 +35,7 @@ export const KEY_QUERY_EXPECTED = {
 } as const
 
 /** Newest first, all workspaces, unless the parameters say otherwise. */
-export function parseKeyQuery(text: KeyQueryText): ParsedQuery {
+export function parseKeyQuery(text: KeyQueryText): ParsedKeyQuery {
   const { workspaceId, state, q, scope } = text
   if (workspaceId !== undefined && !isWorkspaceId(workspaceId)) return wrong('workspaceId')
   if (state !== undefined && !isKeyState(state)) return wrong('state')
@@ -61,7 +61,7 @@ export function parseKeyQuery(text: KeyQueryText): ParsedQuery {
   return { ok: true, query: { workspaceIds, ...texts, ...times, ...order, limit, after } }
 }
 
-function wrong(field: keyof typeof KEY_QUERY_EXPECTED): ParsedQuery {
+function wrong(field: keyof typeof KEY_QUERY_EXPECTED): ParsedKeyQuery {
   return { ok: false, field, expected: KEY_QUERY_EXPECTED[field] }
 }
 

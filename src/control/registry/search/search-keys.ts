@@ -3,8 +3,14 @@ import type { Tables } from '../database/tables.ts'
 import { findCandidates } from './candidate-keys.ts'
 import { encodeCursor } from './key-cursor.ts'
 import { hasConditions, type KeyPosition, type KeyQuery, type KeySearchPage } from './key-query.ts'
-import { mergeStretches } from './merge-stretches.ts'
-import { examineKeys, type PlacedKey, type SearchContext, type Stretch, sortKeys } from './ordered-keys.ts'
+import { mergeSearchedRanges } from './merge-searched-ranges.ts'
+import {
+  examineKeys,
+  type PlacedKey,
+  type SearchContext,
+  type SearchedRange,
+  sortKeys,
+} from './ordered-keys.ts'
 
 /**
  * Examines keys in order until the page is full. If so few match that it stays short, and an index knows them, the page
@@ -20,14 +26,14 @@ export async function searchKeys(
   const found: PlacedKey[] = []
   let after = query.after
   let left = context.bounds.examined
-  // A first, short stretch is enough where many keys match.
+  // A first, short range is enough where many keys match.
   let count = hasConditions(query) ? 4 * (limit + 1) : limit + 1
   while (left > 0) {
-    const stretch = await examine(database, query, { after, count }, context)
-    found.push(...stretch.found)
-    if (found.length > limit || stretch.end === null) return pageOf(query, { found, end: null })
+    const range = await examine(database, query, { after, count }, context)
+    found.push(...range.found)
+    if (found.length > limit || range.end === null) return pageOf(query, { found, end: null })
     left -= count * parts
-    after = stretch.end
+    after = range.end
     count = Math.max(limit + 1, Math.ceil(left / parts))
   }
   const rare = await findRare(database, query, context)
@@ -39,12 +45,12 @@ async function examine(
   query: KeyQuery,
   { after, count }: { after: KeyPosition | null; count: number },
   context: SearchContext,
-): Promise<Stretch> {
-  const stretches: Stretch[] = []
+): Promise<SearchedRange> {
+  const ranges: SearchedRange[] = []
   for (const workspaceId of query.workspaceIds ?? [null]) {
-    stretches.push(await examineKeys(database, { query, workspaceId, after }, count, context))
+    ranges.push(await examineKeys(database, { query, workspaceId, after }, count, context))
   }
-  return mergeStretches(stretches, query.descending)
+  return mergeSearchedRanges(ranges, query.descending)
 }
 
 /** @returns null if no index knows them all */
@@ -52,17 +58,17 @@ async function findRare(
   database: Kysely<Tables>,
   query: KeyQuery,
   context: SearchContext,
-): Promise<Stretch | null> {
-  const stretches: Stretch[] = []
+): Promise<SearchedRange | null> {
+  const ranges: SearchedRange[] = []
   for (const workspaceId of query.workspaceIds ?? [null]) {
     const ids = await findCandidates(database, query, workspaceId, context)
     if (ids === null) return null
-    stretches.push(await sortKeys(database, ids, { query, workspaceId, after: query.after }, context))
+    ranges.push(await sortKeys(database, ids, { query, workspaceId, after: query.after }, context))
   }
-  return mergeStretches(stretches, query.descending)
+  return mergeSearchedRanges(ranges, query.descending)
 }
 
-function pageOf(query: KeyQuery, { found, end }: Stretch): KeySearchPage {
+function pageOf(query: KeyQuery, { found, end }: SearchedRange): KeySearchPage {
   const shown = found.slice(0, query.limit)
   const next = found.length > query.limit ? (shown.at(-1)?.position ?? null) : end
   return { keys: shown.map(({ key }) => key), nextCursor: next === null ? null : encodeCursor(query, next) }

@@ -32,14 +32,14 @@ export function createGuardedConnector(guard: Guard): buildConnector.connector {
   })
   return (options, callback) => {
     const host = options.hostname.replace(/^\[|\]$/g, '')
-    if (isIP(host) !== 0 && !mayConnectTo(host)) return callback(refused(), null)
+    if (isIP(host) !== 0 && !mayConnectTo(host)) return callback(addressNotAllowed(), null)
     connect(options, (...result) => {
       const [error, socket] = result
       if (error !== null) return callback(error, null)
       // The lookup has checked it. A change in a library that bypasses the lookup must not open the network.
       if (mayConnectTo(socket.remoteAddress ?? '')) return callback(null, socket)
       socket.destroy()
-      callback(refused(), null)
+      callback(addressNotAllowed(), null)
     })
   }
 }
@@ -49,7 +49,7 @@ function guardedLookup({ resolve, mayConnectTo }: Guard): LookupFunction {
   return (hostname, options, callback) => {
     const find = async () => {
       const addresses = await resolve(hostname)
-      if (addresses.length === 0 || !addresses.every(mayConnectTo)) throw refused()
+      if (addresses.length === 0 || !addresses.every(mayConnectTo)) throw addressNotAllowed()
       return addresses.slice(0, MAX_ADDRESSES).map(address => ({ address, family: isIPv6(address) ? 6 : 4 }))
     }
     find().then(
@@ -63,7 +63,7 @@ function guardedLookup({ resolve, mayConnectTo }: Guard): LookupFunction {
   }
 }
 
-function refused(): Error {
+function addressNotAllowed(): Error {
   return Object.assign(new Error('The address is not allowed'), { code: 'ADDRESS_NOT_ALLOWED' })
 }
 

@@ -6,7 +6,7 @@ type TextType = 'text' | RawBuilder<unknown>
  * Webhooks of workspaces, and their events in a table of their own: a console of the release before would send those in
  * `notices` to the operator's webhook. It only adds.
  */
-export async function createWorkspaceWebhooks(database: Kysely<unknown>, text: TextType): Promise<void> {
+export async function createWorkspaceWebhookTables(database: Kysely<unknown>, text: TextType): Promise<void> {
   await database.schema
     .createTable('workspace_webhooks')
     .addColumn('workspace_id', text, column => column.primaryKey())

@@ -69,19 +69,24 @@ export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
       const webhook = { url: planned.value, createdAtMs: clock.wallMs(), createdBy: caller.actor }
       const secret = `whsec_${Buffer.from(randomBytes(SECRET_BYTES)).toString('base64')}`
       await store.replace(workspaceId, { ...webhook, secret }, before => {
-        const change = { old: siteOf(before), new: siteOf(webhook) }
+        const change = { old: webhookSiteOf(before), new: webhookSiteOf(webhook) }
         return auditWebhook('webhook.set', workspaceId, change, audit(caller))
       })
       return { ok: true, webhook, secret }
     },
     remove: (workspaceId, caller) =>
       store.remove(workspaceId, before => {
-        return auditWebhook('webhook.removed', workspaceId, { old: siteOf(before), new: null }, audit(caller))
+        return auditWebhook(
+          'webhook.removed',
+          workspaceId,
+          { old: webhookSiteOf(before), new: null },
+          audit(caller),
+        )
       }),
   }
 }
 
 /** The address without its path, which may hold a secret of the receiver. */
-export function siteOf(webhook: Pick<WorkspaceWebhook, 'url'> | null): string | null {
+export function webhookSiteOf(webhook: Pick<WorkspaceWebhook, 'url'> | null): string | null {
   return webhook === null ? null : new URL(webhook.url).origin
 }

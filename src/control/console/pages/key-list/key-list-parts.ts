@@ -1,5 +1,5 @@
 import { KEY_FILTERS, type KeyFilter } from '../../../registry/database/rows/key-filter.ts'
-import { MAX_EXPIRING, type WorkspaceCounts } from '../../../registry/search/count-in-workspace.ts'
+import { MAX_EXPIRING, type WorkspaceKeyCounts } from '../../../registry/search/count-in-workspace.ts'
 import { select } from '../../forms/form-parts.ts'
 import { KEY_ORDERS, UNUSED_FILTERS, UNUSED_NAMES } from '../../forms/key-list.ts'
 import { type Html, html } from '../../layout/html.ts'
@@ -48,7 +48,10 @@ export function stateFilters({ workspaceId, list, counts }: KeysView): Html {
 }
 
 /** @returns null if it is not known */
-function countOf(state: KeyFilter | null, { states, expiringSoon }: WorkspaceCounts): string | number | null {
+function countOf(
+  state: KeyFilter | null,
+  { states, expiringSoon }: WorkspaceKeyCounts,
+): string | number | null {
   if (state === 'expiring') return expiringSoon > MAX_EXPIRING ? `${MAX_EXPIRING}+` : expiringSoon
   if (states === null) return null
   return state === null ? Object.values(states).reduce((sum, count) => sum + count, 0) : states[state]

@@ -3,8 +3,8 @@ import { type Html, html, type Piece } from '../../layout/html.ts'
 import { keyPath, keysPath } from '../../layout/paths.ts'
 import { dateText } from '../../layout/times.ts'
 import {
-  expiryText,
-  hintOf,
+  expiryHtml,
+  hintHtml,
   type KeyView,
   keyLink,
   lastUsed,
@@ -38,11 +38,11 @@ function row(key: KeyView, { hintOfKey, showsWorkspace, nowMs }: RowContext): Ht
   return html`<tr${isDead ? html` class="dead"` : null}>
     <th scope="row">${keyLink(key)}${replacedBy(key, hintOfKey)}</th>
     ${showsWorkspace ? cell('Workspace', workspace) : null}
-    ${cell('Hint', hintOf(record))}
+    ${cell('Hint', hintHtml(record))}
     ${cell('State', stateBadge(key))}
     ${cell('Scopes', scopeList(record))}
     ${cell('Created', dateText(record.createdAtMs))}
-    ${cell('Expires', expiryText(key, nowMs))}
+    ${cell('Expires', expiryHtml(key, nowMs))}
     ${cell('Last used', lastUsed(key, nowMs))}
   </tr>`
 }

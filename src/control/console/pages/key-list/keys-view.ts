@@ -1,4 +1,4 @@
-import type { WorkspaceCounts } from '../../../registry/search/count-in-workspace.ts'
+import type { WorkspaceKeyCounts } from '../../../registry/search/count-in-workspace.ts'
 import type { KeyList } from '../../forms/key-list.ts'
 import type { KeyView } from '../key/key-parts.ts'
 
@@ -9,7 +9,7 @@ export interface KeysView {
   readonly list: KeyList
   readonly scopes: readonly string[]
   /** Null in a list of all workspaces. */
-  readonly counts: WorkspaceCounts | null
+  readonly counts: WorkspaceKeyCounts | null
   /** Keys on all pages of a filtered list; null if they were not counted. */
   readonly matches: number | null
   /** Where the next page starts; null on the last. */

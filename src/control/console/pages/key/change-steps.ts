@@ -1,4 +1,5 @@
-import type { Confirmations } from '../../../registry/announcing/confirmations.ts'
+import type { ConfirmationReport } from '../../../registry/announcing/confirmations.ts'
+import { type Announced, areNamed, isAnnounced } from '../../../registry/announcing/region-outboxes.ts'
 import type { ChangeProgress } from '../../../registry/operations/change-progress.ts'
 import type { BulkOutcome } from '../../../registry/operations/revoke-all.ts'
 import { type Html, html, type Piece } from '../../layout/html.ts'
@@ -8,7 +9,7 @@ import { exactText } from '../../layout/times.ts'
 export function changeSteps({ committedAtMs, announced, announcedAtMs, gateways }: ChangeProgress): Html {
   return html`<ol class="steps card" id="progress">
     ${committedAtMs === null ? null : step(true, 'Saved', exact(committedAtMs))}
-    ${announced ? step(true, 'Announced', announcedText(committedAtMs, announcedAtMs)) : step(false, 'Not announced yet', NOT_ANNOUNCED)}
+    ${isAnnounced(announced) ? step(true, 'Announced', announcedText(committedAtMs, announcedAtMs)) : step(false, 'Not announced yet', notAnnouncedText(announced))}
     ${gateways === null ? null : confirmationStep(gateways)}
   </ol>`
 }
@@ -16,9 +17,15 @@ export function changeSteps({ committedAtMs, announced, announcedAtMs, gateways 
 /** The progress of a change to many keys. */
 export function bulkSteps({ announced, gateways }: Pick<BulkOutcome, 'announced' | 'gateways'>): Html {
   return html`<ol class="steps card" id="progress">
-    ${announced ? step(true, 'Announced', '') : step(false, 'Not all announced yet', NOT_ANNOUNCED)}
+    ${isAnnounced(announced) ? step(true, 'Announced', '') : step(false, 'Not all announced yet', notAnnouncedText(announced))}
     ${gateways === null ? null : confirmationStep(gateways)}
   </ol>`
+}
+
+function notAnnouncedText(announced: Announced): string {
+  if (!areNamed(announced)) return NOT_ANNOUNCED
+  const away = announced.filter(region => !region.announced).map(({ region }) => region)
+  return `${NOT_ANNOUNCED} Regions that wait: ${away.join(', ')}.`
 }
 
 const NOT_ANNOUNCED =
@@ -32,18 +39,28 @@ function announcedText(committedAtMs: number | null, announcedAtMs: number | nul
 const NONE_KNOWN =
   'No gateway has reported to this console within the last minute, so none can confirm the change.'
 
-function confirmationStep({ known, confirmed, verifying, silent }: Confirmations): Html {
+function confirmationStep({ known, confirmed, verifying, silent, regions }: ConfirmationReport): Html {
   if (known === 0) return step(false, 'No gateways known', NONE_KNOWN)
   const title = `Confirmed by ${confirmed} of ${known} ${known === 1 ? 'gateway' : 'gateways'}`
-  if (silent.length === 0) return step(true, title, verifyingText(verifying))
+  if (silent.length === 0) return step(true, title, html`${verifyingText(verifying)} ${regionList(regions)}`)
   const names = silent.map(
     ({ name, lastSeenAtMs }) => html`<li><code>${name}</code>, last seen ${exact(lastSeenAtMs)}</li>`,
   )
   return step(
     false,
     title,
-    html`${verifyingText(verifying)} No confirmation within one second from:<ul>${names}</ul>`,
+    html`${verifyingText(verifying)} No confirmation within one second from:<ul>${names}</ul>${regionList(regions)}`,
   )
+}
+
+/** How many gateways of each region have confirmed; nothing without regions in the settings. */
+function regionList(regions: ConfirmationReport['regions']): Piece {
+  if (!areNamed(regions.map(({ name, announced }) => ({ region: name, announced })))) return null
+  const rows = regions.map(
+    ({ name, announced, gateways: { known, confirmed } }) =>
+      html`<li><code>${name}</code>: ${announced ? '' : 'not announced yet; '}confirmed by ${confirmed} of ${known}</li>`,
+  )
+  return html`<ul>${rows}</ul>`
 }
 
 /** A disconnected gateway counts as safe: it accepts no key unverified. */

@@ -9,7 +9,7 @@ import { markInvisible } from '../../layout/mark-invisible.ts'
 import { keyPath } from '../../layout/paths.ts'
 import { instant } from '../../layout/times.ts'
 import { changeList } from './change-list.ts'
-import { hintOf, type KeyView } from './key-parts.ts'
+import { hintHtml, type KeyView } from './key-parts.ts'
 
 export interface EditView {
   /** As it is now. */
@@ -26,7 +26,7 @@ export function editPage(frame: Frame, view: EditView): Html {
   const back = keyPath(record.workspaceId, record.id)
   const main = html`<p class="back"><a href="${back}">${markInvisible(record.name)}</a></p>
     <h1>Edit key</h1>
-    <p class="lead">${markInvisible(record.name)}, ${hintOf(record)}. The secret and the scopes stay as they are.</p>
+    <p class="lead">${markInvisible(record.name)}, ${hintHtml(record)}. The secret and the scopes stay as they are.</p>
     ${errorSummary(problems)}
     ${meanwhile === null ? null : conflict(meanwhile, frame.nowMs)}
     <form class="card" method="post" action="${keyPath(record.workspaceId, record.id, 'edit')}" novalidate>

@@ -1,5 +1,5 @@
 import { MAX_NAME_LENGTH } from '../../../../domain/key/key-fields.ts'
-import { expiryQuestion } from '../../forms/expiry-question.ts'
+import { expiryField } from '../../forms/expiry-field.ts'
 import type { Problems } from '../../forms/form-fields.ts'
 import { allowedAddresses, errorSummary, group, hidden, option, textInput } from '../../forms/form-parts.ts'
 import type { IssueForm } from '../../forms/issue-form.ts'
@@ -38,8 +38,8 @@ export function issuePage(frame: Frame, view: IssueView): Html {
         form.name,
         html`type="text" maxlength="${MAX_NAME_LENGTH * 2}" required`,
       )}
-      ${scopeQuestion(view)}
-      ${expiryQuestion('Expiry', form, problems, frame.nowMs)}
+      ${scopeField(view)}
+      ${expiryField('Expiry', form, problems, frame.nowMs)}
       ${allowedAddresses(form.allowedCidrs, problems)}
       <div class="actions"><button class="primary">Issue key</button> <a href="${keysPath(workspaceId)}">Cancel</a></div>
     </form>`
@@ -50,7 +50,7 @@ export function issuePage(frame: Frame, view: IssueView): Html {
   })
 }
 
-function scopeQuestion({ scopes, form, problems }: IssueView): Html {
+function scopeField({ scopes, form, problems }: IssueView): Html {
   const boxes = Object.entries(scopes).map(([scope, grants]) =>
     option({
       type: 'checkbox',

@@ -6,7 +6,7 @@ import { keyPath, keysPath } from '../../layout/paths.ts'
 import { ago, instant } from '../../layout/times.ts'
 import { type KeyUsage, keyUsage } from '../usage/key-usage.ts'
 import { type RecentUse, recentUseText } from '../usage/last-use.ts'
-import { facts, hintOf, isExpiring, type KeyView, lastUsed, stateBadge } from './key-parts.ts'
+import { facts, hintHtml, isExpiring, type KeyView, lastUsed, stateBadge } from './key-parts.ts'
 import { leakNotice } from './leak-notice.ts'
 import { type KeyStep, stepDialog } from './step-page.ts'
 
@@ -99,7 +99,7 @@ function rotationPart({ mayChange, nowMs }: Frame, { old, fresh, here, recentOfO
 
 function side(label: string, key: KeyView, here: KeyView, nowMs: number): Html {
   const { record } = key
-  const hint = hintOf(record)
+  const hint = hintHtml(record)
   const link = html`<a href="${keyPath(record.workspaceId, record.id)}">${hint}</a>`
   return html`<div><h3>${label}</h3>
     <p>${key === here ? html`${hint} <span class="muted">(this key)</span>` : link} ${stateBadge(key)}</p>

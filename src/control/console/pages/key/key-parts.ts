@@ -37,7 +37,7 @@ export function keyLink({ record }: Pick<KeyView, 'record'>): Html {
   return html`<a class="key-name" href="${keyPath(record.workspaceId, record.id)}">${markInvisible(record.name)}</a>`
 }
 
-export function hintOf({ hint }: Pick<KeyRecord, 'hint'>): Html {
+export function hintHtml({ hint }: Pick<KeyRecord, 'hint'>): Html {
   return html`<code class="hint-of-key">${hint}</code>`
 }
 
@@ -47,7 +47,7 @@ export function scopeList({ scopes }: Pick<KeyRecord, 'scopes'>): Html {
 }
 
 /** When a key expires, below the heading "Expires", or when it ended. */
-export function expiryText(key: KeyView, nowMs: number): Html {
+export function expiryHtml(key: KeyView, nowMs: number): Html {
   const { revokedAtMs, expiresAtMs } = key.record
   switch (key.state) {
     case 'revoked':
@@ -94,7 +94,7 @@ export function facts(key: KeyView, nowMs: number, creator: string | null): Html
   const { record } = key
   return html`<dl class="facts">
     ${record.description === null ? null : html`<div><dt>Description</dt><dd>${markInvisible(record.description)}</dd></div>`}
-    <div><dt>Hint</dt><dd>${hintOf(record)}</dd></div>
+    <div><dt>Hint</dt><dd>${hintHtml(record)}</dd></div>
     <div><dt>State</dt><dd>${stateBadge(key)}</dd></div>
     <div><dt>Scopes</dt><dd>${scopeList(record)}</dd></div>
     ${record.allowedCidrs.length === 0 ? null : html`<div><dt>Allowed addresses</dt><dd>${record.allowedCidrs.join(', ')}</dd></div>`}

@@ -1,5 +1,5 @@
 import { confirmForm } from '../../forms/confirm-form.ts'
-import { expiryQuestion } from '../../forms/expiry-question.ts'
+import { expiryField } from '../../forms/expiry-field.ts'
 import type { Problems } from '../../forms/form-fields.ts'
 import { errorSummary, group, hidden, option } from '../../forms/form-parts.ts'
 import { OVERLAPS, type RotateForm } from '../../forms/rotate-form.ts'
@@ -8,7 +8,7 @@ import { type Frame, page } from '../../layout/layout.ts'
 import { markInvisible } from '../../layout/mark-invisible.ts'
 import { keyPath } from '../../layout/paths.ts'
 import { type RecentUse, recentUseText } from '../usage/last-use.ts'
-import { hintOf, type KeyView, lastUsed, lastUseWarning, scopeList } from './key-parts.ts'
+import { hintHtml, type KeyView, lastUsed, lastUseWarning, scopeList } from './key-parts.ts'
 
 export interface RotateView {
   readonly key: KeyView
@@ -31,7 +31,7 @@ export function rotateNowPage(
   const { overlap, expiry, date } = form
   const main = html`<p class="back"><a href="${keyPath(record.workspaceId, record.id)}">${markInvisible(record.name)}</a></p>
     <h1>${title}</h1>
-    <p class="lead">${markInvisible(record.name)}, ${hintOf(record)}. Issues a new key and revokes this one. All gateways reject the old key within one second. This cannot be undone.</p>
+    <p class="lead">${markInvisible(record.name)}, ${hintHtml(record)}. Issues a new key and revokes this one. All gateways reject the old key within one second. This cannot be undone.</p>
     <div class="card">${confirmForm(frame, {
       action: keyPath(record.workspaceId, record.id, 'rotate'),
       about: lastUseWarning(key, recent, frame.nowMs),
@@ -58,7 +58,7 @@ export function rotatePage(frame: Frame, view: RotateView): Html {
   )
   const main = html`<p class="back"><a href="${back}">${markInvisible(record.name)}</a></p>
     <h1>Rotate key</h1>
-    <p class="lead">Issues a new key with the same name and scopes. The old key, ${hintOf(record)}, keeps working for as long as you choose.</p>
+    <p class="lead">Issues a new key with the same name and scopes. The old key, ${hintHtml(record)}, keeps working for as long as you choose.</p>
     ${errorSummary(problems)}
     ${notice === null ? null : html`<p class="notice warn" role="alert">${notice}</p>`}
     <form class="card" method="post" action="${keyPath(record.workspaceId, record.id, 'rotate')}" novalidate>
@@ -68,7 +68,7 @@ export function rotatePage(frame: Frame, view: RotateView): Html {
         <div><dt>Last used</dt><dd>${lastUsed(key, frame.nowMs)}${recent === null ? null : html`<br>${recentUseText(recent, frame.nowMs)}`}</dd></div>
       </dl>
       ${group({ name: 'overlap', label: 'The old key keeps working for', hint: 'You can finish earlier, once no client uses it any more', problems }, overlap)}
-      ${expiryQuestion('Expiry of the new key', form, problems, frame.nowMs)}
+      ${expiryField('Expiry of the new key', form, problems, frame.nowMs)}
       <div class="actions"><button class="primary">Rotate key</button> <a href="${back}">Cancel</a></div>
     </form>`
   return page(frame, { title: problems.size > 0 ? 'Error: Rotate' : 'Rotate', section: 'keys', main })

@@ -6,7 +6,7 @@ import { keyPath, keysPath } from '../../layout/paths.ts'
 import { ago, instant } from '../../layout/times.ts'
 import { changeSteps } from './change-steps.ts'
 import { type CodeExample, codeExampleList, UNKNOWN_ADDRESS } from './code-examples.ts'
-import { facts, hintOf, type KeyView } from './key-parts.ts'
+import { facts, hintHtml, type KeyView } from './key-parts.ts'
 
 export interface SecretView {
   readonly key: KeyView
@@ -33,7 +33,7 @@ export function secretPage(frame: Frame, view: SecretView): Html {
   const { key, secret, examples, needsAddress } = view
   const { record } = key
   const main = html`<h1>${view.replaced === null ? 'Your new key' : 'Key rotated'}</h1>
-    <p class="lead">${markInvisible(record.name)}, ${hintOf(record)}</p>
+    <p class="lead">${markInvisible(record.name)}, ${hintHtml(record)}</p>
     <section class="card once" data-secret data-then="${keyPath(record.workspaceId, record.id, 'issued')}" aria-labelledby="secret-title">
       <h2 id="secret-title">Copy the secret now</h2>
       <p class="notice warn"><strong>It is shown only once.</strong> Postern stores only its digest. If you lose the secret, rotate the key.</p>
@@ -60,7 +60,7 @@ function replacedPart({ replaced }: SecretView, nowMs: number): Html | null {
   const link = keyPath(record.workspaceId, record.id)
   const until = html`It works until ${instant(record.expiresAtMs)} (${ago(record.expiresAtMs, nowMs)}).`
   return html`<section class="card"><h2>The old key</h2>
-    <p>${hintOf(record)}: ${retires ? until : state === 'revoked' ? 'It is revoked.' : 'It has expired.'}</p>
+    <p>${hintHtml(record)}: ${retires ? until : state === 'revoked' ? 'It is revoked.' : 'It has expired.'}</p>
     <p><a href="${link}">${retires ? 'See when it was last used, or finish the rotation' : 'Show the old key'}</a></p>
   </section>
   ${state === 'revoked' ? changeSteps(revocation) : null}`
@@ -70,7 +70,7 @@ function replacedPart({ replaced }: SecretView, nowMs: number): Html | null {
 export function alreadyDonePage(frame: Frame, key: Pick<KeyView, 'record'>): Html {
   const { record } = key
   const main = html`<h1>Key already issued</h1>
-    <p class="lead">${markInvisible(record.name)}, ${hintOf(record)}</p>
+    <p class="lead">${markInvisible(record.name)}, ${hintHtml(record)}</p>
     <div class="card">
       <p>Its secret was shown once and is no longer available. Reloading a page or going back issues no other key.</p>
       <p>If you did not save the secret, rotate the key to get a new one, or revoke it and issue another.</p>

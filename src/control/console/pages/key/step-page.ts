@@ -7,7 +7,7 @@ import { keyPath, keysPath } from '../../layout/paths.ts'
 import { ago } from '../../layout/times.ts'
 import type { RecentUse } from '../usage/last-use.ts'
 import { changeSteps } from './change-steps.ts'
-import { hintOf, type KeyView, lastUseWarning } from './key-parts.ts'
+import { hintHtml, type KeyView, lastUseWarning } from './key-parts.ts'
 
 /** Changes of a key's state. `finish` revokes the old key of a rotation. */
 export const KEY_STEPS = ['revoke', 'finish', 'suspend', 'resume'] as const
@@ -61,7 +61,7 @@ export function stepPage(frame: Frame, view: StepView): Html {
   const { title, lead } = STEP_TEXTS[step]
   const main = html`<p class="back"><a href="${keyPath(record.workspaceId, record.id)}">${markInvisible(record.name)}</a></p>
     <h1>${title}</h1>
-    <p class="lead">${markInvisible(record.name)}, ${hintOf(record)}. ${lead}</p>
+    <p class="lead">${markInvisible(record.name)}, ${hintHtml(record)}. ${lead}</p>
     <div class="card">${stepForm(frame, view)}</div>`
   return page(frame, { title, section: 'keys', main })
 }
@@ -72,7 +72,7 @@ export function stepDialog(frame: Frame, view: StepView): Html {
   const { title, lead } = STEP_TEXTS[step]
   return html`<dialog id="${step}-dialog" aria-labelledby="${step}-title">
     <h2 id="${step}-title">${title}</h2>
-    <p>${markInvisible(key.record.name)}, ${hintOf(key.record)}. ${lead}</p>
+    <p>${markInvisible(key.record.name)}, ${hintHtml(key.record)}. ${lead}</p>
     ${stepForm(frame, view)}
   </dialog>`
 }
@@ -105,7 +105,7 @@ export function stepDonePage(frame: Frame, step: KeyStep, view: StepDoneView): H
   const title = state === 'expired' ? 'Key already expired' : STEP_TEXTS[step].done
   const main = html`<p class="back"><a href="${keysPath(record.workspaceId)}">Keys</a></p>
     <h1>${title}</h1>
-    <p class="lead">${markInvisible(record.name)}, ${hintOf(record)}</p>
+    <p class="lead">${markInvisible(record.name)}, ${hintHtml(record)}</p>
     ${changed ? null : html`<p class="notice">${UNCHANGED[step]}</p>`}
     ${progress.committedAtMs === null ? null : changeSteps(progress)}
     <p class="actions"><a class="button primary" href="${keysPath(record.workspaceId)}">All keys</a> <a href="${keyPath(record.workspaceId, record.id)}">Show this key</a></p>`

@@ -5,7 +5,7 @@ import { type Html, html } from '../../layout/html.ts'
 import { type Frame, page } from '../../layout/layout.ts'
 import { refusalsPath } from '../../layout/paths.ts'
 import { ago, clockText, exactText } from '../../layout/times.ts'
-import { hintOf, keyLink } from '../key/key-parts.ts'
+import { hintHtml, keyLink } from '../key/key-parts.ts'
 import { cell } from '../key-list/key-table.ts'
 import { explainRefusal } from './explain-refusal.ts'
 import { COUNTS_OFF } from './usage-part.ts'
@@ -72,7 +72,7 @@ function table({ refusals, keys }: RefusalsView, nowMs: number): Html {
 function row(refusal: Refusal, record: KeyRecord | null, nowMs: number): Html {
   const { atMs, route, keyId, requestId, address } = refusal
   const time = html`<time datetime="${new Date(atMs).toISOString()}" title="${exactText(atMs)}">${clockText(atMs, nowMs)}</time>`
-  const key = record === null ? html`<code>${keyId}</code>` : html`${keyLink({ record })} ${hintOf(record)}`
+  const key = record === null ? html`<code>${keyId}</code>` : html`${keyLink({ record })} ${hintHtml(record)}`
   return html`<tr>
     <th scope="row">${time} <span class="muted small">${ago(atMs, nowMs)}</span></th>
     ${cell('Code and reason', html`<span class="why">${codeAndReason(refusal)}</span>`)}

@@ -6,7 +6,7 @@ import { type Html, html, type Piece } from '../../layout/html.ts'
 import { type Frame, page } from '../../layout/layout.ts'
 import { keysPath, refusalsPath, usagePath } from '../../layout/paths.ts'
 import { clockText, dateText } from '../../layout/times.ts'
-import { hintOf, keyLink } from '../key/key-parts.ts'
+import { hintHtml, keyLink } from '../key/key-parts.ts'
 import { numberText } from './usage-chart.ts'
 import { COUNTS_OFF, countTable, type UsageView, usagePart } from './usage-part.ts'
 
@@ -53,7 +53,7 @@ function busiestKeys({ busiest, busiestSinceMs, keys }: WorkspaceUsage): Html {
   if (busiest.length === 0) return html`<p class="muted">No requests since ${since}.</p>`
   const name = (id: string): Piece => {
     const key = keys.get(id)
-    return key === undefined ? html`<code>${id}</code>` : html`${keyLink(key)} ${hintOf(key.record)}`
+    return key === undefined ? html`<code>${id}</code>` : html`${keyLink(key)} ${hintHtml(key.record)}`
   }
   return html`${countTable(
     `Requests since ${since}`,

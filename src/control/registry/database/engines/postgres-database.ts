@@ -14,6 +14,9 @@ const STATEMENT_TIMEOUT_MS = 5000
 /** Client side, for a server that does not respond. */
 const NO_RESPONSE_TIMEOUT_MS = 6000
 const OLDEST_VERSION = 15
+/** Consoles are recognised by it. */
+const CONSOLE_NAME = 'postern-console'
+const COPY_NAME = 'postern-database'
 const BIGINT = pg.types.builtins.INT8
 
 /** Supports several consoles: each holds a few connections, and locks in the database coordinate them. */
@@ -50,12 +53,26 @@ export async function openPostgresReadOnly(url: string): Promise<Kysely<Tables>>
   }
 }
 
+/** One connection without timeouts to a migrated database: a copy takes long. */
+export async function openPostgresForCopy(url: string): Promise<Kysely<Tables>> {
+  await prepare(url, COPY_NAME)
+  return kyselyOver(createPool(url, { max: 1, application_name: COPY_NAME }))
+}
+
+/** How many other connections of consoles the database has. */
+export async function countConsoles(connection: Kysely<Tables>): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from pg_stat_activity
+    where datname = current_database() and application_name = ${CONSOLE_NAME}`.execute(connection)
+  return Number(rows[0]?.count)
+}
+
 /**
  * On a connection without timeouts: another console may be migrating, and this one must wait.
  * @returns whether there is an index for parts of texts: the server may refuse its extension
  */
-async function prepare(url: string): Promise<boolean> {
-  const connection = kyselyOver(createPool(url, { max: 1 }))
+async function prepare(url: string, applicationName = CONSOLE_NAME): Promise<boolean> {
+  const connection = kyselyOver(createPool(url, { max: 1, application_name: applicationName }))
   try {
     await requireVersion(connection)
     await migrate(connection, 'postgres')
@@ -90,7 +107,7 @@ function createPool(url: string, settings: pg.PoolConfig): pg.Pool {
     connectionString: url,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
-    application_name: 'postern-console',
+    application_name: CONSOLE_NAME,
     types: { getTypeParser },
     ...settings,
   })
@@ -130,10 +147,10 @@ function isTransient(error: unknown): boolean {
 }
 
 function unreachableText(error: unknown): string {
-  return `database.url: cannot reach PostgreSQL: ${reasonOf(error)}`
+  return `database.url: cannot reach PostgreSQL: ${connectionErrorText(error)}`
 }
 
-function reasonOf(error: unknown): string {
+function connectionErrorText(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown reason'
   // Some errors repeat a malformed address, with the password in it.
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''

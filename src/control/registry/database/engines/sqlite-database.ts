@@ -41,7 +41,7 @@ async function closeAll(connections: Iterable<Kysely<Tables>>): Promise<void> {
 
 function openFile(file: string): DatabaseSync {
   try {
-    if (file !== IN_MEMORY) createPrivately(file)
+    if (file !== IN_MEMORY) createPrivateFile(file)
     const database = new DatabaseSync(file, { enableForeignKeyConstraints: true, timeout: BUSY_TIMEOUT_MS })
     // FULL: an answered revocation must survive a power failure.
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
@@ -53,6 +53,6 @@ function openFile(file: string): DatabaseSync {
 }
 
 /** SQLite copies the main file's mode to its side files. An existing file keeps its mode. */
-export function createPrivately(file: string): void {
+export function createPrivateFile(file: string): void {
   closeSync(openSync(file, 'a', 0o600))
 }

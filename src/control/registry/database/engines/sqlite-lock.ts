@@ -2,7 +2,7 @@ import { existsSync, realpathSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { StartError } from '../../../../domain/start-error.ts'
-import { createPrivately, IN_MEMORY } from './sqlite-database.ts'
+import { createPrivateFile, IN_MEMORY } from './sqlite-database.ts'
 
 /** A console that is being replaced may take this long to close. */
 const WAIT_MS = 2000
@@ -32,7 +32,7 @@ export function lockSqliteFile(url: string): () => void {
 function openLock(file: string): DatabaseSync {
   try {
     const path = `${realPathOf(file)}-lock`
-    createPrivately(path)
+    createPrivateFile(path)
     return new DatabaseSync(path, { timeout: WAIT_MS })
   } catch (cause) {
     throw new Error(`database.url: cannot open the lock of the SQLite file ${file}`, { cause })

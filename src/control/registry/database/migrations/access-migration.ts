@@ -53,7 +53,7 @@ async function indexAudit(database: Kysely<unknown>): Promise<void> {
 }
 
 /** A console of the release before goes on appending to the chain itself. */
-export async function createAuditQueue(database: Kysely<unknown>, text: TextType): Promise<void> {
+export async function createAuditQueueTables(database: Kysely<unknown>, text: TextType): Promise<void> {
   await database.schema
     .createTable('audit_queue')
     .addColumn('id', text, column => column.primaryKey())

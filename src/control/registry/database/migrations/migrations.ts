@@ -1,11 +1,12 @@
 import { type Kysely, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
-import { createUsage } from '../../../usage/usage-migration.ts'
-import { createWorkspaceWebhooks } from '../../../webhooks/workspaces/workspace-webhooks-migration.ts'
+import { createUsageTables } from '../../../usage/usage-migration.ts'
+import { createWorkspaceWebhookTables } from '../../../webhooks/workspaces/workspace-webhooks-migration.ts'
 import type { Dialect } from '../database.ts'
 import type { Tables } from '../tables.ts'
-import { createAccess, createAuditQueue } from './access-migration.ts'
-import { refuseChanges } from './append-only.ts'
+import { createAccess, createAuditQueueTables } from './access-migration.ts'
+import { appendOnlyTriggers } from './append-only.ts'
+import { createRegions } from './regions-migration.ts'
 import { addSearch } from './search-migration.ts'
 
 /** In the order of their names; never changed once released. */
@@ -19,8 +20,8 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
         await addChangeTimes(database)
         await addClaims(database)
         await createAudit(database, text)
-        await createAnswersAndUse(database, text)
-        for (const statement of refuseChanges('audit', dialect)) await statement.execute(database)
+        await createResponseAndUseTables(database, text)
+        for (const statement of appendOnlyTriggers('audit', dialect)) await statement.execute(database)
       },
     },
     '0003_sessions': { up: database => createSessions(database, text) },
@@ -30,9 +31,10 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0007_access': { up: database => createAccess(database, text) },
     '0008_signing_secrets': { up: database => createSigningSecrets(database, text) },
     '0009_search': { up: database => addSearch(database, dialect) },
-    '0010_usage': { up: database => createUsage(database, dialect) },
-    '0011_audit_queue': { up: database => createAuditQueue(database, text) },
-    '0012_workspace_webhooks': { up: database => createWorkspaceWebhooks(database, text) },
+    '0010_usage': { up: database => createUsageTables(database, dialect) },
+    '0011_audit_queue': { up: database => createAuditQueueTables(database, text) },
+    '0012_workspace_webhooks': { up: database => createWorkspaceWebhookTables(database, text) },
+    '0013_regions': { up: database => createRegions(database, text) },
   }
 }
 
@@ -100,7 +102,7 @@ async function createAudit(database: Kysely<unknown>, text: TextType): Promise<v
   await database.schema.createIndex('audit_by_workspace').on('audit').columns(columns).execute()
 }
 
-async function createAnswersAndUse(database: Kysely<unknown>, text: TextType): Promise<void> {
+async function createResponseAndUseTables(database: Kysely<unknown>, text: TextType): Promise<void> {
   await database.schema
     .createTable('answers')
     .addColumn('id', text, column => column.primaryKey())
@@ -199,6 +201,15 @@ export async function migrate(database: Kysely<Tables>, dialect: Dialect): Promi
   const provider = { getMigrations: async () => ({ ...migrations }) }
   const { error } = await new Migrator({ db: database, provider }).migrateToLatest()
   if (error !== undefined) throw new Error('The database could not be migrated', { cause: error })
+}
+
+/** Migrations of this version that the database lacks. @throws for a newer schema */
+export async function missingMigrations(database: Kysely<Tables>, dialect: Dialect): Promise<string[]> {
+  const applied = await appliedMigrations(database)
+  const known = Object.keys(migrationsOf(dialect))
+  const newer = applied.filter(name => !known.includes(name))
+  if (newer.length > 0) throw new Error(newerSchemaText(newer))
+  return known.filter(name => !applied.includes(name))
 }
 
 function newerSchemaText(names: readonly string[]): string {

@@ -11,7 +11,7 @@ const ROWS_AT_ONCE = 250
 
 export async function recordGateway(
   tx: Transaction<Tables>,
-  { id, name, isConnected, isLeaving, confirmed }: GatewayReport,
+  { id, name, region, isConnected, isLeaving, confirmed }: GatewayReport,
   { nowMs, dialect }: { nowMs: number; dialect: Dialect },
 ): Promise<void> {
   // If the machine fails, the gateway reports again within seconds.
@@ -23,11 +23,11 @@ export async function recordGateway(
   // A new gateway has nothing cached, which is as safe as being disconnected.
   await tx
     .insertInto('gateways')
-    .values({ id, name, seen_at_ms: nowMs, deaf_at_ms: nowMs })
+    .values({ id, name, region, seen_at_ms: nowMs, deaf_at_ms: nowMs })
     .onConflict(conflict =>
       conflict
         .column('id')
-        .doUpdateSet({ name, seen_at_ms: nowMs, ...(isConnected ? {} : { deaf_at_ms: nowMs }) }),
+        .doUpdateSet({ name, region, seen_at_ms: nowMs, ...(isConnected ? {} : { deaf_at_ms: nowMs }) }),
     )
     .execute()
   for (let from = 0; from < confirmed.length; from += ROWS_AT_ONCE) {
@@ -72,6 +72,7 @@ export async function listGatewayStatuses(
     .execute()
   return rows.map(row => ({
     name: row.name,
+    region: row.region,
     seenAtMs: row.seen_at_ms,
     disconnectedAtMs: row.deaf_at_ms,
     confirmed: Boolean(row.confirmed),

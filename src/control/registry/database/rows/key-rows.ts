@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { KeyRecord } from '../../../../domain/key/key-record.ts'
-import type { Census, KeyCounts, KeyPage, PageOptions, StoredKey } from '../key-repository.ts'
+import type { ExpiryBounds, KeyCounts, KeyPage, PageOptions, StoredKey } from '../key-repository.ts'
 import type { KeyRow, Tables } from '../tables.ts'
 import { isSelected, type KeySelection } from './key-filter.ts'
 
@@ -114,7 +114,7 @@ function pageOf(found: readonly StoredKey[], limit: number): KeyPage {
 /** One pass over the table. A revoked key stays revoked after its expiry. */
 export async function countByState(
   database: Kysely<Tables>,
-  { nowMs, weekMs, monthMs }: Census,
+  { nowMs, weekMs, monthMs }: ExpiryBounds,
 ): Promise<KeyCounts> {
   const state = sql<keyof KeyCounts>`case
     when revoked_at_ms is not null then 'revoked'

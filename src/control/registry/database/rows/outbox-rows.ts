@@ -1,44 +1,68 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
+import { DEFAULT_REGION } from '../../../../domain/region.ts'
 import type { Dialect } from '../database.ts'
-import type { PendingChange, StoredKey } from '../key-repository.ts'
+import type { StoredKey } from '../key-repository.ts'
+import type { PendingChange } from '../pending-changes.ts'
 import type { OutboxRow, Tables } from '../tables.ts'
 
 /** How long other consoles leave a claimed change alone. */
 const CLAIM_MS = 2000
 
-/** @returns one for each key, in the same order */
+/** Where the changes of a region wait: a table, and the condition that selects its rows. */
+function outboxOf(region: string) {
+  return region === DEFAULT_REGION
+    ? { table: sql.table('outbox'), isHere: sql<boolean>`1 = 1` }
+    : { table: sql.table('region_outbox'), isHere: sql<boolean>`region = ${region}` }
+}
+
+/**
+ * Adds the changes to the outbox of each registered region. A region that is being registered waits for this transaction,
+ * or this one sees it.
+ * @returns one for each key, in the same order
+ */
 export async function enqueueChanges(
   tx: Transaction<Tables>,
   keys: readonly StoredKey[],
   atMs: number,
 ): Promise<PendingChange[]> {
   const changes = keys.map(({ digest, record }) => ({ digest, version: record.version, atMs }))
-  if (changes.length > 0) await tx.insertInto('outbox').values(changes.map(rowOf)).execute()
+  if (changes.length === 0) return changes
+  const regions = await tx.selectFrom('regions').select('name').execute()
+  for (const { name } of regions) await insertChanges(tx, name, changes)
   return changes
+}
+
+/** A change that waits already keeps its time. */
+export async function insertChanges(
+  tx: Transaction<Tables>,
+  region: string,
+  changes: readonly PendingChange[],
+): Promise<void> {
+  if (region === DEFAULT_REGION) {
+    const insert = tx.insertInto('outbox').values(changes.map(rowOf))
+    await insert.onConflict(conflict => conflict.doNothing()).execute()
+  } else {
+    const insert = tx
+      .insertInto('region_outbox')
+      .values(changes.map(change => ({ ...rowOf(change), region })))
+    await insert.onConflict(conflict => conflict.doNothing()).execute()
+  }
 }
 
 /** Whether a change of a key of this workspace that was committed until then is not announced yet. */
 export async function hasPendingUntil(
   database: Kysely<Tables>,
-  workspaceId: string,
-  atMs: number,
+  region: string,
+  { workspaceId, atMs }: { readonly workspaceId: string; readonly atMs: number },
 ): Promise<boolean> {
-  const row = await database
-    .selectFrom('outbox')
-    .select('outbox.digest')
-    .where('outbox.at_ms', '<=', atMs)
-    // Not a join: that might begin with all keys of the workspace.
-    .where(({ exists, selectFrom }) =>
-      exists(
-        selectFrom('keys')
-          .select('keys.id')
-          .whereRef('keys.digest', '=', 'outbox.digest')
-          .where('keys.workspace_id', '=', workspaceId),
-      ),
-    )
-    .limit(1)
-    .executeTakeFirst()
-  return row !== undefined
+  const { table, isHere } = outboxOf(region)
+  // Not a join: that might begin with all keys of the workspace.
+  const { rows } = await sql`
+    select pending.digest from ${table} as pending
+    where ${isHere} and pending.at_ms <= ${atMs} and exists (
+      select keys.id from keys where keys.digest = pending.digest and keys.workspace_id = ${workspaceId})
+    limit 1`.execute(database)
+  return rows.length > 0
 }
 
 /**
@@ -47,47 +71,68 @@ export async function hasPendingUntil(
  */
 export async function claimChanges(
   tx: Transaction<Tables>,
+  region: string,
   { consoleId, nowMs, limit, dialect }: { consoleId: string; nowMs: number; limit: number; dialect: Dialect },
 ): Promise<PendingChange[]> {
+  const { table, isHere } = outboxOf(region)
   const unlocked = dialect === 'postgres' ? sql`for update skip locked` : sql``
   const { rows } = await sql<OutboxRow>`
-    update outbox set claimed_by = ${consoleId}, claimed_until_ms = ${nowMs + CLAIM_MS}
-    where (digest, version) in (
-      select digest, version from outbox
-      where claimed_by = ${consoleId} or claimed_until_ms <= ${nowMs} or claimed_until_ms > ${nowMs + 2 * CLAIM_MS}
+    update ${table} set claimed_by = ${consoleId}, claimed_until_ms = ${nowMs + CLAIM_MS}
+    where ${isHere} and (digest, version) in (
+      select digest, version from ${table}
+      where ${isHere} and
+        (claimed_by = ${consoleId} or claimed_until_ms <= ${nowMs} or claimed_until_ms > ${nowMs + 2 * CLAIM_MS})
       order by at_ms, digest, version limit ${limit} ${unlocked})
     returning digest, version, at_ms`.execute(tx)
   return rows.map(changeOfRow).sort(byTime)
 }
 
-export async function pendingChangesOf(database: Kysely<Tables>, digest: string): Promise<PendingChange[]> {
-  const query = database.selectFrom('outbox').selectAll().where('digest', '=', digest)
-  return (await query.orderBy('version').execute()).map(changeOfRow)
+export async function pendingChangesOf(
+  database: Kysely<Tables>,
+  region: string,
+  digest: string,
+): Promise<PendingChange[]> {
+  const { table, isHere } = outboxOf(region)
+  const { rows } = await sql<OutboxRow>`
+    select digest, version, at_ms from ${table}
+    where ${isHere} and digest = ${digest} order by version`.execute(database)
+  return rows.map(changeOfRow)
 }
 
 export async function pendingSpan(
   database: Kysely<Tables>,
+  region: string,
 ): Promise<{ oldestMs: number; newestMs: number } | null> {
-  const row = await database
-    .selectFrom('outbox')
-    .select(({ fn }) => [fn.min('at_ms').as('oldestMs'), fn.max('at_ms').as('newestMs')])
-    .executeTakeFirst()
-  // Over no rows SQL returns one row of nulls, which the query's type does not say.
-  if (row === undefined || row.oldestMs === null) return null
-  return { oldestMs: Number(row.oldestMs), newestMs: Number(row.newestMs) }
+  const { table, isHere } = outboxOf(region)
+  const { rows } = await sql<{ complete: number; oldest: number | null; newest: number | null }>`
+    select (select count(*) from regions where name = ${region} and requeued_until is null) as complete,
+      (select min(at_ms) from ${table} where ${isHere}) as oldest,
+      (select max(at_ms) from ${table} where ${isHere}) as newest`.execute(database)
+  const [row] = rows
+  if (row === undefined || Number(row.complete) === 0) {
+    throw new Error(`Not every change of earlier keys is in the outbox of the region ${region} yet`)
+  }
+  if (row.oldest === null || row.newest === null) return null
+  return { oldestMs: Number(row.oldest), newestMs: Number(row.newest) }
 }
 
-export async function countPending(database: Kysely<Tables>): Promise<number> {
-  const query = database.selectFrom('outbox').select(({ fn }) => fn.countAll<number>().as('count'))
-  return (await query.executeTakeFirstOrThrow()).count
+export async function countPending(database: Kysely<Tables>, region: string): Promise<number> {
+  const { table, isHere } = outboxOf(region)
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from ${table} where ${isHere}`.execute(database)
+  return Number(rows[0]?.count ?? 0)
 }
 
 export async function deletePendingChanges(
   tx: Transaction<Tables>,
+  region: string,
   changes: readonly PendingChange[],
 ): Promise<void> {
+  const { table, isHere } = outboxOf(region)
   for (const { digest, version } of changes) {
-    await tx.deleteFrom('outbox').where('digest', '=', digest).where('version', '=', version).execute()
+    await sql`delete from ${table} where ${isHere} and digest = ${digest} and version = ${version}`.execute(
+      tx,
+    )
   }
 }
 
@@ -97,15 +142,17 @@ export async function deletePendingChanges(
  */
 export async function deletePendingChangesUnlocked(
   tx: Transaction<Tables>,
+  region: string,
   changes: readonly PendingChange[],
 ): Promise<void> {
+  const { table, isHere } = outboxOf(region)
   await sql`set local synchronous_commit = off`.execute(tx)
   const digests = changes.map(change => change.digest)
   const versions = changes.map(change => change.version)
   await sql`
-    delete from outbox where (digest, version) in (
-      select digest, version from outbox
-      where (digest, version) in (select * from unnest(${digests}::text[], ${versions}::integer[]))
+    delete from ${table} where ${isHere} and (digest, version) in (
+      select digest, version from ${table}
+      where ${isHere} and (digest, version) in (select * from unnest(${digests}::text[], ${versions}::integer[]))
       for update skip locked)`.execute(tx)
 }
 
@@ -115,13 +162,20 @@ export async function deletePendingChangesUnlocked(
  */
 export async function requeueChangesSince(
   tx: Transaction<Tables>,
+  region: string,
   { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
 ): Promise<void> {
-  await sql`
-    insert into outbox (digest, version, at_ms)
-    select digest, version, ${sql.lit(nowMs)} from keys
-    where version > 1 and changed_at_ms >= ${sinceMs} order by digest
-    on conflict (digest, version) do nothing`.execute(tx)
+  const changed = sql`from keys where version > 1 and changed_at_ms >= ${sinceMs} order by digest`
+  if (region === DEFAULT_REGION) {
+    await sql`
+      insert into outbox (digest, version, at_ms) select digest, version, ${sql.lit(nowMs)} ${changed}
+      on conflict (digest, version) do nothing`.execute(tx)
+  } else {
+    await sql`
+      insert into region_outbox (region, digest, version, at_ms)
+      select ${sql.lit(region)}, digest, version, ${sql.lit(nowMs)} ${changed}
+      on conflict (region, digest, version) do nothing`.execute(tx)
+  }
 }
 
 function rowOf({ digest, version, atMs }: PendingChange): OutboxRow {

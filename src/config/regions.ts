@@ -1,0 +1,114 @@
+import { redisTopologyOf } from '../domain/redis-topology.ts'
+import type { ConfigProblem } from './config-error.ts'
+import { formats } from './formats.ts'
+import { REGION_REDIS_DEFAULTS, type region } from './schema/key-schema.ts'
+import type { Config, RegionSettings } from './schema/schema.ts'
+import type { ValueOf } from './schema/schema-builders.ts'
+import type { SettingFiles } from './setting-files.ts'
+
+type WrittenRegion = ValueOf<typeof region>
+
+interface Reading {
+  readonly files: SettingFiles
+  readonly problems: ConfigProblem[]
+}
+
+/** @param written what the schema has accepted. @returns it with secrets read from their files, and defaults filled in */
+export function readRegions(written: unknown, reading: Reading): RegionSettings[] {
+  // The schema has accepted them.
+  return (written as WrittenRegion[]).map((entry, index) =>
+    readRegion(entry, `regions, at ${index}`, reading),
+  )
+}
+
+function readRegion({ name, redis }: WrittenRegion, spelling: string, reading: Reading): RegionSettings {
+  const { sentinel = { urls: [] }, cluster = { urls: [] } } = redis
+  const url = readSecret(redis, 'url', `${spelling}.redis`, reading)
+  const password = readSecret(redis, 'password', `${spelling}.redis`, reading)
+  const sentinelPassword = readSecret(sentinel, 'password', `${spelling}.redis.sentinel`, reading)
+  if (redis.caFile !== undefined) reading.files.watch(redis.caFile)
+  return {
+    name,
+    redis: {
+      ...REGION_REDIS_DEFAULTS,
+      ...timesOf(redis),
+      ...(url === undefined ? {} : { url }),
+      ...(redis.username === undefined ? {} : { username: redis.username }),
+      ...(password === undefined ? {} : { password }),
+      ...(redis.caFile === undefined ? {} : { caFile: redis.caFile }),
+      sentinel: {
+        urls: sentinel.urls,
+        ...(sentinel.name === undefined ? {} : { name: sentinel.name }),
+        ...(sentinel.username === undefined ? {} : { username: sentinel.username }),
+        ...(sentinelPassword === undefined ? {} : { password: sentinelPassword }),
+      },
+      cluster,
+    },
+  }
+}
+
+function timesOf({ commandTimeoutMs, connectTimeoutMs }: WrittenRegion['redis']) {
+  return {
+    ...(commandTimeoutMs === undefined ? {} : { commandTimeoutMs }),
+    ...(connectTimeoutMs === undefined ? {} : { connectTimeoutMs }),
+  }
+}
+
+function readSecret(
+  values: Readonly<Record<string, unknown>>,
+  name: 'url' | 'password',
+  spelling: string,
+  { files, problems }: Reading,
+): string | undefined {
+  const [value, file] = [values[name], values[`${name}File`]]
+  if (typeof file !== 'string') return typeof value === 'string' ? value : undefined
+  const given = { spelling: `${spelling}.${name}File`, value: file }
+  if (value !== undefined) {
+    problems.push({ ...given, problem: `is set twice: also as ${spelling}.${name}`, path: 'regions' })
+  }
+  const text = files.readText(given, file, 'regions')
+  if (text === '') problems.push({ ...given, problem: 'names an empty file', path: 'regions' })
+  return text ?? undefined
+}
+
+/** @returns one problem for each region that names no single Redis, or has another's name */
+export function findRegionProblems(regions: readonly RegionSettings[]): ConfigProblem[] {
+  return regions.flatMap(({ name, redis }, index) => {
+    const problems = [
+      ...(regions.findIndex(other => other.name === name) < index ? ['has the name of another region'] : []),
+      ...redisProblemsOf(redis),
+    ]
+    return problems.map(problem => ({ spelling: `regions, at ${name}`, problem, path: 'regions' }))
+  })
+}
+
+/** At the console, where each region has its own. */
+export function findSecondRedis({ regions, redis }: Pick<Config, 'regions' | 'redis'>): ConfigProblem[] {
+  if (regions.length === 0 || redisTopologyOf(redis) === null) return []
+  const problem =
+    'contradict each other at the console: with regions, each entry of regions has its own redis; remove redis here, and keep it at the gateways'
+  return [{ spelling: 'redis, regions', problem }]
+}
+
+function redisProblemsOf(redis: RegionSettings['redis']): string[] {
+  const { url, sentinel, cluster } = redis
+  const isSentinel = sentinel.name !== undefined || sentinel.urls.length > 0
+  const kinds = [url !== undefined, isSentinel, cluster.urls.length > 0].filter(Boolean).length
+  if (kinds !== 1) return ['needs exactly one of redis.url, redis.sentinel and redis.cluster']
+  const topology = redisTopologyOf(redis)
+  if (topology === null || topology.kind === 'standalone') return isRedisUrl(url) ? [] : [URL_FORM]
+  if (topology.kind === 'sentinel' && (topology.name === '' || topology.urls.length === 0)) {
+    return ['needs both redis.sentinel.name and redis.sentinel.urls']
+  }
+  const encrypted = new Set(topology.urls.map(address => address.startsWith('rediss:')))
+  return encrypted.size > 1
+    ? [`redis.${topology.kind}.urls must be rediss: addresses all of them, or none`]
+    : []
+}
+
+const URL_FORM = 'redis.url must be redis:// or rediss:// with a host'
+
+/** An address that was read from a file has not passed the schema. */
+function isRedisUrl(url: string | undefined): boolean {
+  return url !== undefined && formats['redis-url']?.accepts(url) === true
+}

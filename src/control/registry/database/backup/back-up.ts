@@ -1,0 +1,82 @@
+import { existsSync } from 'node:fs'
+import { openReadOnly } from '../open-read-only.ts'
+import { requireAuditChain } from './check-database.ts'
+import {
+  checkIntegrity,
+  copyPages,
+  diskTroubleIn,
+  makeSingleFile,
+  publish,
+  sqliteFileOf,
+  withUnfinished,
+} from './database-file.ts'
+import { type ProgressOf, Refused } from './refused.ts'
+import { readPostgres } from './source.ts'
+import { fillSqlite } from './target.ts'
+
+export interface BackupOptions {
+  /** `database.url`: a SQLite file or PostgreSQL, also while consoles use it. */
+  readonly url: string
+  readonly file: string
+  /** Replaces the file if it exists. */
+  readonly force: boolean
+  readonly nowMs: number
+  readonly progress: ProgressOf
+}
+
+export interface BackupReport {
+  readonly keys: number
+  readonly auditEntries: number
+  /** Hash of the newest audit entry; keep it elsewhere. */
+  readonly auditHead: string
+}
+
+/**
+ * Saves the database, SQLite or PostgreSQL, to a SQLite file. The file appears under its name only when it is whole,
+ * checked and on the disk.
+ */
+export async function backUp(options: BackupOptions): Promise<BackupReport> {
+  const { url, file, force, nowMs, progress } = options
+  if (!force && existsSync(file)) {
+    throw new Refused(`The file ${file} exists already: name another one, or add --force`)
+  }
+  return withUnfinished(file, async unfinished => {
+    try {
+      const source = sqliteFileOf(url)
+      if (source === null) {
+        await readPostgres(url, tables => fillSqlite(tables, unfinished, { nowMs, progress }))
+      } else {
+        await copySqlite(url, source, unfinished, progress)
+      }
+      const report = await inspectBackup(unfinished, nowMs)
+      await publish(unfinished, file)
+      return report
+    } catch (error) {
+      const trouble = diskTroubleIn(error)
+      throw trouble === null ? error : new Refused(`The backup ${file} cannot be written: ${trouble}`)
+    }
+  })
+}
+
+async function copySqlite(url: string, from: string, to: string, progress: ProgressOf): Promise<void> {
+  // Explains a missing file.
+  await (await openReadOnly(url)).destroy()
+  await copyPages(from, to, progress)
+  makeSingleFile(to)
+  checkIntegrity(to)
+}
+
+/** @throws Refused for a broken audit chain */
+export async function inspectBackup(file: string, nowMs: number): Promise<BackupReport> {
+  const database = await openReadOnly(`sqlite:${file}`)
+  try {
+    const { head, verified } = await requireAuditChain(database, 'the database', nowMs)
+    const { count } = await database
+      .selectFrom('keys')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .executeTakeFirstOrThrow()
+    return { keys: count, auditEntries: verified, auditHead: head?.hash ?? 'none' }
+  } finally {
+    await database.destroy()
+  }
+}

@@ -1,0 +1,32 @@
+import type { Kysely } from 'kysely'
+import { type ChainReport, NoAuditChain, verifyAudit } from '../audit/verify-audit.ts'
+import type { Dialect } from '../database.ts'
+import { missingMigrations } from '../migrations/migrations.ts'
+import type { Tables } from '../tables.ts'
+import { Refused } from './refused.ts'
+
+/** @throws Refused unless the database has exactly the schema of this version */
+export async function requireSchema(database: Kysely<Tables>, dialect: Dialect, name: string): Promise<void> {
+  const missing = await missingMigrations(database, dialect)
+  if (missing.length === 0) return
+  throw new Refused(
+    `${name} has an older schema (without ${missing.join(', ')}): start the console of this version on it once, which migrates it`,
+  )
+}
+
+/** @throws Refused if an entry was changed, removed or inserted */
+export async function requireAuditChain(
+  database: Kysely<Tables>,
+  name: string,
+  nowMs: number,
+): Promise<ChainReport> {
+  const report = await verifyAudit(database, { keptHead: null, unchainedBeforeMs: null, nowMs }).catch(
+    (error: unknown) => {
+      throw error instanceof NoAuditChain ? new Refused(`${name} has no audit chain`) : error
+    },
+  )
+  // Entries that a console which was killed left waiting are added to the chain by the next one.
+  const problems = report.problems.filter(problem => !problem.startsWith('waiting: '))
+  if (problems.length === 0) return report
+  throw new Refused(`The audit chain of ${name} is broken: ${problems.slice(0, 3).join('; ')}`)
+}

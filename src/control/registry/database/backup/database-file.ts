@@ -1,0 +1,147 @@
+import { existsSync } from 'node:fs'
+import { open, rename, rm, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { backup, DatabaseSync } from 'node:sqlite'
+import { createPrivateFile } from '../engines/sqlite-database.ts'
+import { type ProgressOf, Refused } from './refused.ts'
+
+/** The first bytes of every SQLite file, and of an archive of `pg_dump --format=custom`. */
+const SQLITE_MAGIC = 'SQLite format 3\0'
+const DUMP_MAGIC = 'PGDMP'
+/** 2 MiB of pages of 4 KiB: progress is reported between steps. */
+const PAGES_AT_ONCE = 512
+const BUSY_TIMEOUT_MS = 2000
+/** Of every error of SQLite; its message says which. */
+const SQLITE_ERROR = 'ERR_SQLITE_ERROR'
+
+/** @returns the path of `sqlite:FILE`; null for another address */
+export function sqliteFileOf(url: string): string | null {
+  return /^sqlite:(.+)$/s.exec(url)?.[1] ?? null
+}
+
+/** @throws Refused unless the file is a SQLite database */
+export async function requireSqliteFile(file: string): Promise<void> {
+  const start = await readStart(file)
+  if (start === SQLITE_MAGIC) return
+  if (start.startsWith(DUMP_MAGIC)) {
+    throw new Refused(
+      `${file} is an archive of pg_dump. Stop every console and run: pg_restore --clean --if-exists ` +
+        `--exit-on-error --single-transaction --dbname=DATABASE ${file}`,
+    )
+  }
+  throw new Refused(`${file} is no backup: it is not a SQLite file`)
+}
+
+async function readStart(file: string): Promise<string> {
+  try {
+    const handle = await open(file)
+    try {
+      const { buffer, bytesRead } = await handle.read(Buffer.alloc(SQLITE_MAGIC.length), 0)
+      return buffer.toString('latin1', 0, bytesRead)
+    } finally {
+      await handle.close()
+    }
+  } catch (error) {
+    throw new Refused(`${file} cannot be read: ${codeOf(error)}`)
+  }
+}
+
+/** Copies a SQLite file page by page, beside a console that writes to it. The copy is as of one moment. */
+export async function copyPages(from: string, to: string, progress: ProgressOf): Promise<void> {
+  const source = new DatabaseSync(from, { readOnly: true, timeout: BUSY_TIMEOUT_MS })
+  try {
+    // An open read holds the snapshot: without it, each change of the console would start the copy again.
+    source.exec('begin; select 1 from sqlite_schema')
+    createPrivateFile(to)
+    await backup(source, to, {
+      rate: PAGES_AT_ONCE,
+      progress: ({ totalPages, remainingPages }) => progress.show(totalPages - remainingPages, totalPages),
+    })
+  } finally {
+    source.close()
+  }
+}
+
+/** @throws Refused for a damaged file */
+export function checkIntegrity(file: string): void {
+  const problems = inspect(file)
+  if (problems.length > 0) throw new Refused(`The database ${file} is damaged: ${problems.join('; ')}`)
+}
+
+function inspect(file: string): string[] {
+  const database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS })
+  try {
+    const found = database
+      .prepare('pragma integrity_check(5)')
+      .all()
+      .map(row => String(row['integrity_check']))
+    return found.length === 1 && found[0] === 'ok' ? [] : found
+  } catch (error) {
+    return [error instanceof Error ? error.message : String(error)]
+  } finally {
+    database.close()
+  }
+}
+
+/** Moves what is in the write-ahead log into the file, and removes the log: the file is complete in itself. */
+export function makeSingleFile(file: string): void {
+  const database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS })
+  try {
+    database.exec('pragma journal_mode = delete')
+  } finally {
+    database.close()
+  }
+}
+
+/** Gives a whole file its final name, in the same directory. It is on the disk before, and replaces what has the name. */
+export async function publish(unfinished: string, file: string): Promise<void> {
+  await sync(unfinished)
+  await rename(unfinished, file)
+  await sync(dirname(file))
+}
+
+export async function sync(path: string): Promise<void> {
+  const handle = await open(path)
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Runs `write` with a name beside the file, and removes what is left under that name. */
+export async function withUnfinished<Result>(
+  file: string,
+  write: (unfinished: string) => Promise<Result>,
+): Promise<Result> {
+  const unfinished = `${file}.unfinished`
+  // What an earlier attempt left.
+  await removeDatabase(unfinished)
+  try {
+    return await write(unfinished)
+  } finally {
+    await removeDatabase(unfinished)
+  }
+}
+
+async function removeDatabase(file: string): Promise<void> {
+  for (const suffix of ['', '-journal', '-wal', '-shm']) await rm(`${file}${suffix}`, { force: true })
+}
+
+export async function isEmptyOrMissing(file: string): Promise<boolean> {
+  return !existsSync(file) || (await stat(file)).size === 0
+}
+
+export function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return 'code' in error && typeof error.code === 'string' && error.code !== SQLITE_ERROR
+    ? error.code
+    : error.message
+}
+
+/** A full disk, a missing folder or right: of the file system or of SQLite. @returns null for any other error */
+export function diskTroubleIn(error: unknown): string | null {
+  if (!(error instanceof Error)) return null
+  const isOurs = 'code' in error && (error.code === SQLITE_ERROR || /^E[A-Z]+$/.test(String(error.code)))
+  return isOurs ? codeOf(error) : diskTroubleIn(error.cause)
+}

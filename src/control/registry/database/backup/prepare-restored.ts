@@ -1,0 +1,78 @@
+import type { Transaction } from 'kysely'
+import { type AuditContext, auditAccess, auditRevocation } from '../../operations/audit.ts'
+import { appendAudit } from '../audit/audit-chain.ts'
+import type { Database } from '../database.ts'
+import type { Tables } from '../tables.ts'
+import { type Adopted, adoptNewer, announceAgain, type SeenRecords } from './newer-records.ts'
+import type { ProgressOf } from './refused.ts'
+
+export interface RestoreChoices {
+  /** Null: revocations after the backup are not known. */
+  readonly seen: SeenRecords | null
+  /** Admin tokens of programs stay as they were in the backup, also those revoked since. */
+  readonly keepsTokens: boolean
+  readonly nowMs: number
+  readonly newAuditId: (nowMs: number) => string
+  readonly progress: ProgressOf
+}
+
+export interface Restored {
+  readonly keys: number
+  readonly revoked: number
+  readonly changed: number
+  readonly tokensRevoked: number
+}
+
+/**
+ * Changes the copy of a backup so that nothing that was ended after it works again. Where nothing else knows what was ended,
+ * all of it is: sessions, and admin tokens of programs.
+ */
+export async function prepareRestored(
+  { writer }: Pick<Database, 'writer'>,
+  { seen, keepsTokens, nowMs, newAuditId, progress }: RestoreChoices,
+): Promise<Restored> {
+  const context = (): AuditContext => ({
+    id: newAuditId(nowMs),
+    atMs: nowMs,
+    caller: { actor: 'operator', address: 'local', requestId: 'restore' },
+  })
+  return writer.transaction().execute(async tx => {
+    const none: Adopted = { revoked: [], changed: 0 }
+    const { revoked, changed } = seen === null ? none : await adoptNewer(tx, seen, progress)
+    await announceAgain(tx, nowMs)
+    await tx.deleteFrom('sessions').execute()
+    const tokensRevoked = keepsTokens ? 0 : await revokeTokens(tx, nowMs)
+    const { count: keys } = await tx
+      .selectFrom('keys')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .executeTakeFirstOrThrow()
+    const newest = await tx
+      .selectFrom('audit')
+      .select(({ fn }) => fn.max('at_ms').as('atMs'))
+      .executeTakeFirst()
+    const about = {
+      newestEntry: newest?.atMs == null ? null : new Date(newest.atMs).toISOString(),
+      keys,
+      revokedSince: revoked.length,
+      changedSince: changed,
+      tokensRevoked,
+      comparedWithRedis: seen === null ? 'no' : 'yes',
+    }
+    const entries = [
+      auditAccess('database.restored', about, context()),
+      ...revoked.map(({ record }) => auditRevocation(record, 'restore', context())),
+    ]
+    await appendAudit(tx, entries, 'sqlite')
+    return { keys, revoked: revoked.length, changed, tokensRevoked }
+  })
+}
+
+async function revokeTokens(tx: Transaction<Tables>, nowMs: number): Promise<number> {
+  const { numUpdatedRows } = await tx
+    .updateTable('admin_tokens')
+    .set({ revoked_at_ms: nowMs })
+    .where('revoked_at_ms', 'is', null)
+    .where('expires_at_ms', '>', nowMs)
+    .executeTakeFirst()
+  return Number(numUpdatedRows)
+}

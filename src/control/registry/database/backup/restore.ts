@@ -1,0 +1,122 @@
+import { existsSync } from 'node:fs'
+import { copyFile, link, mkdtemp, realpath, rename, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { openDatabase } from '../open-database.ts'
+import { openReadOnly } from '../open-read-only.ts'
+import { inspectBackup } from './back-up.ts'
+import {
+  checkIntegrity,
+  diskTroubleIn,
+  isEmptyOrMissing,
+  makeSingleFile,
+  publish,
+  requireSqliteFile,
+  sqliteFileOf,
+  sync,
+  withUnfinished,
+} from './database-file.ts'
+import { prepareRestored, type RestoreChoices, type Restored } from './prepare-restored.ts'
+import { Refused } from './refused.ts'
+import { whileLocked } from './source.ts'
+import { fillPostgres } from './target.ts'
+
+export interface RestoreOptions extends RestoreChoices {
+  /** `database.url` */
+  readonly url: string
+  /** A backup. */
+  readonly file: string
+  /** Replaces a database that holds data. */
+  readonly replace: boolean
+}
+
+export interface RestoreReport extends Restored {
+  /** The replaced SQLite database; null if there was none. */
+  readonly aside: string | null
+}
+
+/** Puts a backup in place of a stopped console's database, all of it or nothing, after checking and preparing a copy. */
+export async function restoreDatabase(options: RestoreOptions): Promise<RestoreReport> {
+  const { url, file } = options
+  await requireSqliteFile(file)
+  try {
+    const target = sqliteFileOf(url)
+    return await (target === null ? restorePostgres(options) : restoreSqlite(options, target))
+  } catch (error) {
+    const trouble = diskTroubleIn(error)
+    throw trouble === null ? error : new Refused(`Nothing was replaced: ${trouble}`)
+  }
+}
+
+async function restoreSqlite(options: RestoreOptions, target: string): Promise<RestoreReport> {
+  const file = existsSync(target) ? await realpath(target) : target
+  return whileLocked(options.url, async () => {
+    if (!options.replace && !(await isEmptyOrMissing(file))) throw new Refused(replaceText(file))
+    return withUnfinished(file, async unfinished => {
+      const restored = await prepareCopy(options, unfinished)
+      const aside = await keepAside(file, options.nowMs)
+      await publish(unfinished, file)
+      return { ...restored, aside }
+    })
+  })
+}
+
+/** By way of a prepared copy in the folder for temporary files. */
+async function restorePostgres(options: RestoreOptions): Promise<RestoreReport> {
+  const { url, replace, nowMs, progress } = options
+  const directory = await mkdtemp(join(tmpdir(), 'postern-restore-'))
+  try {
+    const copy = join(directory, 'copy.db')
+    const restored = await prepareCopy(options, copy)
+    const source = await openReadOnly(`sqlite:${copy}`)
+    try {
+      await fillPostgres(source, url, { replace, nowMs, progress })
+    } finally {
+      await source.destroy()
+    }
+    return { ...restored, aside: null }
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+/** Checks the backup before anything is changed in its copy, and migrates it. */
+async function prepareCopy(options: RestoreOptions, copy: string): Promise<Restored> {
+  await copyFile(options.file, copy)
+  checkIntegrity(copy)
+  const database = await openDatabase(`sqlite:${copy}`)
+  let restored: Restored
+  try {
+    await inspectBackup(copy, options.nowMs)
+    restored = await prepareRestored(database, options)
+  } finally {
+    await database.close()
+  }
+  makeSingleFile(copy)
+  checkIntegrity(copy)
+  return restored
+}
+
+/**
+ * The database that is replaced gets another name as well, and keeps its own until the new one takes it. Its write-ahead log
+ * must be gone by then: SQLite would apply it to the new file.
+ */
+async function keepAside(file: string, nowMs: number): Promise<string | null> {
+  if (!existsSync(file)) return null
+  const aside = `${file}.before-${new Date(nowMs).toISOString().replaceAll(/[-:]|\.\d+/g, '')}`
+  try {
+    makeSingleFile(file)
+  } catch {
+    // Damaged: its log is kept beside it as it is.
+    for (const suffix of ['-wal', '-shm', '-journal']) {
+      if (existsSync(`${file}${suffix}`)) await rename(`${file}${suffix}`, `${aside}${suffix}`)
+    }
+  }
+  await link(file, aside)
+  await sync(dirname(file))
+  return aside
+}
+
+function replaceText(name: string): string {
+  return `${name} holds data, so nothing was changed. Add --replace to restore in its place`
+}

@@ -1,0 +1,90 @@
+import { type Kysely, sql, type Transaction } from 'kysely'
+import { appendAfter, lockHead } from '../audit/audit-chain.ts'
+import { openPostgresForCopy } from '../engines/postgres-database.ts'
+import { openDatabase } from '../open-database.ts'
+import type { Tables } from '../tables.ts'
+import { requireAuditChain } from './check-database.ts'
+import { COPIED_TABLES } from './copied-tables.ts'
+import { copyRows } from './copy-rows.ts'
+import { checkIntegrity, makeSingleFile } from './database-file.ts'
+import { type ProgressOf, Refused } from './refused.ts'
+import { requireNoConsole } from './source.ts'
+
+/** Tables that show that a console has been in use: a console that only started has filled others. */
+const USED_TABLES = ['keys', 'audit', 'admin_tokens'] as const
+/** Longer waits are those for a console that was not stopped. */
+const LOCK_TIMEOUT_MS = '5000'
+
+export interface CopyOptions {
+  /** Replaces what the target holds. */
+  readonly replace: boolean
+  readonly nowMs: number
+  readonly progress: ProgressOf
+}
+
+/** Fills a new SQLite file. It is complete and checked once this resolves. @returns the number of rows */
+export async function fillSqlite(
+  source: Kysely<Tables>,
+  file: string,
+  { nowMs, progress }: Omit<CopyOptions, 'replace'>,
+): Promise<number> {
+  const { writer, close } = await openDatabase(`sqlite:${file}`)
+  let rows: number
+  try {
+    rows = await writer.transaction().execute(async tx => {
+      const copied = await copyRows(source, tx, 'sqlite', progress)
+      await chainQueued(tx)
+      return copied
+    })
+    await requireAuditChain(writer, 'the copy', nowMs)
+  } finally {
+    await close()
+  }
+  makeSingleFile(file)
+  checkIntegrity(file)
+  return rows
+}
+
+/** A console on SQLite has no queue: entries that one on PostgreSQL was about to add to the chain are added now. */
+async function chainQueued(tx: Transaction<Tables>): Promise<void> {
+  const queued = await tx.selectFrom('audit_queue').selectAll().orderBy('id').execute()
+  if (queued.length === 0) return
+  await appendAfter(tx, await lockHead(tx, 'sqlite'), queued, 'sqlite')
+  await tx.deleteFrom('audit_queue').execute()
+}
+
+/** All or nothing: a copy that is cut off leaves the database as it was. @returns the number of rows */
+export async function fillPostgres(
+  source: Kysely<Tables>,
+  url: string,
+  { replace, nowMs, progress }: CopyOptions,
+): Promise<number> {
+  const target = await openPostgresForCopy(url)
+  try {
+    await requireNoConsole(target)
+    return await target.transaction().execute(async tx => {
+      await sql`select set_config('lock_timeout', ${LOCK_TIMEOUT_MS}, true)`.execute(tx)
+      // Also keeps consoles out until the end.
+      await sql`alter table audit disable trigger user`.execute(tx)
+      if (!replace) await requireUnused(tx)
+      await sql`truncate ${sql.join(COPIED_TABLES.map(({ table }) => sql.table(table)))}`.execute(tx)
+      const rows = await copyRows(source, tx, 'postgres', progress)
+      await requireAuditChain(tx, 'the copy', nowMs)
+      await sql`alter table audit enable trigger user`.execute(tx)
+      return rows
+    })
+  } finally {
+    await target.destroy()
+  }
+}
+
+async function requireUnused(tx: Transaction<Tables>): Promise<void> {
+  for (const table of USED_TABLES) {
+    const row = await tx.selectFrom(table).select('id').limit(1).executeTakeFirst()
+    if (row !== undefined) throw new Refused(notEmptyText('The PostgreSQL database'))
+  }
+}
+
+export function notEmptyText(name: string): string {
+  return `${name} holds data, so nothing was changed. Name an empty database; a restore replaces it with --replace`
+}

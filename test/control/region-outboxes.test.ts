@@ -1,0 +1,3 @@
+import { describeRegionOutboxes } from './region-outboxes.contract.ts'
+
+describeRegionOutboxes('SQLite in memory', async () => 'sqlite::memory:')

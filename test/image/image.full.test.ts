@@ -1,0 +1,220 @@
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { existsSync, globSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { BuiltImage, canConfine, USER } from '../support/built-image.ts'
+import { type Listening, startPostern } from '../support/postern-process.ts'
+import { RecordingUpstream } from '../support/recording-upstream.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { standInImages } from '../support/stand-in-images.ts'
+import { V8_FLAGS } from '../support/start-arguments.ts'
+import { BUILDAH, DEBOOTSTRAP, has } from '../support/tools.ts'
+import { until } from '../support/until.ts'
+
+const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
+const REVISION = '0123456789abcdef'
+const PROGRAM = '/app/dist/main.js'
+
+/** The part of CycloneDX that is compared. */
+interface Component {
+  readonly name: string
+  readonly version: string
+  readonly purl?: string
+  readonly components?: readonly Component[]
+}
+interface Sbom {
+  readonly serialNumber: string
+  readonly components: readonly Component[]
+}
+
+const isPossible = has(BUILDAH) && has(DEBOOTSTRAP) && canConfine()
+
+describe.skipIf(!isPossible)(
+  'the image, built and started on a read-only root as its own user (needs buildah, debootstrap, root and mount)',
+  () => {
+    let ids: readonly string[]
+    let image: BuiltImage
+    let redis: RedisServer
+    let upstream: RecordingUpstream
+    beforeAll(async () => {
+      standInImages()
+      ids = await Promise.all([BuiltImage.build(REVISION), BuiltImage.build(REVISION)])
+      image = new BuiltImage(ids[0] ?? '')
+      redis = await RedisServer.start()
+      upstream = await RecordingUpstream.start()
+    }, 600_000)
+    afterAll(async () => {
+      await Promise.all([redis.stop(), upstream.stop()])
+      image.remove()
+    })
+
+    /** Runs Node in the tree until it exits. */
+    function run(...args: string[]): Promise<{ code: unknown; output: string }> {
+      const [program = '', ...words] = image.launcher
+      const { promise, resolve } = Promise.withResolvers<{ code: unknown; output: string }>()
+      execFile(
+        program,
+        [...words, ...args],
+        { env: { PATH: process.env['PATH'] } },
+        (error, stdout, stderr) =>
+          resolve({ code: error === null ? 0 : error.code, output: stdout + stderr }),
+      )
+      return promise
+    }
+
+    it('is the same bytes in two builds of one commit', () => {
+      expect(ids[1]).toBe(ids[0])
+      expect(ids[0]).toMatch(/^sha256:[0-9a-f]{64}$/)
+    })
+
+    it('holds the program, and no source maps, types, sources, tests or documents', () => {
+      const files = image.files().filter(file => file.startsWith('app/'))
+      expect(files.length).toBeGreaterThan(1000)
+      const foreign = /\.(?:map|ts|mts|cts|md|yml|html?)$|\/(?:test|tests|docs|\.github|\.bin)(?:\/|$)/i
+      expect(files.filter(file => foreign.test(file) && !/\/licen[cs]e\.md$/i.test(file))).toEqual([])
+      // A builder leaves such files in a stage in which something ran.
+      expect(image.files().filter(file => /^etc\/(?:hosts|hostname|resolv\.conf)$/.test(file))).toEqual([])
+    })
+
+    it('lists each npm package with its version, Node and what it is linked with, and the packages of Debian', () => {
+      const { components, serialNumber } = JSON.parse(
+        readFileSync(join(image.root, 'app/sbom.cdx.json'), 'utf8'),
+      ) as Sbom
+      const listed = components.map(({ name, version }) => `${name}@${version}`)
+      const installed = installedPackages()
+      expect(installed.length).toBeGreaterThan(50)
+      expect(installed.filter(name => !listed.includes(name))).toEqual([])
+      const node = components.find(({ name }) => name === 'node')
+      expect(node?.version).toBe(process.versions.node)
+      expect(node?.components?.map(({ name }) => name)).toEqual(
+        expect.arrayContaining(['openssl', 'v8', 'sqlite']),
+      )
+      const debian = components.flatMap(({ purl = '' }) => /^pkg:deb\/debian\/([^@]+)@/.exec(purl)?.[1] ?? [])
+      const kept = readdirSync(join(image.root, 'var/lib/dpkg/status.d'))
+      expect(debian.map(decodeURIComponent)).toEqual(kept.sort())
+      expect(debian).toContain('libc6')
+      expect(serialNumber).toMatch(/^urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+    })
+
+    it('keeps the licence of each package that has one', () => {
+      const missing = installedFolders().filter(folder => {
+        const isLicence = (file: string) => /^licen[cs]e/i.test(file)
+        const isIn = (place: string) => existsSync(place) && readdirSync(place).some(isLicence)
+        return isIn(join(CHECKOUT, 'node_modules', folder)) && !isIn(join(modules(), folder))
+      })
+      expect(missing).toEqual([])
+    })
+
+    it('is started by what the Dockerfile says, as the user of the chart', () => {
+      expect(image.config()).toMatchObject({ User: '65532:65532', Cmd: ['--help'] })
+      expect(image.config()['Entrypoint']).toEqual(['/nodejs/bin/node', ...V8_FLAGS, PROGRAM])
+    })
+
+    it('can be written only in /tmp and the volume', async () => {
+      const tryIn = (place: string) => run('-e', `require('fs').writeFileSync('${place}/x', '')`)
+      for (const place of ['/app', '/app/dist', '/nodejs/bin', '/', '/usr/lib']) {
+        expect((await tryIn(place)).output).toMatch(/EROFS/)
+      }
+      const free = `const fs = require('fs'); for (const p of ['/tmp/x', '/var/lib/postern/x']) { fs.writeFileSync(p, ''); fs.rmSync(p) }`
+      expect(await run('-e', free)).toEqual({ code: 0, output: '' })
+    })
+
+    it('has no development package, and every package that the program needs', async () => {
+      const packages = readdirSync(join(image.root, 'app/node_modules'))
+      expect(packages).toContain('fastify')
+      for (const name of ['vitest', 'typescript', 'node', 'fast-check']) expect(packages).not.toContain(name)
+      expect(await run(PROGRAM, '--version')).toEqual({ code: 0, output: '0.1.0\n' })
+    })
+
+    it('rejects invalid settings with exit code 78', async () => {
+      const { code, output } = await run(PROGRAM, 'gateway')
+      expect(code).toBe(78)
+      expect(output).toContain('upstream.url: is required')
+    })
+
+    it('runs both planes, serves a request with a key that it issued, and shuts down in order', async () => {
+      const before = image.files()
+      const adminToken = randomBytes(24).toString('base64url')
+      const shared = {
+        POSTERN_REDIS_URL: redis.url,
+        POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
+        POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
+        POSTERN_DRAIN_DELAY_MS: '0',
+      }
+      const launcher = [...image.launcher, PROGRAM]
+      const console = await startPostern(
+        'console',
+        {
+          ...shared,
+          POSTERN_ADMIN_TOKEN: adminToken,
+          POSTERN_DATABASE_URL: 'sqlite:/var/lib/postern/postern.db',
+        },
+        [],
+        launcher,
+      )
+      const gateway = await startPostern(
+        'gateway',
+        { ...shared, POSTERN_UPSTREAM_URL: upstream.url, POSTERN_KEY_SERVICE_URL: console.urls.internal },
+        [],
+        launcher,
+      )
+      onTestFinished(() => {
+        for (const plane of [console, gateway]) plane.process.child.kill('SIGKILL')
+      })
+      for (const plane of [console, gateway])
+        expect(rightsOf(plane)).toEqual([String(USER), '0000000000000000'])
+      await until('the gateway is ready', async () => (await fetch(`${gateway.urls.ops}/readyz`)).ok)
+      const metrics = await (await fetch(`${gateway.urls.ops}/metrics`)).text()
+      expect(metrics).toContain(`revision="${REVISION}"`)
+
+      // Files that no compiler would copy.
+      const page = await (await fetch(`${console.urls.console}/sign-in`)).text()
+      const stylesheet = /assets[^"]*\.css/.exec(page)?.[0]
+      expect((await fetch(`${console.urls.console}/${stylesheet}`)).status).toBe(200)
+
+      // As in the chart's notes: in the console's own image, with the token from a mounted file.
+      writeFileSync(join(image.data, 'token'), adminToken, { mode: 0o444 })
+      const place = ['--url', console.urls.console, '--token-file', '/var/lib/postern/token']
+      const words = ['--workspace', 'ws_1', '--scope', 'workspace:read', '--json']
+      const issued = await run(PROGRAM, 'keys', 'issue', ...words, ...place)
+      expect(issued.code, issued.output).toBe(0)
+      const { secret } = JSON.parse(issued.output) as { secret: string }
+      const headers = { authorization: `Bearer ${secret}` }
+      const answer = await fetch(`${gateway.urls.gateway}/api/v1/workspaces/ws_1`, { headers })
+      expect(answer.status).toBe(200)
+      expect(upstream.requests).toHaveLength(1)
+
+      for (const plane of [gateway, console]) {
+        expect(await plane.process.stop('SIGTERM')).toMatchObject({ code: 0, stderr: '' })
+      }
+      expect(statSync(join(image.data, 'postern.db')).uid).toBe(USER)
+      expect(readdirSync(image.tmp)).toEqual([])
+      expect(image.files()).toEqual(before)
+    })
+
+    const modules = () => join(image.root, 'app/node_modules')
+
+    /** Packages by their folder in node_modules, those of packages included. */
+    function installedFolders(): string[] {
+      return globSync('**/package.json', { cwd: modules() })
+        .map(file => dirname(file))
+        .filter(folder => /(?:^|\/node_modules\/)(?:@[^/]+\/)?[^/@]+$/.test(folder))
+    }
+
+    function installedPackages(): string[] {
+      return installedFolders().map(folder => {
+        const text = readFileSync(join(modules(), folder, 'package.json'), 'utf8')
+        const { name, version } = JSON.parse(text) as { name: string; version: string }
+        return `${name}@${version}`
+      })
+    }
+
+    /** User and capabilities of a process, from /proc. */
+    function rightsOf({ process: { child } }: Listening): unknown[] {
+      const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
+      return [/^Uid:\t(\d+)/m.exec(status)?.[1], /^CapEff:\t(\S+)/m.exec(status)?.[1]]
+    }
+  },
+)

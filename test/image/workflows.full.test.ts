@@ -1,0 +1,78 @@
+import { execFileSync } from 'node:child_process'
+import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
+import { ACTIONLINT, has } from '../support/tools.ts'
+
+interface Step {
+  readonly uses?: string
+  readonly run?: string
+}
+interface Workflow {
+  readonly jobs: Readonly<
+    Record<string, { uses?: string; needs?: string; container?: { image: string }; steps?: readonly Step[] }>
+  >
+}
+
+const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
+const textOf = (file: string) => readFileSync(`${CHECKOUT}${file}`, 'utf8')
+const FILES = globSync('.github/workflows/*.yml', { cwd: CHECKOUT }).sort()
+const [ci = { jobs: {} }, release = { jobs: {} }] = FILES.map(file => parse(textOf(file)) as Workflow)
+const stepsOf = ({ jobs }: Workflow) => Object.values(jobs).flatMap(({ steps = [] }) => steps)
+
+describe('the workflows', () => {
+  it.skipIf(!has(ACTIONLINT))('have no mistake that actionlint finds', () => {
+    expect(FILES).toEqual(['.github/workflows/ci.yml', '.github/workflows/release.yml'])
+    expect(execFileSync('actionlint', ['-no-color'], { cwd: CHECKOUT, encoding: 'utf8' })).toBe('')
+  })
+
+  it('name each action by a commit, with the version beside it', () => {
+    const lines = FILES.flatMap(file => textOf(file).match(/^.*\buses: .*$/gm) ?? [])
+    const pinned = /uses: [\w-]+\/[\w-]+@[0-9a-f]{40} # v\d[\d.]*$/
+    expect(lines.filter(line => !pinned.test(line)).map(line => line.trim())).toEqual([
+      'uses: ./.github/workflows/ci.yml',
+    ])
+    expect(lines.length).toBeGreaterThan(6)
+  })
+
+  it('run everything that must be green, on the base image of the Dockerfile, before anything is published', () => {
+    expect(stepsOf(ci).map(({ run }) => run)).toContain('bash .ci/run')
+    const [, base] = /^ARG BUILD_IMAGE=(.+)$/m.exec(textOf('Dockerfile')) ?? []
+    expect(Object.values(ci.jobs).map(({ container }) => container?.image)).toEqual([base])
+    expect(release.jobs['ci']?.uses).toBe('./.github/workflows/ci.yml')
+    expect(release.jobs['publish']?.needs).toBe('ci')
+  })
+
+  it('name only build arguments that the Dockerfile has', () => {
+    const used = [...textOf(FILES[1] ?? '').matchAll(/--build-arg "?(\w+)/g)].map(([, name]) => name)
+    const declared = [...textOf('Dockerfile').matchAll(/^ARG (\w+)/gm)].map(([, name]) => name)
+    // The builder itself declares this one.
+    expect(used.filter(name => !declared.includes(name))).toEqual(['SOURCE_DATE_EPOCH'])
+  })
+})
+
+describe("the chart's annotations for Artifact Hub", () => {
+  const text = textOf('helm/Chart.yaml')
+  const { annotations } = parse(text) as { annotations: Record<string, string> }
+
+  it('list changes of known kinds, licence, category and prerelease', () => {
+    const changes = parse(annotations['artifacthub.io/changes'] ?? '') as { kind: string }[]
+    const kinds = ['added', 'changed', 'deprecated', 'removed', 'fixed', 'security']
+    expect(changes.map(({ kind }) => kind).filter(kind => !kinds.includes(kind))).toEqual([])
+    expect(annotations).toMatchObject({
+      'artifacthub.io/license': 'Apache-2.0',
+      'artifacthub.io/category': 'security',
+      'artifacthub.io/prerelease': expect.stringMatching(/^(true|false)$/),
+    })
+  })
+
+  it('are the last block of Chart.yaml, to which a release adds the image', () => {
+    const added = `${text.trimEnd()}\n  artifacthub.io/images: |\n    - name: postern\n      image: some:tag\n`
+    const chart = parse(added) as { annotations: Record<string, string> }
+    expect(parse(chart.annotations['artifacthub.io/images'] ?? '')).toEqual([
+      { name: 'postern', image: 'some:tag' },
+    ])
+    expect(text.endsWith('\n')).toBe(true)
+  })
+})

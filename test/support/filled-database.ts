@@ -1,0 +1,185 @@
+import type { Transaction } from 'kysely'
+import { sql } from 'kysely'
+import { appendAudit } from '../../src/control/registry/database/audit/audit-chain.ts'
+import { COPIED_TABLES } from '../../src/control/registry/database/backup/copied-tables.ts'
+import type { Database } from '../../src/control/registry/database/database.ts'
+import { openDatabase } from '../../src/control/registry/database/open-database.ts'
+import { rowOf } from '../../src/control/registry/database/rows/key-rows.ts'
+import type { Tables } from '../../src/control/registry/database/tables.ts'
+import { auditIssue } from '../../src/control/registry/operations/audit.ts'
+import { createIds } from '../../src/control/registry/operations/ids.ts'
+import { partitionsCovering } from '../../src/control/usage/partitions.ts'
+import { createPartitions } from '../../src/control/usage/retention.ts'
+import { NOW_MS, someKey } from './stored-keys.ts'
+
+const KEYS_AT_ONCE = 500
+const HOURS = Math.floor(NOW_MS / 3_600_000)
+const DAYS = Math.floor(NOW_MS / 86_400_000)
+const newAuditId = createIds('audit', size => Buffer.alloc(size, 7))
+
+/** Adds this many keys, each with its audit entry. */
+export async function addKeys({ writer, dialect }: Database, count: number): Promise<void> {
+  for (let left = count; left > 0; left -= KEYS_AT_ONCE) {
+    const keys = Array.from({ length: Math.min(left, KEYS_AT_ONCE) }, () => someKey())
+    await writer.transaction().execute(async tx => {
+      await tx
+        .insertInto('keys')
+        .values(keys.map(key => rowOf(key, NOW_MS)))
+        .execute()
+      const entries = keys.map(({ record }) =>
+        auditIssue(record, {
+          id: newAuditId(NOW_MS),
+          atMs: NOW_MS,
+          caller: { actor: 'test', address: '192.0.2.1', requestId: 'r' },
+        }),
+      )
+      await appendAudit(tx, entries, dialect)
+    })
+  }
+}
+
+/** A row in each table that `addKeys` leaves empty. */
+type OtherTables = Omit<Tables, 'keys' | 'audit' | 'audit_head' | 'key_use' | 'kysely_migration'>
+
+const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
+  outbox: { digest: 'd', version: 3, at_ms: NOW_MS, claimed_by: 'c', claimed_until_ms: 5 },
+  audit_queue: {
+    id: 'audit_q',
+    workspace_id: '',
+    at_ms: NOW_MS,
+    actor: 'a',
+    action: 'x',
+    key_id: '',
+    detail: '{}',
+  },
+  admin_tokens: {
+    id: 'tok_1',
+    digest: 'd',
+    name: 'ci „“',
+    hint: 'h',
+    permissions: '["keys:read"]',
+    workspaces: null,
+    created_at_ms: NOW_MS,
+    created_by: 'test',
+    expires_at_ms: 4_102_444_800_000,
+    revoked_at_ms: null,
+    last_used_at_ms: null,
+  },
+  region_outbox: {
+    region: 'eu',
+    digest: 'd',
+    version: 3,
+    at_ms: NOW_MS,
+    claimed_by: '',
+    claimed_until_ms: 0,
+  },
+  regions: { name: 'eu', seen_at_ms: NOW_MS, requeued_until: null },
+  answers: { id: 'i', request: 'r', outcome: '{}', at_ms: NOW_MS },
+  sessions: {
+    digest: 's',
+    subject: 'ada',
+    person: '{}',
+    csrf_secret: 'c',
+    started_at_ms: NOW_MS,
+    seen_at_ms: NOW_MS,
+  },
+  gateways: { id: 'g', name: 'gateway', region: 'eu', seen_at_ms: NOW_MS, deaf_at_ms: 0 },
+  confirmations: { digest: 'd', version: 3, gateway_id: 'g', at_ms: NOW_MS },
+  notices: deliveryOf('n'),
+  workspace_notices: deliveryOf('w'),
+  workspace_webhooks: {
+    workspace_id: 'ws_1',
+    url: 'https://example.com/',
+    secret: 'whsec',
+    created_at_ms: NOW_MS,
+    created_by: 'test',
+    failures: 0,
+    paused_until_ms: 0,
+    claimed_until_ms: 0,
+    attempted_at_ms: 0,
+  },
+  signing_secrets: { fingerprint: 'f', first_used_at_ms: NOW_MS },
+  usage_hours: {
+    workspace_id: 'ws_1',
+    key_id: '',
+    bucket: HOURS,
+    route: 'files',
+    code: '200',
+    count: 2 ** 40,
+  },
+  usage_days: { workspace_id: 'ws_1', key_id: '', bucket: DAYS - 300, route: 'files', code: '200', count: 7 },
+  usage_gateways: { gateway: 'g', sequence: 9, seen_at_ms: NOW_MS },
+  refusals: {
+    workspace_id: 'ws_1',
+    at_ms: NOW_MS,
+    id: 'r',
+    key_id: 'k',
+    route: 'files',
+    code: 'key_revoked',
+    reason: 'revoked',
+    request_id: 'q',
+    address: '192.0.2.1',
+  },
+  refusal_gaps: { workspace_id: 'ws_1', at_ms: NOW_MS },
+}
+
+function deliveryOf(id: string) {
+  return {
+    id,
+    workspace_id: 'ws_1',
+    key_id: 'k',
+    type: 'key.revoked',
+    occasion: `o-${id}`,
+    at_ms: NOW_MS,
+    body: '{}',
+    attempts: 2,
+    due_at_ms: null,
+    delivered_at_ms: NOW_MS,
+    last_status: 204,
+    last_error: null,
+  }
+}
+
+async function addOtherRows({ writer, dialect }: Database): Promise<void> {
+  await writer.transaction().execute(async tx => {
+    if (dialect === 'postgres') {
+      await createPartitions(tx, partitionsCovering('usage_hours', HOURS, HOURS))
+      await createPartitions(tx, partitionsCovering('usage_days', DAYS - 300, DAYS - 300))
+    }
+    for (const [table, row] of Object.entries(ROWS)) await insert(tx, table, row)
+  })
+}
+
+async function insert(tx: Transaction<Tables>, table: string, row: object): Promise<void> {
+  const names = sql.join(Object.keys(row).map(name => sql.ref(name)))
+  await sql`insert into ${sql.table(table)} (${names}) values (${sql.join(Object.values(row))})`.execute(tx)
+}
+
+/** Fills every table. */
+export async function fillDatabase(url: string, keys: number): Promise<void> {
+  const database = await openDatabase(url)
+  try {
+    await addKeys(database, keys)
+    await addOtherRows(database)
+  } finally {
+    await database.close()
+  }
+}
+
+/** All rows of every table, in the order of their keys. */
+export async function readAll(url: string): Promise<Record<string, unknown[]>> {
+  const database = await openDatabase(url)
+  try {
+    const tables: Record<string, unknown[]> = {}
+    for (const { table, columns } of COPIED_TABLES) {
+      const order = sql.join(columns.map(column => sql.ref(column)))
+      const { rows } = await sql<object>`select * from ${sql.table(table)} order by ${order}`.execute(
+        database.reader,
+      )
+      tables[table] = rows.map(row => ({ ...row }))
+    }
+    return tables
+  } finally {
+    await database.close()
+  }
+}

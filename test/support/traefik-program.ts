@@ -1,0 +1,40 @@
+import { execFileSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+
+const VERSION = '3.4.4'
+/** Outside of the checkout, because a build takes minutes of processor time, once per machine. */
+const CACHE = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'postern-traefik')
+
+/** Path of Traefik, which is built from its Go module if it is not there. */
+export function traefikProgram(): string {
+  const program = join(CACHE, `traefik-${VERSION}`)
+  if (!existsSync(program)) build(program)
+  return program
+}
+
+function build(program: string): void {
+  mkdirSync(CACHE, { recursive: true })
+  const building = mkdtempSync(join(CACHE, 'build-'))
+  try {
+    const json = go(building, 'mod', 'download', '-json', `github.com/traefik/traefik/v3@v${VERSION}`)
+    const { Dir } = JSON.parse(json) as { readonly Dir: string }
+    const source = join(building, 'source')
+    cpSync(Dir, source, { recursive: true })
+    execFileSync('chmod', ['-R', 'u+w', source])
+    // The module leaves out the pages that its program embeds.
+    mkdirSync(join(source, 'webui/static'), { recursive: true })
+    writeFileSync(join(source, 'webui/static/index.html'), '')
+    const output = join(building, 'traefik')
+    go(source, 'build', '-ldflags', '-s -w', '-o', output, './cmd/traefik')
+    renameSync(output, program)
+  } finally {
+    rmSync(building, { recursive: true, force: true })
+  }
+}
+
+function go(folder: string, ...args: string[]): string {
+  const env = { ...process.env, GOFLAGS: '-mod=mod' }
+  return execFileSync('go', args, { cwd: folder, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+}
