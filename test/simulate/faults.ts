@@ -26,7 +26,7 @@ const nameOf = (part: { readonly process: { readonly name: string } } | undefine
 
 const RUN: Readonly<Record<(typeof FAULTS)[number], Fault>> = {
   stall_redis: (world, step) => serverOf(world, step)?.stall(step.durationMs),
-  restart_redis: (world, step) => world.redis.restart(step.durationMs, 1_000 * step.b),
+  restart_redis: (world, step) => world.redis.restart(step.durationMs, (world.nowMs * step.b) / 64),
   fail_over_dying: (world, step) => world.redis.failOver('dies', step.durationMs),
   fail_over_frozen: (world, step) => world.redis.failOver('freezes', step.durationMs),
   fail_over_cut_off: (world, step) => world.redis.failOver('is_cut_off', step.durationMs),
@@ -69,6 +69,7 @@ const RUN: Readonly<Record<(typeof FAULTS)[number], Fault>> = {
     world.database.stall(step.durationMs)
     world.laws.trouble(null, world.nowMs + step.durationMs)
   },
+  stall_writes: (world, step) => world.database.stallWrites(step.durationMs),
   lose_answers(world, step) {
     world.database.loseAnswers(step.durationMs)
     world.laws.trouble(null, world.nowMs + step.durationMs)

@@ -40,6 +40,7 @@ export const FAULTS = [
   'slow_redis',
   'slow_console',
   'stall_database',
+  'stall_writes',
   'lose_answers',
   'restart_gateway',
   'restart_console',
@@ -64,6 +65,9 @@ export const AGREEMENT_MS = 5_000
 const SHORTEST_MS = 1_000
 const LONGEST_MS = 54_000
 const MAX_FAULTS = 8
+const TOGETHER_MS = 700
+/** Sentinels need time to agree. */
+const FAIL_OVER_MS = [1_000, 8_000] as const
 
 export function planOf(seed: number): Plan {
   const random = new Random(seed ^ 0x5bd1e995)
@@ -80,16 +84,27 @@ export function planOf(seed: number): Plan {
   }
   const operations = 2 + random.below(4 + calmAtMs / 1_000)
   const faults = random.chance(0.05) ? 0 : 1 + random.below(MAX_FAULTS)
+  const anyTime = (): number => random.between(0, calmAtMs * 0.95)
+  // Half of the schedules have their faults together: what one of them leaves behind is gone after a few seconds.
+  const centreMs = anyTime()
+  const nearby = (): number =>
+    Math.min(calmAtMs * 0.95, Math.max(0, centreMs + random.between(-TOGETHER_MS, TOGETHER_MS)))
+  const faultTime = random.chance(0.5) ? nearby : anyTime
+  // Half of them have few kinds of faults: a race of three is rare among all kinds. A gateway that starts anew knows nothing.
+  const few = [...Array.from({ length: 3 }, () => random.pick(FAULTS)), 'restart_gateway' as const]
+  const kinds = random.chance(0.5) ? few : FAULTS
   const steps = [
-    ...Array.from({ length: operations }, () => stepOf(random, random.pick(OPERATIONS), calmAtMs)),
-    ...Array.from({ length: faults }, () => stepOf(random, random.pick(FAULTS), calmAtMs)),
+    ...Array.from({ length: operations }, () => stepOf(random, random.pick(OPERATIONS), anyTime(), calmAtMs)),
+    ...Array.from({ length: faults }, () => stepOf(random, random.pick(kinds), faultTime(), calmAtMs)),
   ]
   return { seed, settings, calmAtMs, steps: steps.sort((one, other) => one.atMs - other.atMs) }
 }
 
-function stepOf(random: Random, kind: StepKind, calmAtMs: number): Step {
-  const atMs = Math.round(random.between(0, calmAtMs * 0.95))
+function stepOf(random: Random, kind: StepKind, time: number, calmAtMs: number): Step {
+  const atMs = Math.round(time)
   // From 20 ms to 10 s, short ones as often as long ones.
-  const durationMs = Math.round(Math.min(20 * 500 ** random.next(), calmAtMs - atMs))
+  const anyMs = 20 * 500 ** random.next()
+  const wantedMs = kind.startsWith('fail_over') ? random.between(...FAIL_OVER_MS) : anyMs
+  const durationMs = Math.round(Math.min(wantedMs, calmAtMs - atMs))
   return { atMs, durationMs, kind, a: random.below(64), b: random.below(64) }
 }

@@ -35,6 +35,8 @@ export async function runPlan({ seed, settings, steps, calmAtMs }: Plan): Promis
       else breakSomething(world, kind, step)
     })
   }
+  await scheduler.run(calmAtMs)
+  world.network.isCalm = true
   await scheduler.run(calmAtMs + AGREEMENT_MS)
   if (laws.violation === null) await checkAgreement(world)
   const { nowMs, count } = scheduler

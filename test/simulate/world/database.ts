@@ -11,6 +11,9 @@ import type { Scheduler } from './scheduler.ts'
 export const DATABASE = 'database'
 /** A connection without an answer is given up after this long. */
 const GIVE_UP_MS = 2_000
+/** A statement waits for a lock, or for the disk, this often, and at most this long. */
+const SLOW = 0.01
+const SLOWEST_MS = 800
 
 export interface OutboxRow extends PendingChange {
   readonly claimedBy: string
@@ -29,6 +32,7 @@ export class Database {
   readonly gateways = new Map<string, StoredGateway>()
   readonly #parts: { readonly scheduler: Scheduler; readonly network: Network; readonly random: Random }
   #stalledUntilMs = 0
+  #writesStalledUntilMs = 0
   #losesAnswersUntilMs = 0
 
   constructor(parts: { scheduler: Scheduler; network: Network; random: Random }) {
@@ -39,13 +43,18 @@ export class Database {
     this.#stalledUntilMs = this.#parts.scheduler.nowMs + durationMs
   }
 
+  /** As a disk that does not sync: reads are answered. */
+  stallWrites(durationMs: number): void {
+    this.#writesStalledUntilMs = this.#parts.scheduler.nowMs + durationMs
+  }
+
   /** For a while it commits, and then half of the answers are lost. */
   loseAnswers(durationMs: number): void {
     this.#losesAnswersUntilMs = this.#parts.scheduler.nowMs + durationMs
   }
 
   /** Runs a statement or transaction of a console at one moment of virtual time. */
-  call<Result>(process: Process, execute: () => Result): Promise<Result> {
+  call<Result>(process: Process, execute: () => Result, isWrite = false): Promise<Result> {
     const { scheduler, network, random } = this.#parts
     const { promise, resolve, reject } = Promise.withResolvers<Result>()
     const fail = (): void => reject(new Error('the connection to the database was lost'))
@@ -55,19 +64,25 @@ export class Database {
       return promise
     }
     const arrivesAtMs = Math.max(
-      scheduler.nowMs + network.delayMs(process.name, DATABASE),
+      scheduler.nowMs + this.#delayMs(process),
       this.#stalledUntilMs + random.next(),
+      isWrite ? this.#writesStalledUntilMs + random.next() : 0,
     )
     scheduler.at(arrivesAtMs, () => {
       const result = execute()
       const isLost =
         network.isBlocked(process.name, DATABASE) ||
         (this.#losesAnswersUntilMs > scheduler.nowMs && random.chance(0.5))
-      if (!isLost)
-        process.at(scheduler.nowMs + network.delayMs(process.name, DATABASE), () => resolve(result))
+      if (!isLost) process.at(scheduler.nowMs + this.#delayMs(process), () => resolve(result))
       else if (random.chance(0.5)) process.at(scheduler.nowMs + random.between(1, 50), fail)
       else giveUp()
     })
     return promise
+  }
+
+  #delayMs(process: Process): number {
+    const { network, random } = this.#parts
+    const slowMs = !network.isCalm && random.chance(SLOW) ? random.between(0, SLOWEST_MS) : 0
+    return network.delayMs(process.name, DATABASE) + slowMs
   }
 }

@@ -10,6 +10,8 @@ interface Parts {
   readonly network: Network
   readonly random: Random
   readonly consoles: () => readonly ConsoleRun[]
+  /** A request of this gateway got no response in time. */
+  readonly onUnanswered: (gateway: Process) => void
 }
 
 /** Calls to any console: a request or its response may be late or get lost. */
@@ -21,10 +23,14 @@ export class KeyServiceNetwork {
   }
 
   clientOf(gateway: Process): KeyServiceClient['request'] {
-    const { scheduler, network, random, consoles } = this.#parts
+    const { scheduler, network, random, consoles, onUnanswered } = this.#parts
     return (request, signal) => {
       const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>()
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+      const giveUp = (): void => {
+        onUnanswered(gateway)
+        reject(signal.reason)
+      }
+      signal.addEventListener('abort', giveUp, { once: true })
       const alive = consoles().filter(({ process }) => process.isAlive)
       if (alive.length === 0) {
         refuse(gateway, scheduler.nowMs + 1, reject)

@@ -10,6 +10,8 @@ const LOSS = 0.002
 
 /** Delays, partitions and slow ways between named places. */
 export class Network {
+  /** No packet is lost and no statement is slow. */
+  isCalm = false
   readonly #scheduler: Scheduler
   readonly #random: Random
   readonly #blockedUntilMs = new Map<string, number>()
@@ -40,7 +42,7 @@ export class Network {
   delayMs(a: string, b: string): number {
     const slow = this.#slow.get(wayOf(a, b))
     const extraMs = slow !== undefined && slow.untilMs > this.#scheduler.nowMs ? slow.extraMs : 0
-    const lostMs = this.#random.chance(LOSS) ? RETRANSMIT_MS * this.#random.between(1, 2) : 0
+    const lostMs = !this.isCalm && this.#random.chance(LOSS) ? RETRANSMIT_MS * this.#random.between(1, 2) : 0
     return this.#random.between(MIN_DELAY_MS, MAX_DELAY_MS) + lostMs + extraMs * this.#random.next()
   }
 

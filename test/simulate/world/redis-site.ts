@@ -108,12 +108,12 @@ export class RedisSite {
   }
 
   /** A Redis without Sentinels restarts, and may come back with old data or none. */
-  restart(downMs: number, lostMs: number): void {
+  restart(downMs: number, keptUntilMs: number): void {
     const { scheduler, random } = this.parts
     const server = this.#primary
     if (!server.isUp || this.servers.length > 1) return
     server.crash(random.chance(0.8))
-    scheduler.at(this.nowMs + downMs, () => server.restart(this.nowMs - downMs - lostMs))
+    scheduler.at(this.nowMs + downMs, () => server.restart(keptUntilMs))
   }
 
   async #ask(process: Process): Promise<Endpoint> {

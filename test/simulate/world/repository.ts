@@ -45,11 +45,12 @@ export function createSimulatedRepository(
 ): KeyRepository {
   const wallMs = (): number => console.clock.wallMs()
   const call = <Result>(execute: () => Result): Promise<Result> => database.call(console, execute)
+  const write = <Result>(execute: () => Result): Promise<Result> => database.call(console, execute, true)
   const find = (digest: string): StoredKey | null => database.keys.get(digest)?.key ?? null
   const used: Pick<KeyRepository, UsedMethods> = {
     commit(change) {
       const nowMs = wallMs()
-      return call(() => commit(database, change, nowMs, watcher))
+      return write(() => commit(database, change, nowMs, watcher))
     },
     findById: id => call(() => find(database.digestById.get(id) ?? '')),
     findByDigest: digest => call(() => find(digest)),
@@ -57,24 +58,24 @@ export function createSimulatedRepository(
     findResponse: async () => null,
     claimChanges(limit) {
       const nowMs = wallMs()
-      return call(() => claim(database, console.name, nowMs, limit))
+      return write(() => claim(database, console.name, nowMs, limit))
     },
     pendingChangesOf: digest => call(() => pending(database).filter(change => change.digest === digest)),
     pendingSpan: () => call(() => spanOf(database)),
     deletePendingChanges: changes =>
       changes.length === 0
         ? Promise.resolve()
-        : call(() => {
+        : write(() => {
             for (const change of changes) database.outbox.delete(rowKeyOf(change))
           }),
     requeueChangesSince(sinceMs) {
       const nowMs = wallMs()
-      return call(() => requeue(database, sinceMs, nowMs))
+      return write(() => requeue(database, sinceMs, nowMs))
     },
     requeueNextKeys: () => call(() => false),
     recordGateway(report) {
       const nowMs = wallMs()
-      return call(() => record(database, report, nowMs, watcher))
+      return write(() => record(database, report, nowMs, watcher))
     },
     listGatewayStatuses: change => call(() => statusesOf(database, change)),
   }

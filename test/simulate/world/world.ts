@@ -40,7 +40,11 @@ export class World {
     const parts = { scheduler, network: this.network, random }
     this.redis = new RedisSite(parts, settings.isWatched)
     this.database = new Database(parts)
-    this.keyService = new KeyServiceNetwork({ ...parts, consoles: () => this.consoles })
+    this.keyService = new KeyServiceNetwork({
+      ...parts,
+      consoles: () => this.consoles,
+      onUnanswered: ({ name }) => this.laws.trouble(name, scheduler.nowMs),
+    })
     this.digests = DIGESTS.slice(0, settings.keys)
     this.laws = new Laws(() => scheduler.nowMs)
     this.redis.onMessage = (process, text) => this.laws.received(process, text)
