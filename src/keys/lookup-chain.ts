@@ -15,6 +15,7 @@ import {
   type ChannelState,
   type KnownVersions,
   type MemoryEntry,
+  type StoreResult,
   type StoreTrust,
   type TrustLimits,
   trustEntry,
@@ -114,10 +115,11 @@ export class LookupChain implements KeyStore {
     let keyServiceSkipped = false
     for (const tier of lookup.began.isConnected ? this.#redisFirst : this.#keyServiceFirst) {
       const { name } = tier
+      const askedAtMs = this.#parts.clock.monotonicMs()
       const result = await tier.get(digest)
       if (result.kind === 'found' || result.kind === 'absent') {
         const grant = result.kind === 'found' ? result.grant : null
-        const trust = this.#trustIn(name, digest, grant, lookup)
+        const trust = this.#trustIn({ tier: name, grant, askedAtMs }, digest, lookup)
         if (trust === 'superseded') return null
         if (trust === 'fresh') return this.#remember(name, digest, grant, { ...lookup, keyServiceSkipped })
       }
@@ -127,10 +129,13 @@ export class LookupChain implements KeyStore {
     return lookup.isSuperseded || lookup.began.epoch !== now.epoch ? null : this.#fallBack(digest, now)
   }
 
-  #trustIn(tier: StoreName, digest: string, grant: KeyGrant | null, lookup: InFlightLookup): StoreTrust {
-    const { began, isSuperseded } = lookup
+  #trustIn(
+    result: Pick<StoreResult, 'tier' | 'grant' | 'askedAtMs'>,
+    digest: string,
+    { began, isSuperseded }: InFlightLookup,
+  ): StoreTrust {
     const now = this.#now()
-    return trustStore({ tier, grant, epoch: began.epoch, isSuperseded }, now, this.#knownVersionsOf(digest))
+    return trustStore({ ...result, epoch: began.epoch, isSuperseded }, now, this.#knownVersionsOf(digest))
   }
 
   #knownVersionsOf(digest: string): KnownVersions {

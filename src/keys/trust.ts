@@ -2,7 +2,8 @@ import type { KeyGrant } from '../domain/key/key-record.ts'
 import type { TierName } from '../domain/key/lookup.ts'
 import { REVOCATION_TIMING } from '../domain/revocation-timing.ts'
 
-const { disconnectedTrustMs, keyServiceLagMs, keyServiceSkippedAgeMs } = REVOCATION_TIMING
+const { disconnectedTrustMs, disconnectedBoundMs, keyServiceLagMs, keyServiceSkippedAgeMs } =
+  REVOCATION_TIMING
 /** Share of the time to live that jitter takes away, so that replicas do not all verify a busy key at one moment. */
 const TTL_JITTER = 0.1
 /** The same while disconnected: keys verified together spread over the next seconds. */
@@ -64,6 +65,8 @@ export interface StoreResult {
   readonly grant: KeyGrant | null
   /** The epoch in which the lookup began. */
   readonly epoch: number
+  /** When the store was asked: monotonic, ms. */
+  readonly askedAtMs: number
   /** A change of the key arrived since the lookup began. */
   readonly isSuperseded: boolean
 }
@@ -88,8 +91,12 @@ export type StoreTrust = 'fresh' | 'outdated' | 'superseded'
 export function trustStore(result: StoreResult, now: ChannelState, known: KnownVersions): StoreTrust {
   if (isOutdated(result, now, known)) return 'outdated'
   if (result.isSuperseded) return 'superseded'
-  // The key service is right without the channel. In memory such a result belongs to the older epoch in which it began.
-  return result.epoch === now.epoch || result.tier === 'key_service' ? 'fresh' : 'superseded'
+  const isSameEpoch = result.epoch === now.epoch
+  if (result.tier === 'redis') return isSameEpoch ? 'fresh' : 'superseded'
+  if (isSameEpoch && now.isConnected) return 'fresh'
+  // The key service is right without the channel, at the time when it is asked: this process may have been suspended since.
+  // In memory such a result belongs to the older epoch in which it began.
+  return now.nowMs - result.askedAtMs < disconnectedBoundMs ? 'fresh' : 'superseded'
 }
 
 /**

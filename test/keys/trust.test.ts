@@ -71,7 +71,14 @@ const aMinuteAgo = (version: number) => ({ version, knownAtMs: NOW.nowMs - 60_00
 const longAgo = (version: number) => ({ version, knownAtMs: NOW.nowMs - 60_001 })
 
 describe('the result of a store', () => {
-  const answer: StoreResult = { tier: 'redis', grant: grantOf({ version: 5 }), epoch: 7, isSuperseded: false }
+  const asked = (ageMs: number) => ({ askedAtMs: NOW.nowMs - ageMs })
+  const answer: StoreResult = {
+    tier: 'redis',
+    grant: grantOf({ version: 5 }),
+    epoch: 7,
+    isSuperseded: false,
+    ...asked(0),
+  }
   const keyService = { tier: 'key_service' } as const
   const denial = { ...keyService, grant: null }
 
@@ -102,12 +109,40 @@ describe('the result of a store', () => {
     ['Redis, asked in another epoch', { epoch: 6 }, {}, 'superseded'],
     ['the key service, asked in another epoch', { ...keyService, epoch: 6 }, {}, 'fresh'],
     ['an absence, asked for in another epoch', { ...denial, epoch: 6 }, {}, 'fresh'],
+    [
+      'the key service, asked less than two seconds ago in another epoch',
+      { ...keyService, epoch: 6, ...asked(1_999) },
+      {},
+      'fresh',
+    ],
+    [
+      'the key service, asked earlier in another epoch',
+      { ...keyService, epoch: 6, ...asked(2_000) },
+      {},
+      'superseded',
+    ],
+    [
+      'an absence, asked for earlier in another epoch',
+      { ...denial, epoch: 6, ...asked(2_000) },
+      {},
+      'superseded',
+    ],
+    [
+      'the key service, slow while the channel was connected',
+      { ...keyService, ...asked(2_000) },
+      {},
+      'fresh',
+    ],
   ])('%s', (_what, change, known, trust) => {
     expect(trustStore({ ...answer, ...change }, NOW, { ...NOTHING, ...known })).toBe(trust)
   })
 
-  test('is treated alike whether the gateway is connected or not', () => {
-    expect(trustStore(answer, { ...NOW, ...away }, NOTHING)).toBe('fresh')
+  test.each<[string, Partial<StoreResult>, StoreTrust]>([
+    ['a record of Redis', asked(2_000), 'fresh'],
+    ['the key service, asked less than two seconds ago', { ...keyService, ...asked(1_999) }, 'fresh'],
+    ['the key service, asked earlier', { ...keyService, ...asked(2_000) }, 'superseded'],
+  ])('while disconnected: %s', (_what, change, trust) => {
+    expect(trustStore({ ...answer, ...change }, { ...NOW, ...away }, NOTHING)).toBe(trust)
   })
 })
 

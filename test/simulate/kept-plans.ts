@@ -8,6 +8,26 @@ interface KeptPlan {
 
 export const KEPT_PLANS: readonly KeptPlan[] = [
   {
+    name: 'an answer of the key service from before the gateway was suspended is not used afterwards',
+    plan: {
+      seed: 10_090,
+      settings: {
+        consoles: 1,
+        gateways: 1,
+        keys: 1,
+        isWatched: false,
+        ttlMs: 30_000,
+        staleMs: 0,
+        requestEveryMs: 150,
+      },
+      calmAtMs: 3_787,
+      steps: [
+        { atMs: 101, durationMs: 3_136, kind: 'freeze_gateway', a: 4, b: 3 },
+        { atMs: 638, durationMs: 76, kind: 'suspend', a: 49, b: 6 },
+      ],
+    },
+  },
+  {
     name: 'a subscription whose reply is lost is repeated at once, not after the next four seconds of silence',
     plan: {
       seed: 2537,
