@@ -58,5 +58,5 @@ test('its settings exist', () => {
   const [yaml = ''] = blocks('yaml')
   const file = yaml.replace('/run/secrets/key-service-token', fileWith('the-token-of-the-key-service'))
   const config = configOf({ file, planes: ['gateway'] })
-  expect([config.keys.format, config.keyService.token]).toEqual(['opaque', 'the-token-of-the-key-service'])
+  expect([config.keys.format, config.keyService.token]).toEqual(['opaque', ['the-token-of-the-key-service']])
 })

@@ -486,11 +486,7 @@ describe('address and token of the console', () => {
     ['a malformed address', { POSTERN_CONSOLE_URL: 'canary' }, /^POSTERN_CONSOLE_URL must be/],
     ['a password in it', { POSTERN_CONSOLE_URL: 'http://u:canary@h' }, /^POSTERN_CONSOLE_URL must be/],
     ['no token', { POSTERN_ADMIN_TOKEN: '' }, /POSTERN_ADMIN_TOKEN_FILE/],
-    [
-      'a token with a line break',
-      { POSTERN_ADMIN_TOKEN: 'canary\ncanary' },
-      /^POSTERN_ADMIN_TOKEN is not a token/,
-    ],
+    ['a token with a space', { POSTERN_ADMIN_TOKEN: 'canary canary' }, /^POSTERN_ADMIN_TOKEN is not a token/],
     ['a token twice', { POSTERN_ADMIN_TOKEN_FILE: '/canary' }, /twice/],
     [
       'a token in place of the name of its file',

@@ -61,29 +61,34 @@ describe('helm test', () => {
     expect(output).toContain('FAILED: the public port has no metrics')
   })
 
-  it.skipIf(!has(HELM))('runs in a pod with Postern’s image, which is deleted once it has passed', () => {
-    const rendering = render({ ...MINIMAL, console: { enabled: true } })
-    const pod = rendering.get('Pod')
-    const [container] = listAt(pod, 'spec.containers')
-    expect(textAt(container, 'image')).toBe(
-      textAt(listAt(rendering.get('Deployment'), 'spec.template.spec.containers')[0], 'image'),
-    )
-    expect(textAt(pod, 'metadata.annotations', 'helm.sh/hook-delete-policy')).toContain('hook-succeeded')
-    expect(listAt(container, 'env').map(({ name }) => name)).toEqual([
-      'PROGRAM',
-      'VERSION',
-      'GATEWAY',
-      'GATEWAY_OPS',
-      'CONSOLE',
-      'CONSOLE_OPS',
-    ])
-    const services = rendering.all('Service').map(service => textAt(service, 'metadata.name'))
-    for (const { value } of listAt(container, 'env').slice(2)) {
-      expect(services).toContain(new URL(String(value)).hostname)
-    }
-    expect(services).toContain(`${NAME}-gateway-test-ops`)
-    // helm test --logs fails on a hook that is no pod.
-    const hooks = rendering.objects.filter(object => valueAt(object, 'metadata.annotations', 'helm.sh/hook'))
-    expect(hooks.map(({ kind }) => kind)).toEqual(['Pod'])
-  })
+  it.skipIf(!has(HELM))(
+    'runs in a pod with Postern’s image, which stays until the next run, so that its log can be read',
+    () => {
+      const rendering = render({ ...MINIMAL, console: { enabled: true } })
+      const pod = rendering.get('Pod')
+      const [container] = listAt(pod, 'spec.containers')
+      expect(textAt(container, 'image')).toBe(
+        textAt(listAt(rendering.get('Deployment'), 'spec.template.spec.containers')[0], 'image'),
+      )
+      expect(textAt(pod, 'metadata.annotations', 'helm.sh/hook-delete-policy')).toBe('before-hook-creation')
+      expect(listAt(container, 'env').map(({ name }) => name)).toEqual([
+        'PROGRAM',
+        'VERSION',
+        'GATEWAY',
+        'GATEWAY_OPS',
+        'CONSOLE',
+        'CONSOLE_OPS',
+      ])
+      const services = rendering.all('Service').map(service => textAt(service, 'metadata.name'))
+      for (const { value } of listAt(container, 'env').slice(2)) {
+        expect(services).toContain(new URL(String(value)).hostname)
+      }
+      expect(services).toContain(`${NAME}-gateway-test-ops`)
+      // helm test --logs fails on a hook that is no pod.
+      const hooks = rendering.objects.filter(object =>
+        valueAt(object, 'metadata.annotations', 'helm.sh/hook'),
+      )
+      expect(hooks.map(({ kind }) => kind)).toEqual(['Pod'])
+    },
+  )
 })
