@@ -255,8 +255,12 @@ values.
 {{- end -}}
 {{- end -}}
 {{- $url := include "postern.at" (dict "tree" $given "path" "database.url") -}}
+{{- include "postern.guardDatabase" . -}}
 {{- if eq (include "postern.database" .root) "sqlite" -}}
 {{- $name := include "postern.planeName" . -}}
+{{- if and .root.Values.console.backup.enabled (has "ReadWriteOncePod" $volume.accessModes) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "console.backup needs the console's volume beside the console, and console.persistence.accessModes is ReadWriteOncePod: set ReadWriteOnce") -}}
+{{- end -}}
 {{- $existing := lookup "apps/v1" "StatefulSet" .root.Release.Namespace $name -}}
 {{- if $existing -}}
 {{- if ne ($existing.spec.podManagementPolicy | default "OrderedReady") "Parallel" -}}
@@ -269,6 +273,29 @@ values.
 {{- if and $url (not (hasPrefix (printf "sqlite:%s/" (include "postern.dataDirectory" .)) $url)) -}}
 {{- include "postern.wrong" (dict "into" .into "say" (printf "config.database.url is %s, which is not on the volume and would be lost: remove it, or use a path below %s/" $url (include "postern.dataDirectory" .))) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The console of a release keeps its database: with another one, every key would be unknown. */}}
+{{- define "postern.guardDatabase" -}}
+{{- $name := include "postern.planeName" . -}}
+{{- $namespace := .root.Release.Namespace -}}
+{{- $kind := include "postern.database" .root -}}
+{{- $now := "" -}}
+{{- $before := "" -}}
+{{- if eq $kind "postgres" -}}
+{{- if lookup "apps/v1" "StatefulSet" $namespace $name }}{{ $before = "SQLite" }}{{ $now = "PostgreSQL" }}{{ end -}}
+{{- else -}}
+{{- if lookup "apps/v1" "Deployment" $namespace $name }}{{ $before = "PostgreSQL" }}{{ $now = "SQLite" }}{{ end -}}
+{{- $claim := .root.Values.console.persistence.existingClaim | default (printf "%s-data" $name) -}}
+{{- $pod := ((lookup "apps/v1" "StatefulSet" $namespace $name).spec | default dict).template | default dict -}}
+{{- range ($pod.spec | default dict).volumes -}}
+{{- $used := (.persistentVolumeClaim | default dict).claimName -}}
+{{- if and (eq .name "data") (ne $used $claim) }}{{ $before = printf "the claim %s" $used }}{{ $now = printf "the claim %s" $claim }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- if and $before (not .root.Values.console.switchDatabase) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "the console of this release uses %s, and these values %s, which knows none of its keys: copy the database first (postern database copy, docs/operate/backup.md), and set console.switchDatabase to true for this upgrade" $before $now)) -}}
 {{- end -}}
 {{- end -}}
 

@@ -150,6 +150,27 @@ spec:
     {{- end }}
 {{- end -}}
 
+{{/* The NetworkPolicy of the backup pod: the database, and DNS. */}}
+{{- define "postern.backupNetworkPolicy" -}}
+{{- $policy := .root.Values.networkPolicy -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .)) .) | nindent 2 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "postern.selector" . | nindent 6 }}
+  policyTypes: [Ingress, Egress]
+  ingress: []
+  egress:
+    {{- include "postern.networkRule" (dict "direction" "to" "peers" $policy.dns.to "ports" $policy.dns.ports "protocols" (list "UDP" "TCP")) | nindent 4 }}
+    {{- if eq (include "postern.database" .root) "postgres" }}
+    {{- $settings := include "postern.settingsFile" (dict "root" .root "plane" "console") | fromYaml }}
+    {{- include "postern.egress" (dict "values" $policy.database "addresses" (include "postern.at" (dict "tree" $settings "path" "database.url")) "default" 5432) | nindent 4 }}
+    {{- end }}
+{{- end -}}
+
 {{/* Whether a plane uses Redis: an address of it is set, directly or by reference. */}}
 {{- define "postern.usesRedis" -}}
 {{- $redis := (include "postern.settingsFile" . | fromYaml).redis | default dict -}}

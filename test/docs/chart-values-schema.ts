@@ -204,6 +204,20 @@ const properties: JsonSchema = {
       labels: texts,
       annotations: texts,
     }),
+    switchDatabase: flag,
+    backup: within({
+      enabled: flag,
+      schedule: { type: 'string', minLength: 1 },
+      keep: whole(1, 1000),
+      timeoutSeconds: whole(1),
+      resources,
+      persistence: within({
+        existingClaim: text,
+        storageClassName: text,
+        accessModes: { type: 'array', minItems: 1, items: oneOf('ReadWriteOnce', 'ReadWriteMany') },
+        size: quantity,
+      }),
+    }),
   }),
   networkPolicy: within({
     enabled: flag,

@@ -27,7 +27,7 @@ export interface RunningPod {
 /**
  * Plays the kubelet for the program: a process with the command, environment and files that a pod of the API server has. A
  * folder stands in for the root of the container, and the loopback for addresses of pods and Services; texts that name them
- * are rewritten. Limits, users and read-only file systems are not applied.
+ * are rewritten. A claim is an empty folder of the pod. Limits, users and read-only file systems are not applied.
  */
 export class KubeletDouble {
   readonly #cluster: ControlPlane
@@ -78,7 +78,7 @@ export class KubeletDouble {
     ])
     const command = (valueAt(container, 'command') ?? ENTRYPOINT) as string[]
     const process = new PosternProcess(
-      (valueAt(container, 'args') ?? []) as string[],
+      ((valueAt(container, 'args') ?? []) as string[]).map(rewritten),
       { ...(Object.fromEntries(environment) as Record<string, string>), ...POD_ADDRESS },
       command,
     )
@@ -94,7 +94,7 @@ export class KubeletDouble {
   /** Files of a volume, by their path in it. @throws if this double does not know its kind */
   async #filesOf(volume: Manifest | undefined): Promise<[string, string][]> {
     if (volume === undefined) throw new Error('A mount names a volume that the pod does not have')
-    if ('emptyDir' in volume) return []
+    if ('emptyDir' in volume || 'persistentVolumeClaim' in volume) return []
     if ('configMap' in volume) return this.#filesOfMap('configmap', textAt(volume, 'configMap.name'))
     const files: [string, string][] = []
     for (const source of listAt(volume, 'projected.sources')) {

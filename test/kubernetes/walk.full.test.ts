@@ -43,6 +43,7 @@ async function walkValues(): Promise<Values> {
       enabled: true,
       replicas: 2,
       minReadySeconds: 0,
+      backup: { enabled: true },
       config: { console: { port: pages, internal: { port: internal } }, ops: { port: consoleOps } },
     },
   }
@@ -168,6 +169,43 @@ describe.skipIf(![GO, HELM, POSTGRES, REDIS].every(has))('the life of a release 
     },
     STEP_MS,
   )
+
+  it(
+    'its CronJob saves the database, with the command, settings and secrets of its pod',
+    async () => {
+      const job = ['job', 'backup-now']
+      await cluster.kubectl('-n', NAMESPACE, 'create', ...job, `--from=cronjob/${NAME}-backup`)
+      const pod = await until(
+        'the job has a pod',
+        async () =>
+          (await cluster.list('pods', NAMESPACE)).find(
+            found => valueAt(found, 'metadata.labels', 'app.kubernetes.io/component') === 'backup',
+          ),
+        ROLLOUT_MS,
+      )
+      const exit = await (await kubelet.start(pod)).exited
+      expect([exit.code, exit.stdout], exit.stderr).toEqual([0, expect.stringMatching(/^Saved 1 key/)])
+      await cluster.kubectl('-n', NAMESPACE, 'delete', ...job)
+    },
+    STEP_MS,
+  )
+
+  it('is not upgraded to another database without a word', async () => {
+    const { secrets, console: given, ...others } = values as Record<string, object>
+    const { redis: ofRedis } = secrets as Record<string, object>
+    const toSqlite = (more: object) =>
+      cluster.helm(
+        ['upgrade', RELEASE, CHART, '-n', NAMESPACE, '--dry-run=server', '-f', '-'],
+        stringify({ ...others, secrets: { redis: ofRedis }, console: { ...given, replicas: 1, ...more } }),
+      )
+    const refused = await toSqlite({})
+    expect([refused.ok, refused.stderr]).toEqual([
+      false,
+      expect.stringContaining('the console of this release uses PostgreSQL, and these values SQLite'),
+    ])
+    const allowed = await toSqlite({ switchDatabase: true })
+    expect(allowed.ok, allowed.stderr).toBe(true)
+  })
 
   it(
     'upgraded, its new pods take over from the old ones, which drain',
