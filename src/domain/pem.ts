@@ -1,4 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { StartError } from './start-error.ts'
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
@@ -13,7 +14,7 @@ export function certificatesIn(pem: string): X509Certificate[] {
  */
 export function requireAuthorities(pem: string, setting: string): void {
   if (attempt(() => certificatesIn(pem)).length > 0) return
-  throw new Error(`${setting}: the file contains no PEM certificate`)
+  throw new StartError(`${setting}: the file contains no PEM certificate`)
 }
 
 /**
@@ -22,11 +23,11 @@ export function requireAuthorities(pem: string, setting: string): void {
  */
 export function requirePair(certificate: string, key: string, setting: string): void {
   const [own] = attempt(() => certificatesIn(certificate))
-  if (own === undefined) throw new Error(`${setting}: the file contains no PEM certificate`)
+  if (own === undefined) throw new StartError(`${setting}: the file contains no PEM certificate`)
   const [privateKey] = attempt(() => [createPrivateKey(key)])
-  if (privateKey === undefined) throw new Error(`${setting}: the key file contains no PEM private key`)
+  if (privateKey === undefined) throw new StartError(`${setting}: the key file contains no PEM private key`)
   if (!own.checkPrivateKey(privateKey))
-    throw new Error(`${setting}: the private key does not match the certificate`)
+    throw new StartError(`${setting}: the private key does not match the certificate`)
 }
 
 /** OpenSSL's messages do not help an operator, and might repeat the input. */

@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 import type { RedisOptions as IoredisOptions } from 'ioredis'
+import { readNamedFile } from '../config/read-named-file.ts'
 import type { RegionSettings } from '../config/schema/schema.ts'
 import { requireAuthorities } from '../domain/pem.ts'
 import { type RedisTopology, redisTopologyOf } from '../domain/redis-topology.ts'
@@ -101,7 +101,7 @@ function tlsOf(topology: RedisTopology, { caFile }: RedisSettings): ConnectionOp
   const urls = topology.kind === 'standalone' ? [topology.url] : topology.urls
   if (!urls.some(isEncrypted)) return null
   if (caFile === undefined) return {}
-  const ca = readFileSync(caFile, 'utf8')
+  const ca = readNamedFile(caFile, 'redis.caFile')
   requireAuthorities(ca, 'redis.caFile')
   return { ca }
 }

@@ -54,7 +54,7 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
   http: { values: ['domain/'], types: ['config/'] },
   observability: { values: ['domain/', 'http/'], types: ['config/'] },
   redis: {
-    values: ['domain/', 'config/reloadable.ts', 'observability/'],
+    values: ['domain/', 'config/reloadable.ts', 'config/read-named-file.ts', 'observability/'],
     types: ['config/'],
   },
   keys: {
@@ -62,6 +62,7 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
       'domain/',
       'redis/',
       'config/reloadable.ts',
+      'config/read-named-file.ts',
       'observability/metrics/metrics.ts',
       'observability/failure-log.ts',
     ],
@@ -72,17 +73,25 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
       'domain/',
       'redis/',
       'config/reloadable.ts',
+      'config/read-named-file.ts',
       'observability/metrics/metrics.ts',
       'observability/failure-log.ts',
     ],
     types: ['config/'],
   },
   upstream: {
-    values: ['domain/', 'http/', 'observability/', 'config/reloadable.ts'],
+    values: ['domain/', 'http/', 'observability/', 'config/reloadable.ts', 'config/read-named-file.ts'],
     types: ['config/'],
   },
   gateway: {
-    values: ['domain/', 'upstream/', 'http/', 'observability/', 'config/reloadable.ts'],
+    values: [
+      'domain/',
+      'upstream/',
+      'http/',
+      'observability/',
+      'config/reloadable.ts',
+      'config/read-named-file.ts',
+    ],
     types: ['config/', 'keys/key-store.ts', 'limits/rate-limiter.ts'],
   },
   control: {
@@ -91,6 +100,7 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
       'redis/',
       'http/',
       'config/reloadable.ts',
+      'config/read-named-file.ts',
       'observability/metrics/metrics.ts',
       'observability/logger.ts',
       'observability/control-logger.ts',

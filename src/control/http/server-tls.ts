@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs'
 import type { Server, ServerOptions } from 'node:https'
 import type { Socket } from 'node:net'
 import { createSecureContext, type TLSSocket } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
+import { readNamedFile } from '../../config/read-named-file.ts'
 import type { OnReload, PrepareReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { requireAuthorities, requirePair } from '../../domain/pem.ts'
@@ -79,10 +79,13 @@ export function watchTls(app: FastifyInstance, onReload: OnReload<TlsFiles>, han
 
 function readMaterial({ certFile, keyFile, clientCaFile }: TlsFiles) {
   if (certFile === undefined || keyFile === undefined) return null
-  const [cert, key] = [readFileSync(certFile, 'utf8'), readFileSync(keyFile, 'utf8')]
+  const [cert, key] = [
+    readNamedFile(certFile, 'console.internal.tls.certFile'),
+    readNamedFile(keyFile, 'console.internal.tls.keyFile'),
+  ]
   requirePair(cert, key, 'console.internal.tls.certFile')
   if (clientCaFile === undefined) return { cert, key }
-  const ca = readFileSync(clientCaFile, 'utf8')
+  const ca = readNamedFile(clientCaFile, 'console.internal.tls.clientCaFile')
   requireAuthorities(ca, 'console.internal.tls.clientCaFile')
   return { cert, key, ca }
 }

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { Agent } from 'undici'
+import { readNamedFile } from '../../config/read-named-file.ts'
 import { type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { requireAuthorities } from '../../domain/pem.ts'
@@ -54,7 +54,7 @@ export function createKeyFetcher(settings: GithubSettings, onReload: OnReload<Gi
 
 /** @throws if the file holds no certificate */
 function agentOf({ caFile, timeoutMs }: GithubSettings): Agent {
-  const ca = caFile === undefined ? undefined : readFileSync(caFile, 'utf8')
+  const ca = caFile === undefined ? undefined : readNamedFile(caFile, 'leaks.github.caFile')
   if (ca !== undefined) requireAuthorities(ca, 'leaks.github.caFile')
   return new Agent({
     connections: 1,

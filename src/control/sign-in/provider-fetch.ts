@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs'
 import type { CustomFetch } from 'openid-client'
 import { Agent, fetch, type RequestInit } from 'undici'
+import { readNamedFile } from '../../config/read-named-file.ts'
 import { requireAuthorities } from '../../domain/pem.ts'
 
 /** Metadata, keys and tokens are a few KiB. */
@@ -17,7 +17,7 @@ export function createProviderFetch(settings: {
   readonly timeoutMs: number
 }): ProviderFetch {
   const { caFile, timeoutMs } = settings
-  const ca = caFile === undefined ? undefined : readFileSync(caFile, 'utf8')
+  const ca = caFile === undefined ? undefined : readNamedFile(caFile, 'console.oidc.caFile')
   if (ca !== undefined) requireAuthorities(ca, 'console.oidc.caFile')
   const agent = new Agent({
     connect: { timeout: timeoutMs, ...(ca === undefined ? {} : { ca }) },

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { Agent } from 'undici'
+import { readNamedFile } from '../../config/read-named-file.ts'
 import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { isAccepted, postEvent, type SentEvent } from './post-event.ts'
@@ -50,7 +50,7 @@ interface Access {
 /** @throws if the secret was removed or the CA file cannot be read */
 function accessOf({ secret, caFile }: Partial<WebhookSettings>, timeoutMs: number): Access {
   if (secret === undefined) throw new Error('console.webhook.secret: is required with console.webhook.url')
-  const ca = caFile === undefined ? {} : { ca: readFileSync(caFile) }
+  const ca = caFile === undefined ? {} : { ca: readNamedFile(caFile, 'console.webhook.caFile') }
   return { secret, agent: new Agent({ connections: 4, connect: { ...ca, timeout: timeoutMs } }) }
 }
 

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readNamedFile } from '../../config/read-named-file.ts'
 import type { OnReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { type AssertionKey, type PublicAssertionKey, parseAssertionKey } from '../../domain/assertion-key.ts'
@@ -65,7 +65,7 @@ function settingsOf({ upstream }: Config): AssertionSettings {
 
 function readKeys({ upstream }: Config): Keys {
   const keys = upstream.assertion.keyFiles.map((file, index) => {
-    const key = parseAssertionKey(readFileSync(file, 'utf8'))
+    const key = parseAssertionKey(readNamedFile(file, `upstream.assertion.keyFiles, at ${index},`))
     if (typeof key !== 'string') return key
     throw new Error(`upstream.assertion.keyFiles, at ${index}: names a file that ${key}`)
   })

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
 import { type buildConnector, Client, type Dispatcher } from 'undici'
+import { readNamedFile } from '../../config/read-named-file.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { requireAuthorities, requirePair } from '../../domain/pem.ts'
 import type { Address } from './address-book.ts'
@@ -134,8 +134,9 @@ export function buildUpstreamConnector({ url, connectTimeoutMs, tls }: UpstreamS
 
 /** @throws if a file holds no usable certificate or key */
 function readTls({ caFile, certFile, keyFile }: UpstreamSettings['tls']): TlsMaterial {
-  const read = (file: string | undefined) => (file === undefined ? undefined : readFileSync(file, 'utf8'))
-  const [ca, cert, key] = [read(caFile), read(certFile), read(keyFile)]
+  const read = (file: string | undefined, name: string) =>
+    file === undefined ? undefined : readNamedFile(file, `upstream.tls.${name}`)
+  const [ca, cert, key] = [read(caFile, 'caFile'), read(certFile, 'certFile'), read(keyFile, 'keyFile')]
   if (ca !== undefined) requireAuthorities(ca, 'upstream.tls.caFile')
   if (cert !== undefined && key !== undefined) requirePair(cert, key, 'upstream.tls.certFile')
   return {

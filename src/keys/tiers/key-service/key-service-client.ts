@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { buildConnector, Pool } from 'undici'
+import { readNamedFile } from '../../../config/read-named-file.ts'
 import { neverReloads, type OnReload, reloadable } from '../../../config/reloadable.ts'
 import type { Config } from '../../../config/schema/schema.ts'
 import { requireAuthorities, requirePair } from '../../../domain/pem.ts'
@@ -93,7 +93,7 @@ function connectorFor({ tls, timeoutMs }: KeyServiceSettings): buildConnector.co
 
 function authoritiesIn({ caFile }: KeyServiceSettings['tls']): { ca?: string } {
   if (caFile === undefined) return {}
-  const ca = readFileSync(caFile, 'utf8')
+  const ca = readNamedFile(caFile, 'keyService.tls.caFile')
   requireAuthorities(ca, 'keyService.tls.caFile')
   return { ca }
 }
@@ -103,7 +103,10 @@ function clientCertificateIn({ certFile, keyFile }: KeyServiceSettings['tls']): 
   key?: string
 } {
   if (certFile === undefined || keyFile === undefined) return {}
-  const [cert, key] = [readFileSync(certFile, 'utf8'), readFileSync(keyFile, 'utf8')]
+  const [cert, key] = [
+    readNamedFile(certFile, 'keyService.tls.certFile'),
+    readNamedFile(keyFile, 'keyService.tls.keyFile'),
+  ]
   requirePair(cert, key, 'keyService.tls.certFile')
   return { cert, key }
 }
