@@ -36,12 +36,12 @@ function commandsOf(page: string): PageCommand[] {
 const PAGES = ['README.md', 'helm/README.md', ...globSync('docs/**/*.md', { cwd: ROOT })].filter(
   page => commandsOf(page).length > 0,
 )
-/** What `--reuse-values` keeps of the first installation. */
+/** What `--reuse-values` and `--reset-then-reuse-values` keep of the first installation. */
 const INSTALLED = commandsOf('docs/operate/install.md').flatMap(({ flags }) => flags)
 
 /** What the command would install, with the page's values in place of the files that it names. */
 function objectsOf(page: string, { isUpgrade, flags }: PageCommand): Manifest[] {
-  const own = flags.filter(flag => flag !== '--reuse-values')
+  const own = flags.filter(flag => !/^--(reset-then-)?reuse-values$/.test(flag))
   const [values = ''] = blocksOf(page, 'yaml')
   const withValues = own.map((flag, index) => (own[index - 1] === '--values' ? '-' : flag))
   // Installed with a cluster, the chart sees whether it has generated secrets before.
