@@ -99,6 +99,7 @@ export class Laws implements DatabaseWatcher {
     if (verdict === 'unknown') {
       if (
         this.#isUsable(digest, beganMs, wallMs) &&
+        gateway.keyServiceFailedAtMs < beganMs &&
         this.#answeredSince(gateway) < beganMs - NOTICED_AFTER_MS
       ) {
         this.#violated('a usable key is refused only when no store can vouch for it', gateway, 'unknown')

@@ -69,11 +69,11 @@ export class Database {
       isWrite ? this.#writesStalledUntilMs + random.next() : 0,
     )
     scheduler.at(arrivesAtMs, () => {
-      const result = execute()
+      const settle = settlerOf(execute, resolve, reject)
       const isLost =
         network.isBlocked(process.name, DATABASE) ||
         (this.#losesAnswersUntilMs > scheduler.nowMs && random.chance(0.5))
-      if (!isLost) process.at(scheduler.nowMs + this.#delayMs(process), () => resolve(result))
+      if (!isLost) process.at(scheduler.nowMs + this.#delayMs(process), settle)
       else if (random.chance(0.5)) process.at(scheduler.nowMs + random.between(1, 50), fail)
       else giveUp()
     })
@@ -84,5 +84,19 @@ export class Database {
     const { network, random } = this.#parts
     const slowMs = !network.isCalm && random.chance(SLOW) ? random.between(0, SLOWEST_MS) : 0
     return network.delayMs(process.name, DATABASE) + slowMs
+  }
+}
+
+/** Executes now. @returns what settles the promise once the answer arrives: a constraint rejects it */
+function settlerOf<Result>(
+  execute: () => Result,
+  resolve: (result: Result) => void,
+  reject: (error: unknown) => void,
+): () => void {
+  try {
+    const result = execute()
+    return () => resolve(result)
+  } catch (error) {
+    return () => reject(error)
   }
 }

@@ -99,6 +99,8 @@ function commit(
   nowMs: number,
   watcher: DatabaseWatcher,
 ): CommitOutcome {
+  // The index that the database has: two overlapping operations may issue one key.
+  if (issued !== null && database.keys.has(issued.digest)) throw new Error('The digest is not unique')
   if (replaced !== null) {
     const held = database.keys.get(replaced.digest)?.key.record.version
     if (held !== replaced.record.version - 1) return { kind: 'stale' }
