@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
 import { MINIMAL, NAME, render, type Values, WITH_CONSOLE } from '../support/chart.ts'
 import { at, listAt, textAt, valueAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
@@ -19,6 +21,13 @@ const claimsOf = (values: Values) =>
   )
 
 describe.skipIf(!has(HELM))('the backup of a console', () => {
+  it('is what the values of its page enable', () => {
+    const page = readFileSync(new URL('../../docs/operate/backup-kubernetes.md', import.meta.url), 'utf8')
+    const [, values = ''] = /```yaml\n([\s\S]*?)```/.exec(page) ?? []
+    const { console: given } = parse(values) as typeof SQLITE
+    expect(render({ ...SQLITE, console: { ...given, enabled: true } }).all('CronJob')).toHaveLength(1)
+  })
+
   it('is off unless enabled', () => {
     expect(render(WITH_CONSOLE).all('CronJob')).toEqual([])
   })
