@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { envoyCommand } from './envoy.ts'
 import { freePort } from './free-port.ts'
 import { CADDY, GO, HAPROXY, NGINX, PYTHON, type Tool } from './tools.ts'
-import { traefikProgram } from './traefik-program.ts'
+import { hasTraefik, traefikProgram } from './traefik-program.ts'
 import { until } from './until.ts'
 
 /** Addresses that the pages name, and that a test replaces. */
@@ -22,6 +22,8 @@ export interface Addresses {
 /** A proxy of check mode, and how it is started with its page in docs/behind. */
 export interface CheckProxy {
   readonly kind: 'nginx' | 'caddy' | 'haproxy' | 'envoy' | 'traefik'
+  /** Whether it can be run here, beside its tool. */
+  readonly isThere?: () => boolean
   readonly tool: Tool
   /** Whether its page's configuration accepts HTTP/2 without TLS. */
   readonly speaksHttp2?: true
@@ -77,6 +79,7 @@ http { access_log off; ${temporary.join(' ')}
   {
     kind: 'traefik',
     tool: GO,
+    isThere: hasTraefik,
     forwardsEmptyBodies: true,
     files: { traefik: 'dynamic.yaml' },
     command: (directory, port) => [

@@ -7,6 +7,11 @@ const VERSION = '3.4.4'
 /** Outside of the checkout, because a build takes minutes of processor time, once per machine. */
 const CACHE = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'postern-traefik')
 
+/** Whether it was built on this machine, or `BUILD_TRAEFIK=1` asks for it: a build from nothing takes too long for CI. */
+export function hasTraefik(): boolean {
+  return existsSync(join(CACHE, `traefik-${VERSION}`)) || process.env['BUILD_TRAEFIK'] === '1'
+}
+
 /** Path of Traefik, which is built from its Go module if it is not there. */
 export function traefikProgram(): string {
   const program = join(CACHE, `traefik-${VERSION}`)
