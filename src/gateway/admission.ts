@@ -1,7 +1,7 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks'
 import { getHeapSpaceStatistics } from 'node:v8'
 import type { Config } from '../config/schema/schema.ts'
-import { InFlightLimit } from '../domain/in-flight-limit.ts'
+import { InFlightLimit } from '../domain/limits/in-flight-limit.ts'
 
 const PERIOD_MS = 100
 /** A rejection under overload is delayed by 2 to 3 periods. */

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { Verdict } from '../domain/authorize.ts'
-import { denialOfCounts, type PolicyCount, secondsUntil } from '../domain/rate-limit.ts'
+import { denialOfCounts, type PolicyCount, secondsUntil } from '../domain/limits/rate-limit.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 
 /** Counts a permitted request. Every response to it, also a denial, has the rate limit fields. */

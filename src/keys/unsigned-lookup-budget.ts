@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { clientNetworkOf } from '../domain/address/client-network.ts'
-import { TokenBucket } from '../domain/token-bucket.ts'
+import { TokenBucket } from '../domain/limits/token-bucket.ts'
 
 /** Clients that are remembered. One that is forgotten starts with a full budget; the total still limits it. */
 const MAX_CLIENTS = 10_000

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { PolicyCount, RatePolicy } from '../domain/rate-limit.ts'
+import type { PolicyCount, RatePolicy } from '../domain/limits/rate-limit.ts'
 
 /** Beyond this number of windows, the least recently used one is dropped; its next request starts a new window. */
 const MAX_COUNTERS = 100_000

@@ -6,7 +6,7 @@ import {
   type PolicyCount,
   policiesOf,
   type RatePolicy,
-} from '../domain/rate-limit.ts'
+} from '../domain/limits/rate-limit.ts'
 import type { Route } from '../domain/route/route.ts'
 import {
   type CounterHandle,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { InFlightLimit } from '../../src/domain/in-flight-limit.ts'
+import { InFlightLimit } from '../../src/domain/limits/in-flight-limit.ts'
 
 const createLimit = () => new InFlightLimit({ max: 1000, min: 128 })
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { RatePolicy } from '../../src/domain/rate-limit.ts'
+import type { RatePolicy } from '../../src/domain/limits/rate-limit.ts'
 import { LocalCounters, type RateCounter } from '../../src/limits/local-counters.ts'
 
 const MINUTE: RatePolicy = { name: 'minute', per: 'workspace', requests: 3, windowSeconds: 60 }

@@ -1,7 +1,7 @@
 import { type RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { describe, expect, test } from 'vitest'
 import { Circuit } from '../../src/domain/circuit.ts'
-import type { RatePolicy } from '../../src/domain/rate-limit.ts'
+import type { RatePolicy } from '../../src/domain/limits/rate-limit.ts'
 import { LocalCounters } from '../../src/limits/local-counters.ts'
 import { RateLimiter } from '../../src/limits/rate-limiter.ts'
 import { RedisCounters } from '../../src/limits/redis-counters.ts'

@@ -7,8 +7,8 @@ import {
   type HeartbeatMessage,
   type ReceivedMessage,
 } from '../../domain/invalidation-message.ts'
+import { TokenBucket } from '../../domain/limits/token-bucket.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
-import { TokenBucket } from '../../domain/token-bucket.ts'
 import {
   type CounterHandle,
   type HistogramHandle,

@@ -1,4 +1,4 @@
-import { fairShareOf } from '../../domain/fair-share.ts'
+import { fairShareOf } from '../../domain/limits/fair-share.ts'
 
 /** How long a workspace below its share waits until another has to give up a connection for it. */
 export const GRACE_MS = 100

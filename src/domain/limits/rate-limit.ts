@@ -1,6 +1,6 @@
-import { type Denial, denied } from './denial.ts'
-import type { KeyGrant } from './key/key-record.ts'
-import type { Route } from './route/route.ts'
+import { type Denial, denied } from '../denial.ts'
+import type { KeyGrant } from '../key/key-record.ts'
+import type { Route } from '../route/route.ts'
 
 /** Allows `requests` in each window, for each workspace or for each key. */
 export interface RatePolicy {
