@@ -197,7 +197,7 @@ export const upstream = section({
     bind: oneOf(['key', 'request'], {
       default: 'key',
       description:
-        'What an assertion is for: any request of the key, or one method and target (`htm`, `htu`), signed for each request',
+        'Whether an assertion is for all requests of the key, or for one method and target (`htm`, `htu`) and signed for each request',
     }),
   }),
   tls: section({
