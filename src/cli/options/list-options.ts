@@ -1,4 +1,7 @@
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
+import { wholeNumberTo } from './whole-number.ts'
+
+const MAX_LISTED = 999_999
 
 const FORMATS = ['table', 'wide', 'json', 'ndjson'] as const
 export type OutputFormat = (typeof FORMATS)[number] | 'ids'
@@ -32,8 +35,5 @@ export function outputFormatOf(command: Command): OutputFormat {
 
 /** `--limit`, for lists that have no end. */
 export function limitOption(description: string): Option {
-  return new Option('--limit <count>', description).argParser(text => {
-    if (/^[1-9]\d{0,5}$/.test(text)) return Number(text)
-    throw new InvalidArgumentError('It must be a whole number from 1 to 999999.')
-  })
+  return new Option('--limit <count>', description).argParser(wholeNumberTo(MAX_LISTED))
 }

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { InvalidArgumentError } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import type { Cli } from '../../cli.ts'
 import { addSettings, loadOrThrow } from '../../options/settings-flags.ts'
+import { wholeNumberTo } from '../../options/whole-number.ts'
 
 const MAX_KEPT = 1000
 
@@ -18,7 +18,7 @@ export function addBackup(database: Command, cli: Cli): void {
     .description('save the configured database, also while consoles use it, and check the copy')
     .argument('<to>', 'a new file, or a folder, in which the file is named after the time')
     .option('--force', 'replace the file if it exists')
-    .option('--keep <count>', 'of a folder: then delete all backups but this many', checkCount)
+    .option('--keep <count>', 'of a folder: then delete all backups but this many', wholeNumberTo(MAX_KEPT))
   addSettings(backup, cli, ['--database-url', '--database-url-file']).action(
     async (to: string, { force, keep }: Options, self: Command) => {
       const config = loadOrThrow(cli, self, [])
@@ -33,10 +33,4 @@ export function addBackup(database: Command, cli: Cli): void {
       })
     },
   )
-}
-
-function checkCount(text: string): number {
-  const count = Number(text)
-  if (/^\d+$/.test(text) && count >= 1 && count <= MAX_KEPT) return count
-  throw new InvalidArgumentError(`It must be a whole number from 1 to ${MAX_KEPT}.`)
 }
