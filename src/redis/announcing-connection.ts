@@ -30,8 +30,10 @@ export interface RedisConnectionParts {
 const PRIMARY_CHECK_MS = 500
 
 /** The part of an ioredis client that announcing needs. In a cluster it combines two clients. */
-export interface AnnouncingRedis extends Pick<Redis, 'getrangeBuffer' | 'eval' | 'publish'> {
+export interface AnnouncingRedis extends Pick<Redis, 'getrangeBuffer' | 'callBuffer' | 'publish'> {
   readonly status: 'ready' | 'down'
+  /** Whether records and messages go to the same server: not in a cluster. */
+  readonly isOneServer: boolean
   connect(): Promise<unknown>
   disconnect(): void
   on(event: 'ready', listener: () => void): unknown
@@ -73,7 +75,8 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
     },
     on: (event, listener) => emitter.on(event, listener),
     getrangeBuffer: client.getrangeBuffer.bind(client),
-    eval: client.eval.bind(client),
+    isOneServer: all.length === 1,
+    callBuffer: client.callBuffer.bind(client),
     publish: publisher.client.publish.bind(publisher.client),
   }
 }

@@ -51,7 +51,7 @@ const nothingPending = () =>
   until('nothing is pending', async () => (await repository.pendingSpan()) === null)
 
 describe('a committed change', () => {
-  test('is announced: first the record, then the message, then it leaves the outbox', async () => {
+  test('is announced, record and message, and then leaves the outbox', async () => {
     const key = someKey()
     expect(await commitAndAnnounce(key)).toBe(true)
     expect(announcer.puts).toEqual([key])

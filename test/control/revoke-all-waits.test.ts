@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Outbox } from '../../src/control/registry/announcing/outbox.ts'
 import { isAnnounced, RegionOutboxes } from '../../src/control/registry/announcing/region-outboxes.ts'
-import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
+import type { Announcement } from '../../src/control/registry/announcing/write-record.ts'
 import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { rowOf } from '../../src/control/registry/database/rows/key-rows.ts'
@@ -34,14 +34,14 @@ class SlowingAnnouncer extends ScriptedAnnouncer {
     this.#slow = slow
   }
 
-  override async put(key: StoredKey): Promise<void> {
+  override async put(announcement: Announcement): Promise<void> {
     if (++this.#count > this.#slow.after) {
       this.#turn = this.#turn.then(
         () => new Promise(resolve => void this.#timers.after(this.#slow.eachMs, resolve)),
       )
       await this.#turn
     }
-    await super.put(key)
+    await super.put(announcement)
   }
 }
 

@@ -1,14 +1,20 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { createRedisAnnouncer } from '../../src/control/registry/announcing/redis-announcer.ts'
 import {
-  mustReplace,
   type RecordKeys,
   type RecordStore,
+  type WrittenRecord,
   writeRecord,
 } from '../../src/control/registry/announcing/write-record.ts'
 import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
-import { decodeRecord, deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import {
+  CHANGES_CHANNEL,
+  decodeRecord,
+  deriveRecordKey,
+  encodeRecord,
+  redisKeyOf,
+} from '../../src/domain/wire.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { createRedisConnection } from '../../src/redis/announcing-connection.ts'
 import { consoleConfig } from '../support/console.ts'
@@ -24,6 +30,8 @@ const recordKeys: RecordKeys = [ours, previous]
 const DAY_MS = 86_400_000
 const key = someKey({ expiresAtMs: Date.now() + 90 * DAY_MS })
 const version = (number: number): StoredKey => ({ ...key, record: { ...key.record, version: number } })
+/** Its message is its version. */
+const announcementOf = (stored: StoredKey) => ({ key: stored, messages: [String(stored.record.version)] })
 const textOf = (stored: StoredKey, recordKey = ours) => encodeRecord(stored.record, stored.digest, recordKey)
 
 const FOREIGN_ENTRIES: [string, string | Buffer][] = [
@@ -38,32 +46,16 @@ const FOREIGN_ENTRIES: [string, string | Buffer][] = [
   ['a hundred kilobytes', 'x'.repeat(100_000)],
 ]
 
-describe('an existing entry is replaced', () => {
-  test.each(FOREIGN_ENTRIES)('%s: always', (_, held) => {
-    expect(mustReplace(held.toString(), textOf(version(1)), version(1), recordKeys)).toBe(true)
-  })
-
-  test.each([
-    ['an older version', version(1), ours, true],
-    ['an older version that the previous secret signed', version(1), previous, true],
-    ['the same version that the previous secret signed', version(2), previous, true],
-    ['the same', version(2), ours, false],
-    ['a newer version', version(3), ours, false],
-    ['a newer version that the previous secret signed', version(3), previous, false],
-  ])('%s', (_, held, recordKey, replaced) => {
-    expect(mustReplace(textOf(held, recordKey), textOf(version(2)), version(2), recordKeys)).toBe(replaced)
-  })
-})
-
 test('in any order of concurrent writers, the newest version stays', async () => {
   const foreign = fc.constantFrom(...FOREIGN_ENTRIES.map(([, held]) => held))
   const versions = fc.uniqueArray(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 6 })
   await fc.assert(
     fc.asyncProperty(fc.scheduler(), versions, foreign, async (scheduler, numbers, held) => {
       const store = new ScheduledSlots(scheduler, Buffer.from(held))
-      const writers = numbers.map(number => writeRecord(store, version(number), recordKeys))
+      const writers = numbers.map(number => writeRecord(store, announcementOf(version(number)), recordKeys))
       await scheduler.waitFor(Promise.all(writers))
       expect(store.text).toBe(textOf(version(Math.max(...numbers))))
+      expect(store.published.toSorted()).toEqual(numbers.map(String).toSorted())
     }),
   )
 })
@@ -71,6 +63,7 @@ test('in any order of concurrent writers, the newest version stays', async () =>
 /** One slot in memory; fast-check decides who gets to read or write next. */
 class ScheduledSlots implements RecordStore {
   text: string
+  readonly published: string[] = []
   readonly #scheduler: fc.Scheduler
   #bytes: Uint8Array
 
@@ -80,23 +73,27 @@ class ScheduledSlots implements RecordStore {
     this.text = ''
   }
 
-  async read(): Promise<Uint8Array> {
+  async write(_: string, next: WrittenRecord, unverified: Uint8Array | null): Promise<Uint8Array | null> {
     await this.#scheduler.schedule(Promise.resolve())
-    return this.#bytes
-  }
-
-  async compareAndSet(_: string, expected: Uint8Array, next: { text: string }): Promise<boolean> {
-    await this.#scheduler.schedule(Promise.resolve())
-    if (Buffer.compare(this.#bytes, expected) !== 0) return false
+    const heldVersion = Number(/"version":(\d+)/.exec(Buffer.from(this.#bytes).toString())?.[1] ?? 0)
+    const isUnverified = unverified !== null && Buffer.compare(this.#bytes, unverified) === 0
+    if (heldVersion > next.version && !isUnverified) return this.#bytes
     this.#bytes = Buffer.from(next.text)
     this.text = next.text
-    return true
+    this.published.push(...next.messages)
+    return null
+  }
+
+  async publish(message: string): Promise<void> {
+    await this.#scheduler.schedule(Promise.resolve())
+    this.published.push(message)
   }
 }
 
 test('fails after 32 attempts on an entry that others keep changing, and is retried later', async () => {
-  const busy: RecordStore = { read: async () => Buffer.from('other'), compareAndSet: async () => false }
-  await expect(writeRecord(busy, key, recordKeys)).rejects.toThrow(/kept changing/)
+  const newer = textOf(version(99), stranger)
+  const busy: RecordStore = { write: async () => Buffer.from(newer), publish: async () => {} }
+  await expect(writeRecord(busy, announcementOf(key), recordKeys)).rejects.toThrow(/kept changing/)
 })
 
 describe('a record in a real Redis', () => {
@@ -118,8 +115,20 @@ describe('a record in a real Redis', () => {
   })
   beforeEach(() => redis.client().flushall())
 
+  /** Each message from now on, and what a gateway finds that reads the record as soon as it has the message. */
+  async function listen() {
+    const received: { readonly message: string; readonly text: Promise<string | null> }[] = []
+    const [subscriber, reader] = [redis.client(), redis.client()]
+    onTestFinished(() => void subscriber.disconnect())
+    subscriber.on('message', (_, message: string) => {
+      received.push({ message, text: reader.get(redisKeyOf(key.digest)) })
+    })
+    await subscriber.subscribe(CHANGES_CHANNEL)
+    return received
+  }
+
   test('matches the registry, has a valid MAC, and is kept for a day after the key expires', async () => {
-    await announcer.put(key)
+    await announcer.put(announcementOf(key))
     const text = (await redis.client().get(redisKeyOf(key.digest))) ?? ''
     const { id, workspaceId, scopes, hint, expiresAtMs } = key.record
     const unrestricted = { revokedAtMs: null, suspendedAtMs: null, allowedCidrs: [] }
@@ -129,35 +138,61 @@ describe('a record in a real Redis', () => {
     expect(expiresAt).toBe(key.record.expiresAtMs + DAY_MS)
   })
 
-  test('is not replaced by a late writer with an older version', async () => {
-    await announcer.put(version(2))
-    await announcer.put(version(1))
-    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(2)))
+  test.each([
+    ['an older version', version(1), ours, true],
+    ['an older version that the previous secret signed', version(1), previous, true],
+    ['the same version that the previous secret signed', version(2), previous, true],
+    ['the same', version(2), ours, false],
+    ['a newer version', version(3), ours, false],
+    ['a newer version that the previous secret signed', version(3), previous, false],
+  ])('over %s: the newest stays, and the change is published once', async (_, held, recordKey, replaced) => {
+    await redis.client().set(redisKeyOf(key.digest), textOf(held, recordKey))
+    const received = await listen()
+    await announcer.put(announcementOf(version(2)))
+    const expected = replaced ? textOf(version(2)) : textOf(held, recordKey)
+    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(expected)
+    await announcer.publish('the end')
+    await until('the last message arrives', () => received.some(({ message }) => message === 'the end'))
+    expect(received.map(({ message }) => message)).toEqual(['2', 'the end'])
+  })
+
+  test('is there when a gateway receives the change', async () => {
+    const received = await listen()
+    await announcer.put(announcementOf(version(1)))
+    await announcer.put(announcementOf(version(2)))
+    await until('both changes arrive', () => received.length === 2)
+    for (const { message, text } of received) {
+      expect(await text).toSatisfy((held: string) =>
+        [textOf(version(2)), textOf(version(Number(message)))].includes(held),
+      )
+    }
   })
 
   test.each(FOREIGN_ENTRIES.filter(([, held]) => held.length > 0))('replaces %s', async (_, held) => {
     await redis.client().set(redisKeyOf(key.digest), held)
-    await announcer.put(version(1))
+    await announcer.put(announcementOf(version(1)))
     expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(1)))
   })
 
   test('replaces a foreign list under its name', async () => {
     await redis.client().lpush(redisKeyOf(key.digest), 'a', 'b')
-    await announcer.put(version(1))
+    await announcer.put(announcementOf(version(1)))
     expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(1)))
   })
 
   test('is the newest after 20 concurrent writers', async () => {
     // The newest goes first: all have read before any writes, so the others are late with what they found.
     const numbers = Array.from({ length: 20 }, (_, index) => 20 - index)
-    const results = await Promise.allSettled(numbers.map(number => announcer.put(version(number))))
+    const results = await Promise.allSettled(
+      numbers.map(number => announcer.put(announcementOf(version(number)))),
+    )
     expect(results[0]?.status).toBe('fulfilled')
     expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(20)))
   })
 
   test('of a key that expired more than a day ago is not stored', async () => {
     const ended = someKey({ expiresAtMs: NOW_MS - 400 * DAY_MS })
-    await announcer.put(ended)
+    await announcer.put(announcementOf(ended))
     expect(await redis.client().exists(redisKeyOf(ended.digest))).toBe(0)
   })
 })

@@ -39,24 +39,8 @@ async function announceWithoutWriting() {
   expect(await outbox.announce(key, [change])).toBe(false)
 }
 
-test('a far region gets a change before its record, and again after it', async () => {
-  roundTrip.observe(160)
-  await announceWithoutWriting()
-  expect(messages()).toEqual(['change'])
-  announcer.refusesWrites = false
-  outbox.requestDrain()
-  await until('it is announced', async () => (await repository.countPending()) === 0)
-  expect(messages()).toEqual(['change', 'change'])
-})
-
-test('a near region gets a change after its record only', async () => {
-  roundTrip.observe(10)
-  await announceWithoutWriting()
-  expect(messages()).toEqual([])
-})
-
-test('heartbeats to a far region go on while a change may be under way, and pause after three round trips', async () => {
-  roundTrip.observe(100)
+test('heartbeats to a far region go on while a change may be under way, and pause after two round trips', async () => {
+  roundTrip.observe(150)
   await announceWithoutWriting()
   const sent = messages().length
   timers.advance(300)

@@ -1,4 +1,5 @@
 import type { Announcer } from '../../src/control/registry/announcing/announcer.ts'
+import type { Announcement } from '../../src/control/registry/announcing/write-record.ts'
 import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
 
 /** An announcer that records its calls and fails on demand. */
@@ -30,17 +31,18 @@ export class ScriptedAnnouncer implements Announcer {
     this.#listeners.push(listener)
   }
 
-  async put(key: StoredKey): Promise<void> {
+  async put({ key, messages }: Announcement): Promise<void> {
     await this.stalled
     if (this.refusesWrites) {
       this.refused++
       throw new Error('READONLY')
     }
     this.puts.push(key)
+    for (const message of messages) await this.publish(message)
   }
 
-  async putAll(keys: readonly StoredKey[]): Promise<readonly PromiseSettledResult<void>[]> {
-    return Promise.allSettled(keys.map(key => this.put(key)))
+  async putAll(announcements: readonly Announcement[]): Promise<readonly PromiseSettledResult<void>[]> {
+    return Promise.allSettled(announcements.map(announcement => this.put(announcement)))
   }
 
   async publish(message: string): Promise<void> {

@@ -74,7 +74,7 @@ async function putPage(region: Region, keys: readonly StoredKey[]): Promise<void
   const { announcer, logger } = region
   let left = keys
   for (let attempt = 1; left.length > 0; attempt++) {
-    const results = await announcer.putAll(left)
+    const results = await announcer.putAll(left.map(key => ({ key, messages: [] })))
     left = left.filter((_, index) => results[index]?.status === 'rejected')
     const failed = results.find(result => result.status === 'rejected')
     if (failed !== undefined && (attempt === MAX_ATTEMPTS || announcer.state() !== 'ready')) {

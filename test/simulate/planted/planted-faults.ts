@@ -189,8 +189,8 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'control/registry/announcing/write-record.ts',
-        from: 'return !held.ok || held.grant.version <= key.record.version',
-        to: 'return true',
+        from: 'return held.ok && held.grant.version > record.version',
+        to: 'return false',
       },
     ],
   },

@@ -14,7 +14,7 @@ export const COMMAND_TIMEOUT_MS = 100
 const SILENCE_MS = 1_000
 
 interface Waiting {
-  readonly resolve: (value: string | number) => void
+  readonly resolve: (value: string | number | null) => void
   readonly reject: (error: Error) => void
   readonly cancel: () => void
 }
@@ -88,8 +88,18 @@ export class SimulatedRedis extends EventEmitter {
     return Buffer.from(String(await this.#send({ name: 'getrange', key })))
   }
 
-  async eval(_script: string, _keys: number, key: string, expected: Buffer, text: string): Promise<unknown> {
-    return await this.#send({ name: 'eval', key, expected: expected.toString(), text })
+  /** The only script is that of `redis-announcer.ts`. */
+  async callBuffer(
+    _command: string,
+    _script: string,
+    _keys: number,
+    key: string,
+    ...values: readonly [string, number, number, Buffer, string, ...string[]]
+  ): Promise<Buffer | null> {
+    const [text, , version, unverified, , ...messages] = values
+    const write = { key, text, version, unverified: unverified.toString(), messages }
+    const held = await this.#send({ name: 'write', ...write })
+    return held === null ? null : Buffer.from(String(held))
   }
 
   async publish(_channel: string, text: string): Promise<number> {
@@ -100,12 +110,12 @@ export class SimulatedRedis extends EventEmitter {
     return await this.#send({ name: 'subscribe' })
   }
 
-  #send(command: Omitting<Command, 'id'>): Promise<string | number> {
+  #send(command: Omitting<Command, 'id'>): Promise<string | number | null> {
     const link = this.#link
     if (link === null || this.status !== 'ready') {
       return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"))
     }
-    const { promise, resolve, reject } = Promise.withResolvers<string | number>()
+    const { promise, resolve, reject } = Promise.withResolvers<string | number | null>()
     const id = this.#nextId++
     const cancel = this.#process.timers.after(COMMAND_TIMEOUT_MS, () =>
       reject(new Error('Command timed out')),
@@ -125,7 +135,7 @@ export class SimulatedRedis extends EventEmitter {
     }
   }
 
-  #settle(id: number, value: string | number | Error): void {
+  #settle(id: number, value: string | number | null | Error): void {
     const waiting = this.#waiting.get(id)
     this.#waiting.delete(id)
     this.#cancelSilence()

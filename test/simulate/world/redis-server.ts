@@ -6,18 +6,21 @@ import type { Scheduler } from './scheduler.ts'
 
 export type Command =
   | { readonly id: number; readonly name: 'getrange'; readonly key: string }
-  | {
-      readonly id: number
-      readonly name: 'eval'
-      readonly key: string
-      readonly expected: string
-      readonly text: string
-    }
+  | ({ readonly id: number; readonly name: 'write' } & RecordWrite)
   | { readonly id: number; readonly name: 'publish'; readonly text: string }
   | { readonly id: number; readonly name: 'subscribe' }
 
+/** The script of `redis-announcer.ts`. */
+interface RecordWrite {
+  readonly key: string
+  readonly text: string
+  readonly version: number
+  readonly unverified: string
+  readonly messages: readonly string[]
+}
+
 export type ServerMessage =
-  | { readonly kind: 'reply'; readonly id: number; readonly value: string | number | Error }
+  | { readonly kind: 'reply'; readonly id: number; readonly value: string | number | null | Error }
   | { readonly kind: 'message'; readonly text: string }
   | { readonly kind: 'closed' }
 
@@ -171,7 +174,7 @@ export class RedisServer {
     link.toClient.send({ kind: 'reply', id: command.id, value: this.#resultOf(link, command) })
   }
 
-  #resultOf(link: RedisLink, command: Command): string | number | Error {
+  #resultOf(link: RedisLink, command: Command): string | number | null | Error {
     switch (command.name) {
       case 'getrange':
         return this.textOf(command.key)
@@ -181,12 +184,21 @@ export class RedisServer {
       case 'publish':
         this.#write({ kind: 'publish', text: command.text })
         return this.#subscribers.size
-      case 'eval':
-        if (this.isReplica) return new ReplyError("READONLY You can't write against a read only replica.")
-        if (this.textOf(command.key) !== command.expected) return 0
-        this.#write({ kind: 'set', key: command.key, text: command.text })
-        return 1
+      case 'write':
+        return this.#writeAndPublish(command)
     }
+  }
+
+  #writeAndPublish({ key, text, version, unverified, messages }: RecordWrite): string | null | Error {
+    const held = this.textOf(key)
+    if (held !== text) {
+      const heldVersion = Number(/"version":(\d+)/.exec(held)?.[1] ?? 0)
+      if (heldVersion > version && held !== unverified) return held
+      if (this.isReplica) return new ReplyError("READONLY You can't write against a read only replica.")
+      this.#write({ kind: 'set', key, text })
+    }
+    for (const message of messages) this.#write({ kind: 'publish', text: message })
+    return null
   }
 
   #write(write: Write): void {

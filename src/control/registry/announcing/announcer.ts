@@ -1,4 +1,4 @@
-import type { StoredKey } from '../database/key-repository.ts'
+import type { Announcement } from './write-record.ts'
 
 /** Publishes keys to gateways: through Redis, or within this process. */
 export interface Announcer {
@@ -11,11 +11,11 @@ export interface Announcer {
    * failover, since the new server may lack the latest writes.
    */
   onReady(listener: () => void): void
-  /** Writes the record for gateways to read, unless Redis holds a newer version. */
-  put(key: StoredKey): Promise<void>
+  /** Writes the record for gateways to read, unless Redis holds a newer version, and then publishes the messages. */
+  put(announcement: Announcement): Promise<void>
   /** The same for many. Never rejects. @returns the result of each, in their order */
-  putAll(keys: readonly StoredKey[]): Promise<readonly PromiseSettledResult<void>[]>
-  /** @param message an encoded change or heartbeat */
+  putAll(announcements: readonly Announcement[]): Promise<readonly PromiseSettledResult<void>[]>
+  /** @param message an encoded heartbeat */
   publish(message: string): Promise<void>
 }
 
@@ -29,8 +29,9 @@ export function createInProcessAnnouncer(deliver: (message: string) => void): An
     stop: async () => {},
     state: () => 'ready',
     onReady: () => {},
-    put: async () => {},
-    putAll: async keys => keys.map(() => ({ status: 'fulfilled', value: undefined })),
+    put: async ({ messages }) => messages.forEach(deliver),
+    putAll: announcements =>
+      Promise.allSettled(announcements.map(async ({ messages }) => messages.forEach(deliver))),
     publish: async message => deliver(message),
   }
 }

@@ -19,13 +19,14 @@ export interface HeartbeatParts {
   readonly messages: MessageEncoder
   readonly logger: ControlLogger
   /**
-   * The time to a region that may be far, and back. A change is announced by a read, a write and a message, so that it may
-   * be pending for three of them longer, and the bound of one that cannot be announced grows by as much.
+   * The time to a region that may be far, and back. A change is announced in one, or in two where a cluster holds the records or
+   * an entry must be verified, so that it may be pending for two of them longer, and the bound of one that cannot be announced
+   * grows by as much.
    */
   readonly roundTrip?: RoundTrip | null
 }
 
-const ROUND_TRIPS_OF_A_CHANGE = 3
+const ROUND_TRIPS_OF_A_CHANGE = 2
 
 /**
  * A heartbeat states that every committed change was announced. Gateways trust their caches on its strength, so none is

@@ -6,7 +6,7 @@ import type { KeyRepository, PendingChange, StoredKey } from '../database/key-re
 import type { Announcer } from './announcer.ts'
 import type { MessageEncoder } from './message-encoder.ts'
 import { Recovery } from './recovery.ts'
-import type { RoundTrip } from './round-trip.ts'
+import type { Announcement } from './write-record.ts'
 
 /** Keys announced concurrently, so that a burst of revocations does not queue one by one. */
 const BATCH_SIZE = 64
@@ -21,16 +21,11 @@ export interface OutboxParts {
   readonly logger: ControlLogger
   /** From 0 to 1, for jitter. */
   readonly random: () => number
-  /** The time to a region that may be far, and back. */
-  readonly roundTrip?: RoundTrip | null
 }
 
-/** A region that is further away than this also gets changes before their records. */
-const FAR_MS = 50
-
 /**
- * Announces committed changes: writes the record, publishes the change, deletes it from the outbox, in this order. Each
- * step may be repeated; a failure is retried until it succeeds, and a crash leaves the change in the outbox.
+ * Announces committed changes: writes the record, publishes the change, deletes it from the outbox, in this order: a gateway
+ * that receives the change must find the record. Each step may be repeated; a failure is retried until it succeeds, and a crash leaves the change in the outbox.
  */
 export class Outbox {
   readonly #parts: OutboxParts
@@ -166,53 +161,31 @@ export class Outbox {
     const changesOf = Map.groupBy(changes, change => change.digest)
     // Read after the changes, so that each is at least as new as they are.
     const keys = [...(await repository.findByDigests([...changesOf.keys()])).values()]
-    const written = await announcer.putAll(keys)
-    const results = await Promise.allSettled(
-      keys.map(async ({ digest }, index) => {
-        const ofKey = changesOf.get(digest) ?? []
-        const result = written[index]
-        if (result?.status === 'rejected') throw result.reason
-        await this.#publish(ofKey)
-        return ofKey
-      }),
-    )
+    const ofKey = ({ digest }: StoredKey) => changesOf.get(digest) ?? []
+    const results = await announcer.putAll(keys.map(key => this.#announcementOf(key, ofKey(key))))
+    const announced = keys.flatMap((key, index) => (results[index]?.status === 'fulfilled' ? ofKey(key) : []))
     const failed = results.find(result => result.status === 'rejected')
-    const announced = results.flatMap(result => (result.status === 'fulfilled' ? result.value : []))
     const known = new Set(keys.map(key => key.digest))
     const orphans = changes.filter(change => !known.has(change.digest))
     await repository.deletePendingChanges([...announced, ...orphans])
     if (failed !== undefined) throw failed.reason
   }
 
-  async #publish(changes: readonly PendingChange[]): Promise<void> {
-    const { announcer, messages } = this.#parts
-    for (const change of changes) await announcer.publish(messages.change(change))
-  }
-
-  /** The record first: a gateway that receives the change must find it. */
   async #announceKey(key: StoredKey, changes: readonly PendingChange[]): Promise<void> {
-    this.#publishEarly(changes)
-    await this.#parts.announcer.put(key)
-    await this.#publish(changes)
+    await this.#parts.announcer.put(this.#announcementOf(key, changes))
   }
 
-  /**
-   * A record takes two round trips. A gateway that receives the change before it looks the key up at the key service, since it
-   * accepts no older version any more. A gateway that subscribes in between needs the message after the record.
-   */
-  #publishEarly(changes: readonly PendingChange[]): void {
-    if ((this.#parts.roundTrip?.ms ?? 0) < FAR_MS) return
-    // The message after the record decides whether the change was announced.
-    void this.#publish(changes).catch(() => {})
-  }
-
+  /** One change for each key, in the same order. */
   async #announceKeys(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<void> {
-    this.#publishEarly(changes)
-    const written = await this.#parts.announcer.putAll(keys)
+    const announcements = keys.map((key, index) => this.#announcementOf(key, changes.slice(index, index + 1)))
+    const written = await this.#parts.announcer.putAll(announcements)
     const failed = written.find(result => result.status === 'rejected')
-    // Published or not, each is tried again: the outbox still has it.
+    // Announced or not, each is tried again: the outbox still has it.
     if (failed !== undefined) throw failed.reason
-    await Promise.all(changes.map(change => this.#publish([change])))
+  }
+
+  #announcementOf(key: StoredKey, changes: readonly PendingChange[]): Announcement {
+    return { key, messages: changes.map(change => this.#parts.messages.change(change)) }
   }
 
   /** The change is committed: no failure from here on may look as if it were not. */

@@ -5,15 +5,24 @@ import { isReplyError } from '../../../redis/reply-error.ts'
 import type { Announcer } from './announcer.ts'
 import { type RecordKeys, type RecordStore, writeRecord, writeRecords } from './write-record.ts'
 
-/** GETRANGE returns nothing for a missing key and fails for a key that holds no string, which is not ours. */
-const COMPARE_AND_SET = `
+/**
+ * Writes a record and publishes messages. An entry that says that it is newer is returned instead, unless it is the one
+ * that was found to have no valid MAC. The same version with other bytes is replaced: the database is right, also about fields
+ * outside the MAC. GETRANGE returns nothing for a missing key and fails for a key that holds no string, which is not ours.
+ */
+const WRITE_AND_PUBLISH = `
+local text, expires, version, unverified, channel = unpack(ARGV)
 local held = redis.pcall('GETRANGE', KEYS[1], 0, ${RECORD_RANGE_END})
 if type(held) == 'table' then held = '' end
-if held ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2], 'PXAT', ARGV[3])
-return 1`
+if held ~= text then
+  local heldVersion = tonumber(string.match(held, '"version":(%d+)'))
+  if heldVersion and heldVersion > tonumber(version) and held ~= unverified then return held end
+  redis.call('SET', KEYS[1], text, 'PXAT', expires)
+end
+for i = 6, #ARGV do redis.call('PUBLISH', channel, ARGV[i]) end
+return false`
 
-const COMMANDS = ['getrange', 'eval', 'publish'] as const
+const COMMANDS = ['eval', 'publish'] as const
 
 export interface RedisAnnouncerParts {
   readonly connection: AnnouncingRedis
@@ -33,33 +42,30 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
     stop: async () => connection.disconnect(),
     state: () => (connection.status === 'ready' ? 'ready' : 'down'),
     onReady: listener => void connection.on('ready', listener),
-    put: key => writeRecord(store, key, parts.recordKeys),
-    putAll: keys => writeRecords(store, keys, parts.recordKeys),
-    publish: async message => {
-      await measured(parts, 'publish', () => connection.publish(CHANGES_CHANNEL, message))
-    },
+    put: announcement => writeRecord(store, announcement, parts.recordKeys),
+    putAll: announcements => writeRecords(store, announcements, parts.recordKeys),
+    publish: store.publish,
   }
 }
 
 function createRedisRecordStore(parts: RedisAnnouncerParts): RecordStore {
   const { connection } = parts
-  return {
-    read: digest => measured(parts, 'getrange', () => readText(connection, redisKeyOf(digest))),
-    compareAndSet: async (digest, expected, { text, expiresAtMs }) => {
-      const values = [Buffer.from(expected), text, expiresAtMs]
-      const set = () => connection.eval(COMPARE_AND_SET, 1, redisKeyOf(digest), ...values)
-      return (await measured(parts, 'eval', set)) === 1
-    },
+  const publish = async (message: string) => {
+    await measured(parts, 'publish', () => connection.publish(CHANGES_CHANNEL, message))
   }
-}
-
-async function readText(connection: AnnouncingRedis, key: string): Promise<Uint8Array> {
-  try {
-    return await connection.getrangeBuffer(key, 0, RECORD_RANGE_END)
-  } catch (error) {
-    // The first word of a Redis error is its code, which is part of the protocol.
-    if (isReplyError(error) && error.message.startsWith('WRONGTYPE ')) return new Uint8Array()
-    throw error
+  return {
+    publish,
+    async write(digest, { text, version, expiresAtMs, messages }, unverified) {
+      // In a cluster one node publishes for all, and it need not hold the record.
+      const [within, after] = connection.isOneServer ? [messages, []] : [[], messages]
+      const values = [text, expiresAtMs, version, Buffer.from(unverified ?? []), CHANGES_CHANNEL, ...within]
+      const run = () => connection.callBuffer('eval', WRITE_AND_PUBLISH, 1, redisKeyOf(digest), ...values)
+      const held = await measured(parts, 'eval', run)
+      // The script returns bytes or nothing.
+      if (held !== null) return held as Buffer
+      for (const message of after) await publish(message)
+      return null
+    },
   }
 }
 

@@ -15,7 +15,7 @@ export function createRefill(
     const keys = found.slice(0, MAX_IN_FLIGHT - inFlight)
     if (announcer.state() !== 'ready' || keys.length === 0) return
     inFlight += keys.length
-    void announcer.putAll(keys).then(results => {
+    void announcer.putAll(keys.map(key => ({ key, messages: [] }))).then(results => {
       inFlight -= keys.length
       const failed = results.find(result => result.status === 'rejected')
       if (failed !== undefined) logger.debug({ cause: causeOf(failed.reason) }, 'redis refill failed')

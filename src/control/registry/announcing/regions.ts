@@ -116,7 +116,7 @@ function openRegion(
   const announcer = createRegionAnnouncer({ name, redis }, { ...context, logger, onReload }, context.secrets)
   const ofRegion = { ...repository, ...repository.pendingIn(name) }
   const roundTrip = new RoundTrip()
-  const outbox = new Outbox({ ...context, logger, repository: ofRegion, announcer, messages, roundTrip })
+  const outbox = new Outbox({ ...context, logger, repository: ofRegion, announcer, messages })
   return { name, announcer, outbox, repository: ofRegion, logger, roundTrip }
 }
 

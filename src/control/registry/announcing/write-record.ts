@@ -10,29 +10,50 @@ const MAX_AT_ONCE = 64
 /** The first signs records, all verify them. */
 export type RecordKeys = readonly [KeyObject, ...KeyObject[]]
 
-/** A store of records with several writers. It may hold bytes that are not ours. */
-export interface RecordStore {
-  /** @returns no bytes if the entry is missing or no string */
-  read(digest: string): Promise<Uint8Array>
-  /** @returns false, without writing, if the entry is no longer `expected` */
-  compareAndSet(digest: string, expected: Uint8Array, next: StoredRecord): Promise<boolean>
+/** A record to write, and what to publish once it is written. */
+export interface Announcement {
+  readonly key: StoredKey
+  /** Encoded changes of the key. */
+  readonly messages: readonly string[]
 }
 
-export interface StoredRecord {
+/** A store of records with several writers. It may hold bytes that are not ours. */
+export interface RecordStore {
+  /**
+   * Writes the record and publishes the messages, in this order, unless the entry says that it is of a newer version.
+   * @param unverified such an entry whose MAC is not valid: it is replaced too
+   * @returns null once that is done, or the entry that says so: then nothing was written or published
+   */
+  write(digest: string, next: WrittenRecord, unverified: Uint8Array | null): Promise<Uint8Array | null>
+  publish(message: string): Promise<void>
+}
+
+export interface WrittenRecord {
   readonly text: string
+  readonly version: number
   readonly expiresAtMs: number
+  readonly messages: readonly string[]
 }
 
 /**
  * Writes the record so that the newest version with a good MAC stays, in any order of writers. The MAC is
- * verified here, since Redis must not know its key: hence read, decide, compare and set.
+ * verified here, since Redis must not know its key: only an entry that says that it is newer is returned for that.
  */
-export async function writeRecord(store: RecordStore, key: StoredKey, recordKeys: RecordKeys): Promise<void> {
-  const next = storedRecordOf(key, recordKeys)
+export async function writeRecord(
+  store: RecordStore,
+  { key, messages }: Announcement,
+  recordKeys: RecordKeys,
+): Promise<void> {
+  const next = { ...writtenRecordOf(key, recordKeys), messages }
+  let unverified: Uint8Array | null = null
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-    const held = await store.read(key.digest)
-    if (!mustReplace(Buffer.from(held).toString(), next.text, key, recordKeys)) return
-    if (await store.compareAndSet(key.digest, held, next)) return
+    const held = await store.write(key.digest, next, unverified)
+    if (held === null) return
+    if (isNewer(Buffer.from(held).toString(), key, recordKeys)) {
+      for (const message of messages) await store.publish(message)
+      return
+    }
+    unverified = held
   }
   throw new Error(`Other writers kept changing the Redis entry; gave up after ${MAX_ATTEMPTS} attempts`)
 }
@@ -40,33 +61,28 @@ export async function writeRecord(store: RecordStore, key: StoredKey, recordKeys
 /** The same for many. @returns the result of each, in their order */
 export async function writeRecords(
   store: RecordStore,
-  keys: readonly StoredKey[],
+  announcements: readonly Announcement[],
   recordKeys: RecordKeys,
 ): Promise<readonly PromiseSettledResult<void>[]> {
   const results: PromiseSettledResult<void>[] = []
-  for (let from = 0; from < keys.length; from += MAX_AT_ONCE) {
-    const some = keys.slice(from, from + MAX_AT_ONCE)
-    results.push(...(await Promise.allSettled(some.map(key => writeRecord(store, key, recordKeys)))))
+  for (let from = 0; from < announcements.length; from += MAX_AT_ONCE) {
+    const some = announcements
+      .slice(from, from + MAX_AT_ONCE)
+      .map(each => writeRecord(store, each, recordKeys))
+    results.push(...(await Promise.allSettled(some)))
   }
   return results
 }
 
-function storedRecordOf({ record, digest }: StoredKey, recordKeys: RecordKeys): StoredRecord {
+function writtenRecordOf({ record, digest }: StoredKey, recordKeys: RecordKeys) {
   return {
     text: encodeRecord(record, digest, recordKeys[0]),
+    version: record.version,
     expiresAtMs: record.expiresAtMs + KEPT_AFTER_EXPIRY_MS,
   }
 }
 
-/** The same version with other bytes is replaced: the database is right, also about fields outside the MAC. */
-export function mustReplace(
-  heldText: string,
-  nextText: string,
-  key: StoredKey,
-  recordKeys: RecordKeys,
-): boolean {
-  if (heldText === nextText) return false
-  if (heldText === '') return true
-  const held = decodeRecord(heldText, key.digest, recordKeys)
-  return !held.ok || held.grant.version <= key.record.version
+function isNewer(heldText: string, { digest, record }: StoredKey, recordKeys: RecordKeys): boolean {
+  const held = decodeRecord(heldText, digest, recordKeys)
+  return held.ok && held.grant.version > record.version
 }
