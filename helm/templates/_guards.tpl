@@ -29,8 +29,15 @@ values.
 {{- include "postern.guardWorkload" $place -}}
 {{- include "postern.guardRoutes" $place -}}
 {{- end -}}
-{{- if .Values.gateway.enabled }}{{ include "postern.guardGateway" (dict "root" . "plane" "gateway" "into" $wrong) }}{{ end -}}
-{{- if .Values.console.enabled }}{{ include "postern.guardConsole" (dict "root" . "plane" "console" "into" $wrong) }}{{ include "postern.guardSignIn" (dict "root" . "plane" "console" "into" $wrong) }}{{ end -}}
+{{- if .Values.gateway.enabled -}}
+{{- include "postern.guardGateway" (dict "root" . "plane" "gateway" "into" $wrong) -}}
+{{- include "postern.guardRegionOfGateways" (dict "root" . "plane" "gateway" "into" $wrong) -}}
+{{- end -}}
+{{- if .Values.console.enabled -}}
+{{- range $guard := list "guardConsole" "guardInternalService" "guardSignIn" "guardRegions" -}}
+{{- include (printf "postern.%s" $guard) (dict "root" $ "plane" "console" "into" $wrong) -}}
+{{- end -}}
+{{- end -}}
 {{- include "postern.guardMonitoring" (dict "root" . "into" $wrong) -}}
 {{- if $wrong.list -}}
 {{- fail (printf "\n\nThese values cannot be installed:\n  - %s\n" ($wrong.list | uniq | join "\n  - ")) -}}
@@ -272,6 +279,20 @@ values.
 {{- end -}}
 {{- if and $url (not (hasPrefix (printf "sqlite:%s/" (include "postern.dataDirectory" .)) $url)) -}}
 {{- include "postern.wrong" (dict "into" .into "say" (printf "config.database.url is %s, which is not on the volume and would be lost: remove it, or use a path below %s/" $url (include "postern.dataDirectory" .))) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The internal listener is for gateways, also of other clusters; they send it the key service token. */}}
+{{- define "postern.guardInternalService" -}}
+{{- $type := .root.Values.console.internalService.type -}}
+{{- $policy := .root.Values.networkPolicy -}}
+{{- if ne $type "ClusterIP" -}}
+{{- if not (include "postern.internalTls" .root) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "console.internalService.type is %s, and the internal listener has no TLS, so that key service token and key records would cross the network unencrypted: set certFile and keyFile below secrets.console.internal.tls" $type)) -}}
+{{- end -}}
+{{- if and $policy.enabled (not $policy.internalFrom) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "console.internalService.type is %s, and the NetworkPolicy rejects gateways of other clusters: set networkPolicy.internalFrom to their addresses" $type)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -1,6 +1,6 @@
 {{/* Ports of a rule, from values, else from addresses (with or without scheme): dict given, addresses, default. */}}
 {{- define "postern.portsOf" -}}
-{{- $ports := .given -}}
+{{- $ports := .given | default list -}}
 {{- if not $ports -}}
 {{- range .addresses | splitList "," | compact -}}
 {{- $scheme := regexFind "^[A-Za-z]+://" . | trimSuffix "://" | lower -}}
@@ -93,6 +93,9 @@ spec:
     {{- if and $sentinels (not $policy.redis.ports) }}
     {{- include "postern.egress" (dict "values" $policy.redis "addresses" ($sentinels | join ",") "default" 26379) | nindent 4 }}
     {{- end }}
+    {{- end }}
+    {{- with $settings.regions }}
+    {{- include "postern.regionsEgress" (dict "root" $root "regions" .) | nindent 4 }}
     {{- end }}
     {{- with include "postern.addresses" (dict "node" $settings.tracing) }}
     {{- include "postern.egress" (dict "values" $policy.tracing "addresses" . "default" 4318) | nindent 4 }}

@@ -20,6 +20,10 @@ Issue the first key, inside the console's pod with its mounted admin token:
     --url http://127.0.0.1:{{ include "postern.port" (dict "root" . "plane" "console" "listener" "console") }} \
     --token-file {{ include "postern.secretsDirectory" . }}/console.adminToken
 {{- end }}
+{{- with include "postern.regionNotes" . }}
+
+{{ . }}
+{{- end }}
 {{- with include "postern.publicUrl" . }}
 
 Users sign in at {{ . }}. Register at the identity provider the redirect URI {{ . }}/sign-in/callback
@@ -63,6 +67,7 @@ Warnings:
 {{- if and (gt $pods 1) (not $values.gateway.podDisruptionBudget.enabled) }}{{ $say = append $say "No disruption budget: draining nodes may stop all gateways at once. Set gateway.podDisruptionBudget.enabled." }}{{ end -}}
 {{- if not (include "postern.usesRedis" $place) }}{{ $say = append $say "No Redis: gateways receive no invalidations and verify each key at the key service every second. Set secrets.redis.url.existingSecret." }}{{ end -}}
 {{- if not (or $values.console.enabled (include "postern.at" (dict "tree" $settings "path" "keyService.url"))) }}{{ $say = append $say "This release cannot issue keys: set console.enabled, or config.keyService.url to a key service of your own." }}{{ end -}}
+{{- if and $settings.region (not $values.console.enabled) (hasPrefix "http://" (include "postern.at" (dict "tree" $settings "path" "keyService.url"))) }}{{ $say = append $say "The gateways send the key service token to another cluster without TLS: set an https address in config.keyService.url." }}{{ end -}}
 {{- if not (or $values.gateway.httpRoute.enabled $values.gateway.ingress.enabled (ne $values.gateway.service.type "ClusterIP")) }}{{ $say = append $say "The public API is not reachable from outside the cluster: set gateway.httpRoute or gateway.ingress." }}{{ end -}}
 {{- if and (or $values.gateway.httpRoute.enabled $values.gateway.ingress.enabled) (not (include "postern.at" (dict "tree" $settings "path" "gateway.trustedProxies"))) }}{{ $say = append $say "The gateway does not trust the client addresses that your proxy sends: set config.gateway.trustedProxies to its CIDRs." }}{{ end -}}
 {{- if not (($values.gateway.resources.limits | default dict).memory) }}{{ $say = append $say "No memory limit: Node.js sizes its heap by the memory of the node. Set gateway.resources.limits.memory." }}{{ end -}}

@@ -273,22 +273,28 @@ spec:
       appProtocol: http
 {{- end -}}
 
-{{/* The Service of the console's internal listener: always a ClusterIP, for every type of the console's own Service. */}}
+{{/* The Service of the console's internal listener. Its type does not follow that of the console's own Service. */}}
 {{- define "postern.internalService" -}}
 {{- $place := dict "root" . "plane" "console" -}}
 {{- $service := .Values.console.internalService -}}
 apiVersion: v1
 kind: Service
 metadata:
-  {{- include "postern.metadata" (merge (dict "name" (include "postern.internalName" .) "annotations" $service.annotations) $place) | nindent 2 }}
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.internalName" .) "labels" $service.labels "annotations" $service.annotations) $place) | nindent 2 }}
 spec:
-  type: ClusterIP
+  type: {{ $service.type }}
+  {{- with $service.spec }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
   selector:
     {{- include "postern.selector" $place | nindent 4 }}
   ports:
     - name: internal
       port: {{ $service.port }}
       targetPort: internal
+      {{- with $service.nodePort }}
+      nodePort: {{ . }}
+      {{- end }}
       protocol: TCP
       appProtocol: {{ include "postern.internalTls" . | empty | ternary "http" "https" }}
 {{- end -}}

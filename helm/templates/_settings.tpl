@@ -3,9 +3,9 @@ The settings file of a plane. `files/settings.yaml`, generated from the settings
 templates name only settings that the chart itself sets or checks.
 */}}
 
-{{/* Sections that a plane does not get: the gateway has no database credential, the console no upstream. */}}
+{{/* Sections that a plane does not get: the gateway has no credential of the database and of other regions, the console no upstream. */}}
 {{- define "postern.foreignSections" -}}
-{{- if eq . "gateway" }}console database{{ else }}gateway upstream{{ end -}}
+{{- if eq . "gateway" }}console database regions{{ else }}gateway upstream region{{ end -}}
 {{- end -}}
 
 {{- define "postern.known" -}}
@@ -15,7 +15,8 @@ templates name only settings that the chart itself sets or checks.
 {{/* The configured settings of a plane: `config`, overridden by `gateway.config` or `console.config`, as YAML. */}}
 {{- define "postern.given" -}}
 {{- $given := mergeOverwrite (deepCopy .root.Values.config) (deepCopy (index .root.Values .plane).config) -}}
-{{- omit $given (include "postern.foreignSections" .plane | splitList " " | first) (include "postern.foreignSections" .plane | splitList " " | last) | toYaml -}}
+{{- range include "postern.foreignSections" .plane | splitList " " }}{{ $_ := unset $given . }}{{ end -}}
+{{- toYaml $given -}}
 {{- end -}}
 
 {{/* The same with defaults, for settings that templates read. */}}
@@ -50,7 +51,8 @@ templates name only settings that the chart itself sets or checks.
 {{- $path := ternary $name (printf "%s.%s" $.path $name) (empty $.path) -}}
 {{- if kindIs "map" $child -}}
 {{- if or (hasKey $child "existingSecret") (hasKey $child "existingConfigMap") -}}
-{{- $key := $child.key | default ($path | replace "." "-" | kebabcase) -}}
+{{- $within := regexReplaceAll "^regions[.][^.]+[.]" $path "" -}}
+{{- $key := $child.key | default ($within | replace "." "-" | kebabcase) -}}
 {{- with $child.existingSecret -}}
 {{- $_ := set $.into "found" (append $.into.found (dict "path" $path "kind" "secret" "name" . "key" $key)) -}}
 {{- end -}}
@@ -178,6 +180,8 @@ because the Secret and the checksum on the pods must agree within one rendering.
 {{- $file := printf "%s/%s" (include "postern.secretsDirectory" $) .path -}}
 {{- if hasPrefix "upstream.headers." .path -}}
 {{- include "postern.put" (dict "tree" $tree "path" .path "value" (dict "file" $file)) -}}
+{{- else if hasPrefix "regions." .path -}}
+{{- include "postern.putInRegion" (dict "tree" $tree "path" .path "file" $file) -}}
 {{- else -}}
 {{- include "postern.put" (dict "tree" $tree "path" (ternary (printf "%sFile" .path) .path (has .path $secret)) "value" $file) -}}
 {{- end -}}

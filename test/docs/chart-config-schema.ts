@@ -1,5 +1,6 @@
 import { configSchema } from '../../src/config/schema/schema.ts'
 import { settingByPath, settings } from '../../src/config/settings.ts'
+import { REGION_NAME } from '../../src/domain/region.ts'
 import { isAddress } from './chart-settings.ts'
 
 /** JSON Schema as plain data. */
@@ -57,8 +58,24 @@ export function referencesSchema(): JsonSchema {
           }
         : { $ref: referenceTo }
   }
+  propertiesOf(root)['regions'] = {
+    type: 'object',
+    description: 'References of each region of `config.regions`, by its name',
+    patternProperties: { [REGION_NAME]: regionReferences },
+    additionalProperties: false,
+  }
   return root
 }
+
+const secretReference = { $ref: '#/$defs/secretReference' }
+const regionReferences = closed('References of a region', {
+  redis: closed('References of its Redis', {
+    url: secretReference,
+    password: secretReference,
+    sentinel: closed('References of its Sentinels', { password: secretReference }),
+    caFile: { $ref: '#/$defs/fileReference' },
+  }),
+})
 
 export const referenceDefinitions: JsonSchema = {
   secretReference: closed('A key of a Secret that exists', {
@@ -94,8 +111,14 @@ function section(schema: JsonSchema, prefix: string): JsonSchema {
   return closed(prefix === '' ? 'Settings of the program' : `Settings below ${prefix}`, properties)
 }
 
-/** Entries by name, where null removes one. Routes may also be a list with a name in each entry. */
+/**
+ * Entries by name, where null removes one. Routes may also be a list with a name in each entry. The address of a region may be in
+ * `secrets` alone.
+ */
 function byName(path: string, schema: JsonSchema): JsonSchema {
+  if (path === 'regions') {
+    return { ...schema, items: { ...(schema['items'] as JsonSchema), required: ['name'] } }
+  }
   if (path !== 'routes' && path !== 'scopes') return schema
   const { description, default: byDefault, ...map } = schema
   const patterns = schema['patternProperties'] as JsonSchema

@@ -65,7 +65,7 @@ function settingRows(): string[][] {
     const rich = path === 'routes' || path === 'scopes'
     return [
       `\`${path}\``,
-      secret ? 'yes' : path.endsWith('File') ? 'Secret or ConfigMap' : '',
+      path === 'regions' ? 'by name' : secret ? 'yes' : path.endsWith('File') ? 'Secret or ConfigMap' : '',
       rich ? 'as `config/default.yaml` shows' : byDefault === undefined ? 'none' : show(byDefault),
       describeSetting(schema),
     ]

@@ -87,6 +87,16 @@ const strategy = within({
   rollingUpdate: within({ maxUnavailable: countOrShare, maxSurge: countOrShare }),
 })
 
+const service = within({
+  type: oneOf('ClusterIP', 'NodePort', 'LoadBalancer'),
+  port: portNumber,
+  nodePort: orNull(whole(1, 65_535)),
+  labels: texts,
+  annotations: texts,
+  // Kubernetes validates the others; these have values of their own, and a second key would silently win or lose.
+  spec: { type: 'object', propertyNames: { not: { enum: ['type', 'ports', 'selector'] } } },
+})
+
 const plane = {
   enabled: flag,
   replicas: whole(1, 1000),
@@ -106,15 +116,7 @@ const plane = {
     maxUnavailable: countShareOrNull,
     minAvailable: countShareOrNull,
   }),
-  service: within({
-    type: oneOf('ClusterIP', 'NodePort', 'LoadBalancer'),
-    port: portNumber,
-    nodePort: orNull(whole(1, 65_535)),
-    labels: texts,
-    annotations: texts,
-    // Kubernetes validates the others; these have values of their own, and a second key would silently win or lose.
-    spec: { type: 'object', propertyNames: { not: { enum: ['type', 'ports', 'selector'] } } },
-  }),
+  service,
   httpRoute: within({
     enabled: flag,
     annotations: texts,
@@ -189,7 +191,7 @@ const properties: JsonSchema = {
   }),
   console: within({
     ...plane,
-    internalService: within({ port: portNumber, annotations: texts }),
+    internalService: service,
     persistence: within({
       existingClaim: text,
       storageClassName: text,
@@ -228,6 +230,7 @@ const properties: JsonSchema = {
     opsFrom: objects,
     dns: peers,
     redis: peers,
+    regions: { type: 'object', additionalProperties: peers },
     upstream: peers,
     keyService: peers,
     database: peers,

@@ -20,7 +20,7 @@ const PLANES =
 const paths = settings.map(({ path }) => path)
 /** Chart values that share a prefix with settings. */
 const OF_THE_CHART =
-  /^(?:gateway|console)\.(?:replicas|resources|autoscaling|ingress|httpRoute|service|pod|persistence|backup|switchDatabase)\b/
+  /^(?:gateway|console)\.(?:replicas|resources|autoscaling|ingress|httpRoute|service|pod|persistence|internalService|config|secrets|backup|switchDatabase)\b/
 
 it('the table of metrics matches the registry (npm run docs)', () => {
   const page = readFileSync(METRICS_PAGE, 'utf8')

@@ -11,7 +11,7 @@ const SIGNING_SECRET = randomBytes(32).toString('base64')
 /** Contents of the Secrets that the examples reference. */
 function contentsOf(file: string): string {
   if (file === 'keys.signingSecrets' || file === 'signing-secrets') return SIGNING_SECRET
-  if (file === 'redis.url' || file === 'redis-url') return 'rediss://:pass@redis:6380'
+  if (file.endsWith('redis.url') || file === 'redis-url') return 'rediss://:pass@redis:6380'
   if (file === 'database.url' || file === 'database-url')
     return 'postgres://postern:pass@postgres:5432/postern'
   return 'a-secret-of-more-than-16-characters\n'
@@ -26,7 +26,7 @@ function planesOf(file: string): Plane[] {
 
 describe.skipIf(!has(HELM))('each example of values', () => {
   it('begins with a description', () => {
-    expect(CI_FILES).toHaveLength(12)
+    expect(CI_FILES).toHaveLength(14)
     for (const file of CI_FILES) expect(readCi(file)).toMatch(/^# .+\.$/m)
   })
 

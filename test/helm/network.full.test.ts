@@ -262,7 +262,7 @@ describe.skipIf(!has(HELM))('access from outside', () => {
     }
   })
 
-  it('the internal listener has a ClusterIP Service, for every type of the console’s own Service', () => {
+  it('the internal listener has a ClusterIP Service by default, for every type of the console’s own Service', () => {
     const console = { enabled: true, service: { type: 'LoadBalancer' } }
     const internal = render({ ...MINIMAL, console }).get('Service', '-console-internal')
     expect(at(internal, 'spec')).toMatchObject({ type: 'ClusterIP' })

@@ -67,6 +67,33 @@ describe.skipIf(!has(HELM))('the installation notes', () => {
     expect(notes).toContain('This release cannot issue keys')
   })
 
+  it('say what the gateways of other regions need, and where the console of a region is', () => {
+    const redis = { url: 'redis://redis.eu' }
+    const { keys } = QUIET.secrets
+    const notes = notesOf({
+      ...QUIET,
+      config: {
+        ...QUIET.config,
+        region: 'eu',
+        regions: [
+          { name: 'eu', redis },
+          { name: 'us', redis },
+        ],
+      },
+      secrets: { ...QUIET.secrets, redis: {} },
+      gateway: { ...QUIET.gateway, config: { redis } },
+    })
+    expect(notes).toContain('The console announces changes to the regions eu, us.')
+    const url = 'https://keys.eu.internal:8082'
+    const inRegion = notesOf({
+      ...MINIMAL,
+      config: { ...MINIMAL.config, region: 'us', keyService: { url } },
+      secrets: { ...MINIMAL.secrets, keyService: { token: keys.signingSecrets } },
+    })
+    expect(inRegion).toContain(`The gateways belong to the region us. Its console is behind ${url}`)
+    expect(inRegion).not.toContain('without TLS')
+  })
+
   it('contain no warnings if there is no reason for one', () => {
     expect(notesOf(QUIET)).not.toContain('Warnings')
   })
@@ -113,6 +140,18 @@ describe.skipIf(!has(HELM))('the installation notes', () => {
       'rules without a monitor',
       { monitoring: { prometheusRule: { enabled: true } } },
       'enable monitoring.podMonitor, or set monitoring.prometheusRule.selector',
+    ],
+    [
+      'a token that crosses clusters unencrypted',
+      {
+        config: {
+          ...QUIET.config,
+          region: 'us',
+          keyService: { url: 'http://keys.eu.internal:8082' },
+        },
+        console: { enabled: false },
+      },
+      'set an https address in config.keyService.url',
     ],
     ['generated secrets', { secrets: WITH_CONSOLE.secrets }, 'Back it up'],
   ])('warn of %s', (_, values, sentence) => {
