@@ -1,5 +1,6 @@
 import type { Config } from '../config/schema/schema.ts'
 import { systemClock } from '../domain/clock.ts'
+import { DEFAULT_REGION } from '../domain/region.ts'
 import { createGateway } from '../gateway/create-gateway.ts'
 import { parentTrustOf } from '../gateway/parent-trust.ts'
 import { createKeyStore } from '../keys/create-key-store.ts'
@@ -55,6 +56,7 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
     onReload,
   })
   store.start()
+  metrics.gatewayRegion.set({ region: config.region ?? DEFAULT_REGION }, 1)
   return {
     name: 'gateway',
     app,
@@ -63,6 +65,7 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
     introduced: store.introduced,
     ...(assertions === null ? {} : { publicKeys: () => assertions.publicKeys() }),
     health: async () => ({
+      ...(config.region === undefined ? {} : { region: config.region }),
       ...store.health(),
       limits: rateLimits.health(),
       signingSecrets: store.secretsMatch(),

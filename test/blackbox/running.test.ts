@@ -123,6 +123,17 @@ describe('with all parts running', () => {
   })
   beforeEach(() => world.upstream.reset())
 
+  test('a gateway of a region says which, in /readyz and metrics', async () => {
+    const gateway = await startPostern('gateway', { ...world.env, POSTERN_REGION: 'eu-1' })
+    const [readiness, metrics] = await Promise.all(
+      ['readyz', 'metrics'].map(async path => (await fetch(`${gateway.urls.ops}/${path}`)).text()),
+    )
+    expect(JSON.parse(readiness ?? '')).toMatchObject({ status: 'ready', region: 'eu-1' })
+    expect(metrics).toContain('\npostern_gateway_region_info{region="eu-1"} 1\n')
+    await gateway.process.stop()
+    expect(await (await fetch(`${world.gateway.urls.ops}/readyz`)).json()).not.toHaveProperty('region')
+  })
+
   test('a port in use is reported without a stack trace', async () => {
     const exit = await runPostern(['gateway'], {
       ...world.env,

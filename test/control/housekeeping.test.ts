@@ -30,14 +30,18 @@ async function started() {
   return { database, repository, metrics, timers, stop }
 }
 
-test('pending changes are counted every five seconds', async () => {
+test('pending changes are counted every five seconds, with the age of the oldest', async () => {
   const { repository, metrics, timers, stop } = await started()
   for (let keys = 0; keys < 3; keys++) await insert(repository, someKey())
   timers.advance(5000)
   await until('it is counted', async () => (await metricValue(metrics.outboxPending)) === 3)
+  const inRegion = { region: 'default' }
+  expect(await metricValue(metrics.regionPending, inRegion)).toBe(3)
+  expect(await metricValue(metrics.regionPendingAge, inRegion)).toBe(5)
   await repository.deletePendingChanges(await repository.claimChanges(10))
   timers.advance(5000)
   await until('it is counted again', async () => (await metricValue(metrics.outboxPending)) === 0)
+  expect(await metricValue(metrics.regionPendingAge, inRegion)).toBe(0)
   stop()
   expect(timers.nextDelayMs).toBeNull()
 })

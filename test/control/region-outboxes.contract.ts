@@ -41,6 +41,8 @@ export function describeRegionOutboxes(name: string, freshUrl: () => Promise<str
       expect(await repository.pendingIn('us').hasPendingUntil(key.record.workspaceId, nowMs)).toBe(true)
       expect(await repository.pendingIn('eu').hasPendingUntil(key.record.workspaceId, nowMs)).toBe(false)
       expect(await repository.pendingIn('us').countPending()).toBe(1)
+      expect(await repository.pendingIn('us').oldestPendingMs()).toBe(nowMs)
+      expect(await repository.pendingIn('eu').oldestPendingMs()).toBeNull()
       expect(await repository.countPending()).toBe(1)
       await repository.deletePendingChanges([change])
       expect(await pending('us')).toEqual([[key.digest, 1]])

@@ -35,8 +35,12 @@ export function startHousekeeping(parts: HousekeepingParts): () => void {
   const count = async () => {
     let all = 0
     for (const region of parts.regions) {
-      const pending = await repository.pendingIn(region).countPending()
+      const outbox = repository.pendingIn(region)
+      const pending = await outbox.countPending()
+      const oldestMs = await outbox.oldestPendingMs()
       metrics.regionPending.set({ region }, pending)
+      const age = oldestMs === null ? 0 : Math.max(0, clock.wallMs() - oldestMs)
+      metrics.regionPendingAge.set({ region }, age / 1000)
       all += pending
     }
     metrics.outboxPending.set(all)

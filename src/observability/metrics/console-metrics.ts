@@ -72,5 +72,10 @@ function declareRegions({ gauge }: Pick<MetricDeclarations, 'gauge'>) {
       'Committed changes not yet announced to the gateways of a region',
       ['region'],
     ),
+    regionPendingAge: gauge(
+      'postern_region_outbox_age_seconds',
+      'Time since the commit of the oldest change not yet announced to a region, in seconds; 0 if there is none',
+      ['region'],
+    ),
   }
 }

@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, Registry, type RegistryContentType } from 'prom-client'
 import { declareConsole } from './console-metrics.ts'
 import { LATENCY_SECONDS, type MetricRegistry, metricDeclarations } from './metric-declarations.ts'
-import { declareProcess, declareWorkspaces } from './process-metrics.ts'
+import { declareGatewayRegion, declareProcess, declareWorkspaces } from './process-metrics.ts'
 import { declareRequestDuration } from './request-duration.ts'
 import { declareUsage } from './usage-metrics.ts'
 
@@ -31,6 +31,7 @@ export function createMetrics(parts: readonly Part[] = PARTS, { exemplars = fals
   return {
     registry,
     ...declareProcess(metricDeclarations([registry])),
+    ...declareGatewayRegion(metricDeclarations(registersOf('gateway'))),
     ...declareRequests(registersOf('gateway'), exemplars),
     ...declareDecisions(registersOf('gateway')),
     ...declareUpstream(registersOf('gateway')),

@@ -35,6 +35,17 @@ export function declareProcess({ counter, gauge }: MetricDeclarations) {
   }
 }
 
+/** Of a gateway. */
+export function declareGatewayRegion({ gauge }: MetricDeclarations) {
+  return {
+    gatewayRegion: gauge(
+      'postern_gateway_region_info',
+      'Constant 1, labelled with the region of the gateway; `default` without one',
+      ['region'],
+    ),
+  }
+}
+
 /** Requests of the workspaces named in `metrics.workspaces`. No other metric has a workspace as a label. */
 export function declareWorkspaces({ counter, collected }: MetricDeclarations) {
   return {

@@ -9,6 +9,7 @@ import {
   SELECTED_JOB,
 } from './dashboard.ts'
 import { nodejs } from './gateway-dashboard.ts'
+import { regions } from './regions-row.ts'
 
 const LAG = 'postern_key_invalidation_lag_seconds'
 
@@ -167,17 +168,13 @@ const admin: Row = {
     },
     {
       title: 'Unannounced changes',
-      description:
-        'Committed changes not yet published, in all and by region. If it stays above 0, Redis is down.',
+      description: 'Committed changes not yet published. If it stays above 0, Redis is down.',
       kind: 'timeseries',
       unit: 'short',
       width: 4,
       runbook: '#posternrevocationstreamdown',
       // Each console counts the one database that they share.
-      queries: [
-        { expr: gauge('postern_outbox_pending', '', '', 'max'), legend: 'changes' },
-        { expr: gauge('postern_region_outbox_pending', 'region', '', 'max'), legend: '{{region}}' },
-      ],
+      queries: [{ expr: gauge('postern_outbox_pending', '', '', 'max'), legend: 'changes' }],
     },
     {
       title: 'Webhook deliveries',
@@ -337,5 +334,5 @@ export const keysDashboard: Dashboard = {
   title: 'Postern / Keys and console',
   description: 'Keys, revocation lag, and the console.',
   byRoute: false,
-  rows: [keys, promise, admin, usage, redis, nodejs],
+  rows: [keys, promise, regions, admin, usage, redis, nodejs],
 }

@@ -98,6 +98,7 @@ function pendingChangesIn(
     pendingSpan: () => outbox.pendingSpan(reader, region),
     hasPendingUntil: (workspaceId, atMs) => outbox.hasPendingUntil(reader, region, { workspaceId, atMs }),
     countPending: () => outbox.countPending(reader, region),
+    oldestPendingMs: () => outbox.oldestPendingMs(reader, region),
     deletePendingChanges: announced => writer.deleteAnnounced(region, announced),
     requeueChangesSince: sinceMs =>
       writer.run(tx => outbox.requeueChangesSince(tx, region, { sinceMs, nowMs: now() })),

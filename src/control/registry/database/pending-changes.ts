@@ -20,6 +20,8 @@ export interface PendingChanges {
   /** Whether a change of a key of the workspace that was committed until then is not announced yet. */
   hasPendingUntil(workspaceId: string, atMs: number): Promise<boolean>
   countPending(): Promise<number>
+  /** Time of the oldest pending change; null if there is none. */
+  oldestPendingMs(): Promise<number | null>
   /** Once they are announced. */
   deletePendingChanges(changes: readonly PendingChange[]): Promise<void>
   /** Puts every change since then, other than issuing, into the outbox again. */

@@ -123,6 +123,14 @@ export async function countPending(database: Kysely<Tables>, region: string): Pr
   return Number(rows[0]?.count ?? 0)
 }
 
+export async function oldestPendingMs(database: Kysely<Tables>, region: string): Promise<number | null> {
+  const { table, isHere } = outboxOf(region)
+  const { rows } = await sql<{ oldest: number | null }>`
+    select min(at_ms) as oldest from ${table} where ${isHere}`.execute(database)
+  const oldest = rows[0]?.oldest ?? null
+  return oldest === null ? null : Number(oldest)
+}
+
 export async function deletePendingChanges(
   tx: Transaction<Tables>,
   region: string,
