@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { Cluster, Redis } from 'ioredis'
 import { neverReloads, type OnReload, reloadable } from '../config/reloadable.ts'
-import { connectorTo } from './connector.ts'
+import { connectorTo, connectorToNode } from './connector.ts'
 import { type Endpoint, type FindServer, parseEndpoint, REDIS_PORT } from './endpoint.ts'
 import {
   type Access,
@@ -82,12 +82,12 @@ export function createServerClient(
   onReload: OnRedisReload = neverReloads,
 ): Redis {
   const access = serverAccess(settings)
-  const Connector = connectorTo(
+  const Connector = connectorTo({
     find,
-    () => client.options.tls ?? null,
-    settings.commandTimeoutMs,
-    socket => rememberSocket(client, socket),
-  )
+    tls: () => client.options.tls ?? null,
+    disconnectTimeoutMs: settings.commandTimeoutMs,
+    onSocket: socket => rememberSocket(client, socket),
+  })
   const client: Redis = new Redis({ ...safeOptions(settings, access), Connector })
   onReload(next => {
     const renewed = serverAccess(next)
@@ -137,7 +137,10 @@ export function createClusterClient(
       // No retry here: the key service responds sooner.
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
-      redisOptions: safeOptions(settings, access.value),
+      redisOptions: {
+        ...safeOptions(settings, access.value),
+        Connector: connectorToNode(settings.commandTimeoutMs),
+      },
     },
   )
   // Otherwise ioredis connects to a node only at the first lookup that needs it, and lookups beside it fail.

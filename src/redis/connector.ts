@@ -1,42 +1,69 @@
 import { connect as connectPlain, Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectEncrypted } from 'node:tls'
-import { AbstractConnector } from 'ioredis'
-import { type Endpoint, type FindServer, servernameOf } from './endpoint.ts'
+import { AbstractConnector, type RedisOptions } from 'ioredis'
+import { type Endpoint, type FindServer, REDIS_PORT, servernameOf } from './endpoint.ts'
+
+interface ConnectorParts {
+  readonly find: FindServer
+  /** Read before each connection; null for an unencrypted one. */
+  readonly tls: () => ConnectionOptions | null
+  readonly disconnectTimeoutMs: number
+  /** Called with each socket that is opened. */
+  readonly onSocket?: (socket: Socket) => void
+}
 
 /**
  * Connects to the server that `find` returns. If `find` fails, returns a destroyed socket: ioredis then retries by its
  * strategy, whereas it gives up for good when a connector throws.
- * @param tls read before each connection; null for an unencrypted one
- * @param onSocket called with each socket that is opened
  */
-export function connectorTo(
-  find: FindServer,
-  tls: () => ConnectionOptions | null,
-  disconnectTimeoutMs: number,
-  onSocket: (socket: Socket) => void = () => {},
-) {
-  return class extends AbstractConnector {
+class Connector extends AbstractConnector {
+  readonly #parts: ConnectorParts
+
+  constructor(parts: ConnectorParts) {
+    super(parts.disconnectTimeoutMs)
+    this.#parts = parts
+  }
+
+  async connect(): Promise<Socket> {
+    this.connecting = true
+    this.stream = await this.#open().catch((error: Error) => {
+      this.firstError = error
+      return new Socket().destroy()
+    })
+    return this.stream
+  }
+
+  async #open(): Promise<Socket> {
+    const { find, tls, onSocket = () => {} } = this.#parts
+    const server = await find()
+    // The client was disconnected while the server was being found.
+    if (!this.connecting) throw new Error('Connection is closed.')
+    // ioredis listens for the first error only; a second one, such as the alert of a server whose certificate was rejected,
+    // would end the process.
+    const socket = openSocket(server, tls()).on('error', () => {})
+    onSocket(socket)
+    return socket
+  }
+}
+
+/** A connector of one client, whose server is found anew for each connection. */
+export function connectorTo(parts: ConnectorParts) {
+  return class extends Connector {
     constructor() {
-      super(disconnectTimeoutMs)
+      super(parts)
     }
+  }
+}
 
-    async connect(): Promise<Socket> {
-      this.connecting = true
-      this.stream = await this.#open().catch((error: Error) => {
-        this.firstError = error
-        return new Socket().destroy()
-      })
-      return this.stream
-    }
-
-    async #open(): Promise<Socket> {
-      const server = await find()
-      // The client was disconnected while the server was being found.
-      if (!this.connecting) throw new Error('Connection is closed.')
-      // ioredis listens for the first error only; a second one would end the process.
-      const socket = openSocket(server, tls()).on('error', () => {})
-      onSocket(socket)
-      return socket
+/** A connector of the nodes of a cluster: ioredis makes a client for each. */
+export function connectorToNode(disconnectTimeoutMs: number) {
+  return class extends Connector {
+    /** @param options those of the client, which a reload changes */
+    constructor(options: unknown) {
+      // ioredis declares no type for what it passes.
+      const node = options as RedisOptions
+      const { host = '127.0.0.1', port = REDIS_PORT } = node
+      super({ find: () => ({ host, port }), tls: () => node.tls ?? null, disconnectTimeoutMs })
     }
   }
 }

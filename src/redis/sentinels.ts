@@ -52,11 +52,11 @@ async function askSentinel(
   const options = safeOptions(settings, access)
   const client = new Redis({
     ...options,
-    Connector: connectorTo(
-      () => sentinel,
-      () => access.tls,
-      settings.commandTimeoutMs,
-    ),
+    Connector: connectorTo({
+      find: () => sentinel,
+      tls: () => access.tls,
+      disconnectTimeoutMs: settings.commandTimeoutMs,
+    }),
     retryStrategy: null,
   })
   const { promise: failed, reject: fail } = Promise.withResolvers<never>()

@@ -1,0 +1,35 @@
+import type { AddressInfo } from 'node:net'
+import { createServer, type Server } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { connectorTo, connectorToNode } from '../../src/redis/connector.ts'
+
+const TIMEOUT_MS = 1_000
+let server: Server
+let port: number
+beforeAll(async () => {
+  server = createServer(socket => socket.resume())
+  await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
+  port = (server.address() as AddressInfo).port
+})
+afterAll(() => void server.close())
+
+const host = '127.0.0.1'
+const connectors = {
+  'a server': () =>
+    new (connectorTo({ find: () => ({ host, port }), tls: () => null, disconnectTimeoutMs: TIMEOUT_MS }))(),
+  'a node of a cluster': () => new (connectorToNode(TIMEOUT_MS))({ host, port }),
+}
+
+// A server whose certificate was rejected sends an alert, which is the second error of the connection.
+test.each(Object.entries(connectors))(
+  'a second error of a connection to %s does not end the process',
+  async (_, connect) => {
+    const socket = await connect().connect()
+    const errors: Error[] = []
+    // As ioredis does.
+    socket.once('error', error => void errors.push(error))
+    for (const message of ['certificate rejected', 'alert']) socket.emit('error', new Error(message))
+    expect(errors.map(({ message }) => message)).toEqual(['certificate rejected'])
+    socket.destroy()
+  },
+)
