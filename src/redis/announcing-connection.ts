@@ -1,8 +1,10 @@
 import { EventEmitter } from 'node:events'
-import type { Redis } from 'ioredis'
+import { Cluster, type Redis } from 'ioredis'
 import { systemTimers, type Timers } from '../domain/timers.ts'
+import { redisKeyOf } from '../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../observability/control-logger.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
+import { Answering } from './answering.ts'
 import {
   createClusterClient,
   nodesOf,
@@ -22,6 +24,8 @@ export interface RedisConnectionParts {
   readonly onReload?: OnRedisReload
   /** Called whenever the connection is ready or lost. */
   readonly onUp: (isUp: boolean) => void
+  /** Called with the time to the server and back, before the connection is ready. */
+  readonly onRoundTrip?: (ms: number) => void
   readonly network?: RedisNetwork
   readonly timers?: Timers
 }
@@ -30,10 +34,14 @@ export interface RedisConnectionParts {
 const PRIMARY_CHECK_MS = 500
 
 /** The part of an ioredis client that announcing needs. In a cluster it combines two clients. */
-export interface AnnouncingRedis extends Pick<Redis, 'getrangeBuffer' | 'callBuffer' | 'publish'> {
+export interface AnnouncingRedis {
+  /** `ready` once the server has answered on this connection. */
   readonly status: 'ready' | 'down'
   /** Whether records and messages go to the same server: not in a cluster. */
   readonly isOneServer: boolean
+  getrangeBuffer(key: string, start: number, end: number): Promise<Buffer>
+  callBuffer(command: string, ...values: (string | number | Buffer)[]): Promise<unknown>
+  publish(channel: string, message: string): Promise<number>
   connect(): Promise<unknown>
   disconnect(): void
   on(event: 'ready', listener: () => void): unknown
@@ -51,22 +59,35 @@ interface Connections {
  * a late heartbeat would not count. Call `connect()` to open it.
  */
 export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRedis {
+  const { timers = systemTimers, onRoundTrip } = parts
   const state = reportState(parts)
   const emitter = new EventEmitter()
-  const status = () => (records.isReady && publisher.isReady ? 'ready' : 'down')
+  const isOpen = () => records.isReady && publisher.isReady
   const { records, publisher, stopChecks } = makeConnections(parts, {
     onTrouble: state.onTrouble,
     onReady() {
-      if (status() === 'down') return
-      state.onReady()
-      emitter.emit('ready')
+      if (isOpen()) answering.opened()
     },
   })
-  const all = [...new Set<RedisConnection>([records, publisher])]
   const { client }: { client: RedisClient } = records
+  const answering = new Answering({
+    probe: () => client.getrangeBuffer(redisKeyOf(''), 0, 0),
+    isOpen,
+    timers,
+    onSilent: state.onTrouble,
+    onAnswering(isNew, roundTripMs) {
+      onRoundTrip?.(roundTripMs)
+      state.onReady()
+      if (isNew) emitter.emit('ready')
+    },
+  })
+  // The nodes of a cluster fail one by one: one that does not answer must not stop the others.
+  const watch = <Reply>(send: () => Promise<Reply>) =>
+    client instanceof Cluster ? send() : answering.watch(send)
+  const all = [...new Set<RedisConnection>([records, publisher])]
   return {
     get status() {
-      return status()
+      return answering.isAnswering ? 'ready' : 'down'
     },
     connect: () => Promise.all(all.map(connection => connection.client.connect())),
     disconnect() {
@@ -74,10 +95,10 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
       for (const connection of all) connection.stop()
     },
     on: (event, listener) => emitter.on(event, listener),
-    getrangeBuffer: client.getrangeBuffer.bind(client),
+    getrangeBuffer: (key, start, end) => watch(() => client.getrangeBuffer(key, start, end)),
     isOneServer: all.length === 1,
-    callBuffer: client.callBuffer.bind(client),
-    publish: publisher.client.publish.bind(publisher.client),
+    callBuffer: (command, ...values) => watch(() => client.callBuffer(command, ...values)),
+    publish: (channel, message) => watch(() => publisher.client.publish(channel, message)),
   }
 }
 

@@ -8,6 +8,7 @@ import { createRedisConnection } from '../../../redis/announcing-connection.ts'
 import type { ConsoleSecrets } from '../../console-secrets.ts'
 import { type Announcer, createDisabledAnnouncer } from './announcer.ts'
 import { createRedisAnnouncer } from './redis-announcer.ts'
+import type { RoundTrip } from './round-trip.ts'
 
 interface Parts<Settings> {
   readonly metrics: Metrics
@@ -15,6 +16,7 @@ interface Parts<Settings> {
   readonly onReload: OnReload<Settings>
   /** Regions whose Redis is connected. */
   readonly up: Set<string>
+  readonly roundTrip?: RoundTrip
 }
 
 interface CurrentSecrets {
@@ -33,7 +35,7 @@ export function createConfiguredAnnouncer(
 
 export function createRegionAnnouncer(
   { name: region, redis }: RegionSettings,
-  { metrics, logger, onReload, up }: Parts<RegionSettings['redis']>,
+  { metrics, logger, onReload, up, roundTrip }: Parts<RegionSettings['redis']>,
   secrets: CurrentSecrets,
 ): Announcer {
   metrics.regionUp.set({ region }, 0)
@@ -42,6 +44,7 @@ export function createRegionAnnouncer(
     metrics,
     logger,
     onReload,
+    onRoundTrip: ms => roundTrip?.observe(ms),
     onUp(isUp) {
       if (isUp) up.add(region)
       else up.delete(region)

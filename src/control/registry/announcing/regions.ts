@@ -113,9 +113,10 @@ function openRegion(
   const logger = inRegion(context.logger, name)
   // A reload keeps the regions and their order.
   const onReload = onReloadOf(context.onReload, next => next.regions[index]?.redis ?? redis)
-  const announcer = createRegionAnnouncer({ name, redis }, { ...context, logger, onReload }, context.secrets)
-  const ofRegion = { ...repository, ...repository.pendingIn(name) }
   const roundTrip = new RoundTrip()
+  const parts = { ...context, logger, onReload, roundTrip }
+  const announcer = createRegionAnnouncer({ name, redis }, parts, context.secrets)
+  const ofRegion = { ...repository, ...repository.pendingIn(name) }
   const outbox = new Outbox({ ...context, logger, repository: ofRegion, announcer, messages })
   return { name, announcer, outbox, repository: ofRegion, logger, roundTrip }
 }
