@@ -64,7 +64,7 @@ function declareRegions({ gauge }: Pick<MetricDeclarations, 'gauge'>) {
     outboxPending: gauge('postern_outbox_pending', 'Committed changes not yet announced to the gateways'),
     regionUp: gauge(
       'postern_region_up',
-      '1 while the console’s connection to the Redis of a region is ready, else 0; `default` without regions',
+      '1 while the Redis of a region answers the console, else 0; `default` without regions',
       ['region'],
     ),
     regionPending: gauge(

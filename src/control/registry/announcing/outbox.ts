@@ -8,8 +8,11 @@ import type { MessageEncoder } from './message-encoder.ts'
 import { Recovery } from './recovery.ts'
 import type { Announcement } from './write-record.ts'
 
-/** Keys announced concurrently, so that a burst of revocations does not queue one by one. */
-const BATCH_SIZE = 64
+/**
+ * Changes announced concurrently, so that a burst of revocations does not queue one by one, and a far region, to which each batch
+ * is a round trip, catches up with thousands.
+ */
+const BATCH_SIZE = 512
 const POLL_INTERVAL_MS = 25
 
 export interface OutboxParts {
@@ -155,18 +158,18 @@ export class Outbox {
     }
   }
 
-  /** A key that cannot be announced does not hold up the others. */
+  /** In the order of the commits. A key that cannot be announced does not hold up the others. */
   async #deliver(changes: readonly PendingChange[]): Promise<void> {
     const { repository, announcer } = this.#parts
     const changesOf = Map.groupBy(changes, change => change.digest)
     // Read after the changes, so that each is at least as new as they are.
-    const keys = [...(await repository.findByDigests([...changesOf.keys()])).values()]
+    const found = await repository.findByDigests([...changesOf.keys()])
+    const keys = [...changesOf.keys()].flatMap(digest => found.get(digest) ?? [])
     const ofKey = ({ digest }: StoredKey) => changesOf.get(digest) ?? []
     const results = await announcer.putAll(keys.map(key => this.#announcementOf(key, ofKey(key))))
     const announced = keys.flatMap((key, index) => (results[index]?.status === 'fulfilled' ? ofKey(key) : []))
     const failed = results.find(result => result.status === 'rejected')
-    const known = new Set(keys.map(key => key.digest))
-    const orphans = changes.filter(change => !known.has(change.digest))
+    const orphans = changes.filter(({ digest }) => !found.has(digest))
     await repository.deletePendingChanges([...announced, ...orphans])
     if (failed !== undefined) throw failed.reason
   }

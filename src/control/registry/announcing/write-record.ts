@@ -4,8 +4,8 @@ import type { StoredKey } from '../database/key-repository.ts'
 
 /** Each failed attempt is another writer's success; so many writers never meet over one key. */
 const MAX_ATTEMPTS = 32
-/** Records written concurrently; many more would delay heartbeats on the same connection. */
-const MAX_AT_ONCE = 64
+/** Records written concurrently, about 10 ms of a Redis; many more would delay heartbeats on the same connection. */
+const MAX_AT_ONCE = 512
 
 /** The first signs records, all verify them. */
 export type RecordKeys = readonly [KeyObject, ...KeyObject[]]

@@ -1,0 +1,69 @@
+import { randomBytes } from 'node:crypto'
+import { expect, onTestFinished, test } from 'vitest'
+import { digestOf } from '../../src/domain/key/secret.ts'
+import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
+import { startConsole } from '../support/console.ts'
+import { readMessage } from '../support/messages.ts'
+import { metricValue } from '../support/metric-value.ts'
+import { runs } from '../support/runs.ts'
+import { ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { until } from '../support/until.ts'
+import { regionAt } from './region-settings.ts'
+
+const CHANGES = runs(4_000, 20_000)
+const AT_ONCE = 1_000
+const DAY_MS = 86_400_000
+
+const someImports = () =>
+  Array.from({ length: AT_ONCE }, () => ({
+    digest: digestOf(randomBytes(32).toString('base64url')),
+    hint: '…abcd',
+    workspaceId: 'ws_1',
+    name: 'k',
+    scopes: ['workspace:read'],
+    expiresAt: new Date(Date.now() + DAY_MS).toISOString(),
+  }))
+
+test(`a region that was away gets ${CHANGES} changes in the order of their commits, before a heartbeat`, async () => {
+  const [eu, us] = [await ThrowawayRedis.started(), await ThrowawayRedis.absent()]
+  onTestFinished(() => Promise.all([eu.stop(), us.stop()]).then(() => {}))
+  const { send, health, metrics } = await startConsole({
+    regions: [regionAt('eu', eu.url), regionAt('us', us.url)],
+  })
+  const stateIs = (region: string, state: string) =>
+    until(`${region} is ${state}`, async () => (await health()).regions?.[region] === state, 30_000)
+  const pending = async () => ({
+    eu: await metricValue(metrics.regionPending, { region: 'eu' }),
+    us: await metricValue(metrics.regionPending, { region: 'us' }),
+  })
+  await stateIs('eu', 'ready')
+  for (let changes = 0; changes < CHANGES; changes += AT_ONCE) {
+    const { status } = await send('POST', '/admin/v1/import', { keys: someImports() })
+    expect(status).toBe(200)
+  }
+  await until(
+    'all wait for us and none for eu',
+    async () => {
+      const { eu, us } = await pending()
+      return eu === 0 && us === CHANGES
+    },
+    30_000,
+  )
+  expect(await metricValue(metrics.regionPendingAge, { region: 'us' })).toBeGreaterThan(0)
+  expect(await metricValue(metrics.regionPendingAge, { region: 'eu' })).toBe(0)
+
+  await us.start()
+  const times: number[] = []
+  const subscriber = us.client()
+  subscriber.on('message', (_, text: string) => {
+    const message = readMessage(text)
+    times.push(message?.kind === 'change' ? message.atMs : Number.POSITIVE_INFINITY)
+  })
+  await subscriber.subscribe(CHANGES_CHANNEL)
+  const startMs = performance.now()
+  await until('a heartbeat arrives', () => times.at(-1) === Number.POSITIVE_INFINITY, 60_000)
+  process.stdout.write(`${CHANGES} changes announced in ${Math.round(performance.now() - startMs)} ms\n`)
+  const changes = times.slice(0, times.indexOf(Number.POSITIVE_INFINITY))
+  expect(changes).toHaveLength(CHANGES)
+  expect(changes).toEqual(changes.toSorted((a, b) => a - b))
+}, 120_000)
