@@ -1,4 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { type Kysely, sql } from 'kysely'
+import type { Tables } from '../../src/control/registry/database/tables.ts'
 
 /** Linux counts ticks of 10 ms if it has no exact counter. */
 const TICK_NS = 10_000_000
@@ -30,4 +32,31 @@ function ticksNs(pid: number): number {
 export function residentBytes(pid: number): number {
   const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
   return Number(kilobytes) * 1024
+}
+
+/** Processor time of a process and its children, ended ones included, in microseconds. */
+export function treeTimeUs(pid: number): number {
+  const ticks = readdirSync('/proc')
+    .filter(name => /^[0-9]+$/.test(name))
+    .map(name => ({ pid: Number(name), stat: statOf(Number(name)) }))
+    .filter(process => process.pid === pid || Number(process.stat[1]) === pid)
+    // Of ended children the parent has the sum.
+    .map(({ stat }) => [11, 12, 13, 14].reduce((sum, field) => sum + Number(stat[field]), 0))
+  return (ticks.reduce((sum, own) => sum + own, 0) * TICK_NS) / 1000
+}
+
+/** The process whose children are the connections of a PostgreSQL on this machine. */
+export async function postmasterOf(database: Kysely<Tables>): Promise<number> {
+  const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(database)
+  return Number(statOf(rows[0]?.pid ?? 0)[1])
+}
+
+/** Fields of /proc/PID/stat from the third on; empty if the process has ended. */
+function statOf(pid: number): string[] {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return text.slice(text.lastIndexOf(')') + 2).split(' ')
+  } catch {
+    return []
+  }
 }

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
 import { sql } from 'kysely'
 import pino from 'pino'
 import { loadConfig } from '../../src/config/load-config.ts'
@@ -10,6 +9,7 @@ import { createUsageQueries } from '../../src/control/usage/usage-queries.ts'
 import { lastPoints } from '../../src/control/usage/usage-range.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
+import { postmasterOf, treeTimeUs } from './processor-time.ts'
 import { seedKeys } from './seed-keys.ts'
 
 /**
@@ -57,10 +57,10 @@ async function measureReports(): Promise<void> {
   const parts = { config: loaded.config, metrics: createMetrics(), logger, clock, randomBytes }
   const console = await createConsole(parts)
   console.start()
-  const ofDatabase = await postgresClock(databaseUrl)
-  const before = ofDatabase()
+  const postmaster = await withDatabase(databaseUrl, ({ reader }) => postmasterOf(reader))
+  const before = treeTimeUs(postmaster)
   const { waitsMs, usedMs, seconds } = await sendReports(console.internal, ids)
-  const databaseMs = ofDatabase() - before
+  const databaseMs = (treeTimeUs(postmaster) - before) / 1000
   const sorted = waitsMs.toSorted((a, b) => a - b)
   const at = (share: number) => (sorted[Math.floor(sorted.length * share)] ?? 0).toFixed(0)
   say(
@@ -73,34 +73,6 @@ async function measureReports(): Promise<void> {
   say(`${sorted.length} acknowledged after ${at(0.5)} ms (median), ${at(0.99)} ms (p99)`)
   await console.stop()
   await server.stop()
-}
-
-/** Processor time of all processes of a PostgreSQL on this machine, in ms. */
-async function postgresClock(databaseUrl: string): Promise<() => number> {
-  const postmaster = await withDatabase(databaseUrl, async ({ reader }) => {
-    const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(reader)
-    return Number(statOf(rows[0]?.pid ?? 0)[1])
-  })
-  return () => {
-    const ticks = readdirSync('/proc')
-      .filter(name => /^[0-9]+$/.test(name))
-      .map(Number)
-      .map(pid => ({ pid, stat: statOf(pid) }))
-      .filter(({ pid, stat }) => pid === postmaster || Number(stat[1]) === postmaster)
-      // Of ended children the parent has the sum.
-      .map(({ stat }) => [11, 12, 13, 14].reduce((sum, field) => sum + Number(stat[field]), 0))
-    return ticks.reduce((sum, own) => sum + own, 0) * 10
-  }
-}
-
-/** Fields of /proc/PID/stat from the third on; empty if the process has ended. */
-function statOf(pid: number): string[] {
-  try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    return text.slice(text.lastIndexOf(')') + 2).split(' ')
-  } catch {
-    return []
-  }
 }
 
 async function sendReports(

@@ -25,10 +25,13 @@ export class PostgresServer {
     this.#directory = directory
   }
 
-  static async started(): Promise<PostgresServer> {
+  /** @param settings of a temporary one, which otherwise waits for no disk */
+  static async started(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
     const given = process.env['POSTERN_TEST_DATABASE_URL']
     const server =
-      given === undefined || given === '' ? await startCluster() : new PostgresServer(given, null, null)
+      given === undefined || given === ''
+        ? await startCluster(settings)
+        : new PostgresServer(given, null, null)
     await until('PostgreSQL answers', () =>
       server.#run('select 1').then(
         () => true,
@@ -77,7 +80,7 @@ export class PostgresServer {
   }
 }
 
-async function startCluster(): Promise<PostgresServer> {
+async function startCluster(more: Readonly<Record<string, string>>): Promise<PostgresServer> {
   const programs = postgresPrograms()
   if (programs === null) throw new Error('The tests need a real PostgreSQL (Debian: postgresql)')
   const directory = mkdtempSync(join(tmpdir(), 'postern-postgres-'))
@@ -96,6 +99,7 @@ async function startCluster(): Promise<PostgresServer> {
     unix_socket_directories: '',
     fsync: 'off',
     port: String(port),
+    ...more,
   }
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   const server = spawn(join(programs, 'postgres'), ['-D', data, ...flags], {

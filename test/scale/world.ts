@@ -1,0 +1,153 @@
+import { randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
+import { Pool } from 'undici'
+import type { Database } from '../../src/control/registry/database/database.ts'
+import { openDatabase } from '../../src/control/registry/database/open-database.ts'
+import { type Listening, startPostern } from '../support/postern-process.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { until } from '../support/until.ts'
+import { fillKeys } from './fill-keys.ts'
+
+/** As on a server of its own: it syncs the disk, and its caches hold what is asked often. */
+const POSTGRES_SETTINGS = { fsync: 'on', shared_buffers: '512MB', max_wal_size: '4GB' }
+/** What the chart gives a console: half of its memory limit of 384 MiB. */
+const CONSOLE_HEAP = '--max-old-space-size=192'
+const ADMIN_CONNECTIONS = 256
+const ANNOUNCED_WITHIN_MS = 120_000
+
+/** A connection of PostgreSQL adds what it did to the statistics after about a second, if it is busy. */
+const STATISTICS_LAG_MS = 1_100
+
+export interface StoredKeyName {
+  readonly id: string
+  readonly digest: string
+  readonly workspaceId: string
+}
+
+export interface ScaleRegion {
+  readonly name: string
+  readonly redis: RedisServer
+}
+
+/** Changes that are not announced to every region yet. */
+export async function countPending({ reader }: Database): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select (select count(*) from region_outbox)
+      + (select count(*) from regions where requeued_until is not null) as count`.execute(reader)
+  return rows[0]?.count ?? 0
+}
+
+interface Secrets {
+  readonly adminToken: string
+  readonly keyServiceToken: string
+  readonly signingSecret: string
+}
+
+interface Parts {
+  readonly postgres: PostgresServer
+  readonly database: Database
+  readonly regions: readonly ScaleRegion[]
+  readonly console: Listening
+  readonly secrets: Secrets
+}
+
+/** A console as a process, over a real PostgreSQL and a real Redis for each region. */
+export class ScaleWorld {
+  readonly database: Database
+  readonly regions: readonly ScaleRegion[]
+  readonly console: Listening
+  readonly secrets: Secrets
+  /** Before the figures of PostgreSQL are read. */
+  statisticsLagMs = STATISTICS_LAG_MS
+  readonly #postgres: PostgresServer
+  readonly #admin: Pool
+
+  private constructor({ postgres, database, regions, console, secrets }: Parts) {
+    this.database = database
+    this.regions = regions
+    this.console = console
+    this.secrets = secrets
+    this.#postgres = postgres
+    this.#admin = new Pool(console.urls.console, { connections: ADMIN_CONNECTIONS })
+  }
+
+  /** @param keys to be written, of which a third are active */
+  static async start({ regions, keys }: { regions: number; keys: number }): Promise<ScaleWorld> {
+    const postgres = await PostgresServer.started(POSTGRES_SETTINGS)
+    const databaseUrl = await postgres.database()
+    await fillKeys(databaseUrl, { keys, workspaces: 500, inLargest: keys / 10, nowMs: Date.now() })
+    const started = await Promise.all(
+      Array.from({ length: regions }, async (_, at) => ({
+        name: `region-${at + 1}`,
+        redis: await RedisServer.start({ settings: ['--maxclients', '4000'] }),
+      })),
+    )
+    const secrets = {
+      adminToken: randomBytes(24).toString('base64url'),
+      keyServiceToken: randomBytes(24).toString('base64url'),
+      signingSecret: randomBytes(32).toString('base64'),
+    }
+    const announced = started.map(({ name, redis }) => ({ name, redis: { url: redis.url } }))
+    const console = await startPostern('console', {
+      POSTERN_DATABASE_URL: databaseUrl,
+      POSTERN_REGIONS: JSON.stringify(announced),
+      POSTERN_ADMIN_TOKEN: secrets.adminToken,
+      POSTERN_KEY_SERVICE_TOKEN: secrets.keyServiceToken,
+      POSTERN_KEYS_SIGNING_SECRETS: secrets.signingSecret,
+      POSTERN_LOG_LEVEL: 'warn',
+      NODE_OPTIONS: CONSOLE_HEAP,
+    })
+    const database = await openDatabase(databaseUrl)
+    const world = new ScaleWorld({ postgres, database, regions: started, console, secrets })
+    await world.untilAnnounced()
+    return world
+  }
+
+  /** Waits until no change is in an outbox: a region that is new gets those of all keys. */
+  async untilAnnounced(): Promise<void> {
+    const pending = () => countPending(this.database)
+    await until('every change is announced', async () => (await pending()) === 0, ANNOUNCED_WITHIN_MS)
+  }
+
+  /** Keys that can be used and changed, in random order. */
+  async activeKeys(count: number): Promise<StoredKeyName[]> {
+    const rows = await this.database.reader
+      .selectFrom('keys')
+      .select(['id', 'digest', 'workspace_id'])
+      .where('revoked_at_ms', 'is', null)
+      .where('suspended_at_ms', 'is', null)
+      .where('replaced_by', 'is', null)
+      .where('expires_at_ms', '>', Date.now() + 3_600_000)
+      .orderBy('digest')
+      .limit(count)
+      .execute()
+    if (rows.length < count) throw new Error(`Only ${rows.length} of ${count} keys are active`)
+    return rows.map(({ id, digest, workspace_id }) => ({ id, digest, workspaceId: workspace_id }))
+  }
+
+  /** @throws unless the console answers with success */
+  async admin<Answer>(method: 'GET' | 'POST' | 'PATCH', path: string, body?: object): Promise<Answer> {
+    const response = await this.#admin.request({
+      method,
+      path: `/admin/v1${path}`,
+      headers: {
+        authorization: `Bearer ${this.secrets.adminToken}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const text = await response.body.text()
+    if (response.statusCode > 299) throw new Error(`The console answered ${response.statusCode}: ${text}`)
+    // The tests of the admin API check its form.
+    return JSON.parse(text) as Answer
+  }
+
+  async stop(): Promise<void> {
+    await this.#admin.destroy()
+    await this.console.process.stop('SIGKILL')
+    await Promise.all(this.regions.map(({ redis }) => redis.stop()))
+    await this.database.close()
+    await this.#postgres.stop()
+  }
+}
