@@ -1,7 +1,12 @@
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Database } from '../../src/control/registry/database/database.ts'
-import type { Change, KeyRepository, StoredKey } from '../../src/control/registry/database/key-repository.ts'
+import type {
+  Change,
+  GatewayReport,
+  KeyRepository,
+  StoredKey,
+} from '../../src/control/registry/database/key-repository.ts'
 import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { KEY_FILTERS } from '../../src/control/registry/database/rows/key-filter.ts'
@@ -112,6 +117,34 @@ export function describeKeyRepository(
       await repository.purge()
       expect(await repository.listGatewayStatuses(change)).toMatchObject([
         { seenAtMs: nowMs, confirmed: false },
+      ])
+    })
+
+    test('records reports that arrive together as if each came after the one before', async () => {
+      const change = { digest: 'd'.repeat(64), version: 3 }
+      const report = (id: string, more: Partial<GatewayReport> = {}) => {
+        const usual = { name: id, region: 'default', isConnected: true, isLeaving: false, confirmed: [] }
+        return repository.recordGateway({ id, ...usual, ...more })
+      }
+      await report('g1')
+      nowMs += 10
+      await Promise.all([
+        report('g1', { isConnected: false }),
+        report('g2', { confirmed: [change] }),
+        report('g3'),
+        report('g1', { confirmed: [change], region: 'eu' }),
+        report('g2', { isLeaving: true }),
+      ])
+      const times = { seenAtMs: NOW_MS + 10, disconnectedAtMs: NOW_MS + 10 }
+      expect(await repository.listGatewayStatuses(change)).toEqual([
+        { name: 'g1', region: 'eu', ...times, confirmed: true },
+        { name: 'g3', region: 'default', ...times, confirmed: false },
+      ])
+      nowMs += 10
+      await Promise.all([report('g3'), report('g3', { confirmed: [change] })])
+      expect(await repository.listGatewayStatuses(change)).toMatchObject([
+        { name: 'g1' },
+        { name: 'g3', seenAtMs: NOW_MS + 20, disconnectedAtMs: NOW_MS + 10, confirmed: true },
       ])
     })
 

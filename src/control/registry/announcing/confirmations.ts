@@ -28,6 +28,8 @@ export interface CommittedChange {
 
 const { gatewayExpiryMs, confirmationTimeoutMs } = REVOCATION_TIMING
 const POLL_INTERVAL_MS = 25
+/** Each look reads a row for each gateway: with many of them, it would take the time in which they confirm. */
+const POLL_MS_FOR_EACH_GATEWAY = 0.2
 
 /**
  * A gateway that was disconnected after the commit has trusted, since then, only what it verified afterwards.
@@ -106,7 +108,8 @@ export async function awaitConfirmations(
     for (;;) {
       const confirmations = await readConfirmations(parts, change, announced)
       if (isLate || isComplete(confirmations)) return confirmations
-      await new Promise<void>(resolve => void parts.timers.after(POLL_INTERVAL_MS, resolve))
+      const pauseMs = Math.max(POLL_INTERVAL_MS, confirmations.known * POLL_MS_FOR_EACH_GATEWAY)
+      await new Promise<void>(resolve => void parts.timers.after(pauseMs, resolve))
     }
   } finally {
     cancel()

@@ -11,9 +11,15 @@ import { exportAudit, listAudit, searchAudit } from './audit/audit-rows.ts'
 import { type ChangeWriter, createChangeWriter } from './change-writer.ts'
 import { commitChange } from './commit-change.ts'
 import type { Database } from './database.ts'
+import { shareReports } from './gateway-reports.ts'
 import type { KeyRepository } from './key-repository.ts'
 import type { PendingChanges } from './pending-changes.ts'
-import { countGateways, listGatewayStatuses, purgeConfirmations, recordGateway } from './rows/gateway-rows.ts'
+import {
+  countGateways,
+  listGatewayStatuses,
+  purgeConfirmations,
+  recordGateways,
+} from './rows/gateway-rows.ts'
 import { importKeys } from './rows/import-rows.ts'
 import { findOrigin, listHistory, listLeaks } from './rows/key-history.ts'
 import { countByState, countForSync, findKey, findKeys, listForSync, listKeys } from './rows/key-rows.ts'
@@ -68,7 +74,7 @@ export function createKeyRepository(
     countForSync: expiresAfterMs => countForSync(reader, expiresAfterMs),
     recordUse: lastUsedMs => writer.run(tx => recordUse(tx, lastUsedMs, dialect)),
     lastUses: ids => lastUses(reader, ids),
-    recordGateway: report => writer.run(tx => recordGateway(tx, report, { nowMs: now(), dialect })),
+    recordGateway: shareReports(reports => writer.run(tx => recordGateways(tx, reports, dialect)), now),
     countGateways: sinceMs => countGateways(reader, sinceMs),
     listGatewayStatuses: change => listGatewayStatuses(reader, change),
     ...pendingIn(DEFAULT_REGION),

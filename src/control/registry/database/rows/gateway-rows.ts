@@ -9,34 +9,81 @@ const PURGED_AT_ONCE = 1_000
 /** Bounds the parameters of one statement, four a row. */
 const ROWS_AT_ONCE = 250
 
-export async function recordGateway(
+/** A report, and when this console received it. */
+export interface ReceivedReport extends GatewayReport {
+  readonly atMs: number
+}
+
+/** @param reports of different gateways: one statement cannot change a row twice */
+export async function recordGateways(
   tx: Transaction<Tables>,
-  { id, name, region, isConnected, isLeaving, confirmed }: GatewayReport,
-  { nowMs, dialect }: { nowMs: number; dialect: Dialect },
+  reports: readonly ReceivedReport[],
+  dialect: Dialect,
 ): Promise<void> {
-  // If the machine fails, the gateway reports again within seconds.
+  // If the machine fails, the gateways report again within seconds.
   if (dialect === 'postgres') await sql`set local synchronous_commit = off`.execute(tx)
-  if (isLeaving) {
-    await tx.deleteFrom('gateways').where('id', '=', id).execute()
-    return
+  // Another console may write the same rows: in one order, neither waits for the other forever.
+  const ordered = reports.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+  const leaving = ordered.filter(({ isLeaving }) => isLeaving).map(({ id }) => id)
+  const staying = ordered.filter(({ isLeaving }) => !isLeaving)
+  if (leaving.length > 0) await tx.deleteFrom('gateways').where('id', 'in', leaving).execute()
+  for (const isConnected of [true, false]) {
+    await upsertGateways(
+      tx,
+      staying.filter(report => report.isConnected === isConnected),
+      isConnected,
+    )
   }
+  await insertConfirmations(tx, staying, dialect)
+}
+
+async function upsertGateways(
+  tx: Transaction<Tables>,
+  reports: readonly ReceivedReport[],
+  isConnected: boolean,
+): Promise<void> {
+  if (reports.length === 0) return
   // A new gateway has nothing cached, which is as safe as being disconnected.
+  const rows = reports.map(({ id, name, region, atMs }) => ({
+    ...{ id, name, region },
+    ...{ seen_at_ms: atMs, deaf_at_ms: atMs },
+  }))
   await tx
     .insertInto('gateways')
-    .values({ id, name, region, seen_at_ms: nowMs, deaf_at_ms: nowMs })
+    .values(rows)
     .onConflict(conflict =>
-      conflict
-        .column('id')
-        .doUpdateSet({ name, region, seen_at_ms: nowMs, ...(isConnected ? {} : { deaf_at_ms: nowMs }) }),
+      conflict.column('id').doUpdateSet(({ ref }) => ({
+        name: ref('excluded.name'),
+        region: ref('excluded.region'),
+        seen_at_ms: ref('excluded.seen_at_ms'),
+        ...(isConnected ? {} : { deaf_at_ms: ref('excluded.deaf_at_ms') }),
+      })),
     )
     .execute()
-  for (let from = 0; from < confirmed.length; from += ROWS_AT_ONCE) {
-    const rows = confirmed
-      .slice(from, from + ROWS_AT_ONCE)
-      .map(({ digest, version }) => ({ digest, version, gateway_id: id, at_ms: nowMs }))
+}
+
+async function insertConfirmations(
+  tx: Transaction<Tables>,
+  reports: readonly ReceivedReport[],
+  dialect: Dialect,
+): Promise<void> {
+  const rows = reports.flatMap(({ id, atMs, confirmed }) =>
+    confirmed.map(({ digest, version }) => ({ digest, version, gateway_id: id, at_ms: atMs })),
+  )
+  if (rows.length === 0) return
+  if (dialect === 'postgres') {
+    // Four parameters, however many rows: thousands of them would cost the console more than the rows.
+    await sql`
+      insert into confirmations (digest, version, gateway_id, at_ms)
+      select * from unnest(${rows.map(row => row.digest)}::text[], ${rows.map(row => row.version)}::integer[],
+        ${rows.map(row => row.gateway_id)}::text[], ${rows.map(row => row.at_ms)}::bigint[]) as given (d, v, g, t)
+      order by d, v, g on conflict do nothing`.execute(tx)
+    return
+  }
+  for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
     await tx
       .insertInto('confirmations')
-      .values(rows)
+      .values(rows.slice(from, from + ROWS_AT_ONCE))
       .onConflict(conflict => conflict.doNothing())
       .execute()
   }
