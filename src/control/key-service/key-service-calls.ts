@@ -14,6 +14,7 @@ import {
   lookupsBody,
 } from './key-service-schemas.ts'
 import type { LiveGateways } from './live-gateways.ts'
+import { SharedLookups } from './shared-lookups.ts'
 
 /** 1,000 changes. */
 const CONFIRMATIONS_LIMIT_BYTES = 256 * 1024
@@ -35,19 +36,20 @@ export interface KeyServiceParts {
 /** The calls of gateways, without their prefix: lookups that Redis cannot answer, and reports. */
 export function keyServiceCalls(parts: KeyServiceParts): Call[] {
   for (const outcome of ['completed', 'timed_out']) parts.metrics.gatewayDrains.inc({ outcome }, 0)
+  const lookups = shareLookups(parts)
   return [
     {
       method: 'GET',
       url: '/keys/:digest',
       operation: 'lookup',
-      handle: (request, reply) => lookUpKey(parts, request, reply),
+      handle: (request, reply) => lookUpKey(lookups, request, reply),
     },
     {
       method: 'POST',
       url: '/lookups',
       operation: 'lookups',
       schema: { body: lookupsBody },
-      handle: (request, reply) => lookUpKeys(parts, request, reply),
+      handle: (request, reply) => lookUpKeys(lookups, request, reply),
     },
     parts.usageCall,
     {
@@ -61,53 +63,72 @@ export function keyServiceCalls(parts: KeyServiceParts): Call[] {
   ]
 }
 
+/** A record as JSON text; null if the key does not exist. Without a text, its row in the database is broken. */
+type FoundRecord = { readonly id: string; readonly text: string | null } | null
+
+function shareLookups(parts: KeyServiceParts): SharedLookups<FoundRecord> {
+  return new SharedLookups(async digests => {
+    const keys = await parts.repository.findByDigests(digests)
+    parts.refill([...keys.values()])
+    const found = new Map([...keys].map(([digest, key]) => [digest, encodeFound(parts, key)]))
+    return digest => found.get(digest) ?? null
+  })
+}
+
+function encodeFound({ recordKeys, logger }: KeyServiceParts, { record, digest }: StoredKey): FoundRecord {
+  const { id } = record
+  try {
+    return { id, text: encodeRecord(record, digest, recordKeys[0]) }
+  } catch (error) {
+    logger.error({ keyId: id, cause: causeOf(error) }, 'invalid key row in the database')
+    return { id, text: null }
+  }
+}
+
 async function lookUpKey(
-  { repository, recordKeys, refill }: KeyServiceParts,
+  lookups: SharedLookups<FoundRecord>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   // The router yields a text for each parameter in the path.
   const { digest } = request.params as { digest: string }
   if (!isDigest(digest)) throw invalidField('digest', '64 lower-case hexadecimal digits')
-  const key = await repository.findByDigest(digest)
+  const results = await lookups.find([digest], abandonedSignal(reply))
+  if (results === null) return reply.hijack()
+  const [found = null] = results
   // Gateways take this response, and only this one, as proof that the key does not exist.
-  if (key === null) throw new ApiError('not_found', 'No key has this digest')
-  request.keyId = key.record.id
-  refill([key])
-  return reply.type(JSON_TYPE).send(encodeRecord(key.record, digest, recordKeys[0]))
+  if (found === null) throw new ApiError('not_found', 'No key has this digest')
+  request.keyId = found.id
+  if (found.text === null) throw new Error('Invalid key row in the database')
+  return reply.type(JSON_TYPE).send(found.text)
 }
 
 /** Null is proof that the key does not exist, as is the 404 of a single lookup. */
 async function lookUpKeys(
-  parts: KeyServiceParts,
+  lookups: SharedLookups<FoundRecord>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   // The route's schema has validated the body.
   const digests = [...new Set((request.body as LookupsBody).digests)]
-  const keys = await parts.repository.findByDigests(digests)
-  const records = digests.flatMap(digest => {
-    const text = recordTextOf(parts, digest, keys.get(digest))
-    return text === null ? [] : `"${digest}":${text}`
+  const found = await lookups.find(digests, abandonedSignal(reply))
+  if (found === null) return reply.hijack()
+  const records = digests.flatMap((digest, index) => {
+    const record = found[index] ?? null
+    // A broken row is left out, which is neither a record nor proof of absence.
+    return record !== null && record.text === null ? [] : `"${digest}":${record?.text ?? null}`
   })
-  parts.refill([...keys.values()])
   // Each record is already JSON text, the same as in a single lookup.
   return reply.type(JSON_TYPE).send(`{"records":{${records.join(',')}}}`)
 }
 
-/** @returns null for a broken row: it is left out, which is neither a record nor proof of absence */
-function recordTextOf(
-  { recordKeys, logger }: KeyServiceParts,
-  digest: string,
-  key: StoredKey | undefined,
-): string | null {
-  if (key === undefined) return 'null'
-  try {
-    return encodeRecord(key.record, digest, recordKeys[0])
-  } catch (error) {
-    logger.error({ keyId: key.record.id, cause: causeOf(error) }, 'invalid key row in the database')
-    return null
-  }
+/** A gateway closes the connection at its deadline: under overload, work for it would delay the others. */
+function abandonedSignal({ raw }: FastifyReply): AbortSignal {
+  const abandoned = new AbortController()
+  raw.once('close', () => {
+    if (!raw.writableFinished) abandoned.abort()
+  })
+  return abandoned.signal
 }
 
 async function recordConfirmations(
