@@ -60,7 +60,8 @@ export class Answering {
     if (++this.#unanswered < MAX_UNANSWERED || !this.isAnswering) return
     this.#isAnswering = false
     this.#parts.onSilent(new Error(`The server did not answer ${MAX_UNANSWERED} commands in time`))
-    this.#probeLater(number, false)
+    // At once: commands that were sent together fail together, for a pause that may be over.
+    void this.#probe(number, false)
   }
 
   #probeLater(number: number, isNew: boolean): void {
