@@ -1,57 +1,80 @@
 import { randomBytes } from 'node:crypto'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
-import { RedisServer } from '../support/redis-server.ts'
-import { TcpProxy } from '../support/tcp-proxy.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { until } from '../support/until.ts'
+import type { IssuedKey } from '../support/world.ts'
+import type { RegionRedis } from './region-redis.ts'
+import { type Relay, Relays } from './relays.ts'
 
-/** One chunk in a hundred stalls its connection for so long. */
-const STALL_MS = 200
-const STALLS = 0.01
 const RECOVERY_MS = 60_000
+/** Processes that start at a time, on two cores. */
+const STARTS_AT_ONCE = 3
+/** In memory: on a busy disk a commit takes a second, and the tests measure from its beginning. */
+const DATABASES = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
-/** A region of one gateway beside its Redis, far from the console. */
-export interface FarRegion {
+/** Gateways beside their Redis, far from the console. */
+export interface FarRegion<Redis extends RegionRedis = RegionRedis> {
   readonly name: string
   /** One way. */
   readonly delayMs: number
-  readonly redis: RedisServer
-  readonly gateway: Listening
-  readonly consoleToRedis: TcpProxy
-  readonly toKeyService: TcpProxy
+  readonly redis: Redis
+  readonly toKeyService: Relay
+  readonly gateways: readonly Listening[]
 }
 
-export interface FleetKey {
-  readonly id: string
-  readonly secret: string
+export interface RegionPlan<Redis extends RegionRedis> {
+  readonly delayMs: number
+  readonly redis: (relays: Relays, delayMs: number) => Promise<Redis>
 }
 
-/** A console with regions, all as processes; what crosses the distance goes through a proxy that delays and stalls. */
-export class RegionFleet {
-  readonly regions: readonly FarRegion[]
-  #console: Listening
+export interface FleetPlan<Redis extends RegionRedis> {
+  readonly regions: Readonly<Record<string, RegionPlan<Redis>>>
+  /** In each region. */
+  readonly gateways: number
+  /** The last one is the key service of all gateways. */
+  readonly consoles?: number
+  /** An SQLite file by default. */
+  readonly databaseUrl?: string
+}
+
+export interface Revocation {
+  readonly askedAtMs: number
+  /** When the transaction began. */
+  readonly committedAtMs: number
+}
+
+/** Consoles with regions, all as processes; what crosses the distance goes through relays that delay and stall. */
+export class RegionFleet<Redis extends RegionRedis = RegionRedis> {
+  readonly regions: readonly FarRegion<Redis>[]
+  readonly relays: Relays
+  readonly #consoles: Listening[]
   readonly #environment: Readonly<Record<string, string>>
   readonly #adminToken: string
 
   private constructor(
-    console: Listening,
+    parts: Pick<RegionFleet<Redis>, 'regions' | 'relays'>,
+    consoles: Listening[],
     environment: Readonly<Record<string, string>>,
     adminToken: string,
-    regions: readonly FarRegion[],
   ) {
-    this.#console = console
+    this.regions = parts.regions
+    this.relays = parts.relays
+    this.#consoles = consoles
     this.#environment = environment
     this.#adminToken = adminToken
-    this.regions = regions
-    onTestFinished(async () => void (await this.#console.process.stop('SIGKILL')))
+    onTestFinished(async () => {
+      for (const { process } of this.#consoles) await process.stop('SIGKILL')
+    })
   }
 
-  static async start(delays: Readonly<Record<string, number>>): Promise<RegionFleet> {
+  static async start<Redis extends RegionRedis>(plan: FleetPlan<Redis>): Promise<RegionFleet<Redis>> {
     const upstream = await RecordingUpstream.start()
     onTestFinished(() => upstream.stop())
+    const relays = Relays.start()
     const adminToken = randomBytes(24).toString('base64url')
     const shared = {
       POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
@@ -59,77 +82,102 @@ export class RegionFleet {
       POSTERN_DRAIN_DELAY_MS: '0',
       POSTERN_LOG_LEVEL: 'warn',
     }
-    const far = await Promise.all(
-      Object.entries(delays).map(async ([name, delayMs]) => {
-        const redis = await RedisServer.start()
-        onTestFinished(() => redis.stop())
-        return { name, delayMs, redis, consoleToRedis: await distant(redis.url, delayMs) }
-      }),
-    )
-    const regions = far.map(({ name, consoleToRedis }) => ({
-      name,
-      redis: { url: `redis://127.0.0.1:${consoleToRedis.port}` },
-    }))
+    const places = []
+    for (const [name, { delayMs, redis }] of Object.entries(plan.regions)) {
+      places.push({ name, delayMs, redis: await redis(relays, delayMs) })
+    }
     const environment = {
       ...shared,
-      POSTERN_REGIONS: JSON.stringify(regions),
+      POSTERN_REGIONS: JSON.stringify(places.map(({ name, redis }) => ({ name, redis: redis.atConsole }))),
       POSTERN_ADMIN_TOKEN: adminToken,
-      POSTERN_DATABASE_URL: `sqlite:${join(temporaryDirectory(), 'postern.db')}`,
+      POSTERN_DATABASE_URL: plan.databaseUrl ?? sqliteInMemory(),
     }
-    const console = await startPostern('console', environment)
-    const running = await Promise.all(
-      far.map(async region => {
-        const toKeyService = await distant(console.urls.internal, region.delayMs)
-        const gateway = await startPostern('gateway', {
-          ...shared,
-          POSTERN_REGION: region.name,
-          POSTERN_REDIS_URL: region.redis.url,
-          POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${toKeyService.port}`,
-          POSTERN_KEY_SERVICE_TIMEOUT_MS: '3000',
-          POSTERN_UPSTREAM_URL: upstream.url,
-        })
-        onTestFinished(async () => void (await gateway.process.stop('SIGKILL')))
-        return { ...region, toKeyService, gateway }
-      }),
-    )
-    const fleet = new RegionFleet(console, environment, adminToken, running)
+    const consoles: Listening[] = []
+    for (let count = plan.consoles ?? 1; count > 0; count--) {
+      consoles.push(await startPostern('console', environment))
+    }
+    const regions: FarRegion<Redis>[] = []
+    for (const place of places) {
+      const toKeyService = await relays.open(String(consoles.at(-1)?.urls.internal), place.delayMs)
+      const settings = {
+        ...shared,
+        ...place.redis.atGateway,
+        POSTERN_REGION: place.name,
+        POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${toKeyService.port}`,
+        POSTERN_KEY_SERVICE_TIMEOUT_MS: '3000',
+        POSTERN_UPSTREAM_URL: upstream.url,
+      }
+      regions.push({ ...place, toKeyService, gateways: await startGateways(plan.gateways, settings) })
+    }
+    const fleet = new RegionFleet<Redis>({ regions, relays }, consoles, environment, adminToken)
     await fleet.untilHealthy()
     return fleet
   }
 
-  async untilHealthy(): Promise<void> {
-    for (const { name, gateway } of this.regions) {
-      const isConnected = async () => (await readiness(gateway))['changes'] === 'connected'
-      await until(`the gateway of ${name} is connected`, isConnected, RECOVERY_MS)
-    }
-    const isReady = async () => (await readiness(this.#console))['announcer'] === 'ready'
-    await until('the console announces to all', isReady, RECOVERY_MS)
+  /** Every process that a change passes. */
+  get pids(): number[] {
+    const listening = [...this.#consoles, ...this.regions.flatMap(({ gateways }) => gateways)]
+    const servers = this.regions.flatMap(({ redis }) => redis.pids())
+    return [process.pid, this.relays.pid, ...servers, ...listening.map(each => each.process.child.pid ?? 0)]
   }
 
-  /** Kills the console and starts it again, at the same address for gateways. */
-  async restartConsole(whileDown: () => Promise<void>): Promise<void> {
-    await this.#console.process.stop('SIGKILL')
-    await whileDown()
-    const port = new URL(this.#console.urls.internal).port
-    this.#console = await startPostern('console', {
+  region(name: string): FarRegion<Redis> {
+    const region = this.regions.find(each => each.name === name)
+    if (region === undefined) throw new RangeError(`There is no region ${name}`)
+    return region
+  }
+
+  console(index = 0): Listening {
+    const console = this.#consoles[index]
+    if (console === undefined) throw new RangeError(`There is no console ${index}`)
+    return console
+  }
+
+  async untilHealthy(): Promise<void> {
+    for (const { name, gateways } of this.regions) {
+      for (const gateway of gateways) {
+        const isConnected = async () => (await readiness(gateway))['changes'] === 'connected'
+        await until(`the gateways of ${name} are connected`, isConnected, RECOVERY_MS)
+      }
+    }
+    for (const console of this.#consoles) {
+      const isReady = async () => (await readiness(console))['announcer'] === 'ready'
+      await until('the console announces to all', isReady, RECOVERY_MS)
+    }
+  }
+
+  async stopConsole(index: number): Promise<void> {
+    await this.console(index).process.stop('SIGKILL')
+  }
+
+  /** At the same address for gateways. */
+  async startConsole(index: number): Promise<void> {
+    this.#consoles[index] = await startPostern('console', {
       ...this.#environment,
-      POSTERN_CONSOLE_INTERNAL_PORT: port,
+      POSTERN_CONSOLE_INTERNAL_PORT: new URL(this.console(index).urls.internal).port,
     })
   }
 
-  async issue(count: number): Promise<FleetKey[]> {
+  async issue(count: number): Promise<IssuedKey[]> {
     const body = { name: 'k', scopes: ['workspace:read'] }
-    const issued = Array.from({ length: count }, () => this.#post('/workspaces/ws_1/keys', body))
-    return (await Promise.all(issued)).map(({ key, secret }) => ({ id: key.id, secret: String(secret) }))
+    const keys: IssuedKey[] = []
+    while (keys.length < count) {
+      const some = Array.from({ length: Math.min(50, count - keys.length) }, () =>
+        this.#post(0, '/workspaces/ws_1/keys', body),
+      )
+      keys.push(...(await Promise.all(some)).map(({ key, secret }) => ({ id: key.id, secret: secret ?? '' })))
+    }
+    return keys
   }
 
-  /** @returns when it was committed, and the answer */
-  async revoke({ id }: FleetKey): Promise<Revocation> {
-    return this.#post(`/keys/${id}/revoke`)
+  async revoke({ id }: IssuedKey, console = 0): Promise<Revocation> {
+    const askedAtMs = Date.now()
+    const { committedAt } = await this.#post(console, `/keys/${id}/revoke`)
+    return { askedAtMs, committedAtMs: Date.parse(committedAt) }
   }
 
-  async #post(path: string, body?: object): Promise<Revocation> {
-    const response = await fetch(`${this.#console.urls.console}/admin/v1${path}`, {
+  async #post(index: number, path: string, body?: object): Promise<AdminAnswer> {
+    const response = await fetch(`${this.console(index).urls.console}/admin/v1${path}`, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${this.#adminToken}`,
@@ -140,35 +188,37 @@ export class RegionFleet {
     const text = await response.text()
     if (!response.ok) throw new Error(`The console answered ${response.status}: ${text}`)
     // The tests of the admin API check its form.
-    return JSON.parse(text) as Revocation
+    return JSON.parse(text) as AdminAnswer
   }
 }
 
-interface Revocation {
+interface AdminAnswer {
   readonly key: { readonly id: string }
   readonly secret?: string
-  readonly announced: boolean
   readonly committedAt: string
-  readonly regions: readonly { readonly name: string; readonly announced: boolean }[]
 }
 
-/** A proxy that delays each chunk, and sometimes stalls. */
-async function distant(url: string, delayMs: number): Promise<TcpProxy> {
-  const proxy = await TcpProxy.start(url)
-  onTestFinished(() => proxy.stop())
-  Object.assign(proxy.delayMs, { forth: delayMs, back: delayMs })
-  let chunks = 0
-  proxy.onPiece = direction => {
-    chunks++
-    if (chunks % (1 / STALLS) !== 0) return
-    const delay = proxy.delayMs[direction]
-    proxy.delayMs[direction] = delayMs + STALL_MS
-    // The chunk that is read now waits; those after it wait behind it.
-    setImmediate(() => {
-      proxy.delayMs[direction] = delay
-    })
+function sqliteInMemory(): string {
+  const directory = mkdtempSync(join(DATABASES, 'postern-regions-'))
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
+  return `sqlite:${join(directory, 'postern.db')}`
+}
+
+async function startGateways(
+  count: number,
+  settings: Readonly<Record<string, string>>,
+): Promise<Listening[]> {
+  const gateways: Listening[] = []
+  while (gateways.length < count) {
+    const some = Array.from({ length: Math.min(STARTS_AT_ONCE, count - gateways.length) }, () =>
+      startPostern('gateway', settings),
+    )
+    for (const gateway of await Promise.all(some)) {
+      gateways.push(gateway)
+      onTestFinished(async () => void (await gateway.process.stop('SIGKILL')))
+    }
   }
-  return proxy
+  return gateways
 }
 
 async function readiness({ urls }: Listening): Promise<Record<string, unknown>> {

@@ -8,7 +8,7 @@ import { until } from '../support/until.ts'
 import { regionAt } from './region-settings.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
-const CONNECTIONS = 4
+const CONNECTIONS = 3
 
 async function startRedis(): Promise<ThrowawayRedis> {
   const redis = await ThrowawayRedis.started()

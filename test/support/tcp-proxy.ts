@@ -6,7 +6,7 @@ export type Direction = 'forth' | 'back'
 
 interface Piece {
   readonly bytes: Buffer
-  readonly dueMs: number
+  dueMs: number
 }
 
 /** One connection through the proxy: a client socket and a server socket. */
@@ -47,6 +47,7 @@ export class Link {
 
   /** Forwards what was held, including the end of either side. */
   resume(): void {
+    for (const piece of Object.values(this.#queues).flat()) piece.dueMs = performance.now()
     this.#handOn('forth')
     this.#handOn('back')
     if (this.#client.destroyed) this.#server.destroy()
@@ -75,6 +76,7 @@ export class Link {
     const to = direction === 'forth' ? this.#server : this.#client
     const queue = this.#queues[direction]
     for (let next = queue[0]; next !== undefined && next.dueMs <= performance.now(); next = queue[0]) {
+      this.#proxy.longestLateMs = Math.max(this.#proxy.longestLateMs, performance.now() - next.dueMs)
       to.write(next.bytes)
       queue.shift()
     }
@@ -86,6 +88,8 @@ export class TcpProxy {
   /** Delay of each chunk. */
   readonly delayMs: Record<Direction, number> = { forth: 0, back: 0 }
   readonly links = new Set<Link>()
+  /** The longest time by which a chunk was forwarded later than its delay. A test may set it to 0. */
+  longestLateMs = 0
   /** Called for each chunk that arrives, held or not. */
   onPiece: (direction: Direction, bytes: Buffer) => void = () => {}
   readonly #server: Server

@@ -5,12 +5,11 @@ import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
 import { startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
 import { metricValue } from '../support/metric-value.ts'
-import { runs } from '../support/runs.ts'
 import { ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 import { regionAt } from './region-settings.ts'
 
-const CHANGES = runs(4_000, 20_000)
+const CHANGES = 20_000
 const AT_ONCE = 1_000
 const DAY_MS = 86_400_000
 

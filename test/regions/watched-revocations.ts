@@ -1,0 +1,162 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'vitest'
+import { findViolations, lagsOf, quantile, type Revocation } from '../revocation/history.ts'
+import { Load } from '../revocation/load.ts'
+import { StarvationMeter } from '../support/starvation-meter.ts'
+import type { IssuedKey } from '../support/world.ts'
+import type { FarRegion, RegionFleet } from './region-fleet.ts'
+
+/** Between requests with a revoked key at each gateway: growing with the time since the revocation was asked for. */
+const FIRST_PAUSE_MS = 10
+const PAUSE_SHARE = 0.1
+/** A request this long after the bound shows that the key stays rejected. */
+const BEYOND_MS = 200
+const WARMED_AT_ONCE = 100
+/** With keys that stay good, in each region. */
+const GOOD_PER_SECOND = 60
+
+export interface Phase {
+  readonly name: string
+  readonly keys: readonly IssuedKey[]
+  readonly perSecond: number
+  /** The time after a commit from which a region rejects the key; null if it cannot learn of it during the fault. */
+  readonly boundMs: (region: FarRegion) => number | null
+  /** Begins when every gateway has all keys in memory and is under load. */
+  readonly fault?: () => Promise<unknown>
+  readonly mend?: () => Promise<unknown>
+  /** Replaces `fleet.revoke`. */
+  readonly revoke?: (key: IssuedKey) => Promise<Revocation>
+}
+
+interface Watched {
+  readonly region: FarRegion
+  readonly load: Load
+}
+
+/**
+ * Revokes keys under load during a fault, ends the fault, and checks what all clients saw: no request is accepted that was sent
+ * after the bound, and every good key is accepted all the time.
+ *
+ * The bound grows by what was measured of the machine: the longest time within a second for which any of the processes waited for a
+ * processor, and the longest time by which a relay was later than its delay. On an idle machine both are some milliseconds.
+ */
+export async function revokeAndWatch(
+  fleet: RegionFleet,
+  good: readonly IssuedKey[],
+  phase: Phase,
+): Promise<void> {
+  const all = fleet.regions.map(region => ({
+    region,
+    load: new Load(region.gateways.map(({ urls }) => urls.gateway)),
+  }))
+  const revocations = new Map<string, Revocation>()
+  const starvation = new StarvationMeter(fleet.pids)
+  await fleet.relays.takeLongestLateMs()
+  try {
+    for (const { load } of all) {
+      for (let from = 0; from < phase.keys.length; from += WARMED_AT_ONCE) {
+        await load.askAll([...good, ...phase.keys.slice(from, from + WARMED_AT_ONCE)])
+      }
+      load.keepAsking(good, GOOD_PER_SECOND)
+    }
+    await phase.fault?.()
+    await revokeAtRate(fleet, all, phase, revocations)
+    await phase.mend?.()
+    await fleet.untilHealthy()
+    const allowanceMs = await untilAfterBounds(fleet, starvation, phase, revocations)
+    for (const { load } of all) {
+      for (let from = 0; from < phase.keys.length; from += WARMED_AT_ONCE) {
+        await load.askAll(phase.keys.slice(from, from + WARMED_AT_ONCE))
+      }
+      await load.stop()
+    }
+    for (const watched of all) check(watched, phase, revocations, allowanceMs)
+  } finally {
+    starvation.stop()
+    for (const { load } of all) {
+      await load.stop()
+      await load.close()
+    }
+  }
+}
+
+async function revokeAtRate(
+  fleet: RegionFleet,
+  all: readonly Watched[],
+  { keys, perSecond, boundMs, revoke = key => fleet.revoke(key) }: Phase,
+  revocations: Map<string, Revocation>,
+): Promise<void> {
+  const startMs = performance.now()
+  const begun = keys.map(async (key, index) => {
+    await pause(Math.max(0, startMs + (index * 1000) / perSecond - performance.now()))
+    const watches = all.flatMap(({ region, load }) => {
+      const bound = boundMs(region)
+      return bound === null ? [] : load.replicas.map(gateway => watch(load, key, gateway, revocations, bound))
+    })
+    revocations.set(key.id, await revoke(key))
+    await Promise.all(watches)
+  })
+  await Promise.all(begun)
+}
+
+/** Sends requests from just before the revocation until after its bound. */
+async function watch(
+  load: Load,
+  key: IssuedKey,
+  gateway: number,
+  revocations: ReadonlyMap<string, Revocation>,
+  boundMs: number,
+): Promise<void> {
+  const beganAtMs = Date.now()
+  for (let isRejected = false; ; ) {
+    const { status, sentAtMs } = await load.send(key, gateway)
+    isRejected ||= status !== 200
+    const endAtMs = (revocations.get(key.id)?.committedAtMs ?? Number.POSITIVE_INFINITY) + boundMs
+    if (sentAtMs > endAtMs) return
+    const growingMs = Math.max(FIRST_PAUSE_MS, (Date.now() - beganAtMs) * PAUSE_SHARE)
+    const lastMs = endAtMs + BEYOND_MS - Date.now()
+    await pause(Math.max(1, Math.min(isRejected ? boundMs / 2 : growingMs, lastMs)))
+  }
+}
+
+/** @returns by how much the bounds grow */
+async function untilAfterBounds(
+  { regions, relays }: RegionFleet,
+  starvation: StarvationMeter,
+  { boundMs }: Phase,
+  revocations: ReadonlyMap<string, Revocation>,
+): Promise<number> {
+  const longestMs = Math.max(...regions.map(region => boundMs(region) ?? 0))
+  const lastMs = Math.max(...[...revocations.values()].map(({ committedAtMs }) => committedAtMs))
+  let lateMs = 0
+  for (let allowanceMs = 0; ; ) {
+    await pause(Math.max(0, lastMs + longestMs + allowanceMs + BEYOND_MS - Date.now()))
+    lateMs = Math.max(lateMs, await relays.takeLongestLateMs())
+    if (starvation.longestMs + lateMs <= allowanceMs) return allowanceMs
+    allowanceMs = starvation.longestMs + lateMs
+  }
+}
+
+function check(
+  { region, load }: Watched,
+  { name, boundMs, keys }: Phase,
+  revocations: ReadonlyMap<string, Revocation>,
+  allowanceMs: number,
+): void {
+  const history = { replicas: region.gateways.length, samples: load.samples, revocations }
+  const bound = boundMs(region)
+  const { firstRefusalMs, lastAcceptanceMs } = lagsOf(history)
+  const [p50, p99, longest] = [0.5, 0.99, 1].map(share => quantile(firstRefusalMs, share))
+  const rejected =
+    bound === null
+      ? 'cut off'
+      : `rejected after p50/p99/longest ${p50}/${p99}/${longest} ms, last accepted ${quantile(lastAcceptanceMs, 1)} ms after the commit, bound ${bound} + ${Math.ceil(allowanceMs)} ms`
+  process.stdout.write(
+    `${name}, ${region.name}: ${revocations.size} keys, ${load.samples.length} requests; ${rejected}\n`,
+  )
+  const violations = findViolations(history, bound === null ? Number.POSITIVE_INFINITY : bound + allowanceMs)
+  const found = bound === null ? violations.filter(({ kind }) => kind !== 'not_shown') : violations
+  expect(found.slice(0, 5), `${name}, ${region.name}: ${found.length} wrong answers`).toEqual([])
+  const last = load.samples.slice(-keys.length * region.gateways.length)
+  expect(last.filter(sample => revocations.has(sample.key) && sample.status !== 401)).toEqual([])
+}
