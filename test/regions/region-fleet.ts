@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { type Listening, startPostern } from '../support/postern-process.ts'
+import { type Listening, runPostern, startPostern } from '../support/postern-process.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
@@ -151,11 +151,19 @@ export class RegionFleet<Redis extends RegionRedis = RegionRedis> {
   }
 
   /** At the same address for gateways. */
-  async startConsole(index: number): Promise<void> {
+  async startConsole(index: number, settings: Readonly<Record<string, string>> = {}): Promise<void> {
     this.#consoles[index] = await startPostern('console', {
       ...this.#environment,
       POSTERN_CONSOLE_INTERNAL_PORT: new URL(this.console(index).urls.internal).port,
+      ...settings,
     })
+  }
+
+  /** Runs a command with the settings of the consoles. */
+  async command(args: readonly string[], settings: Readonly<Record<string, string>>): Promise<string> {
+    const { code, stdout, stderr } = await runPostern(args, { ...this.#environment, ...settings })
+    if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}: ${stdout}${stderr}`)
+    return stdout + stderr
   }
 
   async issue(count: number): Promise<IssuedKey[]> {

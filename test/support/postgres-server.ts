@@ -1,9 +1,10 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import pg from 'pg'
 import { freePort } from './free-port.ts'
 import { postgresPrograms } from './postgres-programs.ts'
@@ -28,17 +29,14 @@ export class PostgresServer {
   /** @param settings of a temporary one, which otherwise waits for no disk */
   static async started(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
     const given = process.env['POSTERN_TEST_DATABASE_URL']
-    const server =
-      given === undefined || given === ''
-        ? await startCluster(settings)
-        : new PostgresServer(given, null, null)
-    await until('PostgreSQL answers', () =>
-      server.#run('select 1').then(
-        () => true,
-        () => false,
-      ),
-    )
-    return server
+    return given === undefined || given === ''
+      ? PostgresServer.temporary(settings)
+      : new PostgresServer(given, null, null).untilItAnswers()
+  }
+
+  /** A server of the test's own, which it may kill. */
+  static async temporary(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
+    return (await startCluster(settings)).untilItAnswers()
   }
 
   static ofCluster(url: string, process: ChildProcess, directory: string): PostgresServer {
@@ -50,9 +48,22 @@ export class PostgresServer {
     const name = `postern_test_${randomBytes(6).toString('hex')}`
     await this.#run(`create database ${name}`)
     this.#databases.push(name)
+    return this.urlOf(name)
+  }
+
+  /** The URL of a database of this name. */
+  urlOf(name: string): string {
     const url = new URL(this.#adminUrl)
     url.pathname = `/${name}`
     return url.href
+  }
+
+  /** Loses what was not sent to replicas. Its data stays until `stop`. */
+  async kill(): Promise<void> {
+    if (this.#process === null) throw new Error('The server is not one of the test')
+    const exited = once(this.#process, 'exit')
+    this.#process.kill('SIGKILL')
+    await exited
   }
 
   async stop(): Promise<void> {
@@ -60,12 +71,22 @@ export class PostgresServer {
       for (const name of this.#databases) await this.#run(`drop database if exists ${name} with (force)`)
       return
     }
-    if (this.#process.exitCode === null) {
+    if (this.#process.exitCode === null && this.#process.signalCode === null) {
       const exited = once(this.#process, 'exit')
       this.#process.kill('SIGINT')
       await exited
     }
     if (this.#directory !== null) rmSync(this.#directory, { recursive: true, force: true })
+  }
+
+  async untilItAnswers(): Promise<PostgresServer> {
+    const answers = () =>
+      this.#run('select 1').then(
+        () => true,
+        () => false,
+      )
+    await until('PostgreSQL answers', answers)
+    return this
   }
 
   async #run(statement: string): Promise<void> {
@@ -93,6 +114,35 @@ async function startCluster(more: Readonly<Record<string, string>>): Promise<Pos
   const authentication = ['--username=postern', `--pwfile=${passwordFile}`, '--auth=scram-sha-256']
   const initdb = [`--pgdata=${data}`, '--no-sync', '--encoding=UTF8', '--locale=C.UTF-8', ...authentication]
   execFileSync(join(programs, 'initdb'), initdb, { ...owner, stdio: 'ignore', cwd: '/' })
+  return startServer(programs, { directory, data, password, more })
+}
+
+/** A streaming replica that reads from this URL, such as that of a proxy before a temporary server. */
+export async function startReplica(primaryUrl: string): Promise<PostgresServer> {
+  const programs = postgresPrograms()
+  if (programs === null) throw new Error('The tests need a real PostgreSQL (Debian: postgresql)')
+  const directory = mkdtempSync(join(tmpdir(), 'postern-replica-'))
+  const owner = unprivilegedUser()
+  if (owner !== null) chownSync(directory, owner.uid, owner.gid)
+  const data = join(directory, 'data')
+  const copy = [`--pgdata=${data}`, '--write-recovery-conf', '--checkpoint=fast', '--no-sync']
+  const backUp = join(programs, 'pg_basebackup')
+  await promisify(execFile)(backUp, [...copy, `--dbname=${primaryUrl}`], { ...owner, cwd: '/' })
+  const server = await startServer(programs, { directory, data, password: new URL(primaryUrl).password })
+  return server.untilItAnswers()
+}
+
+interface ServerParts {
+  readonly directory: string
+  readonly data: string
+  readonly password: string
+  readonly more?: Readonly<Record<string, string>>
+}
+
+async function startServer(
+  programs: string,
+  { directory, data, password, more = {} }: ServerParts,
+): Promise<PostgresServer> {
   const port = await freePort()
   const settings = {
     listen_addresses: '127.0.0.1',
@@ -103,7 +153,7 @@ async function startCluster(more: Readonly<Record<string, string>>): Promise<Pos
   }
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   const server = spawn(join(programs, 'postgres'), ['-D', data, ...flags], {
-    ...owner,
+    ...unprivilegedUser(),
     stdio: 'ignore',
     cwd: '/',
   })
