@@ -1,15 +1,12 @@
-// Mutation testing with Stryker: plants faults in a part of the sources, and lists those that no test finds.
-import { spawnSync } from 'node:child_process'
-import { copyFileSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+// Mutation testing: plants faults in a part of the sources, and lists those that no test finds.
+import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { sampleRanges } from './sample.ts'
+import { plantFaults, WORK } from './instrument.ts'
+import { ROOT } from './plan.ts'
+import { report } from './report.ts'
+import { isInside, sampleRanges } from './sample.ts'
+import { tryMutants } from './try-mutants.ts'
 
-const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const HERE = fileURLToPath(new URL('./', import.meta.url))
-/** Git, the linter and the tests leave this folder out. */
-const WORK = `${ROOT}coverage/mutation/`
-const CONFIG = `${WORK}stryker.json`
 const PARTS = ['domain', 'keys', 'gateway', 'upstream'] as const
 const USAGE = 64
 
@@ -21,6 +18,8 @@ const { values: options } = parseArgs({
     lines: { type: 'string' },
     /** Chooses the lines. */
     seed: { type: 'string', default: '1' },
+    /** Mutates only files whose path contains this. */
+    file: { type: 'string', default: '' },
     /** Processes at once. */
     concurrency: { type: 'string', default: '2' },
   },
@@ -31,46 +30,29 @@ if (unknown.length > 0) {
   process.stderr.write(`There is no part ${unknown.join(', ')}: choose of ${PARTS.join(', ')}\n`)
   process.exitCode = USAGE
 } else {
-  installStryker()
-  const statuses = options.part.map(part => run(part))
-  process.exitCode = Math.max(...statuses)
+  for (const part of options.part) if (!(await run(part))) process.exitCode = 1
 }
 
-/** Stryker brings 177 packages, which only this command needs: its first run installs them apart from the others. */
-function installStryker(): void {
-  if (existsSync(`${WORK}node_modules/@stryker-mutator/core`)) return
-  mkdirSync(WORK, { recursive: true })
-  for (const file of ['package.json', 'package-lock.json']) copyFileSync(`${HERE}${file}`, `${WORK}${file}`)
-  // Stryker must use the vitest of the project, not one of its own.
-  const args = ['ci', '--no-progress', '--legacy-peer-deps']
-  const { status } = spawnSync('npm', args, { cwd: WORK, stdio: 'inherit' })
-  if (status !== 0) throw new Error(`npm ci failed in ${WORK}: mutation testing needs Stryker`)
-}
-
-/** @returns the exit status of Stryker: not 0 if fewer mutants are found than the threshold of its settings */
-function run(part: string): number {
-  const files = globSync(`src/${part}/**/*.ts`, { cwd: ROOT }).toSorted()
-  const chosen =
+/** @returns whether every survivor is known */
+async function run(part: string): Promise<boolean> {
+  const { mutants, sources } = await plantFaults(part)
+  const files = Object.keys(sources).filter(path => path.includes(options.file))
+  const ranges =
     options.lines === undefined
-      ? files
+      ? null
       : sampleRanges(
           files.map(path => ({ path, lines: readFileSync(`${ROOT}${path}`, 'utf8').split('\n').length })),
           Number(options.lines),
           Number(options.seed),
         )
-  process.stdout.write(
-    `\n${part}: ${chosen.length} ${options.lines === undefined ? 'files' : 'blocks of lines'}\n`,
+  const chosen = mutants.filter(
+    ({ path, line }) => files.includes(path) && (ranges === null || isInside(ranges, path, line)),
   )
-  const report = `${WORK}${part}`
-  const settings = {
-    ...(JSON.parse(readFileSync(`${HERE}stryker.json`, 'utf8')) as object),
-    mutate: chosen,
-    concurrency: Number(options.concurrency),
-    htmlReporter: { fileName: `${report}.html` },
-    jsonReporter: { fileName: `${report}.json` },
-  }
-  writeFileSync(CONFIG, JSON.stringify(settings))
-  const env = { ...process.env, MUTATED_PART: part }
-  const stryker = `${WORK}node_modules/.bin/stryker`
-  return spawnSync(stryker, ['run', CONFIG], { cwd: ROOT, env, stdio: 'inherit' }).status ?? 1
+  process.stdout.write(`\n${part}: ${chosen.length} of ${mutants.length} mutants\n`)
+  const verdicts = await tryMutants(part, sources, chosen, Number(options.concurrency))
+  const { text, isComplete } = report(part, chosen, verdicts, ranges === null && options.file === '')
+  process.stdout.write(text)
+  const results = chosen.map(mutant => ({ ...mutant, ...verdicts.get(mutant.id) }))
+  writeFileSync(`${WORK}${part}.json`, JSON.stringify(results, null, 1))
+  return isComplete
 }

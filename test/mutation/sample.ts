@@ -27,3 +27,11 @@ export function sampleRanges(files: readonly SourceFile[], lines: number, seed: 
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
   return shuffled.slice(0, Math.ceil(lines / BLOCK)).map(([, block]) => block)
 }
+
+export function isInside(ranges: readonly string[], path: string, line: number): boolean {
+  return ranges.some(range => {
+    const [rangePath, lines = ''] = range.split(':')
+    const [first = 0, last = 0] = lines.split('-').map(Number)
+    return rangePath === path && line >= first && line <= last
+  })
+}

@@ -1,22 +1,58 @@
-import { defineConfig } from 'vitest/config'
+import { readFileSync } from 'node:fs'
+import { matchesGlob } from 'node:path'
+import { defineConfig, type Plugin } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import { ROOT, readPlan } from './plan.ts'
 
 /**
- * The tests of a part that run the sources in their own process: a planted fault does not reach a gateway that a test
- * starts. Those of other folders would find more, and take hours.
+ * The test files that are to find the faults of a part, in the order in which they run: those that are fast first. Further
+ * ones would find more, and take hours.
  */
-const FOLDERS: Readonly<Record<string, readonly string[]>> = {
-  domain: ['domain', 'gateway', 'keys', 'linear'],
-  keys: ['keys', 'redis'],
-  gateway: ['gateway', 'http'],
-  upstream: ['upstream'],
+const FAST = '/**/!(*.full).test.ts'
+const FILES: Readonly<Record<string, readonly string[]>> = {
+  domain: [`domain${FAST}`, `gateway${FAST}`, `http${FAST}`, `limits${FAST}`],
+  keys: [`keys/*${FAST}`, `keys${FAST}`, `redis${FAST}`],
+  gateway: [
+    `gateway${FAST}`,
+    `http${FAST}`,
+    'blackbox/!(*.full|hostile-redis|internal-listener|reload*|sign-in|usage).test.ts',
+  ],
+  upstream: [`upstream${FAST}`, `http${FAST}`, 'blackbox/{headers,shared-answers}.test.ts'],
 }
-const folders = FOLDERS[process.env['MUTATED_PART'] ?? ''] ?? Object.keys(FOLDERS)
+
+const { part, sources, alone } = readPlan()
+const patterns = (FILES[part] ?? []).map(pattern => `test/${pattern}`)
+
+/** Gives the tests the sources with all faults planted, each of them inactive. */
+const faulty: Plugin = {
+  name: 'faulty-sources',
+  enforce: 'pre',
+  load(id) {
+    const path = sources[id.replace(ROOT, '')]
+    return path === undefined ? null : readFileSync(path, 'utf8')
+  },
+}
+
+class FastFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId }: TestSpecification) =>
+      patterns.findIndex(pattern => matchesGlob(moduleId.replace(ROOT, ''), pattern))
+    return files.toSorted((a, b) => rank(a) - rank(b) || (a.moduleId < b.moduleId ? -1 : 1))
+  }
+}
 
 export default defineConfig({
+  plugins: [faulty],
   test: {
-    include: folders.map(folder => `test/${folder}/**/!(*.full).test.ts`),
-    env: { TEST_SUITE: 'fast' },
+    include: alone === null ? patterns : [`${alone}*.test.ts`],
+    // A planted fault is active in the process of the tests only, so gateways run there.
+    env: { TEST_SUITE: 'fast', TEST_FORM: 'here' },
+    runner: `${ROOT}test/mutation/fault-runner.ts`,
+    sequence: { sequencer: FastFirst },
     testTimeout: 30_000,
+    hookTimeout: 30_000,
     isolate: false,
+    maxWorkers: 1,
+    watch: false,
   },
 })

@@ -2,12 +2,15 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { runServerHere } from './server-here.ts'
 
 /** `TEST_FORM=built` runs the output of `npm run build`, as the image does; otherwise the sources run. */
 const ENTRY = fileURLToPath(
   new URL(process.env['TEST_FORM'] === 'built' ? '../../dist/main.js' : '../../src/main.ts', import.meta.url),
 )
 const BUILT = process.env['TEST_FORM'] === 'built'
+/** Mutation testing runs gateways in the process of the tests. */
+const HERE = process.env['TEST_FORM'] === 'here'
 /** Compiled code is kept as with `npm start`: that halves the processor time of a start from sources. */
 const COMPILE_CACHE = fileURLToPath(new URL('../../src/compile-cache.cjs', import.meta.url))
 /** Node's arguments to start the program, before the program's own. */
@@ -31,16 +34,11 @@ export class PosternProcess {
   readonly #waiting = new Set<() => void>()
 
   /** @param launcher program and first arguments, if not those of this checkout */
-  constructor(
-    args: readonly string[],
-    env: Readonly<Record<string, string>>,
-    launcher: readonly string[] = [process.execPath, ...PROGRAM],
-  ) {
-    const [program = '', ...words] = launcher
-    this.child = spawn(program, [...words, ...args], {
-      env: { PATH: process.env['PATH'], ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
+  constructor(args: readonly string[], env: Readonly<Record<string, string>>, launcher?: readonly string[]) {
+    this.child =
+      HERE && launcher === undefined && args[0] === 'gateway'
+        ? runServerHere(args, env)
+        : runProcess(args, env, launcher)
     const { stdout, stderr } = this.child
     if (stdout === null || stderr === null) throw new Error('The child process has no pipes')
     stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -108,6 +106,17 @@ export class PosternProcess {
     this.child.kill(signal)
     return this.exited
   }
+}
+
+function runProcess(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  [program = '', ...words]: readonly string[] = [process.execPath, ...PROGRAM],
+): ChildProcess {
+  return spawn(program, [...words, ...args], {
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
 }
 
 export interface Listening {

@@ -1,0 +1,198 @@
+import { type RunnerTestCase, type RunnerTestSuite, TestRunner, vi } from 'vitest'
+import { type Plan, readEvents, readPlan, record } from './plan.ts'
+
+/** A faulty run of a test may take this long, or ten times as long as the test takes without a fault. */
+const LEAST_DEADLINE_MS = 3_000
+const ENDLESS = 'Hit count limit reached'
+
+/** What the sources that Stryker's instrumenter writes read and count. */
+interface Namespace {
+  activeMutant?: string | undefined
+  currentTestId?: string | undefined
+  hitCount?: number | undefined
+  hitLimit?: number
+  mutantCoverage?: { static: Record<string, number>; perTest: Record<string, Record<string, number>> }
+}
+
+/** `confirm` follows on `control`: a mutant is killed if the test fails, passes without it, and fails again. */
+type Phase = 'baseline' | 'fault' | 'control' | 'confirm' | 'done'
+
+/**
+ * Runs each test once, and then again with each mutant that it executed, in the same process and with its hooks. That takes
+ * milliseconds a mutant, where a process for each takes a second.
+ */
+export default class FaultRunner extends TestRunner {
+  readonly #plan: Plan = readPlan()
+  readonly #alive = new Set(this.#plan.mutants)
+  /** Pairs of a test and a mutant that an earlier process tried. */
+  readonly #tried = new Set<string>()
+  readonly #namespace: Namespace
+  #phase: Phase = 'baseline'
+  #queue: string[] = []
+  /** How often the test executes the code of each mutant. */
+  #hits: Readonly<Record<string, number>> = {}
+  #current = ''
+  #baselineMs = 0
+  #failure = ''
+  #uncaught: unknown = null
+  #outside = new Map<string, number>()
+
+  constructor(config: ConstructorParameters<typeof TestRunner>[0]) {
+    super(config)
+    const scope = globalThis as { __stryker__?: Namespace }
+    scope.__stryker__ ??= {}
+    this.#namespace = scope.__stryker__
+    for (const event of readEvents(this.#plan.events)) {
+      if (event.kind === 'try') this.#tried.add(`${event.test} ${event.id}`)
+      if (event.kind === 'killed') this.#alive.delete(event.id)
+    }
+    const onUncaught = (error: unknown) => {
+      this.#uncaught = error
+    }
+    process.on('uncaughtException', onUncaught)
+    process.on('unhandledRejection', onUncaught)
+  }
+
+  override onCollectStart(file: Parameters<TestRunner['onCollectStart']>[0]): void {
+    this.#outside = new Map(Object.entries(this.#namespace.mutantCoverage?.static ?? {}))
+    super.onCollectStart(file)
+    if (this.#plan.alone === null) return
+    this.#current = /(\d+)\.test\.ts$/.exec(file.name)?.[1] ?? ''
+    record(this.#plan.events, { kind: 'try', test: file.name, id: this.#current })
+    // The sources are loaded again, with this mutant.
+    vi.resetModules()
+    this.#namespace.activeMutant = this.#current
+  }
+
+  override async onAfterRunSuite(suite: RunnerTestSuite): Promise<void> {
+    await super.onAfterRunSuite(suite)
+    if (this.#plan.alone !== null && suite.result?.state === 'fail') {
+      this.#killed(suite.file.name, this.#current, suite.result.errors?.[0]?.message ?? '')
+    }
+    if (!('filepath' in suite) || this.#plan.alone !== null) return
+    const { static: counts = {} } = this.#namespace.mutantCoverage ?? {}
+    const ids = Object.keys(counts).filter(id => counts[id] !== (this.#outside.get(id) ?? 0))
+    record(this.#plan.events, { kind: 'outside', file: suite.name, ids })
+  }
+
+  override async onBeforeRunTask(test: RunnerTestCase): Promise<void> {
+    await super.onBeforeRunTask(test)
+    if (this.#plan.alone !== null) {
+      if (!this.#alive.has(this.#current)) test.mode = 'skip'
+      return
+    }
+    // Vitest repeats a failed test; `onAfterRetryTask` says how often.
+    if (!test.fails) test.retry = Number.MAX_SAFE_INTEGER
+    this.#phase = 'baseline'
+  }
+
+  override onBeforeTryTask(test: RunnerTestCase, options: { retry: number; repeats: number }): void {
+    super.onBeforeTryTask(test, options)
+    this.#uncaught = null
+    const isFaulty = this.#phase === 'fault' || this.#phase === 'confirm'
+    this.#namespace.currentTestId = this.#phase === 'baseline' ? idOf(test) : 'repeated'
+    if (this.#plan.alone !== null) return
+    this.#namespace.activeMutant = isFaulty ? this.#current : undefined
+    this.#namespace.hitCount = isFaulty ? 0 : undefined
+    if (isFaulty) record(this.#plan.events, { kind: 'try', test: idOf(test), id: this.#current })
+  }
+
+  async runTask(test: RunnerTestCase): Promise<void> {
+    const run = TestRunner.getTestFn(test)
+    const startMs = performance.now()
+    if (this.#phase === 'baseline' || this.#plan.alone !== null) {
+      await run()
+      this.#baselineMs = performance.now() - startMs
+      return
+    }
+    const { promise: late, reject } = Promise.withResolvers<never>()
+    const deadlineMs = Math.max(LEAST_DEADLINE_MS, 10 * this.#baselineMs)
+    const deadline = setTimeout(() => reject(new Error('Timed out with the fault')), deadlineMs)
+    await Promise.race([run(), late]).finally(() => clearTimeout(deadline))
+  }
+
+  override async onAfterRetryTask(
+    test: RunnerTestCase,
+    options: { retry: number; repeats: number },
+  ): Promise<void> {
+    await super.onAfterRetryTask(test, options)
+    // A rejection that nothing handles is reported after the promises of the test.
+    await new Promise(resolve => setImmediate(resolve))
+    const { result } = test
+    if (result === undefined || test.fails) return
+    const hasFailed = result.state === 'fail' || this.#uncaught !== null
+    const message = hasFailed ? (result.errors?.at(-1)?.message ?? String(this.#uncaught)) : ''
+    this.#namespace.currentTestId = undefined
+    if (this.#plan.alone !== null) {
+      if (hasFailed) this.#killed(idOf(test), this.#current, message)
+      return
+    }
+    this.#namespace.activeMutant = undefined
+    this.#phase = this.#nextPhase(test, hasFailed, message)
+    // Vitest repeats what it takes as a failure.
+    const isDone = this.#phase === 'done'
+    result.state = isDone ? 'pass' : 'fail'
+    if (isDone) delete result.errors
+    else result.errors = [{ name: 'Repeat', message: 'to be run with the next fault' }]
+    result.attempts?.splice(0)
+  }
+
+  #nextPhase(test: RunnerTestCase, hasFailed: boolean, message: string): Phase {
+    switch (this.#phase) {
+      case 'baseline': {
+        if (hasFailed) return this.#unstable(test, message)
+        this.#hits = this.#namespace.mutantCoverage?.perTest[idOf(test)] ?? {}
+        const ids = Object.keys(this.#hits)
+        this.#queue = ids.filter(id => this.#alive.has(id) && !this.#tried.has(`${idOf(test)} ${id}`))
+        record(this.#plan.events, { kind: 'covered', test: idOf(test), ids })
+        return this.#nextFault()
+      }
+      case 'fault':
+        if (!hasFailed) return this.#nextFault()
+        this.#failure = message
+        return 'control'
+      case 'control':
+        if (!hasFailed) return 'confirm'
+        record(this.#plan.events, { kind: 'doubtful', test: idOf(test), id: this.#current })
+        return this.#unstable(test, message)
+      case 'confirm':
+        if (hasFailed) this.#killed(idOf(test), this.#current, this.#failure)
+        return this.#nextFault()
+      default:
+        return 'done'
+    }
+  }
+
+  #nextFault(): Phase {
+    const next = this.#queue.shift()
+    if (next === undefined) return 'done'
+    this.#current = next
+    this.#namespace.hitLimit = 100 * (this.#hits[next] ?? 0) + 100_000
+    return 'fault'
+  }
+
+  #killed(test: string, id: string, message: string): void {
+    if (!this.#alive.delete(id)) return
+    const how = message.includes(ENDLESS)
+      ? 'endless'
+      : /timed out|deadline/i.test(message)
+        ? 'deadline'
+        : 'failed'
+    record(this.#plan.events, {
+      kind: 'killed',
+      test,
+      id,
+      how,
+      message: message.slice(0, 200),
+    })
+  }
+
+  #unstable(test: RunnerTestCase, message: string): Phase {
+    record(this.#plan.events, { kind: 'unstable', test: idOf(test), message: message.slice(0, 200) })
+    return 'done'
+  }
+}
+
+function idOf(test: RunnerTestCase): string {
+  return `${test.file.name} ${test.fullTestName ?? test.name}`
+}

@@ -1,0 +1,50 @@
+import { appendFileSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+export const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+
+/** What one process of tests does: it reads this from the file that `MUTATION_PLAN` names. */
+export interface Plan {
+  readonly part: string
+  /** Path of a source file to the path of its text with planted faults. */
+  readonly sources: Readonly<Record<string, string>>
+  readonly mutants: readonly string[]
+  /** Folder of a test file for each mutant, which is active from before the sources are loaded; null: while a test runs. */
+  readonly alone: string | null
+  /** Where events are appended, one a line. */
+  readonly events: string
+}
+
+export type Event =
+  /** A mutant becomes active for a test. */
+  | { readonly kind: 'try'; readonly test: string; readonly id: string }
+  | {
+      readonly kind: 'killed'
+      readonly test: string
+      readonly id: string
+      readonly how: 'failed' | 'deadline' | 'endless'
+      readonly message: string
+    }
+  /** The test failed with the mutant, then without one: what the mutant did may have outlived it. */
+  | { readonly kind: 'doubtful'; readonly test: string; readonly id: string }
+  /** The test failed without a mutant, so it tries none. */
+  | { readonly kind: 'unstable'; readonly test: string; readonly message: string }
+  /** Code of these mutants ran during the test. */
+  | { readonly kind: 'covered'; readonly test: string; readonly ids: readonly string[] }
+  /** Code of these mutants ran while the file was loaded, or in its hooks. */
+  | { readonly kind: 'outside'; readonly file: string; readonly ids: readonly string[] }
+
+export function readPlan(): Plan {
+  const path = process.env['MUTATION_PLAN']
+  if (path === undefined) throw new Error('MUTATION_PLAN is not set: start this with npm run mutate')
+  return JSON.parse(readFileSync(path, 'utf8')) as Plan
+}
+
+export function record(path: string, event: Event): void {
+  appendFileSync(path, `${JSON.stringify(event)}\n`)
+}
+
+export function readEvents(path: string): Event[] {
+  const lines = readFileSync(path, 'utf8').split('\n')
+  return lines.filter(line => line !== '').map(line => JSON.parse(line) as Event)
+}

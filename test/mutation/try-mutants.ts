@@ -1,0 +1,159 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Mutant, WORK } from './instrument.ts'
+import { type Event, type Plan, ROOT, readEvents, record } from './plan.ts'
+
+/** Without an event for so long, a process of tests is in an endless loop: deadlines in the runner are shorter. */
+const STUCK_MS = 180_000
+const LOOK_MS = 1_000
+
+/** A mutant that is loaded with the sources is shown to so many test files. */
+const MAX_FILES = 4
+
+export interface Verdict {
+  readonly status: 'killed' | 'deadline' | 'survived' | 'not covered'
+  /** The test that killed it. */
+  readonly test: string
+}
+
+/** Tries mutants while tests run, and then those whose code runs before: while the sources are loaded, or in hooks. */
+export async function tryMutants(
+  part: string,
+  sources: Plan['sources'],
+  mutants: readonly Mutant[],
+  processes: number,
+): Promise<Map<string, Verdict>> {
+  const shards = Array.from({ length: processes }, (_, shard) =>
+    mutants.filter((_mutant, index) => index % processes === shard),
+  )
+  const events = await Promise.all(
+    shards.map(async (some, shard) => {
+      const name = `${part}-${shard}`
+      const ids = some.map(({ id }) => id)
+      const seen = await runTests(name, { part, sources, mutants: ids, alone: null, events: '' })
+      return [...seen, ...(await tryAlone(name, part, sources, some, seen))]
+    }),
+  )
+  return new Map(mutants.map(({ id }) => [id, verdictOn(id, events.flat())]))
+}
+
+async function tryAlone(
+  name: string,
+  part: string,
+  sources: Plan['sources'],
+  mutants: readonly Mutant[],
+  seen: readonly Event[],
+): Promise<Event[]> {
+  const killed = new Set(seen.flatMap(event => (event.kind === 'killed' ? [event.id] : [])))
+  const doubtful = seen.flatMap(event => (event.kind === 'doubtful' ? [event.id] : []))
+  const outside = seen.flatMap(event => (event.kind === 'outside' ? event.ids : []))
+  const ids = new Set([...doubtful, ...outside].filter(id => !killed.has(id)))
+  const waiting = mutants.filter(({ id }) => ids.has(id))
+  const alone = `${WORK}alone/${name}/`
+  const show = (some: readonly Mutant[]) => {
+    rmSync(alone, { recursive: true, force: true })
+    mkdirSync(alone, { recursive: true })
+    for (const mutant of some) {
+      const imports = testFilesOf(mutant, mutants, seen).map(file => `import '${ROOT}${file}'\n`)
+      writeFileSync(`${alone}${mutant.id}.test.ts`, imports.join(''))
+    }
+    const plan = { part, sources, mutants: some.map(({ id }) => id), alone, events: '' }
+    return some.length === 0 ? [] : runTests(`${name}-alone`, plan)
+  }
+  const once = new Set((await show(waiting)).flatMap(event => (event.kind === 'killed' ? [event.id] : [])))
+  // Those that a busy machine killed survive now.
+  return show(waiting.filter(({ id }) => once.has(id)))
+}
+
+/** The files that run code of the same source file: first the one named as it, then those in whose hooks the mutant ran. */
+function testFilesOf(mutant: Mutant, mutants: readonly Mutant[], seen: readonly Event[]): string[] {
+  const neighbours = new Set(mutants.filter(({ path }) => path === mutant.path).map(({ id }) => id))
+  const inHooks = (event: Event) =>
+    event.kind === 'outside' && event.ids.includes(mutant.id) ? [event.file] : []
+  const inTests = (event: Event) =>
+    event.kind === 'covered' && event.ids.some(id => neighbours.has(id)) ? [fileOf(event.test)] : []
+  const files = [...new Set([...seen.flatMap(inHooks), ...seen.flatMap(inTests)])]
+  const named = mutant.path.replace(/^src/, 'test').replace(/\.ts$/, '.')
+  return files
+    .toSorted((a, b) => Number(b.startsWith(named)) - Number(a.startsWith(named)))
+    .slice(0, MAX_FILES)
+}
+
+/** @param test the path of a test file, which has no space, and the name of a test */
+function fileOf(test: string): string {
+  return test.split(' ')[0] ?? ''
+}
+
+async function runTests(name: string, plan: Plan): Promise<Event[]> {
+  const events = `${WORK}${name}.events`
+  writeFileSync(events, '')
+  while (await isStuck(name, { ...plan, events })) {
+    killLast(events)
+    for (const event of readEvents(events)) {
+      if (plan.alone !== null && event.kind === 'try')
+        rmSync(`${plan.alone}${event.id}.test.ts`, { force: true })
+    }
+  }
+  return readEvents(events)
+}
+
+/** The mutant that was active when a process stopped to answer is killed. */
+function killLast(path: string): void {
+  const last = readEvents(path).findLast(event => event.kind === 'try')
+  if (last?.kind !== 'try') throw new Error(`The tests hang without a mutant: see ${path}`)
+  const { id, test } = last
+  record(path, { kind: 'killed', id, test, how: 'endless', message: 'the process was stuck' })
+}
+
+/** Runs tests to their end. @returns whether they had to be ended */
+async function isStuck(name: string, plan: Plan): Promise<boolean> {
+  const path = `${WORK}${name}.plan.json`
+  writeFileSync(path, JSON.stringify(plan))
+  const output = openSync(`${WORK}${name}.log`, 'a')
+  const vitest = ['node_modules/vitest/vitest.mjs', 'run', '--config', 'test/mutation/vitest.config.ts']
+  const child = spawn(process.execPath, vitest, {
+    cwd: ROOT,
+    env: { ...process.env, MUTATION_PLAN: path },
+    stdio: ['ignore', output, output],
+    // A group of its own, which is ended together.
+    detached: true,
+  })
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  once(child, 'close').then(() => resolve(false))
+  void watch(plan.events, child.pid ?? 0, resolve, () => child.exitCode !== null)
+  return promise
+}
+
+async function watch(
+  events: string,
+  group: number,
+  stuck: (isStuck: true) => void,
+  hasEnded: () => boolean,
+): Promise<void> {
+  let seen = -1
+  let sinceMs = performance.now()
+  while (!hasEnded()) {
+    const { length } = readEvents(events)
+    if (length !== seen) sinceMs = performance.now()
+    seen = length
+    if (performance.now() - sinceMs > STUCK_MS) {
+      stuck(true)
+      process.kill(-group, 'SIGKILL')
+      return
+    }
+    await sleep(LOOK_MS)
+  }
+}
+
+function verdictOn(id: string, events: readonly Event[]): Verdict {
+  const kill = events.find(event => event.kind === 'killed' && event.id === id)
+  if (kill?.kind === 'killed') {
+    return { status: kill.how === 'deadline' ? 'deadline' : 'killed', test: kill.test }
+  }
+  const isCovered = events.some(
+    event => (event.kind === 'covered' || event.kind === 'outside') && event.ids.includes(id),
+  )
+  return { status: isCovered ? 'survived' : 'not covered', test: '' }
+}
