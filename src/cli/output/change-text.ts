@@ -3,7 +3,7 @@ import type { AdminResponse } from '../admin/client.ts'
 import { changedResponse, readResponse, type ShownKey } from '../admin/responses.ts'
 import type { AdminSession } from '../admin/session.ts'
 import { keyNameOf } from './key-text.ts'
-import { NOT_ANNOUNCED, progressLines } from './revocation-text.ts'
+import { notAnnouncedText, progressLines } from './revocation-text.ts'
 import { plainText } from './text.ts'
 
 /**
@@ -22,7 +22,7 @@ export function printChange(
   }: Static<typeof changedResponse> = readResponse(client, changedResponse, response)
   if (json) {
     host.write(`${response.text}\n`)
-    if (progress.announced === false) host.complain(`${NOT_ANNOUNCED}\n`)
+    if (progress.announced === false) host.complain(`${notAnnouncedText(progress)}\n`)
     return
   }
   const which = `${keyNameOf(key)} of workspace ${plainText(key.workspaceId)}`

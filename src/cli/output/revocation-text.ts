@@ -13,9 +13,13 @@ interface ShownRegion {
   readonly gateways: ShownGateways | null
 }
 
-/** The console says the same on its page. */
-export const NOT_ANNOUNCED =
-  'Not announced yet: the console cannot reach Redis and keeps retrying. Disconnected gateways verify each key with the console before they accept it.'
+/** Of a change that is not announced to all regions. The console says the same on its page. */
+export function notAnnouncedText({ regions = [] }: ShownProgress): string {
+  const away = regions.filter(({ announced }) => !announced).map(({ name }) => plainText(name))
+  const [where, redis] = away.length === 0 ? ['', 'Redis'] : [` to ${away.join(', ')}`, 'Redis there']
+  return `Not announced${where} yet: the console cannot reach ${redis} and keeps retrying. Disconnected gateways verify each key with the console before they accept it.`
+}
+
 const NONE_KNOWN = 'No gateway has reported to the console within the last minute, so none can confirm it.'
 
 /**
@@ -23,23 +27,39 @@ const NONE_KNOWN = 'No gateway has reported to the console within the last minut
  * that two streams cannot say different things.
  * @param savedAt null if the change has no time of its own
  */
-export function progressLines(
-  savedAt: string | null,
-  { announced, gateways, regions = [] }: ShownProgress,
-): string[] {
+export function progressLines(savedAt: string | null, progress: ShownProgress): string[] {
+  const { announced, gateways, regions = [] } = progress
   const how = announced === true ? 'Saved and announced' : 'Saved'
   return [
     savedAt === null ? `${how}.` : `${how} at ${minuteOf(savedAt)} UTC.`,
-    ...(announced === false ? [NOT_ANNOUNCED] : []),
+    ...(announced === false ? [notAnnouncedText(progress)] : []),
     ...(gateways == null ? [] : [confirmedText(gateways)]),
     ...regions.map(regionText),
+    ...elsewhereText(progress),
   ]
 }
 
 function regionText({ name, announced, gateways }: ShownRegion): string {
   const state = announced ? 'announced' : 'not announced yet'
-  const confirmed = gateways === null ? '' : `, confirmed by ${gateways.confirmed} of ${gateways.known}`
-  return `Region ${plainText(name)}: ${state}${confirmed}.`
+  if (gateways === null) return `Region ${plainText(name)}: ${state}.`
+  const { known, confirmed, verifying, silent } = gateways
+  const parts = [
+    state,
+    `confirmed by ${confirmed} of ${known}`,
+    ...(verifying > 0 ? [`${verifying} disconnected`] : []),
+    ...(silent.length > 0 ? [`${silent.length} without confirmation`] : []),
+  ]
+  return `Region ${plainText(name)}: ${parts.join(', ')}.`
+}
+
+/** Gateways whose setting `region` is none of the console's: they count in no region. */
+function elsewhereText({ gateways, regions = [] }: ShownProgress): string[] {
+  if (gateways == null || regions.length === 0) return []
+  const inRegions = regions.reduce((sum, region) => sum + (region.gateways?.known ?? 0), 0)
+  const count = gateways.known - inRegions
+  if (count <= 0) return []
+  const named = count === 1 ? '1 gateway names' : `${count} gateways name`
+  return [`${named} none of these regions: set region there as the console does.`]
 }
 
 /** Which gateways have confirmed a revocation. */

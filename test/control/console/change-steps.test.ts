@@ -33,3 +33,22 @@ test.each([
     .join()
   for (const word of words) expect(lastStep).toContain(word)
 })
+
+test('a page names the regions of gateways, and gateways of none', () => {
+  const counts = (known: number) => ({ known, confirmed: known, verifying: 0, silent: [] })
+  const regions = [
+    { name: 'eu', announced: true, gateways: counts(2) },
+    { name: 'us', announced: false, gateways: counts(1) },
+  ]
+  const announced = regions.map(({ name, announced }) => ({ region: name, announced }))
+  const times = { committedAtMs: NOW_MS, announcedAtMs: null, announced }
+  const page = String(changeSteps({ ...times, gateways: { ...counts(4), regions } }))
+  for (const words of [
+    'Regions that wait: us.',
+    '<code>eu</code>: confirmed by 2 of 2',
+    '<code>us</code>: not announced yet; confirmed by 1 of 1',
+    '1 in none of these regions',
+  ]) {
+    expect(page).toContain(words)
+  }
+})

@@ -8,7 +8,7 @@ import { CliError } from '../../cli-error.ts'
 import { checkWorkspace } from '../../options/key-options.ts'
 import { canPrompt, confirm } from '../../output/confirm.ts'
 import { keyCount } from '../../output/key-text.ts'
-import { NOT_ANNOUNCED, progressLines } from '../../output/revocation-text.ts'
+import { notAnnouncedText, progressLines } from '../../output/revocation-text.ts'
 
 /** Many keys are revoked in one request. */
 const DEADLINE_MS = 60_000
@@ -38,7 +38,7 @@ async function revokeKeys({ client, host, json }: AdminSession, workspace: strin
   const { revoked, ...progress } = readResponse(client, revokedAllResponse, response)
   if (json) {
     host.write(`${response.text}\n`)
-    if (progress.announced === false) host.complain(`${NOT_ANNOUNCED}\n`)
+    if (progress.announced === false) host.complain(`${notAnnouncedText(progress)}\n`)
     return
   }
   const lines =

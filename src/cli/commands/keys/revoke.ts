@@ -9,7 +9,7 @@ import { checkKeyId } from '../../options/key-options.ts'
 import { canPrompt, confirm } from '../../output/confirm.ts'
 import { keyNameOf, lastUseText, scopesText, stateColour } from '../../output/key-text.ts'
 import { paintFor } from '../../output/paint.ts'
-import { NOT_ANNOUNCED, progressLines } from '../../output/revocation-text.ts'
+import { notAnnouncedText, progressLines } from '../../output/revocation-text.ts'
 import { plainText } from '../../output/text.ts'
 
 const UNCONFIRMED = 'There is no terminal to confirm at: add --yes to revoke a key without one'
@@ -36,7 +36,7 @@ async function revokeKey({ client, host, json }: AdminSession, id: string): Prom
   const { key, ...progress } = readResponse(client, revokedResponse, response)
   if (json) {
     host.write(`${response.text}\n`)
-    if (progress.announced === false) host.complain(`${NOT_ANNOUNCED}\n`)
+    if (progress.announced === false) host.complain(`${notAnnouncedText(progress)}\n`)
     return
   }
   const which = `${keyNameOf(key)} of workspace ${plainText(key.workspaceId)}`

@@ -5,7 +5,7 @@ import { type AdminSession, addAccessOptions, addJsonOption, openSession } from 
 import type { Cli } from '../../cli.ts'
 import { checkKeyId, expiresInOption, overlapOption } from '../../options/key-options.ts'
 import { expiryInFull, issuedText, keyNameOf } from '../../output/key-text.ts'
-import { NOT_ANNOUNCED, progressLines } from '../../output/revocation-text.ts'
+import { notAnnouncedText, progressLines } from '../../output/revocation-text.ts'
 import { lostKeyRemedy, showSecret } from '../../output/show-secret.ts'
 import { explainNoResponse } from './issue.ts'
 
@@ -50,7 +50,7 @@ async function rotateKey(session: AdminSession, id: string, options: RotateOptio
   const nowMs = systemClock.wallMs()
   const isRevoked = replaced.revokedAt !== null
   if (session.json && isRevoked && progress.announced === false) {
-    session.host.complain(`${NOT_ANNOUNCED}\n`)
+    session.host.complain(`${notAnnouncedText(progress)}\n`)
   }
   const lines = [
     issuedText(key, nowMs),

@@ -39,28 +39,30 @@ function announcedText(committedAtMs: number | null, announcedAtMs: number | nul
 const NONE_KNOWN =
   'No gateway has reported to this console within the last minute, so none can confirm the change.'
 
-function confirmationStep({ known, confirmed, verifying, silent, regions }: ConfirmationReport): Html {
+function confirmationStep(report: ConfirmationReport): Html {
+  const { known, confirmed, verifying, silent } = report
   if (known === 0) return step(false, 'No gateways known', NONE_KNOWN)
   const title = `Confirmed by ${confirmed} of ${known} ${known === 1 ? 'gateway' : 'gateways'}`
-  if (silent.length === 0) return step(true, title, html`${verifyingText(verifying)} ${regionList(regions)}`)
+  if (silent.length === 0) return step(true, title, html`${verifyingText(verifying)} ${regionList(report)}`)
   const names = silent.map(
     ({ name, lastSeenAtMs }) => html`<li><code>${name}</code>, last seen ${exact(lastSeenAtMs)}</li>`,
   )
   return step(
     false,
     title,
-    html`${verifyingText(verifying)} No confirmation within one second from:<ul>${names}</ul>${regionList(regions)}`,
+    html`${verifyingText(verifying)} No confirmation within one second from:<ul>${names}</ul>${regionList(report)}`,
   )
 }
 
 /** How many gateways of each region have confirmed; nothing without regions in the settings. */
-function regionList(regions: ConfirmationReport['regions']): Piece {
+function regionList({ known, regions }: ConfirmationReport): Piece {
   if (!areNamed(regions.map(({ name, announced }) => ({ region: name, announced })))) return null
   const rows = regions.map(
     ({ name, announced, gateways: { known, confirmed } }) =>
       html`<li><code>${name}</code>: ${announced ? '' : 'not announced yet; '}confirmed by ${confirmed} of ${known}</li>`,
   )
-  return html`<ul>${rows}</ul>`
+  const elsewhere = regions.reduce((left, { gateways }) => left - gateways.known, known)
+  return html`<ul>${rows}${elsewhere > 0 ? html`<li>${elsewhere} in none of these regions: set <code>region</code> there as here</li>` : null}</ul>`
 }
 
 /** A disconnected gateway counts as safe: it accepts no key unverified. */
