@@ -282,6 +282,23 @@ test('a restore refuses what is no good backup, and changes nothing', { timeout:
   expect(await readAll(url)).toEqual(before)
 })
 
+test('of two backups to one name at once, one is saved whole, and the other says that the name is taken', {
+  timeout: TIMEOUT_MS,
+}, async () => {
+  const url = await engines.SQLite()
+  const directory = temporaryDirectory()
+  const backup = join(directory, 'backup.db')
+  await fillDatabase(url, MANY_KEYS)
+  const exits = await Promise.all([database(url, 'backup', backup), database(url, 'backup', backup)])
+  expect(exits.map(({ code }) => code).toSorted()).toEqual([0, 65])
+  expect(exits.map(({ stderr }) => stderr).join()).toContain(`${backup} exists already`)
+  expect(readdirSync(directory)).toEqual(['backup.db'])
+  expect(await readAll(`sqlite:${backup}`)).toEqual(await readAll(url))
+  const forced = await Promise.all([1, 2].map(() => database(url, 'backup', backup, '--force')))
+  expect(forced.map(({ code }) => code)).toEqual([0, 0])
+  expect(await readAll(`sqlite:${backup}`)).toEqual(await readAll(url))
+})
+
 test('a folder keeps the newest backups', { timeout: TIMEOUT_MS }, async () => {
   const url = await engines.SQLite()
   const folder = temporaryDirectory()

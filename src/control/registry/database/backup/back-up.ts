@@ -1,18 +1,11 @@
 import { existsSync } from 'node:fs'
 import { openReadOnly } from '../open-read-only.ts'
 import { requireAuditChain } from './check-database.ts'
-import {
-  checkIntegrity,
-  copyPages,
-  diskTroubleIn,
-  makeSingleFile,
-  publish,
-  sqliteFileOf,
-  withUnfinished,
-} from './database-file.ts'
+import { checkIntegrity, copyPages, diskTroubleIn, makeSingleFile, sqliteFileOf } from './database-file.ts'
 import { type ProgressOf, Refused } from './refused.ts'
 import { readPostgres } from './source.ts'
 import { fillSqlite } from './target.ts'
+import { publish, publishNew, withUnfinished } from './unfinished-file.ts'
 
 export interface BackupOptions {
   /** `database.url`: a SQLite file or PostgreSQL, also while consoles use it. */
@@ -36,26 +29,31 @@ export interface BackupReport {
  * checked and on the disk.
  */
 export async function backUp(options: BackupOptions): Promise<BackupReport> {
-  const { url, file, force, nowMs, progress } = options
-  if (!force && existsSync(file)) {
-    throw new Refused(`The file ${file} exists already: name another one, or add --force`)
-  }
-  return withUnfinished(file, async unfinished => {
-    try {
-      const source = sqliteFileOf(url)
-      if (source === null) {
-        await readPostgres(url, tables => fillSqlite(tables, unfinished, { nowMs, progress }))
-      } else {
-        await copySqlite(url, source, unfinished, progress)
-      }
+  const { file, force, nowMs } = options
+  if (!force && existsSync(file)) throw existsAlready(file)
+  try {
+    return await withUnfinished(file, async unfinished => {
+      await copyTo(unfinished, options)
       const report = await inspectBackup(unfinished, nowMs)
-      await publish(unfinished, file)
+      if (force) await publish(unfinished, file)
+      // Another backup of this name may have been faster.
+      else if (!(await publishNew(unfinished, file))) throw existsAlready(file)
       return report
-    } catch (error) {
-      const trouble = diskTroubleIn(error)
-      throw trouble === null ? error : new Refused(`The backup ${file} cannot be written: ${trouble}`)
-    }
-  })
+    })
+  } catch (error) {
+    const trouble = diskTroubleIn(error)
+    throw trouble === null ? error : new Refused(`The backup ${file} cannot be written: ${trouble}`)
+  }
+}
+
+async function copyTo(unfinished: string, { url, nowMs, progress }: BackupOptions): Promise<void> {
+  const source = sqliteFileOf(url)
+  if (source !== null) return copySqlite(url, source, unfinished, progress)
+  await readPostgres(url, tables => fillSqlite(tables, unfinished, { nowMs, progress }))
+}
+
+function existsAlready(file: string): Refused {
+  return new Refused(`The file ${file} exists already: name another one, or add --force`)
 }
 
 async function copySqlite(url: string, from: string, to: string, progress: ProgressOf): Promise<void> {

@@ -1,7 +1,8 @@
-import { isEmptyOrMissing, publish, sqliteFileOf, withUnfinished } from './database-file.ts'
+import { isEmptyOrMissing, sqliteFileOf } from './database-file.ts'
 import { Refused } from './refused.ts'
 import { readStopped, whileLocked } from './source.ts'
 import { type CopyOptions, fillPostgres, fillSqlite, notEmptyText } from './target.ts'
+import { publish, withUnfinished } from './unfinished-file.ts'
 
 /**
  * Copies a stopped console's database to an empty one, of the same kind or the other: ids, digests, versions and the audit

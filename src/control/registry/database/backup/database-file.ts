@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs'
-import { open, rename, rm, stat } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { open, stat } from 'node:fs/promises'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { createPrivateFile } from '../engines/sqlite-database.ts'
 import { type ProgressOf, Refused } from './refused.ts'
@@ -91,41 +90,6 @@ export function makeSingleFile(file: string): void {
   } finally {
     database.close()
   }
-}
-
-/** Gives a whole file its final name, in the same directory. It is on the disk before, and replaces what has the name. */
-export async function publish(unfinished: string, file: string): Promise<void> {
-  await sync(unfinished)
-  await rename(unfinished, file)
-  await sync(dirname(file))
-}
-
-export async function sync(path: string): Promise<void> {
-  const handle = await open(path)
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
-}
-
-/** Runs `write` with a name beside the file, and removes what is left under that name. */
-export async function withUnfinished<Result>(
-  file: string,
-  write: (unfinished: string) => Promise<Result>,
-): Promise<Result> {
-  const unfinished = `${file}.unfinished`
-  // What an earlier attempt left.
-  await removeDatabase(unfinished)
-  try {
-    return await write(unfinished)
-  } finally {
-    await removeDatabase(unfinished)
-  }
-}
-
-async function removeDatabase(file: string): Promise<void> {
-  for (const suffix of ['', '-journal', '-wal', '-shm']) await rm(`${file}${suffix}`, { force: true })
 }
 
 export async function isEmptyOrMissing(file: string): Promise<boolean> {

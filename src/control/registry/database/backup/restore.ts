@@ -10,16 +10,14 @@ import {
   diskTroubleIn,
   isEmptyOrMissing,
   makeSingleFile,
-  publish,
   requireSqliteFile,
   sqliteFileOf,
-  sync,
-  withUnfinished,
 } from './database-file.ts'
 import { prepareRestored, type RestoreChoices, type Restored } from './prepare-restored.ts'
 import { Refused } from './refused.ts'
 import { whileLocked } from './source.ts'
 import { fillPostgres } from './target.ts'
+import { publish, sync, withUnfinished } from './unfinished-file.ts'
 
 export interface RestoreOptions extends RestoreChoices {
   /** `database.url` */

@@ -19,21 +19,36 @@ const SQLITE_BUSY = 5
 export function lockSqliteFile(url: string): () => void {
   const file = /^sqlite:(.+)$/s.exec(url)?.[1]
   if (file === undefined || file === IN_MEMORY) return () => {}
-  const lock = openLock(file)
+  const release = lockWithin(WAIT_MS, file)
+  if (release === null) throw new StartError(inUseText(file))
+  return release
+}
+
+/** Whether a process holds the lock of this file. */
+export function isLockedSqliteFile(file: string): boolean {
+  const release = lockWithin(0, file)
+  release?.()
+  return release === null
+}
+
+/** @returns releases the lock; null if another process holds it all the time */
+function lockWithin(timeoutMs: number, file: string): (() => void) | null {
+  const lock = openLock(file, timeoutMs)
   try {
     lock.exec('BEGIN EXCLUSIVE')
   } catch (error) {
     lock.close()
-    throw isBusy(error) ? new StartError(inUseText(file)) : error
+    if (isBusy(error)) return null
+    throw error
   }
   return () => lock.close()
 }
 
-function openLock(file: string): DatabaseSync {
+function openLock(file: string, timeoutMs: number): DatabaseSync {
   try {
     const path = `${realPathOf(file)}-lock`
     createPrivateFile(path)
-    return new DatabaseSync(path, { timeout: WAIT_MS })
+    return new DatabaseSync(path, { timeout: timeoutMs })
   } catch (cause) {
     throw new Error(`database.url: cannot open the lock of the SQLite file ${file}`, { cause })
   }
