@@ -17,7 +17,7 @@
 
 {{/* The planes whose series a rule file reads, of those in the release: dict root, file. */}}
 {{- define "postern.rulePlanes" -}}
-{{- $of := dict "console.yaml" (list "console") "regions.yaml" (list "console") "process.yaml" (list "gateway" "console") "redis.yaml" (list "gateway" "console") -}}
+{{- $of := dict "console.yaml" (list "console") "regions.yaml" (list "console") "backup.yaml" (list "console") "process.yaml" (list "gateway" "console") "redis.yaml" (list "gateway" "console") -}}
 {{- $planes := list -}}
 {{- range get $of .file | default (list "gateway") -}}
 {{- if has . (include "postern.planes" $.root | splitList " ") }}{{ $planes = append $planes . }}{{ end -}}
@@ -32,7 +32,8 @@
 {{- $operator := eq (len $jobs) 1 | ternary "=" "=~" -}}
 {{- $release := printf "namespace=%q,job%s%q" .root.Release.Namespace $operator (join "|" $jobs) -}}
 {{- $autoscaler := printf "namespace=%q,horizontalpodautoscaler=%q" .root.Release.Namespace (include "postern.planeName" (dict "root" .root "plane" "gateway")) -}}
-{{- .expr | replace `job=~".+"` (.root.Values.monitoring.prometheusRule.selector | default $release) | replace `horizontalpodautoscaler=~".+-gateway"` $autoscaler -}}
+{{- $backup := printf "namespace=%q,cronjob=%q" .root.Release.Namespace (include "postern.planeName" (dict "root" .root "plane" "backup")) -}}
+{{- .expr | replace `cronjob=~".*postern.*-backup"` $backup | replace `job=~".+"` (.root.Values.monitoring.prometheusRule.selector | default $release) | replace `horizontalpodautoscaler=~".+-gateway"` $autoscaler -}}
 {{- end -}}
 
 {{/* Replaces the threshold of an expression, the first number it compares with, unless it is 0: dict expr, with. */}}

@@ -261,6 +261,7 @@ const properties: JsonSchema = {
         PosternUpstreamDown: threshold,
         PosternEventLoopLagHigh: threshold,
         PosternHeapNearLimit: threshold,
+        PosternBackupMissing: threshold,
       }),
       overrides: {
         type: 'object',

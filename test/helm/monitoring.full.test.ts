@@ -174,7 +174,8 @@ describe.skipIf(!has(HELM))('the rules', () => {
   it('use configured thresholds, everywhere in the expression and in no other rule', () => {
     const thresholds = (chosen: object) => {
       const monitoring = { trustApis: true, prometheusRule: { enabled: true, thresholds: chosen } }
-      const rule = render({ ...MINIMAL, monitoring }).get('PrometheusRule')
+      const console = { enabled: true, backup: { enabled: true } }
+      const rule = render({ ...MINIMAL, console, monitoring }).get('PrometheusRule')
       return listAt(rule, 'spec.groups').flatMap(group => listAt(group, 'rules'))
     }
     const { monitoring } = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')) as ThresholdValues
@@ -231,9 +232,13 @@ describe.skipIf(!has(HELM))('the rules of a release', () => {
   }
   const namesOf = (values: Values) =>
     withRules(values).flatMap(({ alert }) => (alert === undefined ? [] : [alert]))
-  const both = { ...MINIMAL, console: { enabled: true }, gateway: { autoscaling: { enabled: true } } }
+  const both = {
+    ...MINIMAL,
+    console: { enabled: true, backup: { enabled: true } },
+    gateway: { autoscaling: { enabled: true } },
+  }
 
-  it('are all of them for both planes with an autoscaler', () => {
+  it('are all of them for both planes with an autoscaler and a backup', () => {
     expect(withRules(both).map(({ record, alert }) => record ?? alert)).toEqual(
       allRules.map(({ record, alert }) => record ?? alert),
     )
@@ -248,7 +253,8 @@ describe.skipIf(!has(HELM))('the rules of a release', () => {
       ...String(expr).matchAll(/(?<=^|[\s(])(?:job:|postern_|nodejs_|up\b|kube_)[\w:]*(?:\{(.*?)\})?/g),
     ])
     expect(scopes.length).toBeGreaterThan(allRules.length)
-    const known = [gateway, console_, either, autoscaler]
+    const backup = `namespace="default",cronjob="${NAME}-backup"`
+    const known = [gateway, console_, either, autoscaler, backup]
     expect(
       scopes.map(([, own = '']) => own).filter(own => !known.some(scope => own.startsWith(scope))),
     ).toEqual([])

@@ -9,10 +9,10 @@ import { at } from '../support/manifests.ts'
 import { HELM, has, PROMTOOL } from '../support/tools.ts'
 
 const RELEASES = ['blue', 'green'] as const
-/** Of each release: both planes, an autoscaler, and a label that tells whose rule fired. */
+/** Of each release: both planes, an autoscaler, a backup, and a label that tells whose rule fired. */
 const valuesOf = (release: string) => ({
   ...MINIMAL,
-  console: { enabled: true },
+  console: { enabled: true, backup: { enabled: true } },
   gateway: { autoscaling: { enabled: true } },
   monitoring: { trustApis: true, prometheusRule: { enabled: true, alertLabels: { release } } },
 })
@@ -24,7 +24,7 @@ function series(namespace: string, name: string, labels: Record<string, string>,
   return { series: `${name}{${pairs.join(',')}}`, values }
 }
 
-/** Two processes and an autoscaler. A broken release lost its console, its Redis and its upstream. */
+/** Two processes, an autoscaler and a backup. A broken release lost its console, its Redis and its upstream, and has no new backup. */
 function seriesOf(namespace: string, broken: boolean) {
   const gateway = { job: `${NAME}-gateway`, pod: 'g' }
   const console_ = { job: `${NAME}-console`, pod: 'c' }
@@ -57,6 +57,13 @@ function seriesOf(namespace: string, broken: boolean) {
     replicas('status_current_replicas', broken ? 10 : 2),
     replicas('spec_max_replicas', 10),
     replicas('spec_min_replicas', 2),
+    series(
+      namespace,
+      'kube_cronjob_status_last_successful_time',
+      { job: 'kube-state-metrics', cronjob: `${NAME}-backup` },
+      // The first time is 0.
+      always(broken ? -100_000 : 0),
+    ),
   ]
 }
 
@@ -102,6 +109,7 @@ describe.skipIf(!has(HELM) || !has(PROMTOOL))(
     it.each(RELEASES)('raise only their own alerts: %s is broken', broken => {
       const { stdout, stderr } = promtool(broken, [
         'PosternAutoscalerAtMaximum',
+        'PosternBackupMissing',
         'PosternConsoleAbsent',
         'PosternKeyStoreUnavailable',
         'PosternUpstreamDown',

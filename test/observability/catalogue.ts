@@ -12,9 +12,10 @@ const OF_PROMETHEUS: readonly (readonly [string, readonly string[]])[] = [
 ]
 
 const OF_A_CONTAINER = ['container']
+const OF_A_CRONJOB = ['cronjob']
 const OF_AN_AUTOSCALER = ['horizontalpodautoscaler']
 
-/** Metrics of kube-state-metrics and cAdvisor about our pods, by name. */
+/** Metrics of kube-state-metrics and cAdvisor about our objects, by name. */
 export const OF_KUBERNETES: readonly (readonly [string, readonly string[]])[] = [
   ['kube_pod_container_status_restarts_total', OF_A_CONTAINER],
   ['kube_pod_container_status_ready', OF_A_CONTAINER],
@@ -23,6 +24,8 @@ export const OF_KUBERNETES: readonly (readonly [string, readonly string[]])[] = 
   ['kube_horizontalpodautoscaler_status_desired_replicas', OF_AN_AUTOSCALER],
   ['kube_horizontalpodautoscaler_spec_max_replicas', OF_AN_AUTOSCALER],
   ['kube_horizontalpodautoscaler_spec_min_replicas', OF_AN_AUTOSCALER],
+  ['kube_cronjob_status_last_successful_time', OF_A_CRONJOB],
+  ['kube_cronjob_created', OF_A_CRONJOB],
   ['container_cpu_cfs_periods_total', OF_A_CONTAINER],
   ['container_cpu_cfs_throttled_periods_total', OF_A_CONTAINER],
   ['container_memory_working_set_bytes', OF_A_CONTAINER],
