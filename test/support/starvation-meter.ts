@@ -28,6 +28,12 @@ export class StarvationMeter {
     return Math.max(...[...this.#samples.values()].map(longestWaitMs))
   }
 
+  /** The longest time for which any of the processes waited between two times, in ms since the epoch. */
+  waitedMs(fromMs: number, toMs: number): number {
+    const [from, to] = [fromMs - performance.timeOrigin, toMs - performance.timeOrigin]
+    return Math.max(...[...this.#samples.values()].map(samples => waitBetween(samples, from, to)))
+  }
+
   stop(): void {
     clearInterval(this.#timer)
   }
@@ -48,6 +54,12 @@ function longestWaitMs(samples: readonly WaitSample[]): number {
     longestMs = Math.max(longestMs, waitedMs - (samples[first]?.waitedMs ?? waitedMs))
   }
   return longestMs
+}
+
+function waitBetween(samples: readonly WaitSample[], fromMs: number, toMs: number): number {
+  const first = samples.findLast(({ atMs }) => atMs <= fromMs) ?? samples[0]
+  const last = samples.find(({ atMs }) => atMs >= toMs) ?? samples.at(-1)
+  return Math.max(0, (last?.waitedMs ?? 0) - (first?.waitedMs ?? 0))
 }
 
 /**
