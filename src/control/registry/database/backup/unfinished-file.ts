@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { link, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isLockedSqliteFile, lockSqliteFile } from '../engines/sqlite-lock.ts'
@@ -6,6 +7,8 @@ import { codeOf } from './database-file.ts'
 
 /** An unfinished file whose lock is there: the lock of a process that was killed is free. */
 const UNFINISHED = /^.+\.unfinished-[0-9a-f]{8}(?=-lock$)/
+/** Of file systems without links, such as SMB shares: there the name is taken only almost at once. */
+const WITHOUT_LINKS: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'])
 const SIDE_FILES = ['', '-journal', '-wal', '-shm', '-lock']
 
 /**
@@ -54,7 +57,9 @@ export async function publishNew(unfinished: string, file: string): Promise<bool
     await link(unfinished, file)
   } catch (error) {
     if (codeOf(error) === 'EEXIST') return false
-    throw error
+    if (!WITHOUT_LINKS.has(codeOf(error))) throw error
+    if (existsSync(file)) return false
+    await rename(unfinished, file)
   }
   await sync(dirname(file))
   return true
