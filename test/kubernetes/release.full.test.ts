@@ -72,6 +72,27 @@ describe.skipIf(![GO, HELM, PYTHON].every(has))('on a real Kubernetes API', () =
     expect(policies).toContain(`${NAME}-test`)
   }, 180_000)
 
+  it('a console with regions and the gateways of another region become ready, each in a namespace of its own', async () => {
+    const file = (name: string) => ['-f', `${CHART}ci/${name}-values.yaml`]
+    const readyOf = async (namespace: string, plane: string) =>
+      valueAt(await cluster.get('deployment', `${NAME}-${plane}`, namespace), 'status.readyReplicas')
+    const home = await makeNamespace('regions-console')
+    const away = await makeNamespace('region-gateways')
+    await install(home, {}, ...file('regions-console'))
+    await install(away, {}, ...file('region-gateways'))
+    await until(
+      'all are ready',
+      async () =>
+        (await readyOf(home, 'console')) === 2 &&
+        (await readyOf(home, 'gateway')) === 2 &&
+        (await readyOf(away, 'gateway')) === 3,
+      ROLLOUT_MS,
+    )
+    const internal = await cluster.get('service', `${NAME}-console-internal`, home)
+    expect(valueAt(internal, 'spec.type')).toBe('LoadBalancer')
+    expect(await cluster.list('secrets', away)).toHaveLength(1)
+  }, 180_000)
+
   it('a console whose pod cannot start is healed by a rollback', async () => {
     const namespace = await makeNamespace('rollback')
     await install(namespace, SHORT_DRAIN)
