@@ -124,6 +124,30 @@ describe('an invalid query is rejected', () => {
   })
 })
 
+describe('an invalid query is rejected with what is allowed', () => {
+  const [route] = compileRoutes([
+    {
+      name: 'r',
+      path: '/r',
+      query: {
+        part: { type: 'choice', values: ['head', 'all'] },
+        at: { type: 'token', maxLength: 9 },
+        page: { type: 'integer', minimum: 0, maximum: 7 },
+      },
+    },
+  ])
+  it.each([
+    ['part=x', 'part must be one of head, all'],
+    ['at=', 'at must be 1 to 9 characters of A-Z, a-z, 0-9 and "-", ".", "_", "~"'],
+    ['page=8', 'page must be a whole number from 0 to 7'],
+    ['page=1&page=1', 'page may be given once'],
+    ['=1', 'This endpoint takes only these query parameters: part, at, page'],
+  ])('?%s', (query, detail) => {
+    if (route === undefined) throw new Error('There is a route')
+    expect(parseQuery(route, query)).toEqual({ ok: false, detail })
+  })
+})
+
 describe('the rules for parameters', () => {
   it('accept every whole number within the bounds, and no other', () => {
     fc.assert(

@@ -7,6 +7,7 @@ const END = { status: 200, aborted: false, truncated: false, reason: null } as c
 test.each([
   ['a 200', {}, 'ok'],
   ['a 304', { status: 304 }, 'ok'],
+  ['a 400 of the upstream that is passed on', { status: 400 }, 'upstream_rejected'],
   ['a 4xx of the upstream that is passed on', { status: 409 }, 'upstream_rejected'],
   ['a response that the upstream broke off', { truncated: true }, 'upstream_error'],
   ['a response that the client did not wait for', { aborted: true }, 'client_aborted'],

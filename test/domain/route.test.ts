@@ -278,6 +278,35 @@ describe('matching', () => {
   })
 })
 
+describe('a configured route', () => {
+  it('has no scope, is answered by the upstream, and shares no responses, unless it says so', () => {
+    const [plain] = compileRoutes([{ name: 'r', path: '/r/{}x/{a' }])
+    expect(plain).toMatchObject({ scope: null, answeredBy: 'upstream', isCoalesced: false })
+    expect(plain?.segments).toEqual([{ literal: 'r' }, { literal: '{}x' }, { literal: '{a' }])
+    const [shared] = compileRoutes([{ name: 'r', path: '/r', shareAnswers: true, scope: 's' }])
+    expect(shared).toMatchObject({ scope: 's', isCoalesced: true })
+    const [own] = compileRoutes([{ name: 'r', path: '/r', answeredBy: 'gateway' }])
+    expect(own).toMatchObject({ answeredBy: 'gateway' })
+  })
+
+  it('without the parameter that its upstream path names has no path there', () => {
+    const [route] = compileRoutes([{ name: 'r', path: '/r', upstreamPath: '/{b}' }])
+    if (route === undefined) throw new Error('There is a route')
+    expect(() => upstreamPathOf({ route, parameters: new Map() }, 'ws_1')).toThrow(
+      'Route r has no parameter b',
+    )
+  })
+
+  it('matches no path that does not begin with a slash', () => {
+    const routes = compileRoutes([{ name: 'r', path: '/r' }])
+    expect([matchRoute(routes, 'r'), matchRoute(routes, 'xr'), matchRoute(routes, '')]).toEqual([
+      null,
+      null,
+      null,
+    ])
+  })
+})
+
 describe('the path at the upstream', () => {
   it('contains the key’s own workspace, never the requested text', () => {
     const match = matchRoute(ROUTES, `${B}/ws_B/files`)

@@ -7,6 +7,7 @@ import {
   deriveRecordKey,
   encodeRecord,
   isDigest,
+  parseJsonObject,
   redisKeyOf,
   toRecordJson,
 } from '../../src/domain/wire.ts'
@@ -293,6 +294,30 @@ describe('a reader', () => {
       }),
     )
   })
+})
+
+it('a record of the longest hint, most scopes and most networks is accepted, at version 0', () => {
+  const scopes = Array.from({ length: 64 }, (_, index) => `s${index}`)
+  const allowedCidrs = Array.from({ length: 32 }, (_, index) => `10.0.0.${index}`)
+  const most = { hint: 'h'.repeat(128), scopes, allowedCidrs, version: 0 }
+  expect(whyNot(tampered({ ...most, mac: undefined, v: undefined }), null)).toBe('accepted')
+  expect(whyNot(tampered({ hint: 'h'.repeat(129) }), null)).toBe('malformed')
+})
+
+it.each(['5', '"text"', 'null', 'true', '[]', '[{}]', '{', ''])('the text %j is no JSON object', text => {
+  expect(parseJsonObject(text, 100)).toBeNull()
+})
+
+it('a JSON object of just the permitted length is read', () => {
+  expect(parseJsonObject('{"a":1}', 7)).toEqual({ a: 1 })
+  expect(parseJsonObject('{"a":1}', 6)).toBeNull()
+})
+
+it('a record that no reader would take is not written', () => {
+  const record = { ...exampleRecord(), id: 'a b' }
+  expect(() => encodeRecord(record, DIGEST, RECORD_KEY)).toThrow(
+    'The record of a b has a field that no reader would take',
+  )
 })
 
 it('messages have one channel', () => {

@@ -3,6 +3,9 @@ import { type Plan, readEvents, readPlan, record } from './plan.ts'
 
 /** A faulty run of a test may take this long, or ten times as long as the test takes without a fault. */
 const LEAST_DEADLINE_MS = 3_000
+/** A test that takes longer than this tries a mutant only if fewer tests of its file did than `MAX_SLOW_TRIES`. */
+const SLOW_MS = 5
+const MAX_SLOW_TRIES = 8
 const ENDLESS = 'Hit count limit reached'
 
 /** What the sources that Stryker's instrumenter writes read and count. */
@@ -27,6 +30,8 @@ export default class FaultRunner extends TestRunner {
   /** Pairs of a test and a mutant that an earlier process tried. */
   readonly #tried = new Set<string>()
   readonly #namespace: Namespace
+  /** For each file and mutant, the number of tests that tried it. */
+  readonly #tries = new Map<string, number>()
   #phase: Phase = 'baseline'
   #queue: string[] = []
   /** How often the test executes the code of each mutant. */
@@ -34,7 +39,6 @@ export default class FaultRunner extends TestRunner {
   #current = ''
   #baselineMs = 0
   #failure = ''
-  #uncaught: unknown = null
   #outside = new Map<string, number>()
 
   constructor(config: ConstructorParameters<typeof TestRunner>[0]) {
@@ -46,11 +50,6 @@ export default class FaultRunner extends TestRunner {
       if (event.kind === 'try') this.#tried.add(`${event.test} ${event.id}`)
       if (event.kind === 'killed') this.#alive.delete(event.id)
     }
-    const onUncaught = (error: unknown) => {
-      this.#uncaught = error
-    }
-    process.on('uncaughtException', onUncaught)
-    process.on('unhandledRejection', onUncaught)
   }
 
   override onCollectStart(file: Parameters<TestRunner['onCollectStart']>[0]): void {
@@ -88,7 +87,6 @@ export default class FaultRunner extends TestRunner {
 
   override onBeforeTryTask(test: RunnerTestCase, options: { retry: number; repeats: number }): void {
     super.onBeforeTryTask(test, options)
-    this.#uncaught = null
     const isFaulty = this.#phase === 'fault' || this.#phase === 'confirm'
     this.#namespace.currentTestId = this.#phase === 'baseline' ? idOf(test) : 'repeated'
     if (this.#plan.alone !== null) return
@@ -116,12 +114,11 @@ export default class FaultRunner extends TestRunner {
     options: { retry: number; repeats: number },
   ): Promise<void> {
     await super.onAfterRetryTask(test, options)
-    // A rejection that nothing handles is reported after the promises of the test.
-    await new Promise(resolve => setImmediate(resolve))
     const { result } = test
     if (result === undefined || test.fails) return
-    const hasFailed = result.state === 'fail' || this.#uncaught !== null
-    const message = hasFailed ? (result.errors?.at(-1)?.message ?? String(this.#uncaught)) : ''
+    // An error that nothing handles does not count: a timer of an earlier mutant may throw it.
+    const hasFailed = result.state === 'fail'
+    const message = result.errors?.at(-1)?.message ?? ''
     this.#namespace.currentTestId = undefined
     if (this.#plan.alone !== null) {
       if (hasFailed) this.#killed(idOf(test), this.#current, message)
@@ -143,7 +140,7 @@ export default class FaultRunner extends TestRunner {
         if (hasFailed) return this.#unstable(test, message)
         this.#hits = this.#namespace.mutantCoverage?.perTest[idOf(test)] ?? {}
         const ids = Object.keys(this.#hits)
-        this.#queue = ids.filter(id => this.#alive.has(id) && !this.#tried.has(`${idOf(test)} ${id}`))
+        this.#queue = ids.filter(id => this.#isToTry(test, id))
         record(this.#plan.events, { kind: 'covered', test: idOf(test), ids })
         return this.#nextFault()
       }
@@ -161,6 +158,14 @@ export default class FaultRunner extends TestRunner {
       default:
         return 'done'
     }
+  }
+
+  #isToTry(test: RunnerTestCase, id: string): boolean {
+    if (!this.#alive.has(id) || this.#tried.has(`${idOf(test)} ${id}`)) return false
+    const ofFile = `${test.file.name} ${id}`
+    const tries = this.#tries.get(ofFile) ?? 0
+    this.#tries.set(ofFile, tries + 1)
+    return this.#baselineMs <= SLOW_MS || tries < MAX_SLOW_TRIES
   }
 
   #nextFault(): Phase {

@@ -44,6 +44,8 @@ class FastFirst extends BaseSequencer {
 export default defineConfig({
   plugins: [faulty],
   test: {
+    // The cache knows the text of a source file, and not that this run replaces it.
+    fsModuleCache: false,
     include: alone === null ? patterns : [`${alone}*.test.ts`],
     // A planted fault is active in the process of the tests only, so gateways run there.
     env: { TEST_SUITE: 'fast', TEST_FORM: 'here' },

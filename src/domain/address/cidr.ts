@@ -71,8 +71,9 @@ function parseNetwork(text: string): Network | null {
     : network
 }
 
-function isMapped({ start, prefixLength, bits }: Network): boolean {
-  return bits === IPV6_BITS && prefixLength >= MAPPED_BITS && start >> BigInt(IPV4_BITS) === MAPPED
+/** No IPv4 address is so large, and a prefix shorter than /96 clears bits of it. */
+function isMapped({ start }: Network): boolean {
+  return start >> BigInt(IPV4_BITS) === MAPPED
 }
 
 function startOf(value: bigint, { prefixLength, bits }: Pick<Network, 'prefixLength' | 'bits'>): bigint {
