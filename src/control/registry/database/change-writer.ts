@@ -1,7 +1,11 @@
 import type { Transaction } from 'kysely'
 import type { Database } from './database.ts'
 import type { PendingChange } from './pending-changes.ts'
-import { deletePendingChanges, deletePendingChangesUnlocked } from './rows/outbox-rows.ts'
+import {
+  type AnnouncedChange,
+  deletePendingChanges,
+  deletePendingChangesUnlocked,
+} from './rows/outbox-rows.ts'
 import { shareRuns } from './share-runs.ts'
 import type { Tables } from './tables.ts'
 
@@ -49,13 +53,17 @@ class SerialChangeWriter implements ChangeWriter {
 }
 
 /**
- * For PostgreSQL, where transactions run concurrently: one deletion at a time removes all changes announced meanwhile, so
- * that a burst does not spend half of its connections on deletions.
+ * For PostgreSQL, where transactions run concurrently: one deletion at a time removes all changes announced meanwhile, to any
+ * region, so that a burst does not spend most of its connections on deletions.
  */
 class ParallelChangeWriter implements ChangeWriter {
   readonly #database: Database
-  /** By region. */
-  readonly #deletions = new Map<string, Deletion>()
+  #announced: AnnouncedChange[] = []
+  readonly #deleteAll = shareRuns(() => {
+    const announced = this.#announced
+    this.#announced = []
+    return this.run(tx => deletePendingChangesUnlocked(tx, announced))
+  })
 
   constructor(database: Database) {
     this.#database = database
@@ -68,25 +76,7 @@ class ParallelChangeWriter implements ChangeWriter {
 
   deleteAnnounced(region: string, changes: readonly PendingChange[]): Promise<void> {
     if (changes.length === 0) return Promise.resolve()
-    const deletion = this.#deletions.get(region) ?? this.#createDeletion(region)
-    deletion.waiting.push(...changes)
-    return deletion.run()
+    this.#announced.push(...changes.map(change => ({ ...change, region })))
+    return this.#deleteAll()
   }
-
-  #createDeletion(region: string): Deletion {
-    const deletion: Deletion = {
-      waiting: [],
-      run: shareRuns(() => {
-        const announced = deletion.waiting.splice(0)
-        return this.run(tx => deletePendingChangesUnlocked(tx, region, announced))
-      }),
-    }
-    this.#deletions.set(region, deletion)
-    return deletion
-  }
-}
-
-interface Deletion {
-  readonly waiting: PendingChange[]
-  readonly run: () => Promise<void>
 }

@@ -7,6 +7,8 @@ import type { OutboxRow, Tables } from '../tables.ts'
 
 /** How long other consoles leave a claimed change alone. */
 const CLAIM_MS = 2000
+/** Bounds the parameters of one statement, six a row. */
+const ROWS_AT_ONCE = 1_000
 
 /** Where the changes of a region wait: a table, and the condition that selects its rows. */
 function outboxOf(region: string) {
@@ -28,23 +30,30 @@ export async function enqueueChanges(
   const changes = keys.map(({ digest, record }) => ({ digest, version: record.version, atMs }))
   if (changes.length === 0) return changes
   const regions = await tx.selectFrom('regions').select('name').execute()
-  for (const { name } of regions) await insertChanges(tx, name, changes)
+  await insertChanges(
+    tx,
+    regions.map(({ name }) => name),
+    changes,
+  )
   return changes
 }
 
 /** A change that waits already keeps its time. */
 export async function insertChanges(
   tx: Transaction<Tables>,
-  region: string,
+  regions: readonly string[],
   changes: readonly PendingChange[],
 ): Promise<void> {
-  if (region === DEFAULT_REGION) {
+  if (regions.includes(DEFAULT_REGION)) {
     const insert = tx.insertInto('outbox').values(changes.map(rowOf))
     await insert.onConflict(conflict => conflict.doNothing()).execute()
-  } else {
-    const insert = tx
-      .insertInto('region_outbox')
-      .values(changes.map(change => ({ ...rowOf(change), region })))
+  }
+  // One statement for all regions: a round trip for each would be most of the time of a change.
+  const rows = regions
+    .filter(region => region !== DEFAULT_REGION)
+    .flatMap(region => changes.map(change => ({ ...rowOf(change), region })))
+  for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
+    const insert = tx.insertInto('region_outbox').values(rows.slice(from, from + ROWS_AT_ONCE))
     await insert.onConflict(conflict => conflict.doNothing()).execute()
   }
 }
@@ -144,24 +153,39 @@ export async function deletePendingChanges(
   }
 }
 
+/** A change that a region has. */
+export interface AnnouncedChange extends PendingChange {
+  readonly region: string
+}
+
 /**
  * Skips rows that another console has locked, which rules out deadlocks: that console deletes or announces them. A lost
  * deletion only repeats an announcement, so the disk need not be synced.
  */
 export async function deletePendingChangesUnlocked(
   tx: Transaction<Tables>,
-  region: string,
-  changes: readonly PendingChange[],
+  announced: readonly AnnouncedChange[],
 ): Promise<void> {
-  const { table, isHere } = outboxOf(region)
   await sql`set local synchronous_commit = off`.execute(tx)
-  const digests = changes.map(change => change.digest)
-  const versions = changes.map(change => change.version)
-  await sql`
-    delete from ${table} where ${isHere} and (digest, version) in (
-      select digest, version from ${table}
-      where ${isHere} and (digest, version) in (select * from unnest(${digests}::text[], ${versions}::integer[]))
-      for update skip locked)`.execute(tx)
+  const ofDefault = announced.filter(({ region }) => region === DEFAULT_REGION)
+  const ofOthers = announced.filter(({ region }) => region !== DEFAULT_REGION)
+  if (ofDefault.length > 0) {
+    const rows = sql`unnest(${ofDefault.map(change => change.digest)}::text[],
+      ${ofDefault.map(change => change.version)}::integer[])`
+    await sql`
+      delete from outbox where (digest, version) in (
+        select digest, version from outbox where (digest, version) in (select * from ${rows})
+        for update skip locked)`.execute(tx)
+  }
+  if (ofOthers.length > 0) {
+    const rows = sql`unnest(${ofOthers.map(change => change.region)}::text[],
+      ${ofOthers.map(change => change.digest)}::text[], ${ofOthers.map(change => change.version)}::integer[])`
+    await sql`
+      delete from region_outbox where (region, digest, version) in (
+        select region, digest, version from region_outbox
+        where (region, digest, version) in (select * from ${rows})
+        for update skip locked)`.execute(tx)
+  }
 }
 
 /**

@@ -82,7 +82,7 @@ export async function requeueNextKeys(
   const changes = keys
     .filter(key => key.version > 1 && key.expires_at_ms + KEPT_AFTER_EXPIRY_MS > nowMs)
     .map(({ digest, version }) => ({ digest, version, atMs: nowMs }))
-  if (changes.length > 0) await insertChanges(tx, region, changes)
+  if (changes.length > 0) await insertChanges(tx, [region], changes)
   const until = keys.length < KEYS_AT_ONCE ? null : (keys.at(-1)?.id ?? null)
   await tx.updateTable('regions').set({ requeued_until: until }).where('name', '=', region).execute()
   return until !== null
