@@ -11,6 +11,8 @@ export interface Population {
   /** How many of the keys are in one workspace, `ws_large`; the others have equal shares. */
   readonly inLargest: number
   readonly nowMs: number
+  /** Whether revoked and replaced keys count as changed: a region that is added gets their changes. */
+  readonly changed?: boolean
 }
 
 /**
@@ -61,7 +63,7 @@ async function dropIndexes(database: Kysely<Tables>): Promise<string[]> {
 async function insertKeys(
   database: Kysely<Tables>,
   from: number,
-  { keys, workspaces, inLargest, nowMs }: Population,
+  { keys, workspaces, inLargest, nowMs, changed = true }: Population,
 ): Promise<void> {
   const until = Math.min(from + ROWS_AT_ONCE, keys) - 1
   const digit = (shift: number) => `substr('${CROCKFORD}', ((created >> ${shift}) & 31)::int + 1, 1)`
@@ -85,7 +87,7 @@ async function insertKeys(
         case when revoked then least(created + 90 * 86400000::bigint, ${nowMs}::bigint) end,
         case when n % 1000 = 1 then created end,
         case when n % 10 < 3 then ${word} || ' of the ' || ${word} || ' team' end,
-        case when replaced then id end, case when revoked or replaced then 2 else 1 end, created
+        case when replaced then id end, case when ${changed}::boolean and (revoked or replaced) then 2 else 1 end, created
       from named)
     insert into key_use (key_id, workspace_id, last_used_at_ms)
     select id, case when n < ${inLargest}::bigint then 'ws_large' else 'ws_' || (n % ${workspaces - 1}::bigint) end,

@@ -76,7 +76,8 @@ export class ScaleWorld {
   static async start({ regions, keys }: { regions: number; keys: number }): Promise<ScaleWorld> {
     const postgres = await PostgresServer.started(POSTGRES_SETTINGS)
     const databaseUrl = await postgres.database()
-    await fillKeys(databaseUrl, { keys, workspaces: 500, inLargest: keys / 10, nowMs: Date.now() })
+    const population = { keys, workspaces: 500, inLargest: keys / 10, nowMs: Date.now(), changed: false }
+    await fillKeys(databaseUrl, population)
     const started = await Promise.all(
       Array.from({ length: regions }, async (_, at) => ({
         name: `region-${at + 1}`,

@@ -1,0 +1,155 @@
+import { randomBytes } from 'node:crypto'
+import { loadavg } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import type { Database } from '../../src/control/registry/database/database.ts'
+import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
+import { openDatabase } from '../../src/control/registry/database/open-database.ts'
+import { startPostern } from '../support/postern-process.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { describeTimes, say } from './readings.ts'
+
+const LOOKUPS = 2_000
+const BATCHES = 50
+const BATCH = 256
+const ISSUED = 200
+const SYNC_SECONDS = 30
+const REQUEUE_SECONDS = 20
+
+/** A console over millions of keys: `test/bench/search.ts` times lists and searches over the same database. */
+export async function measureKeys(databaseUrl: string): Promise<void> {
+  const database = await openDatabase(databaseUrl)
+  const redis = await RedisServer.start()
+  try {
+    await describeSize(database)
+    await timeLookups(database)
+    await timeConsole(databaseUrl, redis)
+    await timeNewRegion(databaseUrl, redis, database)
+    say(`load average ${loadavg()[0]?.toFixed(1)}`)
+  } finally {
+    await redis.stop()
+    await database.close()
+  }
+}
+
+async function describeSize({ reader }: Database): Promise<void> {
+  const { rows } = await sql<{
+    keys: number
+    database: number
+    table: number
+    indexes: number
+    uses: number
+  }>`
+    select (select reltuples::bigint from pg_class where relname = 'keys') as keys,
+      pg_database_size(current_database()) as database, pg_table_size('keys') as table,
+      pg_indexes_size('keys') as indexes, pg_total_relation_size('key_use') as uses`.execute(reader)
+  const [row] = rows
+  const gigabytes = (bytes: number | undefined) => `${((bytes ?? 0) / 1e9).toFixed(1)} GB`
+  say(`${row?.keys} keys: ${gigabytes(row?.database)}, of it keys ${gigabytes(row?.table)},`)
+  say(`  their indexes ${gigabytes(row?.indexes)}, last uses ${gigabytes(row?.uses)}`)
+}
+
+async function timeLookups(database: Database): Promise<void> {
+  const clock = { wallMs: () => Date.now(), monotonicMs: () => performance.now() }
+  const repository = createKeyRepository(database, clock, 'scale')
+  const { rows } = await sql<{ digest: string }>`
+    select digest from keys tablesample system (1) order by random()
+    limit ${LOOKUPS + BATCHES * BATCH}`.execute(database.reader)
+  const digests = rows.map(row => row.digest)
+  const singly = await timesOf(LOOKUPS, at => repository.findByDigest(digests[at] ?? ''))
+  say(`a lookup by digest: ${describeTimes(singly)}`)
+  const batchOf = (at: number) => digests.slice(LOOKUPS + at * BATCH, LOOKUPS + (at + 1) * BATCH)
+  const batches = await timesOf(BATCHES, at => repository.findByDigests(batchOf(at)))
+  say(`a lookup of ${BATCH} at once: ${describeTimes(batches)}`)
+}
+
+async function timesOf(times: number, work: (at: number) => Promise<unknown>): Promise<number[]> {
+  const tookMs: number[] = []
+  for (let at = 0; at < times; at++) {
+    const startedMs = performance.now()
+    await work(at)
+    tookMs.push(performance.now() - startedMs)
+  }
+  return tookMs
+}
+
+async function timeConsole(databaseUrl: string, redis: RedisServer): Promise<void> {
+  const adminToken = randomBytes(24).toString('base64url')
+  const startedMs = performance.now()
+  const { process, urls } = await startPostern('console', {
+    ...consoleSettings(databaseUrl),
+    POSTERN_ADMIN_TOKEN: adminToken,
+    POSTERN_REDIS_URL: redis.url,
+  })
+  say(`the console listens after ${((performance.now() - startedMs) / 1000).toFixed(1)} s`)
+  const post = async <Answer>(path: string, body: object): Promise<Answer> => {
+    const response = await fetch(`${urls.console}/admin/v1${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    const text = await response.text()
+    if (!response.ok) throw new Error(`The console answered ${response.status}: ${text}`)
+    // The tests of the admin API check its form.
+    return JSON.parse(text) as Answer
+  }
+  try {
+    const body = { name: 'scale', scopes: ['files:read'] }
+    const issued = await timesOf(ISSUED, at => post(`/workspaces/ws_${at}/keys`, body))
+    say(`a key is issued: ${describeTimes(issued)}`)
+    let cursor: string | undefined
+    let [synced, total] = [0, 0]
+    const syncedFromMs = performance.now()
+    do {
+      const page = await post<{ synced: number; total: number; cursor?: string }>('/sync', { cursor })
+      synced += page.synced
+      total = page.total
+      cursor = page.cursor
+    } while (cursor !== undefined && performance.now() - syncedFromMs < SYNC_SECONDS * 1000)
+    const rate = synced / ((performance.now() - syncedFromMs) / 1000)
+    say(
+      `keys sync: ${rate.toFixed(0)} keys a second, so ${(total / rate / 60).toFixed(0)} minutes for ${total}`,
+    )
+  } finally {
+    await process.stop()
+  }
+}
+
+/** A region that is added gets every change of the keys that exist, and no heartbeat before. */
+async function timeNewRegion(databaseUrl: string, redis: RedisServer, database: Database): Promise<void> {
+  const region = `region-${randomBytes(3).toString('hex')}`
+  const { process } = await startPostern('console', {
+    ...consoleSettings(databaseUrl),
+    POSTERN_ADMIN_TOKEN: randomBytes(24).toString('base64url'),
+    POSTERN_REGIONS: JSON.stringify([{ name: region, redis: { url: redis.url } }]),
+  })
+  try {
+    const startedMs = performance.now()
+    await sleep(REQUEUE_SECONDS * 1000)
+    const { rows } = await sql<{ done: number; all: number }>`
+      select (select count(*) from keys where id <= coalesce(requeued_until, 'z')) as done,
+        (select reltuples::bigint from pg_class where relname = 'keys') as all
+      from regions where name = ${region}`.execute(database.reader)
+    const [{ done = 0, all = 0 } = {}] = rows
+    const rate = done / ((performance.now() - startedMs) / 1000)
+    say(
+      `a region is added: ${rate.toFixed(0)} keys a second, so ${(all / rate / 60).toFixed(1)} minutes for all`,
+    )
+  } finally {
+    await process.stop()
+    await database.writer.deleteFrom('regions').where('name', '=', region).execute()
+    await sql`truncate region_outbox`.execute(database.writer)
+  }
+}
+
+/** The same in each start: a console refuses a database whose keys another secret has signed. */
+const SIGNING_SECRET = randomBytes(32).toString('base64')
+
+function consoleSettings(databaseUrl: string) {
+  return {
+    POSTERN_DATABASE_URL: databaseUrl,
+    POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
+    POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET,
+    POSTERN_LOG_LEVEL: 'warn',
+  }
+}
