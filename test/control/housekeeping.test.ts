@@ -8,7 +8,7 @@ import { metricValue } from '../support/metric-value.ts'
 import { insert } from '../support/repository.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
-import { until } from '../support/until.ts'
+import { settled, until } from '../support/until.ts'
 
 const DAY_MS = 86_400_000
 
@@ -59,5 +59,29 @@ test('stored answers are deleted after a day, however many there are', async () 
     timers.advance(60_000)
     return (await kept()) === 0
   })
+  stop()
+})
+
+test('counting keys by state takes a small share of the time, however long it takes', async () => {
+  const timers = new ManualTimers()
+  const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
+  const database = await openDatabase('sqlite::memory:')
+  const counts = { active: 0, expiring_30d: 0, expiring: 0, suspended: 0, expired: 0, revoked: 0 }
+  const begunAtMs: number[] = []
+  const repository = {
+    ...createKeyRepository(database, clock, 'console-1'),
+    async countByState() {
+      begunAtMs.push(timers.nowMs)
+      await new Promise<void>(resolve => void timers.after(4_000, resolve))
+      return counts
+    },
+  }
+  const parts = { repository, regions: [], purges: [], metrics: createMetrics(), clock, timers }
+  const stop = startHousekeeping({ ...parts, logger: silentLogger })
+  while (timers.nowMs < 600_000) {
+    timers.advance(1_000)
+    await settled()
+  }
+  expect(begunAtMs).toEqual([0, 210_000, 420_000])
   stop()
 })

@@ -45,7 +45,7 @@ export const SYNC_CALLS: readonly AdminCall[] = [
     status: 200,
     response: Type.Object({
       synced: Type.Integer({ minimum: 0, description: 'Records of this page' }),
-      total: Type.Integer({ minimum: 0, description: 'Records of all pages' }),
+      total: Type.Integer({ minimum: 0, description: 'Records of all pages; an estimate above a million' }),
       cursor: Type.Optional(Type.String({ description: 'Of the next page; absent on the last' })),
     }),
     errors: ['redis_unavailable'],

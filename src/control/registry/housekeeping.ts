@@ -7,6 +7,8 @@ import type { KeyRepository } from './database/key-repository.ts'
 const COUNT_PERIOD_MS = 5000
 /** Reads every row: often enough for a graph, rarely enough for the load. */
 const CENSUS_PERIOD_MS = 15_000
+/** With millions of keys a census takes seconds: it rests for so many times as long. */
+const CENSUS_REST = 50
 /** For what a console that died has left. */
 const CHAIN_PERIOD_MS = 5000
 const WEEK_MS = 7 * 86_400_000
@@ -45,14 +47,16 @@ export function startHousekeeping(parts: HousekeepingParts): () => void {
     }
     metrics.outboxPending.set(all)
   }
+  let censusDueMs = Number.NEGATIVE_INFINITY
   const takeCensus = once(async () => {
-    const nowMs = clock.wallMs()
-    const counts = await repository.countByState({
-      nowMs,
-      weekMs: nowMs + WEEK_MS,
-      monthMs: nowMs + MONTH_MS,
-    })
-    for (const state of KEY_STATE_LABELS) metrics.keys.set({ state }, counts[state])
+    const startedMs = clock.monotonicMs()
+    if (startedMs < censusDueMs) return
+    try {
+      await countStates(parts)
+    } finally {
+      const endedMs = clock.monotonicMs()
+      censusDueMs = endedMs + (endedMs - startedMs) * CENSUS_REST
+    }
   }, logger)
   const chainAudit = once(() => repository.chainAudit(), logger)
   takeCensus()
@@ -66,6 +70,13 @@ export function startHousekeeping(parts: HousekeepingParts): () => void {
   return () => {
     for (const cancel of cancels) cancel()
   }
+}
+
+async function countStates({ repository, metrics, clock }: HousekeepingParts): Promise<void> {
+  const nowMs = clock.wallMs()
+  const bounds = { nowMs, weekMs: nowMs + WEEK_MS, monthMs: nowMs + MONTH_MS }
+  const counts = await repository.countByState(bounds)
+  for (const state of KEY_STATE_LABELS) metrics.keys.set({ state }, counts[state])
 }
 
 /** Skips a run while the previous one is still going. */

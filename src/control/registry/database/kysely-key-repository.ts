@@ -71,7 +71,7 @@ export function createKeyRepository(
     exportAudit: (position, limit) => exportAudit(reader, position, limit),
     findResponse: idempotency => findResponse(reader, idempotency, now()),
     listForSync: page => listForSync(reader, page),
-    countForSync: expiresAfterMs => countForSync(reader, expiresAfterMs),
+    countForSync: expiresAfterMs => countForSync(reader, expiresAfterMs, dialect),
     recordUse: lastUsedMs => writer.run(tx => recordUse(tx, lastUsedMs, dialect)),
     lastUses: ids => lastUses(reader, ids),
     recordGateway: shareReports(reports => writer.run(tx => recordGateways(tx, reports, dialect)), now),
