@@ -1,6 +1,6 @@
 import { PlayedGateways } from './played-gateways.ts'
 import { describeTimes, observed, say } from './readings.ts'
-import { countPending, ScaleWorld, type StoredKeyName } from './world.ts'
+import { countPending, ScaleWorld, type StoredKeyName, type WorldSize } from './world.ts'
 
 const TICK_MS = 10
 const WATCHED_EVERY_MS = 1_000
@@ -9,9 +9,8 @@ const MAX_BEHIND_SECONDS = 3
 /** Of the changes that were due. */
 const HOLDS = 0.98
 
-export interface ChangesPlan {
+export interface ChangesPlan extends WorldSize {
   readonly gateways: number
-  readonly regions: number
   /** Changes a second, tried in this order until one does not hold. */
   readonly rates: readonly number[]
   readonly stepSeconds: number
@@ -33,11 +32,11 @@ interface Outcome {
 
 /** How many changes a second the control plane commits and announces: keys are suspended and resumed in turn. */
 export async function measureChanges(plan: ChangesPlan): Promise<number> {
-  const world = await ScaleWorld.start({ regions: plan.regions, keys: 60_000 })
+  const world = await ScaleWorld.start(plan)
   let gateways: PlayedGateways | null = null
   try {
     gateways = await PlayedGateways.start(world, plan.gateways)
-    const keys = await world.activeKeys(10_000)
+    const keys = await world.activeKeys(Math.floor(plan.keys / 6))
     let highest = 0
     for (const rate of plan.rates) {
       if (!(await holds(world, gateways, { keys, rate, seconds: plan.stepSeconds }))) break

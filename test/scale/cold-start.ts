@@ -18,6 +18,7 @@ export interface ColdStartSize {
   readonly each: number
   /** The same keys at each gateway, for the worst case. */
   readonly same: number
+  readonly statisticsLagMs?: number
 }
 
 export interface ColdStart {
@@ -29,8 +30,8 @@ export interface ColdStart {
 
 /** Gateways without a record in memory, over an empty Redis and a filled one, all get requests at once. */
 export async function measureColdStart(size: ColdStartSize): Promise<ColdStart[]> {
-  const { gateways, regions, hotKeys, each, same } = size
-  const world = await ScaleWorld.start({ regions, keys: hotKeys * 5 })
+  const { gateways, hotKeys, each, same } = size
+  const world = await ScaleWorld.start({ ...size, keys: hotKeys * 5 })
   try {
     const hot = await world.activeKeys(hotKeys)
     const random = () => sample(hot, each)

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { PlayedGateways } from './played-gateways.ts'
 import { describeTimes, observed, say } from './readings.ts'
-import { ScaleWorld, type StoredKeyName } from './world.ts'
+import { ScaleWorld, type StoredKeyName, type WorldSize } from './world.ts'
 
 const CONFIRMED_WITHIN_MS = 120_000
 const POLL_MS = 250
@@ -12,38 +12,48 @@ interface Answer {
   readonly gateways: { readonly known: number; readonly confirmed: number }
 }
 
-export interface FleetSize {
+export interface FleetSize extends WorldSize {
   readonly gateways: number
-  readonly regions: number
   readonly idleSeconds: number
   /** Revocations one after another. */
   readonly singly: number
   readonly bursts: readonly number[]
+  /** Revocations whose answer waits for confirmations. */
+  readonly waiting: number
+}
+
+interface FleetFigures {
+  /** Of each revocation, by the last gateway. */
+  readonly confirmedAfterMs: readonly number[]
+  /** Gateways that the console knew, by each answer that waited. */
+  readonly known: readonly number[]
 }
 
 /** What a fleet costs the control plane while nothing changes, and when keys are revoked. */
-export async function measureFleet({ gateways: count, regions, idleSeconds, singly, bursts }: FleetSize) {
-  const world = await ScaleWorld.start({ regions, keys: 30_000 })
+export async function measureFleet(size: FleetSize): Promise<FleetFigures> {
+  const { gateways: count, idleSeconds, singly, bursts, waiting } = size
+  const world = await ScaleWorld.start(size)
   let gateways: PlayedGateways | null = null
   try {
     gateways = await observed(world, `${count} gateways start`, () => PlayedGateways.start(world, count))
-    const keys = await world.activeKeys(5_000)
-    gateways.countRequests(keys.slice(2_000))
+    const keys = await world.activeKeys(Math.floor(size.keys / 6))
+    gateways.countRequests(keys)
     const next = () => keys.shift() ?? raise('No key is left')
     await observed(world, 'nothing changes', () => sleep(idleSeconds * 1000))
-    const times = await observed(world, `${singly} revocations, one after another`, async () => {
+    const confirmedAfterMs = await observed(world, `${singly} revocations, one after another`, async () => {
       const all: number[][] = []
       for (let at = 0; at < singly; at++) all.push(await revoke(world, [next()], count))
       return all.flat()
     })
-    say(`  last confirmation            ${describeTimes(times)}`)
+    say(`  last confirmation            ${describeTimes(confirmedAfterMs)}`)
     for (const burst of bursts) {
-      const title = `${burst} revocations at once`
       const some = Array.from({ length: burst }, next)
-      const last = await observed(world, title, () => revoke(world, some, count))
+      const last = await observed(world, `${burst} revocations at once`, () => revoke(world, some, count))
       say(`  last confirmation            ${describeTimes(last)}`)
+      confirmedAfterMs.push(...last)
     }
-    return { answers: await waitFor(world, next, singly) }
+    const answers = await waitFor(world, next, waiting)
+    return { confirmedAfterMs, known: answers.map(answer => answer.gateways.known) }
   } finally {
     await gateways?.stop()
     await world.stop()

@@ -31,9 +31,11 @@ const PARTS: Readonly<Record<string, () => Promise<unknown>>> = {
     measureFleet({
       gateways: numberOf(values.gateways, 1_000),
       regions,
+      keys: 30_000,
       idleSeconds: 30,
       singly: 20,
       bursts: [10, 100],
+      waiting: 20,
     }),
   'cold-start': () =>
     measureColdStart({
@@ -47,6 +49,7 @@ const PARTS: Readonly<Record<string, () => Promise<unknown>>> = {
     measureChanges({
       gateways: numberOf(values.gateways, 10),
       regions,
+      keys: 60_000,
       rates: numbersOf(values.rates ?? '50,100,200,300,400,600,800,1000'),
       stepSeconds: 20,
       longSeconds: 60 * numberOf(values.minutes, 10),

@@ -50,6 +50,15 @@ interface Parts {
   readonly regions: readonly ScaleRegion[]
   readonly console: Listening
   readonly secrets: Secrets
+  readonly statisticsLagMs: number
+}
+
+export interface WorldSize {
+  readonly regions: number
+  /** To be written; a third are active. */
+  readonly keys: number
+  /** 0 where no figures are wanted. */
+  readonly statisticsLagMs?: number
 }
 
 /** A console as a process, over a real PostgreSQL and a real Redis for each region. */
@@ -59,21 +68,21 @@ export class ScaleWorld {
   readonly console: Listening
   readonly secrets: Secrets
   /** Before the figures of PostgreSQL are read. */
-  statisticsLagMs = STATISTICS_LAG_MS
+  readonly statisticsLagMs: number
   readonly #postgres: PostgresServer
   readonly #admin: Pool
 
-  private constructor({ postgres, database, regions, console, secrets }: Parts) {
+  private constructor({ postgres, database, regions, console, secrets, statisticsLagMs }: Parts) {
     this.database = database
     this.regions = regions
     this.console = console
     this.secrets = secrets
+    this.statisticsLagMs = statisticsLagMs
     this.#postgres = postgres
     this.#admin = new Pool(console.urls.console, { connections: ADMIN_CONNECTIONS })
   }
 
-  /** @param keys to be written, of which a third are active */
-  static async start({ regions, keys }: { regions: number; keys: number }): Promise<ScaleWorld> {
+  static async start({ regions, keys, statisticsLagMs = STATISTICS_LAG_MS }: WorldSize): Promise<ScaleWorld> {
     const postgres = await PostgresServer.started(POSTGRES_SETTINGS)
     const databaseUrl = await postgres.database()
     const population = { keys, workspaces: 500, inLargest: keys / 10, nowMs: Date.now(), changed: false }
@@ -100,7 +109,8 @@ export class ScaleWorld {
       NODE_OPTIONS: CONSOLE_HEAP,
     })
     const database = await openDatabase(databaseUrl)
-    const world = new ScaleWorld({ postgres, database, regions: started, console, secrets })
+    const parts = { postgres, database, console, secrets, statisticsLagMs }
+    const world = new ScaleWorld({ ...parts, regions: started })
     await world.untilAnnounced()
     return world
   }
