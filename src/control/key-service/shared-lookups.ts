@@ -68,14 +68,10 @@ export class SharedLookups<Result> {
     }
   }
 
-  /** Removes the oldest ones. */
+  /** Removes the newest ones: where not all can be answered in time, gateways are about to give up the oldest. */
   #take(): [string, WaitingLookup<Result>][] {
-    const lookups: [string, WaitingLookup<Result>][] = []
-    for (const entry of this.#waiting) {
-      if (lookups.length === MAX_DIGESTS) break
-      lookups.push(entry)
-      this.#waiting.delete(entry[0])
-    }
+    const lookups = [...this.#waiting].slice(-MAX_DIGESTS)
+    for (const [digest] of lookups) this.#waiting.delete(digest)
     return lookups
   }
 

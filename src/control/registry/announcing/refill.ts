@@ -3,7 +3,7 @@ import type { StoredKey } from '../database/key-repository.ts'
 import type { Announcer } from './announcer.ts'
 
 /** Records beyond this are skipped: the next lookup of the same key tries again. */
-const MAX_IN_FLIGHT = 512
+const MAX_IN_FLIGHT = 4_096
 
 /** Writes records that a gateway had to look up to Redis, without delaying the response. */
 export function createRefill(
