@@ -7,6 +7,8 @@ import { isSelected, type KeySelection } from './key-filter.ts'
 
 /** A statement for so many keys takes well under a second. */
 const COUNTED_EXACTLY = 1_000_000
+/** Keys that a statement of a sync reads, expired ones included. */
+const EXAMINED_AT_ONCE = 10_000
 
 export function keyOfRow(row: KeyRow): StoredKey {
   const record: KeyRecord = {
@@ -88,21 +90,33 @@ export async function listKeys(
   return pageOf((await newestFirst.execute()).map(keyOfRow), limit)
 }
 
+/**
+ * A page may be shorter than the limit, or empty: a statement examines a bounded number of keys. Of millions most may have
+ * expired, and passing over all of them would take longer than a statement may.
+ */
 export async function listForSync(
   database: Kysely<Tables>,
   { expiresAfterMs, limit, afterId }: { expiresAfterMs: number; limit: number; afterId: string | null },
 ): Promise<KeyPage> {
-  let query = selectKeys(database).where('expires_at_ms', '>', expiresAfterMs)
-  if (afterId !== null) query = query.where('id', '>', afterId)
-  return pageOf(
-    (
-      await query
-        .orderBy('id')
-        .limit(limit + 1)
-        .execute()
-    ).map(keyOfRow),
-    limit,
-  )
+  const endId = await endOfStretch(database, afterId ?? '')
+  let query = selectKeys(database)
+    .where('expires_at_ms', '>', expiresAfterMs)
+    .where('id', '>', afterId ?? '')
+    .orderBy('id')
+    .limit(limit + 1)
+  if (endId !== null) query = query.where('id', '<=', endId)
+  const page = pageOf((await query.execute()).map(keyOfRow), limit)
+  return { ...page, nextAfterId: page.nextAfterId ?? endId }
+}
+
+/** @returns null if fewer keys are left than a stretch has */
+async function endOfStretch(database: Kysely<Tables>, afterId: string): Promise<string | null> {
+  const ids = database.selectFrom('keys').select('id').where('id', '>', afterId).orderBy('id')
+  const end = await ids
+    .offset(EXAMINED_AT_ONCE - 1)
+    .limit(1)
+    .executeTakeFirst()
+  return end?.id ?? null
 }
 
 /** Beyond a million keys on PostgreSQL, the estimate of its statistics: counting could take longer than a statement may. */
