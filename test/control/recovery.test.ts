@@ -111,6 +111,22 @@ describe('after Redis reconnects', () => {
     expect(messages().at(-1)).toMatchObject({ kind: 'heartbeat' })
   })
 
+  test('no heartbeat is sent while another console still announces them', async () => {
+    const key = await issueAndRevoke()
+    announcer.set('down')
+    await repository.requeueChangesSince(0)
+    repository.claimChanges = async () => []
+    announcer.published.length = 0
+    announcer.set('ready')
+    await letPass(200)
+    await letPass(100)
+    expect(messages()).toEqual([])
+    await repository.deletePendingChanges([{ digest: key.digest, version: 2, atMs: NOW_MS }])
+    await letPass(300)
+    await letPass(300)
+    expect(messages().map(message => message?.kind)).toContain('heartbeat')
+  })
+
   test('recovery starts again if the connection is lost during it', async () => {
     const key = await issueAndRevoke()
     const { promise, resolve } = Promise.withResolvers<void>()

@@ -151,7 +151,7 @@ export class Outbox {
       await Promise.all(this.#unfinished)
       const changes = await repository.claimChanges(BATCH_SIZE)
       if (changes.length === 0) {
-        finishRecovery()
+        await finishRecovery()
         return
       }
       await this.#deliver(changes)

@@ -25,6 +25,9 @@ export class Recovery {
   /** Number of connections so far, and the last of them after which recovery completed. */
   #connections = 0
   #completed = 0
+  /** The connection after which changes were requeued, and the time of the newest change that was pending then. */
+  #requeued = 0
+  #requeuedUntilMs = Number.NEGATIVE_INFINITY
 
   constructor(parts: RecoveryParts) {
     this.#parts = parts
@@ -42,14 +45,23 @@ export class Recovery {
     return true
   }
 
-  /** @returns call it once the outbox is empty */
-  async requeueChangesAtRisk(): Promise<() => void> {
+  /** @returns call it once this console has nothing left to announce */
+  async requeueChangesAtRisk(): Promise<() => Promise<void>> {
     while (await this.#parts.repository.requeueNextKeys()) {}
     const current = this.#connections
-    if (this.#completed === current) return () => {}
-    await this.#parts.repository.requeueChangesSince(this.#aliveAtMs - AT_RISK_MS)
-    return () => {
-      this.#completed = current
+    if (this.#completed === current) return async () => {}
+    if (this.#requeued !== current) {
+      await this.#parts.repository.requeueChangesSince(this.#aliveAtMs - AT_RISK_MS)
+      this.#requeuedUntilMs =
+        (await this.#parts.repository.pendingSpan())?.newestMs ?? Number.NEGATIVE_INFINITY
+      this.#requeued = current
     }
+    return () => this.#completeOnceAnnounced(current)
+  }
+
+  /** What another console has claimed is not announced yet, and may be what Redis has lost. */
+  async #completeOnceAnnounced(connection: number): Promise<void> {
+    const pending = await this.#parts.repository.pendingSpan()
+    if (pending === null || pending.oldestMs > this.#requeuedUntilMs) this.#completed = connection
   }
 }
