@@ -3,6 +3,7 @@ import type { Config } from '../config/schema/schema.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { ControlLogger } from '../observability/control-logger.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
+import type { RedisNetwork } from '../redis/clients.ts'
 import { type ConsoleSecrets, importSecrets } from './console-secrets.ts'
 import type { Announcer } from './registry/announcing/announcer.ts'
 import type { RandomBytes } from './registry/operations/ids.ts'
@@ -21,6 +22,8 @@ export interface ConsoleParts {
   /** Default: the Redis of the settings, or none. */
   readonly announcer?: Announcer
   readonly timers?: Timers
+  /** Default: the servers of the settings. */
+  readonly redisNetwork?: RedisNetwork
   /** The demo's way to sign in. No setting creates one. */
   readonly oneTimeLink?: OneTimeLink
   /** Called when the console has to wait for a dependency before it can start. */

@@ -1,113 +1,153 @@
 import type { FAULTS, Step } from './plan.ts'
+import type { ConsoleRun } from './world/console-process.ts'
 import { DATABASE } from './world/database.ts'
-import { SENTINELS } from './world/redis-site.ts'
+import type { GatewayRun } from './world/gateway-process.ts'
+import type { RedisServer } from './world/redis-server.ts'
+import type { RedisSite } from './world/redis-site.ts'
 import type { World } from './world/world.ts'
 
-/** Clocks that are set, and the largest constant delay: with longer ones the first heartbeat of a sender would be late. */
+/** Of clocks that are set. */
 const MAX_JUMP_MS = 3_600_000
-const MAX_SLOW_MS = 250
+/** Of the way between two parts. */
+const SLOW_MS = [0, 250] as const
+/** Added to the distance of a region: more than what counts as far. */
+const SLOW_REGION_MS = [300, 450] as const
 
-type Fault = (world: World, step: Step) => void
+/** What a step is about. */
+class Target {
+  readonly world: World
+  readonly site: RedisSite
+  /** Those of the region, and one of them. */
+  readonly gateways: readonly GatewayRun[]
+  readonly gateway: GatewayRun | null
+  readonly console: ConsoleRun
+  readonly server: RedisServer
+  readonly durationMs: number
 
-function gatewayOf({ gateways }: World, { a }: Step) {
-  return gateways[a % gateways.length]
+  constructor(world: World, { region, a, b, durationMs }: Step) {
+    this.world = world
+    this.durationMs = durationMs
+    this.site = pick(world.sites, region)
+    this.gateways = [...world.gateways.values()].filter(gateway => gateway.region === this.site.region)
+    this.gateway = this.gateways.length === 0 ? null : pick(this.gateways, a)
+    this.console = pick(world.consoles, b)
+    this.server = pick(this.site.servers, b)
+  }
+
+  get gatewayName(): string {
+    return this.gateway?.process.name ?? ''
+  }
+
+  get consoleName(): string {
+    return this.console.process.name
+  }
+
+  /** A gateway or a console. */
+  partOf(a: number): string {
+    return a % 2 === 0 ? this.gatewayName : this.consoleName
+  }
+
+  block(one: string, other: string): void {
+    this.world.network.way(one, other).block(this.durationMs)
+  }
+
+  blockFromRedis(name: string): void {
+    for (const server of this.site.servers) this.block(name, server.name)
+  }
+
+  slow(one: string, other: string, extraMs: readonly [number, number]): void {
+    this.world.laws.slowRegions.add(this.site.region)
+    this.world.network.way(one, other).slow(extraMs, this.durationMs)
+  }
+
+  /** The key service may not answer the gateway, or any. */
+  trouble(gateway: string | null): void {
+    this.world.laws.trouble(gateway, this.world.nowMs + this.durationMs)
+  }
+
+  /** Each way between home and the region. */
+  eachWay(use: (one: string, other: string) => void): void {
+    const parts = [...this.site.servers, ...this.gateways.map(({ process }) => process)]
+    for (const { process } of this.world.consoles) for (const { name } of parts) use(process.name, name)
+    for (const { process } of this.gateways) this.trouble(process.name)
+  }
 }
 
-function consoleOf({ consoles }: World, { b }: Step) {
-  return consoles[b % consoles.length]
+function pick<Item>(items: readonly Item[], index: number): Item {
+  const item = items[index % items.length]
+  if (item === undefined) throw new RangeError('Nothing to pick from')
+  return item
 }
 
-function serverOf({ redis: { servers } }: World, { b }: Step) {
-  return servers[b % servers.length]
-}
-
-const nameOf = (part: { readonly process: { readonly name: string } } | undefined): string =>
-  part?.process.name ?? ''
+type Fault = (target: Target, step: Step) => void
 
 const RUN: Readonly<Record<(typeof FAULTS)[number], Fault>> = {
-  stall_redis: (world, step) => serverOf(world, step)?.stall(step.durationMs),
-  restart_redis: (world, step) => world.redis.restart(step.durationMs, (world.nowMs * step.b) / 64),
-  fail_over_dying: (world, step) => world.redis.failOver('dies', step.durationMs),
-  fail_over_frozen: (world, step) => world.redis.failOver('freezes', step.durationMs),
-  fail_over_cut_off: (world, step) => world.redis.failOver('is_cut_off', step.durationMs),
-  forget_connections: (world, step) => forget(world, step, false),
-  reset_connections: (world, step) => forget(world, step, true),
-  part_gateway_from_redis(world, step) {
-    for (const { name } of world.redis.servers) {
-      world.network.block(nameOf(gatewayOf(world, step)), name, step.durationMs)
-    }
+  stall_redis: ({ server, durationMs }) => server.stall(durationMs),
+  restart_redis: ({ site, world, durationMs }, { b }) => site.restart(durationMs, (world.nowMs * b) / 64),
+  fail_over_dying: ({ site, durationMs }) => site.failOver('dies', durationMs),
+  fail_over_frozen: ({ site, durationMs }) => site.failOver('freezes', durationMs),
+  fail_over_cut_off: ({ site, durationMs }) => site.failOver('is_cut_off', durationMs),
+  forget_connections: (target, step) => forget(target, step, false),
+  reset_connections: (target, step) => forget(target, step, true),
+  part_gateway_from_redis: target => target.blockFromRedis(target.gatewayName),
+  part_gateway_from_console(target) {
+    target.block(target.gatewayName, target.consoleName)
+    target.trouble(target.gatewayName)
   },
-  part_gateway_from_console(world, step) {
-    const gateway = nameOf(gatewayOf(world, step))
-    world.network.block(gateway, nameOf(consoleOf(world, step)), step.durationMs)
-    world.laws.trouble(gateway, world.nowMs + step.durationMs)
+  part_console_from_redis: target => target.blockFromRedis(target.consoleName),
+  part_console_from_database(target) {
+    target.block(target.consoleName, DATABASE)
+    target.trouble(null)
   },
-  part_console_from_redis(world, step) {
-    for (const { name } of world.redis.servers) {
-      world.network.block(nameOf(consoleOf(world, step)), name, step.durationMs)
-    }
+  part_from_sentinels: (target, { a }) => target.block(target.partOf(a), target.site.sentinels),
+  cut_off_region: target => target.eachWay((one, other) => target.block(one, other)),
+  slow_region: target => target.eachWay((one, other) => target.slow(one, other, SLOW_REGION_MS)),
+  slow_redis: (target, { a }) => target.slow(target.partOf(a), target.server.name, SLOW_MS),
+  slow_console(target) {
+    target.slow(target.gatewayName, target.consoleName, SLOW_MS)
+    target.trouble(target.gatewayName)
   },
-  part_console_from_database(world, step) {
-    world.network.block(nameOf(consoleOf(world, step)), DATABASE, step.durationMs)
-    world.laws.trouble(null, world.nowMs + step.durationMs)
+  stall_database(target) {
+    target.world.database.stall(target.durationMs)
+    target.trouble(null)
   },
-  part_from_sentinels(world, step) {
-    const part = step.a % 2 === 0 ? gatewayOf(world, step) : consoleOf(world, step)
-    world.network.block(nameOf(part), SENTINELS, step.durationMs)
+  stall_writes: ({ world, durationMs }) => world.database.stallWrites(durationMs),
+  lose_answers(target) {
+    target.world.database.loseAnswers(target.durationMs)
+    target.trouble(null)
   },
-  slow_redis(world, step) {
-    const part = step.a % 2 === 0 ? gatewayOf(world, step) : consoleOf(world, step)
-    const server = serverOf(world, step)
-    world.network.slow(nameOf(part), server?.name ?? '', MAX_SLOW_MS, step.durationMs)
+  restart_gateway({ world, gateway, durationMs }) {
+    if (gateway?.process.isAlive !== true) return
+    gateway.end()
+    world.scheduler.at(world.nowMs + durationMs, () => world.startGateway(gateway.index))
   },
-  slow_console(world, step) {
-    const [gateway, console] = [nameOf(gatewayOf(world, step)), nameOf(consoleOf(world, step))]
-    world.network.slow(gateway, console, MAX_SLOW_MS, step.durationMs)
-    world.laws.trouble(gateway, world.nowMs + step.durationMs)
+  restart_console(target) {
+    const { world, console, durationMs } = target
+    if (!console.process.isAlive) return
+    const index = world.consoles.indexOf(console)
+    console.end()
+    target.trouble(null)
+    world.scheduler.at(world.nowMs + durationMs, () => world.startConsole(index))
   },
-  stall_database(world, step) {
-    world.database.stall(step.durationMs)
-    world.laws.trouble(null, world.nowMs + step.durationMs)
+  freeze_gateway(target) {
+    target.gateway?.process.freeze(target.durationMs)
+    target.trouble(target.gatewayName)
   },
-  stall_writes: (world, step) => world.database.stallWrites(step.durationMs),
-  lose_answers(world, step) {
-    world.database.loseAnswers(step.durationMs)
-    world.laws.trouble(null, world.nowMs + step.durationMs)
+  freeze_console(target) {
+    target.console.process.freeze(target.durationMs)
+    target.trouble(null)
   },
-  restart_gateway(world, step) {
-    const index = step.a % world.gateways.length
-    world.gateways[index]?.end()
-    world.scheduler.at(world.nowMs + step.durationMs, () => world.startGateway(index))
-  },
-  restart_console(world, step) {
-    const index = step.b % world.consoles.length
-    const before = world.consoles[index]
-    if (before?.process.isAlive !== true) return
-    before.end()
-    world.laws.trouble(null, world.nowMs + step.durationMs)
-    world.scheduler.at(world.nowMs + step.durationMs, () => world.startConsole(index))
-  },
-  freeze_gateway(world, step) {
-    const gateway = gatewayOf(world, step)
-    gateway?.process.freeze(step.durationMs)
-    world.laws.trouble(nameOf(gateway), world.nowMs + step.durationMs)
-  },
-  freeze_console(world, step) {
-    consoleOf(world, step)?.process.freeze(step.durationMs)
-    world.laws.trouble(null, world.nowMs + step.durationMs)
-  },
-  jump_gateway_clock: (world, step) => gatewayOf(world, step)?.process.jump(jumpOf(step)),
-  jump_console_clock: (world, step) => consoleOf(world, step)?.process.jump(jumpOf(step)),
+  jump_gateway_clock: ({ gateway }, step) => gateway?.process.jump(jumpOf(step)),
+  jump_console_clock: ({ console }, step) => console.process.jump(jumpOf(step)),
 }
 
 export function breakSomething(world: World, kind: (typeof FAULTS)[number], step: Step): void {
-  RUN[kind](world, step)
+  RUN[kind](new Target(world, step), step)
 }
 
-function forget(world: World, step: Step, isNoticed: boolean): void {
-  const part = step.a % 3 === 0 ? consoleOf(world, step) : gatewayOf(world, step)
-  const name = nameOf(part)
-  for (const server of world.redis.servers) server.dropLinks(isNoticed, ({ client }) => client.name === name)
+function forget({ site, gateway, console }: Target, { a }: Step, isNoticed: boolean): void {
+  const name = (a % 3 === 0 || gateway === null ? console : gateway).process.name
+  for (const server of site.servers) server.dropLinks(isNoticed, ({ client }) => client.name === name)
 }
 
 /** Up to an hour in either direction; half of them less than a second. */

@@ -2,6 +2,7 @@ import type { GatewayReport, StoredKey } from '../../src/control/registry/databa
 import { decodeMessage } from '../../src/domain/invalidation-message.ts'
 import type { Lookup } from '../../src/domain/key/lookup.ts'
 import { REVOCATION_TIMING } from '../../src/domain/revocation-timing.ts'
+import type { Settings } from './plan.ts'
 import { type GatewayRun, type Verdict, verdictOf } from './world/gateway-process.ts'
 import type { Process } from './world/process.ts'
 import type { DatabaseWatcher } from './world/repository.ts'
@@ -11,6 +12,7 @@ export type Law =
   | 'unknown is never no'
   | 'a confirmed gateway never goes back'
   | 'a usable key is refused only when no store can vouch for it'
+  | 'a region that is down holds up no other'
   | 'everything agrees five seconds after the last fault'
 
 export interface Violation {
@@ -31,11 +33,22 @@ interface InForce {
   readonly fromMs: number
 }
 
-const { disconnectedBoundMs, disconnectedTrustMs } = REVOCATION_TIMING
+const { connectedBoundMs, disconnectedBoundMs, disconnectedTrustMs } = REVOCATION_TIMING
 /** Drift of two clocks, and what happens within a millisecond. */
 const SLACK_MS = 20
 /** The key service answers again, but a probe that began before has to fail first, and the circuit to close. */
 const NOTICED_AFTER_MS = 2_000
+/** The same over a long way, whose calls have twice the time. */
+const NOTICED_FAR_MS = 3_000
+/** The most that a round trip may count for, as in `round-trip.ts`. */
+const MAX_ROUND_TRIP_MS = 600
+const ROUND_TRIPS_OF_A_CHANGE = 2
+/** Of a near network, there and back. */
+const NEAR_MS = 6
+/** All changes are announced to a region that is far, also those that overtake each other. */
+const SETTLED_MS = 5_000
+/** A gateway that has just started is not connected yet. */
+const STARTED_MS = 5_000
 
 /** Compares what gateways decide with what the database held. */
 export class Laws implements DatabaseWatcher {
@@ -43,19 +56,31 @@ export class Laws implements DatabaseWatcher {
   decisions = 0
   readonly #nowMs: () => number
   readonly #versions = new Map<string, InForce[]>()
-  readonly #confirmed = new Map<string, number>()
+  /** By gateway, then by digest. */
+  readonly #confirmed = new Map<string, Map<string, number>>()
   readonly #received = new Map<Process, { readonly text: string; readonly atMs: number }[]>()
   readonly #senders = new Map<string, Process>()
   readonly #troubleUntilMs = new Map<string, number>()
   #allTroubleUntilMs = 0
+  #lastCommitMs = 0
 
-  constructor(nowMs: () => number) {
+  /** Regions whose round trip was slower than their distance. */
+  readonly slowRegions = new Set<number>()
+  /** If the schedule is quiet, the region that faults hit. */
+  troubledRegion = -1
+  readonly #settings: Settings
+  readonly #noticedAfterMs: number
+
+  constructor(nowMs: () => number, settings: Settings) {
     this.#nowMs = nowMs
+    this.#settings = settings
+    this.#noticedAfterMs = settings.distancesMs.length > 1 ? NOTICED_FAR_MS : NOTICED_AFTER_MS
   }
 
   committed(key: StoredKey): void {
     const versions = this.#versions.get(key.digest) ?? []
-    versions.push({ key, fromMs: this.#nowMs() })
+    this.#lastCommitMs = this.#nowMs()
+    versions.push({ key, fromMs: this.#lastCommitMs })
     this.#versions.set(key.digest, versions)
   }
 
@@ -68,8 +93,9 @@ export class Laws implements DatabaseWatcher {
   }
 
   applied(gatewayId: string, digest: string, version: number): void {
-    const key = `${gatewayId} ${digest}`
-    this.#confirmed.set(key, Math.max(version, this.#confirmed.get(key) ?? 0))
+    const ofGateway = this.#confirmed.get(gatewayId) ?? new Map<string, number>()
+    ofGateway.set(digest, Math.max(version, ofGateway.get(digest) ?? 0))
+    this.#confirmed.set(gatewayId, ofGateway)
   }
 
   sends(sender: string, console: Process): void {
@@ -96,19 +122,21 @@ export class Laws implements DatabaseWatcher {
     const wallMs = gateway.process.clock.wallMs()
     const verdict = verdictOf(lookup, wallMs)
     if (lookup.kind === 'found') this.#checkConfirmed(gateway, digest, lookup.grant.version)
+    if (this.#isUndisturbed(gateway)) this.#checkUndisturbed(gateway, digest, verdict, wallMs)
     if (verdict === 'unknown') {
       if (
         this.#isUsable(digest, beganMs, wallMs) &&
         gateway.keyServiceFailedAtMs < beganMs &&
-        this.#answeredSince(gateway) < beganMs - NOTICED_AFTER_MS
+        this.#answeredSince(gateway) < beganMs - this.#noticedAfterMs &&
+        !this.#mayBeSuperseded()
       ) {
         this.#violated('a usable key is refused only when no store can vouch for it', gateway, 'unknown')
       }
       return
     }
-    const sinceMs = atMs - disconnectedBoundMs - SLACK_MS
+    const sinceMs = atMs - this.#boundMs(gateway) - SLACK_MS
     if (this.#explains(digest, verdict, sinceMs, wallMs)) return
-    if (this.#explains(digest, verdict, sinceMs - this.#leastDelayMs(gateway.process), wallMs)) return
+    if (this.#explains(digest, verdict, sinceMs - this.#leastDelayMs(gateway), wallMs)) return
     if (lookup.kind === 'absent') this.#violated('unknown is never no', gateway, digest.slice(0, 8))
     else if (!this.#isExcused(gateway, atMs)) {
       const law =
@@ -125,8 +153,42 @@ export class Laws implements DatabaseWatcher {
     this.violation ??= { law, atMs: this.#nowMs(), detail }
   }
 
+  #distanceMs(region: number): number {
+    return this.#settings.distancesMs[region] ?? 0
+  }
+
+  /** A change that cannot be announced to a far region: heartbeats go on for two round trips more, and take the way there. */
+  #boundMs({ region }: GatewayRun): number {
+    if (this.#settings.distancesMs.length === 1) return disconnectedBoundMs
+    const distanceMs = this.#distanceMs(region)
+    const roundTripMs = this.slowRegions.has(region) ? MAX_ROUND_TRIP_MS : 2 * distanceMs + NEAR_MS
+    return disconnectedBoundMs + ROUND_TRIPS_OF_A_CHANGE * roundTripMs + distanceMs
+  }
+
+  /** No fault has hit its region, the consoles or the database. */
+  #isUndisturbed({ region, startedAtMs }: GatewayRun): boolean {
+    return (
+      this.#settings.isQuiet && region !== this.troubledRegion && this.#nowMs() - startedAtMs > STARTED_MS
+    )
+  }
+
+  /** Over a long way, changes that follow each other may supersede all three lookups of a request. */
+  #mayBeSuperseded(): boolean {
+    return this.#settings.distancesMs.length > 1 && this.#nowMs() - this.#lastCommitMs < SETTLED_MS
+  }
+
+  #checkUndisturbed(gateway: GatewayRun, digest: string, verdict: Verdict, wallMs: number): void {
+    const law = 'a region that is down holds up no other'
+    // Changes of one key that overtake each other on a long way may pause heartbeats for a moment.
+    const isSettled = this.#nowMs() - this.#lastCommitMs > SETTLED_MS
+    if (isSettled && !gateway.isConnected()) this.#violated(law, gateway, 'nothing changed')
+    const sinceMs = this.#nowMs() - connectedBoundMs - this.#distanceMs(gateway.region) - SLACK_MS
+    if (verdict !== 'unknown' && !this.#explains(digest, verdict, sinceMs, wallMs))
+      this.#violated(law, gateway, `${digest.slice(0, 8)} ${verdict}`)
+  }
+
   #checkConfirmed(gateway: GatewayRun, digest: string, version: number): void {
-    const confirmed = this.#confirmed.get(`${gateway.id} ${digest}`) ?? 0
+    const confirmed = this.#confirmed.get(gateway.id)?.get(digest) ?? 0
     if (version >= confirmed) return
     const detail = `${digest.slice(0, 8)} version ${version} after ${confirmed}`
     this.#violated('a confirmed gateway never goes back', gateway, detail)
@@ -157,11 +219,11 @@ export class Laws implements DatabaseWatcher {
   /** While the key service does not answer, a gateway that is disconnected uses what Redis or memory has. */
   #isExcused(gateway: GatewayRun, atMs: number): boolean {
     if (atMs - gateway.keyServiceFailedAtMs > disconnectedTrustMs + SLACK_MS) return false
-    return this.#answeredSince(gateway) + NOTICED_AFTER_MS + disconnectedBoundMs > atMs
+    return this.#answeredSince(gateway) + this.#noticedAfterMs + disconnectedBoundMs > atMs
   }
 
   /** A channel that is slow from the first heartbeat of a sender on looks like a clock that is behind. */
-  #leastDelayMs(process: Process): number {
+  #leastDelayMs({ process, region }: GatewayRun): number {
     const least = new Map<string, number>()
     for (const { text, atMs } of this.#received.get(process) ?? []) {
       const message = decodeMessage(text, null)
@@ -170,7 +232,7 @@ export class Laws implements DatabaseWatcher {
       const delayMs = atMs - sender.trueTimeOf(message.monotonicMs ?? 0)
       least.set(message.sender, Math.min(delayMs, least.get(message.sender) ?? Number.POSITIVE_INFINITY))
     }
-    return Math.max(0, ...least.values())
+    return Math.max(0, ...least.values()) - this.#distanceMs(region)
   }
 
   #violated(law: Law, { process, isConnected }: GatewayRun, detail: string): void {

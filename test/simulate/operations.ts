@@ -30,7 +30,7 @@ const RUN: Readonly<Record<(typeof OPERATIONS)[number], Operation>> = {
 export function operate(world: World, kind: (typeof OPERATIONS)[number], step: Step): void {
   const console = world.consoles[step.a % world.consoles.length]
   const index = step.b % world.digests.length
-  if (console === undefined || !console.process.isAlive) return
+  if (console?.isServing !== true) return
   RUN[kind](console, world, index, step).catch(() => {
     // The database did not answer: the change is committed or not, as after a failed request.
   })

@@ -5,18 +5,25 @@ export interface Settings {
   readonly consoles: number
   readonly gateways: number
   readonly keys: number
-  /** Two servers and Sentinels, instead of one server. */
+  /** Two servers and Sentinels in each region, instead of one server. */
   readonly isWatched: boolean
   readonly ttlMs: number
   readonly staleMs: number
   /** Mean time between two requests of a gateway. */
   readonly requestEveryMs: number
+  /** Of each region from the consoles, one way. A single one is an installation without regions. */
+  readonly distancesMs: readonly number[]
+  /** The consoles learn of the last region only at a step; its Redis has records of the time before. */
+  readonly addsRegion: boolean
+  /** No packet is lost and no statement is slow, and faults hit one region: the others notice nothing. */
+  readonly isQuiet: boolean
 }
 
 /** Each index is taken modulo the number of such parts, so that a step stays valid in a smaller plan. */
 export type Step = {
   readonly atMs: number
   readonly durationMs: number
+  readonly region: number
   readonly a: number
   readonly b: number
 } & {
@@ -24,7 +31,8 @@ export type Step = {
 }
 
 export const OPERATIONS = ['issue', 'revoke', 'suspend', 'resume', 'narrow', 'shorten'] as const
-export const FAULTS = [
+/** They hit one region, and no console or database. */
+const FAULTS_OF_A_REGION = [
   'stall_redis',
   'restart_redis',
   'fail_over_dying',
@@ -35,21 +43,27 @@ export const FAULTS = [
   'part_gateway_from_redis',
   'part_gateway_from_console',
   'part_console_from_redis',
-  'part_console_from_database',
   'part_from_sentinels',
+  'cut_off_region',
+  'slow_region',
   'slow_redis',
   'slow_console',
+  'restart_gateway',
+  'freeze_gateway',
+  'jump_gateway_clock',
+] as const
+export const FAULTS = [
+  ...FAULTS_OF_A_REGION,
+  'part_console_from_database',
   'stall_database',
   'stall_writes',
   'lose_answers',
-  'restart_gateway',
   'restart_console',
-  'freeze_gateway',
   'freeze_console',
-  'jump_gateway_clock',
   'jump_console_clock',
 ] as const
-export type StepKind = (typeof OPERATIONS)[number] | (typeof FAULTS)[number]
+export type FaultKind = (typeof FAULTS)[number]
+export type StepKind = (typeof OPERATIONS)[number] | FaultKind | 'add_region'
 
 /** A schedule: what is done, and what fails. The same plan always runs the same way. */
 export interface Plan {
@@ -60,44 +74,95 @@ export interface Plan {
   readonly calmAtMs: number
 }
 
-/** Time in which everything must agree once it is calm. */
-export const AGREEMENT_MS = 5_000
+const ONLY_SINGLE: readonly FaultKind[] = ['restart_redis']
+const ONLY_WATCHED: readonly FaultKind[] = [
+  'fail_over_dying',
+  'fail_over_frozen',
+  'fail_over_cut_off',
+  'part_from_sentinels',
+]
+/** Redis goes back to old records, what puts it right is slow, and a gateway that knows nothing reads it meanwhile. */
+const REDIS_FAMILY: readonly FaultKind[] = [
+  'restart_redis',
+  'fail_over_dying',
+  'stall_writes',
+  'restart_gateway',
+]
+/** A region looks far, and a committed change is not announced. */
+const FAR_FAMILY: readonly FaultKind[] = ['slow_region', 'stall_writes', 'lose_answers', 'restart_console']
+
+/** Time in which everything must agree once it is calm; with regions, whose commands and connections have more time. */
+const AGREEMENT_MS = 5_000
+const AGREEMENT_OF_REGIONS_MS = 10_000
+export const agreementMs = ({ distancesMs }: Settings): number =>
+  distancesMs.length > 1 ? AGREEMENT_OF_REGIONS_MS : AGREEMENT_MS
 const SHORTEST_MS = 1_000
 const LONGEST_MS = 54_000
 const MAX_FAULTS = 8
 const TOGETHER_MS = 700
 /** Sentinels need time to agree. */
 const FAIL_OVER_MS = [1_000, 8_000] as const
+/** Within a data centre, a continent, and around the world. */
+const DISTANCES_MS = [0, 5, 80, 250] as const
 
 export function planOf(seed: number): Plan {
   const random = new Random(seed ^ 0x5bd1e995)
   // Most schedules are short: a race needs few steps, and a long one costs as much as several short ones.
   const calmAtMs = Math.round(SHORTEST_MS + (LONGEST_MS - SHORTEST_MS) * random.next() ** 4)
-  const settings: Settings = {
+  const settings = settingsOf(random)
+  const operations = 2 + random.below(4 + calmAtMs / 1_000)
+  const faults = random.chance(0.05) ? 0 : 1 + random.below(MAX_FAULTS)
+  // Half of the schedules have their faults together: what one of them leaves behind is gone after a few seconds.
+  const anyTime = (): number => random.between(0, calmAtMs * 0.95)
+  const centreMs = anyTime()
+  const nearby = (): number =>
+    Math.min(calmAtMs * 0.95, Math.max(0, centreMs + random.between(-TOGETHER_MS, TOGETHER_MS)))
+  const isTogether = random.chance(0.5)
+  const operationTime = isTogether && random.chance(0.5) ? nearby : anyTime
+  const kinds = kindsOf(random, settings)
+  const region = random.below(64)
+  const faultOf = (): Step => {
+    const step = stepOf(random, random.pick(kinds), (isTogether ? nearby : anyTime)(), calmAtMs)
+    return settings.isQuiet ? { ...step, region } : step
+  }
+  const steps = [
+    ...Array.from({ length: operations }, () =>
+      stepOf(random, random.pick(OPERATIONS), operationTime(), calmAtMs),
+    ),
+    ...Array.from({ length: faults }, faultOf),
+    ...(settings.addsRegion ? [stepOf(random, 'add_region', random.between(0, calmAtMs / 2), calmAtMs)] : []),
+  ]
+  return { seed, settings, calmAtMs, steps: steps.sort((one, other) => one.atMs - other.atMs) }
+}
+
+/** Most schedules have few kinds of faults: a race of three is rare among all kinds. A gateway that starts anew knows nothing. */
+function kindsOf(random: Random, { isQuiet, isWatched, distancesMs }: Settings): readonly FaultKind[] {
+  const isPossible = (kind: FaultKind): boolean => !(isWatched ? ONLY_SINGLE : ONLY_WATCHED).includes(kind)
+  const all = (isQuiet ? FAULTS_OF_A_REGION : FAULTS).filter(isPossible)
+  const few = [...Array.from({ length: 3 }, () => random.pick(all)), 'restart_gateway' as const]
+  if (isQuiet) return random.pick([all, few])
+  const family = distancesMs.length > 1 && random.chance(0.5) ? FAR_FAMILY : REDIS_FAMILY
+  return random.pick([all, few, family.filter(isPossible)])
+}
+
+function settingsOf(random: Random): Settings {
+  const regions = random.chance(0.3) ? 2 + random.below(2) : 1
+  return {
     consoles: random.chance(0.4) ? 2 : 1,
-    gateways: 1 + random.below(3),
+    gateways: regions === 1 ? 1 + random.below(3) : regions + random.below(2),
     keys: 1 + random.below(4),
     isWatched: random.chance(0.4),
     ttlMs: random.pick([1_000, 30_000, 30_000]),
     staleMs: random.pick([0, 0, 300_000]),
     requestEveryMs: random.pick([50, 150, 400]),
+    distancesMs: regions === 1 ? [0] : Array.from({ length: regions }, () => random.pick(DISTANCES_MS)),
+    ...(regions === 1 ? { isQuiet: false, addsRegion: false } : whatHappensTo(random)),
   }
-  const operations = 2 + random.below(4 + calmAtMs / 1_000)
-  const faults = random.chance(0.05) ? 0 : 1 + random.below(MAX_FAULTS)
-  const anyTime = (): number => random.between(0, calmAtMs * 0.95)
-  // Half of the schedules have their faults together: what one of them leaves behind is gone after a few seconds.
-  const centreMs = anyTime()
-  const nearby = (): number =>
-    Math.min(calmAtMs * 0.95, Math.max(0, centreMs + random.between(-TOGETHER_MS, TOGETHER_MS)))
-  const faultTime = random.chance(0.5) ? nearby : anyTime
-  // Half of them have few kinds of faults: a race of three is rare among all kinds. A gateway that starts anew knows nothing.
-  const few = [...Array.from({ length: 3 }, () => random.pick(FAULTS)), 'restart_gateway' as const]
-  const kinds = random.chance(0.5) ? few : FAULTS
-  const steps = [
-    ...Array.from({ length: operations }, () => stepOf(random, random.pick(OPERATIONS), anyTime(), calmAtMs)),
-    ...Array.from({ length: faults }, () => stepOf(random, random.pick(kinds), faultTime(), calmAtMs)),
-  ]
-  return { seed, settings, calmAtMs, steps: steps.sort((one, other) => one.atMs - other.atMs) }
+}
+
+function whatHappensTo(random: Random): Pick<Settings, 'isQuiet' | 'addsRegion'> {
+  const isQuiet = random.chance(0.3)
+  return { isQuiet, addsRegion: !isQuiet && random.chance(0.3) }
 }
 
 function stepOf(random: Random, kind: StepKind, time: number, calmAtMs: number): Step {
@@ -106,5 +171,5 @@ function stepOf(random: Random, kind: StepKind, time: number, calmAtMs: number):
   const anyMs = 20 * 500 ** random.next()
   const wantedMs = kind.startsWith('fail_over') ? random.between(...FAIL_OVER_MS) : anyMs
   const durationMs = Math.round(Math.min(wantedMs, calmAtMs - atMs))
-  return { atMs, durationMs, kind, a: random.below(64), b: random.below(64) }
+  return { atMs, durationMs, kind, region: random.below(64), a: random.below(64), b: random.below(64) }
 }

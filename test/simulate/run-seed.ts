@@ -1,9 +1,11 @@
 import { redisKeyOf } from '../../src/domain/wire.ts'
+import { addRegion, fillAddedRegion } from './add-region.ts'
 import { breakSomething } from './faults.ts'
 import type { Violation } from './laws.ts'
 import { operate } from './operations.ts'
-import { AGREEMENT_MS, OPERATIONS, type Plan, planOf, type StepKind } from './plan.ts'
+import { agreementMs, OPERATIONS, type Plan, planOf, type Step, type StepKind } from './plan.ts'
 import { type GatewayRun, verdictOf } from './world/gateway-process.ts'
+import type { RedisSite } from './world/redis-site.ts'
 import { World } from './world/world.ts'
 
 export interface Outcome {
@@ -13,8 +15,12 @@ export interface Outcome {
   readonly decisions: number
 }
 
+const AGREEMENT = 'everything agrees five seconds after the last fault'
 /** The last lookups take no longer than this. */
-const LAST_LOOKUPS_MS = 500
+const LAST_LOOKUPS_MS = 1_500
+/** A step has consequences for about this long; after that, requests are rarer. */
+const BUSY_AFTER_MS = 4_000
+const RARER = 5
 
 const isOperation = (kind: StepKind): kind is (typeof OPERATIONS)[number] =>
   OPERATIONS.some(operation => operation === kind)
@@ -27,21 +33,26 @@ export async function runPlan({ seed, settings, steps, calmAtMs }: Plan): Promis
   const world = new World(seed, settings)
   const { scheduler, laws } = world
   issueFirstKeys(world)
-  for (let index = 0; index < settings.gateways; index++) request(world, index, settings.requestEveryMs)
+  fillAddedRegion(world)
+  const fault = steps.find(({ kind }) => !isOperation(kind))
+  if (fault !== undefined) laws.troubledRegion = fault.region % world.sites.length
+  const isBusy = busyTimes(steps)
+  for (let index = 0; index < settings.gateways; index++) request(world, index, isBusy)
   for (const step of steps) {
     scheduler.at(step.atMs, () => {
       const { kind } = step
       if (isOperation(kind)) operate(world, kind, step)
+      else if (kind === 'add_region') addRegion(world, step)
       else breakSomething(world, kind, step)
     })
   }
   await scheduler.run(calmAtMs)
   world.network.isCalm = true
-  await scheduler.run(calmAtMs + AGREEMENT_MS)
+  await scheduler.run(calmAtMs + agreementMs(settings))
   if (laws.violation === null) await checkAgreement(world)
   const { nowMs, count } = scheduler
   for (const console of world.consoles) console.end()
-  for (const gateway of world.gateways) gateway.end()
+  for (const gateway of world.gateways.values()) gateway.end()
   return { violation: laws.violation, virtualMs: nowMs, events: count, decisions: laws.decisions }
 }
 
@@ -56,15 +67,22 @@ function issueFirstKeys(world: World): void {
   }
 }
 
+/** @returns whether something may still follow from a step */
+function busyTimes(steps: readonly Step[]): (atMs: number) => boolean {
+  const times = steps.map(({ atMs, durationMs }) => [atMs, atMs + durationMs + BUSY_AFTER_MS] as const)
+  return nowMs => times.some(([fromMs, untilMs]) => fromMs <= nowMs && nowMs < untilMs)
+}
+
 /** Requests of clients at one gateway, whichever process runs there. */
-function request(world: World, index: number, everyMs: number): void {
-  const { scheduler, random } = world
+function request(world: World, index: number, isBusy: (atMs: number) => boolean): void {
+  const { scheduler, random, settings } = world
+  const everyMs = settings.requestEveryMs * (isBusy(scheduler.nowMs) ? 1 : RARER)
   scheduler.at(scheduler.nowMs + random.between(0, 2 * everyMs), () => {
-    request(world, index, everyMs)
-    const gateway = world.gateways[index]
+    request(world, index, isBusy)
+    const gateway = world.gateways.get(index)
     if (gateway === undefined) return
     const digest = random.pick(world.digests)
-    gateway.process.at(scheduler.nowMs, () => decide(world, gateway, digest))
+    gateway.process.now(() => decide(world, gateway, digest))
   })
 }
 
@@ -75,11 +93,23 @@ function decide(world: World, gateway: GatewayRun, digest: string): void {
   else void lookup.then(found => world.laws.decided({ gateway, digest, beganMs, lookup: found }))
 }
 
+function checkRecords({ laws, digests }: World, { primary }: RedisSite): void {
+  for (const digest of digests) {
+    const text = primary.textOf(redisKeyOf(digest))
+    const version = laws.newest(digest)?.record.version ?? 0
+    if (text === '' || text.includes(`"version":${version},`) || text.includes(`"version":${version}}`))
+      continue
+    laws.fail(AGREEMENT, `${primary.name} has another version than ${version}: ${text.slice(0, 60)}`)
+  }
+}
+
 async function checkAgreement(world: World): Promise<void> {
   const { laws, scheduler, database } = world
-  const law = 'everything agrees five seconds after the last fault'
-  if (database.outbox.size > 0) laws.fail(law, `${database.outbox.size} changes are not announced`)
-  for (const gateway of world.gateways) {
+  const law = AGREEMENT
+  for (const [region, { rows }] of database.regions) {
+    if (rows.size > 0) laws.fail(law, `${rows.size} changes are not announced to ${region}`)
+  }
+  for (const gateway of world.gateways.values()) {
     if (!gateway.isConnected()) laws.fail(law, `${gateway.process.name} is disconnected`)
     for (const digest of world.digests) {
       const newest = laws.newest(digest)
@@ -93,12 +123,6 @@ async function checkAgreement(world: World): Promise<void> {
       })
     }
   }
-  for (const digest of world.digests) {
-    const text = world.redis.primary.textOf(redisKeyOf(digest))
-    const version = laws.newest(digest)?.record.version ?? 0
-    if (text !== '' && !text.includes(`"version":${version},`) && !text.includes(`"version":${version}}`)) {
-      laws.fail(law, `Redis has another version than ${version}: ${text.slice(0, 60)}`)
-    }
-  }
+  for (const site of world.sites.slice(0, world.knownRegions)) checkRecords(world, site)
   await scheduler.run(scheduler.nowMs + LAST_LOOKUPS_MS)
 }

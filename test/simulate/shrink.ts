@@ -5,6 +5,8 @@ import { runPlan } from './run-seed.ts'
 /** Smaller worlds, tried one after another. */
 const SMALLER: readonly Partial<Settings>[] = [
   { gateways: 1 },
+  { distancesMs: [0], addsRegion: false, isQuiet: false },
+  { addsRegion: false },
   { consoles: 1 },
   { keys: 1 },
   { isWatched: false },

@@ -1,29 +1,26 @@
-import { createSecretKey } from 'node:crypto'
-import { startHeartbeats } from '../../../src/control/registry/announcing/heartbeats.ts'
 import { createMessageEncoder } from '../../../src/control/registry/announcing/message-encoder.ts'
-import { Outbox } from '../../../src/control/registry/announcing/outbox.ts'
-import { createRedisAnnouncer } from '../../../src/control/registry/announcing/redis-announcer.ts'
-import { createRefill } from '../../../src/control/registry/announcing/refill.ts'
-import { RegionOutboxes } from '../../../src/control/registry/announcing/region-outboxes.ts'
+import { createRegions } from '../../../src/control/registry/announcing/regions.ts'
 import type { Registry } from '../../../src/control/registry/registry.ts'
-import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import type {
   KeyServiceRequest,
   KeyServiceResponse,
 } from '../../../src/keys/tiers/key-service/key-service-client.ts'
-import { createRedisConnection } from '../../../src/redis/announcing-connection.ts'
 import { answer } from './key-service-calls.ts'
 import { Process } from './process.ts'
+import { redisNetworkOf } from './redis-sites.ts'
 import { createSimulatedRepository } from './repository.ts'
-import { MESSAGE_KEY, NO_LOG, NO_METRICS, RECORD_KEY, redisSettings } from './settings.ts'
+import { CONSOLE_SECRETS, consoleConfig, NO_LOG, NO_METRICS } from './settings.ts'
 import type { World } from './world.ts'
 
-const UNUSED_KEY = createSecretKey(Buffer.alloc(32))
+/** A console that cannot register its regions ends, and is started again after this. */
+const START_AGAIN_MS = 500
 
-/** One run of a console: operations, outbox, heartbeats and the key service, as `createConsole` puts them together. */
+/** One run of a console: operations, outboxes, heartbeats and the key service, as `createConsole` puts them together. */
 export interface ConsoleRun {
   readonly process: Process
   readonly registry: Registry
+  /** It has registered its regions. */
+  readonly isServing: boolean
   serve(request: KeyServiceRequest): Promise<KeyServiceResponse>
   end(): void
 }
@@ -32,45 +29,53 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
   const { scheduler, random } = world
   const process = new Process(name, scheduler, random)
   const { clock, timers } = process
+  const sender = `${name}-${run}`
   const repository = createSimulatedRepository(world.database, process, world.laws)
-  const network = world.redis.networkOf(process)
-  const config = redisSettings(world.redis.servers.length > 1)
-  const connection = createRedisConnection({
-    ...{ config, metrics: NO_METRICS, logger: NO_LOG, network, timers },
-    onUp: () => {},
-  })
-  const announcer = createRedisAnnouncer({
-    connection,
-    commandTimeoutMs: config.commandTimeoutMs,
-    recordKeys: [RECORD_KEY],
-    metrics: NO_METRICS,
-  })
-  const messages = createMessageEncoder({ sender: `${name}-${run}`, clock, messageKey: () => MESSAGE_KEY })
-  const parts = { repository, announcer, messages, clock, timers, logger: NO_LOG }
-  const outbox = new Outbox({ ...parts, random: () => random.next() })
-  const refill = createRefill(announcer, NO_LOG)
-  world.laws.sends(`${name}-${run}`, process)
-  announcer.start()
-  const stopHeartbeats = startHeartbeats({ ...parts, outbox })
+  const messages = createMessageEncoder({ sender, clock, messageKey: () => null })
+  const randomBytes = (size: number): Buffer => Buffer.alloc(size)
+  const regions = createRegions(
+    {
+      config: consoleConfig(world.settings, world.knownRegions),
+      ...{ metrics: NO_METRICS, logger: NO_LOG, clock, timers, randomBytes },
+      redisNetwork: redisNetworkOf(process, world.sites),
+      onReload: () => {},
+      random: () => random.next(),
+      consoleId: sender,
+      secrets: { value: CONSOLE_SECRETS },
+    },
+    repository,
+    messages,
+  )
+  world.laws.sends(sender, process)
+  let isRegistered = false
+  const start = (): void => {
+    regions.register().then(
+      () => {
+        isRegistered = true
+        regions.start()
+      },
+      () => void timers.after(START_AGAIN_MS, start),
+    )
+  }
+  start()
   let ids = 0
   const newId = (): string => `${name}_${run}_${ids++}`
   return {
     process,
     registry: {
-      ...{ repository, clock, timers },
-      outbox: new RegionOutboxes(new Map([[DEFAULT_REGION, outbox]])),
-      randomBytes: size => Buffer.alloc(size),
+      ...{ repository, clock, timers, randomBytes },
+      outbox: regions.outboxes,
       newKeyId: newId,
       newAuditId: newId,
       keyPrefix: 'wsk_',
-      signingKey: UNUSED_KEY,
+      signingKey: CONSOLE_SECRETS.signingKey,
       knownScopes: [],
       createEvents: () => [],
     },
-    serve: request => answer({ repository, refill }, request),
-    end() {
-      process.end()
-      stopHeartbeats()
+    get isServing() {
+      return isRegistered && process.isAlive
     },
+    serve: request => answer({ repository, refill: keys => regions.refill(keys) }, request),
+    end: () => process.end(),
   }
 }

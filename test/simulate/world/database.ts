@@ -3,7 +3,7 @@ import type {
   PendingChange,
   StoredKey,
 } from '../../../src/control/registry/database/key-repository.ts'
-import type { Network } from './network.ts'
+import type { Network, Way } from './network.ts'
 import type { Process } from './process.ts'
 import type { Random } from './random.ts'
 import type { Scheduler } from './scheduler.ts'
@@ -20,6 +20,14 @@ export interface OutboxRow extends PendingChange {
   readonly claimedUntilMs: number
 }
 
+/** `isComplete`: the changes of all earlier keys were in it. */
+export interface RegionOutbox {
+  isComplete: boolean
+  /** The id of the last key until then. */
+  requeuedUntil: string
+  readonly rows: Map<string, OutboxRow>
+}
+
 export interface StoredGateway extends Omit<GatewayStatus, 'confirmed'> {
   readonly confirmed: Map<string, number>
 }
@@ -28,7 +36,8 @@ export interface StoredGateway extends Omit<GatewayStatus, 'confirmed'> {
 export class Database {
   readonly keys = new Map<string, { readonly key: StoredKey; readonly changedAtMs: number }>()
   readonly digestById = new Map<string, string>()
-  readonly outbox = new Map<string, OutboxRow>()
+  /** The regions that get every change, with their outboxes. */
+  readonly regions = new Map<string, RegionOutbox>()
   readonly gateways = new Map<string, StoredGateway>()
   readonly #parts: { readonly scheduler: Scheduler; readonly network: Network; readonly random: Random }
   #stalledUntilMs = 0
@@ -59,31 +68,30 @@ export class Database {
     const { promise, resolve, reject } = Promise.withResolvers<Result>()
     const fail = (): void => reject(new Error('the connection to the database was lost'))
     const giveUp = (): void => void process.timers.after(GIVE_UP_MS * random.between(0.5, 1), fail)
-    if (network.isBlocked(process.name, DATABASE)) {
+    const way = network.way(process.name, DATABASE)
+    if (way.isBlocked) {
       giveUp()
       return promise
     }
     const arrivesAtMs = Math.max(
-      scheduler.nowMs + this.#delayMs(process),
+      scheduler.nowMs + this.#delayMs(way),
       this.#stalledUntilMs + random.next(),
       isWrite ? this.#writesStalledUntilMs + random.next() : 0,
     )
     scheduler.at(arrivesAtMs, () => {
       const settle = settlerOf(execute, resolve, reject)
-      const isLost =
-        network.isBlocked(process.name, DATABASE) ||
-        (this.#losesAnswersUntilMs > scheduler.nowMs && random.chance(0.5))
-      if (!isLost) process.at(scheduler.nowMs + this.#delayMs(process), settle)
+      const isLost = way.isBlocked || (this.#losesAnswersUntilMs > scheduler.nowMs && random.chance(0.5))
+      if (!isLost) process.at(scheduler.nowMs + this.#delayMs(way), settle)
       else if (random.chance(0.5)) process.at(scheduler.nowMs + random.between(1, 50), fail)
       else giveUp()
     })
     return promise
   }
 
-  #delayMs(process: Process): number {
+  #delayMs(way: Way): number {
     const { network, random } = this.#parts
     const slowMs = !network.isCalm && random.chance(SLOW) ? random.between(0, SLOWEST_MS) : 0
-    return network.delayMs(process.name, DATABASE) + slowMs
+    return way.delayMs() + slowMs
   }
 }
 

@@ -14,7 +14,8 @@ import { withBreaker } from '../../../src/keys/tiers/with-breaker.ts'
 import { UnsignedLookupBudget } from '../../../src/keys/unsigned-lookup-budget.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { Process } from './process.ts'
-import { CONFIG, MESSAGE_KEY, NO_LOG, NO_METRICS, RECORD_KEY, redisSettings } from './settings.ts'
+import { redisNetworkOf } from './redis-sites.ts'
+import { CONFIG, NO_LOG, NO_METRICS, nameOfRegion, redisSettings } from './settings.ts'
 import type { World } from './world.ts'
 
 export const CLIENT_ADDRESS = '192.0.2.1'
@@ -29,12 +30,17 @@ const UNUSED_BUDGET = new UnsignedLookupBudget(CONFIG.keys.unsignedLookups)
 const ROUTES = compileRoutes([{ name: 'read', path: '/read' }])
 const MATCH = matchRoute(ROUTES, '/read')
 
+export const nameOfGateway = (index: number): string => `gateway-${index}`
+
 /** One run of a gateway: everything that decides whether a key is accepted, as `createKeyStore` puts it together. */
 export interface GatewayRun {
   readonly process: Process
   /** As the console knows it. */
   readonly id: string
   readonly chain: LookupChain
+  readonly index: number
+  readonly region: number
+  readonly startedAtMs: number
   isConnected(): boolean
   /** When the key service last failed to answer a lookup, or was skipped. */
   readonly keyServiceFailedAtMs: number
@@ -51,7 +57,9 @@ export function verdictOf(lookup: Lookup, nowMs: number): Verdict {
   return verdict.kind === 'permitted' ? 'permitted' : verdict.reason
 }
 
-export function startGateway(world: World, name: string, run: number): GatewayRun {
+export function startGateway(world: World, index: number, run: number): GatewayRun {
+  const region = world.regionOf(index)
+  const name = nameOfGateway(index)
   const process = new Process(name, world.scheduler, world.random)
   const { clock, timers } = process
   const id = `${name}-${run}`
@@ -59,19 +67,21 @@ export function startGateway(world: World, name: string, run: number): GatewayRu
     clock,
     metrics: NO_METRICS,
     needsHeartbeats: true,
-    messageKeys: () => [MESSAGE_KEY],
+    // No message or record is forged here, and MACs would be a sixth of the work.
+    messageKeys: () => null,
     maxAnnounced: MAX_KEYS,
   })
   const redis = new RedisAccess({
-    settings: redisSettings(world.redis.servers.length > 1),
-    recordKeys: () => [RECORD_KEY],
+    settings: redisSettings(region, world.settings.isWatched),
+    recordKeys: () => null,
     onReload: () => {},
     invalidations: listener,
     ...{ clock, timers, metrics: NO_METRICS, logger: NO_LOG },
-    network: world.redis.networkOf(process),
+    network: redisNetworkOf(process, world.sites),
   })
   const client = { request: world.keyService.clientOf(process) } satisfies Pick<KeyServiceClient, 'request'>
-  const { timeoutMs } = CONFIG.keyService
+  // As `docs/operate/regions.md` says: the long way takes several round trips.
+  const timeoutMs = CONFIG.keyService.timeoutMs * (world.settings.distancesMs.length > 1 ? 2 : 1)
   const redisTier = withBreaker(redis.tier, CONFIG.redis.circuit, clock)
   const keyServiceTier = withBreaker(
     new KeyServiceStore(client, { timeoutMs, clock, timers }),
@@ -97,7 +107,7 @@ export function startGateway(world: World, name: string, run: number): GatewayRu
   const failures = new FailureLog('change confirmation', NO_LOG, clock)
   const confirmer = new ChangeConfirmer({
     ...{ client, clock, timers, failures, timeoutMs },
-    gateway: { id, name },
+    gateway: { id, name, region: nameOfRegion(region) },
     maxWaiting: MAX_KEYS,
   })
   listener.onApplied((digest, version) => {
@@ -115,6 +125,9 @@ export function startGateway(world: World, name: string, run: number): GatewayRu
     process,
     id,
     chain,
+    index,
+    region,
+    startedAtMs: world.nowMs,
     isConnected: () => listener.isConnected(),
     get keyServiceFailedAtMs() {
       return keyServiceFailedAtMs

@@ -1,11 +1,12 @@
 import type { KeyRepository, StoredKey } from '../../../src/control/registry/database/key-repository.ts'
-import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import { encodeRecord } from '../../../src/domain/wire.ts'
 import type {
   KeyServiceRequest,
   KeyServiceResponse,
 } from '../../../src/keys/tiers/key-service/key-service-client.ts'
-import { RECORD_KEY } from './settings.ts'
+import { CONSOLE_SECRETS } from './settings.ts'
+
+const [RECORD_KEY] = CONSOLE_SECRETS.recordKeys
 
 interface Answering {
   readonly repository: KeyRepository
@@ -14,7 +15,7 @@ interface Answering {
 
 interface Body {
   readonly digests: readonly string[]
-  readonly gateway: { readonly id: string; readonly name: string }
+  readonly gateway: { readonly id: string; readonly name: string; readonly region: string }
   readonly hearing: boolean
   readonly leaving: boolean
   readonly confirmed: readonly { readonly digest: string; readonly version: number }[]
@@ -41,7 +42,6 @@ export async function answer(
   }
   await repository.recordGateway({
     ...gateway,
-    region: DEFAULT_REGION,
     isConnected: hearing,
     isLeaving: leaving,
     confirmed,

@@ -31,16 +31,16 @@ export class KeyServiceNetwork {
         reject(signal.reason)
       }
       signal.addEventListener('abort', giveUp, { once: true })
-      const alive = consoles().filter(({ process }) => process.isAlive)
+      const alive = consoles().filter(({ isServing }) => isServing)
       if (alive.length === 0) {
         refuse(gateway, scheduler.nowMs + 1, reject)
         return promise
       }
       const target = random.pick(alive)
       const { name } = target.process
+      const way = network.way(gateway.name, name)
       const travel = (at: Process, run: () => void): void => {
-        if (network.isBlocked(gateway.name, name)) return
-        at.at(scheduler.nowMs + network.delayMs(gateway.name, name), run)
+        if (!way.isBlocked) at.at(scheduler.nowMs + way.delayMs(), run)
       }
       travel(target.process, () => {
         target.serve(request).then(

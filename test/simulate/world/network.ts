@@ -8,60 +8,94 @@ const MAX_DELAY_MS = 3
 /** A packet is lost this often; TCP repeats it after at least 200 ms, and everything behind it waits. */
 const LOSS = 0.002
 
-/** Delays, partitions and slow ways between named places. */
-export class Network {
-  /** No packet is lost and no statement is slow. */
-  isCalm = false
-  readonly #scheduler: Scheduler
-  readonly #random: Random
-  readonly #blockedUntilMs = new Map<string, number>()
-  readonly #slow = new Map<string, { readonly untilMs: number; readonly extraMs: number }>()
+/** The way between two named places, in both directions. */
+export class Way {
+  /** One way, without what a near network takes. */
+  readonly distanceMs: number
+  readonly #network: Network
+  #blockedUntilMs = 0
+  #slowUntilMs = 0
+  #extraMs: readonly [number, number] = [0, 0]
 
-  constructor(scheduler: Scheduler, random: Random) {
-    this.#scheduler = scheduler
-    this.#random = random
+  constructor(network: Network, distanceMs: number) {
+    this.#network = network
+    this.distanceMs = distanceMs
   }
 
-  block(a: string, b: string, durationMs: number): void {
-    this.#blockedUntilMs.set(wayOf(a, b), this.#scheduler.nowMs + durationMs)
-  }
-
-  slow(a: string, b: string, extraMs: number, durationMs: number): void {
-    this.#slow.set(wayOf(a, b), { extraMs, untilMs: this.#scheduler.nowMs + durationMs })
+  get isBlocked(): boolean {
+    return this.#blockedUntilMs > this.#network.scheduler.nowMs
   }
 
   /** When the way is free again; now if it is. */
-  freeAtMs(a: string, b: string): number {
-    return Math.max(this.#scheduler.nowMs, this.#blockedUntilMs.get(wayOf(a, b)) ?? 0)
+  get freeAtMs(): number {
+    return Math.max(this.#network.scheduler.nowMs, this.#blockedUntilMs)
   }
 
-  isBlocked(a: string, b: string): boolean {
-    return this.freeAtMs(a, b) > this.#scheduler.nowMs
+  block(durationMs: number): void {
+    this.#blockedUntilMs = this.#network.scheduler.nowMs + durationMs
   }
 
-  delayMs(a: string, b: string): number {
-    const slow = this.#slow.get(wayOf(a, b))
-    const extraMs = slow !== undefined && slow.untilMs > this.#scheduler.nowMs ? slow.extraMs : 0
-    const lostMs = !this.isCalm && this.#random.chance(LOSS) ? RETRANSMIT_MS * this.#random.between(1, 2) : 0
-    return this.#random.between(MIN_DELAY_MS, MAX_DELAY_MS) + lostMs + extraMs * this.#random.next()
+  slow(extraMs: readonly [number, number], durationMs: number): void {
+    this.#extraMs = extraMs
+    this.#slowUntilMs = this.#network.scheduler.nowMs + durationMs
+  }
+
+  delayMs(): number {
+    const { isCalm, random, scheduler } = this.#network
+    const extraMs = this.#slowUntilMs > scheduler.nowMs ? random.between(...this.#extraMs) : 0
+    const lostMs = !isCalm && random.chance(LOSS) ? RETRANSMIT_MS * random.between(1, 2) : 0
+    return this.distanceMs + random.between(MIN_DELAY_MS, MAX_DELAY_MS) + lostMs + extraMs
   }
 
   /** How long TCP takes to notice that a way is free again. */
   retransmitMs(): number {
-    return RETRANSMIT_MS * this.#random.next()
+    return RETRANSMIT_MS * this.#network.random.next()
   }
 }
 
-function wayOf(a: string, b: string): string {
-  return a < b ? `${a} ${b}` : `${b} ${a}`
+interface Place {
+  readonly region: number | null
+  readonly distanceMs: number
+}
+
+/** The consoles and their database. */
+const HOME: Place = { region: null, distanceMs: 0 }
+
+/** Delays, partitions and slow ways between named places. */
+export class Network {
+  /** No packet is lost and no statement is slow. */
+  isCalm = false
+  readonly scheduler: Scheduler
+  readonly random: Random
+  readonly #places = new Map<string, Place>()
+  readonly #ways = new Map<string, Way>()
+
+  constructor(scheduler: Scheduler, random: Random) {
+    this.scheduler = scheduler
+    this.random = random
+  }
+
+  /** @param distanceMs one way from the consoles */
+  place(name: string, region: number, distanceMs: number): void {
+    this.#places.set(name, { region, distanceMs })
+  }
+
+  way(a: string, b: string): Way {
+    const name = a < b ? `${a} ${b}` : `${b} ${a}`
+    const known = this.#ways.get(name)
+    if (known !== undefined) return known
+    const [from, to] = [this.#places.get(a) ?? HOME, this.#places.get(b) ?? HOME]
+    const distanceMs = from.region === to.region ? 0 : Math.max(from.distanceMs, to.distanceMs)
+    const way = new Way(this, distanceMs)
+    this.#ways.set(name, way)
+    return way
+  }
 }
 
 /** One direction of a connection: in order, and late while the way is blocked. */
 export class Pipe<Item> {
   readonly #scheduler: Scheduler
-  readonly #network: Network
-  readonly #from: string
-  readonly #to: string
+  readonly #way: Way
   readonly #deliver: (item: Item) => void
   /** Schedules at the receiver, which may be frozen. */
   readonly #at: (atMs: number, run: () => void) => unknown
@@ -72,24 +106,19 @@ export class Pipe<Item> {
 
   constructor(parts: {
     readonly scheduler: Scheduler
-    readonly network: Network
-    readonly from: string
-    readonly to: string
+    readonly way: Way
     readonly at: (atMs: number, run: () => void) => unknown
     readonly deliver: (item: Item) => void
   }) {
     this.#scheduler = parts.scheduler
-    this.#network = parts.network
-    this.#from = parts.from
-    this.#to = parts.to
+    this.#way = parts.way
     this.#at = parts.at
     this.#deliver = parts.deliver
   }
 
   send(item: Item): void {
     if (this.#isClosed) return
-    const delayMs = this.#network.delayMs(this.#from, this.#to)
-    this.#lastDueMs = Math.max(this.#lastDueMs, this.#scheduler.nowMs + delayMs)
+    this.#lastDueMs = Math.max(this.#lastDueMs, this.#scheduler.nowMs + this.#way.delayMs())
     this.#waiting.push({ dueMs: this.#lastDueMs, item })
     if (!this.#isPumping) this.#pumpAt(this.#lastDueMs)
   }
@@ -101,17 +130,16 @@ export class Pipe<Item> {
 
   #pumpAt(atMs: number): void {
     this.#isPumping = true
-    this.#at(atMs, () => this.#pump())
+    this.#at(atMs, this.#pump)
   }
 
   /** Delivers what is due in one go, as bytes that a socket reads at once. */
-  #pump(): void {
+  readonly #pump = (): void => {
     this.#isPumping = false
     const nowMs = this.#scheduler.nowMs
     if (this.#isClosed) return
-    const freeAtMs = this.#network.freeAtMs(this.#from, this.#to)
-    if (freeAtMs > nowMs) {
-      this.#pumpAt(freeAtMs + this.#network.retransmitMs())
+    if (this.#way.isBlocked) {
+      this.#pumpAt(this.#way.freeAtMs + this.#way.retransmitMs())
       return
     }
     let next = this.#waiting[0]

@@ -54,6 +54,12 @@ export class Process {
     return () => cancel()
   }
 
+  /** The same at once, unless it is frozen. */
+  now(run: () => void): void {
+    if (this.#frozenUntilMs > this.#scheduler.nowMs) this.at(this.#frozenUntilMs, run)
+    else if (this.#isAlive) run()
+  }
+
   /** When its monotonic clock showed this. */
   trueTimeOf(monotonicMs: number): number {
     return this.#bootMs + monotonicMs / this.#rate

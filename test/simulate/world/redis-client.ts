@@ -3,15 +3,21 @@ import type { Socket } from 'node:net'
 import type { Redis } from 'ioredis'
 import { rememberSocket } from '../../../src/redis/clients.ts'
 import type { FindServer } from '../../../src/redis/endpoint.ts'
-import { reconnectDelayMs } from '../../../src/redis/options.ts'
+import { type RedisSettings, reconnectDelayMs } from '../../../src/redis/options.ts'
 import type { Process } from './process.ts'
 import type { Random } from './random.ts'
 import { type Command, RedisLink, type ServerMessage } from './redis-server.ts'
 import type { RedisSite } from './redis-site.ts'
 
-const CONNECT_TIMEOUT_MS = 1_000
-export const COMMAND_TIMEOUT_MS = 100
 const SILENCE_MS = 1_000
+
+interface Parts {
+  readonly process: Process
+  readonly site: RedisSite
+  readonly random: Random
+  readonly find: FindServer
+  readonly settings: Pick<RedisSettings, 'commandTimeoutMs' | 'connectTimeoutMs'>
+}
 
 interface Waiting {
   readonly resolve: (value: string | number | null) => void
@@ -23,7 +29,7 @@ type Omitting<Type, Key extends string> = Type extends unknown ? Omit<Type, Key>
 
 /**
  * The part of an ioredis client that Postern uses, with the options of `safeOptions`: no offline queue, no repeated command,
- * commands that fail after 100 ms, a connection that closes after a second of silence.
+ * commands that fail in time, a connection that closes after a second of silence.
  */
 export class SimulatedRedis extends EventEmitter {
   status: 'wait' | 'connecting' | 'ready' | 'disconnecting' | 'close' | 'reconnecting' | 'end' = 'wait'
@@ -32,6 +38,7 @@ export class SimulatedRedis extends EventEmitter {
   readonly #site: RedisSite
   readonly #random: Random
   readonly #find: FindServer
+  readonly #settings: Parts['settings']
   readonly #waiting = new Map<number, Waiting>()
   #link: RedisLink | null = null
   #nextId = 0
@@ -39,12 +46,13 @@ export class SimulatedRedis extends EventEmitter {
   #isStopped = false
   #cancelSilence = () => {}
 
-  constructor(parts: { process: Process; site: RedisSite; random: Random; find: FindServer }) {
+  constructor(parts: Parts) {
     super()
     this.#process = parts.process
     this.#site = parts.site
     this.#random = parts.random
     this.#find = parts.find
+    this.#settings = parts.settings
   }
 
   async connect(): Promise<void> {
@@ -56,7 +64,7 @@ export class SimulatedRedis extends EventEmitter {
       const socket = { remoteAddress: endpoint.host, remotePort: endpoint.port, writableCorked: 1 }
       // The part of a socket that is read: where it leads to, and that it needs no corking.
       rememberSocket(this as unknown as Redis, socket as unknown as Socket)
-      await this.#site.dial(this.#process, server, CONNECT_TIMEOUT_MS)
+      await this.#site.dial(this.#process, server, this.#settings.connectTimeoutMs)
       if (this.#isStopped || this.status !== 'connecting') return
       const link = new RedisLink(server, this.#process, this.#site.parts, message => {
         if (this.#link === link) this.#receive(message)
@@ -79,7 +87,7 @@ export class SimulatedRedis extends EventEmitter {
     if (this.status !== 'ready') return
     this.status = 'disconnecting'
     const link = this.#link
-    this.#process.at(this.#site.nowMs + this.#random.between(0, COMMAND_TIMEOUT_MS), () => {
+    this.#process.at(this.#site.nowMs + this.#random.between(0, this.#settings.commandTimeoutMs), () => {
       if (this.#link === link) this.#closed()
     })
   }
@@ -117,7 +125,7 @@ export class SimulatedRedis extends EventEmitter {
     }
     const { promise, resolve, reject } = Promise.withResolvers<string | number | null>()
     const id = this.#nextId++
-    const cancel = this.#process.timers.after(COMMAND_TIMEOUT_MS, () =>
+    const cancel = this.#process.timers.after(this.#settings.commandTimeoutMs, () =>
       reject(new Error('Command timed out')),
     )
     if (this.#waiting.size === 0) this.#watchSilence()
@@ -151,7 +159,10 @@ export class SimulatedRedis extends EventEmitter {
 
   #watchSilence(): void {
     this.#cancelSilence()
-    this.#cancelSilence = this.#process.timers.after(SILENCE_MS, () => this.#closed())
+    this.#cancelSilence = this.#process.timers.after(
+      Math.max(SILENCE_MS, this.#settings.commandTimeoutMs),
+      () => this.#closed(),
+    )
   }
 
   #closed(): void {

@@ -42,20 +42,17 @@ export class RedisLink {
     onMessage: (message: ServerMessage) => void,
   ) {
     this.client = client
-    const [scheduler, network] = [parts.scheduler, parts.network]
+    const { scheduler, network } = parts
+    const way = network.way(client.name, server.name)
     this.toServer = new Pipe({
       scheduler,
-      network,
-      from: client.name,
-      to: server.name,
+      way,
       at: (atMs, run) => scheduler.at(atMs, run),
       deliver: command => server.receive(this, command),
     })
     this.toClient = new Pipe({
       scheduler,
-      network,
-      from: server.name,
-      to: client.name,
+      way,
       at: (atMs, run) => client.at(atMs, run),
       deliver: onMessage,
     })
@@ -148,9 +145,8 @@ export class RedisServer {
     this.#log = [...primary.#log]
     this.dropLinks(true)
     primary.#replication = new Pipe({
-      ...this.#parts,
-      from: primary.name,
-      to: this.name,
+      scheduler: this.#parts.scheduler,
+      way: this.#parts.network.way(primary.name, this.name),
       at: (atMs, run) => this.#parts.scheduler.at(atMs, run),
       deliver: write => this.#apply(write),
     })
@@ -163,6 +159,12 @@ export class RedisServer {
   stopReplicating(): void {
     this.#replication?.close()
     this.#replication = null
+  }
+
+  /** As if it had been there from the start. */
+  load(key: string, text: string): void {
+    this.#data.set(key, text)
+    this.#log.push({ atMs: 0, key, text })
   }
 
   textOf(key: string): string {

@@ -1,14 +1,13 @@
-import type { Redis } from 'ioredis'
-import type { RedisNetwork } from '../../../src/redis/clients.ts'
-import type { Endpoint } from '../../../src/redis/endpoint.ts'
+import type { Endpoint, FindServer } from '../../../src/redis/endpoint.ts'
 import type { Network } from './network.ts'
 import type { Process } from './process.ts'
 import type { Random } from './random.ts'
-import { SimulatedRedis } from './redis-client.ts'
 import { type RedisLink, RedisServer } from './redis-server.ts'
 import type { Scheduler } from './scheduler.ts'
+import { hostOf } from './settings.ts'
 
-export const SENTINELS = 'sentinels'
+/** Sentinels that do not answer are given up after this. */
+const SENTINEL_TIMEOUT_MS = 1_000
 /** Sentinels wait this long before they replace a primary, at least and at most. */
 const FAILOVER_MS = [500, 3_000] as const
 /** Until a replaced primary that is back becomes a replica. */
@@ -23,19 +22,24 @@ interface Parts {
 /** One Redis, or a primary and a replica that Sentinels watch. */
 export class RedisSite {
   readonly parts: Parts
+  readonly region: number
   readonly servers: readonly RedisServer[]
+  /** The place of its Sentinels. */
+  readonly sentinels: string
   /** Called with each message that a subscriber reads. */
   onMessage: (process: Process, text: string) => void = () => {}
   /** The one that most Sentinels name. */
   #primary: RedisServer
   #isFailingOver = false
 
-  constructor(parts: Parts, isWatched: boolean) {
+  constructor(parts: Parts, region: number, isWatched: boolean) {
     this.parts = parts
-    const names = isWatched ? ['redis-0', 'redis-1'] : ['redis-0']
-    this.servers = names.map(
-      (name, index) => new RedisServer(name, { host: `10.0.0.${index + 1}`, port: 6379 }, parts),
-    )
+    this.region = region
+    this.sentinels = `sentinels-${region}`
+    this.servers = Array.from({ length: isWatched ? 2 : 1 }, (_, index) => {
+      const endpoint = { host: hostOf(region, index), port: 6379 }
+      return new RedisServer(`redis-${region}-${index}`, endpoint, parts)
+    })
     const [first, second] = this.servers
     if (first === undefined) throw new Error('No server')
     this.#primary = first
@@ -56,26 +60,21 @@ export class RedisSite {
     return found
   }
 
-  /** How a process finds and reaches Redis. */
-  networkOf(process: Process): RedisNetwork {
-    const { random } = this.parts
-    return {
-      findServer: () => () => this.#ask(process),
-      // The options of the client are those of `safeOptions`, which the simulated one has built in.
-      createServerClient: (_settings, find) =>
-        new SimulatedRedis({ process, site: this, random, find }) as unknown as Redis,
-    }
+  /** As at a process: asks the Sentinels, if there are any. */
+  finderOf(process: Process): FindServer {
+    return () => this.#ask(process)
   }
 
   /** Resolves when the connection is open, as TCP does, also while the server is stalled. */
   dial(process: Process, server: RedisServer, timeoutMs: number): Promise<void> {
     const { network } = this.parts
     return new Promise((resolve, reject) => {
-      if (network.isBlocked(process.name, server.name)) {
+      const way = network.way(process.name, server.name)
+      if (way.isBlocked) {
         process.timers.after(timeoutMs, () => reject(new Error('connect ETIMEDOUT')))
         return
       }
-      const atMs = this.nowMs + 2 * network.delayMs(process.name, server.name)
+      const atMs = this.nowMs + 2 * way.delayMs()
       process.at(atMs, () => (server.isUp ? resolve() : reject(new Error('connect ECONNREFUSED'))))
     })
   }
@@ -118,11 +117,11 @@ export class RedisSite {
 
   async #ask(process: Process): Promise<Endpoint> {
     if (this.servers.length === 1) return this.#primary.endpoint
-    const { network } = this.parts
+    const way = this.parts.network.way(process.name, this.sentinels)
     await new Promise<void>((resolve, reject) => {
-      if (network.isBlocked(process.name, SENTINELS)) {
-        process.timers.after(1_000, () => reject(new Error('No Sentinel names the primary')))
-      } else process.at(this.nowMs + 2 * network.delayMs(process.name, SENTINELS), resolve)
+      if (way.isBlocked) {
+        process.timers.after(SENTINEL_TIMEOUT_MS, () => reject(new Error('No Sentinel names the primary')))
+      } else process.at(this.nowMs + 2 * way.delayMs(), resolve)
     })
     return this.#primary.endpoint
   }

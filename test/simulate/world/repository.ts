@@ -4,14 +4,16 @@ import type {
   GatewayReport,
   GatewayStatus,
   KeyRepository,
-  PendingChange,
   StoredKey,
 } from '../../../src/control/registry/database/key-repository.ts'
-import type { Database, OutboxRow } from './database.ts'
+import type {
+  PendingChanges,
+  RegionRegister,
+} from '../../../src/control/registry/database/pending-changes.ts'
+import { DEFAULT_REGION } from '../../../src/domain/region.ts'
+import type { Database } from './database.ts'
+import { enqueueChanges, pendingChangesIn, registerRegions, type UnusedMethods } from './outboxes.ts'
 import type { Process } from './process.ts'
-
-/** As in `outbox-rows.ts`. */
-const CLAIM_MS = 2_000
 
 /** What happens in the database, for those who check the laws. */
 export interface DatabaseWatcher {
@@ -26,16 +28,10 @@ type UsedMethods =
   | 'findByDigest'
   | 'findByDigests'
   | 'findResponse'
-  | 'claimChanges'
-  | 'pendingChangesOf'
-  | 'pendingSpan'
-  | 'deletePendingChanges'
-  | 'requeueChangesSince'
-  | 'requeueNextKeys'
+  | Exclude<keyof PendingChanges, UnusedMethods>
+  | keyof RegionRegister
   | 'recordGateway'
   | 'listGatewayStatuses'
-
-const rowKeyOf = ({ digest, version }: { digest: string; version: number }): string => `${digest} ${version}`
 
 /** The registry in memory, as one console sees it. */
 export function createSimulatedRepository(
@@ -56,23 +52,11 @@ export function createSimulatedRepository(
     findByDigest: digest => call(() => find(digest)),
     findByDigests: digests => call(() => new Map(foundAmong(digests, find))),
     findResponse: async () => null,
-    claimChanges(limit) {
-      const nowMs = wallMs()
-      return write(() => claim(database, console.name, nowMs, limit))
-    },
-    pendingChangesOf: digest => call(() => pending(database).filter(change => change.digest === digest)),
-    pendingSpan: () => call(() => spanOf(database)),
-    deletePendingChanges: changes =>
-      changes.length === 0
-        ? Promise.resolve()
-        : write(() => {
-            for (const change of changes) database.outbox.delete(rowKeyOf(change))
-          }),
-    requeueChangesSince(sinceMs) {
-      const nowMs = wallMs()
-      return write(() => requeue(database, sinceMs, nowMs))
-    },
-    requeueNextKeys: () => call(() => false),
+    ...pendingChangesIn(database, console, DEFAULT_REGION),
+    // What is missing in it is not called either.
+    pendingIn: region => pendingChangesIn(database, console, region) as PendingChanges,
+    registerRegions: names => write(() => registerRegions(database, names)),
+    forgetRegions: async () => [],
     recordGateway(report) {
       const nowMs = wallMs()
       return write(() => record(database, report, nowMs, watcher))
@@ -106,50 +90,12 @@ function commit(
     if (held !== replaced.record.version - 1) return { kind: 'stale' }
   }
   const changed = [issued, replaced].filter(key => key !== null)
-  const changes = changed.map(({ digest, record }) => ({ digest, version: record.version, atMs: nowMs }))
   for (const key of changed) {
     database.keys.set(key.digest, { key, changedAtMs: nowMs })
     database.digestById.set(key.record.id, key.digest)
     watcher.committed(key)
   }
-  for (const change of changes) enqueue(database, change)
-  return { kind: 'committed', pending: changes }
-}
-
-function enqueue(database: Database, change: PendingChange): void {
-  const row: OutboxRow = { ...change, claimedBy: '', claimedUntilMs: 0 }
-  if (!database.outbox.has(rowKeyOf(row))) database.outbox.set(rowKeyOf(row), row)
-}
-
-function pending(database: Database): OutboxRow[] {
-  return [...database.outbox.values()].sort((a, b) => a.atMs - b.atMs || a.version - b.version)
-}
-
-function claim(database: Database, by: string, nowMs: number, limit: number): PendingChange[] {
-  const free = pending(database).filter(
-    ({ claimedBy, claimedUntilMs }) =>
-      claimedBy === by || claimedUntilMs <= nowMs || claimedUntilMs > nowMs + 2 * CLAIM_MS,
-  )
-  return free.slice(0, limit).map(({ digest, version, atMs }) => {
-    const row = { digest, version, atMs, claimedBy: by, claimedUntilMs: nowMs + CLAIM_MS }
-    database.outbox.set(rowKeyOf(row), row)
-    return { digest, version, atMs }
-  })
-}
-
-function spanOf(database: Database): { oldestMs: number; newestMs: number } | null {
-  if (database.outbox.size === 0) return null
-  const times = [...database.outbox.values()].map(({ atMs }) => atMs)
-  return { oldestMs: Math.min(...times), newestMs: Math.max(...times) }
-}
-
-function requeue(database: Database, sinceMs: number, nowMs: number): void {
-  for (const { key, changedAtMs } of database.keys.values()) {
-    const { digest, record } = key
-    if (record.version > 1 && changedAtMs >= sinceMs) {
-      enqueue(database, { digest, version: record.version, atMs: nowMs })
-    }
-  }
+  return { kind: 'committed', pending: enqueueChanges(database, changed, nowMs) }
 }
 
 function record(database: Database, report: GatewayReport, nowMs: number, watcher: DatabaseWatcher): void {

@@ -5,7 +5,9 @@ import { DEFAULT_REGION } from '../../../domain/region.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { createRedisConnection } from '../../../redis/announcing-connection.ts'
+import type { RedisNetwork } from '../../../redis/clients.ts'
 import type { ConsoleSecrets } from '../../console-secrets.ts'
+import type { Timers } from '../../timers.ts'
 import { type Announcer, createDisabledAnnouncer } from './announcer.ts'
 import { createRedisAnnouncer } from './redis-announcer.ts'
 import type { RoundTrip } from './round-trip.ts'
@@ -17,6 +19,8 @@ interface Parts<Settings> {
   /** Regions whose Redis is connected. */
   readonly up: Set<string>
   readonly roundTrip?: RoundTrip
+  readonly timers?: Timers
+  readonly redisNetwork?: RedisNetwork
 }
 
 interface CurrentSecrets {
@@ -35,7 +39,7 @@ export function createConfiguredAnnouncer(
 
 export function createRegionAnnouncer(
   { name: region, redis }: RegionSettings,
-  { metrics, logger, onReload, up, roundTrip }: Parts<RegionSettings['redis']>,
+  { metrics, logger, onReload, up, roundTrip, timers, redisNetwork }: Parts<RegionSettings['redis']>,
   secrets: CurrentSecrets,
 ): Announcer {
   metrics.regionUp.set({ region }, 0)
@@ -45,6 +49,8 @@ export function createRegionAnnouncer(
     logger,
     onReload,
     onRoundTrip: ms => roundTrip?.observe(ms),
+    ...(timers === undefined ? {} : { timers }),
+    ...(redisNetwork === undefined ? {} : { network: redisNetwork }),
     onUp(isUp) {
       if (isUp) up.add(region)
       else up.delete(region)

@@ -13,8 +13,8 @@ interface Parts {
   /** Identifies this run of this process, since its monotonic clock starts anew with each run. */
   readonly sender: string
   readonly clock: Clock
-  /** Read for each message: a reload may change it. */
-  readonly messageKey: () => KeyObject
+  /** Read for each message: a reload may change it. Null: messages are not signed. */
+  readonly messageKey: () => KeyObject | null
 }
 
 export function createMessageEncoder({ sender, clock, messageKey }: Parts): MessageEncoder {

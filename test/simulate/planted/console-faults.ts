@@ -1,0 +1,74 @@
+import type { PlantedFault } from './planted-fault.ts'
+
+export const CONSOLE_FAULTS: readonly PlantedFault[] = [
+  {
+    name: 'a heartbeat is sent before the outbox is drained',
+    mutations: [
+      {
+        file: 'control/registry/announcing/heartbeats.ts',
+        from: "if (!isAllAnnounced(pending, clock.wallMs(), allowedMs)) return 'change_undelivered'",
+        to: '',
+      },
+    ],
+  },
+  {
+    name: 'a recovered Redis is believed before its lost changes are announced again',
+    mutations: [
+      {
+        file: 'control/registry/announcing/heartbeats.ts',
+        from: 'if (!outbox.hasCaughtUp()) {',
+        to: 'if (false) {',
+      },
+    ],
+  },
+  {
+    name: 'a recovery is complete before the lost changes are announced again',
+    mutations: [
+      {
+        file: 'control/registry/announcing/recovery.ts',
+        from: 'await this.#parts.repository.requeueChangesSince(',
+        to: 'this.#completed = current\n    await this.#parts.repository.requeueChangesSince(',
+      },
+    ],
+  },
+  {
+    name: 'what Redis may have lost is not announced again',
+    mutations: [
+      {
+        file: 'control/registry/announcing/recovery.ts',
+        from: 'await this.#parts.repository.requeueChangesSince(this.#aliveAtMs - AT_RISK_MS)',
+        to: '',
+      },
+    ],
+  },
+  {
+    name: 'a change that was not announced is deleted from the outbox',
+    mutations: [
+      {
+        file: 'control/registry/announcing/outbox.ts',
+        from: 'const deletion = announcement\n      .then(',
+        to: 'const deletion = announcement\n      .catch(() => {})\n      .then(',
+      },
+    ],
+  },
+  {
+    name: 'an older record overwrites a newer one in Redis',
+    mutations: [
+      {
+        file: 'control/registry/announcing/write-record.ts',
+        from: 'return held.ok && held.grant.version > record.version',
+        to: 'return false',
+      },
+    ],
+  },
+  {
+    name: 'the console stays at a primary that was replaced',
+    mutations: [
+      {
+        file: 'redis/announcing-connection.ts',
+        from: 'if (!isSameServer(primary, named())) connection.reconnect()',
+        to: '',
+      },
+    ],
+  },
+]

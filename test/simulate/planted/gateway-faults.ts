@@ -1,0 +1,174 @@
+import type { PlantedFault } from './planted-fault.ts'
+
+export const GATEWAY_FAULTS: readonly PlantedFault[] = [
+  {
+    name: 'memory does not compare the epoch',
+    mutations: [
+      {
+        file: 'keys/trust.ts',
+        from: 'held.epoch === now.epoch && ageMs < lifeMs',
+        to: 'ageMs < lifeMs',
+      },
+    ],
+  },
+  {
+    name: 'the announced version is ignored',
+    mutations: [
+      {
+        file: 'keys/trust.ts',
+        from: 'grant.version < known.version',
+        to: 'grant.version < 0',
+      },
+    ],
+  },
+  {
+    name: 'a disconnected gateway trusts memory as a connected one does',
+    mutations: [
+      {
+        file: 'keys/trust.ts',
+        from: '(now.isConnected || ageMs <= disconnectedLifeMs(held))',
+        to: 'true',
+      },
+    ],
+  },
+  {
+    name: 'a life that slides: each use counts as a verification',
+    mutations: [
+      {
+        file: 'keys/lookup-chain.ts',
+        from: "=== 'fresh' ? lookupOf(held) : null",
+        to: "=== 'fresh' ? lookupOf(Object.assign(held, { verifiedAtMs: now.nowMs })) : null",
+      },
+    ],
+  },
+  {
+    name: 'a disconnected gateway asks Redis first',
+    mutations: [
+      {
+        file: 'keys/lookup-chain.ts',
+        from: 'lookup.began.isConnected ? this.#redisFirst : this.#keyServiceFirst',
+        to: 'this.#redisFirst',
+      },
+    ],
+  },
+  {
+    name: 'a key that no store can vouch for is said not to exist',
+    mutations: [
+      {
+        file: 'keys/lookup-chain.ts',
+        from: "if (held === undefined || trust === 'expired') return UNKNOWN",
+        to: "if (held === undefined || trust === 'expired') return { kind: 'absent', tier: 'memory' }",
+      },
+    ],
+  },
+  {
+    name: 'a missing record in Redis is taken as proof that there is no key',
+    mutations: [
+      {
+        file: 'keys/tiers/redis/redis-store.ts',
+        from: "bytes.length === 0 ? { kind: 'miss' }",
+        to: "bytes.length === 0 ? { kind: 'absent' }",
+      },
+    ],
+  },
+  {
+    name: 'a change evicts no record',
+    mutations: [
+      {
+        file: 'keys/tiers/memory/memory-store.ts',
+        from: "if (record.grant.version >= version) return 'current'",
+        to: "return 'current'",
+      },
+    ],
+  },
+  {
+    name: 'a change evicts no entry of a missing key',
+    mutations: [
+      {
+        file: 'keys/tiers/memory/memory-store.ts',
+        from: "return this.#absent.delete(digest) ? 'evicted' : 'unknown_key'",
+        to: "return 'unknown_key'",
+      },
+    ],
+  },
+  {
+    name: 'silence is not noticed',
+    mutations: [
+      {
+        file: 'keys/invalidation/invalidation-listener.ts',
+        from: 'nowMs - this.#lastHeartbeatMs <= REVOCATION_TIMING.disconnectedAfterMs',
+        to: 'this.#lastHeartbeatMs > 0',
+      },
+    ],
+  },
+  {
+    name: 'a change is confirmed and not applied',
+    mutations: [
+      {
+        file: 'keys/invalidation/invalidation-listener.ts',
+        from: 'this.#counts[this.#onChange(digest, version)].inc()',
+        to: 'this.#counts.evicted.inc()',
+      },
+    ],
+  },
+  {
+    name: 'late heartbeats count',
+    mutations: [
+      {
+        file: 'keys/invalidation/heartbeat-senders.ts',
+        from: '<= REVOCATION_TIMING.lateAfterMs',
+        to: '<= 60_000',
+      },
+    ],
+  },
+  {
+    name: 'a subscription without a reply is left alone',
+    mutations: [
+      {
+        file: 'keys/invalidation/redis-subscription.ts',
+        from: 'this.#isUnanswered = !isReplyError(error)',
+        to: 'this.#isUnanswered = false',
+      },
+    ],
+  },
+  {
+    name: 'records are read from another server than the subscribed one',
+    mutations: [
+      {
+        file: 'keys/tiers/redis/redis-access.ts',
+        from: 'return isSameServer(this.#reader.server, this.#subscriber.server)',
+        to: 'return true',
+      },
+    ],
+  },
+  {
+    name: 'memory is filled by a lookup that began before a change',
+    mutations: [
+      {
+        file: 'keys/in-flight-lookups.ts',
+        from: 'lookup.isSuperseded = true\n    this.#byDigest.delete(digest)',
+        to: '',
+      },
+      {
+        file: 'keys/trust.ts',
+        from: 'return isBehind(announced) ||',
+        to: 'return',
+      },
+    ],
+  },
+  {
+    name: 'a new subscription begins no new epoch',
+    mutations: [
+      {
+        file: 'keys/invalidation/redis-subscription.ts',
+        from: 'this.#subscription++\n    this.#listener.lost()',
+        to: '',
+      },
+      {
+        file: 'keys/invalidation/invalidation-listener.ts',
+        from: 'this.lost()\n    this.#subscribed = true\n    this.#epoch++',
+        to: 'this.#subscribed = true',
+      },
+    ],
+  },
+]

@@ -1,0 +1,39 @@
+import type { PlantedFault } from './planted-fault.ts'
+
+export const REGION_FAULTS: readonly PlantedFault[] = [
+  {
+    name: 'the heartbeats of each region look at the outbox of the first',
+    mutations: [
+      {
+        file: 'control/registry/announcing/regions.ts',
+        from: '...list.map(region => startHeartbeats({ ...context, messages, ...region }))',
+        to: '...list.map(region => startHeartbeats({ ...context, messages, ...region, repository: list[0]!.repository }))',
+      },
+    ],
+  },
+  {
+    name: 'a change that was announced to one region is deleted for all',
+    mutations: [
+      {
+        file: 'control/registry/announcing/regions.ts',
+        from: '{ ...repository, ...repository.pendingIn(name) }',
+        to: '{ ...repository, ...repository.pendingIn(name), deletePendingChanges: async (changes: any) => { for (const other of context.config.regions) await repository.pendingIn(other.name).deletePendingChanges(changes) } }',
+      },
+    ],
+  },
+  {
+    name: 'a region that is added gets no earlier changes, and heartbeats do not wait for them',
+    mutations: [
+      {
+        file: 'control/registry/announcing/recovery.ts',
+        from: 'while (await this.#parts.repository.requeueNextKeys()) {}',
+        to: '',
+      },
+      {
+        file: 'control/registry/announcing/heartbeats.ts',
+        from: 'const pending = await repository.pendingSpan()',
+        to: 'const pending = await repository.pendingSpan().catch(() => null)',
+      },
+    ],
+  },
+]
