@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { isAmbiguousPath } from '../../src/domain/route/ambiguous-path.ts'
 import { compileRoutes, matchRoute, upstreamPathOf } from '../../src/domain/route/route.ts'
 import { ROUTES } from './examples.ts'
 
@@ -276,6 +277,17 @@ describe('matching', () => {
       expect(matchRoute(routes, `/w/a/files/${text}`), text).toBeNull()
     }
   })
+})
+
+it.each(['/x/%2e%2e/y', '/x/.%2E', '/x/%252e%252e/y', '/xy%2Fz', '/xy%5cz'])(
+  '%s is ambiguous in a path of any beginning',
+  path => {
+    expect(isAmbiguousPath(path)).toBe(true)
+  },
+)
+
+it.each(['/x/y', '/x/%41', '/bc%2g', '/x/%2'])('%s is not ambiguous', path => {
+  expect(isAmbiguousPath(path)).toBe(false)
 })
 
 describe('a configured route', () => {

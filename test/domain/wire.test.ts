@@ -248,6 +248,9 @@ describe('a reader', () => {
     ['an expiry of null', { expiresAt: null }],
     ['an expiry in numbers', { expiresAt: 4e12 }],
     ['an expiry in local time', { expiresAt: '2027-01-01T00:00:00' }],
+    ['an expiry in a list', { expiresAt: ['2027-01-01T00:00:00Z'] }],
+    ['an expiry after text', { expiresAt: 'x2027-01-01T00:00:00Z' }],
+    ['an expiry before text', { expiresAt: '2027-01-01T00:00:00Z(x)' }],
     ['an expiry of another form', { expiresAt: 'tomorrow' }],
     ['an expiry on a day that does not exist', { expiresAt: '2027-02-30T00:00:00Z' }],
     ['an expiry in the 13th month', { expiresAt: '2027-13-01T00:00:00Z' }],
@@ -269,6 +272,14 @@ describe('a reader', () => {
     expect(whyNot(tampered(changes), null)).toBe('malformed')
     expect(whyNot(tampered(changes))).toBe('malformed')
   })
+
+  it.each(['2027-01-01T00:00:00Z', '2027-01-01T00:00:00.5Z', '2027-01-01T00:00:00.123Z'])(
+    'reads the instant %s',
+    at => {
+      const decoded = decodeRecord(tampered({ expiresAt: at, mac: undefined, v: undefined }), DIGEST, null)
+      expect(decoded).toMatchObject({ ok: true, grant: { expiresAtMs: Date.parse(at) } })
+    },
+  )
 
   it('accepts a record of another key service without revocation and hint', () => {
     const decoded = decodeRecord(tampered({ revokedAt: undefined, hint: undefined }), DIGEST, null)

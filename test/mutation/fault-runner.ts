@@ -4,7 +4,7 @@ import { type Plan, readEvents, readPlan, record } from './plan.ts'
 /** A faulty run of a test may take this long, or ten times as long as the test takes without a fault. */
 const LEAST_DEADLINE_MS = 3_000
 /** A test that takes longer than this tries a mutant only if fewer tests of its file did than `MAX_SLOW_TRIES`. */
-const SLOW_MS = 5
+const SLOW_MS = 20
 const MAX_SLOW_TRIES = 8
 const ENDLESS = 'Hit count limit reached'
 
@@ -61,6 +61,15 @@ export default class FaultRunner extends TestRunner {
     // The sources are loaded again, with this mutant.
     vi.resetModules()
     this.#namespace.activeMutant = this.#current
+  }
+
+  override async importFile(...[path, source]: Parameters<TestRunner['importFile']>): Promise<unknown> {
+    try {
+      return await super.importFile(path, source)
+    } catch (error) {
+      if (this.#plan.alone !== null && source === 'collect') this.#killed(path, this.#current, String(error))
+      throw error
+    }
   }
 
   override async onAfterRunSuite(suite: RunnerTestSuite): Promise<void> {

@@ -4,8 +4,10 @@ import type { Mutant } from './instrument.ts'
 import { ROOT } from './plan.ts'
 import type { Verdict } from './try-mutants.ts'
 
-/** Path of a source file, text of a line, fault: why no test finds it. */
-type Survivors = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, string>>>>>>
+/** Path of a source file, reason why no test finds them, text of a line: faults. */
+type Survivors = Readonly<
+  Record<string, Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>>
+>
 
 /** Reasons that begin with this are of mutants that behave as the original. */
 const EQUIVALENT = 'same: '
@@ -20,8 +22,8 @@ export function report(
   verdicts: ReadonlyMap<string, Verdict>,
   isWhole: boolean,
 ): { text: string; isComplete: boolean } {
-  const known = (parse(readFileSync(`${ROOT}test/mutation/survivors.yaml`, 'utf8')) ?? {}) as Survivors
-  const reasonOf = ({ path, text, fault }: Mutant) => known[path]?.[text]?.[fault]
+  const known = readSurvivors()
+  const reasonOf = (mutant: Mutant) => known.get(nameOf(mutant))
   const statusOf = ({ id }: Mutant) => verdicts.get(id)?.status ?? 'not covered'
   const survivors = mutants.filter(mutant => ['survived', 'not covered'].includes(statusOf(mutant)))
   const unexplained = survivors.filter(mutant => reasonOf(mutant) === undefined)
@@ -32,9 +34,7 @@ export function report(
   const found = mutants.filter(mutant => reasonOf(mutant) !== undefined && !survivors.includes(mutant))
   const lines = [
     ...unexplained.map(mutant => `${mutant.path}:${mutant.line} ${statusOf(mutant)}: ${mutant.fault}`),
-    ...found.map(
-      ({ path, text, fault }) => `found by a test now, take it off the list: ${path} ${text} ${fault}`,
-    ),
+    ...found.map(mutant => `found by a test now, take it off the list: ${nameOf(mutant)}`),
     ...(isWhole ? gone(part, known, mutants) : []),
     `${part}: ${killed} of ${changing} mutants that change behaviour were found (${((100 * killed) / changing).toFixed(1)} %),`,
     `${late} of them by a deadline; ${equivalent.length} more change nothing, ${unexplained.length} are not on the list`,
@@ -42,15 +42,28 @@ export function report(
   return { text: `${lines.join('\n')}\n`, isComplete: unexplained.length === 0 && killed >= 0.9 * changing }
 }
 
-function gone(part: string, known: Survivors, mutants: readonly Mutant[]): string[] {
-  const exists = new Set(mutants.map(({ path, text, fault }) => `${path} ${text} ${fault}`))
-  return Object.entries(known)
-    .filter(([path]) => path.startsWith(`src/${part}/`))
-    .flatMap(([path, lines]) =>
-      Object.entries(lines).flatMap(([text, faults]) =>
-        Object.keys(faults).map(fault => `${path} ${text} ${fault}`),
-      ),
-    )
-    .filter(entry => !exists.has(entry))
-    .map(entry => `no longer exists, take it off the list: ${entry}`)
+function gone(part: string, known: ReadonlyMap<string, string>, mutants: readonly Mutant[]): string[] {
+  const exists = new Set(mutants.map(nameOf))
+  return [...known.keys()]
+    .filter(name => name.startsWith(`src/${part}/`) && !exists.has(name))
+    .map(name => `no longer exists, take it off the list: ${name}`)
+}
+
+/** It stays the same while lines move. */
+function nameOf({ path, text, fault }: Pick<Mutant, 'path' | 'text' | 'fault'>): string {
+  return `${path}: ${text}: ${fault}`
+}
+
+/** @returns the reason for each name */
+function readSurvivors(): Map<string, string> {
+  const survivors = parse(readFileSync(`${ROOT}test/mutation/survivors.yaml`, 'utf8')) as Survivors
+  const reasons = new Map<string, string>()
+  for (const [path, groups] of Object.entries(survivors)) {
+    for (const [reason, lines] of Object.entries(groups)) {
+      for (const [text, faults] of Object.entries(lines)) {
+        for (const fault of faults) reasons.set(nameOf({ path, text, fault }), reason)
+      }
+    }
+  }
+  return reasons
 }

@@ -52,7 +52,7 @@ export default defineConfig({
     runner: `${ROOT}test/mutation/fault-runner.ts`,
     sequence: { sequencer: FastFirst },
     testTimeout: 30_000,
-    hookTimeout: 30_000,
+    hookTimeout: 90_000,
     isolate: false,
     maxWorkers: 1,
     watch: false,

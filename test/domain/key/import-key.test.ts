@@ -100,6 +100,7 @@ describe('an import is rejected with the wrong field and what it must be', () =>
       /^a list of at least one of files:read, workspace:read$/,
     ],
     ['no scope', { scopes: [] }, 'scopes', /at least one/],
+    ['an hour that does not exist', { expiresAt: '2027-01-01T25:00:00Z' }, 'expiresAt', /at most 366 days/],
     ['no instant', { expiresAt: 'soon' }, 'expiresAt', /such as 2027-02-18T09:00:00Z, at most 366 days/],
     ['an expiry before 1970', { expiresAt: '1969-12-31T23:59:59Z' }, 'expiresAt', /at most 366 days/],
     ['an expiry after 366 days', { expiresAt: at(366 * DAY_MS + 1) }, 'expiresAt', /at most 366 days/],

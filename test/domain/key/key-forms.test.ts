@@ -27,6 +27,7 @@ test.each([
   [`wsk_-${KEY.slice(5)}`, false, false],
   [`xyz_${KEY.slice(4)}`, false, false],
   [`wsk_ ${KEY.slice(4)}`, false, false],
+  [`${'.'.repeat(60)}wsk_abc`, false, false],
   ['', false, false],
 ])('the text %s ends in a key: %s, and holds one: %s', (text, ends, holds) => {
   expect(endsAsKey(text, 'wsk_')).toBe(ends)
