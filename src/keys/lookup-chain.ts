@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import type { KeyGrant } from '../domain/key/key-record.ts'
 import type { Lookup } from '../domain/key/lookup.ts'
+import { REVOCATION_TIMING } from '../domain/revocation-timing.ts'
 import {
   type CounterHandle,
   handlesBy,
@@ -113,6 +114,7 @@ export class LookupChain implements KeyStore {
   /** @returns null if the result may predate a change that arrived, or was missed, since the lookup began */
   async #queryStores(digest: string, lookup: InFlightLookup): Promise<Lookup | null> {
     let keyServiceSkipped = false
+    let keyServiceFailedAtMs = Number.POSITIVE_INFINITY
     for (const tier of lookup.began.isConnected ? this.#redisFirst : this.#keyServiceFirst) {
       const { name } = tier
       const askedAtMs = this.#parts.clock.monotonicMs()
@@ -124,8 +126,11 @@ export class LookupChain implements KeyStore {
         if (trust === 'fresh') return this.#remember(name, digest, grant, { ...lookup, keyServiceSkipped })
       }
       keyServiceSkipped ||= name === 'key_service' && result.kind === 'failed' && result.why === 'skipped'
+      if (name === 'key_service') keyServiceFailedAtMs = this.#parts.clock.monotonicMs()
     }
     const now = this.#now()
+    // This process may have been suspended since the key service failed, which may respond by now.
+    if (now.nowMs - keyServiceFailedAtMs > REVOCATION_TIMING.disconnectedTrustMs) return null
     return lookup.isSuperseded || lookup.began.epoch !== now.epoch ? null : this.#fallBack(digest, now)
   }
 

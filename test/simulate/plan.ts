@@ -88,6 +88,15 @@ const REDIS_FAMILY: readonly FaultKind[] = [
   'stall_writes',
   'restart_gateway',
 ]
+/** A heartbeat or a reply is late, and a change was committed meanwhile that is not announced. */
+const LATE_FAMILY: readonly FaultKind[] = [
+  'stall_redis',
+  'freeze_console',
+  'stall_writes',
+  'lose_answers',
+  'reset_connections',
+]
+const FAMILIES = [REDIS_FAMILY, LATE_FAMILY]
 /** A region looks far, and a committed change is not announced. */
 const FAR_FAMILY: readonly FaultKind[] = ['slow_region', 'stall_writes', 'lose_answers', 'restart_console']
 
@@ -130,6 +139,7 @@ export function planOf(seed: number): Plan {
       stepOf(random, random.pick(OPERATIONS), operationTime(), calmAtMs),
     ),
     ...Array.from({ length: faults }, faultOf),
+    ...(settings.distancesMs.length === 1 && random.chance(0.25) ? oldRedis(random, settings, calmAtMs) : []),
     ...(settings.addsRegion ? [stepOf(random, 'add_region', random.between(0, calmAtMs / 2), calmAtMs)] : []),
   ]
   return { seed, settings, calmAtMs, steps: steps.sort((one, other) => one.atMs - other.atMs) }
@@ -141,8 +151,28 @@ function kindsOf(random: Random, { isQuiet, isWatched, distancesMs }: Settings):
   const all = (isQuiet ? FAULTS_OF_A_REGION : FAULTS).filter(isPossible)
   const few = [...Array.from({ length: 3 }, () => random.pick(all)), 'restart_gateway' as const]
   if (isQuiet) return random.pick([all, few])
-  const family = distancesMs.length > 1 && random.chance(0.5) ? FAR_FAMILY : REDIS_FAMILY
+  const family = distancesMs.length > 1 && random.chance(0.5) ? FAR_FAMILY : random.pick(FAMILIES)
   return random.pick([all, few, family.filter(isPossible)])
+}
+
+/** Redis goes back to old records, what puts it right is slow, and gateways that know nothing read it meanwhile. */
+function oldRedis(random: Random, { isWatched }: Settings, calmAtMs: number): Step[] {
+  const centreMs = random.between(calmAtMs / 4, calmAtMs * 0.95)
+  const step = (kind: FaultKind, afterMs: number, durationMs: number): Step => {
+    const atMs = Math.round(Math.min(calmAtMs, centreMs + afterMs))
+    return {
+      ...stepOf(random, kind, atMs, calmAtMs),
+      durationMs: Math.round(Math.min(durationMs, calmAtMs - atMs)),
+    }
+  }
+  const restart = () => step('restart_gateway', random.between(0, 2_000), random.between(20, 1_000))
+  return [
+    isWatched
+      ? step('fail_over_dying', 0, random.between(1_000, 3_000))
+      : step('restart_redis', 0, random.between(20, 500)),
+    step('stall_writes', random.between(-100, 300), random.between(1_000, 6_000)),
+    ...Array.from({ length: 3 }, restart),
+  ]
 }
 
 function settingsOf(random: Random): Settings {

@@ -33,6 +33,7 @@ export class KeyServiceNetwork {
       signal.addEventListener('abort', giveUp, { once: true })
       const alive = consoles().filter(({ isServing }) => isServing)
       if (alive.length === 0) {
+        onUnanswered(gateway)
         refuse(gateway, scheduler.nowMs + 1, reject)
         return promise
       }
