@@ -22,16 +22,6 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
-    name: 'a recovery is complete before the lost changes are announced again',
-    mutations: [
-      {
-        file: 'control/registry/announcing/recovery.ts',
-        from: 'await this.#parts.repository.requeueChangesSince(',
-        to: 'this.#completed = current\n    await this.#parts.repository.requeueChangesSince(',
-      },
-    ],
-  },
-  {
     name: 'what Redis may have lost is not announced again',
     mutations: [
       {
