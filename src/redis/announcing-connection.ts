@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { Cluster, type Redis } from 'ioredis'
+import { type Clock, systemClock } from '../domain/clock.ts'
 import { systemTimers, type Timers } from '../domain/timers.ts'
 import { redisKeyOf } from '../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../observability/control-logger.ts'
@@ -28,6 +29,7 @@ export interface RedisConnectionParts {
   readonly onRoundTrip?: (ms: number) => void
   readonly network?: RedisNetwork
   readonly timers?: Timers
+  readonly clock?: Clock
 }
 
 /** A primary that was replaced may keep its connections: until it is noticed, changes are announced to the wrong server. */
@@ -59,7 +61,7 @@ interface Connections {
  * a late heartbeat would not count. Call `connect()` to open it.
  */
 export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRedis {
-  const { timers = systemTimers, onRoundTrip } = parts
+  const { timers = systemTimers, clock = systemClock, onRoundTrip } = parts
   const state = reportState(parts)
   const emitter = new EventEmitter()
   const isOpen = () => records.isReady && publisher.isReady
@@ -73,7 +75,7 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
   const answering = new Answering({
     probe: () => client.getrangeBuffer(redisKeyOf(''), 0, 0),
     isOpen,
-    timers,
+    ...{ timers, clock },
     onSilent: state.onTrouble,
     onAnswering(isNew, roundTripMs) {
       onRoundTrip?.(roundTripMs)

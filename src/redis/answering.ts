@@ -1,3 +1,4 @@
+import type { Clock } from '../domain/clock.ts'
 import type { Timers } from '../domain/timers.ts'
 import { isReplyError } from './reply-error.ts'
 
@@ -11,6 +12,7 @@ export interface AnsweringParts {
   /** Whether the connection is open. */
   readonly isOpen: () => boolean
   readonly timers: Timers
+  readonly clock: Pick<Clock, 'monotonicMs'>
   /** @param isNew it is the first reply on this connection */
   readonly onAnswering: (isNew: boolean, roundTripMs: number) => void
   readonly onSilent: (error: Error) => void
@@ -72,7 +74,8 @@ export class Answering {
   }
 
   async #probe(number: number, isNew: boolean): Promise<void> {
-    const sentAtMs = performance.now()
+    const { clock } = this.#parts
+    const sentAtMs = clock.monotonicMs()
     try {
       await this.#parts.probe()
     } catch (error) {
@@ -81,6 +84,6 @@ export class Answering {
     if (number !== this.#number) return
     this.#isAnswering = true
     this.#unanswered = 0
-    this.#parts.onAnswering(isNew, performance.now() - sentAtMs)
+    this.#parts.onAnswering(isNew, clock.monotonicMs() - sentAtMs)
   }
 }

@@ -15,6 +15,7 @@ function watched() {
     },
     isOpen: () => true,
     timers,
+    clock: { monotonicMs: () => timers.nowMs },
     onAnswering: isNew => void events.push(isNew ? 'new' : 'again'),
     onSilent: () => void events.push('silent'),
   })

@@ -139,7 +139,7 @@ export function planOf(seed: number): Plan {
       stepOf(random, random.pick(OPERATIONS), operationTime(), calmAtMs),
     ),
     ...Array.from({ length: faults }, faultOf),
-    ...(settings.distancesMs.length === 1 && random.chance(0.25) ? oldRedis(random, settings, calmAtMs) : []),
+    ...(settings.distancesMs.length === 1 ? sequenceOf(random, settings, calmAtMs) : []),
     ...(settings.addsRegion ? [stepOf(random, 'add_region', random.between(0, calmAtMs / 2), calmAtMs)] : []),
   ]
   return { seed, settings, calmAtMs, steps: steps.sort((one, other) => one.atMs - other.atMs) }
@@ -155,16 +155,24 @@ function kindsOf(random: Random, { isQuiet, isWatched, distancesMs }: Settings):
   return random.pick([all, few, family.filter(isPossible)])
 }
 
-/** Redis goes back to old records, what puts it right is slow, and gateways that know nothing read it meanwhile. */
-function oldRedis(random: Random, { isWatched }: Settings, calmAtMs: number): Step[] {
-  const centreMs = random.between(calmAtMs / 4, calmAtMs * 0.95)
-  const step = (kind: FaultKind, afterMs: number, durationMs: number): Step => {
-    const atMs = Math.round(Math.min(calmAtMs, centreMs + afterMs))
+/** Steps that break a law only together, and are rare among all others; in half of the schedules none. */
+function sequenceOf(random: Random, settings: Settings, calmAtMs: number): Step[] {
+  const stepAt = (fromMs: number) => (kind: StepKind, afterMs: number, durationMs: number) => {
+    const atMs = Math.round(Math.max(0, Math.min(calmAtMs, fromMs + afterMs)))
     return {
       ...stepOf(random, kind, atMs, calmAtMs),
       durationMs: Math.round(Math.min(durationMs, calmAtMs - atMs)),
     }
   }
+  const sequence = random.pick([oldRedis, lateHeartbeat, lostReply, null, null, null])
+  const centreMs = random.between(calmAtMs / 4, calmAtMs * 0.95)
+  return sequence?.(random, stepAt(sequence === lostReply ? calmAtMs : centreMs), settings) ?? []
+}
+
+type StepMaker = (kind: StepKind, afterMs: number, durationMs: number) => Step
+
+/** Redis goes back to old records, what puts it right is slow, and gateways that know nothing read it meanwhile. */
+function oldRedis(random: Random, step: StepMaker, { isWatched }: Settings): Step[] {
   const restart = () => step('restart_gateway', random.between(0, 2_000), random.between(20, 1_000))
   return [
     isWatched
@@ -172,6 +180,25 @@ function oldRedis(random: Random, { isWatched }: Settings, calmAtMs: number): St
       : step('restart_redis', 0, random.between(20, 500)),
     step('stall_writes', random.between(-100, 300), random.between(1_000, 6_000)),
     ...Array.from({ length: 3 }, restart),
+  ]
+}
+
+/** A heartbeat waits in Redis, and the console cannot announce the change that it commits meanwhile. */
+function lateHeartbeat(random: Random, step: StepMaker): Step[] {
+  const change = random.pick(['revoke', 'suspend', 'narrow'] as const)
+  return [
+    step('stall_redis', 0, random.between(1_000, 2_500)),
+    step('part_console_from_redis', random.between(0, 400), random.between(4_000, 8_000)),
+    step(change, random.between(0, 1_000), 0),
+  ]
+}
+
+/** At the end, a gateway loses its connection, and then the reply to its new subscription. */
+function lostReply(random: Random, step: StepMaker): Step[] {
+  const lostMs = random.between(-1_000, -100)
+  return [
+    step('reset_connections', lostMs, 0),
+    step('part_gateway_from_redis', lostMs + random.between(10, 200), random.between(20, 400)),
   ]
 }
 

@@ -34,6 +34,8 @@ export class RedisLink {
   readonly toServer: Pipe<Command>
   readonly toClient: Pipe<ServerMessage>
   isOpenAtServer = true
+  /** What had arrived when the client closed it is executed still, as a server reads up to the end of a stream. */
+  isReadToTheEnd = false
 
   constructor(
     server: RedisServer,
@@ -172,7 +174,7 @@ export class RedisServer {
   }
 
   #execute(link: RedisLink, command: Command): void {
-    if (!link.isOpenAtServer) return
+    if (!link.isOpenAtServer && !link.isReadToTheEnd) return
     link.toClient.send({ kind: 'reply', id: command.id, value: this.#resultOf(link, command) })
   }
 

@@ -80,6 +80,7 @@ export class RedisSite {
   }
 
   closeAtServer(link: RedisLink): void {
+    link.isReadToTheEnd = this.parts.random.chance(0.5)
     for (const server of this.servers) server.dropLinks(false, other => other === link)
   }
 

@@ -1,5 +1,6 @@
 import { type OnReload, onReloadOf } from '../../../config/reloadable.ts'
 import type { Config, RegionSettings } from '../../../config/schema/schema.ts'
+import type { Clock } from '../../../domain/clock.ts'
 import { redisTopologyOf } from '../../../domain/redis-topology.ts'
 import { DEFAULT_REGION } from '../../../domain/region.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
@@ -20,6 +21,7 @@ interface Parts<Settings> {
   readonly up: Set<string>
   readonly roundTrip?: RoundTrip
   readonly timers?: Timers
+  readonly clock?: Clock
   readonly redisNetwork?: RedisNetwork
 }
 
@@ -39,7 +41,7 @@ export function createConfiguredAnnouncer(
 
 export function createRegionAnnouncer(
   { name: region, redis }: RegionSettings,
-  { metrics, logger, onReload, up, roundTrip, timers, redisNetwork }: Parts<RegionSettings['redis']>,
+  { metrics, logger, onReload, up, roundTrip, timers, clock, redisNetwork }: Parts<RegionSettings['redis']>,
   secrets: CurrentSecrets,
 ): Announcer {
   metrics.regionUp.set({ region }, 0)
@@ -50,6 +52,7 @@ export function createRegionAnnouncer(
     onReload,
     onRoundTrip: ms => roundTrip?.observe(ms),
     ...(timers === undefined ? {} : { timers }),
+    ...(clock === undefined ? {} : { clock }),
     ...(redisNetwork === undefined ? {} : { network: redisNetwork }),
     onUp(isUp) {
       if (isUp) up.add(region)
