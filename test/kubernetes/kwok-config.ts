@@ -31,7 +31,24 @@ const TEST_POD_ENDS = {
   },
 }
 
-/** The configuration of kwok, which plays nodes. @param directory for the log that it serves */
+/** A load balancer gets an address, for which Helm waits. */
+const LOAD_BALANCER_ADDRESS = {
+  apiVersion: 'kwok.x-k8s.io/v1alpha1',
+  kind: 'Stage',
+  metadata: { name: 'load-balancer-address' },
+  spec: {
+    resourceRef: { apiGroup: 'v1', kind: 'Service' },
+    selector: {
+      matchExpressions: [
+        { key: '.spec.type', operator: 'In', values: ['LoadBalancer'] },
+        { key: '.status.loadBalancer.ingress', operator: 'DoesNotExist' },
+      ],
+    },
+    next: { statusTemplate: 'loadBalancer:\n  ingress:\n    - ip: 192.0.2.1\n' },
+  },
+}
+
+/** The configuration of kwok, which plays nodes and load balancers. @param directory for the log that it serves */
 export function kwokConfig(directory: string): string {
   const log = join(directory, 'container.log')
   // The format of container runtimes, which kwok reads.
@@ -43,5 +60,7 @@ export function kwokConfig(directory: string): string {
     spec: { logs: [{ logsFile: log }] },
   }
   const stages = STAGES.map(stage => readFileSync(join(kwokStages(), `${stage}.yaml`), 'utf8'))
-  return [...stages, stringify(TEST_POD_ENDS), stringify(logs)].join('\n---\n')
+  return [...stages, ...[TEST_POD_ENDS, LOAD_BALANCER_ADDRESS, logs].map(part => stringify(part))].join(
+    '\n---\n',
+  )
 }
