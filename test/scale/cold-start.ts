@@ -31,7 +31,8 @@ export interface ColdStart {
 /** Gateways without a record in memory, over an empty Redis and a filled one, all get requests at once. */
 export async function measureColdStart(size: ColdStartSize): Promise<ColdStart[]> {
   const { gateways, hotKeys, each, same } = size
-  const world = await ScaleWorld.start({ ...size, keys: hotKeys * 5 })
+  // A fifth of the keys can be used.
+  const world = await ScaleWorld.start({ ...size, keys: hotKeys * 10 })
   try {
     const hot = await world.activeKeys(hotKeys)
     const random = () => sample(hot, each)
