@@ -9,6 +9,8 @@ import { type AdminCall, type AdminParts, adminCall } from './admin-call.ts'
 import { optionalFields, ULID } from './request-fields.ts'
 
 const DEFAULT_PAGE_SIZE = 1000
+/** Bounds the memory of a sync, which no gateway waits for. */
+const WRITTEN_AT_ONCE = 128
 const MAX_ATTEMPTS = 5
 
 type SyncParts = Pick<AdminParts, 'registry' | 'regions'>
@@ -69,8 +71,14 @@ async function syncPage(parts: SyncParts, { limit, cursor, region }: SyncPage) {
   return page.nextAfterId === null ? synced : { ...synced, cursor: `${total}.${page.nextAfterId}` }
 }
 
-/** A busy Redis answers some of so many commands too late: those are repeated before the caller sees an error. */
 async function putPage(region: Region, keys: readonly StoredKey[]): Promise<void> {
+  for (let from = 0; from < keys.length; from += WRITTEN_AT_ONCE) {
+    await putSome(region, keys.slice(from, from + WRITTEN_AT_ONCE))
+  }
+}
+
+/** A busy Redis answers some of so many commands too late: those are repeated before the caller sees an error. */
+async function putSome(region: Region, keys: readonly StoredKey[]): Promise<void> {
   const { announcer, logger } = region
   let left = keys
   for (let attempt = 1; left.length > 0; attempt++) {
