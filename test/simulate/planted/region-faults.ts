@@ -17,7 +17,7 @@ export const REGION_FAULTS: readonly PlantedFault[] = [
       {
         file: 'control/registry/announcing/regions.ts',
         from: '{ ...repository, ...repository.pendingIn(name) }',
-        to: '{ ...repository, ...repository.pendingIn(name), deletePendingChanges: async (changes: any) => { for (const other of context.config.regions) await repository.pendingIn(other.name).deletePendingChanges(changes) } }',
+        to: '{ ...repository, ...repository.pendingIn(name), deletePendingChanges: async changes => { for (const other of context.config.regions) await repository.pendingIn(other.name).deletePendingChanges(changes) } }',
       },
     ],
   },
