@@ -107,6 +107,25 @@ describe('a console with two regions', () => {
     }
   })
 
+  test('measures how far a region is behind whose Redis is connected and rejects a change', async () => {
+    const running = await start()
+    await regionsAre(running, { eu: 'ready', us: 'ready' })
+    const { id, digest } = await issue(running)
+    await us.client().config('SET', 'maxmemory', '1')
+    expect((await revoke(running, id)).body.regions).toMatchObject([
+      { name: 'eu', announced: true },
+      { name: 'us', announced: false },
+    ])
+    const ageSeconds = (region: string) => metricValue(running.metrics.regionPendingAge, { region })
+    await until('the change that waits is measured', async () => (await ageSeconds('us')) > 0)
+    expect(await ageSeconds('eu')).toBe(0)
+    expect(await metricValue(running.metrics.regionUp, { region: 'us' })).toBe(1)
+    const inUs = await listen(us)
+    await us.client().config('SET', 'maxmemory', '0')
+    await until('the region gets the change, then heartbeats', () => inUs.at(-1) === '-')
+    expect(inUs[0]).toBe(`${digest} 2`)
+  })
+
   test('counts the gateways of each region', async () => {
     const running = await start()
     await regionsAre(running, { eu: 'ready', us: 'ready' })
