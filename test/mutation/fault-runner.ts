@@ -1,11 +1,17 @@
 import { type RunnerTestCase, type RunnerTestSuite, TestRunner, vi } from 'vitest'
-import { type Plan, readEvents, readPlan, record } from './plan.ts'
+import { type Plan, readEvents, readPlan, record, testNameOf } from './plan.ts'
 
 /** A faulty run of a test may take this long, or ten times as long as the test takes without a fault. */
-const LEAST_DEADLINE_MS = 3_000
-/** A test that takes longer than this tries a mutant only if fewer tests of its file did than `MAX_SLOW_TRIES`. */
+const LEAST_DEADLINE_MS = { fault: 1_000, confirm: 2_000 }
+/**
+ * A test that takes longer than this tries a mutant only if fewer tests of its file did than `MAX_SLOW_TRIES`, and all such
+ * tests have taken less than `SLOW_BUDGET_MS` for it. A file named as the mutant's source has no such budget.
+ */
 const SLOW_MS = 20
 const MAX_SLOW_TRIES = 8
+const SLOW_BUDGET_MS = 1_500
+/** A test may replace them, and end before it restores them. */
+const { setTimeout: startTimer, clearTimeout: stopTimer } = globalThis
 const ENDLESS = 'Hit count limit reached'
 
 /** What the sources that Stryker's instrumenter writes read and count. */
@@ -26,17 +32,21 @@ type Phase = 'baseline' | 'fault' | 'control' | 'confirm' | 'done'
  */
 export default class FaultRunner extends TestRunner {
   readonly #plan: Plan = readPlan()
-  readonly #alive = new Set(this.#plan.mutants)
+  readonly #alive = new Set(Object.keys(this.#plan.mutants))
   /** Pairs of a test and a mutant that an earlier process tried. */
   readonly #tried = new Set<string>()
   readonly #namespace: Namespace
   /** For each file and mutant, the number of tests that tried it. */
   readonly #tries = new Map<string, number>()
+  /** For each mutant, how long slow tests took for it. */
+  readonly #spentMs = new Map<string, number>()
   #phase: Phase = 'baseline'
   #queue: string[] = []
   /** How often the test executes the code of each mutant. */
   #hits: Readonly<Record<string, number>> = {}
   #current = ''
+  #startMs = 0
+  /** Time of the test without a fault, and with its hooks. */
   #baselineMs = 0
   #failure = ''
   #outside = new Map<string, number>()
@@ -99,6 +109,10 @@ export default class FaultRunner extends TestRunner {
     const isFaulty = this.#phase === 'fault' || this.#phase === 'confirm'
     this.#namespace.currentTestId = this.#phase === 'baseline' ? idOf(test) : 'repeated'
     if (this.#plan.alone !== null) return
+    vi.useRealTimers()
+    // Vitest waits for assertions that the test did not await: those of a run that timed out never settle.
+    delete test.promises
+    this.#startMs = performance.now()
     this.#namespace.activeMutant = isFaulty ? this.#current : undefined
     this.#namespace.hitCount = isFaulty ? 0 : undefined
     if (isFaulty) record(this.#plan.events, { kind: 'try', test: idOf(test), id: this.#current })
@@ -106,16 +120,12 @@ export default class FaultRunner extends TestRunner {
 
   async runTask(test: RunnerTestCase): Promise<void> {
     const run = TestRunner.getTestFn(test)
-    const startMs = performance.now()
-    if (this.#phase === 'baseline' || this.#plan.alone !== null) {
-      await run()
-      this.#baselineMs = performance.now() - startMs
-      return
-    }
+    if (this.#phase === 'baseline' || this.#plan.alone !== null) return run()
     const { promise: late, reject } = Promise.withResolvers<never>()
-    const deadlineMs = Math.max(LEAST_DEADLINE_MS, 10 * this.#baselineMs)
-    const deadline = setTimeout(() => reject(new Error('Timed out with the fault')), deadlineMs)
-    await Promise.race([run(), late]).finally(() => clearTimeout(deadline))
+    const leastMs = LEAST_DEADLINE_MS[this.#phase === 'fault' ? 'fault' : 'confirm']
+    const deadlineMs = Math.max(leastMs, 10 * this.#baselineMs)
+    const deadline = startTimer(() => reject(new Error('Timed out with the fault')), deadlineMs)
+    await Promise.race([run(), late]).finally(() => stopTimer(deadline))
   }
 
   override async onAfterRetryTask(
@@ -147,6 +157,7 @@ export default class FaultRunner extends TestRunner {
     switch (this.#phase) {
       case 'baseline': {
         if (hasFailed) return this.#unstable(test, message)
+        this.#baselineMs = performance.now() - this.#startMs
         this.#hits = this.#namespace.mutantCoverage?.perTest[idOf(test)] ?? {}
         const ids = Object.keys(this.#hits)
         this.#queue = ids.filter(id => this.#isToTry(test, id))
@@ -174,7 +185,12 @@ export default class FaultRunner extends TestRunner {
     const ofFile = `${test.file.name} ${id}`
     const tries = this.#tries.get(ofFile) ?? 0
     this.#tries.set(ofFile, tries + 1)
-    return this.#baselineMs <= SLOW_MS || tries < MAX_SLOW_TRIES
+    if (this.#baselineMs <= SLOW_MS) return true
+    const spentMs = this.#spentMs.get(id) ?? 0
+    const isOwnFile = test.file.name.startsWith(testNameOf(this.#plan.mutants[id] ?? ''))
+    if (tries >= MAX_SLOW_TRIES || (spentMs > SLOW_BUDGET_MS && !isOwnFile)) return false
+    this.#spentMs.set(id, spentMs + this.#baselineMs)
+    return true
   }
 
   #nextFault(): Phase {

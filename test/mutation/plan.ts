@@ -8,7 +8,8 @@ export interface Plan {
   readonly part: string
   /** Path of a source file to the path of its text with planted faults. */
   readonly sources: Readonly<Record<string, string>>
-  readonly mutants: readonly string[]
+  /** Path of its source file for each mutant. */
+  readonly mutants: Readonly<Record<string, string>>
   /** Folder of a test file for each mutant, which is active from before the sources are loaded; null: while a test runs. */
   readonly alone: string | null
   /** Where events are appended, one a line. */
@@ -33,6 +34,11 @@ export type Event =
   | { readonly kind: 'covered'; readonly test: string; readonly ids: readonly string[] }
   /** Code of these mutants ran while the file was loaded, or in its hooks. */
   | { readonly kind: 'outside'; readonly file: string; readonly ids: readonly string[] }
+
+/** How the path of the test of a source file begins. */
+export function testNameOf(source: string): string {
+  return source.replace(/^src/, 'test').replace(/\.ts$/, '.')
+}
 
 export function readPlan(): Plan {
   const path = process.env['MUTATION_PLAN']

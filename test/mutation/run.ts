@@ -49,7 +49,12 @@ async function run(part: string): Promise<boolean> {
     ({ path, line }) => files.includes(path) && (ranges === null || isInside(ranges, path, line)),
   )
   process.stdout.write(`\n${part}: ${chosen.length} of ${mutants.length} mutants\n`)
-  const verdicts = await tryMutants(part, sources, chosen, Number(options.concurrency))
+  const verdicts = await tryMutants(
+    { part, file: options.file },
+    sources,
+    chosen,
+    Number(options.concurrency),
+  )
   const { text, isComplete } = report(part, chosen, verdicts, ranges === null && options.file === '')
   process.stdout.write(text)
   const results = chosen.map(mutant => ({ ...mutant, ...verdicts.get(mutant.id) }))

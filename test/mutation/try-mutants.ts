@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Mutant, WORK } from './instrument.ts'
-import { type Event, type Plan, ROOT, readEvents, record } from './plan.ts'
+import { type Event, type Plan, ROOT, readEvents, record, testNameOf } from './plan.ts'
 
 /** Without an event for so long, a process of tests is in an endless loop: deadlines in the runner are shorter. */
 const STUCK_MS = 180_000
@@ -20,7 +20,7 @@ export interface Verdict {
 
 /** Tries mutants while tests run, and then those whose code runs before: while the sources are loaded, or in hooks. */
 export async function tryMutants(
-  part: string,
+  { part, file }: { readonly part: string; readonly file: string },
   sources: Plan['sources'],
   mutants: readonly Mutant[],
   processes: number,
@@ -30,9 +30,9 @@ export async function tryMutants(
   )
   const events = await Promise.all(
     shards.map(async (some, shard) => {
-      const name = `${part}-${shard}`
-      const ids = some.map(({ id }) => id)
-      const seen = await runTests(name, { part, sources, mutants: ids, alone: null, events: '' })
+      // Two runs at once are of different files.
+      const name = [part, ...file.split('/'), shard].filter(text => text !== '').join('-')
+      const seen = await runTests(name, { part, sources, mutants: pathsOf(some), alone: null, events: '' })
       return [...seen, ...(await tryAlone(name, part, sources, some, seen))]
     }),
   )
@@ -59,7 +59,7 @@ async function tryAlone(
       const imports = testFilesOf(mutant, mutants, seen).map(file => `import '${ROOT}${file}'\n`)
       writeFileSync(`${alone}${mutant.id}.test.ts`, imports.join(''))
     }
-    const plan = { part, sources, mutants: some.map(({ id }) => id), alone, events: '' }
+    const plan = { part, sources, mutants: pathsOf(some), alone, events: '' }
     return some.length === 0 ? [] : runTests(`${name}-alone`, plan)
   }
   const once = new Set((await show(waiting)).flatMap(event => (event.kind === 'killed' ? [event.id] : [])))
@@ -75,10 +75,14 @@ function testFilesOf(mutant: Mutant, mutants: readonly Mutant[], seen: readonly 
   const inTests = (event: Event) =>
     event.kind === 'covered' && event.ids.some(id => neighbours.has(id)) ? [fileOf(event.test)] : []
   const files = [...new Set([...seen.flatMap(inHooks), ...seen.flatMap(inTests)])]
-  const named = mutant.path.replace(/^src/, 'test').replace(/\.ts$/, '.')
+  const named = testNameOf(mutant.path)
   return files
     .toSorted((a, b) => Number(b.startsWith(named)) - Number(a.startsWith(named)))
     .slice(0, MAX_FILES)
+}
+
+function pathsOf(mutants: readonly Mutant[]): Record<string, string> {
+  return Object.fromEntries(mutants.map(({ id, path }) => [id, path]))
 }
 
 /** @param test the path of a test file, which has no space, and the name of a test */

@@ -20,6 +20,9 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
   upstream: [`upstream${FAST}`, `http${FAST}`, 'blackbox/{headers,shared-answers}.test.ts'],
 }
 
+/** Text of a test that starts a server: with a fault it may wait for a deadline, where a test of functions fails at once. */
+const STARTS_SERVER = /\bstart[A-Z]\w*\(/
+
 const { part, sources, alone } = readPlan()
 const patterns = (FILES[part] ?? []).map(pattern => `test/${pattern}`)
 
@@ -36,7 +39,8 @@ const faulty: Plugin = {
 class FastFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId }: TestSpecification) =>
-      patterns.findIndex(pattern => matchesGlob(moduleId.replace(ROOT, ''), pattern))
+      2 * patterns.findIndex(pattern => matchesGlob(moduleId.replace(ROOT, ''), pattern)) +
+      Number(STARTS_SERVER.test(readFileSync(moduleId, 'utf8')))
     return files.toSorted((a, b) => rank(a) - rank(b) || (a.moduleId < b.moduleId ? -1 : 1))
   }
 }
