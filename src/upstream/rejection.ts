@@ -6,6 +6,8 @@ export interface Rejection {
   readonly error: string
 }
 
+type Fields = Readonly<Partial<Record<keyof Rejection, unknown>>>
+
 export const MAX_REJECTION_BYTES = 16 * 1024
 const DEFAULT_REJECTION: Rejection = { code: 'upstream_rejected', error: 'The service rejected the request' }
 
@@ -33,20 +35,10 @@ export function readRejection(
   const decode = DECODERS.get(String(contentEncoding ?? '').toLowerCase())
   if (body === null || decode === undefined) return DEFAULT_REJECTION
   try {
-    const json: unknown = JSON.parse(decode(body).toString('utf8'))
-    return isRejection(json) ? { code: json.code, error: json.error } : DEFAULT_REJECTION
+    // Null has no fields: this throws, too.
+    const { code, error }: Fields = JSON.parse(decode(body).toString('utf8'))
+    return typeof code === 'string' && typeof error === 'string' ? { code, error } : DEFAULT_REJECTION
   } catch {
     return DEFAULT_REJECTION
   }
-}
-
-function isRejection(json: unknown): json is Rejection {
-  return (
-    typeof json === 'object' &&
-    json !== null &&
-    'code' in json &&
-    typeof json.code === 'string' &&
-    'error' in json &&
-    typeof json.error === 'string'
-  )
 }

@@ -46,9 +46,13 @@ interface Instrumenter {
   ): Promise<Instrumented>
 }
 
-/** Plants every fault that Stryker knows into the sources of a part. Each is inactive until a test run activates it. */
+/**
+ * Plants every fault that Stryker knows into the sources of a part. Each is inactive until a test run activates it.
+ * @param name of the run: two may run at once
+ */
 export async function plantFaults(
   part: string,
+  name: string,
 ): Promise<{ mutants: Mutant[]; sources: Record<string, string> }> {
   installInstrumenter()
   const module = (await import(`${INSTRUMENTER}dist/src/index.js`)) as {
@@ -62,11 +66,11 @@ export async function plantFaults(
     { plugins: null, ignorers: [], excludedMutations: [] },
   )
   const sources: Record<string, string> = {}
-  for (const { name, content } of files) {
-    const path = `${WORK}planted/${name}`
+  for (const { name: file, content } of files) {
+    const path = `${WORK}planted/${name}/${file}`
     mkdirSync(dirname(path), { recursive: true })
     writeFileSync(path, content)
-    sources[name] = path
+    sources[file] = path
   }
   return { mutants: mutants.map(planted => describe(planted, texts.get(planted.fileName) ?? '')), sources }
 }

@@ -35,7 +35,8 @@ if (unknown.length > 0) {
 
 /** @returns whether every survivor is known */
 async function run(part: string): Promise<boolean> {
-  const { mutants, sources } = await plantFaults(part)
+  const name = [part, ...options.file.split('/')].filter(text => text !== '').join('-')
+  const { mutants, sources } = await plantFaults(part, name)
   const files = Object.keys(sources).filter(path => path.includes(options.file))
   const ranges =
     options.lines === undefined
@@ -49,15 +50,10 @@ async function run(part: string): Promise<boolean> {
     ({ path, line }) => files.includes(path) && (ranges === null || isInside(ranges, path, line)),
   )
   process.stdout.write(`\n${part}: ${chosen.length} of ${mutants.length} mutants\n`)
-  const verdicts = await tryMutants(
-    { part, file: options.file },
-    sources,
-    chosen,
-    Number(options.concurrency),
-  )
+  const verdicts = await tryMutants({ part, name }, sources, chosen, Number(options.concurrency))
   const { text, isComplete } = report(part, chosen, verdicts, ranges === null && options.file === '')
   process.stdout.write(text)
   const results = chosen.map(mutant => ({ ...mutant, ...verdicts.get(mutant.id) }))
-  writeFileSync(`${WORK}${part}.json`, JSON.stringify(results, null, 1))
+  writeFileSync(`${WORK}${name}.json`, JSON.stringify(results, null, 1))
   return isComplete
 }

@@ -20,7 +20,7 @@ export interface Verdict {
 
 /** Tries mutants while tests run, and then those whose code runs before: while the sources are loaded, or in hooks. */
 export async function tryMutants(
-  { part, file }: { readonly part: string; readonly file: string },
+  { part, name: run }: { readonly part: string; readonly name: string },
   sources: Plan['sources'],
   mutants: readonly Mutant[],
   processes: number,
@@ -30,8 +30,7 @@ export async function tryMutants(
   )
   const events = await Promise.all(
     shards.map(async (some, shard) => {
-      // Two runs at once are of different files.
-      const name = [part, ...file.split('/'), shard].filter(text => text !== '').join('-')
+      const name = `${run}-${shard}`
       const seen = await runTests(name, { part, sources, mutants: pathsOf(some), alone: null, events: '' })
       return [...seen, ...(await tryAlone(name, part, sources, some, seen))]
     }),

@@ -11,6 +11,7 @@ test.each([
   ['identity', bytes],
   ['gzip', gzipSync(bytes)],
   ['GZIP', gzipSync(bytes)],
+  ['x-gzip', gzipSync(bytes)],
   ['deflate', deflateSync(bytes)],
   ['br', brotliCompressSync(bytes)],
   ['zstd', zstdCompressSync(bytes)],
@@ -29,6 +30,18 @@ test.each([
   [''],
 ])('a body %s is replaced by the default error', text => {
   expect(readRejection(Buffer.from(text), undefined)).toEqual(defaultError)
+})
+
+test.each([
+  ['gzip', gzipSync],
+  ['x-gzip', gzipSync],
+  ['deflate', deflateSync],
+  ['br', brotliCompressSync],
+  ['zstd', zstdCompressSync],
+])('a body encoded as %s that decodes to more than 16 KiB is replaced', (coding, encode) => {
+  const padded = (length: number) => Buffer.from(JSON.stringify(upstreamError).padEnd(length))
+  expect(readRejection(encode(padded(16 * 1024)), coding)).toEqual(upstreamError)
+  expect(readRejection(encode(padded(16 * 1024 + 1)), coding)).toEqual(defaultError)
 })
 
 test('a decompression bomb, an invalid encoding and an unknown one are replaced by the default error', () => {

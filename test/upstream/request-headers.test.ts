@@ -63,18 +63,35 @@ test('each request gets its own object', () => {
   expect(build({}, grant, own)).not.toBe(build({}, grant, own))
 })
 
-test.each([
-  'Authorization',
-  'X_Postern_Key.Id',
-  'Connection',
-  'Transfer-Encoding',
-  'Expect',
-  'x-forwarded-for',
-])('allowing %s from clients throws at start', name =>
-  expect(() => compileRequestHeaders([name], {})).toThrow(name.toLowerCase()),
+test('a field with several values that the client may not repeat is left out, and so is an unknown host', () => {
+  const build = compileRequestHeaders(['X-List'], {})
+  const client = { 'x-list': ['a', 'b'] }
+  const { 'x-forwarded-host': _host, ...others } = ownHeaders
+  expect(build(client, grant, { ...own, forwarded: { ...own.forwarded, host: '' } })).toEqual(others)
+})
+
+/** Of one connection, of its framing, or set by the gateway. */
+const FORBIDDEN = [
+  ...['Connection', 'Keep-Alive', 'Proxy-Connection', 'TE', 'Trailer', 'Transfer-Encoding', 'Upgrade'],
+  ...['Expect', 'Content-Length', 'Host', 'X-Request-Id', 'X-Postern-Workspace-Id', 'X-Postern-Key-Id'],
+  ...['X-Postern-Scopes', 'X-Postern-Assertion', 'X-Forwarded-For', 'X-Forwarded-Proto'],
+  ...['X-Forwarded-Host', 'X_Postern_Key.Id', 'x.forwarded_for'],
+]
+
+test.each([...FORBIDDEN, 'Authorization', 'Proxy-Authorization'])(
+  'allowing %s from clients throws at start',
+  name => expect(() => compileRequestHeaders([name], {})).toThrow(`The header ${name.toLowerCase()} cannot`),
 )
 
-test.each(['Host', 'Content-Length', 'Upgrade', 'X-Postern-Scopes'])(
-  'a fixed header %s throws at start',
-  name => expect(() => compileRequestHeaders([], { [name]: 'x' })).toThrow(name.toLowerCase()),
+test.each(FORBIDDEN)('a fixed header %s throws at start', name =>
+  expect(() => compileRequestHeaders([], { [name]: 'x' })).toThrow(`The header ${name.toLowerCase()} cannot`),
 )
+
+test('a credential may be fixed, and replaces a name that clients may not send', () => {
+  const build = compileRequestHeaders(['Authorization'], { 'Proxy-Authorization': 'a', Authorization: 'b' })
+  expect(build({ authorization: 'c' }, grant, own)).toEqual({
+    'proxy-authorization': 'a',
+    authorization: 'b',
+    ...ownHeaders,
+  })
+})

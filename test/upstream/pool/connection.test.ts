@@ -1,0 +1,92 @@
+import { Socket } from 'node:net'
+import { describe, expect, test } from 'vitest'
+import { Connection } from '../../../src/upstream/pool/connection.ts'
+
+const ADDRESS = { host: '10.0.0.1', port: 80 }
+const MINUTE_MS = 60_000
+
+/** A connection whose socket has read as many bytes as the test says. */
+function open(nowMs = 0) {
+  const socket = new Socket()
+  const read = { bytes: 0 }
+  Object.defineProperty(socket, 'bytesRead', { get: () => read.bytes })
+  const connection = new Connection()
+  connection.replace(socket, ADDRESS, nowMs)
+  return { connection, socket, read }
+}
+const use = (connection: Connection) => {
+  connection.claim()
+  connection.carry()
+}
+
+describe('a connection that breaks is stale, so that its request may be sent again,', () => {
+  test('if it carried an earlier exchange and no byte of this response', () => {
+    const { connection, read } = open()
+    use(connection)
+    read.bytes = 100
+    expect(connection.isUntouched()).toBe(false)
+    use(connection)
+    expect(connection.isUntouched()).toBe(true)
+    read.bytes = 101
+    expect(connection.isUntouched()).toBe(false)
+  })
+
+  test('not while it carries its first, nor after it was made anew', () => {
+    const { connection, socket } = open()
+    expect(connection.isUntouched()).toBe(false)
+    use(connection)
+    expect(connection.isUntouched()).toBe(false)
+    use(connection)
+    connection.replace(socket, ADDRESS, 0)
+    expect(connection.isUntouched()).toBe(false)
+    use(connection)
+    expect(connection.isUntouched()).toBe(false)
+  })
+
+  test('not if it was claimed before it was made', () => {
+    const { socket } = open()
+    const connection = new Connection()
+    use(connection)
+    expect(connection.isUntouched()).toBe(false)
+    use(connection)
+    connection.replace(socket, ADDRESS, 0)
+    expect(connection.isUntouched()).toBe(false)
+  })
+})
+
+test('a connection is replaced after about a minute, each at another time, while it is open', () => {
+  const ages = Array.from({ length: 200 }, () => {
+    const { connection } = open(1000)
+    let ageMs = 0
+    while (!connection.isOld(1000 + ageMs)) ageMs += 100
+    return ageMs
+  })
+  expect(Math.min(...ages)).toBeGreaterThanOrEqual(0.75 * MINUTE_MS)
+  expect(Math.max(...ages)).toBeLessThanOrEqual(1.25 * MINUTE_MS)
+  expect(new Set(ages).size).toBeGreaterThan(50)
+})
+
+test('a connection that is closed or was never made is not old', () => {
+  const { connection, socket } = open()
+  expect(connection.isOld(2 * MINUTE_MS)).toBe(true)
+  socket.destroy()
+  expect(connection.isOld(2 * MINUTE_MS)).toBe(false)
+  expect(new Connection().isOld(Number.POSITIVE_INFINITY)).toBe(false)
+})
+
+test('each response must begin as HTTP/1.x, also the second of a connection', () => {
+  const { connection } = open()
+  for (let count = 0; count < 2; count++) {
+    use(connection)
+    expect(connection.accepts(Buffer.from('HTTP/1.1 200 OK'))).toBe(true)
+  }
+  use(connection)
+  expect(connection.accepts(Buffer.from('HTTP/2.0 200 OK'))).toBe(false)
+})
+
+test('the address is that of the present socket', () => {
+  const { connection } = open()
+  expect(connection.address).toBe(ADDRESS)
+  connection.replace(null, null, 0)
+  expect(connection.address).toBeNull()
+})
