@@ -125,7 +125,7 @@ export interface Listening {
   readonly urls: Readonly<Record<'gateway' | 'check' | 'console' | 'internal' | 'ops', string>>
 }
 
-/** Starts a command that listens, and waits until it is ready. */
+/** Starts a command that listens, and waits until it is ready. @throws if it is not in time; then it is stopped */
 export async function startPostern(
   command: string,
   env: Readonly<Record<string, string>>,
@@ -145,7 +145,12 @@ export async function startPostern(
     POSTERN_OPS_HOST: '127.0.0.1',
   }
   const started = new PosternProcess([command, ...args], { ...ports, ...hosts, ...env }, launcher)
-  const line = await started.logged(entry => entry['msg'] === 'listening')
+  const line = await started
+    .logged(entry => entry['msg'] === 'listening')
+    .catch(async (error: unknown) => {
+      await started.stop()
+      throw error
+    })
   const urlOf = (name: string) => String(line[name] ?? '')
   return {
     process: started,
