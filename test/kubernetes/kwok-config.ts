@@ -13,40 +13,47 @@ const STAGES = [
   'pod/fast/pod-delete',
 ]
 
-/** A pod of `helm test` ends well once it runs. */
-const TEST_POD_ENDS = {
-  apiVersion: 'kwok.x-k8s.io/v1alpha1',
-  kind: 'Stage',
-  metadata: { name: 'test-pod-ends' },
-  spec: {
-    resourceRef: { apiGroup: 'v1', kind: 'Pod' },
-    selector: {
-      matchExpressions: [
-        { key: '.metadata.deletionTimestamp', operator: 'DoesNotExist' },
-        { key: '.status.phase', operator: 'In', values: ['Running'] },
-        { key: '.metadata.annotations["helm.sh/hook"]', operator: 'In', values: ['test'] },
-      ],
-    },
-    next: { statusTemplate: 'phase: Succeeded' },
-  },
+interface Condition {
+  readonly key: string
+  readonly operator: 'DoesNotExist' | 'In'
+  readonly values?: readonly string[]
 }
 
-/** A load balancer gets an address, for which Helm waits. */
-const LOAD_BALANCER_ADDRESS = {
+/** A rule of kwok: an object for which all conditions hold gets this status. */
+const stage = (
+  name: string,
+  kind: string,
+  matchExpressions: readonly Condition[],
+  statusTemplate: string,
+) => ({
   apiVersion: 'kwok.x-k8s.io/v1alpha1',
   kind: 'Stage',
-  metadata: { name: 'load-balancer-address' },
-  spec: {
-    resourceRef: { apiGroup: 'v1', kind: 'Service' },
-    selector: {
-      matchExpressions: [
-        { key: '.spec.type', operator: 'In', values: ['LoadBalancer'] },
-        { key: '.status.loadBalancer.ingress', operator: 'DoesNotExist' },
-      ],
-    },
-    next: { statusTemplate: 'loadBalancer:\n  ingress:\n    - ip: 192.0.2.1\n' },
-  },
-}
+  metadata: { name },
+  spec: { resourceRef: { apiGroup: 'v1', kind }, selector: { matchExpressions }, next: { statusTemplate } },
+})
+
+/** A pod of `helm test` ends well once it runs. */
+const TEST_POD_ENDS = stage(
+  'test-pod-ends',
+  'Pod',
+  [
+    { key: '.metadata.deletionTimestamp', operator: 'DoesNotExist' },
+    { key: '.status.phase', operator: 'In', values: ['Running'] },
+    { key: '.metadata.annotations["helm.sh/hook"]', operator: 'In', values: ['test'] },
+  ],
+  'phase: Succeeded',
+)
+
+/** A load balancer gets an address, for which Helm waits. */
+const LOAD_BALANCER_ADDRESS = stage(
+  'load-balancer-address',
+  'Service',
+  [
+    { key: '.spec.type', operator: 'In', values: ['LoadBalancer'] },
+    { key: '.status.loadBalancer.ingress', operator: 'DoesNotExist' },
+  ],
+  'loadBalancer:\n  ingress:\n    - ip: 192.0.2.1\n',
+)
 
 /** The configuration of kwok, which plays nodes and load balancers. @param directory for the log that it serves */
 export function kwokConfig(directory: string): string {
