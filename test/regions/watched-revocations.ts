@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { findViolations, lagsOf, quantile, type Revocation, type Violation } from '../revocation/history.ts'
 import { Load } from '../revocation/load.ts'
+import { atRate, BEYOND_MS, watchKey } from '../revocation/watch-key.ts'
 import { StarvationMeter } from '../support/starvation-meter.ts'
 import type { IssuedKey } from '../support/world.ts'
 import type { FarRegion, RegionFleet } from './region-fleet.ts'
@@ -9,8 +10,6 @@ import type { FarRegion, RegionFleet } from './region-fleet.ts'
 /** Between requests with a revoked key at each gateway: growing with the time since the revocation was asked for. */
 const FIRST_PAUSE_MS = 10
 const PAUSE_SHARE = 0.1
-/** A request this long after the bound shows that the key stays rejected. */
-const BEYOND_MS = 200
 const WARMED_AT_ONCE = 100
 /** With keys that stay good, in each region. */
 const GOOD_PER_SECOND = 60
@@ -91,37 +90,23 @@ async function revokeAtRate(
   { keys, perSecond, boundMs, revoke = key => fleet.revoke(key) }: Phase,
   revocations: Map<string, Revocation>,
 ): Promise<void> {
-  const startMs = performance.now()
-  const begun = keys.map(async (key, index) => {
-    await pause(Math.max(0, startMs + (index * 1000) / perSecond - performance.now()))
+  await atRate(keys, perSecond, async key => {
     const watches = all.flatMap(({ region, load }) => {
       const bound = boundMs(region)
-      return bound === null ? [] : load.replicas.map(gateway => watch(load, key, gateway, revocations, bound))
+      if (bound === null) return []
+      const endAtMs = () => (revocations.get(key.id)?.committedAtMs ?? Number.POSITIVE_INFINITY) + bound
+      return load.replicas.map(gateway =>
+        watchKey({
+          send: () => load.send(key, gateway),
+          endAtMs,
+          pauseMs: ({ isRejected, elapsedMs }) =>
+            isRejected ? bound / 2 : Math.max(FIRST_PAUSE_MS, elapsedMs * PAUSE_SHARE),
+        }),
+      )
     })
     revocations.set(key.id, await revoke(key))
     await Promise.all(watches)
   })
-  await Promise.all(begun)
-}
-
-/** Sends requests from just before the revocation until after its bound. */
-async function watch(
-  load: Load,
-  key: IssuedKey,
-  gateway: number,
-  revocations: ReadonlyMap<string, Revocation>,
-  boundMs: number,
-): Promise<void> {
-  const beganAtMs = Date.now()
-  for (let isRejected = false; ; ) {
-    const { status, sentAtMs } = await load.send(key, gateway)
-    isRejected ||= status !== 200
-    const endAtMs = (revocations.get(key.id)?.committedAtMs ?? Number.POSITIVE_INFINITY) + boundMs
-    if (sentAtMs > endAtMs) return
-    const growingMs = Math.max(FIRST_PAUSE_MS, (Date.now() - beganAtMs) * PAUSE_SHARE)
-    const lastMs = endAtMs + BEYOND_MS - Date.now()
-    await pause(Math.max(1, Math.min(isRejected ? boundMs / 2 : growingMs, lastMs)))
-  }
 }
 
 async function untilAfterBounds(

@@ -5,12 +5,11 @@ import { StarvationMeter } from '../support/starvation-meter.ts'
 import type { IssuedKey } from '../support/world.ts'
 import { findViolations, type History, lagsOf, quantile, REFUSALS, type Revocation } from './history.ts'
 import { Load } from './load.ts'
+import { atRate, BEYOND_MS, watchKey } from './watch-key.ts'
 
 /** Request intervals of a watched key: short until its first rejection, to time it, then increasing. */
 const PROBE_MS = 5
 const REPROBE_MS = 150
-/** A request this long after the bound proves that the key stays rejected. */
-const BEYOND_MS = 200
 const BACKGROUND_PER_SECOND = 150
 
 export interface Scenario {
@@ -87,36 +86,21 @@ async function revokeAndWatch(
   { revocationsPerSecond, boundMs, revoke = key => fleet.revoke(key) }: Scenario,
   revocations: Map<string, Revocation>,
 ): Promise<Revoked[]> {
-  const startMs = performance.now()
-  const begun = keys.map(async (key, index) => {
-    await pause(Math.max(0, startMs + (index * 1000) / revocationsPerSecond - performance.now()))
-    const watches = load.replicas.map(replica => watch(load, key, replica, revocations, boundMs))
+  return atRate(keys, revocationsPerSecond, async key => {
+    const endAtMs = () => (revocations.get(key.id)?.committedAtMs ?? Number.POSITIVE_INFINITY) + boundMs
+    const watches = load.replicas.map(replica =>
+      watchKey({
+        send: () => load.send(key, replica),
+        endAtMs,
+        pauseMs: ({ isRejected, elapsedMs }) =>
+          isRejected ? Math.max(REPROBE_MS, elapsedMs / 2) : Math.max(PROBE_MS, elapsedMs / 10),
+      }),
+    )
     const revoked = await revoke(key)
     revocations.set(key.id, revoked)
     await Promise.all(watches)
     return revoked
   })
-  return Promise.all(begun)
-}
-
-/** Sends requests from just before the revocation until after its bound. */
-async function watch(
-  load: Load,
-  key: IssuedKey,
-  replica: number,
-  revocations: ReadonlyMap<string, Revocation>,
-  boundMs: number,
-): Promise<void> {
-  const beganAtMs = Date.now()
-  for (;;) {
-    const { status, sentAtMs } = await load.send(key, replica)
-    const committedAtMs = revocations.get(key.id)?.committedAtMs ?? Number.POSITIVE_INFINITY
-    if (sentAtMs > committedAtMs + boundMs) return
-    const elapsedMs = Date.now() - beganAtMs
-    const nextMs = status === 200 ? Math.max(PROBE_MS, elapsedMs / 10) : Math.max(REPROBE_MS, elapsedMs / 2)
-    const leftMs = committedAtMs + boundMs + BEYOND_MS - Date.now()
-    await pause(Math.max(1, Math.min(nextMs, leftMs)))
-  }
 }
 
 /** The first few violations of each kind. */
