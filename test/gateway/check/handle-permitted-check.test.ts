@@ -32,7 +32,11 @@ async function answerWith(assertionFor: Assertions['assertionFor'] | null): Prom
   server = createServer((message, response) => {
     // The answer reads nothing else of an observation.
     const observation = { requestId: 'id' } as unknown as ClientRequest['observation']
-    answer({ message, response, observation }, permit)
+    try {
+      answer({ message, response, observation }, permit)
+    } catch {
+      response.destroy()
+    }
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   // A server that listens on TCP has such an address.
