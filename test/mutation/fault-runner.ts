@@ -1,7 +1,7 @@
 import { type RunnerTestCase, type RunnerTestSuite, TestRunner, vi } from 'vitest'
 import { type Plan, readEvents, readPlan, record, testNameOf } from './plan.ts'
 
-/** A faulty run of a test may take this long, or ten times as long as the test takes without a fault. */
+/** A faulty run of a test may take this long, or three times as long as the test takes without a fault. */
 const LEAST_DEADLINE_MS = { fault: 1_000, confirm: 2_000 }
 /**
  * A test that takes longer than this tries a mutant only if fewer tests of its file did than `MAX_SLOW_TRIES`, and all such
@@ -50,6 +50,8 @@ export default class FaultRunner extends TestRunner {
   #baselineMs = 0
   #failure = ''
   #outside = new Map<string, number>()
+  /** When the load of the current file began, later by the time that its tests took to try mutants. */
+  #fileStartMs = 0
 
   constructor(config: ConstructorParameters<typeof TestRunner>[0]) {
     super(config)
@@ -63,6 +65,7 @@ export default class FaultRunner extends TestRunner {
   }
 
   override onCollectStart(file: Parameters<TestRunner['onCollectStart']>[0]): void {
+    this.#fileStartMs = performance.now()
     this.#outside = new Map(Object.entries(this.#namespace.mutantCoverage?.static ?? {}))
     super.onCollectStart(file)
     if (this.#plan.alone === null) return
@@ -90,7 +93,8 @@ export default class FaultRunner extends TestRunner {
     if (!('filepath' in suite) || this.#plan.alone !== null) return
     const { static: counts = {} } = this.#namespace.mutantCoverage ?? {}
     const ids = Object.keys(counts).filter(id => counts[id] !== (this.#outside.get(id) ?? 0))
-    record(this.#plan.events, { kind: 'outside', file: suite.name, ids })
+    const ms = performance.now() - this.#fileStartMs
+    record(this.#plan.events, { kind: 'outside', file: suite.name, ids, ms })
   }
 
   override async onBeforeRunTask(test: RunnerTestCase): Promise<void> {
@@ -123,7 +127,7 @@ export default class FaultRunner extends TestRunner {
     if (this.#phase === 'baseline' || this.#plan.alone !== null) return run()
     const { promise: late, reject } = Promise.withResolvers<never>()
     const leastMs = LEAST_DEADLINE_MS[this.#phase === 'fault' ? 'fault' : 'confirm']
-    const deadlineMs = Math.max(leastMs, 10 * this.#baselineMs)
+    const deadlineMs = Math.max(leastMs, 3 * this.#baselineMs)
     const deadline = startTimer(() => reject(new Error('Timed out with the fault')), deadlineMs)
     await Promise.race([run(), late]).finally(() => stopTimer(deadline))
   }
@@ -144,6 +148,7 @@ export default class FaultRunner extends TestRunner {
       return
     }
     this.#namespace.activeMutant = undefined
+    if (this.#phase !== 'baseline') this.#fileStartMs += performance.now() - this.#startMs
     this.#phase = this.#nextPhase(test, hasFailed, message)
     // Vitest repeats what it takes as a failure.
     const isDone = this.#phase === 'done'

@@ -32,8 +32,8 @@ export type Event =
   | { readonly kind: 'unstable'; readonly test: string; readonly message: string }
   /** Code of these mutants ran during the test. */
   | { readonly kind: 'covered'; readonly test: string; readonly ids: readonly string[] }
-  /** Code of these mutants ran while the file was loaded, or in its hooks. */
-  | { readonly kind: 'outside'; readonly file: string; readonly ids: readonly string[] }
+  /** Code of these mutants ran while the file was loaded, or in its hooks. The file took so long without them. */
+  | { readonly kind: 'outside'; readonly file: string; readonly ids: readonly string[]; readonly ms: number }
 
 /** How the path of the test of a source file begins. */
 export function testNameOf(source: string): string {

@@ -6,11 +6,12 @@ import { type Mutant, WORK } from './instrument.ts'
 import { type Event, type Plan, ROOT, readEvents, record, testNameOf } from './plan.ts'
 
 /** Without an event for so long, a process of tests is in an endless loop: deadlines in the runner are shorter. */
-const STUCK_MS = 180_000
+const STUCK_MS = 75_000
 const LOOK_MS = 1_000
 
-/** A mutant that is loaded with the sources is shown to so many test files. */
+/** A mutant that is loaded with the sources is shown to so many test files, fewer if they take longer in total. */
 const MAX_FILES = 4
+const MAX_FILES_MS = 4_000
 
 export interface Verdict {
   readonly status: 'killed' | 'deadline' | 'survived' | 'not covered'
@@ -73,11 +74,18 @@ function testFilesOf(mutant: Mutant, mutants: readonly Mutant[], seen: readonly 
     event.kind === 'outside' && event.ids.includes(mutant.id) ? [event.file] : []
   const inTests = (event: Event) =>
     event.kind === 'covered' && event.ids.some(id => neighbours.has(id)) ? [fileOf(event.test)] : []
-  const files = [...new Set([...seen.flatMap(inHooks), ...seen.flatMap(inTests)])]
+  const msOf = new Map(seen.flatMap(event => (event.kind === 'outside' ? [[event.file, event.ms]] : [])))
+  const quickFirst = (files: string[]) => files.toSorted((a, b) => (msOf.get(a) ?? 0) - (msOf.get(b) ?? 0))
+  const files = [...quickFirst(seen.flatMap(inHooks)), ...quickFirst(seen.flatMap(inTests))]
   const named = testNameOf(mutant.path)
-  return files
+  let leftMs = MAX_FILES_MS
+  return [...new Set(files)]
     .toSorted((a, b) => Number(b.startsWith(named)) - Number(a.startsWith(named)))
     .slice(0, MAX_FILES)
+    .filter((file, index) => {
+      leftMs -= msOf.get(file) ?? 0
+      return index === 0 || leftMs >= 0
+    })
 }
 
 function pathsOf(mutants: readonly Mutant[]): Record<string, string> {
