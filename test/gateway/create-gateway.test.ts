@@ -95,7 +95,7 @@ describe('a gateway that has too much to do', () => {
 })
 
 describe('a lookup', () => {
-  test('is told the address of the client only if the key has no MAC', async () => {
+  test('has the address of the client only if the key has no MAC', async () => {
     const key = await start({ keyFormat: 'opaque', gateway: { trustedProxies: ['127.0.0.1/32'] } })
     const behind = 'X-Forwarded-For: 198.51.100.7'
     await gateway.ask(get(A, key, behind, 'X-Forwarded-For: 192.0.2.7'))

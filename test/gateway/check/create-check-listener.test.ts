@@ -24,8 +24,8 @@ async function answerTo(bytes: string): Promise<RawAnswer | undefined> {
   return (await gateway.open(bytes, 'check').answers(1))[0]
 }
 
-describe('a proxy is told', () => {
-  test('to forward a request, and with which identity', async () => {
+describe('the answer to a proxy', () => {
+  test('permits a request, and names the identity', async () => {
     await start({ host: '127.0.0.1', port: 0, proxy: 'nginx' })
     const answer = await answerTo(asked('GET', PATH))
     expect([answer?.status, answer?.body]).toEqual([200, ''])
@@ -38,7 +38,7 @@ describe('a proxy is told', () => {
     )
   })
 
-  test('no, with what its client is to see', async () => {
+  test('denies it, with what its client is to see', async () => {
     await start({ host: '127.0.0.1', port: 0, proxy: 'nginx' })
     for (const [bytes, status, original, code] of [
       [asked('PUT', PATH), 403, '405', 'method_not_allowed'],
@@ -58,7 +58,7 @@ describe('a proxy is told', () => {
     }
   })
 
-  test('by Envoy behind its prefix, or without one', async () => {
+  test('is for the target of Envoy behind its prefix, or without one', async () => {
     await start({ host: '127.0.0.1', port: 0, proxy: 'envoy', pathPrefix: '/check' })
     expect((await answerTo(get(`/check${PATH}`, key)))?.status).toBe(200)
     expect((await answerTo(get(PATH, key)))?.status).toBe(400)

@@ -75,7 +75,7 @@ describe('a repeated change', () => {
   })
 })
 
-test('a message that nobody can read is counted, and is no sign of life', async () => {
+test('an unreadable message is counted, and is no sign of life', async () => {
   listener.subscribed()
   listener.receive('{"digest":')
   expect(await count('unreadable')).toBe(1)

@@ -176,7 +176,7 @@ describe('a gateway that stops', () => {
     expect(bodies()).toMatchObject([{ leaving: true, confirmed: [] }])
   })
 
-  test('signs off in vain, without an error, if the key service is away', async () => {
+  test('signs off in vain, without an error, if the key service is down', async () => {
     reply = () => Promise.reject(new Error('away'))
     await expect(confirmer.stop(patient())).resolves.toBeUndefined()
     expect(requests).toHaveLength(1)
