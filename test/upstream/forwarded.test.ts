@@ -36,3 +36,10 @@ test('an unknown protocol counts as http, and missing fields have defaults', () 
     host: 'h',
   })
 })
+
+test('a request without Host has none for the upstream, and repeated fields are joined', () => {
+  expect(forwardedOf('192.0.2.1', null, {})).toEqual({ for: '192.0.2.1', proto: 'http', host: '' })
+  const repeated = { 'x-forwarded-host': ['a.example', 'b.example'] }
+  // Node's types allow a list.
+  expect(forwardedOf('10.1.2.3', trusted, { ...repeated, host: 'h' }).host).toBe('a.example, b.example')
+})

@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { parseAssertionKey } from '../../../src/domain/assertion-key.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { createSigner, withinDeadline } from '../../../src/upstream/assertion/assertion-signer.ts'
@@ -27,12 +27,22 @@ test('a failure to sign is counted and logged, and so is the recovery', async ()
   const clock = new ManualClock()
   const log = new LogSpy()
   const counts = { signed: 0, failed: 0, observed: 0 }
+  const seconds: number[] = []
   const reports = {
     signed: { inc: () => (counts.signed += 1) },
     failed: { inc: () => (counts.failed += 1) },
-    seconds: { observe: () => (counts.observed += 1) },
+    seconds: {
+      observe: (value: number) => {
+        seconds.push(value)
+        counts.observed += 1
+      },
+    },
     failures: new FailureLog('assertion signing', log, clock),
-    monotonicMs: () => clock.monotonicMs(),
+    // Each look at the clock takes half a second.
+    monotonicMs: () => {
+      clock.advance(500)
+      return clock.monotonicMs()
+    },
   }
   const key = keyOf(assertionKeyPem())
   const unfit = { ...key, privateKey: generateKeyPairSync('x25519').privateKey }
@@ -41,10 +51,15 @@ test('a failure to sign is counted and logged, and so is the recovery', async ()
   expect(log.lines.map(({ message }) => message)).toEqual(['assertion signing failing'])
   expect(await createSigner(key, reports)(CLAIMS)).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+$/)
   expect(counts).toEqual({ signed: 1, failed: 1, observed: 1 })
+  expect(seconds).toEqual([0.5])
   expect(log.lines.map(({ message }) => message)).toContain('assertion signing recovered')
 })
 
 test('a signature that never comes fails after its deadline', async () => {
   await expect(withinDeadline(new Promise(() => {}), 1)).rejects.toThrow('not signed within 1 ms')
+  vi.useFakeTimers()
   expect(await withinDeadline(Promise.resolve('signed'), 1000)).toBe('signed')
+  // No timer is left behind.
+  expect(vi.getTimerCount()).toBe(0)
+  vi.useRealTimers()
 })

@@ -121,6 +121,27 @@ test('a file that holds no key is rejected, and the former keys stay in use', as
   expect([kids(), await signer()]).toEqual([before, before[0]])
 })
 
+test('an error names the setting that is missing, or the file that cannot be read', async () => {
+  await expect(start('missing')).rejects.toThrow('upstream.assertion.keyFiles, at 0,')
+  for (const setting of ['issuer', 'audience'] as const) {
+    const config = defaultConfig()
+    const assertion = { ...config.upstream.assertion, issuer: 'postern', audience: 'files', keyFiles: ['/x'] }
+    await expect(
+      openAssertions({
+        config: {
+          ...config,
+          upstream: { ...config.upstream, assertion: { ...assertion, [setting]: undefined } },
+        },
+        onReload: () => {},
+        metrics: createMetrics(),
+        logger: new LogSpy(),
+        clock: new ManualClock(),
+        nowMs: () => 0,
+      }),
+    ).rejects.toThrow('upstream.assertion.issuer and upstream.assertion.audience are required')
+  }
+})
+
 test('only a restart turns assertions on or off', async () => {
   const on = await started('a')
   expect(() => on.reload()).toThrow('restart the process to turn assertions on or off')

@@ -48,3 +48,25 @@ test('at most 64 addresses are used, and removed addresses leave no state', () =
   book.replace([at('a')])
   expect(book.figures(0)).toEqual({ usable: 1, avoided: 0 })
 })
+
+test('a book is empty until it has addresses, and an order of none is none', () => {
+  const empty = new AddressBook()
+  expect([empty.isEmpty, empty.order(0), empty.figures(0)]).toEqual([true, [], { usable: 0, avoided: 0 }])
+  expect(book.isEmpty).toBe(false)
+})
+
+test('an avoided address stays avoided while it is among the new ones, and is forgotten once it is not', () => {
+  book.failed(at('a'), 0)
+  book.replace([at('a'), at('d')])
+  expect(hosts(0)).toEqual(['d', 'a'])
+  book.replace([at('d')])
+  book.replace([at('a'), at('d')])
+  expect(book.figures(0)).toEqual({ usable: 2, avoided: 0 })
+})
+
+test('the rotation goes on after a time in which no address was usable', () => {
+  for (const host of ['a', 'b', 'c']) book.failed(at(host), 0)
+  expect(hosts(0)).toEqual(['a', 'b', 'c'])
+  expect(hosts(10_000)).toEqual(['a', 'b', 'c'])
+  expect(hosts(10_000)).toEqual(['b', 'c', 'a'])
+})

@@ -108,6 +108,53 @@ test('a preempted connection stays in reserve for workspaces below their share, 
   expect(shares.next(10_000)?.name).toBe('more')
 })
 
+test('the grace is half of the maximum wait if that is shorter', () => {
+  const shares = sharesOf(1, 9, 60)
+  use(shares, of('a'))
+  use(shares, of('b'), 0)
+  expect([shares.isOwed(29), shares.isOwed(30)]).toEqual([false, true])
+})
+
+test('while others wait, a workspace at its share takes no free connection before them', () => {
+  const shares = sharesOf(8)
+  for (let held = 0; held < 8; held++) use(shares, of(held < 3 ? 'a' : 'b'))
+  use(shares, of('c'))
+  for (const workspace of ['a', 'b', 'b']) shares.release(of(workspace))
+  // `a` holds two, which is its share; `d` holds none; `c` was here before its own second request.
+  expect(['a', 'b', 'c', 'd'].map(workspace => shares.isFreeFor(workspace, 0))).toEqual([
+    ...[false, false, false, true],
+  ])
+})
+
+test('the reserve is never more than what others than one workspace may hold', () => {
+  const shares = sharesOf(8)
+  for (let held = 0; held < 8; held++) use(shares, of('a'))
+  for (let count = 0; count < 20; count++) shares.preempted(0)
+  for (let held = 0; held < 7; held++) shares.release(of('a'))
+  expect(shares.isFreeFor('a', 0)).toBe(true)
+  use(shares, of('a'))
+  expect(shares.isFreeFor('a', 0)).toBe(false)
+})
+
+test('the reserve decays from the last preemption, not from the start of the clock', () => {
+  const shares = sharesOf(4)
+  for (let held = 0; held < 4; held++) use(shares, of('a'))
+  shares.preempted(1_000_000)
+  shares.release(of('a'))
+  expect(shares.isFreeFor('a', 1_009_999)).toBe(false)
+  expect(shares.isFreeFor('a', 1_010_000)).toBe(true)
+})
+
+test('a queue with room displaces no request', () => {
+  const shares = sharesOf(1, 3)
+  for (const name of ['held', 'a1', 'a2']) use(shares, of('a', name))
+  expect([shares.isQueueFull, shares.displacedFor('b')]).toEqual([false, undefined])
+})
+
+test('a request of an unknown workspace was not waiting', () => {
+  expect(sharesOf(1).withdraw(of('a'))).toBe(false)
+})
+
 const candidate = (more: Partial<PreemptionCandidate & { name: string }>) => ({
   name: '',
   workspaceId: 'a',
@@ -148,4 +195,11 @@ test('the preempted exchange is the one whose loss costs its client the least', 
   expect(selected(reading, old, young, stalledLess)).toEqual(both('stalled less'))
   expect(selected(reading, old, young)).toEqual(both('young'))
   expect(selected(reading, candidate({ name: 'elder', stage: 'streaming' }))).toEqual(both('reading'))
+  // Of two that are alike the younger one is preempted, however long clients that still read have read nothing.
+  const slow = { stage: 'streaming', stalledMs: GRACE_MS - 1 } as const
+  expect(selected(candidate({ name: 'slow', ...slow }), candidate({ ...reading, stalledMs: 0 }))).toEqual(
+    both('reading'),
+  )
+  const stalledAsLong = candidate({ ...stalledLess, name: 'elder', startedAtMs: 8 })
+  expect(selected(stalledAsLong, stalledLess)).toEqual(both('stalled less'))
 })

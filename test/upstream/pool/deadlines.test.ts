@@ -56,3 +56,21 @@ test('no exchange exceeds the total deadline', () => {
   deadlines.progressed()
   expect(deadlines.overdue(6000)).toBe('total_timeout')
 })
+
+test('the time of an exchange counts from its start, and so does that of a client that reads nothing', () => {
+  const deadlines = start()
+  expect(deadlines.elapsedMs(5070)).toBe(70)
+  deadlines.headReceived(5090)
+  expect([deadlines.isPaused, deadlines.stall(5200)]).toEqual([false, { startedAtMs: 5000, stalledMs: 0 }])
+  deadlines.setPaused(true)
+  // The pause has no time yet: the next check gives it one.
+  expect([deadlines.isPaused, deadlines.stall(5200).stalledMs]).toEqual([true, 0])
+  deadlines.overdue(5100)
+  expect(deadlines.stall(5250)).toEqual({ startedAtMs: 5000, stalledMs: 150 })
+})
+
+test('a body that never sends a byte is idle from its head on', () => {
+  const deadlines = start()
+  deadlines.headReceived(5020)
+  expect([deadlines.overdue(5069), deadlines.overdue(5070)]).toEqual([null, 'body_timeout'])
+})

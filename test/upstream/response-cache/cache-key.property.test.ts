@@ -4,7 +4,14 @@ import { authorize, type Permit } from '../../../src/domain/authorize.ts'
 import type { KeyGrant } from '../../../src/domain/key/key-record.ts'
 import { compileRoutes, matchRoute } from '../../../src/domain/route/route.ts'
 import { compileRequestHeaders } from '../../../src/upstream/request-headers.ts'
-import { compileCacheKey, fitsKey, validatorsOf } from '../../../src/upstream/response-cache/cache-key.ts'
+import {
+  compileCacheKey,
+  fitsKey,
+  OWN_VALIDATORS,
+  validatorsOf,
+  variesByValidator,
+  withValidators,
+} from '../../../src/upstream/response-cache/cache-key.ts'
 
 const FORWARDED = ['Accept', 'accept-language', 'If-None-Match', 'If-Modified-Since', 'traceparent', 'X-A']
 const ROUTES = compileRoutes([
@@ -131,7 +138,29 @@ test.each([
   ['X-Forwarded-For', false],
   ['x-request-id', false],
   ['traceparent', false],
+  ['tracestate', false],
+  ['X-Postern-Assertion', false],
 ])('a response with Vary: %s fits all requests with the same key: %s', (vary, fits) => {
   expect(fitsKey({ vary })).toBe(fits)
   expect(fitsKey({ vary: ['Accept', vary] })).toBe(fits)
+})
+
+test.each([
+  [undefined, false],
+  ['Accept', false],
+  ['if-none-match', true],
+  ['Accept, If-Modified-Since', true],
+])('a response with Vary: %s is for requests with the same validators only: %s', (vary, varies) => {
+  expect(variesByValidator({ vary })).toBe(varies)
+  expect(fitsKey({ vary: undefined })).toBe(true)
+})
+
+test('the gateway’s own validators replace the client’s, and have a key of their own', () => {
+  const headers = { accept: '*/*', 'if-none-match': '"1"', 'if-modified-since': 'd' }
+  expect(withValidators(headers, { 'if-none-match': '"7"' })).toEqual({
+    accept: '*/*',
+    'if-none-match': '"7"',
+  })
+  const clients = [{}, { 'if-none-match': 'own' }, { 'if-modified-since': '' }].map(validatorsOf)
+  expect(new Set([...clients, OWN_VALIDATORS]).size).toBe(4)
 })

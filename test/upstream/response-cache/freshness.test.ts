@@ -49,6 +49,9 @@ describe('a response is stored', () => {
     expect(freshnessFor({ expires: date(90), 'cache-control': 'max-age=5' })?.lifetimeMs).toBe(5000)
     for (const expires of ['0', '-1', 'never', date(-1)])
       expect(freshnessFor({ expires, date: date(0) })).toBeNull()
+    // With a validator it may be stored, and is revalidated with each use.
+    for (const expires of ['never', date(-1)])
+      expect(freshnessFor({ ...ETAG, expires, date: date(0) })?.lifetimeMs).toBe(0)
   })
 })
 
@@ -78,6 +81,7 @@ describe('a response is not stored', () => {
     [{ vary: 'Accept, X-Postern-Key-Id' }],
     [{ vary: 'x-forwarded-for' }],
     [{ vary: 'If-None-Match' }],
+    [{ vary: 'Accept, If-Modified-Since' }],
   ])('if it is for one caller: %j', more => {
     expect(freshnessFor({ ...ETAG, 'cache-control': 'max-age=60' })).not.toBeNull()
     expect(freshnessFor({ ...ETAG, 'cache-control': 'max-age=60', ...more })).toBeNull()
@@ -86,6 +90,14 @@ describe('a response is not stored', () => {
   test('if it is already stale', () => {
     expect(freshnessFor({ 'cache-control': 'max-age=60', age: '60' })).toBeNull()
     expect(freshnessFor({ 'cache-control': 'max-age=60', date: date(-61) })).toBeNull()
+    expect(freshnessFor({ 'cache-control': 'max-age=60', date: date(-60) })).toBeNull()
+    expect(freshnessFor({ 'cache-control': 'max-age=60', date: date(-59) })).not.toBeNull()
+  })
+
+  test('unless it can be revalidated, by its tag or its date', () => {
+    const stale = { 'cache-control': 'max-age=0' }
+    expect(freshnessFor({ ...stale, 'last-modified': date(-3600) })?.lifetimeMs).toBe(0)
+    expect(freshnessFor({ ...stale, etag: ['"1"', '"2"'], 'last-modified': [date(0), date(0)] })).toBeNull()
   })
 })
 
@@ -95,6 +107,9 @@ test('the age is the larger of the Age field plus response time, and the age by 
   expect(ageOf({})).toBe(250)
   expect(ageOf({ age: '10' })).toBe(10_250)
   expect(ageOf({ age: 'ten' })).toBe(250)
+  for (const age of ['1a', 'a1', '10']) expect(ageOf({ age: [age, age] })).toBe(250)
+  for (const age of ['1a', 'a1', '-1', '1.5', '']) expect(ageOf({ age })).toBe(250)
+  expect(ageOf({ date: [date(-30), date(-30)] })).toBe(250)
   expect(ageOf({ age: '10', date: date(-30) })).toBe(30_000)
   expect(ageOf({ date: date(30) })).toBe(250)
 })
@@ -129,4 +144,12 @@ test('a directive value is quoted, or ends at the next space or comma', () => {
     k: '',
     l: '',
   })
+  // Two values that differ are no value.
+  expect(directivesOf('a=1, a=2').get('a')).toBe('')
+  expect(directivesOf('a=1, A=1').get('a')).toBe('1')
+  expect([...directivesOf(undefined)]).toEqual([])
+  expect([...directivesOf(['a=1', 'b="2"'])]).toEqual([
+    ['a', '1'],
+    ['b', '2'],
+  ])
 })

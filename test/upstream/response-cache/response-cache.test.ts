@@ -38,6 +38,47 @@ test('the cache never exceeds its capacity', async () => {
   expect(cache.bytes).toBe(0)
 })
 
+test('metrics show bytes and capacity', async () => {
+  const own = createMetrics()
+  const cache = new ResponseCache(BOUND, own)
+  cache.store('ws', 'key', responseOf(1000))
+  // The response, its key, and the list of its workspace.
+  expect(cache.bytes).toBe(responseOf(1000).size + 'key'.length + 2000)
+  expect(await metricValue(own, 'postern_answer_cache_bytes', {})).toBe(cache.bytes)
+  expect(await metricValue(own, 'postern_answer_cache_capacity_bytes', {})).toBe(BOUND)
+})
+
+test('a response of exactly the share of a workspace is stored, one byte more is not', () => {
+  const cache = cacheOf()
+  const bytes = BOUND / 4 - responseOf(0).size - 'key'.length
+  cache.store('ws', 'key', responseOf(bytes))
+  expect(cache.find('ws', 'key')).toBeDefined()
+  cache.store('ws', 'key', responseOf(bytes + 1))
+  expect(cache.find('ws', 'key')).toBeUndefined()
+})
+
+test('with full capacity the oldest response of the oldest workspace goes, and no other', () => {
+  const cache = cacheOf(20_000)
+  for (const workspace of ['ws_a', 'ws_b']) cache.store(workspace, 'key', responseOf(500))
+  cache.store('ws_b', 'other', responseOf(0))
+  for (const workspace of ['ws_c', 'ws_d']) cache.store(workspace, 'key', responseOf(3000))
+  const kept = [
+    ...['ws_b', 'ws_c', 'ws_d'].map(workspace => cache.find(workspace, 'key')),
+    cache.find('ws_b', 'other'),
+  ]
+  expect([cache.find('ws_a', 'key'), kept.includes(undefined)]).toEqual([undefined, false])
+})
+
+test('dropping one response leaves the others of its workspace, and the last takes its list with it', () => {
+  const cache = cacheOf()
+  cache.drop('unknown', 'key')
+  for (const key of ['one', 'other']) cache.store('ws', key, responseOf(10))
+  cache.drop('ws', 'one')
+  expect([cache.find('ws', 'one'), cache.find('ws', 'other') !== undefined]).toEqual([undefined, true])
+  cache.drop('ws', 'other')
+  expect(cache.bytes).toBe(0)
+})
+
 test('the byte count is correct after any sequence of stores, replacements and drops', () => {
   const step = fc.record({
     workspace: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f'),
