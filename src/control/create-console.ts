@@ -172,7 +172,7 @@ function createKeyService(
       get fingerprints() {
         return secrets.value.fingerprints
       },
-      refill: keys => regions.refill(keys),
+      refill: (keys, region) => regions.refill(keys, region),
       logger,
     }),
   })

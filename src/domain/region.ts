@@ -4,3 +4,6 @@ export const DEFAULT_REGION = 'default'
 /** Of a region, in settings. */
 export const REGION_NAME = '^[a-z0-9-]{1,32}$'
 export const MAX_REGIONS = 16
+
+/** A gateway names its region in it when it asks the key service; one of another maker ignores it. */
+export const REGION_HEADER = 'postern-region'

@@ -177,7 +177,7 @@ function createKeyService(deps: Deps): KeyServiceSide | null {
   const { url, timeoutMs } = keyService
   if (url === undefined) return null
   const client = new KeyServiceClient(
-    { ...keyService, url },
+    { ...keyService, url, region: config.region },
     onReloadOf(onReload, next => ({ ...next.keyService, url })),
   )
   const gateway = {

@@ -4,7 +4,7 @@ import { createRedisAnnouncer } from '../../src/control/registry/announcing/redi
 import {
   type RecordKeys,
   type RecordStore,
-  type WrittenRecord,
+  type RecordWrite,
   writeRecord,
 } from '../../src/control/registry/announcing/write-record.ts'
 import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
@@ -73,7 +73,11 @@ class ScheduledSlots implements RecordStore {
     this.text = ''
   }
 
-  async write(_: string, next: WrittenRecord, unverified: Uint8Array | null): Promise<Uint8Array | null> {
+  writeAll(writes: readonly RecordWrite[]): Promise<readonly PromiseSettledResult<Uint8Array | null>[]> {
+    return Promise.allSettled(writes.map(write => this.#write(write)))
+  }
+
+  async #write({ unverified, ...next }: RecordWrite): Promise<Uint8Array | null> {
     await this.#scheduler.schedule(Promise.resolve())
     const heldVersion = Number(/"version":(\d+)/.exec(Buffer.from(this.#bytes).toString())?.[1] ?? 0)
     const isUnverified = unverified !== null && Buffer.compare(this.#bytes, unverified) === 0
@@ -92,7 +96,10 @@ class ScheduledSlots implements RecordStore {
 
 test('fails after 32 attempts on an entry that others keep changing, and is retried later', async () => {
   const newer = textOf(version(99), stranger)
-  const busy: RecordStore = { write: async () => Buffer.from(newer), publish: async () => {} }
+  const busy: RecordStore = {
+    writeAll: writes => Promise.allSettled(writes.map(async () => Buffer.from(newer))),
+    publish: async () => {},
+  }
   await expect(writeRecord(busy, announcementOf(key), recordKeys)).rejects.toThrow(/kept changing/)
 })
 

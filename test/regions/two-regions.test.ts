@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { digestOf } from '../../src/domain/key/secret.ts'
+import { REGION_HEADER } from '../../src/domain/region.ts'
 import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
 import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
@@ -75,6 +76,28 @@ describe('a console with two regions', () => {
       await until('the change and a heartbeat arrive', () => {
         return messages.includes(`${digest} 2`) && messages.includes('-')
       })
+    }
+  })
+
+  test('writes the record that a gateway lacks to the Redis of its region alone, and to each if it names none', async () => {
+    const running = await start()
+    await regionsAre(running, { eu: 'ready', us: 'ready' })
+    const { digest } = await issue(running)
+    for (const [headers, expected] of [
+      [{ [REGION_HEADER]: 'eu' }, [1, null]],
+      [{}, [1, 1]],
+      [{ [REGION_HEADER]: 'unknown' }, [1, 1]],
+    ] as const) {
+      await Promise.all([eu.client().flushall(), us.client().flushall()])
+      const { status } = await running.send(
+        'POST',
+        '/internal/v1/lookups',
+        { digests: [digest] },
+        { headers },
+      )
+      expect(status).toBe(200)
+      const versions = () => Promise.all([versionIn(eu, digest), versionIn(us, digest)])
+      await until(`the records are ${expected}`, async () => String(await versions()) === String(expected))
     }
   })
 

@@ -1,10 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { DEFAULT_REGION } from '../../domain/region.ts'
-import { encodeRecord, isDigest } from '../../domain/wire.ts'
+import { DEFAULT_REGION, REGION_HEADER } from '../../domain/region.ts'
+import { isDigest } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { ApiError, invalidField } from '../http/api-error.ts'
 import type { Call } from '../http/calls.ts'
+import { recordTextOf } from '../registry/announcing/record-text.ts'
 import type { RecordKeys } from '../registry/announcing/write-record.ts'
 import type { KeyRepository, StoredKey } from '../registry/database/key-repository.ts'
 import {
@@ -29,8 +30,8 @@ export interface KeyServiceParts {
   readonly logger: ControlLogger
   readonly usageCall: Call
   readonly metrics: Pick<Metrics, 'gatewayDrains'>
-  /** Writes records that Redis lacks, without delaying the response. */
-  readonly refill: (keys: readonly StoredKey[]) => void
+  /** Writes records that the Redis of the region lacks, without delaying the response. */
+  readonly refill: (keys: readonly StoredKey[], region: string | null) => void
 }
 
 /** The calls of gateways, without their prefix: lookups that Redis cannot answer, and reports. */
@@ -42,14 +43,14 @@ export function keyServiceCalls(parts: KeyServiceParts): Call[] {
       method: 'GET',
       url: '/keys/:digest',
       operation: 'lookup',
-      handle: (request, reply) => lookUpKey(lookups, request, reply),
+      handle: (request, reply) => lookUpKey(parts, lookups, request, reply),
     },
     {
       method: 'POST',
       url: '/lookups',
       operation: 'lookups',
       schema: { body: lookupsBody },
-      handle: (request, reply) => lookUpKeys(lookups, request, reply),
+      handle: (request, reply) => lookUpKeys(parts, lookups, request, reply),
     },
     parts.usageCall,
     {
@@ -63,30 +64,52 @@ export function keyServiceCalls(parts: KeyServiceParts): Call[] {
   ]
 }
 
-/** A record as JSON text; null if the key does not exist. Without a text, its row in the database is broken. */
-type FoundRecord = { readonly id: string; readonly text: string | null } | null
+/** A record as JSON text, once for all gateways that share the lookup. Without a text, its row in the database is broken. */
+interface FoundRecord {
+  readonly key: StoredKey
+  readonly text: string | null
+  /** Regions in whose Redis it was written. */
+  readonly refilled: Set<string | null>
+}
 
-function shareLookups(parts: KeyServiceParts): SharedLookups<FoundRecord> {
+/** Null if the key does not exist. */
+type LookupResult = FoundRecord | null
+
+function shareLookups(parts: KeyServiceParts): SharedLookups<LookupResult> {
   return new SharedLookups(async digests => {
     const keys = await parts.repository.findByDigests(digests)
-    parts.refill([...keys.values()])
     const found = new Map([...keys].map(([digest, key]) => [digest, encodeFound(parts, key)]))
     return digest => found.get(digest) ?? null
   })
 }
 
-function encodeFound({ recordKeys, logger }: KeyServiceParts, { record, digest }: StoredKey): FoundRecord {
-  const { id } = record
+function encodeFound({ recordKeys, logger }: KeyServiceParts, key: StoredKey): FoundRecord {
+  const refilled = new Set<string | null>()
   try {
-    return { id, text: encodeRecord(record, digest, recordKeys[0]) }
+    return { key, text: recordTextOf(key, recordKeys[0]), refilled }
   } catch (error) {
-    logger.error({ keyId: id, cause: causeOf(error) }, 'invalid key row in the database')
-    return { id, text: null }
+    logger.error({ keyId: key.record.id, cause: causeOf(error) }, 'invalid key row in the database')
+    return { key, text: null, refilled }
   }
 }
 
+/** The Redis of other regions is left alone: their gateways may never ask for these keys. */
+function refill(parts: KeyServiceParts, results: readonly LookupResult[], request: FastifyRequest): void {
+  const header = request.headers[REGION_HEADER]
+  const region = typeof header === 'string' ? header : null
+  const lacking = results.filter(
+    found => found !== null && found.text !== null && !found.refilled.has(region),
+  )
+  for (const found of lacking) found?.refilled.add(region)
+  parts.refill(
+    lacking.flatMap(found => found?.key ?? []),
+    region,
+  )
+}
+
 async function lookUpKey(
-  lookups: SharedLookups<FoundRecord>,
+  parts: KeyServiceParts,
+  lookups: SharedLookups<LookupResult>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -98,14 +121,17 @@ async function lookUpKey(
   const [found = null] = results
   // Gateways take this response, and only this one, as proof that the key does not exist.
   if (found === null) throw new ApiError('not_found', 'No key has this digest')
-  request.keyId = found.id
+  request.keyId = found.key.record.id
   if (found.text === null) throw new Error('Invalid key row in the database')
-  return reply.type(JSON_TYPE).send(found.text)
+  reply.type(JSON_TYPE).send(found.text)
+  refill(parts, results, request)
+  return reply
 }
 
 /** Null is proof that the key does not exist, as is the 404 of a single lookup. */
 async function lookUpKeys(
-  lookups: SharedLookups<FoundRecord>,
+  parts: KeyServiceParts,
+  lookups: SharedLookups<LookupResult>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -119,7 +145,9 @@ async function lookUpKeys(
     return record !== null && record.text === null ? [] : `"${digest}":${record?.text ?? null}`
   })
   // Each record is already JSON text, the same as in a single lookup.
-  return reply.type(JSON_TYPE).send(`{"records":{${records.join(',')}}}`)
+  reply.type(JSON_TYPE).send(`{"records":{${records.join(',')}}}`)
+  refill(parts, found, request)
+  return reply
 }
 
 /** A gateway closes the connection at its deadline: under overload, work for it would delay the others. */

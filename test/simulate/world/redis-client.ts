@@ -6,7 +6,7 @@ import type { FindServer } from '../../../src/redis/endpoint.ts'
 import { type RedisSettings, reconnectDelayMs } from '../../../src/redis/options.ts'
 import type { Process } from './process.ts'
 import type { Random } from './random.ts'
-import { type Command, RedisLink, type ServerMessage } from './redis-server.ts'
+import { type Command, RedisLink, type Reply, type ServerMessage } from './redis-server.ts'
 import type { RedisSite } from './redis-site.ts'
 
 const SILENCE_MS = 1_000
@@ -20,7 +20,7 @@ interface Parts {
 }
 
 interface Waiting {
-  readonly resolve: (value: string | number | null) => void
+  readonly resolve: (value: Reply) => void
   readonly reject: (error: Error) => void
   readonly cancel: () => void
 }
@@ -100,14 +100,26 @@ export class SimulatedRedis extends EventEmitter {
   async callBuffer(
     _command: string,
     _script: string,
-    _keys: number,
-    key: string,
-    ...values: readonly [string, number, number, Buffer, string, ...string[]]
-  ): Promise<Buffer | null> {
-    const [text, , version, unverified, , ...messages] = values
-    const write = { key, text, version, unverified: unverified.toString(), messages }
-    const held = await this.#send({ name: 'write', ...write })
-    return held === null ? null : Buffer.from(String(held))
+    count: number,
+    ...values: readonly (string | number | Buffer)[]
+  ): Promise<(Buffer | null)[]> {
+    const keys = values.slice(0, count)
+    let at = count + 1
+    const writes = keys.map(key => {
+      const [text, , version, unverified, messages] = values.slice(at, at + 5)
+      const from = at + 5
+      at = from + Number(messages)
+      return {
+        key: String(key),
+        text: String(text),
+        version: Number(version),
+        unverified: String(unverified),
+        messages: values.slice(from, at).map(String),
+      }
+    })
+    const held = await this.#send({ name: 'write', writes })
+    if (!Array.isArray(held)) throw new Error('The reply to a script is a list')
+    return held.map(entry => (entry === null ? null : Buffer.from(entry)))
   }
 
   async publish(_channel: string, text: string): Promise<number> {
@@ -118,12 +130,12 @@ export class SimulatedRedis extends EventEmitter {
     return await this.#send({ name: 'subscribe' })
   }
 
-  #send(command: Omitting<Command, 'id'>): Promise<string | number | null> {
+  #send(command: Omitting<Command, 'id'>): Promise<Reply> {
     const link = this.#link
     if (link === null || this.status !== 'ready') {
       return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"))
     }
-    const { promise, resolve, reject } = Promise.withResolvers<string | number | null>()
+    const { promise, resolve, reject } = Promise.withResolvers<Reply>()
     const id = this.#nextId++
     const cancel = this.#process.timers.after(this.#settings.commandTimeoutMs, () =>
       reject(new Error('Command timed out')),
@@ -143,7 +155,7 @@ export class SimulatedRedis extends EventEmitter {
     }
   }
 
-  #settle(id: number, value: string | number | null | Error): void {
+  #settle(id: number, value: Reply | Error): void {
     const waiting = this.#waiting.get(id)
     this.#waiting.delete(id)
     this.#cancelSilence()

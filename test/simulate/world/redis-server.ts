@@ -6,7 +6,7 @@ import type { Scheduler } from './scheduler.ts'
 
 export type Command =
   | { readonly id: number; readonly name: 'getrange'; readonly key: string }
-  | ({ readonly id: number; readonly name: 'write' } & RecordWrite)
+  | { readonly id: number; readonly name: 'write'; readonly writes: readonly RecordWrite[] }
   | { readonly id: number; readonly name: 'publish'; readonly text: string }
   | { readonly id: number; readonly name: 'subscribe' }
 
@@ -19,8 +19,11 @@ interface RecordWrite {
   readonly messages: readonly string[]
 }
 
+/** A list in reply to the script. */
+export type Reply = string | number | null | readonly (string | null)[]
+
 export type ServerMessage =
-  | { readonly kind: 'reply'; readonly id: number; readonly value: string | number | null | Error }
+  | { readonly kind: 'reply'; readonly id: number; readonly value: Reply | Error }
   | { readonly kind: 'message'; readonly text: string }
   | { readonly kind: 'closed' }
 
@@ -178,7 +181,7 @@ export class RedisServer {
     link.toClient.send({ kind: 'reply', id: command.id, value: this.#resultOf(link, command) })
   }
 
-  #resultOf(link: RedisLink, command: Command): string | number | null | Error {
+  #resultOf(link: RedisLink, command: Command): Reply | Error {
     switch (command.name) {
       case 'getrange':
         return this.textOf(command.key)
@@ -189,8 +192,18 @@ export class RedisServer {
         this.#write({ kind: 'publish', text: command.text })
         return this.#subscribers.size
       case 'write':
-        return this.#writeAndPublish(command)
+        return this.#writeAll(command.writes)
     }
+  }
+
+  #writeAll(writes: readonly RecordWrite[]): (string | null)[] | Error {
+    const held: (string | null)[] = []
+    for (const write of writes) {
+      const result = this.#writeAndPublish(write)
+      if (result instanceof Error) return result
+      held.push(result)
+    }
+    return held
   }
 
   #writeAndPublish({ key, text, version, unverified, messages }: RecordWrite): string | null | Error {

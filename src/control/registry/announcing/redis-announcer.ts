@@ -3,24 +3,40 @@ import { COMMAND_OUTCOMES, type Metrics } from '../../../observability/metrics/m
 import type { AnnouncingRedis } from '../../../redis/announcing-connection.ts'
 import { isReplyError } from '../../../redis/reply-error.ts'
 import type { Announcer } from './announcer.ts'
-import { type RecordKeys, type RecordStore, writeRecord, writeRecords } from './write-record.ts'
+import {
+  type RecordKeys,
+  type RecordStore,
+  type RecordWrite,
+  writeRecord,
+  writeRecords,
+} from './write-record.ts'
 
 /**
- * Writes a record and publishes messages. An entry that says that it is newer is returned instead, unless it is the one
- * that was found to have no valid MAC. The same version with other bytes is replaced: the database is right, also about fields
+ * Writes records and publishes the messages of each. An entry that says that it is newer is returned instead, unless it is the
+ * one that was found to have no valid MAC. The same version with other bytes is replaced: the database is right, also about fields
  * outside the MAC. GETRANGE returns nothing for a missing key and fails for a key that holds no string, which is not ours.
  */
 const WRITE_AND_PUBLISH = `
-local text, expires, version, unverified, channel = unpack(ARGV)
-local held = redis.pcall('GETRANGE', KEYS[1], 0, ${RECORD_RANGE_END})
-if type(held) == 'table' then held = '' end
-if held ~= text then
-  local heldVersion = tonumber(string.match(held, '"version":(%d+)'))
-  if heldVersion and heldVersion > tonumber(version) and held ~= unverified then return held end
-  redis.call('SET', KEYS[1], text, 'PXAT', expires)
+local channel, at, newer = ARGV[1], 2, {}
+for i, key in ipairs(KEYS) do
+  local text, expires, version, unverified, messages = unpack(ARGV, at, at + 4)
+  at = at + 5
+  local held = redis.pcall('GETRANGE', key, 0, ${RECORD_RANGE_END})
+  if type(held) == 'table' then held = '' end
+  local heldVersion = held ~= text and tonumber(string.match(held, '"version":(%d+)'))
+  if heldVersion and heldVersion > tonumber(version) and held ~= unverified then
+    newer[i] = held
+  else
+    newer[i] = false
+    if held ~= text then redis.call('SET', key, text, 'PXAT', expires) end
+    for message = at, at + messages - 1 do redis.call('PUBLISH', channel, ARGV[message]) end
+  end
+  at = at + messages
 end
-for i = 6, #ARGV do redis.call('PUBLISH', channel, ARGV[i]) end
-return false`
+return newer`
+
+/** Of one command: about a millisecond of a Redis. */
+const RECORDS_AT_ONCE = 64
 
 const COMMANDS = ['eval', 'publish'] as const
 
@@ -53,20 +69,50 @@ function createRedisRecordStore(parts: RedisAnnouncerParts): RecordStore {
   const publish = async (message: string) => {
     await measured(parts, 'publish', () => connection.publish(CHANGES_CHANNEL, message))
   }
+  /** @returns the entries that say that they are newer, null for the others */
+  const run = async (writes: readonly RecordWrite[]): Promise<readonly (Uint8Array | null)[]> => {
+    const keys = writes.map(({ digest }) => redisKeyOf(digest))
+    const values = writes.flatMap(valuesOf)
+    const send = () =>
+      connection.callBuffer('eval', WRITE_AND_PUBLISH, keys.length, ...keys, CHANGES_CHANNEL, ...values)
+    // The script returns a list of bytes and nulls.
+    return (await measured(parts, 'eval', send)) as readonly (Uint8Array | null)[]
+  }
+  const runSettled = async (writes: readonly RecordWrite[]) => {
+    const [outcome = NOT_RUN] = await Promise.allSettled([run(writes)])
+    return writes.map((_, index) =>
+      outcome.status === 'rejected' ? outcome : { ...outcome, value: outcome.value[index] ?? null },
+    )
+  }
+  /** In a cluster one node publishes for all, and it need not hold the record; each node has its own records. */
+  const runInCluster = async (write: RecordWrite) => {
+    const [held = null] = await run([{ ...write, messages: [] }])
+    if (held === null) for (const message of write.messages) await publish(message)
+    return held
+  }
   return {
     publish,
-    async write(digest, { text, version, expiresAtMs, messages }, unverified) {
-      // In a cluster one node publishes for all, and it need not hold the record.
-      const [within, after] = connection.isOneServer ? [messages, []] : [[], messages]
-      const values = [text, expiresAtMs, version, Buffer.from(unverified ?? []), CHANGES_CHANNEL, ...within]
-      const run = () => connection.callBuffer('eval', WRITE_AND_PUBLISH, 1, redisKeyOf(digest), ...values)
-      const held = await measured(parts, 'eval', run)
-      // The script returns bytes or nothing.
-      if (held !== null) return held as Buffer
-      for (const message of after) await publish(message)
-      return null
+    async writeAll(writes) {
+      if (!connection.isOneServer) return Promise.allSettled(writes.map(runInCluster))
+      const starts = Array.from(
+        { length: Math.ceil(writes.length / RECORDS_AT_ONCE) },
+        (_, at) => at * RECORDS_AT_ONCE,
+      )
+      return (await Promise.all(starts.map(at => runSettled(writes.slice(at, at + RECORDS_AT_ONCE))))).flat()
     },
   }
+}
+
+const NOT_RUN: PromiseRejectedResult = { status: 'rejected', reason: new Error('Nothing was sent') }
+
+function valuesOf({
+  text,
+  expiresAtMs,
+  version,
+  unverified,
+  messages,
+}: RecordWrite): (string | number | Buffer)[] {
+  return [text, expiresAtMs, version, Buffer.from(unverified ?? []), messages.length, ...messages]
 }
 
 async function measured<Reply>(

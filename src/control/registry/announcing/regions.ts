@@ -34,8 +34,11 @@ export interface Regions {
   readonly outboxes: RegionOutboxes
   /** Whether the settings name regions. */
   readonly areNamed: boolean
-  /** Writes records that Redis lacks, without delaying the response. */
-  refill(keys: readonly StoredKey[]): void
+  /**
+   * Writes records that Redis lacks, without delaying the response.
+   * @param region of the gateway that lacked them; without one, or for one of another name, they are written in every region
+   */
+  refill(keys: readonly StoredKey[], region?: string | null): void
   /** States that this console announces to these regions; before it commits its first change. */
   register(): Promise<void>
   start(): void
@@ -56,7 +59,7 @@ export function createRegions(
       )
     : [openDefaultRegion(context, { repository, messages })]
   const names = list.map(({ name }) => name)
-  const refills = list.map(({ announcer, logger }) => createRefill(announcer, logger))
+  const refills = new Map(list.map(({ name, announcer, logger }) => [name, createRefill(announcer, logger)]))
   const register = () => repository.registerRegions(names)
   const registerAgain = async () => {
     await register()
@@ -68,8 +71,9 @@ export function createRegions(
     list,
     outboxes: new RegionOutboxes(new Map(list.map(({ name, outbox }) => [name, outbox]))),
     areNamed,
-    refill(keys) {
-      for (const refill of refills) refill(keys)
+    refill(keys, region = null) {
+      const own = region === null ? undefined : refills.get(region)
+      for (const refill of own === undefined ? refills.values() : [own]) refill(keys)
     },
     register,
     start() {

@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto'
-import { decodeRecord, encodeRecord, KEPT_AFTER_EXPIRY_MS } from '../../../domain/wire.ts'
+import { decodeRecord, KEPT_AFTER_EXPIRY_MS } from '../../../domain/wire.ts'
 import type { StoredKey } from '../database/key-repository.ts'
+import { recordTextOf } from './record-text.ts'
 
 /** Each failed attempt is another writer's success; so many writers never meet over one key. */
 const MAX_ATTEMPTS = 32
@@ -20,45 +21,30 @@ export interface Announcement {
 /** A store of records with several writers. It may hold bytes that are not ours. */
 export interface RecordStore {
   /**
-   * Writes the record and publishes the messages, in this order, unless the entry says that it is of a newer version.
-   * @param unverified such an entry whose MAC is not valid: it is replaced too
-   * @returns null once that is done, or the entry that says so: then nothing was written or published
+   * Writes each record and publishes its messages, in this order, unless the entry says that it is of a newer version.
+   * Never rejects.
+   * @returns for each, in their order, null once that is done, or the entry that says so: then nothing was written or published
    */
-  write(digest: string, next: WrittenRecord, unverified: Uint8Array | null): Promise<Uint8Array | null>
+  writeAll(writes: readonly RecordWrite[]): Promise<readonly PromiseSettledResult<Uint8Array | null>[]>
   publish(message: string): Promise<void>
 }
 
-export interface WrittenRecord {
+export interface RecordWrite {
+  readonly digest: string
   readonly text: string
   readonly version: number
   readonly expiresAtMs: number
   readonly messages: readonly string[]
+  /** An entry of a newer version whose MAC is not valid: it is replaced too. */
+  readonly unverified: Uint8Array | null
 }
 
 /**
- * Writes the record so that the newest version with a good MAC stays, in any order of writers. The MAC is
+ * Writes the records so that the newest version with a good MAC stays, in any order of writers. The MAC is
  * verified here, since Redis must not know its key: only an entry that says that it is newer is returned for that.
+ * Never rejects.
+ * @returns the result of each, in their order
  */
-export async function writeRecord(
-  store: RecordStore,
-  { key, messages }: Announcement,
-  recordKeys: RecordKeys,
-): Promise<void> {
-  const next = { ...writtenRecordOf(key, recordKeys), messages }
-  let unverified: Uint8Array | null = null
-  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-    const held = await store.write(key.digest, next, unverified)
-    if (held === null) return
-    if (isNewer(Buffer.from(held).toString(), key, recordKeys)) {
-      for (const message of messages) await store.publish(message)
-      return
-    }
-    unverified = held
-  }
-  throw new Error(`Other writers kept changing the Redis entry; gave up after ${MAX_ATTEMPTS} attempts`)
-}
-
-/** The same for many. @returns the result of each, in their order */
 export async function writeRecords(
   store: RecordStore,
   announcements: readonly Announcement[],
@@ -66,19 +52,81 @@ export async function writeRecords(
 ): Promise<readonly PromiseSettledResult<void>[]> {
   const results: PromiseSettledResult<void>[] = []
   for (let from = 0; from < announcements.length; from += MAX_AT_ONCE) {
-    const some = announcements
-      .slice(from, from + MAX_AT_ONCE)
-      .map(each => writeRecord(store, each, recordKeys))
-    results.push(...(await Promise.allSettled(some)))
+    results.push(...(await writeSome(store, announcements.slice(from, from + MAX_AT_ONCE), recordKeys)))
   }
   return results
 }
 
-function writtenRecordOf({ record, digest }: StoredKey, recordKeys: RecordKeys) {
+/** The same for one. @throws what its result is rejected with */
+export async function writeRecord(
+  store: RecordStore,
+  announcement: Announcement,
+  recordKeys: RecordKeys,
+): Promise<void> {
+  const [result] = await writeRecords(store, [announcement], recordKeys)
+  if (result?.status === 'rejected') throw result.reason
+}
+
+interface Attempt {
+  readonly index: number
+  readonly key: StoredKey
+  readonly write: RecordWrite
+}
+
+async function writeSome(
+  store: RecordStore,
+  announcements: readonly Announcement[],
+  recordKeys: RecordKeys,
+): Promise<readonly PromiseSettledResult<void>[]> {
+  const results = announcements.map((): PromiseSettledResult<void> => GAVE_UP)
+  let attempts: Attempt[] = []
+  for (const [index, { key, messages }] of announcements.entries()) {
+    try {
+      attempts.push({ index, key, write: writeOf(key, messages, recordKeys) })
+    } catch (reason) {
+      // A row of the database that no reader would take.
+      results[index] = { status: 'rejected', reason }
+    }
+  }
+  for (let round = 0; round < MAX_ATTEMPTS && attempts.length > 0; round++) {
+    const outcomes = await store.writeAll(attempts.map(({ write }) => write))
+    const again: Attempt[] = []
+    const concluded = attempts.map(async (attempt, at) => {
+      const outcome = outcomes[at] ?? GAVE_UP
+      if (outcome.status === 'rejected') throw outcome.reason
+      if (outcome.value === null) return
+      if (isNewer(Buffer.from(outcome.value).toString(), attempt.key, recordKeys)) {
+        return publishAll(store, attempt.write.messages)
+      }
+      again.push({ ...attempt, write: { ...attempt.write, unverified: outcome.value } })
+      throw GAVE_UP.reason
+    })
+    for (const [at, result] of (await Promise.allSettled(concluded)).entries()) {
+      results[attempts[at]?.index ?? 0] = result
+    }
+    attempts = again
+  }
+  return results
+}
+
+const GAVE_UP: PromiseRejectedResult = {
+  status: 'rejected',
+  reason: new Error(`Other writers kept changing the Redis entry; gave up after ${MAX_ATTEMPTS} attempts`),
+}
+
+async function publishAll(store: RecordStore, messages: readonly string[]): Promise<void> {
+  for (const message of messages) await store.publish(message)
+}
+
+function writeOf(key: StoredKey, messages: readonly string[], recordKeys: RecordKeys): RecordWrite {
+  const { record, digest } = key
   return {
-    text: encodeRecord(record, digest, recordKeys[0]),
+    digest,
+    text: recordTextOf(key, recordKeys[0]),
     version: record.version,
     expiresAtMs: record.expiresAtMs + KEPT_AFTER_EXPIRY_MS,
+    messages,
+    unverified: null,
   }
 }
 

@@ -3,9 +3,14 @@ import { readNamedFile } from '../../../config/read-named-file.ts'
 import { neverReloads, type OnReload, reloadable } from '../../../config/reloadable.ts'
 import type { Config } from '../../../config/schema/schema.ts'
 import { requireAuthorities, requirePair } from '../../../domain/pem.ts'
+import { REGION_HEADER } from '../../../domain/region.ts'
 
 /** The settings if a key service is configured. */
-export type KeyServiceSettings = Omit<Config['keyService'], 'circuit'> & { readonly url: string }
+export type KeyServiceSettings = Omit<Config['keyService'], 'circuit'> & {
+  readonly url: string
+  /** Of the gateway: the console writes records that its Redis lacks. */
+  readonly region?: string | undefined
+}
 
 export interface KeyServiceRequest {
   readonly method: 'GET' | 'POST'
@@ -50,6 +55,7 @@ export class KeyServiceClient {
     this.#basePath = `${url.pathname.replace(/(?<!\/)\/+$/, '')}/internal/v1`
     this.#headers = reloadable(settings, onReload, ({ token = [] }) => ({
       accept: 'application/json',
+      ...(settings.region === undefined ? {} : { [REGION_HEADER]: settings.region }),
       ...(token[0] === undefined ? {} : { authorization: `Bearer ${token[0]}` }),
     }))
   }
