@@ -4,8 +4,8 @@ import { type Plan, readEvents, readPlan, record, testNameOf } from './plan.ts'
 /** A faulty run of a test may take this long, or three times as long as the test takes without a fault. */
 const LEAST_DEADLINE_MS = { fault: 1_000, confirm: 2_000 }
 /**
- * A test that takes longer than this tries a mutant only if fewer tests of its file did than `MAX_SLOW_TRIES`, and all such
- * tests have taken less than `SLOW_BUDGET_MS` for it. A file named as the mutant's source has no such budget.
+ * A test that takes longer than this tries a mutant only if fewer such tests of its file did than `MAX_SLOW_TRIES`, and all
+ * of them have taken less than `SLOW_BUDGET_MS` for it. A file named as the mutant's source has no such budget.
  */
 const SLOW_MS = 20
 const MAX_SLOW_TRIES = 8
@@ -36,8 +36,8 @@ export default class FaultRunner extends TestRunner {
   /** Pairs of a test and a mutant that an earlier process tried. */
   readonly #tried = new Set<string>()
   readonly #namespace: Namespace
-  /** For each file and mutant, the number of tests that tried it. */
-  readonly #tries = new Map<string, number>()
+  /** For each file and mutant, the number of slow tests that tried it. */
+  readonly #slowTries = new Map<string, number>()
   /** For each mutant, how long slow tests took for it. */
   readonly #spentMs = new Map<string, number>()
   #phase: Phase = 'baseline'
@@ -187,13 +187,13 @@ export default class FaultRunner extends TestRunner {
 
   #isToTry(test: RunnerTestCase, id: string): boolean {
     if (!this.#alive.has(id) || this.#tried.has(`${idOf(test)} ${id}`)) return false
-    const ofFile = `${test.file.name} ${id}`
-    const tries = this.#tries.get(ofFile) ?? 0
-    this.#tries.set(ofFile, tries + 1)
     if (this.#baselineMs <= SLOW_MS) return true
+    const ofFile = `${test.file.name} ${id}`
+    const slowTries = this.#slowTries.get(ofFile) ?? 0
     const spentMs = this.#spentMs.get(id) ?? 0
     const isOwnFile = test.file.name.startsWith(testNameOf(this.#plan.mutants[id] ?? ''))
-    if (tries >= MAX_SLOW_TRIES || (spentMs > SLOW_BUDGET_MS && !isOwnFile)) return false
+    if (slowTries >= MAX_SLOW_TRIES || (spentMs > SLOW_BUDGET_MS && !isOwnFile)) return false
+    this.#slowTries.set(ofFile, slowTries + 1)
     this.#spentMs.set(id, spentMs + this.#baselineMs)
     return true
   }

@@ -12,6 +12,10 @@ interface Options {
   readonly next?: 'continue' | 'pause' | 'discard'
   /** Whether the connection counts as stale if it is lost. */
   readonly untouched?: boolean
+  /** Whether the parser has still not reported an abort when the test looks. */
+  readonly lingers?: boolean
+  /** Whether the client takes a body in pieces only. */
+  readonly inPieces?: boolean
   readonly onHead?: (exchange: UpstreamExchange) => void
   readonly onWrite?: (exchange: UpstreamExchange) => void
   readonly onEnd?: () => void
@@ -27,7 +31,8 @@ export class ScriptedExchange {
   /** Null if the body is not needed. */
   #sink: BodySink | null
 
-  constructor({ next = 'continue', untouched = false, onHead, onWrite, onEnd }: Options = {}) {
+  constructor(options: Options = {}) {
+    const { next = 'continue', untouched = false, lingers = false, inPieces = false } = options
     const record = (event: string) => void this.seen.push(event)
     const nameOf = (failure: UpstreamFailure | null) => failure?.kind ?? 'null'
     const connection = { carry: () => record('carry'), isUntouched: () => untouched }
@@ -43,18 +48,18 @@ export class ScriptedExchange {
       resume: () => record('resume'),
       abort: reason => {
         record(`abort ${'kind' in reason ? String(reason.kind) : reason.message.split(' ')[0]}`)
-        this.exchange.onResponseError(this.controller, reason)
+        if (!lingers) this.exchange.onResponseError(this.controller, reason)
       },
     }
     this.#sink = {
-      writeAll: body => record(`writeAll ${body}`),
+      ...(inPieces ? {} : { writeAll: (body: Buffer) => record(`writeAll ${body}`) }),
       write: chunk => {
         record(`write ${chunk}`)
-        onWrite?.(this.exchange)
+        options.onWrite?.(this.exchange)
         return next
       },
       end: () => {
-        onEnd?.()
+        options.onEnd?.()
         record('end')
       },
       fail: failure => record(`fail ${nameOf(failure)}`),
@@ -62,7 +67,7 @@ export class ScriptedExchange {
     const handler: ExchangeHandler = {
       onHead: () => {
         record('onHead')
-        onHead?.(this.exchange)
+        options.onHead?.(this.exchange)
         return this.#sink
       },
       onFailure: (failure, waitedMs) => record(`onFailure ${failure.kind} ${waitedMs}`),

@@ -29,6 +29,12 @@ interface Share<Request> {
   waiting: Map<Request, number> | null
 }
 
+/** The waiting requests of a workspace, and its share. */
+interface Queue<Request> {
+  readonly share: Share<Request>
+  readonly waiting: Map<Request, number>
+}
+
 const EMPTY_SHARE: Readonly<Share<never>> = { held: 0, waiting: null }
 
 /**
@@ -46,7 +52,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
   readonly #graceMs: number
   readonly #shares = new Map<string, Share<Request>>()
   /** The workspaces with waiting requests; the one served last is last. */
-  readonly #waiting = new Map<string, Share<Request>>()
+  readonly #waiting = new Map<string, Queue<Request>>()
   #held = 0
   #queued = 0
   #reserve = 0
@@ -104,10 +110,10 @@ export class ConnectionShares<Request extends ConnectionRequest> {
    */
   displacedFor(workspaceId: string): Request | undefined {
     if (!this.isQueueFull) return undefined
-    const own = this.#waiting.get(workspaceId)?.waiting?.size ?? 0
+    const own = this.#waiting.get(workspaceId)?.waiting.size ?? 0
     let longest: Map<Request, number> | undefined
-    for (const [, { waiting }] of this.#waiting.entries()) {
-      if (waiting !== null && waiting.size > Math.max(own + 1, longest?.size ?? 0)) longest = waiting
+    for (const { waiting } of this.#waiting.values()) {
+      if (waiting.size > Math.max(own + 1, longest?.size ?? 0)) longest = waiting
     }
     return [...(longest?.keys() ?? [])].at(-1)
   }
@@ -116,19 +122,19 @@ export class ConnectionShares<Request extends ConnectionRequest> {
     const { workspaceId } = request
     const share = this.#shareOf(workspaceId)
     share.waiting ??= new Map()
-    if (share.waiting.size === 0) this.#waiting.set(workspaceId, share)
     share.waiting.set(request, nowMs)
+    this.#waiting.set(workspaceId, { share, waiting: share.waiting })
     this.#queued += 1
   }
 
   /** Removes a request from the queue. @returns whether it was waiting */
   withdraw(request: Request): boolean {
     const { workspaceId } = request
-    const share = this.#waiting.get(workspaceId)
-    if (share?.waiting?.delete(request) !== true) return false
+    const queue = this.#waiting.get(workspaceId)
+    if (queue?.waiting.delete(request) !== true) return false
     this.#queued -= 1
-    if (share.waiting.size === 0) this.#waiting.delete(workspaceId)
-    this.#forgetIfIdle(workspaceId, share)
+    if (queue.waiting.size === 0) this.#waiting.delete(workspaceId)
+    this.#forgetIfIdle(workspaceId, queue.share)
     return true
   }
 
@@ -136,20 +142,20 @@ export class ConnectionShares<Request extends ConnectionRequest> {
   next(nowMs: number): Request | undefined {
     const neediest = this.#neediest()
     if (neediest === undefined) return undefined
-    const [workspaceId, share] = neediest
-    const [request] = share.waiting?.keys() ?? []
-    if (request === undefined || !this.#hasRoom(share.held, nowMs)) return undefined
+    const [workspaceId, queue] = neediest
+    const [request] = queue.waiting.keys()
+    if (request === undefined || !this.#hasRoom(queue.share.held, nowMs)) return undefined
     this.hold(request)
     this.withdraw(request)
-    if (this.#waiting.delete(workspaceId)) this.#waiting.set(workspaceId, share)
+    if (this.#waiting.delete(workspaceId)) this.#waiting.set(workspaceId, queue)
     return request
   }
 
   /** Whether a workspace below its share has waited long enough that one above its share must give up a connection. */
   isOwed(nowMs: number): boolean {
-    for (const [, { held, waiting }] of this.#waiting.entries()) {
-      if (held >= this.#fairShare) continue
-      const [sinceMs = nowMs] = waiting?.values() ?? []
+    for (const { share, waiting } of this.#waiting.values()) {
+      if (share.held >= this.#fairShare) continue
+      const [sinceMs = nowMs] = waiting.values()
       if (nowMs - sinceMs >= this.#graceMs) return true
     }
     return false
@@ -168,14 +174,14 @@ export class ConnectionShares<Request extends ConnectionRequest> {
 
   /** All waiting requests, those of one workspace in order of arrival. */
   all(): Request[] {
-    return [...this.#waiting.entries()].flatMap(([, { waiting }]) => [...(waiting?.keys() ?? [])])
+    return [...this.#waiting.values()].flatMap(({ waiting }) => [...waiting.keys()])
   }
 
   /** Requests that have waited too long; they stay in the queue. */
   overdue(nowMs: number): Request[] {
     const late: Request[] = []
-    for (const [, { waiting }] of this.#waiting.entries()) {
-      for (const [request, sinceMs] of waiting?.entries() ?? []) {
+    for (const { waiting } of this.#waiting.values()) {
+      for (const [request, sinceMs] of waiting) {
         if (nowMs - sinceMs < this.#limits.queue.maxWaitMs) break
         late.push(request)
       }
@@ -184,11 +190,11 @@ export class ConnectionShares<Request extends ConnectionRequest> {
   }
 
   /** The waiting workspace with the fewest connections; of several, the one served longest ago. */
-  #neediest(): [string, Share<Request>] | undefined {
-    let neediest: [string, Share<Request>] | undefined
-    for (const entry of this.#waiting.entries()) {
-      if (neediest === undefined || entry[1].held < neediest[1].held) neediest = entry
-      if (neediest[1].held === 0) break
+  #neediest(): [string, Queue<Request>] | undefined {
+    let neediest: [string, Queue<Request>] | undefined
+    for (const entry of this.#waiting) {
+      if (neediest === undefined || entry[1].share.held < neediest[1].share.held) neediest = entry
+      if (neediest[1].share.held === 0) break
     }
     return neediest
   }

@@ -26,7 +26,7 @@ type State =
   | { readonly kind: 'streaming'; readonly sink: BodySink; readonly controller: Controller }
   /** The body is not needed. A short one is read to its end, so that the connection can be reused. */
   | { readonly kind: 'discarding'; readonly controller: Controller }
-  /** The outcome has been reported or is not needed; undici still uses the connection. */
+  /** The outcome has been reported or is not needed; undici may still use the connection. */
   | { readonly kind: 'aborted' }
   | { readonly kind: 'ended' }
 
@@ -87,11 +87,9 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
   }
 
   checkDeadline(nowMs: number): void {
-    const state = this.#state
-    if (state.kind === 'aborted' || state.kind === 'ended') return
     const overdue = this.#deadlines.overdue(nowMs)
     if (overdue === 'client_stalled') {
-      if (state.kind === 'streaming') state.sink.fail(null)
+      if (this.#state.kind === 'streaming') this.#state.sink.fail(null)
       this.#abandon()
     } else if (overdue !== null) {
       this.fail(new UpstreamFailure(overdue))
@@ -205,7 +203,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
   /** Before the head of the response the failure becomes a denial, after it the client's connection closes. */
   #report(failure: UpstreamFailure): void {
     const state = this.#state
-    this.#state = state.kind === 'queued' ? ENDED : ABORTED
+    this.#state = ABORTED
     if (state.kind === 'streaming') {
       this.#owner.failed(this, failure)
       state.sink.fail(failure)
@@ -219,7 +217,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
   #abandon(): void {
     const state = this.#state
     if (state.kind === 'aborted' || state.kind === 'ended') return
-    this.#state = state.kind === 'queued' ? ENDED : ABORTED
+    this.#state = ABORTED
     if ('controller' in state) state.controller.abort(EXCHANGE_ABORTED)
     else this.#owner.withdraw(this)
   }

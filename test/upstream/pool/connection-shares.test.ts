@@ -126,6 +126,13 @@ test('while others wait, a workspace at its share takes no free connection befor
   ])
 })
 
+test('a workspace at its share is owed nothing', () => {
+  const shares = sharesOf(8)
+  for (let held = 0; held < 8; held++) use(shares, of(held < 6 ? 'a' : 'b'))
+  use(shares, of('b'))
+  expect(shares.isOwed(60_000)).toBe(false)
+})
+
 test('the reserve is never more than what others than one workspace may hold', () => {
   const shares = sharesOf(8)
   for (let held = 0; held < 8; held++) use(shares, of('a'))

@@ -39,6 +39,7 @@ function start(hosts: readonly string[], resolve = () => Promise.resolve<readonl
     finish,
     outcomes,
     destroyed,
+    avoid: (host: string) => addresses.book.failed({ host, port: 8080 }, 0),
     tried: () => [...tried.keys()],
     figures: () => addresses.book.figures(0),
     connectedTo: () => outcomes.map(([error, , address]) => error?.message ?? address?.host),
@@ -66,6 +67,15 @@ test('an address that refuses is followed by the next at once, and avoided from 
   expect(attempt.outcomes).toEqual([])
   attempt.finish('10.0.0.2')
   expect(attempt.connectedTo()).toEqual(['10.0.0.2'])
+})
+
+test('an address that was avoided and is connected is no longer avoided', async () => {
+  const attempt = start(['10.0.0.1'])
+  attempt.avoid('10.0.0.1')
+  expect(attempt.figures()).toEqual({ usable: 0, avoided: 1 })
+  await turns()
+  attempt.finish('10.0.0.1')
+  expect(attempt.figures()).toEqual({ usable: 1, avoided: 0 })
 })
 
 test('if all addresses refuse, the error of the last is reported once', async () => {

@@ -57,3 +57,25 @@ test('one timer serves all items, and stops without any', () => {
   expect(vi.getTimerCount()).toBe(0)
   vi.useRealTimers()
 })
+
+test('the timer runs on while there are items, and a deleted one is not among them', () => {
+  vi.useFakeTimers()
+  const sweeper = new DeadlineSweeper(() => 0)
+  const checked: string[] = []
+  const [stays, leaves] = ['stays', 'leaves'].map(name => ({
+    slot: NO_SLOT,
+    checkDeadline: () => void checked.push(name),
+  }))
+  if (stays === undefined || leaves === undefined) throw new Error('There are two')
+  // It is in no sweeper yet.
+  sweeper.delete(leaves)
+  for (const one of [stays, leaves]) sweeper.add(one)
+  expect(sweeper.all()).toEqual([stays, leaves])
+  sweeper.delete(leaves)
+  expect([sweeper.all(), leaves.slot]).toEqual([[stays], NO_SLOT])
+  vi.advanceTimersByTime(50)
+  expect(checked).toEqual(['stays', 'stays'])
+  sweeper.stop()
+  expect(vi.getTimerCount()).toBe(0)
+  vi.useRealTimers()
+})

@@ -28,6 +28,10 @@ describe('an exchange', () => {
     one.data('abcd')
     one.exchange.onResponseEnd()
     expect(one.seen.slice(2)).toEqual(['onHead', 'writeAll abcd', 'end', 'released whole'])
+    const inPieces = at('waiting', { inPieces: true })
+    inPieces.head(200, { 'content-length': '4' })
+    inPieces.data('abcd')
+    expect(inPieces.seen.at(-1)).toBe('write abcd')
     const chunked = at('waiting')
     chunked.head(200, CHUNKED)
     chunked.data('abcd')
@@ -82,6 +86,42 @@ describe('an exchange', () => {
     expect(seen.find(event => /^onFailure|^fail /.test(event)) ?? null).toBe(outcome)
     expect(seen.includes('abort body_timeout')).toBe(stage === 'streaming' || stage === 'discarding')
     expect(check()).toEqual([])
+  })
+
+  test('whose body goes on is not idle', () => {
+    const one = at('streaming')
+    one.nowMs = 99
+    one.data('a')
+    one.exchange.checkDeadline(99)
+    one.nowMs = 198
+    expect(one.since(() => one.exchange.checkDeadline(198))).toEqual([])
+  })
+
+  test('that cannot be connected fails', () => {
+    const one = at('connecting')
+    const refused = Object.assign(new Error('?'), { code: 'ECONNREFUSED', syscall: 'connect' })
+    expect(one.since(() => one.exchange.onResponseError(one.controller, refused))).toEqual([
+      'failed refused',
+      'onFailure refused 0',
+      'released broken',
+    ])
+  })
+
+  test('whose abort is still under way has no further outcome', () => {
+    const one = at('streaming', { next: 'pause', lingers: true })
+    one.data('a')
+    one.exchange.checkDeadline(0)
+    one.exchange.abort()
+    expect(one.seen.at(-1)).toBe('abort Exchange')
+    one.nowMs = 5000
+    const later = one.since(() => {
+      for (const nowMs of [70, 5000]) one.exchange.checkDeadline(nowMs)
+      one.exchange.preempt()
+      one.exchange.abort()
+      one.exchange.resume()
+    })
+    expect(later).toEqual([])
+    expect(one.exchange.preemptionCandidate(0)).toBeNull()
   })
 
   test('whose client reads nothing ends as the client’s fault, not the upstream’s', () => {

@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { DiscardLimits, isCompleteBody, isValidHead } from '../../../src/upstream/pool/framing.ts'
+import {
+  DiscardLimits,
+  fieldLinesOf,
+  isCompleteBody,
+  isValidHead,
+} from '../../../src/upstream/pool/framing.ts'
 import type { UpstreamHeaders } from '../../../src/upstream/response-policy.ts'
+import { ScriptedExchange } from '../../support/scripted-exchange.ts'
 
 const length = { 'content-length': '5' }
 const chunked = { 'transfer-encoding': 'chunked' }
@@ -58,4 +64,10 @@ describe('an exchange may receive', () => {
     expect([limits.exceededByDiscarded(65_535), limits.exceededByDiscarded(1)]).toEqual([false, false])
     expect(limits.exceededByDiscarded(1)).toBe(true)
   })
+})
+
+test('field lines are counted, each of a repeated name; none without a head', () => {
+  const controller = (rawHeaders: Buffer[] | null) => ({ ...new ScriptedExchange().controller, rawHeaders })
+  expect(fieldLinesOf(controller(['A', 'b', 'A', 'c'].map(text => Buffer.from(text))))).toBe(2)
+  expect(fieldLinesOf(controller(null))).toBe(0)
 })
