@@ -134,6 +134,7 @@ export class Laws implements DatabaseWatcher {
       }
       return
     }
+    if (lookup.kind === 'found' && lookup.grant.version === this.newest(digest)?.record.version) return
     const sinceMs = atMs - this.#boundMs(gateway) - SLACK_MS
     if (this.#explains(digest, verdict, sinceMs, wallMs)) return
     if (this.#explains(digest, verdict, sinceMs - this.#leastDelayMs(gateway), wallMs)) return

@@ -1,3 +1,4 @@
+import { sequenceOf } from './sequences.ts'
 import { Random } from './world/random.ts'
 
 /** What stays the same during a schedule. */
@@ -108,6 +109,10 @@ export const agreementMs = ({ distancesMs }: Settings): number =>
 const SHORTEST_MS = 1_000
 const LONGEST_MS = 54_000
 const MAX_FAULTS = 8
+/** Share of the schedules that consist of a sequence. */
+const AIMED = 0.4
+/** Share of the others that have regions. */
+const OF_REGIONS = 0.4
 const TOGETHER_MS = 700
 /** Sentinels need time to agree. */
 const FAIL_OVER_MS = [1_000, 8_000] as const
@@ -116,6 +121,13 @@ const DISTANCES_MS = [0, 5, 80, 250] as const
 
 export function planOf(seed: number): Plan {
   const random = new Random(seed ^ 0x5bd1e995)
+  const { settings, steps, calmAtMs } = random.chance(AIMED) ? aimedPlan(random) : randomPlan(random)
+  return { seed, settings, calmAtMs, steps: steps.sort((one, other) => one.atMs - other.atMs) }
+}
+
+type Parts = Omit<Plan, 'seed' | 'steps'> & { readonly steps: Step[] }
+
+function randomPlan(random: Random): Parts {
   // Most schedules are short: a race needs few steps, and a long one costs as much as several short ones.
   const calmAtMs = Math.round(SHORTEST_MS + (LONGEST_MS - SHORTEST_MS) * random.next() ** 4)
   const settings = settingsOf(random)
@@ -139,10 +151,24 @@ export function planOf(seed: number): Plan {
       stepOf(random, random.pick(OPERATIONS), operationTime(), calmAtMs),
     ),
     ...Array.from({ length: faults }, faultOf),
-    ...(settings.distancesMs.length === 1 ? sequenceOf(random, settings, calmAtMs) : []),
     ...(settings.addsRegion ? [stepOf(random, 'add_region', random.between(0, calmAtMs / 2), calmAtMs)] : []),
   ]
-  return { seed, settings, calmAtMs, steps: steps.sort((one, other) => one.atMs - other.atMs) }
+  return { settings, calmAtMs, steps }
+}
+
+/** A sequence, and little beside it that may make another of it. */
+function aimedPlan(random: Random): Parts {
+  const { settings: fixed, steps: sequence, calmAtMs } = sequenceOf(random)
+  const settings = { ...settingsOf(random, 1), ...fixed }
+  const some = <Kind extends StepKind>(count: number, kinds: readonly Kind[]): Step[] =>
+    Array.from({ length: count }, () =>
+      stepOf(random, random.pick(kinds), random.between(0, calmAtMs * 0.95), calmAtMs),
+    )
+  const more = [
+    ...some(random.below(3), OPERATIONS),
+    ...some(random.chance(0.5) ? 1 : 0, kindsOf(random, settings)),
+  ]
+  return { settings, calmAtMs, steps: [...sequence, ...more] }
 }
 
 /** Most schedules have few kinds of faults: a race of three is rare among all kinds. A gateway that starts anew knows nothing. */
@@ -155,55 +181,7 @@ function kindsOf(random: Random, { isQuiet, isWatched, distancesMs }: Settings):
   return random.pick([all, few, family.filter(isPossible)])
 }
 
-/** Steps that break a law only together, and are rare among all others; in half of the schedules none. */
-function sequenceOf(random: Random, settings: Settings, calmAtMs: number): Step[] {
-  const stepAt = (fromMs: number) => (kind: StepKind, afterMs: number, durationMs: number) => {
-    const atMs = Math.round(Math.max(0, Math.min(calmAtMs, fromMs + afterMs)))
-    return {
-      ...stepOf(random, kind, atMs, calmAtMs),
-      durationMs: Math.round(Math.min(durationMs, calmAtMs - atMs)),
-    }
-  }
-  const sequence = random.pick([oldRedis, lateHeartbeat, lostReply, null, null, null])
-  const centreMs = random.between(calmAtMs / 4, calmAtMs * 0.95)
-  return sequence?.(random, stepAt(sequence === lostReply ? calmAtMs : centreMs), settings) ?? []
-}
-
-type StepMaker = (kind: StepKind, afterMs: number, durationMs: number) => Step
-
-/** Redis goes back to old records, what puts it right is slow, and gateways that know nothing read it meanwhile. */
-function oldRedis(random: Random, step: StepMaker, { isWatched }: Settings): Step[] {
-  const restart = () => step('restart_gateway', random.between(0, 2_000), random.between(20, 1_000))
-  return [
-    isWatched
-      ? step('fail_over_dying', 0, random.between(1_000, 3_000))
-      : step('restart_redis', 0, random.between(20, 500)),
-    step('stall_writes', random.between(-100, 300), random.between(1_000, 6_000)),
-    ...Array.from({ length: 3 }, restart),
-  ]
-}
-
-/** A heartbeat waits in Redis, and the console cannot announce the change that it commits meanwhile. */
-function lateHeartbeat(random: Random, step: StepMaker): Step[] {
-  const change = random.pick(['revoke', 'suspend', 'narrow'] as const)
-  return [
-    step('stall_redis', 0, random.between(1_000, 2_500)),
-    step('part_console_from_redis', random.between(0, 400), random.between(4_000, 8_000)),
-    step(change, random.between(0, 1_000), 0),
-  ]
-}
-
-/** At the end, a gateway loses its connection, and then the reply to its new subscription. */
-function lostReply(random: Random, step: StepMaker): Step[] {
-  const lostMs = random.between(-1_000, -100)
-  return [
-    step('reset_connections', lostMs, 0),
-    step('part_gateway_from_redis', lostMs + random.between(10, 200), random.between(20, 400)),
-  ]
-}
-
-function settingsOf(random: Random): Settings {
-  const regions = random.chance(0.3) ? 2 + random.below(2) : 1
+function settingsOf(random: Random, regions = random.chance(OF_REGIONS) ? 2 + random.below(2) : 1): Settings {
   return {
     consoles: random.chance(0.4) ? 2 : 1,
     gateways: regions === 1 ? 1 + random.below(3) : regions + random.below(2),

@@ -1,11 +1,10 @@
-import { redisKeyOf } from '../../src/domain/wire.ts'
 import { addRegion, fillAddedRegion } from './add-region.ts'
+import { waitForAgreement } from './agreement.ts'
 import { breakSomething } from './faults.ts'
 import type { Violation } from './laws.ts'
 import { operate } from './operations.ts'
-import { agreementMs, OPERATIONS, type Plan, planOf, type Step, type StepKind } from './plan.ts'
-import { type GatewayRun, verdictOf } from './world/gateway-process.ts'
-import type { RedisSite } from './world/redis-site.ts'
+import { OPERATIONS, type Plan, planOf, type Step, type StepKind } from './plan.ts'
+import type { GatewayRun } from './world/gateway-process.ts'
 import { World } from './world/world.ts'
 
 export interface Outcome {
@@ -15,9 +14,6 @@ export interface Outcome {
   readonly decisions: number
 }
 
-const AGREEMENT = 'everything agrees five seconds after the last fault'
-/** The last lookups take no longer than this. */
-const LAST_LOOKUPS_MS = 1_500
 /** A step has consequences for about this long; after that, requests are rarer. */
 const BUSY_AFTER_MS = 4_000
 const RARER = 5
@@ -48,8 +44,7 @@ export async function runPlan({ seed, settings, steps, calmAtMs }: Plan): Promis
   }
   await scheduler.run(calmAtMs)
   world.network.isCalm = true
-  await scheduler.run(calmAtMs + agreementMs(settings))
-  if (laws.violation === null) await checkAgreement(world)
+  await waitForAgreement(world, calmAtMs)
   const { nowMs, count } = scheduler
   for (const console of world.consoles) console.end()
   for (const gateway of world.gateways.values()) gateway.end()
@@ -77,7 +72,7 @@ function busyTimes(steps: readonly Step[]): (atMs: number) => boolean {
 function request(world: World, index: number, isBusy: (atMs: number) => boolean): void {
   const { scheduler, random, settings } = world
   const everyMs = settings.requestEveryMs * (isBusy(scheduler.nowMs) ? 1 : RARER)
-  scheduler.at(scheduler.nowMs + random.between(0, 2 * everyMs), () => {
+  scheduler.atServer(scheduler.nowMs + random.between(0, 2 * everyMs), () => {
     request(world, index, isBusy)
     const gateway = world.gateways.get(index)
     if (gateway === undefined) return
@@ -90,39 +85,8 @@ function decide(world: World, gateway: GatewayRun, digest: string): void {
   const beganMs = world.nowMs
   const lookup = gateway.chain.get(digest)
   if (!(lookup instanceof Promise)) world.laws.decided({ gateway, digest, beganMs, lookup })
-  else void lookup.then(found => world.laws.decided({ gateway, digest, beganMs, lookup: found }))
-}
-
-function checkRecords({ laws, digests }: World, { primary }: RedisSite): void {
-  for (const digest of digests) {
-    const text = primary.textOf(redisKeyOf(digest))
-    const version = laws.newest(digest)?.record.version ?? 0
-    if (text === '' || text.includes(`"version":${version},`) || text.includes(`"version":${version}}`))
-      continue
-    laws.fail(AGREEMENT, `${primary.name} has another version than ${version}: ${text.slice(0, 60)}`)
+  else {
+    world.scheduler.settle()
+    void lookup.then(found => world.laws.decided({ gateway, digest, beganMs, lookup: found }))
   }
-}
-
-async function checkAgreement(world: World): Promise<void> {
-  const { laws, scheduler, database } = world
-  const law = AGREEMENT
-  for (const [region, { rows }] of database.regions) {
-    if (rows.size > 0) laws.fail(law, `${rows.size} changes are not announced to ${region}`)
-  }
-  for (const gateway of world.gateways.values()) {
-    if (!gateway.isConnected()) laws.fail(law, `${gateway.process.name} is disconnected`)
-    for (const digest of world.digests) {
-      const newest = laws.newest(digest)
-      const result = gateway.chain.get(digest)
-      void Promise.resolve(result).then(lookup => {
-        const wallMs = gateway.process.clock.wallMs()
-        const version = lookup.kind === 'found' ? lookup.grant.version : 0
-        if (version === (newest?.record.version ?? 0) && lookup.kind !== 'unknown') return
-        const detail = `${digest.slice(0, 8)} version ${version}: ${verdictOf(lookup, wallMs)}`
-        laws.fail(law, `${gateway.process.name}: ${detail}, not version ${newest?.record.version}`)
-      })
-    }
-  }
-  for (const site of world.sites.slice(0, world.knownRegions)) checkRecords(world, site)
-  await scheduler.run(scheduler.nowMs + LAST_LOOKUPS_MS)
 }

@@ -3,14 +3,13 @@ import { systemTimers, type TurnTimers } from '../../domain/timers.ts'
 import { CHANGES_CHANNEL } from '../../domain/wire.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import type { ConnectionEvents, ServerConnection } from '../../redis/redis-connection.ts'
-import { isReplyError } from '../../redis/reply-error.ts'
 import type { InvalidationListener } from './invalidation-listener.ts'
 
 /** If no heartbeat arrives for this long, the open connection is replaced; each time, the interval doubles. */
 const RECONNECT_AFTER_MS = 2_000
 const MAX_RECONNECT_AFTER_MS = 30_000
-/** A subscription without a reply in time is of no use, and nothing says that the next one fails as well. */
-const RESUBSCRIBE_AFTER_MS = 500
+/** Until then the subscription is repeated this often: its reply may be lost, and a connection that Redis has forgotten closes. */
+const REPEAT_AFTER_MS = 1_000
 
 /** After this many messages (about 2 ms), the event loop handles requests before further messages. */
 const MAX_MESSAGES_IN_TURN = 250
@@ -24,9 +23,8 @@ export class RedisSubscription implements ConnectionEvents {
   #connection: ServerConnection | null = null
   #subscription = 0
   #disconnectedSinceMs: number
+  #subscribedAtMs = Number.NEGATIVE_INFINITY
   #reconnectAfterMs = RECONNECT_AFTER_MS
-  /** The last subscription got no reply. */
-  #isUnanswered = false
   #messagesInTurn = 0
 
   constructor(deps: {
@@ -65,11 +63,10 @@ export class RedisSubscription implements ConnectionEvents {
       this.#disconnectedSinceMs = nowMs
       this.#reconnectAfterMs = RECONNECT_AFTER_MS
       this.#failures.succeeded()
-    } else if (
-      this.#connection?.isReady === true &&
-      nowMs - this.#disconnectedSinceMs > (this.#isUnanswered ? RESUBSCRIBE_AFTER_MS : this.#reconnectAfterMs)
-    ) {
-      this.#reconnect(this.#connection, nowMs)
+    } else if (this.#connection?.isReady === true) {
+      const silentMs = nowMs - this.#disconnectedSinceMs
+      if (silentMs > this.#reconnectAfterMs) this.#reconnect(this.#connection, nowMs)
+      else if (nowMs - this.#subscribedAtMs > REPEAT_AFTER_MS) void this.#subscribe()
     }
   }
 
@@ -89,20 +86,20 @@ export class RedisSubscription implements ConnectionEvents {
   /** Only `watch` retries a rejected subscription: an ACL that forbids it would cause an endless loop. */
   async #subscribe(): Promise<void> {
     const subscription = ++this.#subscription
-    this.#isUnanswered = false
+    this.#subscribedAtMs = this.#clock.monotonicMs()
     try {
       await this.#connection?.client.subscribe(CHANGES_CHANNEL)
       if (subscription !== this.#subscription) return // The reply belongs to an earlier connection.
-      this.#listener.subscribed()
+      // A heartbeat that arrived during a repeated call counts.
+      if (!this.#listener.isConnected()) this.#listener.subscribed()
     } catch (error) {
-      if (subscription === this.#subscription) this.#isUnanswered = !isReplyError(error)
       this.#failures.failed(asError(error))
     }
   }
 
   #reconnect(connection: ServerConnection, nowMs: number): void {
     this.#disconnectedSinceMs = nowMs
-    if (!this.#isUnanswered) this.#giveUpOnHeartbeats()
+    this.#giveUpOnHeartbeats()
     this.onLost()
     connection.reconnect()
   }

@@ -19,14 +19,14 @@ const CHANGES = 4_000
 const MAX_MESSAGES = 250
 const READ_BYTES = 64 * 1024
 
-test('a burst of changes does not block requests, and no change is lost', async () => {
+async function subscribed({ needsHeartbeats }: { needsHeartbeats: boolean }) {
   const redis = await ScriptedRedis.start(() => 'OK')
   onTestFinished(() => redis.stop())
   const clock = new ManualClock()
   const listener = new InvalidationListener({
     clock,
     metrics: createMetrics(),
-    needsHeartbeats: false,
+    needsHeartbeats,
     messageKeys: () => [MESSAGE_KEY],
   })
   const failures = new FailureLog('invalidation', new LogSpy(), clock)
@@ -36,6 +36,25 @@ test('a burst of changes does not block requests, and no change is lost', async 
   onTestFinished(() => connection.stop())
   subscription.attach(connection)
   connection.start()
+  await until('Redis has the subscription', () => redis.commands.some(([name]) => name === 'subscribe'))
+  return { redis, clock, listener, subscription }
+}
+
+test('during a silence the subscription is repeated, so that a connection that Redis has forgotten is noticed', async () => {
+  const { redis, clock, subscription } = await subscribed({ needsHeartbeats: true })
+  const count = () => redis.commands.filter(([name]) => name === 'subscribe').length
+  clock.advance(900)
+  subscription.watch()
+  clock.advance(200)
+  subscription.watch()
+  await until('it is repeated', () => count() > 1)
+  subscription.watch()
+  await settled()
+  expect(count()).toBe(2)
+})
+
+test('a burst of changes does not block requests, and no change is lost', async () => {
+  const { redis, listener } = await subscribed({ needsHeartbeats: false })
   await until('the gateway is subscribed', () => listener.isConnected())
 
   let turn = 0

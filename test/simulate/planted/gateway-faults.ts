@@ -122,12 +122,12 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
-    name: 'a subscription without a reply is left alone',
+    name: 'a subscription that Redis has forgotten is not repeated',
     mutations: [
       {
         file: 'keys/invalidation/redis-subscription.ts',
-        from: 'this.#isUnanswered = !isReplyError(error)',
-        to: 'this.#isUnanswered = false',
+        from: 'else if (nowMs - this.#subscribedAtMs > REPEAT_AFTER_MS) void this.#subscribe()',
+        to: '',
       },
     ],
   },

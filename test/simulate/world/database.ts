@@ -78,7 +78,7 @@ export class Database {
       this.#stalledUntilMs + random.next(),
       isWrite ? this.#writesStalledUntilMs + random.next() : 0,
     )
-    scheduler.at(arrivesAtMs, () => {
+    scheduler.atServer(arrivesAtMs, () => {
       const settle = settlerOf(execute, resolve, reject)
       const isLost = way.isBlocked || (this.#losesAnswersUntilMs > scheduler.nowMs && random.chance(0.5))
       if (!isLost) process.at(scheduler.nowMs + this.#delayMs(way), settle)

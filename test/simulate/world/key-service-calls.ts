@@ -7,6 +7,8 @@ import type {
 import { CONSOLE_SECRETS } from './settings.ts'
 
 const [RECORD_KEY] = CONSOLE_SECRETS.recordKeys
+/** Records do not change, and a MAC costs as much as many events. */
+const TEXTS = new WeakMap<StoredKey, string>()
 
 interface Answering {
   readonly repository: KeyRepository
@@ -30,14 +32,14 @@ export async function answer(
     const key = await repository.findByDigest(path.slice('/keys/'.length))
     if (key === null) return { status: 404, text: '{"code":"not_found"}' }
     refill([key])
-    return { status: 200, text: encodeRecord(key.record, key.digest, RECORD_KEY) }
+    return { status: 200, text: textOf(key) }
   }
   // Made by `KeyServiceStore` and `ChangeConfirmer`; another path has no body that fits.
   const { digests = [], gateway, hearing, leaving, confirmed } = body as Body
   if (path === '/lookups') {
     const keys = await repository.findByDigests(digests)
     refill([...keys.values()])
-    const texts = digests.map(digest => `"${digest}":${textOf(keys.get(digest))}`)
+    const texts = digests.map(digest => `"${digest}":${textOrNull(keys.get(digest))}`)
     return { status: 200, text: `{"records":{${texts.join(',')}}}` }
   }
   await repository.recordGateway({
@@ -49,6 +51,14 @@ export async function answer(
   return { status: 200, text: '{}' }
 }
 
-function textOf(key: StoredKey | undefined): string {
-  return key === undefined ? 'null' : encodeRecord(key.record, key.digest, RECORD_KEY)
+function textOrNull(key: StoredKey | undefined): string {
+  return key === undefined ? 'null' : textOf(key)
+}
+
+function textOf(key: StoredKey): string {
+  const known = TEXTS.get(key)
+  if (known !== undefined) return known
+  const text = encodeRecord(key.record, key.digest, RECORD_KEY)
+  TEXTS.set(key, text)
+  return text
 }

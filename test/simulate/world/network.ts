@@ -68,7 +68,8 @@ export class Network {
   readonly scheduler: Scheduler
   readonly random: Random
   readonly #places = new Map<string, Place>()
-  readonly #ways = new Map<string, Way>()
+  /** By both names, in both orders. */
+  readonly #ways = new Map<string, Map<string, Way>>()
 
   constructor(scheduler: Scheduler, random: Random) {
     this.scheduler = scheduler
@@ -81,14 +82,20 @@ export class Network {
   }
 
   way(a: string, b: string): Way {
-    const name = a < b ? `${a} ${b}` : `${b} ${a}`
-    const known = this.#ways.get(name)
+    const known = this.#ways.get(a)?.get(b)
     if (known !== undefined) return known
     const [from, to] = [this.#places.get(a) ?? HOME, this.#places.get(b) ?? HOME]
     const distanceMs = from.region === to.region ? 0 : Math.max(from.distanceMs, to.distanceMs)
     const way = new Way(this, distanceMs)
-    this.#ways.set(name, way)
+    this.#waysOf(a).set(b, way)
+    this.#waysOf(b).set(a, way)
     return way
+  }
+
+  #waysOf(name: string): Map<string, Way> {
+    const ways = this.#ways.get(name) ?? new Map<string, Way>()
+    this.#ways.set(name, ways)
+    return ways
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../src/domain/clock.ts'
 import type { TurnTimers } from '../../../src/domain/timers.ts'
 import type { Random } from './random.ts'
-import type { Scheduler } from './scheduler.ts'
+import type { Host, Scheduler } from './scheduler.ts'
 
 /** Virtual time zero, in ms since the epoch. */
 export const EPOCH_MS = Date.UTC(2026, 0, 1)
@@ -9,7 +9,7 @@ export const EPOCH_MS = Date.UTC(2026, 0, 1)
 const MAX_DRIFT = 0.0002
 
 /** A process that can freeze and end anywhere, with clocks of its own. */
-export class Process {
+export class Process implements Host {
   readonly name: string
   readonly clock: Clock
   readonly timers: TurnTimers
@@ -18,7 +18,8 @@ export class Process {
   #rate = 1
   #offsetMs: number
   #isAlive = true
-  #frozenUntilMs = 0
+  /** Until then, nothing happens in it. */
+  frozenUntilMs = 0
 
   constructor(name: string, scheduler: Scheduler, random: Random) {
     this.name = name
@@ -33,9 +34,9 @@ export class Process {
       wallMs: () => Math.floor(Math.max(this.#wallOfSystem(), startedAtMs + this.#upMs())),
     }
     this.timers = {
-      after: (delayMs, run) => this.at(scheduler.nowMs + delayMs / this.#rate, run),
+      after: (delayMs, run) => this.#after(delayMs, run),
       every: (periodMs, run) => this.#every(periodMs, run),
-      nextTurn: run => void this.at(scheduler.nowMs, run),
+      nextTurn: run => this.at(scheduler.nowMs, run),
     }
   }
 
@@ -43,20 +44,14 @@ export class Process {
     return this.#isAlive
   }
 
-  /** What happens to this process then: later if it is frozen, never if it has ended. @returns cancels it */
-  at(atMs: number, run: () => void): () => void {
-    const attempt = (): void => {
-      if (!this.#isAlive) return
-      if (this.#frozenUntilMs <= this.#scheduler.nowMs) run()
-      else cancel = this.#scheduler.at(this.#frozenUntilMs, attempt)
-    }
-    let cancel = this.#scheduler.at(atMs, attempt)
-    return () => cancel()
+  /** What happens to this process then: later if it is frozen, never if it has ended. */
+  at(atMs: number, run: () => void): void {
+    this.#scheduler.at(atMs, run, this)
   }
 
   /** The same at once, unless it is frozen. */
   now(run: () => void): void {
-    if (this.#frozenUntilMs > this.#scheduler.nowMs) this.at(this.#frozenUntilMs, run)
+    if (this.frozenUntilMs > this.#scheduler.nowMs) this.at(this.frozenUntilMs, run)
     else if (this.#isAlive) run()
   }
 
@@ -66,7 +61,7 @@ export class Process {
   }
 
   freeze(durationMs: number): void {
-    this.#frozenUntilMs = Math.max(this.#frozenUntilMs, this.#scheduler.nowMs + durationMs)
+    this.frozenUntilMs = Math.max(this.frozenUntilMs, this.#scheduler.nowMs + durationMs)
   }
 
   end(): void {
@@ -86,20 +81,26 @@ export class Process {
     return EPOCH_MS + this.#scheduler.nowMs + this.#offsetMs
   }
 
+  #after(delayMs: number, run: () => void): () => void {
+    const event = this.#scheduler.at(this.#scheduler.nowMs + delayMs / this.#rate, run, this)
+    return () => {
+      event.run = null
+    }
+  }
+
   #every(periodMs: number, run: () => void): () => void {
-    let cancel = () => {}
     let isCancelled = false
-    const next = (): void => {
+    const tick = (): void => {
       if (isCancelled) return
-      cancel = this.timers.after(periodMs, () => {
-        next()
-        run()
-      })
+      next()
+      run()
+    }
+    const next = (): void => {
+      this.#scheduler.at(this.#scheduler.nowMs + periodMs / this.#rate, tick, this)
     }
     next()
     return () => {
       isCancelled = true
-      cancel()
     }
   }
 }

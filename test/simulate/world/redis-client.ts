@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis'
 import { rememberSocket } from '../../../src/redis/clients.ts'
 import type { FindServer } from '../../../src/redis/endpoint.ts'
 import { type RedisSettings, reconnectDelayMs } from '../../../src/redis/options.ts'
+import { Deadline } from './deadline.ts'
 import type { Process } from './process.ts'
 import type { Random } from './random.ts'
 import { type Command, RedisLink, type Reply, type ServerMessage } from './redis-server.ts'
@@ -22,7 +23,9 @@ interface Parts {
 interface Waiting {
   readonly resolve: (value: Reply) => void
   readonly reject: (error: Error) => void
-  readonly cancel: () => void
+  readonly dueMs: number
+  /** Its promise is rejected, and its reply is still expected. */
+  isLate: boolean
 }
 
 type Omitting<Type, Key extends string> = Type extends unknown ? Omit<Type, Key> : never
@@ -44,7 +47,9 @@ export class SimulatedRedis extends EventEmitter {
   #nextId = 0
   #attempts = 0
   #isStopped = false
-  #cancelSilence = () => {}
+  readonly #silence: Deadline
+  /** Of the command that was sent first. */
+  readonly #timeout: Deadline
 
   constructor(parts: Parts) {
     super()
@@ -53,6 +58,8 @@ export class SimulatedRedis extends EventEmitter {
     this.#random = parts.random
     this.#find = parts.find
     this.#settings = parts.settings
+    this.#silence = new Deadline(parts.process, () => this.#closed())
+    this.#timeout = new Deadline(parts.process, () => this.#rejectLate())
   }
 
   async connect(): Promise<void> {
@@ -137,11 +144,10 @@ export class SimulatedRedis extends EventEmitter {
     }
     const { promise, resolve, reject } = Promise.withResolvers<Reply>()
     const id = this.#nextId++
-    const cancel = this.#process.timers.after(this.#settings.commandTimeoutMs, () =>
-      reject(new Error('Command timed out')),
-    )
-    if (this.#waiting.size === 0) this.#watchSilence()
-    this.#waiting.set(id, { resolve, reject, cancel })
+    const dueMs = this.#process.clock.monotonicMs() + this.#settings.commandTimeoutMs
+    this.#waiting.set(id, { resolve, reject, dueMs, isLate: false })
+    if (this.#waiting.size === 1) this.#watchSilence()
+    if (!this.#timeout.isSet) this.#timeout.set(dueMs)
     link.toServer.send({ ...command, id })
     return promise
   }
@@ -158,9 +164,7 @@ export class SimulatedRedis extends EventEmitter {
   #settle(id: number, value: Reply | Error): void {
     const waiting = this.#waiting.get(id)
     this.#waiting.delete(id)
-    this.#cancelSilence()
-    if (this.#waiting.size > 0) this.#watchSilence()
-    waiting?.cancel()
+    this.#watchSilence()
     if (!(value instanceof Error)) {
       waiting?.resolve(value)
       return
@@ -170,17 +174,28 @@ export class SimulatedRedis extends EventEmitter {
   }
 
   #watchSilence(): void {
-    this.#cancelSilence()
-    this.#cancelSilence = this.#process.timers.after(
-      Math.max(SILENCE_MS, this.#settings.commandTimeoutMs),
-      () => this.#closed(),
-    )
+    const silenceMs = Math.max(SILENCE_MS, this.#settings.commandTimeoutMs)
+    if (this.#waiting.size === 0) this.#silence.clear()
+    else this.#silence.set(this.#process.clock.monotonicMs() + silenceMs)
+  }
+
+  #rejectLate(): void {
+    const nowMs = this.#process.clock.monotonicMs()
+    for (const waiting of this.#waiting.values()) {
+      if (waiting.dueMs > nowMs + 1e-6) {
+        this.#timeout.set(waiting.dueMs)
+        return
+      }
+      if (!waiting.isLate) waiting.reject(new Error('Command timed out'))
+      waiting.isLate = true
+    }
   }
 
   #closed(): void {
     const link = this.#link
     this.#link = null
-    this.#cancelSilence()
+    this.#silence.clear()
+    this.#timeout.clear()
     if (link !== null) {
       link.toServer.close()
       link.toClient.close()
@@ -188,10 +203,7 @@ export class SimulatedRedis extends EventEmitter {
     }
     this.status = 'close'
     this.emit('close')
-    for (const { reject, cancel } of this.#waiting.values()) {
-      cancel()
-      reject(new Error('Connection is closed.'))
-    }
+    for (const { reject } of this.#waiting.values()) reject(new Error('Connection is closed.'))
     this.#waiting.clear()
     if (this.#isStopped) {
       this.status = 'end'

@@ -52,7 +52,7 @@ export class RedisLink {
     this.toServer = new Pipe({
       scheduler,
       way,
-      at: (atMs, run) => scheduler.at(atMs, run),
+      at: (atMs, run) => scheduler.atServer(atMs, run),
       deliver: command => server.receive(this, command),
     })
     this.toClient = new Pipe({
@@ -109,7 +109,7 @@ export class RedisServer {
   stall(durationMs: number): void {
     const { scheduler } = this.#parts
     this.#stalledUntilMs = Math.max(this.#stalledUntilMs, scheduler.nowMs + durationMs)
-    scheduler.at(this.#stalledUntilMs, () => {
+    scheduler.atServer(this.#stalledUntilMs, () => {
       if (this.#stalledUntilMs > scheduler.nowMs) return
       for (const run of this.#delayed.splice(0)) run()
     })
@@ -152,7 +152,7 @@ export class RedisServer {
     primary.#replication = new Pipe({
       scheduler: this.#parts.scheduler,
       way: this.#parts.network.way(primary.name, this.name),
-      at: (atMs, run) => this.#parts.scheduler.at(atMs, run),
+      at: (atMs, run) => this.#parts.scheduler.atServer(atMs, run),
       deliver: write => this.#apply(write),
     })
   }

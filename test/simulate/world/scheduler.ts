@@ -1,31 +1,49 @@
-interface Event {
-  readonly atMs: number
-  readonly order: number
+/** Where an event happens: later while it is frozen, never once it has ended. */
+export interface Host {
+  readonly isAlive: boolean
+  readonly frozenUntilMs: number
+}
+
+/** Something that happens at one moment. */
+export interface Event {
+  atMs: number
+  order: number
   /** Null once cancelled. */
   run: (() => void) | null
+  readonly host: Host
+  /** Promises may settle by it, so that they continue before the next event. */
+  readonly settles: boolean
 }
 
 /** Events between two visits to the operating system. */
 const EVENTS_A_TURN = 256
+/** What belongs to no process. */
+const WORLD: Host = { isAlive: true, frozenUntilMs: 0 }
 
 /**
  * Virtual time. Events run one after another in the order of their times; between two of them every promise that can
- * settle does, because each has a callback of `setImmediate` of its own.
+ * settle does, because each has a callback of `setImmediate` of its own. After an event that settles none, the next follows at once.
  */
 export class Scheduler {
   nowMs = 0
   /** Events that have run. */
   count = 0
   #order = 0
+  #mustSettle = false
   readonly #heap: Event[] = []
 
-  /** @returns cancels it */
-  at(atMs: number, run: () => void): () => void {
-    const event: Event = { atMs: atMs > this.nowMs ? atMs : this.nowMs, order: this.#order++, run }
-    this.#push(event)
-    return () => {
-      event.run = null
-    }
+  at(atMs: number, run: () => void, host: Host = WORLD): Event {
+    return this.#add(atMs, run, host, true)
+  }
+
+  /** For what settles no promise, such as a command that is executed at a server; or says so by `settle`. */
+  atServer(atMs: number, run: () => void): void {
+    this.#add(atMs, run, WORLD, false)
+  }
+
+  /** Called within an event of `atServer`: promises may continue after it. */
+  settle(): void {
+    this.#mustSettle = true
   }
 
   /** Runs everything until then. */
@@ -53,8 +71,9 @@ export class Scheduler {
     return promise
   }
 
-  /** @returns false if nothing is due until then */
+  /** Up to the next event by which promises may settle. @returns false if nothing is due until then */
   #runNext(untilMs: number): boolean {
+    this.#mustSettle = false
     for (;;) {
       const first = this.#heap[0]
       if (first === undefined || first.atMs > untilMs) {
@@ -62,12 +81,25 @@ export class Scheduler {
         return false
       }
       this.#pop()
-      if (first.run === null) continue
+      const { run, host } = first
+      if (run === null || !host.isAlive) continue
       this.nowMs = first.atMs
+      if (host.frozenUntilMs > this.nowMs) {
+        first.atMs = host.frozenUntilMs
+        first.order = this.#order++
+        this.#push(first)
+        continue
+      }
       this.count++
-      first.run()
-      return true
+      run()
+      if (first.settles || this.#mustSettle) return true
     }
+  }
+
+  #add(atMs: number, run: () => void, host: Host, settles: boolean): Event {
+    const event = { atMs: atMs > this.nowMs ? atMs : this.nowMs, order: this.#order++, run, host, settles }
+    this.#push(event)
+    return event
   }
 
   #push(event: Event): void {

@@ -1,0 +1,112 @@
+import type { Settings, Step, StepKind } from './plan.ts'
+import type { Random } from './world/random.ts'
+
+/** Steps that break a law only together and in this order, and are rare among all others. */
+export interface Sequence {
+  readonly settings: Partial<Settings>
+  readonly steps: readonly Step[]
+  readonly calmAtMs: number
+}
+
+/** What leads to an operation of a console; the key exists from the start. */
+const CHANGES = ['revoke', 'suspend', 'narrow'] as const
+const FIRST_KEY = 0
+
+const MAKERS = [oldRedis, lateHeartbeat, lostReply, otherServer, undrained]
+
+export function sequenceOf(random: Random): Sequence {
+  return random.pick(MAKERS)(random)
+}
+
+/** @param a and b: see `Step` */
+function step(kind: StepKind, fromMs: number, untilMs: number, a = 0, b = FIRST_KEY): Step {
+  const atMs = Math.round(fromMs)
+  return { kind, atMs, durationMs: Math.max(0, Math.round(untilMs) - atMs), region: 0, a, b }
+}
+
+/** Redis goes back to old records, what puts it right is slow, and gateways that know nothing read it meanwhile. */
+function oldRedis(random: Random): Sequence {
+  const isWatched = random.chance(0.5)
+  const lostMs = random.between(1_500, 2_500)
+  const restart = (): Step => {
+    const endMs = lostMs + random.between(0, 2_000)
+    return step('restart_gateway', endMs, endMs + random.between(20, 1_000), random.below(64))
+  }
+  const stalledMs = lostMs + random.between(-100, 300)
+  return {
+    settings: { isWatched },
+    steps: [
+      step(random.pick(CHANGES), lostMs - random.between(0, 1_500), lostMs, random.below(64)),
+      isWatched
+        ? step('fail_over_dying', lostMs, lostMs + random.between(1_000, 3_000))
+        : step('restart_redis', lostMs, lostMs + random.between(20, 500), 0, random.below(64)),
+      step('stall_writes', stalledMs, stalledMs + random.between(1_000, 5_000)),
+      ...Array.from({ length: 3 }, restart),
+    ],
+    calmAtMs: 7_500,
+  }
+}
+
+/** A heartbeat waits in Redis, and the console cannot announce the change that it commits meanwhile. */
+function lateHeartbeat(random: Random): Sequence {
+  const stalledMs = random.between(1_200, 2_000)
+  const partedMs = stalledMs + random.between(100, 700)
+  const changedMs = partedMs + random.between(0, 300)
+  return {
+    settings: { consoles: 1, isWatched: false },
+    steps: [
+      step('stall_redis', stalledMs, stalledMs + random.between(1_900, 3_000)),
+      step('part_console_from_redis', partedMs, partedMs + 6_000),
+      step(random.pick(CHANGES), changedMs, changedMs),
+    ],
+    calmAtMs: 7_000,
+  }
+}
+
+/** After a long silence a gateway reconnects rarely, and then its subscription gets no reply or is forgotten. */
+function lostReply(random: Random): Sequence {
+  const silentMs = random.between(300, 600)
+  const stalledMs = silentMs + random.between(6_800, 7_400)
+  const calmAtMs = Math.round(silentMs + 10_500)
+  return {
+    settings: { isWatched: false },
+    steps: [
+      step('part_console_from_redis', silentMs, calmAtMs - 200),
+      step('part_console_from_redis', silentMs, calmAtMs - 200, 0, 1),
+      random.chance(0.5)
+        ? step('stall_redis', stalledMs, calmAtMs)
+        : step('forget_connections', calmAtMs - random.between(100, 1_500), calmAtMs, 1, random.below(64)),
+    ],
+    calmAtMs,
+  }
+}
+
+/** A gateway wakes up after a failover: only one of its two connections was closed. */
+function otherServer(random: Random): Sequence {
+  const wakesMs = random.between(4_000, 5_500)
+  const changedMs = wakesMs - random.between(100, 600)
+  return {
+    settings: { isWatched: true, requestEveryMs: random.pick([150, 400]) },
+    steps: [
+      step('fail_over_cut_off', 500, 9_000),
+      step('freeze_gateway', random.between(600, 1_000), wakesMs),
+      step(random.pick(CHANGES), changedMs, changedMs, random.below(64)),
+    ],
+    calmAtMs: 9_500,
+  }
+}
+
+/** A change is committed without an answer, and no console can take it from the outbox. */
+function undrained(random: Random): Sequence {
+  const changedMs = random.between(1_200, 2_000)
+  const stalledMs = changedMs + random.between(4, 25)
+  return {
+    settings: {},
+    steps: [
+      step('lose_answers', changedMs - 20, changedMs + 60),
+      step(random.pick(CHANGES), changedMs, changedMs, random.below(64)),
+      step('stall_writes', stalledMs, stalledMs + random.between(3_500, 5_000)),
+    ],
+    calmAtMs: 7_200,
+  }
+}
