@@ -12,6 +12,8 @@ test.each([
   '1.2.3.4.5',
   '::1::',
   '::1]?::1',
+  '::1]?[',
+  '::1]@[::2',
 ])('the text %j is no address', text => {
   expect(normalizeCidrs([text])).toBeNull()
   expect(isInCidrs(text, ['0.0.0.0/0', '::/0'])).toBe(false)

@@ -18,6 +18,7 @@ test.each([
   ['#/$defs/a~1b/const/$ref', true],
   ['#/$defs/missing', false],
   ['#/$defs/toString', false],
+  ['#/properties/$ref/type/length', false],
   ['#/$defs/c~0d/deeper', false],
   ['#/properties/list/items/1/deeper', false],
   ['#anchor', false],
@@ -31,4 +32,17 @@ test('an embedded schema refers to its new place', () => {
   expect(embedSchema({ $schema: 'x', $id: 'y', items: { $ref: '#/$defs/a' } }, '#/components/z')).toEqual({
     items: { $ref: '#/components/z/$defs/a' },
   })
+})
+
+test('a list of schemas stays a list where it is embedded', () => {
+  const schema = { $id: 'x', oneOf: [{ $ref: '#/$defs/a' }, true], $defs: { a: {} } }
+  expect(embedSchema(schema, '#/here')).toEqual({
+    oneOf: [{ $ref: '#/here/$defs/a' }, true],
+    $defs: { a: {} },
+  })
+})
+
+test.each(['const', 'enum', 'default', 'examples', 'example'])('what stands in %s is data', keyword => {
+  const schema = { [keyword]: [{ $ref: '#/a' }] }
+  expect(referencesIn(schema)).toEqual([])
 })
