@@ -9,7 +9,7 @@ export class UpstreamClients {
   readonly #make: () => UpstreamClient
   readonly #all = new Set<UpstreamClient>()
   /** Clients for a single exchange, closed after it. */
-  readonly #temporary = new Set<UpstreamClient>()
+  readonly #temporary = new WeakSet<UpstreamClient>()
   /** A stack: the client used last is taken first, because its connection is least likely to be stale. */
   readonly #free: UpstreamClient[] = []
 
@@ -33,10 +33,7 @@ export class UpstreamClients {
     const client = this.#add()
     this.#temporary.add(client)
     client.carry(exchange, true)
-    void client.close().finally(() => {
-      this.#all.delete(client)
-      this.#temporary.delete(client)
-    })
+    void client.close().finally(() => this.#all.delete(client))
   }
 
   /** @returns counts of open connections and of unused ones among them */

@@ -29,8 +29,7 @@ export function fieldLinesOf({ rawHeaders }: Dispatcher.DispatchController): num
 
 /** Whether the chunk has the length that the head declares. @param headers of a sound head */
 export function isCompleteBody(chunk: Buffer, headers: UpstreamHeaders): boolean {
-  const length = headers['content-length']
-  return length !== undefined && Number(length) === chunk.length
+  return Number(headers['content-length']) === chunk.length
 }
 
 /** Limits what an exchange may receive beside the needed response: interim responses and discarded bytes. */

@@ -143,6 +143,23 @@ test('the reserve is never more than what others than one workspace may hold', (
   expect(shares.isFreeFor('a', 0)).toBe(false)
 })
 
+test('the reserve of twenty preemptions is half as large after ten seconds', () => {
+  const shares = sharesOf(8)
+  for (let count = 0; count < 20; count++) shares.preempted(0)
+  let held = 0
+  for (; shares.isFreeFor('a', 10_000); held++) shares.hold(of('a'))
+  // Six of eight were in reserve, three are now.
+  expect(held).toBe(5)
+})
+
+test('of those who wait and hold some, the one with the fewest is next, and of equals the one served longest ago', () => {
+  const shares = sharesOf(8)
+  for (const workspace of ['a', 'a', 'b', 'c', 'd', 'd', 'd', 'd']) use(shares, of(workspace))
+  for (const name of ['a', 'b', 'c', 'a']) use(shares, of(name, `${name} waits`))
+  shares.release(of('d'))
+  expect(shares.next(0)?.name).toBe('b waits')
+})
+
 test('the reserve decays from the last preemption, not from the start of the clock', () => {
   const shares = sharesOf(4)
   for (let held = 0; held < 4; held++) use(shares, of('a'))

@@ -33,6 +33,23 @@ test('deleting items in any order does not skip others', () => {
   sweeper.stop()
 })
 
+test('an item may delete all others while it is checked', () => {
+  const sweeper = new DeadlineSweeper(() => 0)
+  const checked: string[] = []
+  const first = { slot: NO_SLOT, checkDeadline: () => void checked.push('first') }
+  const last = {
+    slot: NO_SLOT,
+    checkDeadline: () => {
+      checked.push('last')
+      for (const one of [first, last]) sweeper.delete(one)
+    },
+  }
+  for (const one of [first, last]) sweeper.add(one)
+  sweeper.sweep()
+  expect(checked).toEqual(['last'])
+  sweeper.stop()
+})
+
 test('an item that is added twice is checked once', () => {
   const sweeper = new DeadlineSweeper(() => 0)
   let times = 0

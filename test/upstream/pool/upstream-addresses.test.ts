@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { resolveName, UpstreamAddresses, withoutBrackets } from '../../../src/upstream/pool/resolver.ts'
 
@@ -115,11 +116,17 @@ describe('with known addresses', () => {
 
   test('they stay in use while the resolver fails', async () => {
     const { state, candidates, asked, reports } = await resolved()
+    const unhandled: unknown[] = []
+    const note = (error: unknown) => void unhandled.push(error)
+    process.on('unhandledRejection', note)
     state.nowMs = 20_000
     const waiting = candidates()
     asked[1]?.reject(new Error('down'))
     expect(await waiting).toEqual(['10.0.0.1:80'])
     expect(reports).toEqual(['succeeded', 'down'])
+    await nextTurn()
+    process.off('unhandledRejection', note)
+    expect(unhandled).toEqual([])
   })
 })
 

@@ -5,7 +5,7 @@ import { ResponseCache } from '../../../src/upstream/response-cache/response-cac
 import { compileResponsePolicy, type UpstreamHeaders } from '../../../src/upstream/response-policy.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
-const policy = compileResponsePolicy(['content-type', 'etag'])
+const policy = compileResponsePolicy(['content-type', 'etag', 'last-modified'])
 const HEADERS = { 'content-type': 'application/json', 'cache-control': 'max-age=60', etag: '"1"' }
 const PASSING = { 'content-type': 'application/json' }
 
@@ -98,7 +98,8 @@ describe('a 304', () => {
   test.each<[string, UpstreamHeaders]>([
     ['names another response', { etag: '"2"' }],
     ['forbids to store it', { 'cache-control': 'no-store' }],
-    ['has two tags, which no client may see', { etag: ['"1"', '"1"'] }],
+    ['has two tags', { etag: ['"1"', '"1"'] }],
+    ['has two dates, so that it passes to no client', { 'last-modified': ['d', 'e'] }],
   ])('that %s drops the entry', (_what, headers) => {
     const { found, begin, fill } = start()
     fill('"1"')
