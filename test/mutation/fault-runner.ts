@@ -69,7 +69,8 @@ export default class FaultRunner extends TestRunner {
     this.#outside = new Map(Object.entries(this.#namespace.mutantCoverage?.static ?? {}))
     super.onCollectStart(file)
     if (this.#plan.alone === null) return
-    this.#current = /(\d+)\.test\.ts$/.exec(file.name)?.[1] ?? ''
+    // Empty for a control, which runs without a mutant.
+    this.#current = /\/(\d+)\.test\.ts$/.exec(file.name)?.[1] ?? ''
     record(this.#plan.events, { kind: 'try', test: file.name, id: this.#current })
     // The sources are loaded again, with this mutant.
     vi.resetModules()
@@ -82,6 +83,14 @@ export default class FaultRunner extends TestRunner {
     } catch (error) {
       if (this.#plan.alone !== null && source === 'collect') this.#killed(path, this.#current, String(error))
       throw error
+    }
+  }
+
+  override async onBeforeRunSuite(suite: RunnerTestSuite): Promise<void> {
+    await super.onBeforeRunSuite(suite)
+    // The test files could not be loaded.
+    if (this.#plan.alone !== null && suite.result?.state === 'fail') {
+      this.#killed(suite.file.name, this.#current, suite.result.errors?.[0]?.message ?? '')
     }
   }
 
@@ -100,7 +109,7 @@ export default class FaultRunner extends TestRunner {
   override async onBeforeRunTask(test: RunnerTestCase): Promise<void> {
     await super.onBeforeRunTask(test)
     if (this.#plan.alone !== null) {
-      if (!this.#alive.has(this.#current)) test.mode = 'skip'
+      if (this.#current !== '' && !this.#alive.has(this.#current)) test.mode = 'skip'
       return
     }
     // Vitest repeats a failed test; `onAfterRetryTask` says how often.
@@ -207,6 +216,10 @@ export default class FaultRunner extends TestRunner {
   }
 
   #killed(test: string, id: string, message: string): void {
+    if (id === '') {
+      record(this.#plan.events, { kind: 'unstable', test: nameOfFile(test), message: message.slice(0, 200) })
+      return
+    }
     if (!this.#alive.delete(id)) return
     const how = message.includes(ENDLESS)
       ? 'endless'
@@ -230,4 +243,9 @@ export default class FaultRunner extends TestRunner {
 
 function idOf(test: RunnerTestCase): string {
   return `${test.file.name} ${test.fullTestName ?? test.name}`
+}
+
+/** @param test an id that begins with the path of a test file */
+function nameOfFile(test: string): string {
+  return /([^/ ]+)\.test\.ts/.exec(test)?.[1] ?? test
 }

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -51,20 +52,31 @@ async function tryAlone(
   const outside = seen.flatMap(event => (event.kind === 'outside' ? event.ids : []))
   const ids = new Set([...doubtful, ...outside].filter(id => !killed.has(id)))
   const waiting = mutants.filter(({ id }) => ids.has(id))
-  const alone = `${WORK}alone/${name}/`
-  const show = (some: readonly Mutant[]) => {
+  const filesOf = new Map(waiting.map(mutant => [mutant.id, testFilesOf(mutant, mutants, seen)]))
+  const show = (some: ReadonlyMap<string, readonly string[]>) => {
+    const alone = `${WORK}alone/${name}/`
     rmSync(alone, { recursive: true, force: true })
     mkdirSync(alone, { recursive: true })
-    for (const mutant of some) {
-      const imports = testFilesOf(mutant, mutants, seen).map(file => `import '${ROOT}${file}'\n`)
-      writeFileSync(`${alone}${mutant.id}.test.ts`, imports.join(''))
-    }
-    const plan = { part, sources, mutants: pathsOf(some), alone, events: '' }
-    return some.length === 0 ? [] : runTests(`${name}-alone`, plan)
+    for (const [test, files] of some) writeFileSync(`${alone}${test}.test.ts`, files.map(suiteOf).join(''))
+    const plan = { part, sources, mutants: pathsOf(waiting), alone, events: '' }
+    return some.size === 0 ? [] : runTests(`${name}-alone`, plan)
   }
-  const once = new Set((await show(waiting)).flatMap(event => (event.kind === 'killed' ? [event.id] : [])))
+  // Files that fail without a mutant, because of the machine or because they cannot run twice, kill none.
+  const controls = new Map([...filesOf.values()].map(files => [`${nameOf(files)}-control`, files]))
+  const failed = (await show(controls)).flatMap(event => (event.kind === 'unstable' ? [event.test] : []))
+  const sound = new Map([...filesOf].filter(([, files]) => !failed.includes(`${nameOf(files)}-control`)))
+  const once = new Set((await show(sound)).flatMap(event => (event.kind === 'killed' ? [event.id] : [])))
   // Those that a busy machine killed survive now.
-  return show(waiting.filter(({ id }) => once.has(id)))
+  return show(new Map([...sound].filter(([id]) => once.has(id))))
+}
+
+/** Imports a test file with hooks of its own. */
+function suiteOf(file: string): string {
+  return `describe('${file}', async () => { await import('${ROOT}${file}') })\n`
+}
+
+function nameOf(files: readonly string[]): string {
+  return createHash('sha256').update(files.join()).digest('hex').slice(0, 12)
 }
 
 /** The files that run code of the same source file: first the one named as it, then those in whose hooks the mutant ran. */

@@ -16,8 +16,8 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
   upstream: [`upstream${FAST}`, `http${FAST}`, 'blackbox/{headers,shared-answers}.test.ts'],
 }
 
-/** Text of a test that starts a server: with a fault it may wait for a deadline, where a test of functions fails at once. */
-const STARTS_SERVER = /\bstart[A-Z]\w*\(|\b[A-Z]\w+\.start\(/
+/** Text of a test of properties, or one that starts a server: with a fault it may wait for a deadline, where a test of functions fails at once. */
+const STARTS_SERVER = /\bstart[A-Z]\w*\(|\b[A-Z]\w+\.start\(|\bcreateServer\(|\bfc\.assert\(/
 
 const { part, sources, alone } = readPlan()
 const patterns = (FILES[part] ?? []).map(pattern => `test/${pattern}`)
@@ -55,6 +55,7 @@ export default defineConfig({
     testTimeout: alone === null ? 30_000 : 10_000,
     hookTimeout: alone === null ? 60_000 : 20_000,
     isolate: false,
+    globals: alone !== null,
     maxWorkers: 1,
     watch: false,
   },
