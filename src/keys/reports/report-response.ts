@@ -11,9 +11,9 @@ const NOTHING: ReportResponse = { fingerprints: [], gateways: null }
 /** @param text the body, which may be missing or that of another server */
 export function readReportResponse(text: string): ReportResponse {
   try {
-    const body: unknown = JSON.parse(text)
-    if (typeof body !== 'object' || body === null) return NOTHING
-    const { signingSecrets, gateways } = body as { signingSecrets?: unknown; gateways?: unknown }
+    // Any value but null has fields, if not these.
+    const body = JSON.parse(text) as { signingSecrets?: unknown; gateways?: unknown }
+    const { signingSecrets, gateways } = body
     const listed = Array.isArray(signingSecrets) ? signingSecrets : []
     return {
       fingerprints: listed.filter((fingerprint): fingerprint is string => typeof fingerprint === 'string'),
