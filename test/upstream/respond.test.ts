@@ -15,7 +15,7 @@ function start(options: ConstructorParameters<typeof ForwardHere>[0] = {}, minor
 }
 
 /** A client that receives a response in pieces. */
-function startStream(headers: Record<string, string> = { 'content-length': '100000' }, minor = 1) {
+function streaming(headers: Record<string, string> = { 'content-length': '100000' }, minor = 1) {
   const parts = start({}, minor)
   const sink = parts.sent.head(200, { ...JSON_TYPE, ...headers })
   if (sink === null) throw new Error('The body is not needed')
@@ -42,7 +42,7 @@ describe('a response', () => {
   })
 
   test('in pieces begins with the first and is counted as a whole', async () => {
-    const { client, sink, observation, response } = startStream({ 'content-length': '4' })
+    const { client, sink, observation, response } = streaming({ 'content-length': '4' })
     expect(client.text).toBe('')
     expect(sink.write(Buffer.from('ab'))).toBe('continue')
     expect(client.body).toBe('ab')
@@ -69,7 +69,7 @@ describe('a response', () => {
 
 describe('reading from the upstream', () => {
   test('pauses while 16 KiB wait for the client, and resumes when they are sent', async () => {
-    const { client, sent, write } = startStream()
+    const { client, sent, write } = streaming()
     expect(write(KIB_16)).toBe('continue')
     client.isReading = false
     expect(write(1)).toBe('continue')
@@ -82,7 +82,7 @@ describe('reading from the upstream', () => {
   })
 
   test('does not resume after the client has disconnected', async () => {
-    const { client, sent, write } = startStream()
+    const { client, sent, write } = streaming()
     client.isReading = false
     write(1)
     write(2 * KIB_16)
@@ -101,7 +101,7 @@ describe('a failure of the upstream', () => {
   })
 
   test('before the first byte of a body is a denial as well', () => {
-    const { client, sink, observation } = startStream()
+    const { client, sink, observation } = streaming()
     sink.fail(null)
     expect([client.denied, client.text, observation.fault]).toEqual(['upstream_error', '', null])
   })
@@ -113,7 +113,7 @@ describe('a failure of the upstream', () => {
     ['within a body of known length for HTTP/1.0', { 'content-length': '9' }, 0, false],
   ])('%s closes the connection, so that it never looks complete', async (_where, headers, minor, isReset) => {
     const framing = 'content-length' in headers ? headers : { 'transfer-encoding': 'chunked' }
-    const { client, write, sink, observation, response } = startStream(framing, minor)
+    const { client, write, sink, observation, response } = streaming(framing, minor)
     write(3)
     const { UpstreamFailure } = await import('../../src/upstream/failure.ts')
     sink.fail(new UpstreamFailure('truncated'))
@@ -122,7 +122,7 @@ describe('a failure of the upstream', () => {
   })
 
   test('that the client caused is no fault', () => {
-    const { write, sink, observation, response } = startStream()
+    const { write, sink, observation, response } = streaming()
     write(3)
     sink.fail(null)
     expect(response.destroyed).toBe(true)

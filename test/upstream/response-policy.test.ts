@@ -14,6 +14,8 @@ test.each([
   'application/json; charset=utf-8',
   'application/problem+json',
   'Application/JSON',
+  'application/vnd.api+json ;v=1',
+  'application/a.b-c+d+json',
 ])('a 200 of type %s passes', type => expect(policy(200, { 'content-type': type }).kind).toBe('pass'))
 
 test.each([
@@ -21,6 +23,10 @@ test.each([
   'application/jsonp',
   'text/json',
   'application/json-seq',
+  'x application/json',
+  'application/+json',
+  'application/a b+json',
+  'application/json x',
   undefined,
   ['application/json', 'text/html'],
 ])('a 200 of type %s is an upstream error', type =>
@@ -56,8 +62,15 @@ test.each([
   })
 })
 
-test.each([400, 402, 405, 409, 410, 422, 429, 451])('a %i keeps its status and its Retry-After', status => {
-  expect(policy(status, { 'retry-after': '3' })).toEqual({ kind: 'reject', retryAfter: '3' })
+test.each([400, 402, 405, 409, 410, 422, 429, 451, 499])(
+  'a %i keeps its status and its Retry-After',
+  status => {
+    expect(policy(status, { 'retry-after': '3' })).toEqual({ kind: 'reject', retryAfter: '3' })
+  },
+)
+
+test.each([undefined, ['1', '2']])('a rejection with Retry-After %j has none for the client', retryAfter => {
+  expect(policy(400, { 'retry-after': retryAfter })).toEqual({ kind: 'reject', retryAfter: null })
 })
 
 test.each([204, 304])('a %i passes without body, length and type, and with its validators', status => {
@@ -87,6 +100,10 @@ test('headers that are not allowed do not pass', () => {
 
 test('a header that Connection names does not pass', () => {
   expect(passing({ connection: 'close, ETag', etag: '"1"', vary: 'accept' })).not.toHaveProperty('etag')
+  expect(passing({ connection: ['close', ' etag '], etag: '"1"' })).not.toHaveProperty('etag')
+  // Without the fields of its body, a response could not be read.
+  const framed = passing({ connection: 'Content-Type, Content-Length', 'content-length': '2' })
+  expect(framed).toMatchObject({ 'content-type': 'application/json', 'content-length': '2' })
 })
 
 test.each(['etag', 'content-length', 'last-modified', 'retry-after'])(
@@ -115,6 +132,15 @@ test.each([
   ['PUBLIC', 'private'],
   ['private="set-cookie, x", max-age=1', 'private, max-age=1'],
   ['private, public', 'private'],
+  ['no-store, private="x"', 'no-store, private="x"'],
+  ['no-store, public', 'private, no-store'],
+  ['Private, max-age=1', 'Private, max-age=1'],
+  ['private , must-revalidate', 'private , must-revalidate'],
+  ['private = "x", max-age = 1', 'private, max-age = 1'],
+  ['proxy-revalidate', 'private'],
+  ['must-revalidate', 'private, must-revalidate'],
+  ['must-revalidate, max-age="6 0"', 'private, must-revalidate, max-age="6 0"'],
+  [' , ', 'private'],
   [['public', 'max-age=9'], 'private, max-age=9'],
 ])('Cache-Control %j becomes %j, so that no shared cache stores the response', (received, sent) => {
   expect(passing({ 'cache-control': received })).toHaveProperty('cache-control', sent)
@@ -129,6 +155,10 @@ test.each([
   ['<\\\\host>; rel=next', false],
   ['</a>; rel=next, <https://internal/b>; rel=prev', false],
   ['</a>; anchor="http:x"; rel=next', false],
+  ['<  x:y>; rel=next', false],
+  ['<h2+a.b-c:y>; rel=next', false],
+  ['<1:y>; rel=next', true],
+  ['<a b:c>; rel=next', true],
 ])('Link %s passes: %s', (link, passes) => {
   expect('link' in passing({ link })).toBe(passes)
 })

@@ -67,7 +67,7 @@ describe('an assertion is reused', () => {
 })
 
 /** Signs when the test says so. */
-function startAssertions(settings: Partial<AssertionSettings> = {}) {
+function scripted(settings: Partial<AssertionSettings> = {}) {
   const requested: {
     claims: AssertionClaims
     resolve: (text: string) => void
@@ -89,7 +89,7 @@ function startAssertions(settings: Partial<AssertionSettings> = {}) {
 
 describe('requests of one key', () => {
   test('share one signature while it is being made, and get it at once afterwards', async () => {
-    const { assertions, requested, state } = startAssertions()
+    const { assertions, requested, state } = scripted()
     const waiting = [assertions.assertionFor(GRANT, '/a'), assertions.assertionFor(GRANT, '/b')]
     expect(requested).toHaveLength(1)
     requested[0]?.resolve('one')
@@ -99,7 +99,7 @@ describe('requests of one key', () => {
   })
 
   test('get a new one after half of its life, and after the clock was set back', async () => {
-    const { assertions, requested, state } = startAssertions()
+    const { assertions, requested, state } = scripted()
     void assertions.assertionFor(GRANT, '/')
     requested[0]?.resolve('one')
     await Promise.resolve()
@@ -116,7 +116,7 @@ describe('requests of one key', () => {
   })
 
   test('get a new one as soon as the record changes, never that of another record', async () => {
-    const { assertions, requested } = startAssertions()
+    const { assertions, requested } = scripted()
     void assertions.assertionFor(GRANT, '/')
     requested[0]?.resolve('both scopes')
     await Promise.resolve()
@@ -130,7 +130,7 @@ describe('requests of one key', () => {
   })
 
   test('fail together if it cannot be signed; the next request tries again', async () => {
-    const { assertions, requested } = startAssertions()
+    const { assertions, requested } = scripted()
     const waiting = [assertions.assertionFor(GRANT, '/'), assertions.assertionFor(GRANT, '/')]
     requested[0]?.reject(new Error('no'))
     const settled = await Promise.allSettled(waiting)
@@ -141,7 +141,7 @@ describe('requests of one key', () => {
   })
 
   test('are signed one by one where an assertion is bound to its request', () => {
-    const { assertions, requested, state } = startAssertions({ bind: 'request' })
+    const { assertions, requested, state } = scripted({ bind: 'request' })
     for (const target of ['/a', '/a', '/b']) void assertions.assertionFor(GRANT, target)
     expect(requested.map(({ claims }) => claims.htu)).toEqual(['/a', '/a', '/b'])
     expect(state.reused).toBe(0)

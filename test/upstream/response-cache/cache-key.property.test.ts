@@ -54,6 +54,24 @@ const name = fc.constantFrom(
 )
 type Request = typeof requests extends fc.Arbitrary<infer Value> ? Value : never
 
+const SAMPLE: Request = {
+  workspaceId: 'a',
+  scopes: [],
+  id: 'key_1',
+  path: '',
+  client: {
+    accept: undefined,
+    'accept-language': undefined,
+    'x-a': undefined,
+    'if-none-match': undefined,
+    'if-modified-since': undefined,
+    traceparent: undefined,
+    cookie: undefined,
+  },
+  requestId: '',
+  forwarded: { for: '', host: '', proto: 'http' },
+}
+
 function permitFor({ workspaceId, scopes, id, path }: Request): Permit {
   const match = matchRoute(ROUTES, `/w/${workspaceId}${path}`)
   if (match === null) throw new Error('No route')
@@ -153,6 +171,24 @@ test.each([
 ])('a response with Vary: %s is for requests with the same validators only: %s', (vary, varies) => {
   expect(variesByValidator({ vary })).toBe(varies)
   expect(fitsKey({ vary: undefined })).toBe(true)
+})
+
+test('a key tells workspaces, scopes and missing fields apart where the path does not', () => {
+  const routes = compileRoutes([{ name: 'own', path: '/own', shareAnswers: true }])
+  const keyOf = (workspaceId: string, scopes: string[], client: Record<string, string> = {}) => {
+    const match = matchRoute(routes, '/own')
+    if (match === null) throw new Error('No route')
+    const grant = { ...permitFor(SAMPLE).grant, workspaceId, scopes }
+    const lookup = { kind: 'found', grant, tier: 'memory' } as const
+    const verdict = authorize({ lookup, match, query: '', nowMs: 0, clientAddress: '' })
+    if (verdict.kind === 'denied') throw new Error(verdict.reason)
+    return cacheKeyOf(verdict.permit, client, { for: '', proto: 'http', host: 'h' })
+  }
+  const keys = [
+    ...[keyOf('a', ['a', 'b']), keyOf('b', ['a', 'b']), keyOf('a', ['ab'])],
+    ...[keyOf('a', ['ab'], { accept: 'undefined' }), keyOf('a', ['ab'], { accept: '' })],
+  ]
+  expect(new Set(keys).size).toBe(keys.length)
 })
 
 test('the gateway’s own validators replace the client’s, and have a key of their own', () => {

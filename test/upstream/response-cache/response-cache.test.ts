@@ -69,6 +69,15 @@ test('with full capacity the oldest response of the oldest workspace goes, and n
   expect([cache.find('ws_a', 'key'), kept.includes(undefined)]).toEqual([undefined, false])
 })
 
+test('a cache that is exactly full keeps all', () => {
+  const each = 2000 + responseOf(0).size + 'key'.length
+  const cache = cacheOf(4 * each)
+  const workspaces = ['ws_a', 'ws_b', 'ws_c', 'ws_d']
+  for (const workspace of workspaces) cache.store(workspace, 'key', responseOf(0))
+  expect(workspaces.filter(workspace => cache.find(workspace, 'key') === undefined)).toEqual([])
+  expect(cache.bytes).toBe(4 * each)
+})
+
 test('dropping one response leaves the others of its workspace, and the last takes its list with it', () => {
   const cache = cacheOf()
   cache.drop('unknown', 'key')
