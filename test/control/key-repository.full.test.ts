@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe } from 'vitest'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { has, POSTGRES } from '../support/tools.ts'
+import { describeChangesTogether } from './changes-together.contract.ts'
 import { describeKeyChanges } from './key-changes.contract.ts'
 import { describeKeyExport } from './key-export.contract.ts'
 import { describeKeyImport } from './key-import.contract.ts'
@@ -23,6 +24,7 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
   describeKeyLife('PostgreSQL', () => server.database(), 8)
   for (const describeOn of contracts) describeOn('PostgreSQL', () => server.database(), true)
   describeRegionOutboxes('PostgreSQL', () => server.database())
+  describeChangesTogether(() => server.database())
   describeRevokeAll('PostgreSQL', () => server.database())
   describeKeyExport('PostgreSQL', () => server.database())
   describeKeyImport('PostgreSQL', () => server.database())

@@ -5,7 +5,7 @@ import {
   type RecordKeys,
   type RecordStore,
   type RecordWrite,
-  writeRecord,
+  writeRecords,
 } from '../../src/control/registry/announcing/write-record.ts'
 import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
 import {
@@ -52,7 +52,9 @@ test('in any order of concurrent writers, the newest version stays', async () =>
   await fc.assert(
     fc.asyncProperty(fc.scheduler(), versions, foreign, async (scheduler, numbers, held) => {
       const store = new ScheduledSlots(scheduler, Buffer.from(held))
-      const writers = numbers.map(number => writeRecord(store, announcementOf(version(number)), recordKeys))
+      const writers = numbers.map(number =>
+        writeRecords(store, [announcementOf(version(number))], recordKeys),
+      )
       await scheduler.waitFor(Promise.all(writers))
       expect(store.text).toBe(textOf(version(Math.max(...numbers))))
       expect(store.published.toSorted()).toEqual(numbers.map(String).toSorted())
@@ -100,7 +102,8 @@ test('fails after 32 attempts on an entry that others keep changing, and is retr
     writeAll: writes => Promise.allSettled(writes.map(async () => Buffer.from(newer))),
     publish: async () => {},
   }
-  await expect(writeRecord(busy, announcementOf(key), recordKeys)).rejects.toThrow(/kept changing/)
+  const [result] = await writeRecords(busy, [announcementOf(key)], recordKeys)
+  expect(String(result?.status === 'rejected' && result.reason)).toMatch(/kept changing/)
 })
 
 describe('a record in a real Redis', () => {

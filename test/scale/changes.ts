@@ -38,12 +38,13 @@ export async function measureChanges(plan: ChangesPlan): Promise<number> {
     gateways = await PlayedGateways.start(world, plan.gateways)
     const keys = await world.activeKeys(Math.floor(plan.keys / 6))
     let highest = 0
+    const sent = { count: 0 }
     for (const rate of plan.rates) {
-      if (!(await holds(world, gateways, { keys, rate, seconds: plan.stepSeconds }))) break
+      if (!(await holds(world, gateways, { keys, sent, rate, seconds: plan.stepSeconds }))) break
       highest = rate
     }
     if (highest > 0 && plan.longSeconds > 0) {
-      await holds(world, gateways, { keys, rate: highest, seconds: plan.longSeconds })
+      await holds(world, gateways, { keys, sent, rate: highest, seconds: plan.longSeconds })
     }
     return highest
   } finally {
@@ -54,6 +55,8 @@ export async function measureChanges(plan: ChangesPlan): Promise<number> {
 
 interface Load {
   readonly keys: readonly StoredKeyName[]
+  /** In all steps: a key that is suspended already would be no change. */
+  readonly sent: { count: number }
   readonly rate: number
   readonly seconds: number
 }
@@ -76,7 +79,7 @@ async function holds(world: ScaleWorld, gateways: PlayedGateways, load: Load): P
 async function change(
   world: ScaleWorld,
   gateways: PlayedGateways,
-  { keys, rate, seconds }: Load,
+  { keys, sent, rate, seconds }: Load,
 ): Promise<Outcome> {
   const tookMs: number[] = []
   const counts = { failed: 0, late: 0, disconnected: 0 }
@@ -102,10 +105,11 @@ async function change(
     counts.disconnected += gateways.stores.filter(store => store.health().changes !== 'connected').length
   }, WATCHED_EVERY_MS)
   const startedMs = performance.now()
-  let sent = 0
+  const before = sent.count
   for (let elapsedMs = 0; elapsedMs < seconds * 1000; elapsedMs = performance.now() - startedMs) {
-    for (; sent < (elapsedMs / 1000) * rate && inFlight.size < rate * MAX_BEHIND_SECONDS; sent++) {
-      const sending: Promise<void> = send(sent).finally(() => inFlight.delete(sending))
+    const due = before + (elapsedMs / 1000) * rate
+    for (; sent.count < due && inFlight.size < rate * MAX_BEHIND_SECONDS; sent.count++) {
+      const sending: Promise<void> = send(sent.count).finally(() => inFlight.delete(sending))
       inFlight.add(sending)
     }
     await new Promise(resolve => setTimeout(resolve, TICK_MS))

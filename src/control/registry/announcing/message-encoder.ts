@@ -18,9 +18,17 @@ interface Parts {
 }
 
 export function createMessageEncoder({ sender, clock, messageKey }: Parts): MessageEncoder {
+  /** Signed once for all regions. */
+  const changes = new WeakMap<PendingChange, { readonly text: string; readonly key: KeyObject | null }>()
   return {
-    change({ digest, version, atMs }) {
-      return encodeMessage({ kind: 'change', sender, digest, version, atMs }, messageKey())
+    change(change) {
+      const key = messageKey()
+      const known = changes.get(change)
+      if (known !== undefined && known.key === key) return known.text
+      const { digest, version, atMs } = change
+      const text = encodeMessage({ kind: 'change', sender, digest, version, atMs }, key)
+      changes.set(change, { text, key })
+      return text
     },
     heartbeat() {
       const monotonicMs = Math.floor(clock.monotonicMs())

@@ -145,6 +145,8 @@ export class Outbox {
   async #drain(): Promise<void> {
     const { repository, announcer } = this.#parts
     if (announcer.state() !== 'ready') return
+    // A deletion that is on its way would remove what is put into the outbox again, unannounced to the server of now.
+    await Promise.all(this.#unfinished)
     const finishRecovery = await this.#recovery.requeueChangesAtRisk()
     while (!this.#stopped && announcer.state() === 'ready') {
       // What requests are announcing, they will delete: announcing it twice would slow both down.

@@ -4,10 +4,10 @@ import type { AnnouncingRedis } from '../../../redis/announcing-connection.ts'
 import { isReplyError } from '../../../redis/reply-error.ts'
 import type { Announcer } from './announcer.ts'
 import {
+  type Announcement,
   type RecordKeys,
   type RecordStore,
   type RecordWrite,
-  writeRecord,
   writeRecords,
 } from './write-record.ts'
 
@@ -52,15 +52,38 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
   const { connection, metrics } = parts
   for (const command of COMMANDS) startAtZero(metrics, command)
   const store = createRedisRecordStore(parts)
+  const putAll = (announcements: readonly Announcement[]) =>
+    writeRecords(store, announcements, parts.recordKeys)
   return {
     // The connection reports failures by its own events, and reconnects.
     start: () => void connection.connect().catch(() => {}),
     stop: async () => connection.disconnect(),
     state: () => (connection.status === 'ready' ? 'ready' : 'down'),
     onReady: listener => void connection.on('ready', listener),
-    put: announcement => writeRecord(store, announcement, parts.recordKeys),
-    putAll: announcements => writeRecords(store, announcements, parts.recordKeys),
+    put: gathered(putAll),
+    putAll,
     publish: store.publish,
+  }
+}
+
+/** Changes that were committed together are announced by one command. */
+function gathered(putAll: Announcer['putAll']): Announcer['put'] {
+  let waiting: { readonly announcement: Announcement; readonly done: PromiseWithResolvers<void> }[] = []
+  const put = async () => {
+    const all = waiting
+    waiting = []
+    const results = await putAll(all.map(({ announcement }) => announcement))
+    for (const [index, { done }] of all.entries()) {
+      const result = results[index] ?? NOT_RUN
+      if (result.status === 'fulfilled') done.resolve()
+      else done.reject(result.reason)
+    }
+  }
+  return announcement => {
+    const done = Promise.withResolvers<void>()
+    // Those whose commit has just been confirmed come in the same turn of the microtasks.
+    if (waiting.push({ announcement, done }) === 1) queueMicrotask(() => void put())
+    return done.promise
   }
 }
 

@@ -57,16 +57,6 @@ export async function writeRecords(
   return results
 }
 
-/** The same for one. @throws what its result is rejected with */
-export async function writeRecord(
-  store: RecordStore,
-  announcement: Announcement,
-  recordKeys: RecordKeys,
-): Promise<void> {
-  const [result] = await writeRecords(store, [announcement], recordKeys)
-  if (result?.status === 'rejected') throw result.reason
-}
-
 interface Attempt {
   readonly index: number
   readonly key: StoredKey

@@ -1,4 +1,4 @@
-import type { Transaction } from 'kysely'
+import type { Kysely, Transaction } from 'kysely'
 import type { Database } from './database.ts'
 import type { PendingChange } from './pending-changes.ts'
 import {
@@ -14,6 +14,8 @@ export type Work<Result> = (tx: Transaction<Tables>) => Promise<Result>
 /** Runs transactions, and deletes announced changes from the outbox. */
 export interface ChangeWriter {
   run<Result>(work: Work<Result>): Promise<Result>
+  /** The same for announcing, which does not wait for changes. */
+  announce<Result>(work: Work<Result>): Promise<Result>
   deleteAnnounced(region: string, changes: readonly PendingChange[]): Promise<void>
 }
 
@@ -45,6 +47,10 @@ class SerialChangeWriter implements ChangeWriter {
     return result
   }
 
+  announce<Result>(work: Work<Result>): Promise<Result> {
+    return this.run(work)
+  }
+
   async deleteAnnounced(region: string, changes: readonly PendingChange[]): Promise<void> {
     // Copies: regions share the changes of one request.
     for (const change of changes) this.#announced.set({ ...change }, region)
@@ -62,7 +68,7 @@ class ParallelChangeWriter implements ChangeWriter {
   readonly #deleteAll = shareRuns(() => {
     const announced = this.#announced
     this.#announced = []
-    return this.run(tx => deletePendingChangesUnlocked(tx, announced))
+    return this.announce(tx => deletePendingChangesUnlocked(tx, announced))
   })
 
   constructor(database: Database) {
@@ -70,8 +76,11 @@ class ParallelChangeWriter implements ChangeWriter {
   }
 
   run<Result>(work: Work<Result>): Promise<Result> {
-    // Explicit: under another server default, concurrent changes would fail instead of waiting.
-    return this.#database.writer.transaction().setIsolationLevel('read committed').execute(work)
+    return transact(this.#database.writer, work)
+  }
+
+  announce<Result>(work: Work<Result>): Promise<Result> {
+    return transact(this.#database.announcing, work)
   }
 
   deleteAnnounced(region: string, changes: readonly PendingChange[]): Promise<void> {
@@ -79,4 +88,9 @@ class ParallelChangeWriter implements ChangeWriter {
     this.#announced.push(...changes.map(change => ({ ...change, region })))
     return this.#deleteAll()
   }
+}
+
+/** Explicit: under another server default, concurrent changes would fail instead of waiting. */
+function transact<Result>(connections: Kysely<Tables>, work: Work<Result>): Promise<Result> {
+  return connections.transaction().setIsolationLevel('read committed').execute(work)
 }

@@ -20,7 +20,7 @@ class RolledBack extends Error {
   }
 }
 
-interface CommitContext {
+export interface CommitContext {
   /** Called inside the transaction: the time it waits in a burst is no age of the change. */
   readonly now: () => number
   readonly dialect: Dialect

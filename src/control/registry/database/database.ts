@@ -10,6 +10,8 @@ export interface Database {
   readonly hasTextIndex: boolean
   readonly writer: Kysely<Tables>
   readonly reader: Kysely<Tables>
+  /** For heartbeats and for deleting what is announced: under a load of changes and lookups, gateways would have no heartbeats. */
+  readonly announcing: Kysely<Tables>
   close(): Promise<void>
 }
 

@@ -9,7 +9,8 @@ import { searchKeys } from '../search/search-keys.ts'
 import { createAuditQueue } from './audit/audit-queue.ts'
 import { exportAudit, listAudit, searchAudit } from './audit/audit-rows.ts'
 import { type ChangeWriter, createChangeWriter } from './change-writer.ts'
-import { commitChange } from './commit-change.ts'
+import { type CommitContext, commitChange } from './commit-change.ts'
+import { createCommitTogether, isReplacement } from './commit-together.ts'
 import type { Database } from './database.ts'
 import { shareReports } from './gateway-reports.ts'
 import type { KeyRepository } from './key-repository.ts'
@@ -28,6 +29,7 @@ import * as outbox from './rows/outbox-rows.ts'
 import { forgetRegions, purgeForgotten, registerRegions, requeueNextKeys } from './rows/region-rows.ts'
 import { findResponse, purgeResponses } from './rows/response-rows.ts'
 import { listLiveIds, newestKeyId, revokeKeys } from './rows/revoke-rows.ts'
+import { shareReads } from './share-runs.ts'
 
 /**
  * @param clock the time of commits
@@ -43,15 +45,16 @@ export function createKeyRepository(
   const writer = createChangeWriter(database)
   const auditQueue = createAuditQueue(writer, dialect)
   const now = () => clock.wallMs()
+  const { keysById, usesById } = readsById(database)
   const pendingIn = (region: string) => pendingChangesIn(region, { database, writer, consoleId, now })
   const context = () => ({ nowMs: now(), dialect, hasTextIndex, bounds })
   return {
-    commit: change => commitChange(writer, change, { now, dialect, auditQueue }),
+    commit: createCommit(writer, { now, dialect, auditQueue }),
     revokeKeys: revocation => revokeKeys(writer, revocation, { now, dialect }),
     importKeys: keys => importKeys(writer, keys, { now, dialect }),
     newestKeyId: workspaceId => newestKeyId(reader, workspaceId),
     listLiveIds: range => listLiveIds(reader, range, now()),
-    findById: id => findKey(reader, 'id', id),
+    findById: async id => (await keysById([id])).get(id) ?? null,
     findByDigest: digest => findKey(reader, 'digest', digest),
     findByDigests: digests => findKeys(reader, 'digest', digests),
     findByIds: ids => findKeys(reader, 'id', ids),
@@ -73,7 +76,7 @@ export function createKeyRepository(
     listForSync: page => listForSync(reader, page),
     countForSync: expiresAfterMs => countForSync(reader, expiresAfterMs, dialect),
     recordUse: lastUsedMs => writer.run(tx => recordUse(tx, lastUsedMs, dialect)),
-    lastUses: ids => lastUses(reader, ids),
+    lastUses: usesById,
     recordGateway: shareReports(reports => writer.run(tx => recordGateways(tx, reports, dialect)), now),
     countGateways: sinceMs => countGateways(reader, sinceMs),
     listGatewayStatuses: change => listGatewayStatuses(reader, change),
@@ -91,17 +94,34 @@ export function createKeyRepository(
   }
 }
 
+function createCommit(writer: ChangeWriter, context: CommitContext): KeyRepository['commit'] {
+  const together = createCommitTogether(writer, context.now)
+  return change =>
+    context.dialect === 'postgres' && isReplacement(change)
+      ? together(change)
+      : commitChange(writer, change, context)
+}
+
+/** Each change reads both: on PostgreSQL a burst would wait for the few connections. */
+function readsById({ reader, dialect }: Database) {
+  const keysById = (ids: readonly string[]) => findKeys(reader, 'id', ids)
+  const usesById = (ids: readonly string[]) => lastUses(reader, ids)
+  return dialect === 'postgres'
+    ? { keysById: shareReads(keysById), usesById: shareReads(usesById) }
+    : { keysById, usesById }
+}
+
 function pendingChangesIn(
   region: string,
   parts: { database: Database; writer: ChangeWriter; consoleId: string; now: () => number },
 ): PendingChanges {
   const { writer, consoleId, now } = parts
-  const { reader, dialect } = parts.database
+  const { reader, announcing, dialect } = parts.database
   return {
     claimChanges: limit =>
-      writer.run(tx => outbox.claimChanges(tx, region, { consoleId, nowMs: now(), limit, dialect })),
+      writer.announce(tx => outbox.claimChanges(tx, region, { consoleId, nowMs: now(), limit, dialect })),
     pendingChangesOf: digest => outbox.pendingChangesOf(reader, region, digest),
-    pendingSpan: () => outbox.pendingSpan(reader, region),
+    pendingSpan: () => outbox.pendingSpan(announcing, region),
     hasPendingUntil: (workspaceId, atMs) => outbox.hasPendingUntil(reader, region, { workspaceId, atMs }),
     countPending: () => outbox.countPending(reader, region),
     oldestPendingMs: () => outbox.oldestPendingMs(reader, region),

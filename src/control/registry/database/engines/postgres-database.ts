@@ -6,8 +6,9 @@ import { migrate } from '../migrations/migrations.ts'
 import type { Tables } from '../tables.ts'
 
 /** Small enough for several consoles on one PostgreSQL without a pooler. */
-const MAX_WRITERS = 6
+const MAX_WRITERS = 4
 const MAX_READERS = 4
+const MAX_ANNOUNCING = 2
 const CONNECT_TIMEOUT_MS = 3000
 /** Our statements take milliseconds; one that takes seconds is blocked. */
 const STATEMENT_TIMEOUT_MS = 5000
@@ -29,15 +30,16 @@ export async function openPostgres(url: string, onReload: OnReload<string>): Pro
   }
   const writers = createPool(url, { max: MAX_WRITERS, ...timeouts })
   const readers = createPool(url, { max: MAX_READERS, ...timeouts })
+  const announcers = createPool(url, { max: MAX_ANNOUNCING, ...timeouts })
   // Applies to new connections; open ones stay.
   onReload(next => () => {
-    for (const { options } of [writers, readers]) options.connectionString = next
+    for (const { options } of [writers, readers, announcers]) options.connectionString = next
   })
-  const [writer, reader] = [kyselyOver(writers), kyselyOver(readers)]
+  const [writer, reader, announcing] = [kyselyOver(writers), kyselyOver(readers), kyselyOver(announcers)]
   const close = async () => {
-    await Promise.all([writer.destroy(), reader.destroy()])
+    await Promise.all([writer.destroy(), reader.destroy(), announcing.destroy()])
   }
-  return { dialect: 'postgres', hasTextIndex, writer, reader, close }
+  return { dialect: 'postgres', hasTextIndex, writer, reader, announcing, close }
 }
 
 /** One connection that the server lets write nothing. A long read is not cut off. */

@@ -23,6 +23,7 @@ export async function openSqlite(file: string): Promise<Database> {
       hasTextIndex: true,
       writer,
       reader,
+      announcing: reader,
       close: () => closeAll(new Set([reader, writer])),
     }
   } catch (error) {
