@@ -1,0 +1,244 @@
+import { afterEach, expect, test } from 'vitest'
+import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
+import type { UpstreamSettings } from '../../../src/upstream/pool/connection.ts'
+import { GRACE_MS } from '../../../src/upstream/pool/connection-shares.ts'
+import { UpstreamDispatcher } from '../../../src/upstream/pool/dispatcher.ts'
+import { DEFAULT_SETTINGS } from '../../support/forwarding-app.ts'
+import { freePort } from '../../support/free-port.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { json, type ScriptedUpstream, startScriptedUpstream } from '../../support/scripted-upstream.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+
+let upstream: ScriptedUpstream
+let dispatcher: UpstreamDispatcher
+const clock = new ManualClock()
+const metrics = createMetrics()
+
+/** A pool without a gateway. The upstream responds when the test does. */
+async function start(settings: Partial<UpstreamSettings> = {}) {
+  upstream = await startScriptedUpstream(() => {})
+  dispatcher = poolOf({ url: upstream.url, ...settings })
+}
+
+function poolOf(settings: Partial<UpstreamSettings> & { readonly url: string }): UpstreamDispatcher {
+  return new UpstreamDispatcher({
+    settings: { ...DEFAULT_SETTINGS, ...settings },
+    metrics,
+    clock,
+    logger: silentLogger,
+    clientStallMs: 100,
+  })
+}
+
+afterEach(async () => {
+  dispatcher.destroy()
+  await upstream.stop()
+  metrics.registry.resetMetrics()
+})
+
+/** Sends a request of a workspace. Its outcome is the status with the body, or the kind of its failure. */
+function send(workspaceId = 'ws_1', waitedBeforeMs?: number) {
+  const { promise: outcome, resolve } = Promise.withResolvers<string>()
+  let body = ''
+  const exchange = dispatcher.send(
+    { workspaceId, path: `/${workspaceId}`, headers: {} },
+    {
+      onHead: response => ({
+        write: chunk => {
+          body += chunk
+          return 'continue'
+        },
+        end: () => resolve(`${response.statusCode} ${body}`),
+        fail: failure => resolve(`lost ${failure?.kind}`),
+      }),
+      onFailure: failure => resolve(failure.kind),
+    },
+    waitedBeforeMs,
+  )
+  return { exchange, outcome }
+}
+const outcomes = (sent: readonly ReturnType<typeof send>[]) => Promise.all(sent.map(({ outcome }) => outcome))
+const respond = (...numbers: number[]) => {
+  for (const number of numbers) upstream.requests[number]?.send(json(`${number}`))
+}
+
+/** The series of a metric that are not 0, by their last label. */
+async function shown(
+  name: 'upstreamConnections' | 'upstreamQueued' | 'upstreamCircuit' | 'upstreamAddresses',
+) {
+  const { values } = await metrics[name].get()
+  const series = values.filter(({ value }) => value !== 0)
+  return Object.fromEntries(series.map(({ labels, value }) => [String(Object.values(labels).at(-1)), value]))
+}
+
+test('a connection is used again, and counted while it is open', async () => {
+  await start()
+  for (const number of [0, 1]) {
+    const { outcome } = send()
+    await upstream.received(number + 1)
+    expect(await shown('upstreamConnections')).toEqual({ open: 1 })
+    respond(number)
+    expect(await outcome).toBe(`200 ${number}`)
+  }
+  expect(await shown('upstreamConnections')).toEqual({ open: 1, free: 1 })
+  expect(upstream.sockets).toHaveLength(1)
+})
+
+test('more requests than connections wait, as many as the queue holds, in order', async () => {
+  await start({ connections: 1, queue: { maxRequests: 2, maxWaitMs: 60_000 } })
+  const sent = Array.from({ length: 4 }, () => send())
+  expect(await sent[3]?.outcome).toBe('queue_full')
+  expect(await shown('upstreamQueued')).toEqual({ default: 2 })
+  for (const number of [0, 1, 2]) {
+    await upstream.received(number + 1)
+    respond(number)
+    expect(await sent[number]?.outcome).toBe(`200 ${number}`)
+  }
+  expect(await shown('upstreamQueued')).toEqual({})
+  expect(upstream.sockets).toHaveLength(1)
+})
+
+test('a request that waits longer than the limit is rejected, and the one in flight goes on', async () => {
+  await start({ connections: 1, queue: { maxRequests: 9, maxWaitMs: 500 } })
+  const sent = [send(), send()]
+  await upstream.received(1)
+  clock.advance(500)
+  expect(await sent[1]?.outcome).toBe('queue_full')
+  respond(0)
+  expect(await sent[0]?.outcome).toBe('200 0')
+  expect(upstream.requests).toHaveLength(1)
+})
+
+test('a request that is aborted in the queue is never sent', async () => {
+  await start({ connections: 1 })
+  const sent = [send(), send(), send()]
+  await upstream.received(1)
+  sent[1]?.exchange.abort()
+  expect(await shown('upstreamQueued')).toEqual({ default: 1 })
+  respond(0)
+  await upstream.received(2)
+  respond(1)
+  expect(await sent[2]?.outcome).toBe('200 1')
+  expect(upstream.requests).toHaveLength(2)
+})
+
+test('a full queue makes room for another workspace, and a workspace below its share gets a connection', async () => {
+  await start({ connections: 4, queue: { maxRequests: 2, maxWaitMs: 60_000 } })
+  const greedy = Array.from({ length: 6 }, () => send('greedy'))
+  await upstream.received(4)
+  const honest = send('honest')
+  expect(await greedy[5]?.outcome).toBe('preempted')
+  clock.advance(GRACE_MS)
+  // One that is in flight is aborted, the youngest first.
+  expect(await Promise.race(greedy.slice(0, 4).map(({ outcome }) => outcome))).toBe('preempted')
+  await upstream.received(5)
+  expect(upstream.requests[4]?.target).toBe('/honest')
+  respond(4)
+  expect(await honest.outcome).toBe('200 4')
+})
+
+test('the circuit opens after failures in a row, admits one probe at a time, and closes after its success', async () => {
+  upstream = await startScriptedUpstream(() => {})
+  const port = await freePort()
+  dispatcher = poolOf({ url: `http://127.0.0.1:${port}`, circuit: { failures: 2, openMs: 500 } })
+  for (const _ of [1, 2]) expect(await send().outcome).toBe('refused')
+  expect([await send().outcome, await shown('upstreamCircuit')]).toEqual(['circuit_open', { open: 1 }])
+  clock.advance(500)
+  expect(await shown('upstreamCircuit')).toEqual({ half_open: 1 })
+  const server = await startScriptedUpstream(() => {}, undefined, { port })
+  try {
+    const first = send()
+    expect(await send().outcome).toBe('circuit_open')
+    // A probe whose client disconnects says nothing: the next one is admitted.
+    await server.received(1)
+    first.exchange.abort()
+    const second = await probeAfter(first)
+    await server.received(2)
+    server.requests[1]?.send(json('"well"'))
+    expect(await second.outcome).toBe('200 "well"')
+    expect(await shown('upstreamCircuit')).toEqual({ closed: 1 })
+  } finally {
+    await server.stop()
+  }
+})
+
+/** The first request that the circuit admits. The aborted one ends in a later turn. */
+async function probeAfter({ exchange }: ReturnType<typeof send>): Promise<ReturnType<typeof send>> {
+  while (exchange.client !== null) await new Promise(setImmediate)
+  return send()
+}
+
+test('an error response is no failure of the connection, and does not open the circuit', async () => {
+  await start({ circuit: { failures: 1, openMs: 500 } })
+  const sent = send()
+  await upstream.received(1)
+  upstream.requests[0]?.send('HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n')
+  expect(await sent.outcome).toBe('500 ')
+  expect(await shown('upstreamCircuit')).toEqual({ closed: 1 })
+})
+
+test('a server that does not respond in time opens the circuit, and its address is avoided', async () => {
+  await start({ circuit: { failures: 1, openMs: 500 }, headersTimeoutMs: 300 })
+  const sent = send()
+  await upstream.received(1)
+  clock.advance(300)
+  expect(await sent.outcome).toBe('headers_timeout')
+  expect([await shown('upstreamCircuit'), await shown('upstreamAddresses')]).toEqual([
+    { open: 1 },
+    { avoided: 1 },
+  ])
+})
+
+test('a body that stalls does neither', async () => {
+  await start({ circuit: { failures: 1, openMs: 500 }, bodyIdleTimeoutMs: 300 })
+  const sent = send()
+  await upstream.received(1)
+  upstream.requests[0]?.send('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf')
+  while (sent.exchange.statusCode === 0) await new Promise(setImmediate)
+  clock.advance(10_000)
+  expect(await sent.outcome).toBe('lost total_timeout')
+  expect([await shown('upstreamCircuit'), await shown('upstreamAddresses')]).toEqual([
+    { closed: 1 },
+    { usable: 1 },
+  ])
+})
+
+test('a stale connection is replaced, and its request sent again once', async () => {
+  await start()
+  const first = send()
+  await upstream.received(1)
+  respond(0)
+  await first.outcome
+  upstream.script = ({ number, socket, send: reply }) => {
+    if (number === 1) socket.destroy()
+    else reply(json('"again"'))
+  }
+  expect(await send().outcome).toBe('200 "again"')
+  expect(upstream.requests.map(({ connection }) => connection)).toEqual([0, 0, 1])
+  // It is asked to close the connection that was made for one request.
+  expect(upstream.requests[2]?.headers.get('connection')).toBe('close')
+  const { values } = await metrics.upstreamRetries.get()
+  expect(values.filter(({ value }) => value > 0).map(({ labels }) => labels['outcome'])).toEqual(['success'])
+  await upstream.disconnected(2)
+  expect(await send().outcome).toBe('200 "again"')
+})
+
+test('the time that a client has waited before counts for the whole response', async () => {
+  await start({ totalTimeoutMs: 1000 })
+  const sent = send('ws_1', 900)
+  await upstream.received(1)
+  clock.advance(100)
+  expect(await sent.outcome).toBe('total_timeout')
+})
+
+test('a shutdown ends requests in flight, those that wait, and later ones', async () => {
+  await start({ connections: 1 })
+  const sent = [send(), send()]
+  await upstream.received(1)
+  dispatcher.destroy()
+  expect(await outcomes(sent)).toEqual(['reset', 'reset'])
+  const late = send()
+  clock.advance(60_000)
+  expect(await late.outcome).not.toMatch(/^\d/)
+  expect(upstream.requests).toHaveLength(1)
+})
