@@ -14,8 +14,9 @@ import {
   type RedisClient,
   type RedisNetwork,
 } from './clients.ts'
-import { type Endpoint, type FindServer, isSameServer } from './endpoint.ts'
+import { type Endpoint, isSameServer } from './endpoint.ts'
 import { type RedisSettings, topologyOf } from './options.ts'
+import { PrimaryCheck } from './primary-check.ts'
 import { type ConnectionEvents, RedisConnection } from './redis-connection.ts'
 
 export interface RedisConnectionParts {
@@ -41,6 +42,8 @@ export interface AnnouncingRedis {
   readonly status: 'ready' | 'down'
   /** Whether records and messages go to the same server: not in a cluster. */
   readonly isOneServer: boolean
+  /** Whether a majority of the Sentinels, asked after this call, still names the server; true without Sentinels. */
+  confirm(): Promise<boolean>
   getrangeBuffer(key: string, start: number, end: number): Promise<Buffer>
   callBuffer(command: string, ...values: (string | number | Buffer)[]): Promise<unknown>
   publish(channel: string, message: string): Promise<number>
@@ -53,7 +56,8 @@ export interface AnnouncingRedis {
 interface Connections {
   readonly records: RedisConnection
   readonly publisher: RedisConnection<Redis>
-  readonly stopChecks: () => void
+  /** Null without Sentinels. */
+  readonly check: PrimaryCheck | null
 }
 
 /**
@@ -65,7 +69,7 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
   const state = reportState(parts)
   const emitter = new EventEmitter()
   const isOpen = () => records.isReady && publisher.isReady
-  const { records, publisher, stopChecks } = makeConnections(parts, {
+  const { records, publisher, check } = makeConnections(parts, {
     onTrouble: state.onTrouble,
     onReady() {
       if (isOpen()) answering.opened()
@@ -74,6 +78,7 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
   const { client }: { client: RedisClient } = records
   const answering = new Answering({
     probe: () => client.getrangeBuffer(redisKeyOf(''), 0, 0),
+    confirm: async () => (await check?.confirm()) ?? true,
     isOpen,
     ...{ timers, clock },
     onSilent: state.onTrouble,
@@ -87,6 +92,12 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
   const watch = <Reply>(send: () => Promise<Reply>) =>
     client instanceof Cluster ? send() : answering.watch(send)
   const all = [...new Set<RedisConnection>([records, publisher])]
+  const confirm = async () => {
+    const isConfirmed = (await check?.confirm()) ?? true
+    if (!isConfirmed) answering.doubt(new Error('No majority of the Sentinels names this server'))
+    return isConfirmed
+  }
+  const stopChecks = check === null ? () => {} : timers.every(PRIMARY_CHECK_MS, () => void confirm())
   return {
     get status() {
       return answering.isAnswering ? 'ready' : 'down'
@@ -94,11 +105,13 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
     connect: () => Promise.all(all.map(connection => connection.client.connect())),
     disconnect() {
       stopChecks()
+      check?.stop()
       for (const connection of all) connection.stop()
     },
     on: (event, listener) => emitter.on(event, listener),
     getrangeBuffer: (key, start, end) => watch(() => client.getrangeBuffer(key, start, end)),
     isOneServer: all.length === 1,
+    confirm,
     callBuffer: (command, ...values) => watch(() => client.callBuffer(command, ...values)),
     publish: (channel, message) => watch(() => publisher.client.publish(channel, message)),
   }
@@ -117,31 +130,17 @@ function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents):
   // A primary that became a replica may keep its connections open but rejects writes: find the new primary.
   client.options.reconnectOnError = error => error.message.startsWith('READONLY ')
   const connection = new RedisConnection(client, events)
-  const stopChecks =
-    topologyOf(config).kind === 'sentinel'
-      ? timers.every(
-          PRIMARY_CHECK_MS,
-          checkPrimary(connection, find, () => named),
-        )
-      : () => {}
-  return { records: connection, publisher: connection, stopChecks }
-}
-
-/** Reconnects once the Sentinels name another server than when the connection was opened. */
-function checkPrimary(connection: RedisConnection, find: FindServer, named: () => Endpoint | null) {
-  let isAsking = false
-  return async () => {
-    if (isAsking || !connection.isReady) return
-    isAsking = true
-    try {
-      const primary = await find()
-      if (!isSameServer(primary, named())) connection.reconnect()
-    } catch {
-      // No Sentinel answers: nothing says that there is another primary.
-    } finally {
-      isAsking = false
-    }
-  }
+  const question = network.createQuestion(config, onReload)
+  const check =
+    question === null
+      ? null
+      : new PrimaryCheck({
+          question,
+          timers,
+          connectedTo: () => (connection.isReady ? named : null),
+          onOther: () => connection.reconnect(),
+        })
+  return { records: connection, publisher: connection, check }
 }
 
 /**
@@ -161,7 +160,7 @@ function connectToCluster(
     const { host = '', port = 0 } = node.options
     if (isSameServer({ host, port }, publisher.server)) publisher.reconnect()
   })
-  return { records, publisher, stopChecks: () => {} }
+  return { records, publisher, check: null }
 }
 
 /** Logs one line for each change of state, so that a Redis outage of an hour does not fill the log. */

@@ -9,6 +9,8 @@ const PROBE_AGAIN_MS = 500
 export interface AnsweringParts {
   /** Sends a command that changes nothing. */
   readonly probe: () => Promise<unknown>
+  /** Whether it is the server to talk to; asked after each successful probe. */
+  readonly confirm?: () => Promise<boolean>
   /** Whether the connection is open. */
   readonly isOpen: () => boolean
   readonly timers: Timers
@@ -58,6 +60,14 @@ export class Answering {
     }
   }
 
+  /** It may not be the server to talk to any more. */
+  doubt(error: Error): void {
+    if (!this.isAnswering) return
+    this.#isAnswering = false
+    this.#parts.onSilent(error)
+    this.#probeLater(this.#number, false)
+  }
+
   #countUnanswered(number: number): void {
     if (++this.#unanswered < MAX_UNANSWERED || !this.isAnswering) return
     this.#isAnswering = false
@@ -74,16 +84,18 @@ export class Answering {
   }
 
   async #probe(number: number, isNew: boolean): Promise<void> {
-    const { clock } = this.#parts
+    const { clock, confirm = async () => true } = this.#parts
     const sentAtMs = clock.monotonicMs()
     try {
       await this.#parts.probe()
     } catch (error) {
       if (!isReplyError(error)) return this.#probeLater(number, isNew)
     }
+    const roundTripMs = clock.monotonicMs() - sentAtMs
+    if (!(await confirm())) return this.#probeLater(number, isNew)
     if (number !== this.#number) return
     this.#isAnswering = true
     this.#unanswered = 0
-    this.#parts.onAnswering(isNew, clock.monotonicMs() - sentAtMs)
+    this.#parts.onAnswering(isNew, roundTripMs)
   }
 }

@@ -12,7 +12,7 @@ import {
   serverAccess,
   topologyOf,
 } from './options.ts'
-import { findPrimary } from './sentinels.ts'
+import { createPrimaryQuestion, findPrimary, type PrimaryQuestion } from './sentinels.ts'
 
 /** For commands on keys. The cluster client sends each command to the node that holds the key. */
 export type RedisClient = Redis | Cluster
@@ -53,6 +53,21 @@ export function findServer(
         known,
       )
   }
+}
+
+/** @returns what asks a majority of the Sentinels for the primary; null without Sentinels */
+export function createQuestion(
+  settings: RedisSettings,
+  onReload: OnRedisReload = neverReloads,
+): PrimaryQuestion | null {
+  const topology = topologyOf(settings)
+  if (topology.kind !== 'sentinel') return null
+  const question = createPrimaryQuestion(topology.name, topology.urls, settings, sentinelAccess(settings))
+  onReload(next => {
+    const access = sentinelAccess(next)
+    return () => question.renew(access)
+  })
+  return question
 }
 
 /** A client for commands on keys, for every kind of Redis. Not connected yet. */
@@ -99,10 +114,11 @@ export function createServerClient(
 /** How one server is found, and how a connection to it is opened. */
 export interface RedisNetwork {
   readonly findServer: typeof findServer
+  readonly createQuestion: typeof createQuestion
   readonly createServerClient: typeof createServerClient
 }
 
-export const REDIS_NETWORK: RedisNetwork = { findServer, createServerClient }
+export const REDIS_NETWORK: RedisNetwork = { findServer, createQuestion, createServerClient }
 
 /** Changes the credentials of the next connection; the current one stays open. */
 function renew({ options }: Redis, { username, password, tls }: Access): void {

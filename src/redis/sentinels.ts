@@ -18,8 +18,48 @@ export function findPrimary(
   return () => majorityOf(sentinels.map(sentinel => askSentinel(name, sentinel, settings, access())))
 }
 
+/** Asks the Sentinels again and again, over connections that stay open. */
+export interface PrimaryQuestion {
+  /** Fails unless a majority agrees: without one, another primary may have replaced the one that some still name. */
+  ask(): Promise<Endpoint>
+  /** The connections that follow use these. */
+  renew(access: Access): void
+  stop(): void
+}
+
+/** Connects at the first question. A Sentinel that is not connected yet, or not any more, does not count. */
+export function createPrimaryQuestion(
+  name: string,
+  urls: readonly string[],
+  settings: RedisSettings,
+  access: Access,
+): PrimaryQuestion {
+  let current = access
+  const clients = urls.map(url => {
+    const client = createSentinelClient(parseEndpoint(url, SENTINEL_PORT), settings, () => current)
+    return client.on('error', () => {})
+  })
+  const askOne = async (client: Redis) => {
+    if (client.status === 'wait') await client.connect()
+    return primaryAt(client, name)
+  }
+  return {
+    ask: () => majorityOf(clients.map(askOne), true),
+    renew(next) {
+      current = next
+      for (const { options } of clients) Object.assign(options, credentialsOf(next))
+    },
+    stop() {
+      for (const client of clients) client.disconnect()
+    },
+  }
+}
+
 /** Resolves as soon as more than half agree, otherwise when all have replied or failed. */
-export async function majorityOf(replies: readonly Promise<Endpoint>[]): Promise<Endpoint> {
+export async function majorityOf(
+  replies: readonly Promise<Endpoint>[],
+  isRequired = false,
+): Promise<Endpoint> {
   const votes = new Map<string, { readonly primary: Endpoint; count: number }>()
   const { promise: agreed, resolve: agree } = Promise.withResolvers<Endpoint>()
   const errors: Error[] = []
@@ -37,7 +77,8 @@ export async function majorityOf(replies: readonly Promise<Endpoint>[]): Promise
 
   function mostFrequent(): Endpoint {
     const [first] = [...votes.values()].sort((one, other) => other.count - one.count)
-    if (first !== undefined) return first.primary
+    if (first !== undefined && !isRequired) return first.primary
+    if (first !== undefined) throw new Error('No majority of the Sentinels names the same primary')
     throw new Error(`No Sentinel names the primary: ${errors[0]?.message}`, { cause: errors[0] })
   }
 }
@@ -49,28 +90,42 @@ async function askSentinel(
   settings: RedisSettings,
   access: Access,
 ): Promise<Endpoint> {
-  const options = safeOptions(settings, access)
-  const client = new Redis({
-    ...options,
-    Connector: connectorTo({
-      find: () => sentinel,
-      tls: () => access.tls,
-      disconnectTimeoutMs: settings.commandTimeoutMs,
-    }),
-    retryStrategy: null,
-  })
+  const client = createSentinelClient(sentinel, settings, () => access, null)
   const { promise: failed, reject: fail } = Promise.withResolvers<never>()
   // The first error is the cause; the closed connection is its consequence.
   client.on('error', fail)
   failed.catch(() => {})
   try {
     await Promise.race([failed, client.connect()])
-    const reply: unknown = await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)
-    return endpointOf(reply, name)
+    return await primaryAt(client, name)
   } finally {
     client.disconnect()
   }
 }
+
+function createSentinelClient(
+  sentinel: Endpoint,
+  settings: RedisSettings,
+  access: () => Access,
+  retryStrategy: null | undefined = undefined,
+): Redis {
+  return new Redis({
+    ...safeOptions(settings, access()),
+    Connector: connectorTo({
+      find: () => sentinel,
+      tls: () => access().tls,
+      disconnectTimeoutMs: settings.commandTimeoutMs,
+    }),
+    ...(retryStrategy === undefined ? {} : { retryStrategy }),
+  })
+}
+
+async function primaryAt(client: Redis, name: string): Promise<Endpoint> {
+  const reply: unknown = await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)
+  return endpointOf(reply, name)
+}
+
+const credentialsOf = ({ username, password }: Access) => ({ username, password })
 
 function endpointOf(reply: unknown, name: string): Endpoint {
   if (reply === null) throw new Error(`the Sentinel watches no primary named ${name}`)

@@ -68,6 +68,16 @@ describe('a committed change', () => {
     expect(messages('change')).toEqual([change(key, 1)])
   })
 
+  test('stays in the outbox while the server that has it may have been replaced, for another console to announce', async () => {
+    announcer.isConfirmed = false
+    expect(await commitAndAnnounce(someKey())).toBe(true)
+    await settled()
+    expect(await repository.pendingSpan()).not.toBeNull()
+    announcer.isConfirmed = true
+    timers.advance(1_000)
+    await nothingPending()
+  })
+
   test('is not published before its record is written', async () => {
     announcer.refusesWrites = true
     const key = someKey()

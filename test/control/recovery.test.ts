@@ -84,6 +84,7 @@ describe('after Redis reconnects', () => {
   test('changes from more than 65 minutes before Redis was last alive are not announced again', async () => {
     await issueAndRevoke()
     await letPass(66 * MINUTE_MS)
+    await letPass(300)
     reconnect()
     await letPass(300)
     expect(announcer.puts).toEqual([])

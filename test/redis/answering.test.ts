@@ -3,7 +3,7 @@ import { Answering } from '../../src/redis/answering.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { settled } from '../support/until.ts'
 
-function watched() {
+function watched(confirm?: () => Promise<boolean>) {
   const timers = new ManualTimers()
   const probes: PromiseWithResolvers<void>[] = []
   const events: string[] = []
@@ -13,6 +13,7 @@ function watched() {
       probes.push(probe)
       return probe.promise
     },
+    ...(confirm === undefined ? {} : { confirm }),
     isOpen: () => true,
     timers,
     clock: { monotonicMs: () => timers.nowMs },
@@ -31,6 +32,27 @@ test('a connection counts once its server has answered, not when it is open', as
   await settled()
   expect(answering.isAnswering).toBe(true)
   expect(events).toEqual(['new'])
+})
+
+test('a server that may have been replaced does not count until that is confirmed not to be so', async () => {
+  let isConfirmed = false
+  const { answering, timers, probes, events } = watched(async () => isConfirmed)
+  answering.opened()
+  probes[0]?.resolve()
+  await settled()
+  expect(answering.isAnswering).toBe(false)
+  isConfirmed = true
+  timers.advance(500)
+  probes[1]?.resolve()
+  await settled()
+  expect(answering.isAnswering).toBe(true)
+  answering.doubt(new Error('no majority'))
+  expect(answering.isAnswering).toBe(false)
+  timers.advance(500)
+  probes[2]?.resolve()
+  await settled()
+  expect(answering.isAnswering).toBe(true)
+  expect(events).toEqual(['new', 'silent', 'again'])
 })
 
 test('commands that fail together for a pause of the server cost one probe, not half a second', async () => {

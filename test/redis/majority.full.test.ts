@@ -26,6 +26,12 @@ describe('of the replies of Sentinels', () => {
     expect(await majorityOf(five)).toEqual(PRESENT)
   })
 
+  test('the most frequent one is not used where a majority is required: on the other side it may have been replaced', async () => {
+    const failed = () => Promise.reject<Endpoint>(new Error('refused'))
+    await expect(majorityOf([failed(), failed(), later(PAST)], true)).rejects.toThrow(/^No majority/)
+    expect(await majorityOf([failed(), later(PRESENT), later(PRESENT)], true)).toEqual(PRESENT)
+  })
+
   test('if there is none, the error gives the reason', async () => {
     const failed = () => Promise.reject<Endpoint>(new Error('connect ECONNREFUSED'))
     await expect(majorityOf([failed(), failed()])).rejects.toThrow(/^No Sentinel names.*ECONNREFUSED$/)

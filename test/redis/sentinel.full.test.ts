@@ -253,6 +253,27 @@ describe('the Sentinels', () => {
     await startReplica({ place: { ...group.place, sentinel: { ...group.place.sentinel, urls } } })
   })
 
+  test('must answer by majority for the console to announce: a primary that it cannot confirm may have been replaced', {
+    timeout: 60_000,
+  }, async () => {
+    const fleet = await Fleet.start(group)
+    const { id, digest } = await fleet.issue()
+    await fleet.untilVerdict(digest, 'good')
+    const silent = group.sentinels.slice(1)
+    for (const sentinel of silent) sentinel.freeze()
+    onTestFinished(() => {
+      for (const sentinel of silent) sentinel.thaw()
+    })
+    await until('the gateways are disconnected', () =>
+      fleet.replicas.every(({ isConnected }) => !isConnected),
+    )
+    expect(await fleet.revoke(id)).toMatchObject({ announced: false })
+    await fleet.untilVerdict(digest, 'revoked', BOUND_MS)
+    for (const sentinel of silent) sentinel.thaw()
+    await fleet.untilConnected()
+    await until('the change is announced', async () => (await fleet.revoke(id)).announced)
+  })
+
   test.each([
     [
       'know no primary of the name',

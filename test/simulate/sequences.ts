@@ -12,7 +12,7 @@ export interface Sequence {
 const CHANGES = ['revoke', 'suspend', 'narrow'] as const
 const FIRST_KEY = 0
 
-const MAKERS = [oldRedis, lateHeartbeat, lostReply, otherServer, undrained]
+const MAKERS = [oldRedis, lateHeartbeat, lostReply, otherServer, undrained, splitRedis, lateConsole]
 
 export function sequenceOf(random: Random): Sequence {
   return random.pick(MAKERS)(random)
@@ -106,6 +106,38 @@ function undrained(random: Random): Sequence {
       step('lose_answers', changedMs - 20, changedMs + 60),
       step(random.pick(CHANGES), changedMs, changedMs, random.below(64)),
       step('stall_writes', stalledMs, stalledMs + random.between(3_500, 5_000)),
+    ],
+    calmAtMs: 7_200,
+  }
+}
+
+/** A console stays with a primary that was replaced, because it reaches no Sentinel; the other goes to the new one. */
+function splitRedis(random: Random): Sequence {
+  const changedMs = random.between(3_700, 6_000)
+  return {
+    settings: { isWatched: true, consoles: 2 },
+    steps: [
+      step('part_from_sentinels', 400, 9_000, 1, random.below(2)),
+      step('fail_over_cut_off', 500, 9_000),
+      step(random.pick(CHANGES), changedMs, changedMs, random.below(64)),
+    ],
+    calmAtMs: 9_500,
+  }
+}
+
+/** The same at the moment of the failover: the console has not noticed, and the other has already announced what was lost. */
+function lateConsole(random: Random): Sequence {
+  // Sentinels that have no more time than the least take that.
+  const failedMs = random.between(1_000, 1_500)
+  const promotedMs = failedMs + 500
+  const changedMs = promotedMs + random.between(100, 500)
+  const console = random.below(2)
+  return {
+    settings: { isWatched: true, consoles: 2 },
+    steps: [
+      step('fail_over_cut_off', failedMs, promotedMs),
+      step('part_from_sentinels', promotedMs - random.between(0, 200), 7_000, 1, console),
+      step(random.pick(CHANGES), changedMs, changedMs, console),
     ],
     calmAtMs: 7_200,
   }

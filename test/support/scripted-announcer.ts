@@ -27,6 +27,13 @@ export class ScriptedAnnouncer implements Announcer {
     if (state === 'ready') for (const listener of this.#listeners) listener()
   }
 
+  /** While this is false, the server may have been replaced. */
+  isConfirmed = true
+
+  async confirm(): Promise<boolean> {
+    return this.isConfirmed
+  }
+
   onReady(listener: () => void): void {
     this.#listeners.push(listener)
   }

@@ -42,6 +42,41 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
+    name: 'a heartbeat is sent without asking whether the primary was replaced',
+    mutations: [
+      {
+        file: 'control/registry/announcing/heartbeats.ts',
+        from: "if (!(await announcer.confirm()) || clock.monotonicMs() - askedAtMs > allowedMs) return 'not_confirmed'",
+        to: '',
+      },
+      {
+        file: 'redis/announcing-connection.ts',
+        from: '() => void confirm())',
+        to: '() => void check.confirm())',
+      },
+    ],
+  },
+  {
+    name: 'what only a replaced primary has is deleted from the outbox',
+    mutations: [
+      {
+        file: 'control/registry/announcing/outbox.ts',
+        from: "if (!(await this.#parts.announcer.confirm())) throw new Error('Redis may have been replaced')",
+        to: '',
+      },
+    ],
+  },
+  {
+    name: 'without a majority of the Sentinels, the server that some name is used',
+    mutations: [
+      {
+        file: 'redis/primary-check.ts',
+        from: '// No majority answers.',
+        to: 'return true',
+      },
+    ],
+  },
+  {
     name: 'an older record overwrites a newer one in Redis',
     mutations: [
       {
@@ -55,9 +90,9 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'the console stays at a primary that was replaced',
     mutations: [
       {
-        file: 'redis/announcing-connection.ts',
-        from: 'if (!isSameServer(primary, named())) connection.reconnect()',
-        to: '',
+        file: 'redis/primary-check.ts',
+        from: 'if (isSameServer(primary, server)) return true\n      this.#onOther()',
+        to: 'return true',
       },
     ],
   },

@@ -1,4 +1,5 @@
 import type { Endpoint, FindServer } from '../../../src/redis/endpoint.ts'
+import type { PrimaryQuestion } from '../../../src/redis/sentinels.ts'
 import type { Network } from './network.ts'
 import type { Process } from './process.ts'
 import type { Random } from './random.ts'
@@ -8,6 +9,8 @@ import { hostOf } from './settings.ts'
 
 /** Sentinels that do not answer are given up after this. */
 const SENTINEL_TIMEOUT_MS = 1_000
+/** Round trips: of a question that opens a connection first, and of one over a connection that is open. */
+const TRIPS = { first: 2, again: 1 } as const
 /** Sentinels wait this long before they replace a primary, at least and at most. */
 const FAILOVER_MS = [500, 3_000] as const
 /** Until a replaced primary that is back becomes a replica. */
@@ -31,6 +34,8 @@ export class RedisSite {
   /** The one that most Sentinels name. */
   #primary: RedisServer
   #isFailingOver = false
+  /** The primary that was replaced and still serves clients. */
+  #cutOff: RedisServer | null = null
 
   constructor(parts: Parts, region: number, isWatched: boolean) {
     this.parts = parts
@@ -62,7 +67,12 @@ export class RedisSite {
 
   /** As at a process: asks the Sentinels, if there are any. */
   finderOf(process: Process): FindServer {
-    return () => this.#ask(process)
+    return () => this.#ask(process, false)
+  }
+
+  questionOf(process: Process): PrimaryQuestion | null {
+    if (this.servers.length === 1) return null
+    return { ask: () => this.#ask(process, true), renew: () => {}, stop: () => {} }
   }
 
   /** Resolves when the connection is open, as TCP does, also while the server is stalled. */
@@ -98,11 +108,14 @@ export class RedisSite {
       this.#primary = replica
       replica.promote()
       // Some find the new primary at once; those that keep their connections stay with the old one.
-      if (kind === 'is_cut_off') old.dropLinks(true, () => random.chance(0.5))
+      if (kind !== 'is_cut_off') return
+      this.#cutOff = old
+      old.dropLinks(true, () => random.chance(0.5))
     })
     scheduler.at(this.nowMs + durationMs + random.between(...DEMOTION_MS), () => {
       if (kind === 'dies') old.restart(this.nowMs)
       old.follow(replica)
+      this.#cutOff = null
       this.#isFailingOver = false
     })
   }
@@ -116,14 +129,20 @@ export class RedisSite {
     scheduler.at(this.nowMs + downMs, () => server.restart(keptUntilMs))
   }
 
-  async #ask(process: Process): Promise<Endpoint> {
+  async #ask(process: Process, needsMajority: boolean): Promise<Endpoint> {
     if (this.servers.length === 1) return this.#primary.endpoint
-    const way = this.parts.network.way(process.name, this.sentinels)
-    await new Promise<void>((resolve, reject) => {
-      if (way.isBlocked) {
-        process.timers.after(SENTINEL_TIMEOUT_MS, () => reject(new Error('No Sentinel names the primary')))
-      } else process.at(this.nowMs + 2 * way.delayMs(), resolve)
+    const { network, random } = this.parts
+    const way = network.way(process.name, this.sentinels)
+    const trips = needsMajority ? TRIPS.again : TRIPS.first
+    // A connection that is known to be closed fails at once.
+    const timeoutMs = needsMajority && random.chance(0.5) ? 1 : SENTINEL_TIMEOUT_MS
+    const isAnswered = await new Promise<boolean>(resolve => {
+      if (way.isBlocked) process.timers.after(timeoutMs, () => resolve(false))
+      else process.at(this.nowMs + trips * 2 * way.delayMs(), () => resolve(true))
     })
-    return this.#primary.endpoint
+    if (isAnswered) return this.#primary.endpoint
+    // One Sentinel is in the same part of the network, and does not know the new primary yet.
+    if (this.#cutOff !== null && !needsMajority) return this.#cutOff.endpoint
+    throw new Error('No Sentinel names the primary')
   }
 }

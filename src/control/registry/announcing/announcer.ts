@@ -6,6 +6,8 @@ export interface Announcer {
   stop(): Promise<void>
   /** `off`: no Redis is configured; nothing is ever announced. */
   state(): 'ready' | 'down' | 'off'
+  /** Whether what was announced before this call has reached the server that all others use, by what is known after it. */
+  confirm(): Promise<boolean>
   /**
    * Called whenever announcing becomes possible: on the first connection, and again after each reconnection or
    * failover, since the new server may lack the latest writes.
@@ -28,6 +30,7 @@ export function createInProcessAnnouncer(deliver: (message: string) => void): An
     start: () => {},
     stop: async () => {},
     state: () => 'ready',
+    confirm: async () => true,
     onReady: () => {},
     put: async ({ messages }) => messages.forEach(deliver),
     putAll: announcements =>

@@ -27,6 +27,8 @@ export interface HeartbeatParts {
 }
 
 const ROUND_TRIPS_OF_A_CHANGE = 2
+/** It is confirmed by the Sentinels first. */
+const ROUND_TRIPS_OF_A_HEARTBEAT = 2
 
 /**
  * A heartbeat states that every committed change was announced. Gateways trust their caches on its strength, so none is
@@ -39,7 +41,7 @@ export function startHeartbeats(parts: HeartbeatParts): () => void {
   let stopped = false
   const publish = async () => {
     // Only as many as are on the way: heartbeats queued before a stalled Redis would arrive when they are no longer true.
-    if (publishing > (parts.roundTrip?.ms ?? 0) / heartbeatPeriodMs) return
+    if (publishing > (ROUND_TRIPS_OF_A_HEARTBEAT * (parts.roundTrip?.ms ?? 0)) / heartbeatPeriodMs) return
     publishing++
     let cause: unknown
     const reason = await publishHeartbeat(parts).catch((error: unknown) => {
@@ -58,7 +60,7 @@ export function startHeartbeats(parts: HeartbeatParts): () => void {
   }
 }
 
-type PauseReason = 'not_connected' | 'change_undelivered' | 'not_caught_up' | 'failed'
+type PauseReason = 'not_connected' | 'not_confirmed' | 'change_undelivered' | 'not_caught_up' | 'failed'
 
 async function publishHeartbeat({
   announcer,
@@ -70,12 +72,15 @@ async function publishHeartbeat({
 }: HeartbeatParts): Promise<PauseReason | null> {
   if (announcer.state() === 'off') return null
   if (announcer.state() === 'down') return 'not_connected'
+  const allowedMs = maxPendingMs + ROUND_TRIPS_OF_A_CHANGE * (roundTrip?.ms ?? 0)
+  // Another console may have announced a change to a server that replaced this one, and deleted it from the outbox.
+  const askedAtMs = clock.monotonicMs()
+  if (!(await announcer.confirm()) || clock.monotonicMs() - askedAtMs > allowedMs) return 'not_confirmed'
   // Stamped before the query: what is true of then must not count as news where the database was slow.
   const heartbeat = messages.heartbeat()
   const pending = await repository.pendingSpan()
   // Another console on this database may have committed the change and died.
   if (pending !== null) outbox.requestDrainUnlessWaiting()
-  const allowedMs = maxPendingMs + ROUND_TRIPS_OF_A_CHANGE * (roundTrip?.ms ?? 0)
   if (!isAllAnnounced(pending, clock.wallMs(), allowedMs)) return 'change_undelivered'
   // Checked last: Redis may have reconnected during the query.
   if (!outbox.hasCaughtUp()) {

@@ -172,6 +172,7 @@ export class Outbox {
     const announced = keys.flatMap((key, index) => (results[index]?.status === 'fulfilled' ? ofKey(key) : []))
     const failed = results.find(result => result.status === 'rejected')
     const orphans = changes.filter(({ digest }) => !found.has(digest))
+    await this.#requireConfirmation()
     await repository.deletePendingChanges([...announced, ...orphans])
     if (failed !== undefined) throw failed.reason
   }
@@ -199,6 +200,7 @@ export class Outbox {
     const cancel = this.#parts.timers.after(REVOCATION_TIMING.announceTimeoutMs, () => giveUp(false))
     // No answer waits for this: announcing a change twice does no harm.
     const deletion = announcement
+      .then(() => this.#requireConfirmation())
       .then(() => this.#parts.repository.deletePendingChanges(changes))
       .catch(error => this.#retryLater(error))
       .finally(() => this.#unfinished.delete(deletion))
@@ -208,6 +210,11 @@ export class Outbox {
       () => false,
     )
     return Promise.race([announced, late]).finally(cancel)
+  }
+
+  /** What only a server has that was replaced must stay in the outbox: another console announces it to the new one. */
+  async #requireConfirmation(): Promise<void> {
+    if (!(await this.#parts.announcer.confirm())) throw new Error('Redis may have been replaced')
   }
 
   #retryLater(error: unknown): void {

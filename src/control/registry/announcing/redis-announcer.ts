@@ -59,6 +59,7 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
     start: () => void connection.connect().catch(() => {}),
     stop: async () => connection.disconnect(),
     state: () => (connection.status === 'ready' ? 'ready' : 'down'),
+    confirm: () => connection.confirm(),
     onReady: listener => void connection.on('ready', listener),
     put: gathered(putAll),
     putAll,
