@@ -13,7 +13,10 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
   domain: [`domain${FAST}`, `gateway${FAST}`, `http${FAST}`, `limits${FAST}`],
   keys: [`keys/*${FAST}`, `keys${FAST}`, `redis${FAST}`],
   gateway: [`gateway${FAST}`, `http${FAST}`, 'observability/tracing/sampling.test.ts'],
-  upstream: [`upstream${FAST}`, `http${FAST}`, 'blackbox/{headers,shared-answers}.test.ts'],
+  upstream: [
+    'upstream/!(deadlines|fair-shares|faults|forwarding-contract|pieces|queueing|tls|*.full).test.ts',
+    'upstream/*/!(cached-responses|circuit|coalescing|send|*.full).test.ts',
+  ],
 }
 
 /** Text of a test of properties, or one that starts a server: with a fault it may wait for a deadline, where a test of functions fails at once. */
@@ -35,8 +38,8 @@ const faulty: Plugin = {
 class FastFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId }: TestSpecification) =>
-      2 * patterns.findIndex(pattern => matchesGlob(moduleId.replace(ROOT, ''), pattern)) +
-      Number(STARTS_SERVER.test(readFileSync(moduleId, 'utf8')))
+      patterns.findIndex(pattern => matchesGlob(moduleId.replace(ROOT, ''), pattern)) +
+      (STARTS_SERVER.test(readFileSync(moduleId, 'utf8')) ? patterns.length : 0)
     return files.toSorted((a, b) => rank(a) - rank(b) || (a.moduleId < b.moduleId ? -1 : 1))
   }
 }

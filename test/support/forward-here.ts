@@ -81,6 +81,11 @@ export class ClientHere {
 
   readOn(): void {
     this.isReading = true
+    this.readOnce()
+  }
+
+  /** Reads what was written first, and no more. */
+  readOnce(): void {
     this.#readMore()
   }
 

@@ -74,11 +74,24 @@ describe('reading from the upstream', () => {
     client.isReading = false
     expect(write(1)).toBe('continue')
     expect(write(KIB_16 - 2)).toBe('continue')
-    expect(write(2)).toBe('pause')
+    expect(write(1)).toBe('pause')
     const before = sent.resumed
     client.readOn()
     await turn()
     expect(sent.resumed).toBeGreaterThan(before)
+  })
+
+  test('does not resume while another 16 KiB wait', async () => {
+    const { client, sent, write } = streaming()
+    client.isReading = false
+    write(1)
+    write(KIB_16)
+    client.readOnce()
+    await turn()
+    expect(sent.resumed).toBe(0)
+    client.readOn()
+    await turn()
+    expect(sent.resumed).toBeGreaterThan(0)
   })
 
   test('does not resume after the client has disconnected', async () => {

@@ -113,6 +113,10 @@ test.each(['etag', 'content-length', 'last-modified', 'retry-after'])(
   },
 )
 
+test('a tag may hold what a link may not', () => {
+  expect(passing({ etag: '"v:1//2"' })).toHaveProperty('etag', '"v:1//2"')
+})
+
 test('a list in several fields is joined', () => {
   expect(passing({ vary: ['accept', 'accept-encoding'] })).toHaveProperty('vary', 'accept, accept-encoding')
 })

@@ -140,6 +140,17 @@ describe('requests of one key', () => {
     expect(await again).toBe('again')
   })
 
+  test('keep the newer assertion if an older one could not be signed', async () => {
+    const { assertions, requested } = scripted()
+    const older = assertions.assertionFor(GRANT, '/')
+    const changed = { ...GRANT, version: 2 }
+    void assertions.assertionFor(changed, '/')
+    requested[1]?.resolve('newer')
+    requested[0]?.reject(new Error('no'))
+    await Promise.allSettled([older])
+    expect(assertions.assertionFor(changed, '/')).toBe('newer')
+  })
+
   test('are signed one by one where an assertion is bound to its request', () => {
     const { assertions, requested, state } = scripted({ bind: 'request' })
     for (const target of ['/a', '/a', '/b']) void assertions.assertionFor(GRANT, target)

@@ -83,6 +83,10 @@ test('the first key signs, and the public keys of all files verify', async () =>
   expect(assertions.assertionFor(GRANT, '/')).toBe(assertion)
   expect(await metricValue(metrics.assertions, { result: 'signed' })).toBe(1)
   expect(await metricValue(metrics.assertions, { result: 'reused' })).toBe(1)
+  const { values } = await metrics.assertions.get()
+  expect(values.map(({ labels }) => labels.result).sort()).toEqual(['failed', 'reused', 'signed'])
+  const signing = await metrics.assertionSigning.get()
+  expect(signing.values.filter(({ value }) => !Number.isFinite(value))).toEqual([])
 })
 
 test('a key that is listed second is published before it signs, and the one before it afterwards', async () => {

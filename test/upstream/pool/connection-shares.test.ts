@@ -177,6 +177,7 @@ test('a queue with room displaces no request', () => {
 
 test('a request of an unknown workspace was not waiting', () => {
   expect(sharesOf(1).withdraw(of('a'))).toBe(false)
+  expect(sharesOf(1).next(0)).toBeUndefined()
 })
 
 const candidate = (more: Partial<PreemptionCandidate & { name: string }>) => ({

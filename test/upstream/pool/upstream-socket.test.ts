@@ -136,6 +136,18 @@ test('a second connection resumes the TLS session of the first', async () => {
   ])
 })
 
+test('HTTP/1.1 is agreed on with a server that also speaks HTTP/2', async () => {
+  server = createTlsServer({ ...certificates.server, ALPNProtocols: ['h2', 'http/1.1'] })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const socket = await connected(portOf(server), { protocol: 'https:' })
+  expect(socket instanceof TLSSocket && socket.alpnProtocol).toBe('http/1.1')
+})
+
+test.each(PROTOCOLS)('%s an error of a connection that was made is left to who uses it', async protocol => {
+  const { socket } = await pair(protocol)
+  expect(socket.listenerCount('error')).toBe(0)
+})
+
 test('a certificate is checked for the name of the upstream, not for its address', async () => {
   const port = await listen('https:')
   const connect = socketConnector('elsewhere.example', 1000, tls)

@@ -58,6 +58,13 @@ test('no one joins once the response has begun', async () => {
   sink?.write(Buffer.from('{}'))
   sink?.end()
   await sent(1).respond('"new"')
+  // What becomes of the first ones does not concern the later ones.
+  const newest = here.request()
+  for (const client of clients) await client.disconnect()
+  const joined = here.request()
+  expect(here.sent).toHaveLength(3)
+  await sent(2).respond('"newest"')
+  expect(seen([newest, joined])).toEqual(['200 "newest"', '200 "newest"'])
   expect(seen([...clients, late])).toEqual(['200 {}', '200 {}', '200 {}', '200 "new"'])
 })
 
@@ -74,6 +81,7 @@ test('a failure is for all, and ends the sharing', async () => {
 
 test.each([
   ['a 500', 500, {}, 'upstream_error'],
+  ['a 500 for one caller', 500, { vary: '*' }, 'upstream_error'],
   ['a 503 for one caller', 503, { vary: '*' }, 'upstream_unavailable'],
   ['a 404', 404, {}, 'upstream_not_found'],
 ])('%s is a denial for all', (_what, status, headers, reason) => {
@@ -81,6 +89,21 @@ test.each([
   expect(sent().head(status, headers)).toBeNull()
   expect(seen(clients)).toEqual(Array(3).fill(reason))
   expect(clients.map(({ request }) => request.observation.upstreamStatus)).toEqual([status, status, status])
+})
+
+test('a 304 to the validators that they share is for all', async () => {
+  const { clients, sent } = start()
+  sent().head(304, { etag: '"7"' })
+  await turn()
+  expect(seen(clients)).toEqual(Array(3).fill('304 '))
+})
+
+test('a response that may not be cached is for all who wait, and for no one later', async () => {
+  const { here, clients, sent } = start({ maxBytes: 1_000_000 })
+  await sent().respond('{}')
+  expect(seen(clients)).toEqual(Array(3).fill('200 {}'))
+  here.request()
+  expect(here.sent).toHaveLength(2)
 })
 
 test('a rejection and a response without a body are for all', async () => {
@@ -113,6 +136,13 @@ describe('a response for one caller', () => {
     await sent(2).respond('"third"')
     expect(seen(clients)).toEqual(['200 "first"', '200 "second"', '200 "third"'])
     expect(await counts()).toEqual({ ...NONE, upstream: 1, unshared: 2 })
+  })
+
+  test('is aborted if the first disconnects, also while the others wait', async () => {
+    const { clients, sent } = start()
+    sent().head(200, { ...JSON_TYPE, 'content-length': '9', vary: '*' })
+    await clients[0]?.disconnect()
+    expect([sent().wasAborted, sent(1).wasAborted]).toEqual([true, false])
   })
 
   test('is streamed if there is only one', () => {
