@@ -1,11 +1,11 @@
 // Mutation testing: plants faults in a part of the sources, and lists those that no test finds.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { plantFaults, WORK } from './instrument.ts'
+import { type Mutant, plantFaults, WORK } from './instrument.ts'
 import { ROOT } from './plan.ts'
 import { report } from './report.ts'
 import { isInside, sampleRanges } from './sample.ts'
-import { tryMutants } from './try-mutants.ts'
+import { tryMutants, type Verdict } from './try-mutants.ts'
 
 const PARTS = ['domain', 'keys', 'gateway', 'upstream'] as const
 const USAGE = 64
@@ -20,6 +20,8 @@ const { values: options } = parseArgs({
     seed: { type: 'string', default: '1' },
     /** Mutates only files whose path contains this. */
     file: { type: 'string', default: '' },
+    /** Tries only those that survived the last run over the same mutants, such as after tests were added. */
+    again: { type: 'boolean', default: false },
     /** Processes at once. */
     concurrency: { type: 'string', default: '2' },
   },
@@ -49,11 +51,25 @@ async function run(part: string): Promise<boolean> {
   const chosen = mutants.filter(
     ({ path, line }) => files.includes(path) && (ranges === null || isInside(ranges, path, line)),
   )
-  process.stdout.write(`\n${part}: ${chosen.length} of ${mutants.length} mutants\n`)
-  const verdicts = await tryMutants({ part, name }, sources, chosen, Number(options.concurrency))
+  const before = options.again ? killedBefore(name, chosen) : new Map<string, Verdict>()
+  const tried = chosen.filter(({ id }) => !before.has(id))
+  process.stdout.write(`\n${part}: ${tried.length} of ${mutants.length} mutants\n`)
+  const found = await tryMutants({ part, name }, sources, tried, Number(options.concurrency))
+  const verdicts = new Map([...before, ...found])
   const { text, isComplete } = report(part, chosen, verdicts, ranges === null && options.file === '')
   process.stdout.write(text)
   const results = chosen.map(mutant => ({ ...mutant, ...verdicts.get(mutant.id) }))
   writeFileSync(`${WORK}${name}.json`, JSON.stringify(results, null, 1))
   return isComplete
+}
+
+/** @returns those that the last run killed, if it was of the same mutants */
+function killedBefore(name: string, mutants: readonly Mutant[]): Map<string, Verdict> {
+  // The file is one that this command wrote.
+  const results = JSON.parse(readFileSync(`${WORK}${name}.json`, 'utf8')) as (Mutant & Verdict)[]
+  const placeOf = ({ id, path, line, fault }: Mutant) => [id, path, line, fault].join()
+  const places = new Set(mutants.map(placeOf))
+  const killed = results.filter(({ status }) => status === 'killed' || status === 'deadline')
+  if (!results.every(result => places.has(placeOf(result)))) throw new Error('The sources have changed since')
+  return new Map(killed.map(({ id, status, test }) => [id, { status, test }]))
 }

@@ -7,7 +7,7 @@ import { type Mutant, WORK } from './instrument.ts'
 import { type Event, type Plan, ROOT, readEvents, record, testNameOf } from './plan.ts'
 
 /** Without an event for so long, a process of tests is in an endless loop: deadlines in the runner are shorter. */
-const STUCK_MS = 75_000
+const STUCK_MS = 180_000
 const LOOK_MS = 1_000
 
 /** A mutant that is loaded with the sources is shown to so many test files, fewer if they take longer in total. */
