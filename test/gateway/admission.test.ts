@@ -80,11 +80,32 @@ test('a rejection is also delayed if the process is busy with short turns', asyn
   expect([delay.isOver, later.isOver]).toEqual([true, true])
 })
 
+test('a rejection is delayed as long as fewer requests than configured are admitted, also if the process is idle', async () => {
+  admission.recordLoad(LATE)
+  admission.recordLoad(NORMAL)
+  const delay = delayRejection()
+  await settled()
+  expect(delay.isOver).toBe(false)
+})
+
+test('turns of maxLoopDelayMs are not late, and a process that works for nine tenths of the time is not busy', async () => {
+  inFlight = 40
+  admission.recordLoad({ turnMs: 20, utilization: 0.9, heap: 0.5 })
+  expect(admission.limit).toBe(100)
+  const delay = delayRejection()
+  await settled()
+  expect(delay.isOver).toBe(true)
+})
+
 test('at most 1000 rejections are delayed at a time', async () => {
   admission.recordLoad(LATE)
   const delays = Array.from({ length: 1001 }, delayRejection)
   await settled()
   expect(delays.filter(({ isOver }) => isOver)).toHaveLength(1)
+  for (let period = 0; period < 3; period++) admission.recordLoad(LATE)
+  const later = Array.from({ length: 1001 }, delayRejection)
+  await settled()
+  expect(later.filter(({ isOver }) => isOver)).toHaveLength(1)
 })
 
 test('after stop() no rejection is delayed', async () => {
@@ -129,6 +150,20 @@ describe('of this process are measured', () => {
     const busiest = Math.max(...loads.map(({ utilization }) => utilization))
     expect(busiest).toBeGreaterThan(0.5)
     expect(busiest).toBeLessThanOrEqual(1)
+  })
+
+  test('short turns as short, also if there are many of them', async () => {
+    let isOver = false
+    const turn = () => {
+      const untilMs = performance.now() + 1
+      while (performance.now() < untilMs);
+      if (!isOver) setImmediate(turn)
+    }
+    turn()
+    await until('periods full of work are measured', () => loads.some(({ utilization }) => utilization > 0.8))
+    isOver = true
+    const busy = loads.filter(({ utilization }) => utilization > 0.8)
+    expect(Math.min(...busy.map(({ turnMs }) => turnMs))).toBeLessThan(40)
   })
 
   test('the long-lived objects, as a part of their limit', async () => {

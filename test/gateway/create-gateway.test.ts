@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Lookup } from '../../src/domain/key/lookup.ts'
+import { digestOf } from '../../src/domain/key/secret.ts'
 import { GatewayHere, type GatewayHereOptions } from '../support/gateway-here.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { get } from '../support/raw-client.ts'
@@ -97,13 +98,14 @@ describe('a gateway that has too much to do', () => {
 describe('a lookup', () => {
   test('has the address of the client only if the key has no MAC', async () => {
     const key = await start({ keyFormat: 'opaque', gateway: { trustedProxies: ['127.0.0.1/32'] } })
-    const behind = 'X-Forwarded-For: 198.51.100.7'
-    await gateway.ask(get(A, key, behind, 'X-Forwarded-For: 192.0.2.7'))
+    await gateway.ask(get(A, key, 'X-Forwarded-For: 198.51.100.7', 'X-Forwarded-For: 192.0.2.7'))
     await gateway.ask(get(A, key))
     expect(gateway.lookups.map(([, address]) => address)).toEqual(['192.0.2.7', '127.0.0.1'])
-    await gateway.stop()
-    const signed = await start()
-    await gateway.ask(get(A, signed, behind))
+  })
+
+  test('has no address if the key has a MAC: such keys cannot be invented', async () => {
+    const key = await start()
+    await gateway.ask(get(A, key))
     expect(gateway.lookups.map(([, address]) => address)).toEqual([null])
   })
 
@@ -148,11 +150,32 @@ describe('a key outside of Authorization', () => {
     expect(JSON.stringify(gateway.lines)).not.toContain(key)
   })
 
-  test('in a query is refused, although the query is one that the route takes', async () => {
-    const key = await start()
-    const answer = await gateway.ask(get(`${A}/files?cursor=${key}`, key))
-    expect(answer).toBe('400 invalid_request keep-alive')
+  test('in a path is refused, because upstreams log paths', async () => {
+    const path = 'ws_0123456789abcdef'
+    const [grant] = [await start({ keyFormat: 'opaque' })].map(key => gateway.grants.get(digestOf(key)))
+    if (grant === undefined) throw new Error('The key has no record')
+    gateway.grants.set(digestOf(path), { ...grant, workspaceId: path })
+    const [answer] = await gateway.open(get(`/api/v1/workspaces/${path}`, path)).answers(1)
+    const error = 'Send the API key in the Authorization header only'
+    expect(JSON.parse(answer?.body ?? '')).toEqual({ code: 'invalid_request', error })
     expect(upstream.requests).toEqual([])
+  })
+})
+
+describe('a connection', () => {
+  test('that ends after a response answers no request that was sent with it', async () => {
+    const key = await start()
+    gateway.phase = 'leaving'
+    const client = gateway.open(get(A, key) + get(A, key))
+    expect((await client.untilClosed()).map(({ status }) => status)).toEqual([200])
+    expect(upstream.requests).toHaveLength(1)
+  })
+
+  test('answers requests that were sent together in order', async () => {
+    const key = await start()
+    const client = gateway.open(get(A) + get(`${A}/files?limit=5`, key) + get(B, key))
+    expect((await client.answers(3)).map(({ status }) => status)).toEqual([401, 200, 404])
+    expect(upstream.requests.join()).toMatch(/^GET \/api\/v1\/workspaces\/ws_A\/files\?limit=5 /)
   })
 })
 
@@ -166,6 +189,7 @@ describe('every request is answered in the format of the gateway', () => {
     [`GET ${A} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n`, '400 invalid_request close'],
     [`GET ${A} HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(20_000)}\r\n\r\n`, '431 request_too_large close'],
     [`GET ${A} HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(30_000)}\r\n\r\n`, '431 request_too_large close'],
+    [`GET ${A} HTTP/1.1\r\nHost: a\r\nX-A: a\u0001b\r\n\r\n`, '400 invalid_request close'],
     [`GET ${A} HTTP/1.1\nHost: a\n\n`, '400 invalid_request close'],
   ])('%j', async (bytes, expected) => {
     await start()

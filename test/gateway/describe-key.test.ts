@@ -31,6 +31,16 @@ test('each of many keys gets its own description, also the second time', () => {
   for (const grant of [...keys, ...keys]) expect(described(grant)).toEqual(expected(grant))
 })
 
+test('a description is JSON that caches do not store and browsers do not sniff', () => {
+  const { status, fields } = describeKey(first)
+  expect([status, ...fields]).toEqual([
+    200,
+    ...['content-type', 'application/json; charset=utf-8'],
+    ...['cache-control', 'no-store'],
+    ...['x-content-type-options', 'nosniff'],
+  ])
+})
+
 test('an id may have one character', () => {
   for (const id of ['a', 'b', '0']) expect(described(grantOf({ id }))).toMatchObject({ keyId: id })
 })

@@ -35,6 +35,7 @@ function denialOf(target: string, fields: readonly string[] = []): string | unde
   const query = target.split('?')[1] ?? ''
   const rawHeaders = ['Authorization', `Bearer ${KEY}`, 'X-Original-URI', target, ...fields]
   const denial = denyUnforwardable({ proxy: 'nginx', prefix: 'wsk_' }, rawHeaders, permitFor(query), target)
+  expect(denial?.reason ?? 'invalid_query').toBe('invalid_query')
   return denial?.detail
 }
 
@@ -73,7 +74,7 @@ describe("a header that a server could take for one of the gateway's own is refu
     expect(denialOf(PATH, [name, 'ws_2'])).toMatch(/X-Postern/)
   })
 
-  test.each(['X-Postern-Workspace-Id', 'X-Posterns_x', 'X_Request_Id'])(
+  test.each(['X-Postern-Workspace-Id', 'X-Posterns_x', 'X_Request_Id', 'My_X-Postern-Key-Id'])(
     '%s is not: the proxy replaces it',
     name => {
       expect(denialOf(PATH, [name, 'ws_2'])).toBeUndefined()

@@ -11,6 +11,7 @@ import { exampleRecord, grantOf, matchOf, NOW_MS } from '../../domain/examples.t
 
 const TARGET = '/api/v1/workspaces/ws_1/files?limit=5'
 let server: Server
+let observation: ClientRequest['observation']
 afterEach(() => server.close())
 
 const deny: Deny = ({ response }, { reason }) => {
@@ -31,7 +32,7 @@ async function answerWith(assertionFor: Assertions['assertionFor'] | null): Prom
   const answer = createCheckHandler(assertionFor === null ? null : { assertionFor }, deny)
   server = createServer((message, response) => {
     // The answer reads nothing else of an observation.
-    const observation = { requestId: 'id' } as unknown as ClientRequest['observation']
+    observation = { requestId: 'id' } as unknown as ClientRequest['observation']
     try {
       answer({ message, response, observation }, permit)
     } catch {
@@ -64,4 +65,5 @@ test.each<[when: string, wrap: (text: string) => string | Promise<string>]>([
 test('without its assertion no request is permitted', async () => {
   const { status, headers } = await answerWith(() => Promise.reject(new Error('no signing key')))
   expect([status, headers.get('x-postern-workspace-id')]).toEqual([500, null])
+  expect(observation.fault).toBe('assertion')
 })
