@@ -56,7 +56,7 @@ class Target {
   }
 
   slow(one: string, other: string, extraMs: readonly [number, number]): void {
-    this.world.laws.slowRegions.add(this.site.region)
+    this.world.laws.regions.slow(this.site.region, this.world.nowMs + this.durationMs)
     this.world.network.way(one, other).slow(extraMs, this.durationMs)
   }
 

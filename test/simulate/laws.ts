@@ -3,6 +3,7 @@ import { decodeMessage } from '../../src/domain/invalidation-message.ts'
 import type { Lookup } from '../../src/domain/key/lookup.ts'
 import { REVOCATION_TIMING } from '../../src/domain/revocation-timing.ts'
 import type { Settings } from './plan.ts'
+import { RegionBounds } from './region-bounds.ts'
 import { type GatewayRun, type Verdict, verdictOf } from './world/gateway-process.ts'
 import type { Process } from './world/process.ts'
 import type { DatabaseWatcher } from './world/repository.ts'
@@ -40,13 +41,8 @@ const SLACK_MS = 20
 const NOTICED_AFTER_MS = 2_000
 /** The same over a long way, whose calls have twice the time. */
 const NOTICED_FAR_MS = 3_000
-/** The most that a round trip may count for, as in `round-trip.ts`. */
-const MAX_ROUND_TRIP_MS = 600
-const ROUND_TRIPS_OF_A_CHANGE = 2
-/** Of a near network, there and back. */
-const NEAR_MS = 6
 /** All changes are announced to a region that is far, also those that overtake each other. */
-const SETTLED_MS = 5_000
+const SETTLED_MS = 2_000
 /** A gateway that has just started is not connected yet. */
 const STARTED_MS = 5_000
 
@@ -64,8 +60,7 @@ export class Laws implements DatabaseWatcher {
   #allTroubleUntilMs = 0
   #lastCommitMs = 0
 
-  /** Regions whose round trip was slower than their distance. */
-  readonly slowRegions = new Set<number>()
+  readonly regions: RegionBounds
   /** If the schedule is quiet, the region that faults hit. */
   troubledRegion = -1
   readonly #settings: Settings
@@ -74,6 +69,7 @@ export class Laws implements DatabaseWatcher {
   constructor(nowMs: () => number, settings: Settings) {
     this.#nowMs = nowMs
     this.#settings = settings
+    this.regions = new RegionBounds(nowMs, settings)
     this.#noticedAfterMs = settings.distancesMs.length > 1 ? NOTICED_FAR_MS : NOTICED_AFTER_MS
   }
 
@@ -128,14 +124,14 @@ export class Laws implements DatabaseWatcher {
         this.#isUsable(digest, beganMs, wallMs) &&
         gateway.keyServiceFailedAtMs < beganMs &&
         this.#answeredSince(gateway) < beganMs - this.#noticedAfterMs &&
-        !this.#mayBeSuperseded()
+        !this.#mayBeSuperseded(gateway)
       ) {
         this.#violated('a usable key is refused only when no store can vouch for it', gateway, 'unknown')
       }
       return
     }
     if (lookup.kind === 'found' && lookup.grant.version === this.newest(digest)?.record.version) return
-    const sinceMs = atMs - this.#boundMs(gateway) - SLACK_MS
+    const sinceMs = atMs - this.regions.boundMs(gateway.region) - SLACK_MS
     if (this.#explains(digest, verdict, sinceMs, wallMs)) return
     if (this.#explains(digest, verdict, sinceMs - this.#leastDelayMs(gateway), wallMs)) return
     if (lookup.kind === 'absent') this.#violated('unknown is never no', gateway, digest.slice(0, 8))
@@ -154,18 +150,6 @@ export class Laws implements DatabaseWatcher {
     this.violation ??= { law, atMs: this.#nowMs(), detail }
   }
 
-  #distanceMs(region: number): number {
-    return this.#settings.distancesMs[region] ?? 0
-  }
-
-  /** A change that cannot be announced to a far region: heartbeats go on for two round trips more, and take the way there. */
-  #boundMs({ region }: GatewayRun): number {
-    if (this.#settings.distancesMs.length === 1) return disconnectedBoundMs
-    const distanceMs = this.#distanceMs(region)
-    const roundTripMs = this.slowRegions.has(region) ? MAX_ROUND_TRIP_MS : 2 * distanceMs + NEAR_MS
-    return disconnectedBoundMs + ROUND_TRIPS_OF_A_CHANGE * roundTripMs + distanceMs
-  }
-
   /** No fault has hit its region, the consoles or the database. */
   #isUndisturbed({ region, startedAtMs }: GatewayRun): boolean {
     return (
@@ -174,8 +158,8 @@ export class Laws implements DatabaseWatcher {
   }
 
   /** Over a long way, changes that follow each other may supersede all three lookups of a request. */
-  #mayBeSuperseded(): boolean {
-    return this.#settings.distancesMs.length > 1 && this.#nowMs() - this.#lastCommitMs < SETTLED_MS
+  #mayBeSuperseded({ region }: GatewayRun): boolean {
+    return this.regions.isFar(region) && this.#nowMs() - this.#lastCommitMs < SETTLED_MS
   }
 
   #checkUndisturbed(gateway: GatewayRun, digest: string, verdict: Verdict, wallMs: number): void {
@@ -183,7 +167,7 @@ export class Laws implements DatabaseWatcher {
     // Changes of one key that overtake each other on a long way may pause heartbeats for a moment.
     const isSettled = this.#nowMs() - this.#lastCommitMs > SETTLED_MS
     if (isSettled && !gateway.isConnected()) this.#violated(law, gateway, 'nothing changed')
-    const sinceMs = this.#nowMs() - connectedBoundMs - this.#distanceMs(gateway.region) - SLACK_MS
+    const sinceMs = this.#nowMs() - connectedBoundMs - this.regions.distanceMs(gateway.region) - SLACK_MS
     if (verdict !== 'unknown' && !this.#explains(digest, verdict, sinceMs, wallMs))
       this.#violated(law, gateway, `${digest.slice(0, 8)} ${verdict}`)
   }
@@ -233,7 +217,7 @@ export class Laws implements DatabaseWatcher {
       const delayMs = atMs - sender.trueTimeOf(message.monotonicMs ?? 0)
       least.set(message.sender, Math.min(delayMs, least.get(message.sender) ?? Number.POSITIVE_INFINITY))
     }
-    return Math.max(0, ...least.values()) - this.#distanceMs(region)
+    return Math.max(0, ...least.values()) - this.regions.distanceMs(region)
   }
 
   #violated(law: Law, { process, isConnected }: GatewayRun, detail: string): void {

@@ -103,7 +103,7 @@ const FAR_FAMILY: readonly FaultKind[] = ['slow_region', 'stall_writes', 'lose_a
 
 /** Time in which everything must agree once it is calm; with regions, whose commands and connections have more time. */
 const AGREEMENT_MS = 5_000
-const AGREEMENT_OF_REGIONS_MS = 10_000
+const AGREEMENT_OF_REGIONS_MS = 8_000
 export const agreementMs = ({ distancesMs }: Settings): number =>
   distancesMs.length > 1 ? AGREEMENT_OF_REGIONS_MS : AGREEMENT_MS
 const SHORTEST_MS = 1_000
