@@ -11,7 +11,7 @@ import { ROOT, readPlan } from './plan.ts'
 const FAST = '/**/!(*.full).test.ts'
 const FILES: Readonly<Record<string, readonly string[]>> = {
   domain: [`domain${FAST}`, `gateway${FAST}`, `http${FAST}`, `limits${FAST}`],
-  keys: [`keys/*${FAST}`, `keys${FAST}`, `redis${FAST}`],
+  keys: [`keys${FAST}`],
   gateway: [`gateway${FAST}`, `http${FAST}`, 'observability/tracing/sampling.test.ts'],
   upstream: [
     'upstream/!(deadlines|fair-shares|faults|forwarding-contract|pieces|queueing|tls|*.full).test.ts',

@@ -20,8 +20,8 @@ interface RefusedEntry {
 /** A response without such a list, as an empty one, refuses nothing. */
 function refusedEntries(response: string): RefusedEntry[] {
   try {
-    const json: unknown = JSON.parse(response)
-    const refused = typeof json === 'object' && json !== null && 'refused' in json ? json.refused : []
+    // Any value but null has fields, if not this one.
+    const { refused } = JSON.parse(response) as { refused?: unknown }
     return Array.isArray(refused) ? refused.filter(isOfCounts) : []
   } catch {
     return []
