@@ -79,8 +79,7 @@ async function publishHeartbeat({
   // Stamped before the query: what is true of then must not count as news where the database was slow.
   const heartbeat = messages.heartbeat()
   const pending = await repository.pendingSpan()
-  // Another console on this database may have committed the change and died.
-  if (pending !== null) outbox.requestDrainUnlessWaiting()
+  if (pending !== null) outbox.requestDrainOf(pending)
   if (!isAllAnnounced(pending, clock.wallMs(), allowedMs)) return 'change_undelivered'
   // Checked last: Redis may have reconnected during the query.
   if (!outbox.hasCaughtUp()) {

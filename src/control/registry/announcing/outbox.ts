@@ -117,6 +117,15 @@ export class Outbox {
     if (this.#cancelRetry === null) this.requestDrain()
   }
 
+  /**
+   * For changes that are pending: another console on this database may have committed them and died. While requests are announcing
+   * here, only late ones count, since claiming what they are about to delete would announce it twice.
+   */
+  requestDrainOf({ oldestMs }: { readonly oldestMs: number }): void {
+    const isLate = Math.abs(this.#parts.clock.wallMs() - oldestMs) > REVOCATION_TIMING.maxPendingMs
+    if (this.#unfinished.size === 0 || isLate) this.requestDrainUnlessWaiting()
+  }
+
   async stop(): Promise<void> {
     this.#stopped = true
     this.#cancelScheduledRetry()

@@ -9,6 +9,9 @@ import {
 import { shareRuns } from './share-runs.ts'
 import type { Tables } from './tables.ts'
 
+/** Bounds the time of one statement. */
+const DELETED_AT_ONCE = 5_000
+
 export type Work<Result> = (tx: Transaction<Tables>) => Promise<Result>
 
 /** Runs transactions, and deletes announced changes from the outbox. */
@@ -68,11 +71,18 @@ class ParallelChangeWriter implements ChangeWriter {
   readonly #deleteAll = shareRuns(() => {
     const announced = this.#announced
     this.#announced = []
-    return this.announce(tx => deletePendingChangesUnlocked(tx, announced))
+    return this.#deleteSome(announced)
   })
 
   constructor(database: Database) {
     this.#database = database
+  }
+
+  async #deleteSome(announced: readonly AnnouncedChange[]): Promise<void> {
+    for (let from = 0; from < announced.length; from += DELETED_AT_ONCE) {
+      const some = announced.slice(from, from + DELETED_AT_ONCE)
+      await this.announce(tx => deletePendingChangesUnlocked(tx, some))
+    }
   }
 
   run<Result>(work: Work<Result>): Promise<Result> {

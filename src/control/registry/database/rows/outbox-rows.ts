@@ -159,7 +159,7 @@ export interface AnnouncedChange extends PendingChange {
 }
 
 /**
- * Skips rows that another console has locked, which rules out deadlocks: that console deletes or announces them. A lost
+ * By the place of each row, since a table that changes so fast has no statistics to choose a plan by. Skips rows that another console has locked, which rules out deadlocks: that console deletes or announces them. A lost
  * deletion only repeats an announcement, so the disk need not be synced.
  */
 export async function deletePendingChangesUnlocked(
@@ -171,20 +171,20 @@ export async function deletePendingChangesUnlocked(
   const ofOthers = announced.filter(({ region }) => region !== DEFAULT_REGION)
   if (ofDefault.length > 0) {
     const rows = sql`unnest(${ofDefault.map(change => change.digest)}::text[],
-      ${ofDefault.map(change => change.version)}::integer[])`
+      ${ofDefault.map(change => change.version)}::integer[]) as announced (digest, version)`
     await sql`
-      delete from outbox where (digest, version) in (
-        select digest, version from outbox where (digest, version) in (select * from ${rows})
-        for update skip locked)`.execute(tx)
+      delete from outbox where ctid = any(array(
+        select outbox.ctid from ${rows} join outbox using (digest, version)
+        for update of outbox skip locked))`.execute(tx)
   }
   if (ofOthers.length > 0) {
     const rows = sql`unnest(${ofOthers.map(change => change.region)}::text[],
-      ${ofOthers.map(change => change.digest)}::text[], ${ofOthers.map(change => change.version)}::integer[])`
+      ${ofOthers.map(change => change.digest)}::text[], ${ofOthers.map(change => change.version)}::integer[])
+      as announced (region, digest, version)`
     await sql`
-      delete from region_outbox where (region, digest, version) in (
-        select region, digest, version from region_outbox
-        where (region, digest, version) in (select * from ${rows})
-        for update skip locked)`.execute(tx)
+      delete from region_outbox where ctid = any(array(
+        select region_outbox.ctid from ${rows} join region_outbox using (region, digest, version)
+        for update of region_outbox skip locked))`.execute(tx)
   }
 }
 
