@@ -12,7 +12,16 @@ export interface Sequence {
 const CHANGES = ['revoke', 'suspend', 'narrow'] as const
 const FIRST_KEY = 0
 
-const MAKERS = [oldRedis, lateHeartbeat, lostReply, otherServer, undrained, splitRedis, lateConsole]
+const MAKERS = [
+  oldRedis,
+  lateHeartbeat,
+  lostReply,
+  otherServer,
+  undrained,
+  splitRedis,
+  lateConsole,
+  frozenLookup,
+]
 
 export function sequenceOf(random: Random): Sequence {
   return random.pick(MAKERS)(random)
@@ -140,5 +149,19 @@ function lateConsole(random: Random): Sequence {
       step(random.pick(CHANGES), changedMs, changedMs, console),
     ],
     calmAtMs: 7_200,
+  }
+}
+
+/** A gateway is suspended right after its start, while all of its lookups are under way, and a key changes meanwhile. */
+function frozenLookup(random: Random): Sequence {
+  const frozenMs = random.between(5, 300)
+  const changedMs = frozenMs + random.between(0, 1_000)
+  return {
+    settings: { requestEveryMs: 50 },
+    steps: [
+      step('freeze_gateway', frozenMs, changedMs + random.between(2_100, 3_500)),
+      step(random.pick(CHANGES), changedMs, changedMs, random.below(64)),
+    ],
+    calmAtMs: 5_000,
   }
 }

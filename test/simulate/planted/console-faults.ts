@@ -77,6 +77,31 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
+    name: 'what could not be announced is not tried again',
+    mutations: [
+      {
+        file: 'control/registry/announcing/outbox.ts',
+        from: 'this.#cancelRetry = timers.after(backoffMs(this.#failures, random()), () => this.requestDrain())',
+        to: '',
+      },
+      {
+        file: 'control/registry/announcing/heartbeats.ts',
+        from: 'if (pending !== null) outbox.requestDrainUnlessWaiting()',
+        to: '',
+      },
+    ],
+  },
+  {
+    name: 'only what changed after Redis was last seen is announced again',
+    mutations: [
+      {
+        file: 'control/registry/announcing/recovery.ts',
+        from: 'this.#aliveAtMs - AT_RISK_MS',
+        to: 'this.#aliveAtMs',
+      },
+    ],
+  },
+  {
     name: 'an older record overwrites a newer one in Redis',
     mutations: [
       {

@@ -157,6 +157,16 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
+    name: 'an old answer of the key service counts',
+    mutations: [
+      {
+        file: 'keys/trust.ts',
+        from: "return now.nowMs - result.askedAtMs < disconnectedBoundMs ? 'fresh' : 'superseded'",
+        to: "return 'fresh'",
+      },
+    ],
+  },
+  {
     name: 'a new subscription begins no new epoch',
     mutations: [
       {
