@@ -54,7 +54,12 @@ async function run(part: string): Promise<boolean> {
   const before = options.again ? killedBefore(name, chosen) : new Map<string, Verdict>()
   const tried = chosen.filter(({ id }) => !before.has(id))
   process.stdout.write(`\n${part}: ${tried.length} of ${mutants.length} mutants\n`)
-  const found = await tryMutants({ part, name }, sources, tried, Number(options.concurrency))
+  const found = await tryMutants(
+    { part, name, planted: mutants },
+    sources,
+    tried,
+    Number(options.concurrency),
+  )
   const verdicts = new Map([...before, ...found])
   const { text, isComplete } = report(part, chosen, verdicts, ranges === null && options.file === '')
   process.stdout.write(text)

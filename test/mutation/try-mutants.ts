@@ -20,9 +20,16 @@ export interface Verdict {
   readonly test: string
 }
 
+interface Run {
+  readonly part: string
+  readonly name: string
+  /** All mutants of the part, also those that are not tried. */
+  readonly planted: readonly Mutant[]
+}
+
 /** Tries mutants while tests run, and then those whose code runs before: while the sources are loaded, or in hooks. */
 export async function tryMutants(
-  { part, name: run }: { readonly part: string; readonly name: string },
+  { part, name: run, planted }: Run,
   sources: Plan['sources'],
   mutants: readonly Mutant[],
   processes: number,
@@ -34,15 +41,14 @@ export async function tryMutants(
     shards.map(async (some, shard) => {
       const name = `${run}-${shard}`
       const seen = await runTests(name, { part, sources, mutants: pathsOf(some), alone: null, events: '' })
-      return [...seen, ...(await tryAlone(name, part, sources, some, seen))]
+      return [...seen, ...(await tryAlone({ part, name, planted }, sources, some, seen))]
     }),
   )
   return new Map(mutants.map(({ id }) => [id, verdictOn(id, events.flat())]))
 }
 
 async function tryAlone(
-  name: string,
-  part: string,
+  { part, name, planted }: Run,
   sources: Plan['sources'],
   mutants: readonly Mutant[],
   seen: readonly Event[],
@@ -52,7 +58,7 @@ async function tryAlone(
   const outside = seen.flatMap(event => (event.kind === 'outside' ? event.ids : []))
   const ids = new Set([...doubtful, ...outside].filter(id => !killed.has(id)))
   const waiting = mutants.filter(({ id }) => ids.has(id))
-  const filesOf = new Map(waiting.map(mutant => [mutant.id, testFilesOf(mutant, mutants, seen)]))
+  const filesOf = new Map(waiting.map(mutant => [mutant.id, testFilesOf(mutant, planted, seen)]))
   const show = (some: ReadonlyMap<string, readonly string[]>) => {
     const alone = `${WORK}alone/${name}/`
     rmSync(alone, { recursive: true, force: true })
@@ -80,8 +86,8 @@ function nameOf(files: readonly string[]): string {
 }
 
 /** The files that run code of the same source file: first the one named as it, then those in whose hooks the mutant ran. */
-function testFilesOf(mutant: Mutant, mutants: readonly Mutant[], seen: readonly Event[]): string[] {
-  const neighbours = new Set(mutants.filter(({ path }) => path === mutant.path).map(({ id }) => id))
+function testFilesOf(mutant: Mutant, planted: readonly Mutant[], seen: readonly Event[]): string[] {
+  const neighbours = new Set(planted.filter(({ path }) => path === mutant.path).map(({ id }) => id))
   const inHooks = (event: Event) =>
     event.kind === 'outside' && event.ids.includes(mutant.id) ? [event.file] : []
   const inTests = (event: Event) =>

@@ -14,7 +14,7 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
   keys: [`keys${FAST}`],
   gateway: [`gateway${FAST}`, `http${FAST}`, 'observability/tracing/sampling.test.ts'],
   upstream: [
-    'upstream/!(deadlines|fair-shares|faults|forwarding-contract|pieces|queueing|tls|*.full).test.ts',
+    'upstream/!(deadlines|fair-shares|faults|forwarding-contract|pieces|queueing|*.full).test.ts',
     'upstream/*/!(cached-responses|circuit|coalescing|send|*.full).test.ts',
   ],
 }

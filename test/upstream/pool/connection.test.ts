@@ -1,6 +1,12 @@
 import { Socket } from 'node:net'
-import { describe, expect, test } from 'vitest'
-import { Connection } from '../../../src/upstream/pool/connection.ts'
+import { afterAll, describe, expect, test } from 'vitest'
+import {
+  buildUpstreamConnector,
+  Connection,
+  type UpstreamSettings,
+} from '../../../src/upstream/pool/connection.ts'
+import { makeCertificates } from '../../support/certificates.ts'
+import { DEFAULT_SETTINGS } from '../../support/forwarding-app.ts'
 
 const ADDRESS = { host: '10.0.0.1', port: 80 }
 const MINUTE_MS = 60_000
@@ -89,4 +95,32 @@ test('the address is that of the present socket', () => {
   expect(connection.address).toBe(ADDRESS)
   connection.replace(null, null, 0)
   expect(connection.address).toBeNull()
+})
+
+describe('the files of TLS are read at the start, and an error names the setting:', () => {
+  const certificates = makeCertificates()
+  afterAll(() => certificates.remove())
+  const { caFile, clientCertFile: certFile, clientKeyFile: keyFile } = certificates
+  const build = (tls: UpstreamSettings['tls']) =>
+    buildUpstreamConnector({ ...DEFAULT_SETTINGS, url: 'https://files.test', tls })
+
+  test.each(['caFile', 'certFile', 'keyFile'])('%s cannot be read', name => {
+    expect(() => build({ [name]: '/missing' })).toThrow(
+      `upstream.tls.${name} names a file that cannot be read`,
+    )
+  })
+
+  test('an authority or a pair that OpenSSL would take for none', () => {
+    expect(() => build({ caFile: keyFile })).toThrow(
+      'upstream.tls.caFile: the file contains no PEM certificate',
+    )
+    expect(() => build({ certFile: caFile, keyFile })).toThrow(
+      'upstream.tls.certFile: the private key does not match',
+    )
+  })
+
+  test('none at all, an authority alone, or all three are fine', () => {
+    for (const tls of [{}, { caFile }, { caFile, certFile, keyFile }])
+      expect(build(tls)).toBeTypeOf('function')
+  })
 })
