@@ -86,7 +86,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
       },
       {
         file: 'control/registry/announcing/heartbeats.ts',
-        from: 'if (pending !== null) outbox.requestDrainUnlessWaiting()',
+        from: 'if (pending !== null) outbox.requestDrainOf(pending)',
         to: '',
       },
     ],
