@@ -22,6 +22,8 @@ export class RedisSubscription implements ConnectionEvents {
   readonly #timers: TurnTimers
   #connection: ServerConnection | null = null
   #subscription = 0
+  /** Whether a subscription on this connection got its reply. */
+  #isSubscribed = false
   #disconnectedSinceMs: number
   #subscribedAtMs = Number.NEGATIVE_INFINITY
   #reconnectAfterMs = RECONNECT_AFTER_MS
@@ -48,11 +50,13 @@ export class RedisSubscription implements ConnectionEvents {
 
   onReady(): void {
     this.#disconnectedSinceMs = this.#clock.monotonicMs()
+    this.#isSubscribed = false
     void this.#subscribe()
   }
 
   onLost(): void {
     this.#subscription++
+    this.#isSubscribed = false
     this.#listener.lost()
   }
 
@@ -90,8 +94,10 @@ export class RedisSubscription implements ConnectionEvents {
     try {
       await this.#connection?.client.subscribe(CHANGES_CHANNEL)
       if (subscription !== this.#subscription) return // The reply belongs to an earlier connection.
-      // A heartbeat that arrived during a repeated call counts.
-      if (!this.#listener.isConnected()) this.#listener.subscribed()
+      // A repeated one begins no epoch: it would end each lookup that waits for a slow key service.
+      if (this.#isSubscribed) return
+      this.#isSubscribed = true
+      this.#listener.subscribed()
     } catch (error) {
       this.#failures.failed(asError(error))
     }

@@ -112,6 +112,31 @@ describe('a subscription', () => {
     expect(listener.isConnected()).toBe(false)
   })
 
+  test('that is repeated during a silence ends no lookup that waits for a slow key service: the epoch stays', async () => {
+    subscription.onReady()
+    await settled()
+    subscription.watch()
+    const { epoch } = listener
+    clock.advance(1_001)
+    subscription.watch()
+    await settled()
+    expect(calls).toHaveLength(2)
+    expect(listener.isConnected()).toBe(false)
+    expect(listener.epoch).toBe(epoch)
+  })
+
+  test('whose first reply got lost counts once a repeated one is confirmed', async () => {
+    subscribe = () => Promise.reject(new Error('Command timed out'))
+    subscription.onReady()
+    await settled()
+    subscribe = async () => {}
+    clock.advance(1_001)
+    subscription.watch()
+    await settled()
+    heartbeat()
+    expect(listener.isConnected()).toBe(true)
+  })
+
   test('that is lost ends the connection at once', async () => {
     subscription.onReady()
     await settled()
