@@ -21,6 +21,7 @@ const MAKERS = [
   splitRedis,
   lateConsole,
   frozenLookup,
+  briefParting,
 ]
 
 export function sequenceOf(random: Random): Sequence {
@@ -60,11 +61,12 @@ function oldRedis(random: Random): Sequence {
 function lateHeartbeat(random: Random): Sequence {
   const stalledMs = random.between(1_200, 2_000)
   const partedMs = stalledMs + random.between(100, 700)
-  const changedMs = partedMs + random.between(0, 300)
+  const changedMs = partedMs + random.between(0, 200)
   return {
-    settings: { consoles: 1, isWatched: false },
+    settings: { consoles: 1, gateways: 6, keys: 3, isWatched: false, requestEveryMs: 400 },
     steps: [
-      step('stall_redis', stalledMs, stalledMs + random.between(1_900, 3_000)),
+      // A gateway that waits longer subscribes anew, and then the heartbeat is lost.
+      step('stall_redis', stalledMs, stalledMs + random.between(1_850, 2_150)),
       step('part_console_from_redis', partedMs, partedMs + 6_000),
       step(random.pick(CHANGES), changedMs, changedMs),
     ],
@@ -162,6 +164,21 @@ function frozenLookup(random: Random): Sequence {
       step('freeze_gateway', frozenMs, changedMs + random.between(2_100, 3_500)),
       step(random.pick(CHANGES), changedMs, changedMs, random.below(64)),
     ],
+    calmAtMs: 5_000,
+  }
+}
+
+/** Announcements fail for a moment, and the connection survives it: nothing is announced again for its sake. */
+function briefParting(random: Random): Sequence {
+  const partedMs = random.between(800, 2_000)
+  const endMs = partedMs + random.between(300, 1_500)
+  const changes = Array.from({ length: 4 }, () => {
+    const changedMs = random.between(partedMs, endMs)
+    return step(random.pick(CHANGES), changedMs, changedMs, random.below(64))
+  })
+  return {
+    settings: { isWatched: false, consoles: 2, requestEveryMs: 50 },
+    steps: [step('part_console_from_redis', partedMs, endMs, 0, random.below(64)), ...changes],
     calmAtMs: 5_000,
   }
 }
