@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { Pool } from 'undici'
 import { get, RawClient } from '../../support/raw-client.ts'
 import { json, type Script, type ScriptedRequest } from '../../support/scripted-upstream.ts'
+import { until } from '../../support/until.ts'
 import type { IssuedKey, World } from '../../support/world.ts'
 
 const WORKSPACE = '/api/v1/workspaces/ws_1'
@@ -121,10 +122,14 @@ export class Clients {
   }
 
   /** Begins a request that ends only with its connection. @returns once its response has begun */
+  /** A request whose response has begun: one that is refused at that moment would not hold up the drain. */
   async beginEndless(): Promise<void> {
-    const client = new RawClient(this.#world.gateway.urls.gateway)
-    client.send(get(WORKSPACE, anyOf(this.keys).secret))
-    await once(client.socket, 'data')
+    await until('a response begins', async () => {
+      const client = new RawClient(this.#world.gateway.urls.gateway)
+      client.send(get(WORKSPACE, anyOf(this.keys).secret))
+      const [head] = await once(client.socket, 'data')
+      return String(head).startsWith('HTTP/1.1 200')
+    })
   }
 
   async stop(): Promise<void> {
