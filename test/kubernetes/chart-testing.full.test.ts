@@ -74,7 +74,7 @@ describe.skipIf(![GO, HELM, PYTHON].every(has))('chart-testing on a real Kuberne
       const { ok, stdout, stderr } = await chartTesting('install', '--charts', 'helm')
       expect(ok, stdout + stderr).toBe(true)
       for (const file of CI_FILES) expect(stdout).toContain(`helm/ci/${file}`)
-      expect(stdout.match(/Phase: +Succeeded/g)).toHaveLength(CI_FILES.length)
+      expect(stdout.match(/Phase: +Succeeded/g), stdout).toHaveLength(CI_FILES.length)
     },
     INSTALL_MS,
   )
