@@ -171,7 +171,7 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'keys/invalidation/redis-subscription.ts',
-        from: 'this.#subscription++\n    this.#listener.lost()',
+        from: 'this.#subscription++\n    this.#isSubscribed = false\n    this.#listener.lost()',
         to: '',
       },
       {
