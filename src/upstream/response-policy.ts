@@ -105,5 +105,6 @@ function isJson(contentType: string | string[] | undefined): boolean {
 
 /** Ignores the date form of RFC 9110, section 10.2.3, which needs synchronised clocks. */
 function secondsOf(retryAfter: string | string[] | undefined): number {
-  return /^\d{1,9}$/.test(String(retryAfter)) ? Number(retryAfter) : DEFAULT_RETRY_AFTER_SECONDS
+  if (typeof retryAfter !== 'string' || !/^\d{1,9}$/.test(retryAfter)) return DEFAULT_RETRY_AFTER_SECONDS
+  return Number(retryAfter)
 }

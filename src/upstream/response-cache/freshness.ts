@@ -70,12 +70,14 @@ export function directivesOf(field: string | string[] | undefined): Directives {
 function lifetimeOf(headers: UpstreamHeaders, directives: Directives, { wallMs }: ResponseTimes): number {
   const seconds = directives.get('s-maxage') ?? directives.get('max-age')
   if (seconds !== undefined) return secondsOf(seconds) * 1000
-  return Math.max(0, (dateOf(headers['expires']) ?? 0) - (dateOf(headers['date']) ?? wallMs))
+  const expiresMs = dateOf(headers['expires'])
+  return expiresMs === null ? 0 : Math.max(0, expiresMs - (dateOf(headers['date']) ?? wallMs))
 }
 
 /** RFC 9111, section 4.2.3. A `Date` has whole seconds, so a difference below one second counts as 0. */
 function ageOf(headers: UpstreamHeaders, { requestedAtMs, nowMs, wallMs }: ResponseTimes): number {
-  const ageFieldMs = secondsOf(String(headers['age'])) * 1000
+  const age = headers['age']
+  const ageFieldMs = typeof age === 'string' ? secondsOf(age) * 1000 : 0
   const apparentMs = Math.floor((wallMs - (dateOf(headers['date']) ?? wallMs)) / 1000) * 1000
   return Math.max(apparentMs, ageFieldMs + nowMs - requestedAtMs)
 }
@@ -85,6 +87,6 @@ function secondsOf(text: string): number {
 }
 
 function dateOf(field: string | string[] | undefined): number | null {
-  const ms = Date.parse(String(field))
+  const ms = typeof field === 'string' ? Date.parse(field) : Number.NaN
   return Number.isNaN(ms) ? null : ms
 }

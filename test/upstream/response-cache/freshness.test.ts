@@ -49,8 +49,8 @@ describe('a response is stored', () => {
     expect(freshnessFor({ expires: date(90), 'cache-control': 'max-age=5' })?.lifetimeMs).toBe(5000)
     for (const expires of ['0', '-1', 'never', date(-1)])
       expect(freshnessFor({ expires, date: date(0) })).toBeNull()
-    // With a validator it may be stored, and is revalidated with each use.
-    for (const expires of ['never', date(-1)])
+    // With a validator it may be stored, and is revalidated with each use. Repeated, it has no single meaning.
+    for (const expires of ['never', date(-1), [date(90), date(90)]])
       expect(freshnessFor({ ...ETAG, expires, date: date(0) })?.lifetimeMs).toBe(0)
   })
 })
