@@ -6,7 +6,7 @@ import {
   deletePendingChanges,
   deletePendingChangesUnlocked,
 } from './rows/outbox-rows.ts'
-import { shareRuns } from './share-runs.ts'
+import { shareBatches } from './share-runs.ts'
 import type { Tables } from './tables.ts'
 
 /** Bounds the time of one statement. */
@@ -67,18 +67,13 @@ class SerialChangeWriter implements ChangeWriter {
  */
 class ParallelChangeWriter implements ChangeWriter {
   readonly #database: Database
-  #announced: AnnouncedChange[] = []
-  readonly #deleteAll = shareRuns(() => {
-    const announced = this.#announced
-    this.#announced = []
-    return this.#deleteSome(announced)
-  })
+  readonly #deleteTogether = shareBatches((announced: readonly AnnouncedChange[]) => this.#delete(announced))
 
   constructor(database: Database) {
     this.#database = database
   }
 
-  async #deleteSome(announced: readonly AnnouncedChange[]): Promise<void> {
+  async #delete(announced: readonly AnnouncedChange[]): Promise<void> {
     for (let from = 0; from < announced.length; from += DELETED_AT_ONCE) {
       const some = announced.slice(from, from + DELETED_AT_ONCE)
       await this.announce(tx => deletePendingChangesUnlocked(tx, some))
@@ -95,8 +90,7 @@ class ParallelChangeWriter implements ChangeWriter {
 
   deleteAnnounced(region: string, changes: readonly PendingChange[]): Promise<void> {
     if (changes.length === 0) return Promise.resolve()
-    this.#announced.push(...changes.map(change => ({ ...change, region })))
-    return this.#deleteAll()
+    return this.#deleteTogether(changes.map(change => ({ ...change, region })))
   }
 }
 

@@ -1,6 +1,6 @@
 import type { GatewayReport } from './key-repository.ts'
 import type { ReceivedReport } from './rows/gateway-rows.ts'
-import { shareRuns } from './share-runs.ts'
+import { shareBatches } from './share-runs.ts'
 
 /** Bounds a transaction to some ten milliseconds. */
 const MAX_CONFIRMATIONS = 5_000
@@ -14,16 +14,10 @@ export function shareReports(
   record: (reports: readonly ReceivedReport[]) => Promise<void>,
   now: () => number,
 ): (report: GatewayReport) => Promise<void> {
-  let waiting: ReceivedReport[] = []
-  const run = shareRuns(async () => {
-    const reports = waiting
-    waiting = []
+  const share = shareBatches(async (reports: readonly ReceivedReport[]) => {
     for (const batch of batchesOf(reports)) await record(batch)
   })
-  return report => {
-    waiting.push({ ...report, atMs: now() })
-    return run()
-  }
+  return report => share([{ ...report, atMs: now() }])
 }
 
 /** Several reports of one gateway stay in their order, each in another batch. */

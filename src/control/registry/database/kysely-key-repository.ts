@@ -29,7 +29,7 @@ import * as outbox from './rows/outbox-rows.ts'
 import { forgetRegions, purgeForgotten, registerRegions, requeueNextKeys } from './rows/region-rows.ts'
 import { findResponse, purgeResponses } from './rows/response-rows.ts'
 import { listLiveIds, newestKeyId, revokeKeys } from './rows/revoke-rows.ts'
-import { shareReads } from './share-runs.ts'
+import { shareBatches } from './share-runs.ts'
 
 /**
  * @param clock the time of commits
@@ -107,7 +107,7 @@ function readsById({ reader, dialect }: Database) {
   const keysById = (ids: readonly string[]) => findKeys(reader, 'id', ids)
   const usesById = (ids: readonly string[]) => lastUses(reader, ids)
   return dialect === 'postgres'
-    ? { keysById: shareReads(keysById), usesById: shareReads(usesById) }
+    ? { keysById: shareBatches(keysById), usesById: shareBatches(usesById) }
     : { keysById, usesById }
 }
 

@@ -1,14 +1,20 @@
 /**
- * Runs `work` for many callers: one run at a time, and the next one for all who called since it began.
+ * Runs `work` for many callers: one run at a time, and the next one for all who called since it began, with the items of all.
  * @returns settles with a run that began after the call
  */
-export function shareRuns(work: () => Promise<void>): () => Promise<void> {
-  let next: Promise<void> | null = null
-  let last: Promise<void> = Promise.resolve()
-  return () => {
+export function shareBatches<Item, Result>(
+  work: (items: readonly Item[]) => Promise<Result>,
+): (items: readonly Item[]) => Promise<Result> {
+  let waiting: Item[] = []
+  let next: Promise<Result> | null = null
+  let last: Promise<unknown> = Promise.resolve()
+  return items => {
+    for (const item of items) waiting.push(item)
     next ??= last.then(() => {
+      const batch = waiting
+      waiting = []
       next = null
-      const run = work()
+      const run = work(batch)
       last = run.catch(() => {})
       return run
     })
@@ -16,27 +22,8 @@ export function shareRuns(work: () => Promise<void>): () => Promise<void> {
   }
 }
 
-/**
- * Reads for many callers: one statement at a time, and the next one for all who called since it began, since an older one may
- * not see a change that its caller knows.
- * @returns what was found of all callers' ids
- */
-export function shareReads<Found>(
-  read: (ids: readonly string[]) => Promise<ReadonlyMap<string, Found>>,
-): (ids: readonly string[]) => Promise<ReadonlyMap<string, Found>> {
-  let waiting = new Set<string>()
-  let next: Promise<ReadonlyMap<string, Found>> | null = null
-  let last: Promise<unknown> = Promise.resolve()
-  return ids => {
-    for (const id of ids) waiting.add(id)
-    next ??= last.then(() => {
-      const all = [...waiting]
-      waiting = new Set()
-      next = null
-      const found = read(all)
-      last = found.catch(() => {})
-      return found
-    })
-    return next
-  }
+/** The same for work that takes no items. */
+export function shareRuns(work: () => Promise<void>): () => Promise<void> {
+  const share = shareBatches<never, void>(work)
+  return () => share([])
 }
