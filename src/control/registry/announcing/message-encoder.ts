@@ -2,6 +2,7 @@ import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../../domain/clock.ts'
 import { encodeMessage } from '../../../domain/invalidation-message.ts'
 import type { PendingChange } from '../database/key-repository.ts'
+import { signedOnce } from './signed-once.ts'
 
 /** Encodes and signs the messages of this process. */
 export interface MessageEncoder {
@@ -18,18 +19,11 @@ interface Parts {
 }
 
 export function createMessageEncoder({ sender, clock, messageKey }: Parts): MessageEncoder {
-  /** Signed once for all regions. */
-  const changes = new WeakMap<PendingChange, { readonly text: string; readonly key: KeyObject | null }>()
+  const changeText = signedOnce(({ digest, version, atMs }: PendingChange, key: KeyObject | null) =>
+    encodeMessage({ kind: 'change', sender, digest, version, atMs }, key),
+  )
   return {
-    change(change) {
-      const key = messageKey()
-      const known = changes.get(change)
-      if (known !== undefined && known.key === key) return known.text
-      const { digest, version, atMs } = change
-      const text = encodeMessage({ kind: 'change', sender, digest, version, atMs }, key)
-      changes.set(change, { text, key })
-      return text
-    },
+    change: change => changeText(change, messageKey()),
     heartbeat() {
       const monotonicMs = Math.floor(clock.monotonicMs())
       return encodeMessage({ kind: 'heartbeat', sender, monotonicMs, atMs: clock.wallMs() }, messageKey())
