@@ -184,4 +184,29 @@ export const KEPT_PLANS: readonly KeptPlan[] = [
       ],
     },
   },
+  {
+    name: 'changes that are on their way to a far region stop none of its heartbeats',
+    plan: {
+      seed: 9_015_892,
+      settings: {
+        consoles: 1,
+        gateways: 2,
+        keys: 3,
+        isWatched: true,
+        ttlMs: 30_000,
+        staleMs: 0,
+        requestEveryMs: 150,
+        distancesMs: [80, 250],
+        isQuiet: true,
+        addsRegion: false,
+      },
+      calmAtMs: 44_196,
+      steps: [
+        { kind: 'revoke', atMs: 1860, durationMs: 1061, region: 34, a: 47, b: 16 },
+        { kind: 'issue', atMs: 1940, durationMs: 830, region: 56, a: 63, b: 46 },
+        { kind: 'shorten', atMs: 3439, durationMs: 40, region: 58, a: 11, b: 26 },
+        { kind: 'revoke', atMs: 3674, durationMs: 7464, region: 7, a: 38, b: 63 },
+      ],
+    },
+  },
 ]

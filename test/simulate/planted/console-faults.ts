@@ -6,8 +6,8 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'control/registry/announcing/heartbeats.ts',
-        from: "if (!isAllAnnounced(pending, clock.wallMs(), allowedMs)) return 'change_undelivered'",
-        to: '',
+        from: 'const isLate = !isAllAnnounced(pending, clock.wallMs(), allowedMs)',
+        to: 'const isLate = false',
       },
     ],
   },
@@ -86,7 +86,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
       },
       {
         file: 'control/registry/announcing/heartbeats.ts',
-        from: 'if (pending !== null) outbox.requestDrainOf(pending)',
+        from: 'if (pending !== null) outbox.requestDrainOfPending({ isLate })',
         to: '',
       },
     ],

@@ -79,8 +79,9 @@ async function publishHeartbeat({
   // Stamped before the query: what is true of then must not count as news where the database was slow.
   const heartbeat = messages.heartbeat()
   const pending = await repository.pendingSpan()
-  if (pending !== null) outbox.requestDrainOf(pending)
-  if (!isAllAnnounced(pending, clock.wallMs(), allowedMs)) return 'change_undelivered'
+  const isLate = !isAllAnnounced(pending, clock.wallMs(), allowedMs)
+  if (pending !== null) outbox.requestDrainOfPending({ isLate })
+  if (isLate) return 'change_undelivered'
   // Checked last: Redis may have reconnected during the query.
   if (!outbox.hasCaughtUp()) {
     outbox.requestDrainUnlessWaiting()

@@ -120,9 +120,9 @@ export class Outbox {
   /**
    * For changes that are pending: another console on this database may have committed them and died. While requests are announcing
    * here, only late ones count, since claiming what they are about to delete would announce it twice.
+   * @param isLate whether one has been pending for longer than announcing takes in this region
    */
-  requestDrainOf({ oldestMs }: { readonly oldestMs: number }): void {
-    const isLate = Math.abs(this.#parts.clock.wallMs() - oldestMs) > REVOCATION_TIMING.maxPendingMs
+  requestDrainOfPending({ isLate }: { readonly isLate: boolean }): void {
     if (this.#unfinished.size === 0 || isLate) this.requestDrainUnlessWaiting()
   }
 
