@@ -1,5 +1,5 @@
 import { readdirSync, readlinkSync } from 'node:fs'
-import { until } from '../support/until.ts'
+import { until } from './until.ts'
 
 /** What a process holds after garbage collection: bytes and counts. */
 export interface Holdings {
