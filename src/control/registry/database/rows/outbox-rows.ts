@@ -159,8 +159,9 @@ export interface AnnouncedChange extends PendingChange {
 }
 
 /**
- * By the place of each row, since a table that changes so fast has no statistics to choose a plan by. Skips rows that another console has locked, which rules out deadlocks: that console deletes or announces them. A lost
- * deletion only repeats an announcement, so the disk need not be synced.
+ * By the place of each row, since a table that changes so fast has no statistics to choose a plan by. Skips rows that another
+ * console has locked, which rules out deadlocks: that console deletes or announces them. A lost deletion only repeats an
+ * announcement, so the disk need not be synced.
  */
 export async function deletePendingChangesUnlocked(
   tx: Transaction<Tables>,
