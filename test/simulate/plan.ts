@@ -101,8 +101,12 @@ const FAMILIES = [REDIS_FAMILY, LATE_FAMILY]
 /** A region looks far, and a committed change is not announced. */
 const FAR_FAMILY: readonly FaultKind[] = ['slow_region', 'stall_writes', 'lose_answers', 'restart_console']
 
-/** Time in which everything must agree once it is calm; with regions, whose commands and connections have more time. */
+/** Time in which everything must agree once it is calm. */
 const AGREEMENT_MS = 5_000
+/**
+ * An attempt to connect to a region may take two seconds and the pause after it one. Then Sentinels, connection, probe, confirmation and
+ * announcement take up to nine round trips of half a second each. Of 20,000 schedules, 15 take more than five seconds.
+ */
 const AGREEMENT_OF_REGIONS_MS = 8_000
 export const agreementMs = ({ distancesMs }: Settings): number =>
   distancesMs.length > 1 ? AGREEMENT_OF_REGIONS_MS : AGREEMENT_MS

@@ -1,7 +1,7 @@
 /**
  * Encodes each value once for all regions and lookups, since most of that time is the signature.
  * @param encode signs with the key
- * @returns as `encode`; values are told apart by identity, and encoded again with another key
+ * @returns as `encode`; a value with another identity or another key is encoded again
  */
 export function signedOnce<Value extends WeakKey, Key>(
   encode: (value: Value, key: Key) => string,
