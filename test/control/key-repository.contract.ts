@@ -120,6 +120,25 @@ export function describeKeyRepository(
       ])
     })
 
+    test('says of each of several changes at once which gateways have confirmed it', async () => {
+      const [one, other] = [
+        { digest: 'a'.repeat(64), version: 3 },
+        { digest: 'b'.repeat(64), version: 2 },
+      ]
+      const report = { region: 'default', isConnected: true, isLeaving: false }
+      await repository.recordGateway({ ...report, id: 'g1', name: 'pod-1', confirmed: [one] })
+      await repository.recordGateway({ ...report, id: 'g2', name: 'pod-2', confirmed: [one, other] })
+      const later = { ...one, version: 4 }
+      const statuses = await Promise.all(
+        [one, other, later].map(change => repository.listGatewayStatuses(change)),
+      )
+      expect(statuses.map(gateways => gateways.map(({ confirmed }) => confirmed))).toEqual([
+        [true, true],
+        [false, true],
+        [false, false],
+      ])
+    })
+
     test('records reports that arrive together as if each came after the one before', async () => {
       const change = { digest: 'd'.repeat(64), version: 3 }
       const report = (id: string, more: Partial<GatewayReport> = {}) => {

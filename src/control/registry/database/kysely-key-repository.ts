@@ -17,8 +17,9 @@ import type { KeyRepository } from './key-repository.ts'
 import type { PendingChanges } from './pending-changes.ts'
 import {
   countGateways,
-  listGatewayStatuses,
+  type KeyVersion,
   purgeConfirmations,
+  readGatewayStatuses,
   recordGateways,
 } from './rows/gateway-rows.ts'
 import { importKeys } from './rows/import-rows.ts'
@@ -45,7 +46,7 @@ export function createKeyRepository(
   const writer = createChangeWriter(database)
   const auditQueue = createAuditQueue(writer, dialect)
   const now = () => clock.wallMs()
-  const { keysById, usesById } = readsById(database)
+  const { keysById, usesById, gatewayStatuses } = sharedReads(database)
   const pendingIn = (region: string) => pendingChangesIn(region, { database, writer, consoleId, now })
   const context = () => ({ nowMs: now(), dialect, hasTextIndex, bounds })
   return {
@@ -79,7 +80,7 @@ export function createKeyRepository(
     lastUses: usesById,
     recordGateway: shareReports(reports => writer.run(tx => recordGateways(tx, reports, dialect)), now),
     countGateways: sinceMs => countGateways(reader, sinceMs),
-    listGatewayStatuses: change => listGatewayStatuses(reader, change),
+    listGatewayStatuses: async change => (await gatewayStatuses([change]))(change),
     ...pendingIn(DEFAULT_REGION),
     pendingIn,
     registerRegions: names => writer.run(tx => registerRegions(tx, names, { nowMs: now(), dialect })),
@@ -102,13 +103,14 @@ function createCommit(writer: ChangeWriter, context: CommitContext): KeyReposito
       : commitChange(writer, change, context)
 }
 
-/** Each change reads both: on PostgreSQL a burst would wait for the few connections. */
-function readsById({ reader, dialect }: Database) {
-  const keysById = (ids: readonly string[]) => findKeys(reader, 'id', ids)
-  const usesById = (ids: readonly string[]) => lastUses(reader, ids)
-  return dialect === 'postgres'
-    ? { keysById: shareBatches(keysById), usesById: shareBatches(usesById) }
-    : { keysById, usesById }
+/** What each change reads: on PostgreSQL a burst would wait for the few connections. */
+function sharedReads({ reader, dialect }: Database) {
+  const share: typeof shareBatches = dialect === 'postgres' ? shareBatches : read => read
+  return {
+    keysById: share((ids: readonly string[]) => findKeys(reader, 'id', ids)),
+    usesById: share((ids: readonly string[]) => lastUses(reader, ids)),
+    gatewayStatuses: share((versions: readonly KeyVersion[]) => readGatewayStatuses(reader, versions)),
+  }
 }
 
 function pendingChangesIn(

@@ -98,32 +98,35 @@ export async function countGateways(database: Kysely<Tables>, sinceMs: number): 
   return Number(count)
 }
 
-/** A gateway that confirmed a later version has applied this one. */
-export async function listGatewayStatuses(
+export interface KeyVersion {
+  readonly digest: string
+  readonly version: number
+}
+
+/**
+ * Which gateways have applied each of these versions. A gateway that confirmed a later version has applied the earlier ones.
+ * @returns the statuses for one of the versions
+ */
+export async function readGatewayStatuses(
   database: Kysely<Tables>,
-  { digest, version }: { digest: string; version: number },
-): Promise<GatewayStatus[]> {
-  const rows = await database
-    .selectFrom('gateways')
-    .selectAll()
-    .select(({ exists, selectFrom }) =>
-      exists(
-        selectFrom('confirmations')
-          .whereRef('confirmations.gateway_id', '=', 'gateways.id')
-          .where('confirmations.digest', '=', digest)
-          .where('confirmations.version', '>=', version)
-          .select('confirmations.digest'),
-      ).as('confirmed'),
+  versions: readonly KeyVersion[],
+): Promise<(version: KeyVersion) => GatewayStatus[]> {
+  const gateways = await database.selectFrom('gateways').selectAll().orderBy('name').execute()
+  const confirmations = await database
+    .selectFrom('confirmations')
+    .select(({ fn }) => ['digest', 'gateway_id', fn.max('version').as('version')])
+    .where(({ eb, or }) =>
+      or(versions.map(({ digest, version }) => eb('digest', '=', digest).and('version', '>=', version))),
     )
-    .orderBy('name')
+    .groupBy(['digest', 'gateway_id'])
     .execute()
-  return rows.map(row => ({
-    name: row.name,
-    region: row.region,
-    seenAtMs: row.seen_at_ms,
-    disconnectedAtMs: row.deaf_at_ms,
-    confirmed: Boolean(row.confirmed),
-  }))
+  const newest = new Map(confirmations.map(row => [`${row.digest} ${row.gateway_id}`, row.version]))
+  return ({ digest, version }) =>
+    gateways.map(({ id, name, region, seen_at_ms, deaf_at_ms }) => ({
+      ...{ name, region },
+      ...{ seenAtMs: seen_at_ms, disconnectedAtMs: deaf_at_ms },
+      confirmed: (newest.get(`${digest} ${id}`) ?? 0) >= version,
+    }))
 }
 
 /** @returns whether there may be more */
