@@ -28,6 +28,8 @@ export default defineConfig(({ mode }) => {
   return {
     test: {
       reporters: ['default', new SkipReporter()],
+      // The identity provider of the tests keeps its state in memory on purpose.
+      onConsoleLog: log => !log.includes('oidc-provider WARNING'),
       globalSetup: ['test/support/global-setup.ts'],
       // On two cores: the fast suite waits as often as it computes, and tests of load must not disturb each other.
       maxWorkers: mode === 'full' ? 2 : 3,

@@ -2,7 +2,7 @@ import type { GatewayReport, StoredKey } from '../../src/control/registry/databa
 import { decodeMessage } from '../../src/domain/invalidation-message.ts'
 import type { Lookup } from '../../src/domain/key/lookup.ts'
 import { REVOCATION_TIMING } from '../../src/domain/revocation-timing.ts'
-import type { Settings } from './plan.ts'
+import { agreementMs, type Settings } from './plan.ts'
 import { RegionBounds } from './region-bounds.ts'
 import { type GatewayRun, type Verdict, verdictOf } from './world/gateway-process.ts'
 import type { Process } from './world/process.ts'
@@ -43,8 +43,6 @@ const NOTICED_AFTER_MS = 2_000
 const NOTICED_FAR_MS = 3_000
 /** All changes are announced to a region that is far, also those that overtake each other. */
 const SETTLED_MS = 2_000
-/** A gateway that has just started is not connected yet. */
-const STARTED_MS = 5_000
 
 /** Compares what gateways decide with what the database held. */
 export class Laws implements DatabaseWatcher {
@@ -150,11 +148,10 @@ export class Laws implements DatabaseWatcher {
     this.violation ??= { law, atMs: this.#nowMs(), detail }
   }
 
-  /** No fault has hit its region, the consoles or the database. */
+  /** No fault has hit its region, the consoles or the database. To start takes no longer than to recover. */
   #isUndisturbed({ region, startedAtMs }: GatewayRun): boolean {
-    return (
-      this.#settings.isQuiet && region !== this.troubledRegion && this.#nowMs() - startedAtMs > STARTED_MS
-    )
+    const isStarted = this.#nowMs() - startedAtMs > agreementMs(this.#settings)
+    return this.#settings.isQuiet && region !== this.troubledRegion && isStarted
   }
 
   /** Over a long way, changes that follow each other may supersede all three lookups of a request. */
