@@ -208,7 +208,50 @@ describe('while disconnected', () => {
   })
 })
 
+describe('while disconnected, with a key service that fails', () => {
+  test('a record of Redis is trusted for a second: the key service is asked each time', async () => {
+    const world = new KeyStoreWorld()
+    world.keyService.fails()
+    world.inRedis.set(KEY, 1)
+    await world.get(KEY)
+    world.clock.advance(1_000)
+    expect(world.keys.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
+    world.clock.advance(1)
+    await world.get(KEY)
+    expect(world.keyService.asked).toBe(2)
+  })
+
+  test.each([
+    ['within a second is not asked again', 1_000, { kind: 'unknown' }],
+    ['earlier is asked again: this process may have been suspended', 1_001, { grant: { version: 2 } }],
+  ])('one that failed %s', async (_when, ms, lookup) => {
+    const world = new KeyStoreWorld()
+    world.keyService.fails()
+    world.redis.stalls()
+    const early = world.get(KEY)
+    await settled()
+    world.clock.advance(ms)
+    world.keyService.answers()
+    world.inKeyService.set(KEY, 2)
+    world.redis.release(outOfOrder())
+    expect(await early).toMatchObject(lookup)
+  })
+})
+
 describe('while disconnected, a slow key service', () => {
+  test('that responds after two seconds is asked again, and no older record of Redis is used instead', async () => {
+    const world = new KeyStoreWorld()
+    world.inRedis.set(KEY, 1)
+    world.inKeyService.set(KEY, 2)
+    world.keyService.stalls()
+    const early = world.get(KEY)
+    world.clock.advance(2_000)
+    world.keyService.answers()
+    world.keyService.release()
+    expect(await early).toMatchObject({ tier: 'key_service', grant: { version: 2 } })
+    expect([world.keyService.asked, world.redis.asked]).toEqual([2, 0])
+  })
+
   test('is asked again for a request more than a second later, so that the bound holds with any timeout', async () => {
     const world = new KeyStoreWorld()
     world.inKeyService.set(KEY, 1)
@@ -249,6 +292,8 @@ describe('a change without a valid MAC', () => {
     world.forge(KEY, 2_147_483_647)
     await settled()
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory', grant: { version: 1 } })
+    // Memory was still fresh.
+    expect(await metricValue(world.metrics.lookups, { tier: 'memory', result: 'stale' })).toBe(0)
     world.allAnswer()
     world.forge(KEY, 2_147_483_647)
     await settled()
@@ -558,7 +603,9 @@ describe('lookups at the same time', () => {
     world.redis.stalls()
     world.inRedis.set(KEY, 1)
     const first = world.get(KEY)
-    expect(await world.get(OTHER)).toEqual({ kind: 'unknown' })
+    const beyond = world.get(OTHER)
+    expect(world.redis.asked).toBe(1)
+    expect(await beyond).toEqual({ kind: 'unknown' })
     world.redis.release()
     await first
     world.redis.answers()
@@ -591,6 +638,23 @@ describe('a lookup that races a change', () => {
     world.redis.release({ kind: 'found', grant: grantOf({ version: 1 }) })
     expect(version(await early)).toBe(2)
     expect(version(world.keys.get(KEY))).toBe(2)
+    // The early one uses the record that the later one has stored.
+    expect(world.redis.asked).toBe(2)
+  })
+
+  test('ends without disturbing a later one, which further requests join', async () => {
+    const world = connectedWorld()
+    world.redis.stalls()
+    const early = world.get(KEY)
+    world.announce(KEY, 2)
+    const late = world.get(KEY)
+    world.inKeyService.set(KEY, 2)
+    world.redis.release({ kind: 'found', grant: grantOf({ version: 1 }) })
+    await settled()
+    const joining = world.get(KEY)
+    expect(world.redis.asked).toBe(2)
+    world.redis.release({ kind: 'found', grant: grantOf({ version: 2 }) })
+    expect((await Promise.all([early, late, joining])).map(version)).toEqual([2, 2, 2])
   })
 
   test('does not store an absence from before the key was issued', async () => {
@@ -649,6 +713,19 @@ describe('a lookup that races a change', () => {
     expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
   })
 
+  test('starts again if no store responded and the gateway was disconnected meanwhile', async () => {
+    const world = connectedWorld()
+    world.redis.fails()
+    world.keyService.stalls()
+    const early = world.get(KEY)
+    await settled()
+    world.invalidations.lost()
+    world.keyService.answers()
+    world.inKeyService.set(KEY, 2)
+    world.keyService.release(outOfOrder())
+    expect(await early).toMatchObject({ tier: 'key_service', grant: { version: 2 } })
+  })
+
   test('ends as unknown after three attempts', async () => {
     const world = connectedWorld()
     world.redis.stalls()
@@ -669,11 +746,18 @@ test('each lookup is counted once, by its result in memory', async () => {
   world.inRedis.set(KEY, 1)
   await world.get(KEY)
   await world.get(KEY)
+  await world.get(KEY)
   await world.get(OTHER)
   await world.get(OTHER)
   const counts = ['hit', 'miss', 'negative'].map(result =>
     metricValue(world.metrics.lookups, { tier: 'memory', result }),
   )
-  expect(await Promise.all(counts)).toEqual([1, 2, 1])
+  expect(await Promise.all(counts)).toEqual([2, 2, 1])
   expect(await metricValue(world.metrics.lookups, { tier: 'key_service', result: 'negative' })).toBe(1)
+})
+
+test('a key without a MAC that is not looked up, because its client has used up its lookups, is limited', async () => {
+  const world = connectedWorld({ unsigned: { perSecond: 1, perAddress: 1 } })
+  expect(await world.get(KEY, '192.0.2.1')).toMatchObject({ kind: 'absent' })
+  expect(await world.get(OTHER, '192.0.2.1')).toEqual({ kind: 'limited' })
 })

@@ -56,7 +56,9 @@ describe('an entry of memory', () => {
   })
 
   test('is never stale if no staleness is allowed', () => {
-    expect(trustEntry(HELD, later(30_000), { ...LIMITS, staleMs: 0 })).toBe('expired')
+    const never = { ...LIMITS, staleMs: 0 }
+    expect(trustEntry(HELD, later(30_000), never)).toBe('expired')
+    expect(trustEntry(HELD, later(0, { epoch: 8 }), never)).toBe('expired')
   })
 
   test('is never fresh with a time to live of 0', () => {

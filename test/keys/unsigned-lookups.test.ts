@@ -48,6 +48,16 @@ test('the addresses of one IPv6 network count as one client', async () => {
   expect(await flood(world, 1, () => '2001:db8:1:3::1')).toBe(1)
 })
 
+test('a client that was limited because of others uses up nothing: it is verified as soon as the gateway may look up again', async () => {
+  const world = worldWith(10, 1)
+  world.inRedis.set(KEY, 1)
+  let address = 0
+  await flood(world, 20, () => `198.51.100.${address++}`)
+  expect(await world.get(KEY, CLIENT)).toEqual(LIMITED)
+  world.advanceConnected(200)
+  expect(await world.get(KEY, CLIENT)).toMatchObject({ kind: 'found' })
+})
+
 test('a client at another address is verified while a flood is limited', async () => {
   const world = worldWith(1_000, 20)
   world.inRedis.set(KEY, 1)
@@ -87,6 +97,14 @@ test('an unknown key that is repeated costs one lookup until it is forgotten', a
   const world = worldWith(1_000, 1, { absentTtlMs: 5_000 })
   for (let request = 0; request < 10; request++)
     expect(await world.get(KEY, CLIENT)).toMatchObject({ kind: 'absent' })
+  expect(world.keyService.asked).toBe(1)
+})
+
+test('an unknown key that was forgotten uses the budget again', async () => {
+  const world = worldWith(1_000, 1, { absentTtlMs: 100 })
+  expect(await world.get(KEY, CLIENT)).toMatchObject({ kind: 'absent' })
+  world.advanceConnected(100)
+  expect(await world.get(KEY, CLIENT)).toEqual(LIMITED)
   expect(world.keyService.asked).toBe(1)
 })
 
