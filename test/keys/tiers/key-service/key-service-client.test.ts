@@ -1,9 +1,13 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer as createTlsServer } from 'node:https'
+import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { PrepareReload } from '../../../../src/config/reloadable.ts'
 import {
+  KEY_SERVICE_CONNECTIONS,
   KeyServiceClient,
   type KeyServiceSettings,
   OversizedResponse,
@@ -14,7 +18,7 @@ const GET = { method: 'GET', path: '/keys/1', maxBytes: 100 } as const
 
 let server: Server
 let requests: { line: string; headers: IncomingMessage['headers']; body: string }[]
-let respond: (response: ServerResponse, count: number) => void
+let respond: (response: ServerResponse, count: number) => unknown
 let url: string
 let client: KeyServiceClient
 beforeEach(async () => {
@@ -107,10 +111,13 @@ describe('a response', () => {
 })
 
 describe('a connection that the server closes', () => {
-  test('while the request is sent is replaced, once', async () => {
-    respond = (response, count) => (count === 1 ? response.destroy() : response.end('again'))
+  test.each<[string, (response: ServerResponse) => unknown]>([
+    ['closed', response => response.destroy()],
+    ['reset', response => response.socket?.resetAndDestroy()],
+  ])('while the request is sent is replaced, once: %s', async (_how, close) => {
+    respond = (response, count) => (count === 1 ? close(response) : response.end('again'))
     expect(await client.request(GET, patient())).toEqual({ status: 200, text: 'again' })
-    respond = response => response.destroy()
+    respond = close
     await expect(client.request(GET, patient())).rejects.toThrow()
     expect(requests).toHaveLength(4)
   })
@@ -124,6 +131,32 @@ describe('a connection that the server closes', () => {
     await expect(client.request(GET, deadline.signal)).rejects.toThrow()
     expect(requests).toHaveLength(1)
   })
+})
+
+test('a server that does not speak HTTP is tried once', async () => {
+  let connections = 0
+  const confused = createTcpServer(socket => {
+    connections++
+    socket.on('error', () => {}).end('-ERR who are you\r\n')
+  }).listen(0, '127.0.0.1')
+  onTestFinished(() => void confused.close())
+  await once(confused, 'listening')
+  client = create({ url: `http://127.0.0.1:${(confused.address() as AddressInfo).port}` })
+  await expect(client.request(GET, patient())).rejects.toThrow()
+  expect(connections).toBe(1)
+})
+
+test('any number of requests at once use eight connections', async () => {
+  let connections = 0
+  server.on('connection', () => connections++)
+  await Promise.all(Array.from({ length: 40 }, () => client.request(GET, patient())))
+  expect([requests.length, connections]).toEqual([40, KEY_SERVICE_CONNECTIONS])
+})
+
+test('a client that was stopped opens no connection', async () => {
+  await client.stop()
+  await expect(client.request(GET, patient())).rejects.toThrow('destroyed')
+  expect(requests).toEqual([])
 })
 
 test('an unreachable server is tried once', async () => {
@@ -153,5 +186,23 @@ describe('files of its certificates are read at once, and an error names the set
     [{}],
   ])('%j is accepted', tls => {
     expect(() => create({ tls })).not.toThrow()
+  })
+
+  test.each<[string, KeyServiceSettings['tls'], boolean]>([
+    ['with all of them is accepted', { caFile: certFile, certFile, keyFile }, true],
+    ['without a client certificate is rejected by the key service', { caFile: certFile }, false],
+    ['without the authority of the key service rejects it', { certFile, keyFile }, false],
+  ])('over mutual TLS, a gateway %s', async (_what, tls, isAccepted) => {
+    const [cert, key] = [readFileSync(certFile), readFileSync(keyFile)]
+    const mutual = { cert, key, ca: cert, requestCert: true, rejectUnauthorized: true }
+    const keyService = createTlsServer(mutual, (_request, response) => response.end('{}')).listen(0)
+    onTestFinished(() => void keyService.close())
+    await once(keyService, 'listening')
+    client = create({ url: `https://localhost:${(keyService.address() as AddressInfo).port}`, tls })
+    const response = client.request(GET, patient()).then(
+      ({ status }) => status,
+      () => 'rejected',
+    )
+    expect(await response).toBe(isAccepted ? 200 : 'rejected')
   })
 })

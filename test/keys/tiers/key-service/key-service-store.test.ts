@@ -3,11 +3,16 @@ import { createServer, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type Clock, systemClock } from '../../../../src/domain/clock.ts'
 import { encodeRecord } from '../../../../src/domain/wire.ts'
-import { KeyServiceClient } from '../../../../src/keys/tiers/key-service/key-service-client.ts'
+import {
+  KeyServiceClient,
+  type KeyServiceRequest,
+  type KeyServiceResponse,
+} from '../../../../src/keys/tiers/key-service/key-service-client.ts'
 import { KeyServiceStore } from '../../../../src/keys/tiers/key-service/key-service-store.ts'
 import { freePort } from '../../../support/free-port.ts'
 import { digestNo, grantOf, recordOf } from '../../../support/key-records.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
+import { ManualTimers } from '../../../support/manual-timers.ts'
 import { answer, KEY_SERVICE_TOKEN, ScriptedKeyService } from '../../../support/scripted-key-service.ts'
 import { settled, until } from '../../../support/until.ts'
 
@@ -37,11 +42,16 @@ function storeAt(url: string, timeoutMs = PATIENT_MS, clock: Clock = systemClock
   return new KeyServiceStore(client, { timeoutMs, clock })
 }
 
-const LATE = { kind: 'failed', error: new Error(`The key service did not respond within ${IMPATIENT_MS} ms`) }
+const LATE = {
+  kind: 'failed',
+  error: new Error(`The key service did not respond within ${IMPATIENT_MS} ms`),
+  why: 'unreachable',
+}
 
 describe('the key service', () => {
   test('is asked by digest, with the token', async () => {
     keyService.records.set(KEY, recordOf({ version: 3 }))
+    expect(store.name).toBe('key_service')
     expect(await store.get(KEY)).toMatchObject({ kind: 'found', grant: { version: 3 } })
     expect(keyService.requests).toEqual([
       { path: `/internal/v1/keys/${KEY}`, authorization: `Bearer ${KEY_SERVICE_TOKEN}` },
@@ -313,8 +323,148 @@ describe('a key service without batches', () => {
     keyService.script = (request, response) => keyService.byTheContract(request, response)
     await askAll(digests)
     expect(calls('lookups')).toBe(1)
-    clock.advance(300_001)
+    clock.advance(300_000)
     await askAll(digests)
     expect([calls('keys/'), calls('lookups')]).toEqual([6, 2])
+  })
+})
+
+/** A store whose time passes as the test says, and whose key service responds when the test says so. */
+class SteppedStore {
+  readonly clock = new ManualClock()
+  readonly timers = new ManualTimers()
+  readonly turns: (() => void)[] = []
+  readonly calls: {
+    readonly request: KeyServiceRequest
+    readonly signal: AbortSignal
+    respond(status: number, text: string): Promise<void>
+  }[] = []
+  /** Kinds of results by digest. */
+  readonly results = new Map<string, string>()
+  readonly #store: KeyServiceStore
+
+  constructor() {
+    const timers = Object.assign(this.timers, { nextTurn: (run: () => void) => void this.turns.push(run) })
+    const client = {
+      request: (request: KeyServiceRequest, signal: AbortSignal) => {
+        const { promise, resolve, reject } = Promise.withResolvers<KeyServiceResponse>()
+        signal.addEventListener('abort', () => reject(signal.reason))
+        const respond = (status: number, text: string) => {
+          resolve({ status, text })
+          return settled()
+        }
+        this.calls.push({ request, signal, respond })
+        return promise
+      },
+    }
+    this.#store = new KeyServiceStore(client, { timeoutMs: IMPATIENT_MS, clock: this.clock, timers })
+  }
+
+  get(...digests: string[]): void {
+    for (const digest of digests) {
+      void this.#store.get(digest).then(({ kind }) => this.results.set(digest, kind))
+    }
+  }
+
+  nextTurn(): void {
+    for (const run of this.turns.splice(0)) run()
+  }
+
+  /** Four calls that get no response. */
+  occupy(): void {
+    for (let number = 100; number < 104; number++) {
+      this.get(digestNo(number))
+      this.nextTurn()
+    }
+  }
+
+  async pass(ms: number): Promise<void> {
+    this.clock.advance(ms)
+    this.timers.advance(ms)
+    await settled()
+  }
+}
+
+describe('a lookup', () => {
+  const [FIRST = '', SECOND = '', THIRD = '', FOURTH = ''] = [1, 2, 3, 4].map(digestNo)
+  const ABSENT = '{"code":"not_found"}'
+  let stepped: SteppedStore
+  beforeEach(() => {
+    stepped = new SteppedStore()
+  })
+
+  test('leaves no timer behind once it has its result', async () => {
+    stepped.get(FIRST)
+    stepped.nextTurn()
+    await stepped.calls[0]?.respond(404, ABSENT)
+    expect(stepped.results.get(FIRST)).toBe('absent')
+    expect(stepped.timers.nextDelayMs).toBeNull()
+  })
+
+  test('waits for the end of the turn together with the others of the turn', async () => {
+    stepped.get(FIRST, SECOND, THIRD)
+    expect([stepped.turns.length, stepped.calls.length]).toEqual([1, 0])
+    stepped.nextTurn()
+    stepped.get(FOURTH)
+    expect([stepped.turns.length, stepped.calls.length]).toEqual([1, 1])
+  })
+
+  test('that timed out while it waited for a call is not sent any more', async () => {
+    stepped.occupy()
+    stepped.get(FIRST)
+    stepped.nextTurn()
+    await stepped.pass(IMPATIENT_MS)
+    expect(stepped.results.get(FIRST)).toBe('failed')
+    expect(stepped.calls).toHaveLength(4)
+  })
+
+  test('can be sent once earlier calls without a response have reached their deadlines', async () => {
+    stepped.occupy()
+    await stepped.pass(IMPATIENT_MS - 1)
+    stepped.get(FIRST)
+    stepped.nextTurn()
+    expect(stepped.calls.map(({ signal }) => signal.aborted)).toEqual([false, false, false, false])
+    await stepped.pass(1)
+    expect(stepped.calls.map(({ signal }) => signal.aborted)).toEqual([true, true, true, true, false])
+  })
+
+  /** Four lookups, 10 ms after each other, in one batch; the youngest has its deadline at 240 ms. It is 50 ms now. */
+  async function sendBatch(): Promise<SteppedStore['calls'][number]> {
+    stepped.occupy()
+    const occupied = stepped.calls.slice()
+    for (const digest of [FIRST, SECOND, THIRD, FOURTH]) {
+      await stepped.pass(10)
+      stepped.get(digest)
+      stepped.nextTurn()
+    }
+    await stepped.pass(10)
+    for (const { respond } of occupied) await respond(404, ABSENT)
+    const [batch, ...more] = stepped.calls.slice(4)
+    if (batch === undefined || more.length > 0) throw new Error('There is not one batch')
+    return batch
+  }
+
+  test('gets its result until its deadline, although older ones of its batch have timed out', async () => {
+    const batch = await sendBatch()
+    await stepped.pass(189)
+    expect(stepped.results.get(THIRD)).toBe('failed')
+    await batch.respond(200, JSON.stringify({ records: { [FOURTH]: null } }))
+    expect(stepped.results.get(FOURTH)).toBe('absent')
+  })
+
+  test('ends the call of its batch at its deadline if it is the youngest', async () => {
+    const batch = await sendBatch()
+    await stepped.pass(189)
+    expect(batch.signal.aborted).toBe(false)
+    await stepped.pass(1)
+    expect(batch.signal.aborted).toBe(true)
+  })
+
+  test('that has timed out is not sent singly if the key service does not offer batches', async () => {
+    const batch = await sendBatch()
+    await stepped.pass(170)
+    await batch.respond(404, '')
+    const paths = stepped.calls.slice(5).map(({ request }) => request.path)
+    expect(paths).toEqual([THIRD, FOURTH].map(digest => `/keys/${digest}`))
   })
 })
