@@ -93,6 +93,14 @@ describe('the connection', () => {
     expect(await metricValue(metrics.invalidationConnected)).toBe(0)
   })
 
+  test('is shown at once, also while no request arrives', async () => {
+    const quiet = listenerOf({ needsHeartbeats: false })
+    quiet.subscribed()
+    expect(await metricValue(metrics.invalidationConnected)).toBe(1)
+    quiet.lost()
+    expect(await metricValue(metrics.invalidationConnected)).toBe(0)
+  })
+
   test('to a key service without heartbeats requires only the subscription', () => {
     const quiet = listenerOf({ needsHeartbeats: false })
     expect(quiet.isConnected()).toBe(false)

@@ -90,6 +90,13 @@ async function reconnectsWithin(ms: number): Promise<number[]> {
   return at
 }
 
+/** A silence after which the connection is replaced. */
+function reconnectsUnanswered(): void {
+  clock.advance(2_001)
+  subscription.watch()
+  expect(calls.at(-1)).toBe('reconnect')
+}
+
 describe('a subscription', () => {
   test('counts once Redis confirms it and a heartbeat arrives', async () => {
     subscription.onReady()
@@ -108,6 +115,30 @@ describe('a subscription', () => {
     subscription.onLost()
     resolve()
     await settled()
+    heartbeat()
+    expect(listener.isConnected()).toBe(false)
+  })
+
+  test('does not count if its confirmation belongs to the connection before the last one', async () => {
+    const replies: (() => void)[] = []
+    subscribe = () => new Promise(resolve => replies.push(resolve))
+    subscription.onReady()
+    subscription.onLost()
+    subscription.onReady()
+    replies[0]?.()
+    await settled()
+    heartbeat()
+    expect(listener.isConnected()).toBe(false)
+    replies[1]?.()
+    await settled()
+    heartbeat()
+    expect(listener.isConnected()).toBe(true)
+  })
+
+  test('that is replaced counts no longer, also while its last messages arrive', async () => {
+    subscription.onReady()
+    await settled()
+    reconnectsUnanswered()
     heartbeat()
     expect(listener.isConnected()).toBe(false)
   })

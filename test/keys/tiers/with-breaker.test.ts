@@ -139,6 +139,25 @@ describe('a key that a tier cannot return', () => {
   })
 })
 
+test('a tier that responds is not probed', async () => {
+  const { tier, breaker, lookUp } = world()
+  await lookUp()
+  breaker.watch()
+  expect(tier.asked).toBe(1)
+})
+
+test('any number of skipped lookups opens no circuit', async () => {
+  const { clock, tier, breaker } = world()
+  tier.stalls()
+  for (let lookup = 0; lookup < 5; lookup++) {
+    const skipped = breaker.get(KEY)
+    tier.release({ kind: 'failed', error: new Error('Another server'), why: 'skipped' })
+    await skipped
+    clock.advance(20)
+  }
+  expect(breaker.isOpen).toBe(false)
+})
+
 test('a skipped lookup counts neither as a success nor as a failure', async () => {
   const { clock, tier, breaker, lookUpOften } = world()
   tier.fails()

@@ -41,6 +41,9 @@ test('the latest verification decides whether a key exists', () => {
   expect(memory.get(digestNo(1))).toMatchObject({ grant: null })
   memory.remember(digestNo(1), grantOf(), VERIFIED)
   expect(memory.get(digestNo(1))).toMatchObject({ grant: grantOf() })
+  // An absence from before does not come back.
+  expect(memory.evictOlder(digestNo(1), 2)).toBe('evicted')
+  expect(memory.get(digestNo(1))).toBeUndefined()
 })
 
 test('removals are counted by cause', async () => {
@@ -62,6 +65,15 @@ test('records with equal scopes share one list', () => {
   const [first, second] = [1, 2].map(number => memory.get(digestNo(number)))
   expect(first?.grant?.scopes).toBeDefined()
   expect(first?.grant?.scopes).toBe(second?.grant?.scopes)
+})
+
+test('keys whose scopes are equal only when joined keep their own', () => {
+  const { memory } = memoryOf(10)
+  const lists = [['files:read', 'all'], ['files:readall'], ['files:', 'readall']]
+  for (const [number, scopes] of lists.entries()) {
+    memory.remember(digestNo(number), grantOf({ scopes }), VERIFIED)
+  }
+  expect(lists.map((_, number) => memory.get(digestNo(number))?.grant?.scopes)).toEqual(lists)
 })
 
 const instant = fc.integer({ min: -62_167_219_200_000, max: 253_402_300_799_999 })
@@ -103,4 +115,11 @@ test('beyond the maximum of shared lists each key still has its own scopes', () 
     memory.remember(digestNo(number), grantOf({ scopes: scopesOf(number) }), VERIFIED)
   for (const number of [0, 999, 1_000, 1_499])
     expect(memory.get(digestNo(number))).toMatchObject({ grant: { scopes: scopesOf(number) } })
+  // Shared lists are never forgotten, so their number is bounded.
+  const isShared = (number: number) => {
+    const scopes = scopesOf(number)
+    memory.remember(digestNo(number), grantOf({ scopes }), VERIFIED)
+    return memory.get(digestNo(number))?.grant?.scopes !== scopes
+  }
+  expect([0, 999, 1_000, 1_499].map(isShared)).toEqual([true, true, false, false])
 })

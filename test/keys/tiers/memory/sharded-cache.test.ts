@@ -22,6 +22,15 @@ test('shards together hold at most the maximum, and report each evicted entry', 
   expect(evicted).toBe(MAX_ENTRIES * 0.2)
 })
 
+test('an entry that is replaced or deleted was not evicted', () => {
+  let evicted = 0
+  const shard = new ShardedCache<object>(MAX_ENTRIES, () => evicted++).shardOf(digestNo(1))
+  shard.set(digestNo(1), {})
+  shard.set(digestNo(1), {})
+  shard.delete(digestNo(1))
+  expect(evicted).toBe(0)
+})
+
 test('entries spread so evenly that a full cache evicts few of them early', () => {
   let evicted = 0
   const cache = new ShardedCache<object>(MAX_ENTRIES, () => evicted++)

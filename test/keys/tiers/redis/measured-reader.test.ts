@@ -40,7 +40,9 @@ async function counted(outcome: string): Promise<number> {
 
 async function duration(): Promise<[count: number, seconds: number]> {
   const { values } = await metrics.redisCommandDuration.get()
-  const of = (end: string) => values.find(({ metricName }) => metricName?.endsWith(end))?.value ?? Number.NaN
+  const of = (end: string) =>
+    values.find(({ metricName, labels }) => metricName?.endsWith(end) && labels.command === 'getrange')
+      ?.value ?? Number.NaN
   return [of('_count'), of('_sum')]
 }
 

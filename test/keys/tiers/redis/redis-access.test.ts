@@ -172,11 +172,24 @@ describe('records are read from the server to which the gateway is subscribed', 
     expect(await reader().open()).toEqual(B)
   })
 
+  test('or where it is found, if the connection of the subscriber has just broken', async () => {
+    await subscriber().open()
+    heartbeat()
+    // A socket that was destroyed has no addresses, and no other part of one is read; its event follows.
+    rememberSocket(subscriber() as unknown as Redis, {} as unknown as Socket)
+    found = B
+    expect(await reader().open()).toEqual(B)
+  })
+
   test('so a reader at another server is skipped, and reconnects', async () => {
     await subscriber().open()
     await reader().open(B)
     heartbeat()
-    expect(await read()).toMatchObject({ kind: 'failed', why: 'skipped' })
+    expect(await read()).toMatchObject({
+      kind: 'failed',
+      why: 'skipped',
+      error: { message: expect.stringContaining('another server') },
+    })
     expect(reader().calls).toEqual(['connect', 'reconnect'])
     await reader().open()
     expect(await read()).toMatchObject({ kind: 'found' })
