@@ -8,11 +8,13 @@ export class UsageCollector {
   /** Bodies of all requests, also of those that it did not accept. */
   readonly bodies: string[] = []
   readonly accepted: Record<string, unknown>[] = []
+  method = ''
   contentType = ''
   status = 204
   readonly #server = createServer(async (request, response) => {
     const body = await text(request)
     this.bodies.push(body)
+    this.method = request.method ?? ''
     this.contentType = request.headers['content-type'] ?? ''
     if (this.status < 300) this.accepted.push(...body.trimEnd().split('\n').map(parseLine))
     response.writeHead(this.status).end()

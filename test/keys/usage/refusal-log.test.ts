@@ -44,10 +44,21 @@ test('a report in the middle of a second does not raise its limit', () => {
   log.take(1_000)
   refuse('ws_1', 900)
   expect(log.take(1_000)).toEqual({ refusals: [], omitted: [{ workspaceId: 'ws_1', count: 1 }] })
+  expect(log.take(1_000)).toEqual({ refusals: [], omitted: [] })
+})
+
+test('the refusals of further workspaces wait once there are enough for a report', () => {
+  for (const workspace of ['ws_1', 'ws_2', 'ws_3']) {
+    for (let index = 0; index < 50; index++) refuse(workspace, 0, workspace)
+  }
+  const taken = [100, 1, 1].map(count => new Set(log.take(count).refusals.map(({ requestId }) => requestId)))
+  expect(taken).toEqual([new Set(['ws_1', 'ws_2']), new Set(['ws_3']), new Set()])
 })
 
 test('of one workspace, the latest 200 wait', () => {
   for (let index = 0; index < 250; index++) refuse('ws_1', index * 1_000, String(index))
+  // And the number of those that were left out.
+  expect(log.size).toBe(200 + 1)
   const { refusals, omitted: left } = log.take(1_000)
   expect(refusals.map(({ requestId }) => requestId)).toEqual(
     Array.from({ length: 200 }, (_, index) => String(index + 50)),
@@ -59,4 +70,6 @@ test('refusals of any number of workspaces take bounded memory', () => {
   for (let index = 0; index < 20_000; index++) refuse(`ws_${index}`, 0)
   expect(log.size).toBe(6_000)
   expect(omitted).toBe(15_000)
+  refuse('ws_5000', 0)
+  expect(log.take(0).omitted[0]).toEqual({ workspaceId: 'ws_5000', count: 2 })
 })

@@ -56,7 +56,10 @@ test('the last use of a key is the time of its latest authenticated request, to 
   const usedMs = clock.wallMs()
   clock.advance(1)
   counts.record(usageRequest({ reason: 'key_expired' }), 401, false)
-  expect(counts.take()?.used).toEqual({ key_1: usedMs })
+  const report = counts.take()
+  expect(report?.used).toEqual({ key_1: usedMs })
+  // The rejected requests are counted like others.
+  expect(report?.counts).toHaveLength(3)
 })
 
 test('a refusal holds the reason, the public code and the network of the client', () => {
@@ -74,8 +77,12 @@ test('a refusal holds the reason, the public code and the network of the client'
   ])
 })
 
-test('requests of unknown keys are neither counted nor noted', () => {
-  counts.record(usageRequest({ keyId: null, workspaceId: null, reason: 'key_invalid' }), 401, false)
+test.each([
+  [null, null],
+  [null, 'ws_1'],
+  ['key_1', null],
+])('requests of unknown keys are neither counted nor noted: key %s, workspace %s', (keyId, workspaceId) => {
+  counts.record(usageRequest({ keyId, workspaceId, reason: 'key_invalid' }), 401, false)
   expect(counts.take()).toBeNull()
 })
 
@@ -84,6 +91,8 @@ test('with usage.enabled: false only the times of last use are reported', () => 
   counts.record(usageRequest({ reason: 'scope_missing' }), 403, false)
   counts.record(usageRequest({ keyId: 'key_2', reason: 'key_revoked' }), 401, false)
   expect(counts.take()).toEqual({ used: { key_1: clock.wallMs() }, counts: [], refusals: [] })
+  counts.record(usageRequest({ keyId: 'key_2', reason: 'key_revoked' }), 401, false)
+  expect([counts.entries, counts.take()]).toEqual([0, null])
 })
 
 test('with refusals.enabled: false refused requests are only counted', () => {
@@ -111,6 +120,35 @@ test('beyond the bound requests are counted by workspace, then lost, and both ar
   const lost = 12_000 - 2 - 5_000
   expect(counts.take()?.lost).toBe(lost)
   expect(await metricValue(metrics.usageLost, { cause: 'memory' })).toBe(lost)
+})
+
+const refuse = (keyId = 'key_1', workspaceId = 'ws_1') =>
+  counts.record(usageRequest({ keyId, workspaceId, reason: 'scope_missing' }), 403, false)
+
+test('refusals that were left out are reported beside the counts, and once', () => {
+  for (let index = 0; index < 50; index++) refuse()
+  counts.take()
+  refuse()
+  expect(counts.take()).toMatchObject({
+    counts: [{ keyId: 'key_1', count: 1 }],
+    refusals: [],
+    omittedRefusals: [{ workspaceId: 'ws_1', count: 1 }],
+  })
+  refuse('key_2', 'ws_2')
+  expect(counts.take()).not.toHaveProperty('omittedRefusals')
+})
+
+test('a report that was dropped does not hide the counts of the next one', () => {
+  counts.noteDropped(1)
+  counts.record(usageRequest(), 200, false)
+  expect(counts.take()).toMatchObject({ counts: [{ count: 1 }], lost: 1 })
+})
+
+test('refusals need further reports', () => {
+  for (let workspace = 0; workspace < 5; workspace++) {
+    for (let index = 0; index < 50; index++) refuse(`key_${workspace}`, `ws_${workspace}`)
+  }
+  expect(counts.reports).toBe(1 + 2)
 })
 
 test('while reports fail, an hour of requests takes the entries of one minute', () => {

@@ -40,7 +40,7 @@ const outcomes = (outcome: string) => metricValue(metrics.usageExports, { outcom
 test('each count is one line of JSON, which holds nothing of a refusal and can be recognized when it comes twice', async () => {
   exporter.add(report(7))
   await exporter.send()
-  expect(collector.contentType).toBe('application/x-ndjson')
+  expect([collector.method, collector.contentType]).toEqual(['POST', 'application/x-ndjson'])
   const event = { at: '2025-02-19T21:20:00.000Z', workspaceId: 'ws_1', route: 'files', count: 3 }
   const source = { gateway: 'gateway:1', sequence: 7 }
   expect(collector.accepted).toEqual([
@@ -79,11 +79,16 @@ test('lines that the collector will never accept are dropped, and later ones are
 })
 
 test('while the collector is down, the latest 50 reports wait', async () => {
-  collector.stop()
+  collector.status = 503
   for (let sequence = 1; sequence <= 60; sequence++) exporter.add(report(sequence))
   await exporter.send()
   expect(await outcomes('dropped')).toBe(10)
   expect(await outcomes('failed')).toBe(1)
+  collector.status = 200
+  await exporter.send()
+  expect(new Set(collector.accepted.map(({ sequence }) => sequence))).toEqual(
+    new Set(Array.from({ length: 50 }, (_, index) => index + 11)),
+  )
 })
 
 test('at the end the rest is sent', async () => {

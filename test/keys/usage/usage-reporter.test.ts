@@ -96,6 +96,17 @@ test('many keys are reported in several reports of one period', async () => {
   ])
 })
 
+test('requests that end during a report are reported in the next period, however many there are', async () => {
+  let during = 0
+  reply = async () => {
+    if (during++ < 10) use(`key_${during}`)
+    return { status: 200, text: '{}' }
+  }
+  use()
+  await reporter.report()
+  expect(sent).toHaveLength(2)
+})
+
 test('one report is sent per period, the first at a random time, so that gateways do not report together', () => {
   vi.useFakeTimers()
   reporter = create(() => 0.25)
