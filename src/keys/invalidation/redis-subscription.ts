@@ -50,7 +50,6 @@ export class RedisSubscription implements ConnectionEvents {
 
   onReady(): void {
     this.#disconnectedSinceMs = this.#clock.monotonicMs()
-    this.#isSubscribed = false
     void this.#subscribe()
   }
 
