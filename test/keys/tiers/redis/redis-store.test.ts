@@ -115,7 +115,7 @@ describe('a record in Redis', () => {
 
   test('replaced by a value of another type is a failure, not a crash', async () => {
     await server.admin.lpush(redisKeyOf(KEY), 'not', 'a', 'text')
-    expect(await store.get(KEY)).toMatchObject({ kind: 'failed' })
+    expect(await store.get(KEY)).toMatchObject({ kind: 'failed', why: 'unusable' })
     expect(await commands('error')).toBe(1)
   })
 })
