@@ -1,5 +1,6 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
+import type { OnReload } from '../../src/config/reloadable.ts'
 import { authorize } from '../../src/domain/authorize.ts'
 import type { KeyGrant } from '../../src/domain/key/key-record.ts'
 import { compileRoutes, matchRoute } from '../../src/domain/route/route.ts'
@@ -9,6 +10,7 @@ import { RequestObserver } from '../../src/observability/request-observer.ts'
 import type { ClientRequest, Deny } from '../../src/upstream/client-request.ts'
 import { UpstreamFailure, type UpstreamFailureKind } from '../../src/upstream/failure.ts'
 import { createForward } from '../../src/upstream/forward.ts'
+import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
 import type { BodySink, ExchangeHandler, UpstreamRequest } from '../../src/upstream/pool/exchange-parties.ts'
 import { createCachingForward } from '../../src/upstream/response-cache/caching-forward.ts'
 import { compileResponsePolicy, type UpstreamHeaders } from '../../src/upstream/response-policy.ts'
@@ -138,6 +140,8 @@ interface Options {
   readonly maxBytes?: number
   readonly policy?: Upstream['policy']
   readonly deny?: Deny
+  /** Whether the upstream's settings may change. */
+  readonly reloads?: boolean
 }
 
 /** The way from a permitted request to the upstream and back, without a socket. */
@@ -159,7 +163,7 @@ export class ForwardHere {
   readonly #routes
   readonly #forward
 
-  constructor({ isCoalesced = false, maxBytes = 0, policy, deny }: Options = {}) {
+  constructor({ isCoalesced = false, maxBytes = 0, policy, deny, reloads = true }: Options = {}) {
     this.#routes = compileRoutes([{ name: 'one', path: '/w/{workspaceId}', shareAnswers: isCoalesced }])
     const upstream: Pick<Upstream, 'policy' | 'send' | 'requestFor' | 'forwardedFor'> = {
       policy: policy ?? compileResponsePolicy(responseHeaders),
@@ -185,6 +189,10 @@ export class ForwardHere {
       const client = this.#clients.get(request)
       if (client !== undefined) client.denied = denial.reason
     }
+    const onReload: OnReload<UpstreamSettings> = prepare => {
+      // Only the fact of a reload counts here, not the settings.
+      this.reload = prepare({} as UpstreamSettings)
+    }
     this.#forward = createCachingForward({
       upstream: complete,
       deny: deny ?? denyClient,
@@ -193,10 +201,7 @@ export class ForwardHere {
       requestHeaders,
       metrics: this.metrics,
       clock: this.clock,
-      onReload: prepare => {
-        // Only the fact of a reload counts here, not the settings.
-        this.reload = prepare({} as Parameters<typeof prepare>[0])
-      },
+      ...(reloads ? { onReload } : {}),
     })
   }
 

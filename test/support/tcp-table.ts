@@ -25,11 +25,17 @@ export async function tcpEnds(onePort: number, otherPort: number): Promise<[TcpE
   return [endIn(table, onePort, otherPort), endIn(table, otherPort, onePort)]
 }
 
+/** @returns time until the kernel probes the idle connection of this end; null if it never does */
+export async function keepAliveMs(localPort: number, remotePort: number): Promise<number | null> {
+  const [, , , , timer = ''] = rowOf(await readFile('/proc/net/tcp', 'latin1'), localPort, remotePort) ?? []
+  const [kind, ticks = ''] = timer.split(':')
+  return kind === KEEP_ALIVE_TIMER ? (Number.parseInt(ticks, 16) * 1000) / TICKS_PER_SECOND : null
+}
+
 function endIn(table: string, localPort: number, remotePort: number): TcpEnd | null {
-  const at = table.indexOf(` ${LOOPBACK}:${hex(localPort)} ${LOOPBACK}:${hex(remotePort)} `)
-  if (at < 0) return null
-  const row = table.slice(at, table.indexOf('\n', at)).trim()
-  const [, , state = '', queues = '', , , , , inode] = row.split(/\s+/)
+  const row = rowOf(table, localPort, remotePort)
+  if (row === null) return null
+  const [, , state = '', queues = '', , , , , inode] = row
   const [unsent = '', unread = ''] = queues.split(':')
   return {
     unsent: Number.parseInt(unsent, 16),
@@ -39,6 +45,17 @@ function endIn(table: string, localPort: number, remotePort: number): TcpEnd | n
   }
 }
 
+/** The columns of one end, from its own address on. */
+function rowOf(table: string, localPort: number, remotePort: number): string[] | null {
+  const at = table.indexOf(` ${LOOPBACK}:${hex(localPort)} ${LOOPBACK}:${hex(remotePort)} `)
+  if (at < 0) return null
+  const row = table.slice(at, table.indexOf('\n', at)).trim()
+  return row.split(/\s+/)
+}
+
+const KEEP_ALIVE_TIMER = '02'
+/** USER_HZ, which is 100 on every Linux that Node supports. */
+const TICKS_PER_SECOND = 100
 const LOOPBACK = '0100007F'
 
 function hex(port: number): string {

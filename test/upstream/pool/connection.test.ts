@@ -2,9 +2,12 @@ import { Socket } from 'node:net'
 import { afterAll, describe, expect, test } from 'vitest'
 import {
   buildUpstreamConnector,
+  type CarriedExchange,
   Connection,
+  UpstreamClient,
   type UpstreamSettings,
 } from '../../../src/upstream/pool/connection.ts'
+import { UpstreamAddresses } from '../../../src/upstream/pool/resolver.ts'
 import { makeCertificates } from '../../support/certificates.ts'
 import { DEFAULT_SETTINGS } from '../../support/forwarding-app.ts'
 
@@ -95,6 +98,27 @@ test('the address is that of the present socket', () => {
   expect(connection.address).toBe(ADDRESS)
   connection.replace(null, null, 0)
   expect(connection.address).toBeNull()
+})
+
+test('a client that is closed carries no further exchange', async () => {
+  const nowMs = () => 0
+  const client = new UpstreamClient(
+    new URL('http://files.test'),
+    {
+      addresses: new UpstreamAddresses([], {
+        nowMs,
+        resolve: expect.unreachable,
+        failures: { failed() {}, succeeded() {} },
+      }),
+      connector: () => expect.unreachable(),
+      connectTimeoutMs: 1000,
+      nowMs,
+    },
+    { count: 0 },
+  )
+  await client.close()
+  const exchange: CarriedExchange = { request: { path: '/', headers: {} }, carriedBy: () => {} }
+  expect(() => client.carry(exchange)).toThrow('The client is destroyed')
 })
 
 describe('the files of TLS are read at the start, and an error names the setting:', () => {

@@ -1,10 +1,11 @@
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import type { UpstreamSettings } from '../../../src/upstream/pool/connection.ts'
 import { GRACE_MS } from '../../../src/upstream/pool/connection-shares.ts'
-import { UpstreamDispatcher } from '../../../src/upstream/pool/dispatcher.ts'
+import { type DispatcherDeps, UpstreamDispatcher } from '../../../src/upstream/pool/dispatcher.ts'
 import { DEFAULT_SETTINGS } from '../../support/forwarding-app.ts'
 import { freePort } from '../../support/free-port.ts'
+import { LogSpy } from '../../support/log-spy.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { json, type ScriptedUpstream, startScriptedUpstream } from '../../support/scripted-upstream.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -20,13 +21,16 @@ async function start(settings: Partial<UpstreamSettings> = {}) {
   dispatcher = poolOf({ url: upstream.url, ...settings })
 }
 
-function poolOf(settings: Partial<UpstreamSettings> & { readonly url: string }): UpstreamDispatcher {
+function poolOf(
+  settings: Partial<UpstreamSettings> & { readonly url: string },
+  deps: Partial<DispatcherDeps> = {},
+): UpstreamDispatcher {
   return new UpstreamDispatcher({
     settings: { ...DEFAULT_SETTINGS, ...settings },
     metrics,
     clock,
     logger: silentLogger,
-    clientStallMs: 100,
+    ...deps,
   })
 }
 
@@ -57,6 +61,9 @@ function send(workspaceId = 'ws_1', waitedBeforeMs?: number) {
   )
   return { exchange, outcome }
 }
+/** The outcome of a request, or that it has none yet. */
+const outcomeOf = ({ outcome }: ReturnType<typeof send>) =>
+  Promise.race([outcome, new Promise(resolve => setImmediate(resolve, 'pending'))])
 const outcomes = (sent: readonly ReturnType<typeof send>[]) => Promise.all(sent.map(({ outcome }) => outcome))
 const respond = (...numbers: number[]) => {
   for (const number of numbers) upstream.requests[number]?.send(json(`${number}`))
@@ -241,4 +248,265 @@ test('a shutdown ends requests in flight, those that wait, and later ones', asyn
   clock.advance(60_000)
   expect(await late.outcome).not.toMatch(/^\d/)
   expect(upstream.requests).toHaveLength(1)
+})
+
+/** Deadlines are checked when the test says so, and at no other time. */
+function sweepByHand() {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  onTestFinished(() => void vi.useRealTimers())
+  return (ms = 0) => {
+    clock.advance(ms)
+    vi.advanceTimersByTime(25)
+  }
+}
+
+describe('the timer of all deadlines', () => {
+  test('checks a request in the queue until it has waited too long, and stops when none is left', async () => {
+    const sweep = sweepByHand()
+    await start({ connections: 1, queue: { maxRequests: 9, maxWaitMs: 500 } })
+    const [first, second] = [send(), send()]
+    await upstream.received(1)
+    for (const ms of [0, 250, 249]) {
+      sweep(ms)
+      expect(await outcomeOf(second)).toBe('pending')
+    }
+    sweep(1)
+    expect(await outcomeOf(second)).toBe('queue_full')
+    respond(0)
+    expect(await first.outcome).toBe('200 0')
+    for (const ms of [0, 0]) sweep(ms)
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  test('stops when a request was aborted in the queue; the next one needs no timer to be sent', async () => {
+    const sweep = sweepByHand()
+    await start({ connections: 1 })
+    const sent = [send(), send(), send()]
+    await upstream.received(1)
+    sent[1]?.exchange.abort()
+    respond(0)
+    await upstream.received(2)
+    respond(1)
+    expect(await sent[2]?.outcome).toBe('200 1')
+    for (const ms of [0, 0]) sweep(ms)
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  test('stops with a shutdown, also while requests are in flight', async () => {
+    sweepByHand()
+    await start()
+    const sent = send()
+    await upstream.received(1)
+    expect(vi.getTimerCount()).toBe(1)
+    dispatcher.destroy()
+    expect(vi.getTimerCount()).toBe(0)
+    expect(await sent.outcome).toBe('reset')
+  })
+})
+
+test('after a shutdown no connection is opened', async () => {
+  const sweep = sweepByHand()
+  await start({ headersTimeoutMs: 100_000, totalTimeoutMs: 100_000 })
+  dispatcher.destroy()
+  const late = send()
+  sweep(59_999)
+  expect(await outcomeOf(late)).toBe('pending')
+  sweep(1)
+  expect(await outcomeOf(late)).toBe('queue_full')
+  expect(upstream.sockets).toHaveLength(0)
+})
+
+describe('the probe of a circuit', () => {
+  test('may wait for a connection; if its client disconnects there, the next request is the probe', async () => {
+    const sweep = sweepByHand()
+    await start({ connections: 1, headersTimeoutMs: 300, circuit: { failures: 1, openMs: 50 } })
+    const late = send()
+    await upstream.received(1)
+    clock.advance(200)
+    const waiting = send()
+    sweep(100)
+    expect(await late.outcome).toBe('headers_timeout')
+    await upstream.received(2)
+    clock.advance(50)
+    send().exchange.abort()
+    const probe = send()
+    expect(await outcomeOf(probe)).toBe('pending')
+    respond(1)
+    expect(await waiting.outcome).toBe('200 1')
+    await upstream.received(3)
+    respond(2)
+    expect(await probe.outcome).toBe('200 2')
+  })
+
+  test('stays the only one while a response that began before it ends', async () => {
+    const sweep = sweepByHand()
+    await start({ headersTimeoutMs: 300, circuit: { failures: 1, openMs: 50 } })
+    const streaming = send()
+    await upstream.received(1)
+    upstream.requests[0]?.send('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nha')
+    while (streaming.exchange.statusCode === 0) await new Promise(setImmediate)
+    const late = send()
+    sweep(300)
+    expect(await late.outcome).toBe('headers_timeout')
+    clock.advance(50)
+    const probe = send()
+    upstream.requests[0]?.send('lf')
+    expect(await streaming.outcome).toBe('200 half')
+    expect([await outcomeOf(send()), await outcomeOf(probe)]).toEqual(['circuit_open', 'pending'])
+  })
+})
+
+describe('a retry', () => {
+  const END = Symbol('the connection closes')
+  /** The first request leaves an idle connection; the second meets it closed, and is sent again. */
+  async function retry(answer: string, end?: typeof END) {
+    await start()
+    upstream.script = ({ number, socket, send: reply }) => {
+      if (number === 0) reply(json('0'))
+      else if (number === 1) socket.destroy()
+      else if (end === END) socket.end(answer)
+      else reply(answer)
+    }
+    expect(await send().outcome).toBe('200 0')
+    const outcome = await send().outcome
+    const { values } = await metrics.upstreamRetries.get()
+    const counts = values.filter(({ value }) => value > 0)
+    return [outcome, counts.map(({ labels, value }) => `${value} ${labels['outcome']}`)]
+  }
+
+  test('that gets no response counts as failed', async () => {
+    expect(await retry('', END)).toEqual(['reset', ['1 failure']])
+  })
+
+  test('whose response breaks off counts as successful: the connection was not stale', async () => {
+    expect(await retry('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf', END)).toEqual([
+      ...['lost truncated', ['1 success']],
+    ])
+  })
+
+  test('is not counted where a request was sent once', async () => {
+    await start()
+    upstream.script = ({ socket }) => socket.destroy()
+    expect(await send().outcome).toBe('reset')
+    const { values } = await metrics.upstreamRetries.get()
+    expect(values.filter(({ value }) => value > 0)).toEqual([])
+  })
+
+  test('leaves the broken connection for later: the next request uses one that is open', async () => {
+    await start()
+    const sent = [send(), send()]
+    await upstream.received(2)
+    for (const [number, { outcome }] of sent.entries()) {
+      respond(number)
+      expect(await outcome).toBe(`200 ${number}`)
+    }
+    upstream.script = ({ number, socket, send: reply }) => {
+      if (number === 2) socket.destroy()
+      else reply(json(`${number}`))
+    }
+    // The connection used last breaks; that of the first request stays open.
+    expect([await send().outcome, await send().outcome]).toEqual(['200 3', '200 4'])
+    const [first, last, broken, retried, next] = upstream.requests.map(({ connection }) => connection)
+    expect([broken, retried, next]).toEqual([last, 2, first])
+  })
+})
+
+describe('a connection that another workspace is owed', () => {
+  const LONG = { headersTimeoutMs: 50_000, totalTimeoutMs: 50_000 }
+  /** Each is younger than the one before. */
+  const sendAll = (workspaces: readonly string[]) =>
+    workspaces.map(workspace => {
+      clock.advance(1)
+      return send(workspace)
+    })
+  const outcomesNow = (sent: readonly ReturnType<typeof send>[]) => Promise.all(sent.map(outcomeOf))
+
+  test('is taken from the workspace above its share, one for each that waits', async () => {
+    const sweep = sweepByHand()
+    await start({ ...LONG, connections: 8 })
+    const greedy = sendAll(Array(5).fill('greedy'))
+    const modest = sendAll(['modest', 'modest', 'other'])
+    await upstream.received(8)
+    const waiting = sendAll(['third', 'fourth'])
+    sweep(GRACE_MS)
+    await upstream.received(10)
+    expect(await outcomesNow([...modest, ...waiting])).toEqual(Array(5).fill('pending'))
+    expect(await outcomesNow(greedy)).toEqual([...Array(3).fill('pending'), 'preempted', 'preempted'])
+    const targets = upstream.requests.slice(8).map(({ target }) => target)
+    expect(targets.toSorted()).toEqual(['/fourth', '/third'])
+  })
+
+  test('stays in reserve for others, and is used for the workspace above its share after ten seconds', async () => {
+    const sweep = sweepByHand()
+    await start({ ...LONG, connections: 4 })
+    const greedy = sendAll(Array(5).fill('greedy'))
+    await upstream.received(4)
+    const [honest] = sendAll(['honest'])
+    sweep(GRACE_MS)
+    await upstream.received(5)
+    respond(4)
+    expect(await honest?.outcome).toBe('200 4')
+    sweep(9_999)
+    expect(await shown('upstreamQueued')).toEqual({ default: 1 })
+    sweep(1)
+    expect(await shown('upstreamQueued')).toEqual({})
+    await upstream.received(6)
+    respond(5)
+    expect(await greedy[4]?.outcome).toBe('200 5')
+  })
+
+  test('cannot be taken while all are being opened', async () => {
+    const sweep = sweepByHand()
+    await start()
+    const neverResolved = { resolve: () => new Promise<never>(() => {}) }
+    dispatcher = poolOf({ ...LONG, url: 'http://files.test', connections: 4 }, neverResolved)
+    const sent = sendAll([...Array(4).fill('greedy'), 'honest'])
+    sweep(GRACE_MS)
+    expect(await outcomesNow(sent)).toEqual(Array(5).fill('pending'))
+  })
+})
+
+test('a client may read nothing for 30 seconds, then its connection is free again', async () => {
+  const sweep = sweepByHand()
+  await start({ bodyIdleTimeoutMs: 1000, totalTimeoutMs: 100_000 })
+  const lost: unknown[] = []
+  const { promise: paused, resolve } = Promise.withResolvers<void>()
+  const stalled = dispatcher.send(
+    { workspaceId: 'ws_1', path: '/', headers: {} },
+    {
+      onHead: () => ({
+        write: () => {
+          resolve()
+          return 'pause'
+        },
+        end: () => {},
+        fail: failure => lost.push(failure),
+      }),
+      onFailure: failure => lost.push(failure),
+    },
+  )
+  await upstream.received(1)
+  upstream.requests[0]?.send('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf')
+  await paused
+  for (const ms of [0, 29_999]) sweep(ms)
+  expect(lost).toEqual([])
+  sweep(1)
+  expect(lost).toEqual([null])
+  while (stalled.client !== null) await new Promise(setImmediate)
+})
+
+test('the log says that the name of the upstream cannot be resolved', async () => {
+  await start()
+  const logger = new LogSpy()
+  const resolve = () => Promise.reject(new Error('no such name'))
+  dispatcher = poolOf({ url: 'http://files.test' }, { logger, resolve })
+  // Without the code of a system error it counts as a lost connection.
+  expect(await send().outcome).toBe('reset')
+  expect(logger.lines).toEqual([
+    {
+      level: 'warn',
+      fields: { part: 'upstream name resolution', reason: 'no such name', code: undefined },
+      message: 'upstream name resolution failing',
+    },
+  ])
 })

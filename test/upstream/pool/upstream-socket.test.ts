@@ -2,9 +2,10 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import { getDefaultHighWaterMark, setDefaultHighWaterMark } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createServer as createTlsServer, TLSSocket } from 'node:tls'
-import { afterAll, afterEach, expect, test } from 'vitest'
+import { afterAll, afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import {
   READ_BYTES,
   type SocketConnector,
@@ -12,6 +13,7 @@ import {
 } from '../../../src/upstream/pool/upstream-socket.ts'
 import { makeCertificates } from '../../support/certificates.ts'
 import { freePort } from '../../support/free-port.ts'
+import { keepAliveMs } from '../../support/tcp-table.ts'
 
 const certificates = makeCertificates()
 const tls = { ca: readFileSync(certificates.caFile) }
@@ -156,9 +158,39 @@ test('a certificate is checked for the name of the upstream, not for its address
   })
 })
 
+test.each([
+  ['localhost', 'localhost'],
+  // An address is no server name (RFC 6066, section 3).
+  ['127.0.0.1', false],
+])('an upstream with the name %s is told the server name %s', async (name, serverName) => {
+  const { upstream } = await pair('https:', { connect: socketConnector(name, 1000, tls) })
+  expect(upstream instanceof TLSSocket && upstream.servername).toBe(serverName)
+})
+
 test.each(PROTOCOLS)('%s a connection that is refused fails with the system’s own error', async protocol => {
   const port = await freePort()
   await expect(connected(port, { protocol })).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+})
+
+test.each(PROTOCOLS)('%s no deadline is left of a connection that was made, or refused', async protocol => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  await pair(protocol)
+  await expect(connected(await freePort(), { protocol })).rejects.toThrow()
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+test.each(PROTOCOLS)('%s a connection that is silent for a minute is probed', async protocol => {
+  const { socket } = await pair(protocol)
+  const probedInMs = await keepAliveMs(socket.localPort ?? 0, socket.remotePort ?? 0)
+  expect(probedInMs).toBeGreaterThan(55_000)
+  expect(probedInMs).toBeLessThanOrEqual(60_000)
+})
+
+test('streams of the process hold 16 KiB before reading pauses', () => {
+  setDefaultHighWaterMark(false, 64 * 1024)
+  socketConnector('localhost', 1000, tls)
+  expect(getDefaultHighWaterMark(false)).toBe(READ_BYTES)
 })
 
 test.each(PROTOCOLS)('%s a connection that is not made in time is given up', async protocol => {

@@ -158,6 +158,12 @@ test('a reload of the upstream’s settings clears the cache', async () => {
   expect(here.sent).toHaveLength(2)
 })
 
+test('a cache also works where no setting ever changes', async () => {
+  const { here } = await filled(FRESH, { reloads: false })
+  here.request()
+  expect(here.sent).toHaveLength(1)
+})
+
 test('without a capacity responses are shared by those who wait, and not cached', async () => {
   const { here } = await filled(FRESH, { maxBytes: 0 })
   here.request()

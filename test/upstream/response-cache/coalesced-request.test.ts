@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { RequestTrace } from '../../../src/observability/tracing/tracing.ts'
 import { UpstreamFailure } from '../../../src/upstream/failure.ts'
 import { ForwardHere, turn } from '../../support/forward-here.ts'
 import { metricValue } from '../../support/metric-value.ts'
@@ -48,6 +49,19 @@ test('all get one response, and each its own wait', async () => {
     expect(names.map(header)).toEqual(['"7"', 'nosniff', 'req-1', '7', 'private'])
   }
   expect(await counts()).toEqual({ ...NONE, upstream: 1, joined: 2 })
+})
+
+test('the trace of the first shows the upstream’s status; the others have no request of their own', async () => {
+  const { clients, sent } = start()
+  const statuses = clients.map(({ request }) => {
+    const recorded: number[] = []
+    const unused = { traceId: '', spanId: '', recorded: true, lookedUp() {}, forwarding: () => '', end() {} }
+    const trace: RequestTrace = { ...unused, forwarded: status => void recorded.push(status) }
+    Object.assign(request.observation, { trace })
+    return recorded
+  })
+  await sent().respond('{}')
+  expect(statuses).toEqual([[200], [], []])
 })
 
 test('no one joins once the response has begun', async () => {
@@ -215,6 +229,15 @@ describe('clients that disconnect', () => {
     expect(sent().wasAborted).toBe(true)
     here.request()
     expect(here.sent).toHaveLength(2)
+  })
+
+  test('while their response arrives do not end the sharing of the next one', async () => {
+    const { here, clients, sent } = start()
+    sent().head(200, { ...JSON_TYPE, 'content-length': '9' })
+    here.request()
+    for (const client of clients) await client.disconnect()
+    here.request()
+    expect([sent().wasAborted, here.sent.length]).toEqual([true, 2])
   })
 
   test('after their response abort nothing', async () => {

@@ -50,7 +50,7 @@ describe('a response is stored', () => {
     for (const expires of ['0', '-1', 'never', date(-1)])
       expect(freshnessFor({ expires, date: date(0) })).toBeNull()
     // With a validator it may be stored, and is revalidated with each use. Repeated, it has no single meaning.
-    for (const expires of ['never', date(-1), [date(90), date(90)]])
+    for (const expires of ['never', date(-1), [date(90), date(90)], ['', date(90)]])
       expect(freshnessFor({ ...ETAG, expires, date: date(0) })?.lifetimeMs).toBe(0)
   })
 })
