@@ -31,10 +31,12 @@ export function report(
   const late = mutants.filter(mutant => statusOf(mutant) === 'deadline').length
   const killed = mutants.length - survivors.length
   const changing = mutants.length - equivalent.length
-  const found = mutants.filter(mutant => reasonOf(mutant) !== undefined && !survivors.includes(mutant))
+  // Mutants of equal lines share a name: an entry is needed while one of them survives.
+  const surviving = new Set(survivors.map(nameOf))
+  const found = new Set(mutants.map(nameOf).filter(name => known.has(name) && !surviving.has(name)))
   const lines = [
     ...unexplained.map(mutant => `${mutant.path}:${mutant.line} ${statusOf(mutant)}: ${mutant.fault}`),
-    ...found.map(mutant => `found by a test now, take it off the list: ${nameOf(mutant)}`),
+    ...[...found].map(name => `found by a test now, take it off the list: ${name}`),
     ...(isWhole ? gone(part, known, mutants) : []),
     `${part}: ${killed} of ${changing} mutants that change behaviour were found (${((100 * killed) / changing).toFixed(1)} %),`,
     `${late} of them by a deadline; ${equivalent.length} more change nothing, ${unexplained.length} are not on the list`,

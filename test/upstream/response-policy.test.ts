@@ -106,10 +106,11 @@ test('a header that Connection names does not pass', () => {
   expect(framed).toMatchObject({ 'content-type': 'application/json', 'content-length': '2' })
 })
 
-test.each(['etag', 'content-length', 'last-modified', 'retry-after'])(
-  'two %s fields are an upstream error',
+test.each(['content-type', 'content-length', 'etag', 'last-modified', 'retry-after'])(
+  'two %s fields are an upstream error, with and without a body',
   name => {
     expect(passing({ [name]: ['1', '2'] })).toMatchObject({ reason: 'upstream_error' })
+    expect(policy(304, { [name]: ['1', '2'] })).toMatchObject({ reason: 'upstream_error' })
   },
 )
 

@@ -83,6 +83,8 @@ test.each<[string, UpstreamHeaders, boolean]>([
   ['*', {}, true],
   ['W/"a b", "7"', { etag: 'W/"7"' }, true],
   ['"6","7"', { etag: '"7"' }, true],
+  ['"6", W/"v-7.1"', { etag: '"v-7.1"' }, true],
+  ['""', { etag: '""' }, true],
   ['"7"', { etag: ['"7"'] }, false],
   ['"7"', {}, false],
   ['"xW/7"', { etag: '"x7"' }, false],
