@@ -65,13 +65,16 @@ test('a denial that cannot be written ends the connection, and the log says why'
 })
 
 describe('the responses of a listener', () => {
-  const responseTo = prepareDenials(({ reason, detail = '', scope = '', retryAfterSeconds = 0 }) => {
-    return { status: 400, headers: {}, body: [reason, detail, scope, retryAfterSeconds].join() }
-  })
+  const prepare = () =>
+    prepareDenials(({ reason, detail = '', scope = '', retryAfterSeconds = 0 }) => {
+      return { status: 400, headers: {}, body: [reason, detail, scope, retryAfterSeconds].join() }
+    })
+  const responseTo = prepare()
   const bodyOf = (...denial: Parameters<typeof denied>) => String(responseTo(denied(...denial)).body)
 
   test('are built once for each reason', () => {
-    expect(responseTo(denied('key_invalid'))).toBe(responseTo(denied('key_invalid')))
+    const ofNewListener = prepare()
+    expect(ofNewListener(denied('key_invalid'))).toBe(ofNewListener(denied('key_invalid')))
     expect([bodyOf('key_invalid'), bodyOf('key_missing')]).toEqual(['key_invalid,,,0', 'key_missing,,,0'])
   })
 
