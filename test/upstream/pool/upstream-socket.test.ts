@@ -163,7 +163,7 @@ test.each([
   ['localhost', 'localhost'],
   // An address is no server name (RFC 6066, section 3).
   ['127.0.0.1', false],
-])('an upstream with the name %s is told the server name %s', async (name, serverName) => {
+])('the TLS handshake with the upstream %s sends the server name %s', async (name, serverName) => {
   const { upstream } = await pair('https:', { connect: socketConnector(name, 1000, tls) })
   expect(upstream instanceof TLSSocket && upstream.servername).toBe(serverName)
 })
