@@ -109,7 +109,9 @@ function sharedReads({ reader, dialect }: Database) {
   return {
     keysById: share((ids: readonly string[]) => findKeys(reader, 'id', ids)),
     usesById: share((ids: readonly string[]) => lastUses(reader, ids)),
-    gatewayStatuses: share((versions: readonly KeyVersion[]) => readGatewayStatuses(reader, versions)),
+    gatewayStatuses: share((versions: readonly KeyVersion[]) =>
+      readGatewayStatuses(reader, versions, dialect),
+    ),
   }
 }
 

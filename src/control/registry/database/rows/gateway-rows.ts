@@ -110,16 +110,13 @@ export interface KeyVersion {
 export async function readGatewayStatuses(
   database: Kysely<Tables>,
   versions: readonly KeyVersion[],
+  dialect: Dialect,
 ): Promise<(version: KeyVersion) => GatewayStatus[]> {
   const gateways = await database.selectFrom('gateways').selectAll().orderBy('name').execute()
-  const confirmations = await database
-    .selectFrom('confirmations')
-    .select(({ fn }) => ['digest', 'gateway_id', fn.max('version').as('version')])
-    .where(({ eb, or }) =>
-      or(versions.map(({ digest, version }) => eb('digest', '=', digest).and('version', '>=', version))),
-    )
-    .groupBy(['digest', 'gateway_id'])
-    .execute()
+  const confirmations = await (dialect === 'postgres' ? confirmationsOfMany : confirmationsOf)(
+    database,
+    versions,
+  )
   const newest = new Map(confirmations.map(row => [`${row.digest} ${row.gateway_id}`, row.version]))
   return ({ digest, version }) =>
     gateways.map(({ id, name, region, seen_at_ms, deaf_at_ms }) => ({
@@ -127,6 +124,42 @@ export async function readGatewayStatuses(
       ...{ seenAtMs: seen_at_ms, disconnectedAtMs: deaf_at_ms },
       confirmed: (newest.get(`${digest} ${id}`) ?? 0) >= version,
     }))
+}
+
+interface NewestConfirmation {
+  readonly digest: string
+  readonly gateway_id: string
+  readonly version: number
+}
+
+function confirmationsOf(
+  database: Kysely<Tables>,
+  versions: readonly KeyVersion[],
+): Promise<NewestConfirmation[]> {
+  return database
+    .selectFrom('confirmations')
+    .select(({ fn }) => ['digest', 'gateway_id', fn.max('version').as('version')])
+    .where(({ eb, or }) =>
+      or(versions.map(({ digest, version }) => eb('digest', '=', digest).and('version', '>=', version))),
+    )
+    .groupBy(['digest', 'gateway_id'])
+    .execute()
+}
+
+/** One search of the index for each version: for a condition with hundreds of them, planning alone takes longer. */
+async function confirmationsOfMany(
+  database: Kysely<Tables>,
+  versions: readonly KeyVersion[],
+): Promise<NewestConfirmation[]> {
+  const { rows } = await sql<NewestConfirmation>`
+    select wanted.digest, newest.gateway_id, newest.version
+    from unnest(${versions.map(({ digest }) => digest)}::text[], ${versions.map(({ version }) => version)}::integer[])
+      as wanted (digest, version),
+      lateral (
+        select gateway_id, max(version) as version from confirmations
+        where confirmations.digest = wanted.digest and confirmations.version >= wanted.version
+        group by gateway_id) as newest`.execute(database)
+  return rows
 }
 
 /** @returns whether there may be more */
