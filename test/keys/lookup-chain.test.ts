@@ -149,6 +149,16 @@ describe('an unknown key', () => {
   })
 })
 
+/** What a lookup returns is used for a second, and then the key service is asked again. */
+async function expectASecondOfTrust(world: KeyStoreWorld, kind: 'found' | 'absent'): Promise<void> {
+  await world.get(KEY)
+  world.clock.advance(1_000)
+  expect(world.keys.get(KEY)).toMatchObject({ kind, tier: 'memory' })
+  world.clock.advance(1)
+  await world.get(KEY)
+  expect(world.keyService.asked).toBe(2)
+}
+
 describe('while disconnected', () => {
   test('a trusted record is verified at the key service before it is used again', async () => {
     const world = connectedWorld()
@@ -162,22 +172,12 @@ describe('while disconnected', () => {
   test('a verified record is trusted for a second at most', async () => {
     const world = new KeyStoreWorld()
     world.inKeyService.set(KEY, 1)
-    await world.get(KEY)
-    world.clock.advance(1_000)
-    expect(world.keys.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
-    world.clock.advance(1)
-    await world.get(KEY)
-    expect(world.keyService.asked).toBe(2)
+    await expectASecondOfTrust(world, 'found')
   })
 
   test('the absence of a key is remembered for a second at most', async () => {
     const world = new KeyStoreWorld({ absentTtlMs: 60_000 })
-    await world.get(KEY)
-    world.clock.advance(1_000)
-    expect(world.keys.get(KEY)).toMatchObject({ kind: 'absent', tier: 'memory' })
-    world.clock.advance(1)
-    await world.get(KEY)
-    expect(world.keyService.asked).toBe(2)
+    await expectASecondOfTrust(world, 'absent')
   })
 
   test('Redis is asked only if the key service does not respond', async () => {
@@ -213,12 +213,7 @@ describe('while disconnected, with a key service that fails', () => {
     const world = new KeyStoreWorld()
     world.keyService.fails()
     world.inRedis.set(KEY, 1)
-    await world.get(KEY)
-    world.clock.advance(1_000)
-    expect(world.keys.get(KEY)).toMatchObject({ kind: 'found', tier: 'memory' })
-    world.clock.advance(1)
-    await world.get(KEY)
-    expect(world.keyService.asked).toBe(2)
+    await expectASecondOfTrust(world, 'found')
   })
 
   test.each([

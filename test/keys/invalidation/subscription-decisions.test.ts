@@ -90,13 +90,6 @@ async function reconnectsWithin(ms: number): Promise<number[]> {
   return at
 }
 
-/** A silence after which the connection is replaced. */
-function reconnectsUnanswered(): void {
-  clock.advance(2_001)
-  subscription.watch()
-  expect(calls.at(-1)).toBe('reconnect')
-}
-
 describe('a subscription', () => {
   test('counts once Redis confirms it and a heartbeat arrives', async () => {
     subscription.onReady()
@@ -138,7 +131,9 @@ describe('a subscription', () => {
   test('that is replaced counts no longer, also while its last messages arrive', async () => {
     subscription.onReady()
     await settled()
-    reconnectsUnanswered()
+    clock.advance(2_001)
+    subscription.watch()
+    expect(calls.at(-1)).toBe('reconnect')
     heartbeat()
     expect(listener.isConnected()).toBe(false)
   })
