@@ -146,7 +146,7 @@ function confirmationsOf(
     .execute()
 }
 
-/** One search of the index for each version: for a condition with hundreds of them, planning alone takes longer. */
+/** One search of the index for each version: a join would read the whole table, and a condition for each takes long to plan. */
 async function confirmationsOfMany(
   database: Kysely<Tables>,
   versions: readonly KeyVersion[],
