@@ -2,8 +2,9 @@ import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
+/** Above the last port that `fetch` refuses (10080, Fetch standard, "port blocking"). */
+const FIRST_PORT = 10_081
 /** Below Linux's ephemeral range, whose ports other programs would take in between. */
-const FIRST_PORT = 10_000
 const AFTER_LAST_PORT = 32_000
 const TRIES = 50
 
