@@ -13,23 +13,33 @@ interface Options {
   readonly endMs: number
 }
 
-function readOptions(): Options | null {
-  const { values } = parseArgs({
-    options: { seeds: { type: 'string' }, seed: { type: 'string' }, minutes: { type: 'string' } },
-  })
+/** @returns a sentence that says what is wrong, if something is */
+function readOptions(): Options | string {
+  let values: { seeds?: string; seed?: string; minutes?: string }
+  try {
+    const options = {
+      seeds: { type: 'string' },
+      seed: { type: 'string' },
+      minutes: { type: 'string' },
+    } as const
+    values = parseArgs({ options }).values
+  } catch (error) {
+    return String(error instanceof Error ? error.message : error)
+  }
   const first = Number(values.seed ?? 1)
   const minutes = Number(values.minutes ?? Number.POSITIVE_INFINITY)
   // One seed alone is one to look at; minutes alone are for as many as fit.
   const many = values.minutes === undefined ? DEFAULT_SEEDS : Number.MAX_SAFE_INTEGER
   const count = Number(values.seeds ?? (values.seed === undefined ? many : 1))
-  if (![first, count].every(Number.isSafeInteger) || Number.isNaN(minutes)) return null
+  if (![first, count].every(Number.isSafeInteger)) return '--seeds and --seed are whole numbers'
+  if (Number.isNaN(minutes)) return '--minutes is a number'
   return { first, count, endMs: performance.now() + minutes * 60_000 }
 }
 
 async function main(): Promise<void> {
   const options = readOptions()
-  if (options === null) {
-    process.stderr.write(USAGE)
+  if (typeof options === 'string') {
+    process.stderr.write(`${options}\n${USAGE}`)
     process.exitCode = 2
     return
   }
