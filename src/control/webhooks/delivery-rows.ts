@@ -1,6 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import type { Dialect } from '../registry/database/database.ts'
+import { isChosen } from '../registry/database/engines/chosen-rows.ts'
 import type { PageOptions } from '../registry/database/key-repository.ts'
 import { keyOfRow, selectKeys } from '../registry/database/rows/key-rows.ts'
 import type { DeliveryRow, Tables } from '../registry/database/tables.ts'
@@ -72,10 +73,9 @@ export async function claimDueDeliveries(
   claim: { nowMs: number; claimedUntilMs: number; limit: number; dialect: Dialect },
 ): Promise<DueDelivery[]> {
   const { nowMs, claimedUntilMs, limit, dialect } = claim
-  const unlocked = dialect === 'postgres' ? sql`for update skip locked` : sql``
+  const due = sql`select id from notices where due_at_ms <= ${nowMs} order by due_at_ms, id limit ${limit}`
   const { rows } = await sql<Pick<DeliveryRow, 'id' | 'body' | 'attempts'>>`
-    update notices set due_at_ms = ${claimedUntilMs}
-    where id in (select id from notices where due_at_ms <= ${nowMs} order by due_at_ms, id limit ${limit} ${unlocked})
+    update notices set due_at_ms = ${claimedUntilMs} where ${isChosen(sql`id`, due, dialect)}
     returning id, body, attempts`.execute(tx)
   return rows.map(({ id, body, attempts }) => ({ id, body, attempts }))
 }

@@ -88,7 +88,7 @@ export function createKeyRepository(
     async purge() {
       while (await writer.run(tx => purgeResponses(tx, now()))) {}
       while (await writer.run(tx => purgeConfirmations(tx, now()))) {}
-      while (await writer.run(purgeForgotten)) {}
+      while (await writer.run(tx => purgeForgotten(tx, dialect))) {}
     },
     countByState: census => countByState(reader, census),
     close,

@@ -1,5 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Dialect } from '../../registry/database/database.ts'
+import { isChosen } from '../../registry/database/engines/chosen-rows.ts'
 import type { DeliveryRow, Tables, WorkspaceWebhookRow } from '../../registry/database/tables.ts'
 import type { DueDelivery } from '../webhook-event.ts'
 
@@ -98,22 +99,24 @@ export async function claimWebhooks(
   tx: Transaction<Tables>,
   { nowMs, claimedUntilMs, webhooks, eventsOfEach, dialect }: WebhookClaim,
 ): Promise<ClaimedWebhook[]> {
-  const unlocked = dialect === 'postgres' ? sql`for update skip locked` : sql``
+  const longestWaiting = sql`
+    select workspace_id from workspace_webhooks
+    where claimed_until_ms <= ${nowMs} and paused_until_ms <= ${nowMs} and exists (
+      select 1 from workspace_notices
+      where workspace_notices.workspace_id = workspace_webhooks.workspace_id and due_at_ms <= ${nowMs})
+    order by attempted_at_ms, workspace_id limit ${webhooks}`
   const { rows } = await sql<WorkspaceWebhookRow>`
     update workspace_webhooks set claimed_until_ms = ${claimedUntilMs}, attempted_at_ms = ${nowMs}
-    where workspace_id in (select workspace_id from workspace_webhooks
-      where claimed_until_ms <= ${nowMs} and paused_until_ms <= ${nowMs} and exists (
-        select 1 from workspace_notices
-        where workspace_notices.workspace_id = workspace_webhooks.workspace_id and due_at_ms <= ${nowMs})
-      order by attempted_at_ms, workspace_id limit ${webhooks} ${unlocked})
+    where ${isChosen(sql`workspace_id`, longestWaiting, dialect)}
     returning workspace_id, url, secret, failures`.execute(tx)
   const claimed: ClaimedWebhook[] = []
   for (const { workspace_id: workspaceId, url, secret, failures } of rows) {
     // The claim on the webhook keeps other consoles from these.
+    const oldest = sql`
+      select id from workspace_notices
+      where workspace_id = ${workspaceId} and due_at_ms <= ${nowMs} order by due_at_ms, id limit ${eventsOfEach}`
     const due = await sql<Pick<DeliveryRow, 'id' | 'body' | 'attempts'>>`
-      update workspace_notices set due_at_ms = ${claimedUntilMs}
-      where id in (select id from workspace_notices
-        where workspace_id = ${workspaceId} and due_at_ms <= ${nowMs} order by due_at_ms, id limit ${eventsOfEach})
+      update workspace_notices set due_at_ms = ${claimedUntilMs} where ${isChosen(sql`id`, oldest, dialect)}
       returning id, body, attempts`.execute(tx)
     claimed.push({ workspaceId, url, secret, failures, due: due.rows })
   }

@@ -1,6 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { DEFAULT_REGION } from '../../../../domain/region.ts'
 import type { Dialect } from '../database.ts'
+import { isChosen, placeOf } from '../engines/chosen-rows.ts'
 import type { StoredKey } from '../key-repository.ts'
 import type { PendingChange } from '../pending-changes.ts'
 import type { OutboxRow, Tables } from '../tables.ts'
@@ -84,15 +85,15 @@ export async function claimChanges(
   { consoleId, nowMs, limit, dialect }: { consoleId: string; nowMs: number; limit: number; dialect: Dialect },
 ): Promise<PendingChange[]> {
   const { table, isHere } = outboxOf(region)
-  const unlocked = dialect === 'postgres' ? sql`for update skip locked` : sql``
+  const place = placeOf(dialect)
+  const unclaimed = sql`
+    select ${place} from ${table}
+    where ${isHere} and
+      (claimed_by = ${consoleId} or claimed_until_ms <= ${nowMs} or claimed_until_ms > ${nowMs + 2 * CLAIM_MS})
+    order by at_ms, digest, version limit ${limit}`
   const { rows } = await sql<OutboxRow>`
     update ${table} set claimed_by = ${consoleId}, claimed_until_ms = ${nowMs + CLAIM_MS}
-    where ${isHere} and (digest, version) in (
-      select digest, version from ${table}
-      where ${isHere} and
-        (claimed_by = ${consoleId} or claimed_until_ms <= ${nowMs} or claimed_until_ms > ${nowMs + 2 * CLAIM_MS})
-      order by at_ms, digest, version limit ${limit} ${unlocked})
-    returning digest, version, at_ms`.execute(tx)
+    where ${isChosen(place, unclaimed, dialect)} returning digest, version, at_ms`.execute(tx)
   return rows.map(changeOfRow).sort(byTime)
 }
 
@@ -159,9 +160,9 @@ export interface AnnouncedChange extends PendingChange {
 }
 
 /**
- * By the place of each row, since a table that changes so fast has no statistics to choose a plan by. Skips rows that another
- * console has locked, which rules out deadlocks: that console deletes or announces them. A lost deletion only repeats an
- * announcement, so the disk need not be synced.
+ * By the place of each row, and with conditions that every plan can check in one pass over the table: its statistics say nothing, since
+ * it is nearly always empty. Skips rows that another console has locked, which rules out deadlocks: that console deletes or announces
+ * them. A lost deletion only repeats an announcement, so the disk need not be synced.
  */
 export async function deletePendingChangesUnlocked(
   tx: Transaction<Tables>,
@@ -171,21 +172,20 @@ export async function deletePendingChangesUnlocked(
   const ofDefault = announced.filter(({ region }) => region === DEFAULT_REGION)
   const ofOthers = announced.filter(({ region }) => region !== DEFAULT_REGION)
   if (ofDefault.length > 0) {
-    const rows = sql`unnest(${ofDefault.map(change => change.digest)}::text[],
-      ${ofDefault.map(change => change.version)}::integer[]) as announced (digest, version)`
-    await sql`
-      delete from outbox where ctid = any(array(
-        select outbox.ctid from ${rows} join outbox using (digest, version)
-        for update of outbox skip locked))`.execute(tx)
+    const found = sql`
+      select ctid from outbox
+      where digest = any(${ofDefault.map(({ digest }) => digest)}::text[])
+        and digest || ' ' || version = any(${ofDefault.map(({ digest, version }) => `${digest} ${version}`)}::text[])`
+    await sql`delete from outbox where ${isChosen(sql`ctid`, found, 'postgres')}`.execute(tx)
   }
   if (ofOthers.length > 0) {
-    const rows = sql`unnest(${ofOthers.map(change => change.region)}::text[],
-      ${ofOthers.map(change => change.digest)}::text[], ${ofOthers.map(change => change.version)}::integer[])
-      as announced (region, digest, version)`
-    await sql`
-      delete from region_outbox where ctid = any(array(
-        select region_outbox.ctid from ${rows} join region_outbox using (region, digest, version)
-        for update of region_outbox skip locked))`.execute(tx)
+    const names = ofOthers.map(({ region, digest, version }) => `${region} ${digest} ${version}`)
+    const found = sql`
+      select ctid from region_outbox
+      where region = any(${[...new Set(ofOthers.map(({ region }) => region))]}::text[])
+        and digest = any(${ofOthers.map(({ digest }) => digest)}::text[])
+        and region || ' ' || digest || ' ' || version = any(${names}::text[])`
+    await sql`delete from region_outbox where ${isChosen(sql`ctid`, found, 'postgres')}`.execute(tx)
   }
 }
 

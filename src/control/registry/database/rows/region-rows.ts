@@ -2,6 +2,7 @@ import { sql, type Transaction } from 'kysely'
 import { DEFAULT_REGION } from '../../../../domain/region.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../../../domain/wire.ts'
 import type { Dialect } from '../database.ts'
+import { isChosen, placeOf } from '../engines/chosen-rows.ts'
 import type { Tables } from '../tables.ts'
 import { insertChanges } from './outbox-rows.ts'
 
@@ -42,19 +43,19 @@ export async function forgetRegions(tx: Transaction<Tables>, nowMs: number): Pro
 }
 
 /** Deletes changes that wait for a forgotten region. @returns whether there may be more */
-export async function purgeForgotten(tx: Transaction<Tables>): Promise<boolean> {
+export async function purgeForgotten(tx: Transaction<Tables>, dialect: Dialect): Promise<boolean> {
+  const place = placeOf(dialect)
+  const ofOthers = sql`
+    select ${place} from region_outbox where region not in (select name from regions) limit ${DELETED_AT_ONCE}`
   const { rows } = await sql`
-    delete from region_outbox where (region, digest, version) in (
-      select region, digest, version from region_outbox
-      where region not in (select name from regions) limit ${DELETED_AT_ONCE})
-    returning version`.execute(tx)
+    delete from region_outbox where ${isChosen(place, ofOthers, dialect)} returning version`.execute(tx)
   // The release before puts changes here without registering; it also announces and deletes them.
-  const ofDefault = await sql`
-    delete from outbox where (digest, version) in (
-      select digest, version from outbox
-      where not exists (select name from regions where name = ${DEFAULT_REGION}) limit ${DELETED_AT_ONCE})
-    returning version`.execute(tx)
-  return rows.length === DELETED_AT_ONCE || ofDefault.rows.length === DELETED_AT_ONCE
+  const ofDefault = sql`
+    select ${place} from outbox
+    where not exists (select name from regions where name = ${DEFAULT_REGION}) limit ${DELETED_AT_ONCE}`
+  const deleted = await sql`
+    delete from outbox where ${isChosen(place, ofDefault, dialect)} returning version`.execute(tx)
+  return rows.length === DELETED_AT_ONCE || deleted.rows.length === DELETED_AT_ONCE
 }
 
 /**
