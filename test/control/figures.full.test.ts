@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { rowOf } from '../../src/control/registry/database/rows/key-rows.ts'
+import { freePort } from '../support/free-port.ts'
+import { InspectedProcess } from '../support/inspected-process.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { residentMegabytes } from '../support/process-memory.ts'
@@ -15,6 +17,9 @@ import { until } from '../support/until.ts'
 
 const KEYS = 100_000
 const ROWS_AT_ONCE = 500
+/** What a sync may hold at a time: 100,000 keys would be 64 MB. Resident memory depends on when the engine collects garbage. */
+const HELD_MEGABYTES = 20
+const MEASURED_EVERY = 20
 const OPERATIONS = 1000
 const CLIENTS = 32
 const TOKEN = 'admin-token-of-the-figures'
@@ -36,12 +41,14 @@ afterAll(async () => {
 const report = (line: string) => process.stdout.write(`figure: ${line}\n`)
 
 async function startOn(databaseUrl: string) {
+  const inspectorPort = await freePort()
   const { process: console, urls } = await startPostern('console', {
     POSTERN_DATABASE_URL: databaseUrl,
     POSTERN_REDIS_URL: redis.url,
     POSTERN_ADMIN_TOKEN: TOKEN,
     POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
     POSTERN_DRAIN_DELAY_MS: '0',
+    NODE_OPTIONS: `--inspect=127.0.0.1:${inspectorPort}`,
   })
   const post = async (path: string, body: object) => {
     const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }
@@ -53,7 +60,7 @@ async function startOn(databaseUrl: string) {
     return { status: response.status, json: (await response.json()) as Record<string, unknown> }
   }
   await until('it can write to Redis', async () => (await post('/sync', { limit: 1 })).status === 200)
-  return { console, post }
+  return { console, post, inspectorPort }
 }
 
 async function fill(databaseUrl: string): Promise<void> {
@@ -92,12 +99,16 @@ function describeFigures(database: string, freshUrl: () => Promise<string>): voi
     }, 180_000)
     afterAll(() => started.console.stop())
 
-    test('a sync takes under 20 s and under 200 MB', { timeout: 180_000 }, async () => {
-      const { console, post } = started
-      const pid = console.child.pid ?? 0
-      const memory = [idle]
+    test(`a sync takes under 20 s and holds at most ${HELD_MEGABYTES} MB`, { timeout: 180_000 }, async () => {
+      const { console, post, inspectorPort } = started
+      const inspected = await InspectedProcess.attach(console.child.pid ?? 0, inspectorPort)
+      const heapMegabytes = async () => (await inspected.measure()).heapBytes / 1e6
+      const before = await heapMegabytes()
+      const held: number[] = []
+      let measuringMs = 0
       const startedAtMs = performance.now()
       let synced = 0
+      let pages = 0
       let cursor: unknown
       do {
         const { status, json } = await post('/sync', cursor === undefined ? {} : { cursor })
@@ -105,17 +116,22 @@ function describeFigures(database: string, freshUrl: () => Promise<string>): voi
         expect(json['total']).toBe(KEYS)
         synced += Number(json['synced'])
         cursor = json['cursor']
-        memory.push(residentMegabytes(pid))
+        if (++pages % MEASURED_EVERY !== 0) continue
+        const measuredAtMs = performance.now()
+        held.push((await heapMegabytes()) - before)
+        measuringMs += performance.now() - measuredAtMs
       } while (cursor !== undefined)
-      const seconds = (performance.now() - startedAtMs) / 1000
-      const grown = Math.max(...memory) - idle
+      const seconds = (performance.now() - startedAtMs - measuringMs) / 1000
+      inspected.detach()
+      const most = Math.max(...held)
       report(
-        `${database}: sync of ${KEYS} keys in ${seconds.toFixed(1)} s, ${grown.toFixed(0)} MB more memory`,
+        `${database}: sync of ${KEYS} keys in ${seconds.toFixed(1)} s, at most ${most.toFixed(1)} MB held`,
       )
       expect(synced).toBe(KEYS)
       expect(await redis.admin.dbsize()).toBe(KEYS)
       expect(seconds).toBeLessThan(20)
-      expect(grown).toBeLessThan(200)
+      expect(held.length).toBeGreaterThan(2)
+      expect(most).toBeLessThan(HELD_MEGABYTES)
     })
 
     test('all keys of a workspace are revoked and announced by one call', { timeout: 300_000 }, async () => {
@@ -131,7 +147,6 @@ function describeFigures(database: string, freshUrl: () => Promise<string>): voi
       )
       expect({ status, ...json }).toMatchObject({ status: 200, revoked: KEYS, announced: true })
       expect(await redis.admin.dbsize()).toBe(KEYS)
-      expect(grown).toBeLessThan(300)
     })
   })
 
