@@ -11,6 +11,8 @@ import { MoodyUpstream } from './moody-upstream.ts'
 /** Before the first request, after the warm-up, at half-time and at the end. */
 export type Stages = Readonly<Record<'fresh' | 'warm' | 'half' | 'end', Holdings>>
 
+type Measured = Readonly<Record<'gateway' | 'console', Holdings>>
+
 export interface SoakReport extends Totals {
   readonly revocations: number
   readonly revocationsSinceHalf: number
@@ -72,7 +74,7 @@ class SoakWorld {
   readonly #console: InspectedProcess
   /** Between gateway and console, where connections stay open as long as the console allows. */
   readonly #toKeyService: TcpProxy
-  #idle: Record<'gateway' | 'console', Holdings> | null = null
+  #idle: Measured | null = null
   #excusedUntilMs = 0
   #struck = 0
 
@@ -136,25 +138,28 @@ class SoakWorld {
     this.totals.wrong.push(...load.totals.wrong)
   }
 
-  async measure(): Promise<Record<'gateway' | 'console', Holdings>> {
-    if (this.#idle !== null) await this.#quiet(this.#idle)
-    const measured = { gateway: await this.#gateway.measure(), console: await this.#console.measure() }
-    this.#idle ??= measured
+  /** Waits until resources for requests are released. At the deadline, the report shows what is still held. */
+  async measure(): Promise<Measured> {
+    let measured = await this.#measureNow()
+    const idle = this.#idle
+    if (idle === null) {
+      this.#idle = measured
+      return measured
+    }
+    // The figures that were waited for are the ones that are checked: a moment later, the gateway reports to the console again.
+    const isReleased = async () => {
+      this.#toKeyService.cut()
+      measured = await this.#measureNow()
+      return (['gateway', 'console'] as const).every(
+        name => measured[name].sockets <= idle[name].sockets && measured[name].timers <= idle[name].timers,
+      )
+    }
+    await until('all connections are closed, and no deadline runs', isReleased, QUIET_MS).catch(() => {})
     return measured
   }
 
-  /** Waits until resources for requests are released. The report shows what is still held at the deadline. */
-  async #quiet(idle: Record<'gateway' | 'console', Holdings>): Promise<void> {
-    const haveNoMore = async () => {
-      this.#toKeyService.cut()
-      for (const name of ['gateway', 'console'] as const) {
-        const inspected = name === 'gateway' ? this.#gateway : this.#console
-        if (inspected.descriptors().sockets > idle[name].sockets) return false
-        if ((await inspected.countTimers()) > idle[name].timers) return false
-      }
-      return true
-    }
-    await until('all connections are closed, and no deadline runs', haveNoMore, QUIET_MS).catch(() => {})
+  async #measureNow(): Promise<Measured> {
+    return { gateway: await this.#gateway.measure(), console: await this.#console.measure() }
   }
 
   figures(): Pick<SoakReport, 'revocations' | 'faults' | 'upstreamRequests'> {

@@ -56,20 +56,20 @@ export class InspectedProcess {
   }
 
   async measure(): Promise<Holdings> {
-    const timers = await this.countTimers()
+    const timers = await this.#countTimers()
     // The second collection frees what finalisers of the first one released.
     for (const _ of [1, 2, 3]) await this.#send('HeapProfiler.collectGarbage')
     const memory = (await this.#evaluate('process.memoryUsage()', true)).value as NodeJS.MemoryUsage
     return {
       heapBytes: memory.heapUsed,
       residentBytes: memory.rss,
-      ...this.descriptors(),
+      ...this.#descriptors(),
       timers,
     }
   }
 
   /** Excludes the one connection of the inspector itself. */
-  descriptors(): { descriptors: number; sockets: number } {
+  #descriptors(): { descriptors: number; sockets: number } {
     const folder = `/proc/${this.#pid}/fd`
     const targets = readdirSync(folder).map(name => {
       try {
@@ -88,7 +88,7 @@ export class InspectedProcess {
     this.#socket.close()
   }
 
-  async countTimers(): Promise<number> {
+  async #countTimers(): Promise<number> {
     const { objectId } = await this.#evaluate(TIMER, false)
     const { objects } = (await this.#send('Runtime.queryObjects', {
       prototypeObjectId: objectId,
