@@ -169,8 +169,9 @@ export class LookupChain implements KeyStore {
   /** No store responded. The entry in memory may still be fresh if this lookup was only a recheck. */
   #fallBack(digest: string, now: ChannelState): Lookup {
     const held = this.#parts.memory.get(digest)
-    const trust = held === undefined ? 'expired' : trustEntry(held, now, this.#parts.limits)
-    if (held === undefined || trust === 'expired') return UNKNOWN
+    if (held === undefined) return UNKNOWN
+    const trust = trustEntry(held, now, this.#parts.limits)
+    if (trust === 'expired') return UNKNOWN
     if (trust === 'stale') this.#lookups.stale.inc()
     return lookupOf(held)
   }

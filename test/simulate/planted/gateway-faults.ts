@@ -56,8 +56,8 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'keys/lookup-chain.ts',
-        from: "if (held === undefined || trust === 'expired') return UNKNOWN",
-        to: "if (held === undefined || trust === 'expired') return { kind: 'absent', tier: 'memory' }",
+        from: 'if (held === undefined) return UNKNOWN',
+        to: "if (held === undefined) return { kind: 'absent', tier: 'memory' }",
       },
     ],
   },
