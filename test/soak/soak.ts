@@ -140,19 +140,18 @@ class SoakWorld {
 
   /** Waits until resources for requests are released. At the deadline, the report shows what is still held. */
   async measure(): Promise<Measured> {
-    let measured = await this.#measureNow()
-    const idle = this.#idle
-    if (idle === null) {
-      this.#idle = measured
-      return measured
-    }
     // The figures that were waited for are the ones that are checked: a moment later, the gateway reports to the console again.
+    let measured = await this.#measureNow()
+    this.#idle ??= measured
+    const idle = this.#idle
     const isReleased = async () => {
-      this.#toKeyService.cut()
-      measured = await this.#measureNow()
-      return (['gateway', 'console'] as const).every(
+      const isDone = (['gateway', 'console'] as const).every(
         name => measured[name].sockets <= idle[name].sockets && measured[name].timers <= idle[name].timers,
       )
+      if (isDone) return true
+      this.#toKeyService.cut()
+      measured = await this.#measureNow()
+      return false
     }
     await until('all connections are closed, and no deadline runs', isReleased, QUIET_MS).catch(() => {})
     return measured
