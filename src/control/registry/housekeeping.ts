@@ -15,6 +15,8 @@ const WEEK_MS = 7 * 86_400_000
 const MONTH_MS = 30 * 86_400_000
 const PURGE_PERIOD_MS = 60_000
 
+const FAILED = 'housekeeping failed, retrying'
+
 export interface HousekeepingParts {
   readonly repository: KeyRepository
   /** Names of the regions that this console announces to. */
@@ -47,28 +49,35 @@ export function startHousekeeping(parts: HousekeepingParts): () => void {
     }
     metrics.outboxPending.set(all)
   }
-  let censusDueMs = Number.NEGATIVE_INFINITY
-  const takeCensus = once(async () => {
-    const startedMs = clock.monotonicMs()
-    if (startedMs < censusDueMs) return
-    try {
-      await countStates(parts)
-    } finally {
-      const endedMs = clock.monotonicMs()
-      censusDueMs = endedMs + (endedMs - startedMs) * CENSUS_REST
-    }
-  }, logger)
   const chainAudit = once(() => repository.chainAudit(), logger)
-  takeCensus()
   chainAudit()
   const cancels = [
+    startCensus(parts),
     timers.every(COUNT_PERIOD_MS, once(count, logger)),
     timers.every(CHAIN_PERIOD_MS, chainAudit),
-    timers.every(CENSUS_PERIOD_MS, takeCensus),
     ...purges.map(purge => timers.every(PURGE_PERIOD_MS, once(purge, logger))),
   ]
   return () => {
     for (const cancel of cancels) cancel()
+  }
+}
+
+/** Counts keys by state now, and again after a rest that begins when a census has ended. */
+function startCensus(parts: HousekeepingParts): () => void {
+  const { clock, timers, logger } = parts
+  let isStopped = false
+  let cancelNext = () => {}
+  const takeCensus = async () => {
+    const startedMs = clock.monotonicMs()
+    await countStates(parts).catch((error: unknown) => logger.warn({ cause: causeOf(error) }, FAILED))
+    if (isStopped) return
+    const tookMs = clock.monotonicMs() - startedMs
+    cancelNext = timers.after(Math.max(CENSUS_PERIOD_MS, tookMs * CENSUS_REST), () => void takeCensus())
+  }
+  void takeCensus()
+  return () => {
+    isStopped = true
+    cancelNext()
   }
 }
 
@@ -86,7 +95,7 @@ function once(work: () => Promise<void>, logger: ControlLogger): () => void {
     if (isRunning) return
     isRunning = true
     void work()
-      .catch((error: unknown) => logger.warn({ cause: causeOf(error) }, 'housekeeping failed, retrying'))
+      .catch((error: unknown) => logger.warn({ cause: causeOf(error) }, FAILED))
       .finally(() => {
         isRunning = false
       })
