@@ -34,7 +34,7 @@ afterAll(async () => {
 })
 
 const environment = (url: string) => ({
-  POSTERN_DATABASE_URL: url,
+  ...(url === '' ? {} : { POSTERN_DATABASE_URL: url }),
   POSTERN_REDIS_URL: redis.url,
   POSTERN_ADMIN_TOKEN: TOKEN,
   POSTERN_KEY_SERVICE_TOKEN: 'key-service-token-of-the-copies',
@@ -45,6 +45,8 @@ const environment = (url: string) => ({
 
 const database = (url: string, ...args: string[]): Promise<Exit> =>
   runPostern(['database', ...args], environment(url))
+/** Redis holds nothing of a database that a test has filled. */
+const copy = (from: string, to: string) => database('', 'copy', from, to, '--without-redis')
 
 /** Starts a command and kills it once it reports progress. */
 async function killInTheMiddle(url: string, ...args: string[]): Promise<void> {
@@ -189,9 +191,9 @@ describe.each(Object.entries(engines))('%s', (name, createUrl) => {
       await fillDatabase(url, MANY_KEYS)
       expect((await database(url, 'backup', backup)).code).toBe(0)
       const before = await readAll(url)
-      await killInTheMiddle(url, 'restore', backup, '--replace')
+      await killInTheMiddle(url, 'restore', backup, '--replace', '--without-redis')
       expect(await readAll(url)).toEqual(before)
-      expect((await database(url, 'restore', backup, '--replace')).code).toBe(0)
+      expect((await database(url, 'restore', backup, '--replace', '--without-redis')).code).toBe(0)
       const after = await readAll(url)
       expect(after['keys']).toHaveLength(MANY_KEYS)
       expect(after['outbox']).toHaveLength(MANY_KEYS)
@@ -207,10 +209,10 @@ describe.skipIf(!has(POSTGRES))('a copy from SQLite to PostgreSQL and back', () 
     await fillDatabase(from, 1200)
     const rows = await readAll(from)
     expect(Object.entries(rows).filter(([, held]) => held.length === 0)).toEqual([])
-    const copied = await database('', 'copy', from, to)
+    const copied = await copy(from, to)
     expect(copied).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Copied \d+ rows/) })
     expect(await readAll(to)).toEqual(rows)
-    expect((await database('', 'copy', to, back)).code).toBe(0)
+    expect((await copy(to, back)).code).toBe(0)
     // A console on SQLite has no queue: its entry is in the chain.
     const { audit = [], audit_head, audit_queue, ...others } = await readAll(back)
     expect(others).toEqual(
@@ -220,8 +222,8 @@ describe.skipIf(!has(POSTGRES))('a copy from SQLite to PostgreSQL and back', () 
     expect(audit_head).toHaveLength(1)
     expect(audit).toHaveLength(1201)
     expect((await runPostern(['audit', 'verify'], environment(back))).stdout).toMatch(AUDIT_INTACT)
-    expect((await database('', 'copy', from, to)).stderr).toContain('holds data, so nothing was changed')
-    expect((await database('', 'copy', from, back)).stderr).toContain('holds data, so nothing was changed')
+    expect((await copy(from, to)).stderr).toContain('holds data, so nothing was changed')
+    expect((await copy(from, back)).stderr).toContain('holds data, so nothing was changed')
   })
 
   test.each(['PostgreSQL', 'SQLite'] as const)(
@@ -230,18 +232,18 @@ describe.skipIf(!has(POSTGRES))('a copy from SQLite to PostgreSQL and back', () 
     async kind => {
       const [from, to] = [await engines.SQLite(), await engines[kind]()]
       await fillDatabase(from, MANY_KEYS)
-      await killInTheMiddle('', 'copy', from, to)
+      await killInTheMiddle('', 'copy', from, to, '--without-redis')
       const after = await readAll(to)
       expect(after['keys']).toEqual([])
       if (kind === 'SQLite') return
-      expect((await database('', 'copy', from, to)).code).toBe(0)
+      expect((await copy(from, to)).code).toBe(0)
     },
   )
 
   test('is refused while a console runs', { timeout: TIMEOUT_MS }, async () => {
     for (const url of [await engines.SQLite(), await engines.PostgreSQL()]) {
       await startConsole(url)
-      const { code, stderr } = await database('', 'copy', url, await engines.SQLite())
+      const { code, stderr } = await copy(url, await engines.SQLite())
       expect({ code, stderr }).toMatchObject({ code: 65, stderr: expect.stringMatching(/console uses/) })
     }
   })

@@ -23,7 +23,7 @@ async function issueKey({ send }: Awaited<ReturnType<typeof startConsole>>): Pro
   return body.key.id
 }
 
-describe('a console whose secrets signed none of the keys in use', () => {
+describe('a console whose secrets signed none of the keys', () => {
   test('does not start, and says what to do', async () => {
     const { start } = consoles()
     const first = await start(A)
@@ -35,11 +35,24 @@ describe('a console whose secrets signed none of the keys in use', () => {
     await (await start(B, A)).stop()
   })
 
-  test('starts if those keys are revoked', async () => {
+  test('does not start either if those keys are revoked: it could not verify that they are', async () => {
     const { start } = consoles()
     const first = await start(A)
     await first.send('POST', `/admin/v1/keys/${await issueKey(first)}/revoke`)
     await first.stop()
+    await expect(start(B)).rejects.toThrow(
+      /^keys\.signingSecrets: 1 key of this database is in use or revoked/,
+    )
+  })
+
+  test('starts if those keys are expired', async () => {
+    const { databaseUrl, start } = consoles()
+    const first = await start(A)
+    await issueKey(first)
+    await first.stop()
+    const { writer, close } = await openDatabase(databaseUrl)
+    await writer.updateTable('keys').set({ expires_at_ms: 1 }).execute()
+    await close()
     await (await start(B)).stop()
   })
 

@@ -10,6 +10,8 @@ import { auditIssue } from '../../src/control/registry/operations/audit.ts'
 import { createIds } from '../../src/control/registry/operations/ids.ts'
 import { partitionsCovering } from '../../src/control/usage/partitions.ts'
 import { createPartitions } from '../../src/control/usage/retention.ts'
+import { fingerprintOf } from '../../src/domain/key/secret.ts'
+import { SIGNING_SECRET } from './signing-secret.ts'
 import { NOW_MS, someKey } from './stored-keys.ts'
 
 const KEYS_AT_ONCE = 500
@@ -98,7 +100,7 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     claimed_until_ms: 0,
     attempted_at_ms: 0,
   },
-  signing_secrets: { fingerprint: 'f', first_used_at_ms: NOW_MS },
+  signing_secrets: { fingerprint: fingerprintOf(SIGNING_SECRET), first_used_at_ms: NOW_MS },
   usage_hours: {
     workspace_id: 'ws_1',
     key_id: '',

@@ -29,10 +29,10 @@ export async function checkSigningSecrets(context: ConsoleContext, database: Dat
   })
 }
 
+/** Revoked keys count too: their records in Redis and their audit entries could no longer be verified. */
 async function requireNoKeys({ reader }: Database, nowMs: number): Promise<void> {
   const { count } = await reader
     .selectFrom('keys')
-    .where('revoked_at_ms', 'is', null)
     .where('expires_at_ms', '>', nowMs)
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow()
@@ -60,7 +60,7 @@ async function addFingerprints(
 function unknownSecretsText(count: number): string {
   const keys = count === 1 ? '1 key of this database is' : `${count} keys of this database are`
   return (
-    `keys.signingSecrets: ${keys} in use, and none of these secrets signed any of them, so gateways would reject them. ` +
+    `keys.signingSecrets: ${keys} in use or revoked, and none of these secrets signed any of them: no process could verify them. ` +
     'Add the former secret at the end of the list, or set database.url to the right database. If the former secret is lost, ' +
     'see docs/operate/signing-secrets.md'
   )

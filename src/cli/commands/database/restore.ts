@@ -5,6 +5,7 @@ import { addSettings, loadOrThrow } from '../../options/settings-flags.ts'
 interface Options {
   readonly replace?: boolean
   readonly withoutRedis?: boolean
+  readonly allowMissing?: boolean
   readonly keepTokens?: boolean
 }
 
@@ -15,7 +16,11 @@ export function addRestore(database: Command, cli: Cli): void {
     .description('put a backup in place of the configured database, while no console runs')
     .argument('<from>', 'a file that `database backup` saved')
     .option('--replace', 'restore in place of a database that holds data')
-    .option('--without-redis', 'do not take over what Redis knows to be revoked since the backup')
+    .option('--without-redis', 'do not ask Redis what was revoked since the backup: such keys work again')
+    .option(
+      '--allow-missing',
+      'also restore keys that Redis has no record of: those revoked since the backup work again',
+    )
     .option('--keep-tokens', 'do not revoke the admin tokens of programs')
   const shown = ['--database-url', '--database-url-file', '--redis-url', '--keys-signing-secrets-file']
   addSettings(restore, cli, shown).action(async (from: string, options: Options, self: Command) => {
@@ -25,6 +30,7 @@ export function addRestore(database: Command, cli: Cli): void {
       file: from,
       replace: options.replace === true,
       withoutRedis: options.withoutRedis === true,
+      allowsMissing: options.allowMissing === true,
       keepsTokens: options.keepTokens === true,
     })
   })

@@ -26,7 +26,14 @@ export async function runTask<Result>(
   }
 }
 
-/** A path is a SQLite file. */
-export function databaseUrlOf(text: string): string {
-  return /^(?:sqlite|postgres|postgresql):/.test(text) ? text : `sqlite:${text}`
+/**
+ * A path is a SQLite file.
+ * @param name of the argument
+ */
+export function databaseUrlOf(text: string, name: string): string {
+  if (/^(?:sqlite:.|postgres(?:ql)?:)/s.test(text) && text !== 'sqlite::memory:') return text
+  // A password may be in the rest.
+  const [scheme] = /^sqlite:|^[a-z][a-z0-9+.-]*:(?=\/\/)/i.exec(text) ?? []
+  if (scheme === undefined) return `sqlite:${text}`
+  throw new CliError(`${name} must be sqlite:FILE, a file, or postgres://…, and not ${scheme}…`, EXIT.usage)
 }

@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../../../config/schema/schema.ts'
-import type { KeyGrant } from '../../../domain/key/key-record.ts'
 import { decodeRecord, RECORD_RANGE_END, redisKeyOf } from '../../../domain/wire.ts'
-import type { ControlLogger } from '../../../observability/control-logger.ts'
+import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { type AnnouncingRedis, createRedisConnection } from '../../../redis/announcing-connection.ts'
 import { isReplyError } from '../../../redis/reply-error.ts'
 import { importSecrets } from '../../console-secrets.ts'
-import type { SeenRecords } from '../database/backup/newer-records.ts'
+import type { SeenEntry, SeenRecords } from '../database/backup/known-keys.ts'
 
 const CONNECT_DEADLINE_MS = 10_000
 /** Read concurrently. */
@@ -16,7 +15,7 @@ const AT_ONCE = 64
 export class RedisUnreachable extends Error {}
 
 /**
- * The newest record of each key in the configured Redis, or in those of all regions, with the rights of a console.
+ * What the configured Redis, or those of all regions, hold about keys, with the rights of a console.
  * @throws RedisUnreachable
  */
 export async function withSeenRecords<Result>(
@@ -25,36 +24,45 @@ export async function withSeenRecords<Result>(
 ): Promise<Result> {
   const { recordKeys } = importSecrets(parts.config)
   const { regions, redis } = parts.config
-  const connections = (regions.length > 0 ? regions : [{ redis }]).map(region =>
-    createRedisConnection({ ...parts, config: region.redis, onUp: () => {} }),
-  )
-  const readFrom = async (connection: AnnouncingRedis, digest: string): Promise<KeyGrant[]> => {
-    const bytes = await connection.getrangeBuffer(redisKeyOf(digest), 0, RECORD_RANGE_END).catch(noRecord)
+  const places = regions.length > 0 ? regions : [{ name: null, redis }]
+  const connections = places.map(({ name, redis: config }) => ({
+    region: name,
+    connection: createRedisConnection({ ...parts, config, onUp: () => {} }),
+  }))
+  const readFrom = async ({ region, connection }: RegionConnection, digest: string): Promise<SeenEntry> => {
+    const bytes = await connection
+      .getrangeBuffer(redisKeyOf(digest), 0, RECORD_RANGE_END)
+      .catch((error: unknown) => noRecord(error, region))
     const record = decodeRecord(bytes.toString(), digest, recordKeys)
-    return record.ok ? [record.grant] : []
+    if (record.ok) return { region, grant: record.grant, isUnverified: false }
+    return { region, grant: null, isUnverified: record.why !== 'malformed' }
   }
-  const readNewest = async (digest: string) => {
-    const found = await Promise.all(connections.map(connection => readFrom(connection, digest)))
-    return [digest, found.flat().toSorted((a, b) => b.version - a.version)[0]] as const
-  }
+  const readAll = async (digest: string) =>
+    [digest, await Promise.all(connections.map(connection => readFrom(connection, digest)))] as const
   try {
     await Promise.all(connections.map(untilReady))
     return await use({
       async read(digests) {
-        const newest = new Map<string, KeyGrant>()
+        const found = new Map<string, readonly SeenEntry[]>()
         for (let from = 0; from < digests.length; from += AT_ONCE) {
-          const some = await Promise.all(digests.slice(from, from + AT_ONCE).map(readNewest))
-          for (const [digest, grant] of some) if (grant !== undefined) newest.set(digest, grant)
+          const some = await Promise.all(digests.slice(from, from + AT_ONCE).map(readAll))
+          for (const [digest, entries] of some) found.set(digest, entries)
         }
-        return newest
+        return found
       },
     })
   } finally {
-    for (const connection of connections) connection.disconnect()
+    for (const { connection } of connections) connection.disconnect()
   }
 }
 
-async function untilReady(connection: AnnouncingRedis): Promise<void> {
+interface RegionConnection {
+  /** Null if the settings name no regions. */
+  readonly region: string | null
+  readonly connection: AnnouncingRedis
+}
+
+async function untilReady({ region, connection }: RegionConnection): Promise<void> {
   const ready = Promise.withResolvers<true>()
   connection.on('ready', () => ready.resolve(true))
   // The connection reports failures by its own events, and reconnects.
@@ -65,12 +73,17 @@ async function untilReady(connection: AnnouncingRedis): Promise<void> {
     sleep(CONNECT_DEADLINE_MS, false, { signal: late.signal }).catch(() => false),
   ])
   late.abort()
-  if (!isReady)
-    throw new RedisUnreachable(`No connection to the configured Redis within ${CONNECT_DEADLINE_MS / 1000} s`)
+  if (!isReady) {
+    throw new RedisUnreachable(`No answer from ${nameOf(region)} within ${CONNECT_DEADLINE_MS / 1000} s`)
+  }
 }
 
-/** An entry that is no string is not ours. */
-function noRecord(error: unknown): Buffer {
+function nameOf(region: string | null): string {
+  return region === null ? 'the configured Redis' : `the Redis of region ${region}`
+}
+
+/** An entry that is no string is not ours. @throws RedisUnreachable for any other answer: what Redis holds is unknown then */
+function noRecord(error: unknown, region: string | null): Buffer {
   if (isReplyError(error) && error.message.startsWith('WRONGTYPE ')) return Buffer.alloc(0)
-  throw error
+  throw new RedisUnreachable(`A record cannot be read from ${nameOf(region)}: ${causeOf(error)}`)
 }

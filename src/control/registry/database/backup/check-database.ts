@@ -30,3 +30,22 @@ export async function requireAuditChain(
   if (problems.length === 0) return report
   throw new Refused(`The audit chain of ${name} is broken: ${problems.slice(0, 3).join('; ')}`)
 }
+
+/**
+ * The secrets of another installation verify none of its records: what was revoked would look as if it were not.
+ * @param fingerprints of the given secrets
+ * @throws Refused unless one of them has signed keys of the database
+ */
+export async function requireSigningSecret(
+  database: Kysely<Tables>,
+  name: string,
+  fingerprints: readonly string[],
+): Promise<void> {
+  if (fingerprints.length === 0) return
+  const rows = await database.selectFrom('signing_secrets').select('fingerprint').execute()
+  if (rows.length === 0 || rows.some(({ fingerprint }) => fingerprints.includes(fingerprint))) return
+  throw new Refused(
+    `keys.signingSecrets: none of these secrets signed keys of ${name}, so nothing was changed: revoked keys could work again. ` +
+      'Set the secrets that its console had',
+  )
+}

@@ -1,23 +1,18 @@
-import { sql, type Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import { type KeyGrant, MAX_VERSION } from '../../../../domain/key/key-record.ts'
 import { DEFAULT_REGION } from '../../../../domain/region.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../../../domain/wire.ts'
 import type { StoredKey } from '../key-repository.ts'
 import { keyOfRow } from '../rows/key-rows.ts'
 import type { Tables } from '../tables.ts'
+import { type Known, KnownKeys, newerGrant, type SeenEntry, type SeenRecords } from './known-keys.ts'
 import type { ProgressOf } from './refused.ts'
 
 const KEYS_AT_ONCE = 500
 /** More than a key has changed between a backup and its restore: no gateway has seen these versions. */
 const VERSIONS_AHEAD = 1000
 
-/** Records that gateways may have seen after the backup. */
-export interface SeenRecords {
-  /** Those that are genuine, by digest. */
-  read(digests: readonly string[]): Promise<ReadonlyMap<string, KeyGrant>>
-}
-
-export interface Adopted {
+export interface Adopted extends Known {
   /** Revoked after the backup, as they are now. */
   readonly revoked: readonly StoredKey[]
   /** Suspended, resumed, edited or rotated after it. */
@@ -28,40 +23,49 @@ export interface Adopted {
 export async function adoptNewer(
   tx: Transaction<Tables>,
   seen: SeenRecords,
-  progress: ProgressOf,
+  { nowMs, progress }: { readonly nowMs: number; readonly progress: ProgressOf },
 ): Promise<Adopted> {
-  const { count } = await tx
+  const known = new KnownKeys(nowMs)
+  const revoked: StoredKey[] = []
+  let changed = 0
+  for await (const { key, entries } of keysWithEntries(tx, seen, progress)) {
+    known.add(key, entries)
+    const grant = newerGrant(key, entries)
+    if (grant === null) continue
+    await adopt(tx, grant)
+    if (grant.revokedAtMs !== null && key.record.revokedAtMs === null) {
+      revoked.push({ ...key, record: { ...key.record, ...grant } })
+    } else changed += 1
+  }
+  return { revoked, changed, ...known.result() }
+}
+
+/** All keys, with what Redis holds about each. */
+export async function* keysWithEntries(
+  database: Kysely<Tables>,
+  seen: SeenRecords,
+  progress: ProgressOf,
+): AsyncGenerator<{ readonly key: StoredKey; readonly entries: readonly SeenEntry[] }> {
+  const { count } = await database
     .selectFrom('keys')
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow()
-  const revoked: StoredKey[] = []
-  let [changed, done, afterId] = [0, 0, '']
+  let [done, afterId] = [0, '']
   for (;;) {
-    const rows = await tx
+    const rows = await database
       .selectFrom('keys')
       .selectAll()
       .where('id', '>', afterId)
       .orderBy('id')
       .limit(KEYS_AT_ONCE)
       .execute()
-    const grants = await seen.read(rows.map(({ digest }) => digest))
-    for (const key of rows.map(keyOfRow)) {
-      const grant = grants.get(key.digest)
-      if (grant === undefined || !isNewer(grant, key)) continue
-      await adopt(tx, grant)
-      if (grant.revokedAtMs !== null && key.record.revokedAtMs === null) {
-        revoked.push({ ...key, record: { ...key.record, ...grant } })
-      } else changed += 1
-    }
+    const found = await seen.read(rows.map(({ digest }) => digest))
+    for (const key of rows.map(keyOfRow)) yield { key, entries: found.get(key.digest) ?? [] }
     done += rows.length
     progress.show(done, count)
-    if (rows.length < KEYS_AT_ONCE) return { revoked, changed }
+    if (rows.length < KEYS_AT_ONCE) return
     afterId = rows.at(-1)?.id ?? ''
   }
-}
-
-function isNewer(grant: KeyGrant, { record }: StoredKey): boolean {
-  return grant.id === record.id && grant.version > record.version
 }
 
 /** All that a record says about an existing key and that can change. */

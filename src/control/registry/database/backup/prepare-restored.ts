@@ -3,12 +3,15 @@ import { type AuditContext, auditAccess, auditRevocation } from '../../operation
 import { appendAudit } from '../audit/audit-chain.ts'
 import type { Database } from '../database.ts'
 import type { Tables } from '../tables.ts'
-import { type Adopted, adoptNewer, announceAgain, type SeenRecords } from './newer-records.ts'
+import { type Known, requireKnown, type SeenRecords } from './known-keys.ts'
+import { type Adopted, adoptNewer, announceAgain } from './newer-records.ts'
 import type { ProgressOf } from './refused.ts'
 
 export interface RestoreChoices {
   /** Null: revocations after the backup are not known. */
   readonly seen: SeenRecords | null
+  /** Keys of which Redis has no record become as they were in the backup. */
+  readonly allowsMissing: boolean
   /** Admin tokens of programs stay as they were in the backup, also those revoked since. */
   readonly keepsTokens: boolean
   readonly nowMs: number
@@ -21,15 +24,20 @@ export interface Restored {
   readonly revoked: number
   readonly changed: number
   readonly tokensRevoked: number
+  /** What Redis did not know; null if it was not asked. */
+  readonly known: Known | null
 }
+
+const NOTHING_ADOPTED: Pick<Adopted, 'revoked' | 'changed'> = { revoked: [], changed: 0 }
 
 /**
  * Changes the copy of a backup so that nothing that was ended after it works again. Where nothing else knows what was ended,
  * all of it is: sessions, and admin tokens of programs.
+ * @throws Refused if keys that were revoked after the backup could work again
  */
 export async function prepareRestored(
   { writer }: Pick<Database, 'writer'>,
-  { seen, keepsTokens, nowMs, newAuditId, progress }: RestoreChoices,
+  { seen, allowsMissing, keepsTokens, nowMs, newAuditId, progress }: RestoreChoices,
 ): Promise<Restored> {
   const context = (): AuditContext => ({
     id: newAuditId(nowMs),
@@ -37,8 +45,9 @@ export async function prepareRestored(
     caller: { actor: 'operator', address: 'local', requestId: 'restore' },
   })
   return writer.transaction().execute(async tx => {
-    const none: Adopted = { revoked: [], changed: 0 }
-    const { revoked, changed } = seen === null ? none : await adoptNewer(tx, seen, progress)
+    const adopted = seen === null ? null : await adoptNewer(tx, seen, { nowMs, progress })
+    if (adopted !== null) requireKnown(adopted, allowsMissing)
+    const { revoked, changed } = adopted ?? NOTHING_ADOPTED
     await announceAgain(tx, nowMs)
     await tx.deleteFrom('sessions').execute()
     const tokensRevoked = keepsTokens ? 0 : await revokeTokens(tx, nowMs)
@@ -56,14 +65,15 @@ export async function prepareRestored(
       revokedSince: revoked.length,
       changedSince: changed,
       tokensRevoked,
-      comparedWithRedis: seen === null ? 'no' : 'yes',
+      comparedWithRedis: adopted === null ? 'no' : 'yes',
+      unknownToRedis: adopted?.unknown ?? keys,
     }
     const entries = [
       auditAccess('database.restored', about, context()),
       ...revoked.map(({ record }) => auditRevocation(record, 'restore', context())),
     ]
     await appendAudit(tx, entries, 'sqlite')
-    return { keys, revoked: revoked.length, changed, tokensRevoked }
+    return { keys, revoked: revoked.length, changed, tokensRevoked, known: adopted }
   })
 }
 

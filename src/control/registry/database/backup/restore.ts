@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { openDatabase } from '../open-database.ts'
 import { openReadOnly } from '../open-read-only.ts'
 import { inspectBackup } from './back-up.ts'
+import { requireSigningSecret } from './check-database.ts'
 import {
   checkIntegrity,
   diskTroubleIn,
@@ -26,6 +27,8 @@ export interface RestoreOptions extends RestoreChoices {
   readonly file: string
   /** Replaces a database that holds data. */
   readonly replace: boolean
+  /** Of the signing secrets: one of them must have signed keys of the backup. Empty if no secret is given. */
+  readonly fingerprints: readonly string[]
 }
 
 export interface RestoreReport extends Restored {
@@ -85,6 +88,7 @@ async function prepareCopy(options: RestoreOptions, copy: string): Promise<Resto
   const database = await openDatabase(`sqlite:${copy}`)
   let restored: Restored
   try {
+    await requireSigningSecret(database.reader, options.file, options.fingerprints)
     await inspectBackup(copy, options.nowMs)
     restored = await prepareRestored(database, options)
   } finally {
