@@ -1,27 +1,15 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:http2'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { keptCases } from '../fuzz/kept-cases.ts'
 import { AMBIGUOUS, headFor } from '../support/ambiguous-framing.ts'
-import { assertionKeyPem } from '../support/assertion-keys.ts'
-import { CHECK_PROXIES, RunningProxy } from '../support/check-proxies.ts'
+import { BehindProxy, FILES, PATH, PATIENCE_MS, valuesOf } from '../support/behind-proxy.ts'
+import { CHECK_PROXIES } from '../support/check-proxies.ts'
 import { AMBIGUOUS_QUERIES, BASE, NO_ROUTE, OTHER_WORKSPACE } from '../support/hostile-targets.ts'
-import { type Listening, startPostern } from '../support/postern-process.ts'
-import { exchange, field, get, RawClient } from '../support/raw-client.ts'
+import { exchange, field, get } from '../support/raw-client.ts'
 import { has } from '../support/tools.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
-const PATH = `${BASE}/ws_1`
-const FILES = `${PATH}/files`
-/** The only targets that the key of these tests may reach, among those that they send. */
-const PERMITTED = new Set([PATH, FILES, `${FILES}?limit=5`, `${FILES}?limit=7`])
-/** Time after which a proxy that waits for the rest of a request is left alone. */
-const PATIENCE_MS = 1000
-/** The upstream of these tests takes it for a request of its own. */
-const EMPTY_CHUNKED_BODY = '0\r\n\r\n'
 /** Envoy waits a second before it closes a connection. */
 const FRAMING_MS = 30_000 + AMBIGUOUS.length * PATIENCE_MS
 /** Envoy is installed, and Traefik built, once per machine. */
@@ -36,106 +24,21 @@ beforeAll(async () => {
 })
 afterAll(() => world?.stop())
 
-const lines = (request: string) => request.split('\r\n').slice(1)
-const valuesOf = (request: string, name: string) =>
-  lines(request).flatMap(line =>
-    line.toLowerCase().startsWith(`${name}:`) ? [line.slice(name.length + 1).trim()] : [],
-  )
-
-/** `sub` of a JWT, without verifying it. */
-function subjectOf(assertion = ''): unknown {
-  const claims = Buffer.from(assertion.split('.')[1] ?? '', 'base64url').toString()
-  return claims.startsWith('{') ? (JSON.parse(claims) as { sub?: unknown }).sub : undefined
-}
-
-/** What is wrong with a request that reached the upstream. */
-function faultsOf(request: string): string[] {
-  const [method, target = '', version] = request.split('\r\n', 1)[0]?.split(' ') ?? []
-  const faults: string[] = []
-  if (method !== 'GET' || !PERMITTED.has(target) || !version?.startsWith('HTTP/1.'))
-    faults.push('not a permitted request')
-  if (request.includes(key.secret)) faults.push('holds the key')
-  if (valuesOf(request, 'authorization').length > 0) faults.push('has a credential')
-  const identity = {
-    'x-postern-workspace-id': 'ws_1',
-    'x-postern-key-id': key.id,
-    'x-postern-scopes': 'files:read workspace:read',
-  }
-  for (const [name, value] of Object.entries(identity)) {
-    if (valuesOf(request, name).join() !== value) faults.push(`has not exactly one true ${name}`)
-  }
-  const assertions = valuesOf(request, 'x-postern-assertion')
-  if (assertions.length !== 1 || subjectOf(assertions[0]) !== key.id)
-    faults.push('has not exactly one assertion of its key')
-  const others = lines(request).filter(
-    line =>
-      /^x[-_.]postern/i.test(line) && !/^x-postern-(?:workspace-id|key-id|scopes|assertion):/i.test(line),
-  )
-  if (others.length > 0) faults.push('has another spelling of an identity header')
-  if (valuesOf(request, 'connection').some(value => /postern/i.test(value)))
-    faults.push('names an identity header in Connection')
-  return faults.map(fault => `${fault}: ${request.slice(0, 300)}`)
-}
-
 describe.each(CHECK_PROXIES)('behind $kind', proxy => {
   describe.skipIf(!has(proxy.tool))(`with the configuration of docs/behind/check-${proxy.kind}.md`, () => {
-    const directory = mkdtempSync(join(tmpdir(), `postern-check-${proxy.kind}-`))
-    let gateway: Listening
-    let running: RunningProxy
-
+    let behind: BehindProxy
     beforeAll(async () => {
-      const keyFile = join(directory, 'assertion.pem')
-      writeFileSync(keyFile, assertionKeyPem())
-      gateway = await startPostern('gateway', {
-        ...world.env,
-        POSTERN_GATEWAY_CHECK_PORT: '0',
-        POSTERN_GATEWAY_CHECK_HOST: '127.0.0.1',
-        POSTERN_GATEWAY_CHECK_PROXY: proxy.kind,
-        POSTERN_GATEWAY_TRUSTED_PROXIES: '127.0.0.1/32',
-        POSTERN_UPSTREAM_ASSERTION_KEY_FILES: keyFile,
-        POSTERN_UPSTREAM_ASSERTION_ISSUER: 'gateway',
-        POSTERN_UPSTREAM_ASSERTION_AUDIENCE: 'files',
-      })
-      const { urls } = gateway
-      running = await RunningProxy.start(proxy, directory, {
-        check: new URL(urls.check).host,
-        gateway: new URL(urls.gateway).host,
-        upstream: new URL(world.upstream.url).host,
-      })
+      behind = await BehindProxy.start(proxy, world, key)
     }, INSTALL_MS)
-    afterAll(async () => {
-      await running?.stop()
-      await gateway?.process.stop()
-      rmSync(directory, { recursive: true, force: true })
-    })
+    afterAll(() => behind?.stop())
     beforeEach(() => world.upstream.reset())
 
-    const send = (bytes: string) => exchange(running.url, bytes)
+    const send = (bytes: string) => exchange(behind.url, bytes)
 
-    /** Sends each text on a connection of its own, with a request behind it in front of which a smuggled one would appear. */
     async function sendAll(cases: readonly (readonly [name: string, bytes: string])[]): Promise<string[]> {
-      const faults: string[] = []
-      let forwarded = 0
-      let closedEarly = 0
-      for (const [name, bytes] of cases) {
-        world.upstream.reset()
-        const client = new RawClient(running.url)
-        client.send(bytes + get(`${FILES}?limit=7`, key.secret, 'Connection: close'))
-        const closed = Promise.withResolvers<void>()
-        client.socket.once('close', () => closed.resolve())
-        const patience = setTimeout(closed.resolve, PATIENCE_MS)
-        await closed.promise
-        clearTimeout(patience)
-        client.end()
-        const requests = world.upstream.requests.filter(
-          text => proxy.forwardsEmptyBodies !== true || text !== EMPTY_CHUNKED_BODY,
-        )
-        forwarded += requests.length
-        if (proxy.closesAfter400 === true && client.received.includes('HTTP/1.1 400')) closedEarly += 1
-        faults.push(...requests.flatMap(faultsOf).map(fault => `${name}: ${fault}`))
-      }
+      const { faults, telling } = await behind.sendAll(cases)
       // Otherwise no case would show anything: the requests behind them are permitted.
-      expect(forwarded + closedEarly).toBeGreaterThan(cases.length / 3)
+      expect(telling).toBeGreaterThan(cases.length / 3)
       return faults
     }
 
@@ -148,7 +51,7 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
       const answer = await send(get(`${FILES}?limit=5`, key.secret, 'X-Request-Id: own-id', ...forged))
       expect([answer.status, answer.body]).toEqual([200, '{"id":"ws_1"}'])
       expect(world.upstream.requests).toHaveLength(1)
-      expect(world.upstream.requests.flatMap(faultsOf)).toEqual([])
+      expect(behind.faults()).toEqual([])
       expect(valuesOf(world.upstream.requests[0] ?? '', 'x-request-id')).toEqual(['own-id'])
     })
 
@@ -164,7 +67,7 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
         get(`/api/v1/nowhere`),
       ]
       for (const bytes of requests) {
-        const [ours, theirs] = [await exchange(gateway.urls.gateway, bytes), await send(bytes)]
+        const [ours, theirs] = [await exchange(behind.gateway.urls.gateway, bytes), await send(bytes)]
         expect([theirs.status, theirs.body]).toEqual([ours.status, ours.body])
         for (const name of ['content-type', 'www-authenticate', 'allow', 'retry-after', 'cache-control']) {
           expect([
@@ -260,11 +163,11 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
       test('an HTTP/2 client gets the same decisions', async () => {
         const statuses = [await statusOverHttp2(`${FILES}?limit=5`), await statusOverHttp2(`${PATH}/../ws_2`)]
         expect(statuses).toEqual([200, 404])
-        expect(world.upstream.requests.flatMap(faultsOf)).toEqual([])
+        expect(behind.faults()).toEqual([])
       })
 
     async function statusOverHttp2(path: string): Promise<unknown> {
-      const client = connect(running.url)
+      const client = connect(behind.url)
       const request = client.request({ ':path': path, authorization: `Bearer ${key.secret}` })
       const [headers] = (await once(request, 'response')) as [Record<string, unknown>]
       client.destroy()
@@ -272,7 +175,7 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
     }
 
     test('without the gateway nothing is forwarded', async () => {
-      await gateway.process.stop()
+      await behind.gateway.process.stop()
       const answer = await send(get(PATH, key.secret))
       expect(answer.status).toBeGreaterThanOrEqual(500)
       expect(world.upstream.requests).toEqual([])

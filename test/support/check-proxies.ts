@@ -69,7 +69,6 @@ http { access_log off; ${temporary.join(' ')}
   {
     kind: 'haproxy',
     tool: HAPROXY,
-    speaksHttp2: true,
     files: { haproxy: 'haproxy.cfg', lua: 'postern-check.lua' },
     command: directory => ['haproxy', '-db', '-q', '-f', join(directory, 'haproxy.cfg')],
   },

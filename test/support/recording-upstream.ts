@@ -21,6 +21,8 @@ export class RecordingUpstream {
   ended = 0
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
+  /** Of open and closed connections. */
+  readonly #remainders = new Map<Socket, string>()
 
   private constructor() {
     this.#server = createServer(socket => this.#serve(socket))
@@ -40,12 +42,23 @@ export class RecordingUpstream {
     return `http://127.0.0.1:${address.port}`
   }
 
-  /** Discards recorded requests and restores the defaults. */
+  /** Bytes behind the last complete head of each connection: another server could take them for a body or a request. */
+  get remainders(): readonly string[] {
+    return [...this.#remainders.values()].filter(bytes => bytes !== '')
+  }
+
+  /** Discards what was recorded and restores the defaults. */
   reset(): void {
-    this.requests.length = 0
+    this.forget()
     this.answer = () => jsonAnswer(200, DEFAULT_BODY)
     this.hold = () => undefined
     this.endAfterAnswer = false
+  }
+
+  /** Discards what was recorded. */
+  forget(): void {
+    this.requests.length = 0
+    this.#remainders.clear()
   }
 
   async stop(): Promise<void> {
@@ -70,6 +83,8 @@ export class RecordingUpstream {
         this.requests.push(request)
         void this.#reply(socket, request)
       }
+      if (pending === '') this.#remainders.delete(socket)
+      else this.#remainders.set(socket, pending)
     })
   }
 

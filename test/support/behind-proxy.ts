@@ -1,0 +1,162 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { assertionKeyPem } from './assertion-keys.ts'
+import { type CheckProxy, RunningProxy } from './check-proxies.ts'
+import { BASE } from './hostile-targets.ts'
+import { type Listening, startPostern } from './postern-process.ts'
+import { get, RawClient } from './raw-client.ts'
+import type { IssuedKey, World } from './world.ts'
+
+export const PATH = `${BASE}/ws_1`
+export const FILES = `${PATH}/files`
+/** What is sent behind each case: in front of it a smuggled request would appear. */
+export const FOLLOWING = `${FILES}?limit=7`
+/** The only targets that the key of these tests may reach, among those that they send. */
+const PERMITTED = new Set([PATH, FILES, `${FILES}?limit=5`, FOLLOWING])
+/** Time after which a proxy that waits for the rest of a request is left alone. */
+export const PATIENCE_MS = 1000
+/** The upstream of these tests takes it for a request of its own. */
+const EMPTY_CHUNKED_BODY = '0\r\n\r\n'
+
+/** A gateway in check mode behind a proxy with the configuration of its page. */
+export class BehindProxy {
+  readonly gateway: Listening
+  readonly running: RunningProxy
+  readonly #proxy: CheckProxy
+  readonly #world: World
+  readonly #key: IssuedKey
+  readonly #directory: string
+
+  private constructor(
+    parts: { readonly gateway: Listening; readonly running: RunningProxy; readonly directory: string },
+    proxy: CheckProxy,
+    world: World,
+    key: IssuedKey,
+  ) {
+    this.gateway = parts.gateway
+    this.running = parts.running
+    this.#directory = parts.directory
+    this.#proxy = proxy
+    this.#world = world
+    this.#key = key
+  }
+
+  static async start(proxy: CheckProxy, world: World, key: IssuedKey): Promise<BehindProxy> {
+    const directory = mkdtempSync(join(tmpdir(), `postern-check-${proxy.kind}-`))
+    const keyFile = join(directory, 'assertion.pem')
+    writeFileSync(keyFile, assertionKeyPem())
+    const gateway = await startPostern('gateway', {
+      ...world.env,
+      POSTERN_GATEWAY_CHECK_PORT: '0',
+      POSTERN_GATEWAY_CHECK_HOST: '127.0.0.1',
+      POSTERN_GATEWAY_CHECK_PROXY: proxy.kind,
+      POSTERN_GATEWAY_TRUSTED_PROXIES: '127.0.0.1/32',
+      POSTERN_UPSTREAM_ASSERTION_KEY_FILES: keyFile,
+      POSTERN_UPSTREAM_ASSERTION_ISSUER: 'gateway',
+      POSTERN_UPSTREAM_ASSERTION_AUDIENCE: 'files',
+    })
+    const { urls } = gateway
+    const running = await RunningProxy.start(proxy, directory, {
+      check: new URL(urls.check).host,
+      gateway: new URL(urls.gateway).host,
+      upstream: new URL(world.upstream.url).host,
+    })
+    return new BehindProxy({ gateway, running, directory }, proxy, world, key)
+  }
+
+  get url(): string {
+    return this.running.url
+  }
+
+  async stop(): Promise<void> {
+    await this.running.stop()
+    await this.gateway.process.stop()
+    rmSync(this.#directory, { recursive: true, force: true })
+  }
+
+  /**
+   * Sends each text on a connection of its own, with a permitted request behind it.
+   * @returns what is wrong with that which reached the upstream, and how many requests show something
+   */
+  async sendAll(
+    cases: readonly (readonly [name: string, bytes: string])[],
+  ): Promise<{ readonly faults: string[]; readonly telling: number }> {
+    const faults: string[] = []
+    let telling = 0
+    for (const [name, bytes] of cases) {
+      this.#world.upstream.forget()
+      const client = new RawClient(this.url)
+      client.send(bytes + get(FOLLOWING, this.#key.secret, 'Connection: close'))
+      const closed = Promise.withResolvers<void>()
+      client.socket.once('close', () => closed.resolve())
+      const patience = setTimeout(closed.resolve, PATIENCE_MS)
+      await closed.promise
+      clearTimeout(patience)
+      client.end()
+      const seen = this.faults()
+      telling += this.#forwarded().length
+      if (this.#proxy.closesAfter400 === true && client.received.includes('HTTP/1.1 400')) telling += 1
+      faults.push(...seen.map(fault => `${name}: ${fault}`))
+    }
+    return { faults, telling }
+  }
+
+  /** What is wrong with the bytes that have reached the upstream since its last reset. */
+  faults(): string[] {
+    const { remainders } = this.#world.upstream
+    return [
+      ...this.#forwarded().flatMap(request => faultsOf(request, this.#key)),
+      ...remainders.map(bytes => `has bytes behind its head: ${bytes.slice(0, 300)}`),
+    ]
+  }
+
+  #forwarded(): string[] {
+    const { requests } = this.#world.upstream
+    if (this.#proxy.forwardsEmptyBodies !== true) return requests
+    return requests.filter(text => text !== EMPTY_CHUNKED_BODY)
+  }
+}
+
+const lines = (request: string) => request.split('\r\n').slice(1)
+
+/** Values of a header of a request as received. */
+export const valuesOf = (request: string, name: string) =>
+  lines(request).flatMap(line =>
+    line.toLowerCase().startsWith(`${name}:`) ? [line.slice(name.length + 1).trim()] : [],
+  )
+
+/** `sub` of a JWT, without verifying it. */
+function subjectOf(assertion = ''): unknown {
+  const claims = Buffer.from(assertion.split('.')[1] ?? '', 'base64url').toString()
+  return claims.startsWith('{') ? (JSON.parse(claims) as { sub?: unknown }).sub : undefined
+}
+
+/** What is wrong with a request that reached the upstream. */
+function faultsOf(request: string, key: IssuedKey): string[] {
+  const [method, target = '', version] = request.split('\r\n', 1)[0]?.split(' ') ?? []
+  const faults: string[] = []
+  if (method !== 'GET' || !PERMITTED.has(target) || !version?.startsWith('HTTP/1.'))
+    faults.push('not a permitted request')
+  if (request.includes(key.secret)) faults.push('holds the key')
+  if (valuesOf(request, 'authorization').length > 0) faults.push('has a credential')
+  const identity = {
+    'x-postern-workspace-id': 'ws_1',
+    'x-postern-key-id': key.id,
+    'x-postern-scopes': 'files:read workspace:read',
+  }
+  for (const [name, value] of Object.entries(identity)) {
+    if (valuesOf(request, name).join() !== value) faults.push(`has not exactly one true ${name}`)
+  }
+  const assertions = valuesOf(request, 'x-postern-assertion')
+  if (assertions.length !== 1 || subjectOf(assertions[0]) !== key.id)
+    faults.push('has not exactly one assertion of its key')
+  const others = lines(request).filter(
+    line =>
+      /^x[-_.]postern/i.test(line) && !/^x-postern-(?:workspace-id|key-id|scopes|assertion):/i.test(line),
+  )
+  if (others.length > 0) faults.push('has another spelling of an identity header')
+  if (valuesOf(request, 'connection').some(value => /postern/i.test(value)))
+    faults.push('names an identity header in Connection')
+  return faults.map(fault => `${fault}: ${request.slice(0, 300)}`)
+}
