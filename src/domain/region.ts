@@ -3,6 +3,12 @@ export const DEFAULT_REGION = 'default'
 
 /** Of a region, in settings. */
 export const REGION_NAME = '^[a-z0-9-]{1,32}$'
+const REGION = new RegExp(REGION_NAME)
+
+export function isRegionName(value: unknown): value is string {
+  return typeof value === 'string' && REGION.test(value)
+}
+
 export const MAX_REGIONS = 16
 
 /** A gateway names its region in it when it asks the key service; one of another maker ignores it. */

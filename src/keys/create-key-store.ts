@@ -73,10 +73,11 @@ const MAX_NAME_LENGTH = 253
 export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   const deps: Deps = { clock: systemClock, onReload: neverReloads, ...settings }
   const { config, metrics, clock } = deps
+  const { region } = config
   const verifying = reloadable(config, deps.onReload, ({ keys }) => verifyingKeysOf(keys))
   const needsHeartbeats = config.redis.beats
   const messageKeys = () => verifying.value.messages
-  const invalidations = new InvalidationListener({ clock, metrics, needsHeartbeats, messageKeys })
+  const invalidations = new InvalidationListener({ clock, metrics, needsHeartbeats, region, messageKeys })
   const redis = createRedis(deps, invalidations, () => verifying.value.records)
   const keyService = createKeyService(deps)
   const redisTier = redis && withBreaker(redis.tier, config.redis.circuit, clock)

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { deriveMessageKey, encodeMessage } from '../../src/domain/invalidation-message.ts'
+import { DEFAULT_REGION } from '../../src/domain/region.ts'
 import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
 
 /** Publishes changes as the console does, at an even rate, until stopped. Arguments: port of Redis, file of digests, changes per second, signing secret in base64. */
@@ -27,7 +28,8 @@ process.on('SIGTERM', () => process.exit())
 function publish(number: number): string {
   const digest = digests[number % digests.length] ?? ''
   const version = 2 + Math.floor(number / digests.length)
-  const change = { kind: 'change', sender: 'bench', digest, version, atMs: Date.now() } as const
+  const sent = { region: DEFAULT_REGION, sender: 'bench', atMs: Date.now() }
+  const change = { kind: 'change', ...sent, digest, version } as const
   const text = encodeMessage(change, messageKey)
   const words = ['PUBLISH', CHANGES_CHANNEL, text].map(word => `$${word.length}\r\n${word}\r\n`)
   return `*${words.length}\r\n${words.join('')}`

@@ -11,8 +11,9 @@ import { MESSAGE_KEY, OTHER_MESSAGE_KEY, readMessage } from '../support/messages
 
 const DIGEST = digestNo(1)
 const AT_MS = Date.parse('2026-11-20T09:00:00Z')
-const change = { kind: 'change', sender: 'console-1', digest: DIGEST, version: 7, atMs: AT_MS } as const
-const heartbeat = { kind: 'heartbeat', sender: 'console-1', monotonicMs: 5_000, atMs: AT_MS } as const
+const sent = { region: 'default', sender: 'console-1', atMs: AT_MS } as const
+const change = { kind: 'change', ...sent, digest: DIGEST, version: 7 } as const
+const heartbeat = { kind: 'heartbeat', ...sent, monotonicMs: 5_000 } as const
 
 /** As a key service in another language would compute it from docs/bring-your-own-keys.md. */
 function macOf(signed: string): string {
@@ -26,21 +27,21 @@ const isVerified = (text: string, keys: Parameters<typeof decodeMessage>[1] = [M
 describe('a message', () => {
   it('of a change contains digest, version, time, sender and MAC', () => {
     const text = encodeMessage(change, MESSAGE_KEY)
-    const mac = macOf(`["change","console-1","${DIGEST}",7,${AT_MS}]`)
+    const mac = macOf(`["change","default","console-1","${DIGEST}",7,${AT_MS}]`)
     expect(JSON.parse(text)).toEqual({ digest: DIGEST, version: 7, at: AT_MS, sender: 'console-1', mac })
     expect(decodeMessage(text, [MESSAGE_KEY])).toEqual({ ...change, verified: true })
   })
 
   it('of a heartbeat contains its sender, both of its clocks, and MAC', () => {
     const text = encodeMessage(heartbeat, MESSAGE_KEY)
-    const mac = macOf(`["heartbeat","console-1",5000,${AT_MS}]`)
+    const mac = macOf(`["heartbeat","default","console-1",5000,${AT_MS}]`)
     expect(JSON.parse(text)).toEqual({ beat: 'console-1', monotonic: 5_000, at: AT_MS, mac })
     expect(decodeMessage(text, [MESSAGE_KEY])).toEqual({ ...heartbeat, verified: true })
   })
 
   it('of a key service with only a wall clock signs null for the monotonic clock', () => {
     const text = encodeMessage({ ...heartbeat, monotonicMs: null }, MESSAGE_KEY)
-    const mac = macOf(`["heartbeat","console-1",null,${AT_MS}]`)
+    const mac = macOf(`["heartbeat","default","console-1",null,${AT_MS}]`)
     expect(JSON.parse(text)).toEqual({ beat: 'console-1', at: AT_MS, mac })
     expect(isVerified(text)).toBe(true)
   })
@@ -63,13 +64,36 @@ describe('a message', () => {
     }
   })
 
+  it('names its region and signs it; one of the only region names none', () => {
+    const text = encodeMessage({ ...heartbeat, region: 'eu' }, MESSAGE_KEY)
+    const mac = macOf(`["heartbeat","eu","console-1",5000,${AT_MS}]`)
+    expect(JSON.parse(text)).toEqual({ beat: 'console-1', monotonic: 5_000, at: AT_MS, region: 'eu', mac })
+    expect(JSON.parse(encodeMessage(heartbeat, MESSAGE_KEY))).not.toHaveProperty('region')
+  })
+
+  it('is verified in its own region and in no other, with a MAC and without signing secrets', () => {
+    const regions = ['default', 'eu', 'us']
+    for (const message of [change, heartbeat]) {
+      for (const [region, reader] of regions.flatMap(a => regions.map(b => [a, b] as const))) {
+        const text = encodeMessage({ ...message, region }, MESSAGE_KEY)
+        expect(decodeMessage(text, [MESSAGE_KEY], reader)?.verified, text).toBe(region === reader)
+        expect(decodeMessage(text, null, reader)?.verified, text).toBe(region === reader)
+        // An attacker may rewrite the name.
+        const renamed = JSON.stringify({ ...(JSON.parse(text) as object), region: reader })
+        expect(decodeMessage(renamed, [MESSAGE_KEY], reader)?.verified, renamed).toBe(region === reader)
+      }
+    }
+  })
+
   it('is not verified after a change of any signed field', () => {
     const altered: [InvalidationMessage, object][] = [
       [change, { digest: digestNo(2) }],
       [change, { version: 8 }],
       [change, { at: AT_MS + 1 }],
+      [change, { region: 'eu' }],
       [change, { sender: 'console-2' }],
       [change, { sender: undefined }],
+      [heartbeat, { region: 'eu' }],
       [heartbeat, { at: AT_MS + 1 }],
       [heartbeat, { monotonic: 5_001 }],
       [heartbeat, { monotonic: undefined }],
@@ -105,6 +129,11 @@ describe('a message', () => {
     '{"beat":"a","at":1,"monotonic":1.5}',
     '{"beat":"a","at":1,"monotonic":"1"}',
     `{"beat":"${'x'.repeat(65)}","at":1}`,
+    '{"beat":"a","at":1,"region":5}',
+    '{"beat":"a","at":1,"region":""}',
+    '{"beat":"a","at":1,"region":null}',
+    '{"beat":"a","at":1,"region":"EU"}',
+    `{"digest":"${DIGEST}","version":1,"at":1,"region":["eu"]}`,
     `{"digest":"${DIGEST}","version":1}`,
     `{"digest":"${DIGEST}","at":1}`,
     `{"digest":"${DIGEST}","version":"1","at":1}`,

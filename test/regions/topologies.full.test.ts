@@ -32,7 +32,9 @@ async function startRegions() {
     regions: places.map(({ name, place }) => ({ name, redis: { ...place, ...CONSOLE_USER, ...timeouts } })),
   })
   const keyServiceUrl = await console.internal.listen({ host: '127.0.0.1', port: 0 })
-  const replicas = places.map(({ place }) => new Replica({ place, ...GATEWAY_USER, keyServiceUrl }))
+  const replicas = places.map(
+    ({ name, place }) => new Replica({ place, region: name, ...GATEWAY_USER, keyServiceUrl }),
+  )
   onTestFinished(async () => {
     await Promise.all(replicas.map(({ running }) => running.stop()))
   })

@@ -10,6 +10,7 @@ export interface ConfigChanges {
   readonly username?: string
   readonly password?: string
   readonly beats?: boolean
+  readonly region?: string
   readonly keyServiceUrl?: string
   readonly commandTimeoutMs?: number
   readonly keyServiceTimeoutMs?: number
@@ -23,6 +24,7 @@ export interface ConfigChanges {
 export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config'] {
   const { redisUrl, username, password, keyServiceUrl } = changes
   return {
+    ...(changes.region === undefined ? {} : { region: changes.region }),
     redis: {
       ...(redisUrl === undefined ? {} : { url: redisUrl }),
       ...(username === undefined ? {} : { username }),

@@ -29,12 +29,10 @@ export async function openRegistry(context: ConsoleContext): Promise<OpenRegistr
     throw error
   })
   const repository = createKeyRepository(database, clock, consoleId)
-  const messages = createMessageEncoder({
-    sender: consoleId,
-    clock,
-    messageKey: () => secrets.value.messageKey,
-  })
-  const regions = createRegions(context, repository, messages)
+  const messageKey = () => secrets.value.messageKey
+  const regions = createRegions(context, repository, region =>
+    createMessageEncoder({ sender: consoleId, region, clock, messageKey }),
+  )
   await regions.register()
   const registry = createRegistry(context, repository, regions)
   return { database, repository, regions, registry }

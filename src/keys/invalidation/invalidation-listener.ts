@@ -8,6 +8,7 @@ import {
   type ReceivedMessage,
 } from '../../domain/invalidation-message.ts'
 import { TokenBucket } from '../../domain/limits/token-bucket.ts'
+import { DEFAULT_REGION } from '../../domain/region.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import {
   type CounterHandle,
@@ -47,8 +48,8 @@ export type OnApplied = (digest: string, version: number) => void
  * An *epoch* is a period in which no change can have been missed: memory does not trust records verified in another one.
  * `isConnected` decides at the time of use, so that a process that was frozen is disconnected as soon as it resumes.
  *
- * Every client with publish rights in Redis can send messages. A message without a valid MAC, or a copy of an earlier one,
- * only makes the gateway look a key up again, at a bounded rate.
+ * Every client with publish rights in Redis can send messages. A message without a valid MAC, one for another region, or a copy of an
+ * earlier one only makes the gateway look a key up again, at a bounded rate.
  */
 export class InvalidationListener implements InvalidationReceiver {
   readonly #clock: Clock
@@ -56,6 +57,7 @@ export class InvalidationListener implements InvalidationReceiver {
   readonly #counts: Readonly<Record<(typeof INVALIDATION_RESULTS)[number], CounterHandle>>
   readonly #lag: HistogramHandle
   readonly #needsHeartbeats: boolean
+  readonly #region: string
   readonly #messageKeys: () => readonly KeyObject[] | null
   readonly #announced: LRUCache<string, KnownVersion>
   readonly #senders = new HeartbeatSenders()
@@ -70,12 +72,14 @@ export class InvalidationListener implements InvalidationReceiver {
 
   /**
    * @param deps.needsHeartbeats false for a key service that sends none: then a subscription counts as connected
+   * @param deps.region of this gateway: messages for another one are not verified
    * @param deps.messageKeys one of them must have made a message's MAC; null if no signing secret is set
    */
   constructor(deps: {
     clock: Clock
     metrics: Metrics
     needsHeartbeats: boolean
+    region?: string | undefined
     messageKeys: () => readonly KeyObject[] | null
     maxAnnounced?: number
   }) {
@@ -84,6 +88,7 @@ export class InvalidationListener implements InvalidationReceiver {
     this.#counts = handlesBy(INVALIDATION_RESULTS, result => deps.metrics.invalidations.handle({ result }))
     this.#lag = deps.metrics.invalidationLag.handle({})
     this.#needsHeartbeats = deps.needsHeartbeats
+    this.#region = deps.region ?? DEFAULT_REGION
     this.#messageKeys = deps.messageKeys
     this.#announced = new LRUCache({ max: deps.maxAnnounced ?? MAX_ANNOUNCED })
     this.#metrics.invalidationConnected.set(0)
@@ -143,7 +148,7 @@ export class InvalidationListener implements InvalidationReceiver {
   receive(text: string): void {
     const nowMs = this.#clock.monotonicMs()
     this.isConnected(nowMs) // If this message ends a silence, the silence itself has begun a new epoch.
-    const message = decodeMessage(text, this.#messageKeys())
+    const message = decodeMessage(text, this.#messageKeys(), this.#region)
     if (message === null) this.#counts.unreadable.inc()
     else if (!message.verified) this.#receiveUnverified(message, nowMs)
     else if (message.kind === 'heartbeat') this.#receiveHeartbeat(message, nowMs)

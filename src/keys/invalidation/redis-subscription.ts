@@ -113,7 +113,7 @@ export class RedisSubscription implements ConnectionEvents {
     this.#reconnectAfterMs = Math.min(MAX_RECONNECT_AFTER_MS, this.#reconnectAfterMs * 2)
     this.#failures.failed(
       new Error(
-        'Redis is connected, but no valid heartbeat arrives: check that the console runs with the same signing secrets',
+        'Redis is connected, but no valid heartbeat arrives: check that the console runs with the same signing secrets, and names this region',
       ),
     )
   }

@@ -31,7 +31,6 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
   const { clock, timers } = process
   const sender = `${name}-${run}`
   const repository = createSimulatedRepository(world.database, process, world.laws)
-  const messages = createMessageEncoder({ sender, clock, messageKey: () => null })
   const randomBytes = (size: number): Buffer => Buffer.alloc(size)
   const regions = createRegions(
     {
@@ -44,7 +43,7 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
       secrets: { value: CONSOLE_SECRETS },
     },
     repository,
-    messages,
+    region => createMessageEncoder({ sender, region, clock, messageKey: () => null }),
   )
   world.laws.sends(sender, process)
   let isRegistered = false

@@ -1,5 +1,6 @@
 import { authorize } from '../../../src/domain/authorize.ts'
 import type { Lookup } from '../../../src/domain/key/lookup.ts'
+import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import { REVOCATION_TIMING } from '../../../src/domain/revocation-timing.ts'
 import { compileRoutes, matchRoute } from '../../../src/domain/route/route.ts'
 import { InvalidationListener } from '../../../src/keys/invalidation/invalidation-listener.ts'
@@ -67,6 +68,7 @@ export function startGateway(world: World, index: number, run: number): GatewayR
     clock,
     metrics: NO_METRICS,
     needsHeartbeats: true,
+    region: world.settings.distancesMs.length > 1 ? nameOfRegion(region) : DEFAULT_REGION,
     // No message or record is forged here, and MACs would be a sixth of the work.
     messageKeys: () => null,
     maxAnnounced: MAX_KEYS,

@@ -23,6 +23,7 @@ export interface Region {
   readonly outbox: Outbox
   /** The repository with the outbox of this region. */
   readonly repository: KeyRepository
+  readonly messages: MessageEncoder
   readonly logger: ControlLogger
   /** Null in an installation without regions: its Redis is near. */
   readonly roundTrip: RoundTrip | null
@@ -48,16 +49,16 @@ export interface Regions {
 export function createRegions(
   context: ConsoleContext,
   repository: KeyRepository,
-  messages: MessageEncoder,
+  messagesTo: (region: string) => MessageEncoder,
 ): Regions {
   const { config, timers, logger } = context
   const areNamed = config.regions.length > 0
   const up = new Set<string>()
   const list = areNamed
     ? config.regions.map((settings, index) =>
-        openRegion({ ...context, up }, settings, index, { repository, messages }),
+        openRegion({ ...context, up }, settings, index, { repository, messagesTo }),
       )
-    : [openDefaultRegion(context, { repository, messages })]
+    : [openDefaultRegion(context, { repository, messagesTo })]
   const names = list.map(({ name }) => name)
   const refills = new Map(list.map(({ name, announcer, logger }) => [name, createRefill(announcer, logger)]))
   const register = () => repository.registerRegions(names)
@@ -81,7 +82,7 @@ export function createRegions(
         logger.warn({ cause: causeOf(error) }, 'regions not registered, retrying')
       stops = [
         timers.every(REGISTER_PERIOD_MS, () => void registerAgain().catch(failed)),
-        ...list.map(region => startHeartbeats({ ...context, messages, ...region })),
+        ...list.map(region => startHeartbeats({ ...context, ...region })),
       ]
       for (const { announcer, outbox } of list) {
         announcer.start()
@@ -98,22 +99,24 @@ export function createRegions(
 
 interface Shared {
   readonly repository: KeyRepository
-  readonly messages: MessageEncoder
+  readonly messagesTo: (region: string) => MessageEncoder
 }
 
-function openDefaultRegion(context: ConsoleContext, { repository, messages }: Shared): Region {
+function openDefaultRegion(context: ConsoleContext, { repository, messagesTo }: Shared): Region {
   const { logger } = context
+  const messages = messagesTo(DEFAULT_REGION)
   const announcer = context.announcer ?? createConfiguredAnnouncer(context, context.secrets)
   const outbox = new Outbox({ ...context, repository, announcer, messages })
-  return { name: DEFAULT_REGION, announcer, outbox, repository, logger, roundTrip: null }
+  return { name: DEFAULT_REGION, announcer, outbox, repository, messages, logger, roundTrip: null }
 }
 
 function openRegion(
   context: ConsoleContext & { readonly up: Set<string> },
   { name, redis }: RegionSettings,
   index: number,
-  { repository, messages }: Shared,
+  { repository, messagesTo }: Shared,
 ): Region {
+  const messages = messagesTo(name)
   const logger = inRegion(context.logger, name)
   // A reload keeps the regions and their order.
   const onReload = onReloadOf(context.onReload, next => next.regions[index]?.redis ?? redis)
@@ -122,7 +125,7 @@ function openRegion(
   const announcer = createRegionAnnouncer({ name, redis }, parts, context.secrets)
   const ofRegion = { ...repository, ...repository.pendingIn(name) }
   const outbox = new Outbox({ ...context, logger, repository: ofRegion, announcer, messages })
-  return { name, announcer, outbox, repository: ofRegion, logger, roundTrip }
+  return { name, announcer, outbox, repository: ofRegion, messages, logger, roundTrip }
 }
 
 /** Each line names the region. */

@@ -1,0 +1,62 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { digestOf } from '../../src/domain/key/secret.ts'
+import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
+import { startConsole } from '../support/console.ts'
+import { readMessage } from '../support/messages.ts'
+import { metricValue } from '../support/metric-value.ts'
+import { Replica } from '../support/redis-fleet.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+import { ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { until } from '../support/until.ts'
+import { regionAt } from './region-settings.ts'
+
+const KEYS = '/admin/v1/workspaces/ws_1/keys'
+
+async function startRedis(): Promise<ThrowawayRedis> {
+  const redis = await ThrowawayRedis.started()
+  onTestFinished(() => redis.stop())
+  return redis
+}
+
+/** Publishes in one Redis the heartbeats of the other, as an attacker with the rights to do so would. */
+async function replayHeartbeats(from: ThrowawayRedis, to: ThrowawayRedis) {
+  const replayed = { heartbeats: 0 }
+  const [subscriber, publisher] = [from.client(), to.client()]
+  subscriber.on('message', (channel: string, text: string) => {
+    if (readMessage(text)?.kind !== 'heartbeat') return
+    replayed.heartbeats++
+    void publisher.publish(channel, text)
+  })
+  await subscriber.subscribe(CHANGES_CHANNEL)
+  return replayed
+}
+
+test('heartbeats of one region, replayed to another that is cut off, keep no gateway connected: it rejects a revoked key', async () => {
+  const [eu, us] = [await startRedis(), await startRedis()]
+  const toUs = await TcpProxy.start(us.url)
+  onTestFinished(() => toUs.stop())
+  const regions = [regionAt('eu', eu.url), regionAt('us', `redis://127.0.0.1:${toUs.port}`)]
+  const { send, internal } = await startConsole({ regions })
+  const keyServiceUrl = await internal.listen({ host: '127.0.0.1', port: 0 })
+  const gateway = new Replica({ redisUrl: us.url, region: 'us', keyServiceUrl })
+  onTestFinished(() => gateway.running.stop())
+  await until('the gateway is connected', () => gateway.isConnected)
+  const issued = await send('POST', KEYS, { name: 'k', scopes: ['workspace:read'] })
+  const digest = digestOf(issued.body.secret)
+  expect(await gateway.verdict(digest)).toBe('good')
+
+  const replayed = await replayHeartbeats(eu, us)
+  await until('heartbeats are replayed', () => replayed.heartbeats > 2)
+  toUs.hold('forth')
+  const { body } = await send('POST', `/admin/v1/keys/${issued.body.key.id}/revoke`)
+  expect(body.regions).toMatchObject([{ announced: true }, { announced: false }])
+  await until('the gateway rejects the key', async () => (await gateway.verdict(digest)) === 'revoked')
+  const before = replayed.heartbeats
+  await until('more heartbeats are replayed', () => replayed.heartbeats > before + 2)
+  expect([gateway.isConnected, await gateway.verdict(digest)]).toEqual([false, 'revoked'])
+  const unverified = await metricValue(gateway.metrics.invalidations, { result: 'unverified' })
+  expect(unverified).toBeGreaterThan(before)
+
+  toUs.resume()
+  await until('the gateway is connected again', () => gateway.isConnected)
+})
