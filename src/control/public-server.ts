@@ -1,4 +1,3 @@
-import formbody from '@fastify/formbody'
 import type { FastifyInstance } from 'fastify'
 import { describeApi } from '../domain/route/describe-api.ts'
 import type { AccessAudit } from './access/access-audit.ts'
@@ -13,6 +12,7 @@ import { AcceptedTokens } from './http/accepted-tokens.ts'
 import { createAddressLimit } from './http/address-limit.ts'
 import { mountCalls } from './http/calls.ts'
 import { createConsoleServer } from './http/console-server.ts'
+import { readForms } from './http/read-bodies.ts'
 import type { Leaks } from './leaks/create-leaks.ts'
 import type { OpenRegistry } from './registry/open-registry.ts'
 import { createIds } from './registry/operations/ids.ts'
@@ -70,7 +70,7 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
     })
     mountCalls(scope, { prefix: ADMIN_PREFIX, admit, unknownPath: 'not_found' }, calls)
     void scope.register(async pages => {
-      await pages.register(formbody)
+      readForms(pages)
       signIn.registerRoutes(pages)
       registerPages(pages, pageDependenciesOf(context, parts), logger)
     })

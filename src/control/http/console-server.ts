@@ -17,6 +17,8 @@ import { TOKEN_PREFIX } from '../access/admin-token.ts'
 import type { RandomBytes } from '../registry/operations/ids.ts'
 import { ApiError } from './api-error.ts'
 import { explainError, explainFault } from './explain-error.ts'
+import { readJsonOnly } from './read-bodies.ts'
+import { requireStorableTarget } from './storable-text.ts'
 
 const BODY_LIMIT_BYTES = 64 * 1024
 const MAX_PARAMETER_LENGTH = 512
@@ -92,6 +94,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     setCommonHeaders(request, reply)
     const startedAtMs = performance.now()
     finished(reply.raw, () => recordRequest(request, reply, performance.now() - startedAtMs, parts))
+    requireStorableTarget(request.raw.url ?? '')
   })
   app.setErrorHandler(handleError)
   // The console's is set with its pages: Fastify takes one for each prefix.
@@ -117,16 +120,6 @@ function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
     'x-request-id': request.id,
-  })
-}
-
-/** An empty body counts as none, also with a JSON content type. */
-function readJsonOnly(app: FastifyInstance): void {
-  const parse = app.getDefaultJsonParser('error', 'error')
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
-    if (body.length === 0) done(null, null)
-    else parse(request, body.toString(), done)
   })
 }
 

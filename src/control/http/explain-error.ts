@@ -3,6 +3,7 @@ import type { ConnectionFault } from '../../http/guard-connections.ts'
 import { rawResponse } from '../../http/raw-response.ts'
 import { AuditWriteError } from '../registry/database/audit/audit-chain.ts'
 import { ApiError, invalidField } from './api-error.ts'
+import { UnstorableText } from './storable-text.ts'
 
 /** A field name is echoed only if it looks like one: a key pasted in its place does not. */
 const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_]{0,31}$/
@@ -11,12 +12,15 @@ const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_]{0,31}$/
 const UNCONFIRMED =
   'The database did not confirm the change; it may or may not have been made. See the console log under this request id'
 
+const UNSTORABLE = 'The URL or the request body holds NUL, half a surrogate pair, or bytes that are not UTF-8'
+
 /**
  * Turns any failure into a response. A failure that is not known to be the caller's fault is an internal error.
  * @param schema of the route; the description of each field completes `<field> must be …`
  */
 export function explainError(error: FastifyError | ApiError, schema: FastifySchema = {}): ApiError {
   if (error instanceof ApiError) return error
+  if (error instanceof UnstorableText) return new ApiError('invalid_request', UNSTORABLE)
   if (error instanceof AuditWriteError) return new ApiError('database_unavailable', UNCONFIRMED)
   const [violation] = error.validation ?? []
   if (violation !== undefined) {

@@ -4,6 +4,7 @@ import { type ControlLogger, causeOf } from '../../observability/control-logger.
 import { ApiError } from '../http/api-error.ts'
 import type { Call } from '../http/calls.ts'
 import { callerAddressOf } from '../http/request-context.ts'
+import { readJsonText, UnstorableText } from '../http/storable-text.ts'
 import type { HandleTokens, ReportedToken, TokenOutcome } from './handle-tokens.ts'
 import type { ReportKey } from './parse-public-keys.ts'
 import type { KeySource } from './report-keys.ts'
@@ -94,8 +95,9 @@ function readTokens(body: Buffer): GithubToken[] {
 
 function parse(body: Buffer): unknown {
   try {
-    return JSON.parse(body.toString('utf8'))
-  } catch {
+    return JSON.parse(readJsonText(body))
+  } catch (error) {
+    if (error instanceof UnstorableText) throw error
     throw new ApiError('invalid_request', 'The body must be a JSON array')
   }
 }

@@ -1,0 +1,3 @@
+import { describeUnstorableText } from './unstorable-text.contract.ts'
+
+describeUnstorableText('SQLite', async () => 'sqlite::memory:')
