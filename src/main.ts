@@ -3,16 +3,19 @@ import './supported-node.cjs'
 
 // Imported after the version check: an older Node could not even link it.
 const { runProgram } = await import('./cli/program.ts')
+const { openStandardOutput } = await import('./run/standard-output.ts')
+
+const output = openStandardOutput()
 
 await runProgram({
   argv: process.argv.slice(2),
   nodeVersion: process.versions.node,
   environment: process.env,
-  write: text => process.stdout.write(text),
+  write: text => output.write(text),
   complain: text => process.stderr.write(text),
   exit: code => process.exit(code),
   atTerminal: process.stdin.isTTY === true,
-  streams: { input: process.stdin, output: process.stdout, errors: process.stderr },
+  streams: { input: process.stdin, output, errors: process.stderr },
   onSignal: (name, listener) => process.on(name, listener),
   onUncaughtException: listener => {
     process.on('uncaughtException', listener)

@@ -3,6 +3,7 @@ import { CommanderError } from 'commander'
 import { ConfigError } from '../config/config-error.ts'
 import { StartError } from '../domain/start-error.ts'
 import { EXIT, type Host } from '../run/host.ts'
+import { handlesFailure, outputErrorCode } from '../run/standard-output.ts'
 import { readArguments, requireKnownCommand } from './arguments.ts'
 import { CliError } from './cli-error.ts'
 import { createCommandTree } from './command-tree.ts'
@@ -21,7 +22,7 @@ export async function runProgram(host: Host): Promise<void> {
   }
   const given = readArguments(host.argv)
   const [name] = given.words
-  if (!SERVERS.has(name ?? '')) exitWhenOutputCloses(host)
+  if (!SERVERS.has(name ?? '')) exitWhenOutputFails(host)
   const cli = { host, version, showsAll: given.showsAll }
   const program = await createCommandTree(cli, command => command === name)
   try {
@@ -32,9 +33,16 @@ export async function runProgram(host: Host): Promise<void> {
   }
 }
 
-/** `postern keys list | head -1` closes the pipe early, which is not an error. */
-function exitWhenOutputCloses(host: Host): void {
-  host.streams.output.on('error', () => host.exit(EXIT.unread))
+/** `postern keys list | head -1` closes the pipe early, which is not an error; a full disk is one. */
+function exitWhenOutputFails(host: Host): void {
+  const { output } = host.streams
+  output.on('error', error => {
+    if (handlesFailure(output)) return
+    const code = outputErrorCode(error)
+    if (code === 'EPIPE') return host.exit(EXIT.unread)
+    host.complain(`Standard output cannot be written (${code}): the output is incomplete\n`)
+    host.exit(EXIT.failure)
+  })
 }
 
 function exitCodeOf(error: unknown, host: Host): number {

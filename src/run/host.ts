@@ -1,6 +1,16 @@
+import type { Writable } from 'node:stream'
+
+/** Standard output: a terminal has a width. */
+export type Output = Writable & {
+  readonly isTTY?: boolean
+  readonly columns?: number
+  /** Not of a test's double. */
+  readonly fd?: number
+}
+
 export interface HostStreams {
   readonly input: NodeJS.ReadStream
-  readonly output: NodeJS.WriteStream
+  readonly output: Output
   readonly errors: NodeJS.WriteStream
 }
 

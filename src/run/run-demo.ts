@@ -14,6 +14,7 @@ import { startGateway } from './run-gateway.ts'
 import { loadRunSettings, type RunSettings } from './run-settings.ts'
 import { createContext, runUntilSignal } from './run-until-signal.ts'
 import { createSampleUpstream } from './sample-upstream.ts'
+import { outputErrorCode, writeOnce } from './standard-output.ts'
 
 const LOOPBACK = '127.0.0.1'
 const WORKSPACE = 'ws_1'
@@ -61,7 +62,18 @@ export async function runDemo(
   })
   if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.complain(NOT_INTRODUCED)
   const signInUrl = new URL(oneTimeLink.path, settings.config.console.publicUrl).href
-  host.write(await writeIntroduction(settings.config, addresses, signInUrl))
+  await introduce(host, await writeIntroduction(settings.config, addresses, signInUrl))
+}
+
+/** Its keys and its link are nowhere else: without them nothing of this demo can be used. */
+async function introduce(host: Host, text: string): Promise<void> {
+  try {
+    await writeOnce(host.streams.output, text)
+  } catch (error) {
+    const code = outputErrorCode(error)
+    host.complain(`The keys of the demo could not be written to standard output (${code}): stopping\n`)
+    host.exit(EXIT.failure)
+  }
 }
 
 async function settlesInTime(event: Promise<void> | null, deadlineMs: number): Promise<boolean> {

@@ -45,7 +45,7 @@ function tableOf<Item>(host: Host, isWide: boolean, { columns }: ListView<Item>,
 
 /** A pipe has no width: nothing is cut there unless COLUMNS says so. */
 export function widthOf({ streams: { output }, environment }: Host): number {
-  if (output.isTTY === true) return output.columns
+  if (output.isTTY === true && output.columns !== undefined) return output.columns
   const columns = Number(environment['COLUMNS'])
   return columns > 0 ? columns : Number.POSITIVE_INFINITY
 }

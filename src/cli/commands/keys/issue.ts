@@ -1,13 +1,13 @@
 import type { Command } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
-import { NoResponseError } from '../../admin/client.ts'
+import { type AdminClient, NoResponseError } from '../../admin/client.ts'
 import { issuedResponse, readResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
 import { allowCidrOption, checkWorkspace, expiresInOption, scopeOption } from '../../options/key-options.ts'
 import { issuedText } from '../../output/key-text.ts'
-import { lostKeyRemedy, showSecret } from '../../output/show-secret.ts'
+import { lostKeyRemedy, requireOutput, showSecret, undoIssue } from '../../output/show-secret.ts'
 import { minuteOf } from '../../output/text.ts'
 
 const DAY_SECONDS = 86_400
@@ -40,6 +40,7 @@ export function addIssue(keys: Command, cli: Cli): void {
 }
 
 async function issueKey(session: AdminSession, options: IssueOptions): Promise<void> {
+  requireOutput(session.host)
   const nowMs = systemClock.wallMs()
   const { workspace, scope, name = `cli ${minuteOf(new Date(nowMs).toISOString())}` } = options
   const { description, allowCidr: allowedCidrs, expiresIn } = options
@@ -53,8 +54,21 @@ async function issueKey(session: AdminSession, options: IssueOptions): Promise<v
       throw explainNoResponse(error, workspace)
     })
   const { key, secret } = readResponse(session.client, issuedResponse, response)
-  const lines = [issuedText(key, nowMs)]
-  showSecret(session, response.text, { id: key.id, secret, lines, remedy: lostKeyRemedy(key.id) })
+  const { id } = key
+  const undo = () => revokeUnseen(session.client, id, 'Issue another one once it can be written.')
+  await showSecret(session, response.text, {
+    owner: id,
+    secret,
+    lines: [issuedText(key, nowMs)],
+    remedy: lostKeyRemedy(id),
+    undo,
+  })
+}
+
+/** Revokes a key whose secret could not be shown. @returns what was done, and the advice */
+export function revokeUnseen(client: AdminClient, id: string, advice: string): Promise<string> {
+  const revoke = () => client.send({ method: 'POST', path: `/keys/${id}/revoke` })
+  return undoIssue(revoke, `${id} was revoked again. ${advice}`, `run \`postern keys revoke ${id}\``)
 }
 
 /** @returns the error, with advice if the key may have been issued all the same */

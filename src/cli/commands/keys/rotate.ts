@@ -6,8 +6,9 @@ import type { Cli } from '../../cli.ts'
 import { checkKeyId, expiresInOption, overlapOption } from '../../options/key-options.ts'
 import { expiryInFull, issuedText, keyNameOf } from '../../output/key-text.ts'
 import { notAnnouncedText, progressLines } from '../../output/revocation-text.ts'
-import { lostKeyRemedy, showSecret } from '../../output/show-secret.ts'
-import { explainNoResponse } from './issue.ts'
+import { lostKeyRemedy, requireOutput, showSecret } from '../../output/show-secret.ts'
+import { plainText } from '../../output/text.ts'
+import { explainNoResponse, revokeUnseen } from './issue.ts'
 
 const DAY_SECONDS = 86_400
 
@@ -34,6 +35,7 @@ export function addRotate(keys: Command, cli: Cli): void {
 }
 
 async function rotateKey(session: AdminSession, id: string, options: RotateOptions): Promise<void> {
+  requireOutput(session.host)
   const { overlap, expiresIn } = options
   const body = {
     ...(overlap === undefined ? {} : { overlapSeconds: overlap }),
@@ -57,7 +59,25 @@ async function rotateKey(session: AdminSession, id: string, options: RotateOptio
     `It replaces ${keyNameOf(replaced)}, which ${endOf(replaced, nowMs)}.`,
     ...(isRevoked ? progressLines(replaced.revokedAt, progress) : []),
   ]
-  showSecret(session, response.text, { id: key.id, secret, lines, remedy: lostKeyRemedy(key.id) })
+  const undo = () => revokeUnseen(session.client, key.id, lostRotationText(key, replaced, nowMs))
+  await showSecret(session, response.text, {
+    owner: key.id,
+    secret,
+    lines,
+    remedy: lostKeyRemedy(key.id),
+    undo,
+  })
+}
+
+/** A rotation cannot be taken back: the old key has its end already. */
+function lostRotationText(key: ShownKey, replaced: ShownKey, nowMs: number): string {
+  const scopes = key.scopes.map(plainText).join(',')
+  const issue = `\`postern keys issue --workspace ${plainText(key.workspaceId)} --scope ${scopes}\``
+  const [end, when] =
+    replaced.revokedAt === null && Date.parse(replaced.expiresAt) > nowMs
+      ? [`still ${endOf(replaced, nowMs)}, and cannot be rotated again`, 'before then']
+      : [endOf(replaced, nowMs), 'now']
+  return `The old key ${plainText(replaced.id)} ${end}. Issue another key ${when}: ${issue}`
 }
 
 function endOf(replaced: ShownKey, nowMs: number): string {

@@ -7,7 +7,7 @@ import { type ShownToken, tokenIssuedResponse } from '../../admin/token-response
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
 import { checkWorkspace, expiresInOption } from '../../options/key-options.ts'
-import { showSecret } from '../../output/show-secret.ts'
+import { requireOutput, showSecret, undoIssue } from '../../output/show-secret.ts'
 import { minuteOf, plainText } from '../../output/text.ts'
 import { workspacesText } from '../../output/token-text.ts'
 
@@ -58,6 +58,7 @@ function splitWorkspaces(text: string, before: readonly string[] = []): string[]
 }
 
 async function issueToken(session: AdminSession, options: IssueOptions): Promise<void> {
+  requireOutput(session.host)
   const { name, permission: permissions, workspace: workspaces, expiresIn = DEFAULT_SECONDS } = options
   // JSON leaves out what is undefined.
   const body = { name, permissions, workspaces, expiresInDays: expiresIn / DAY_SECONDS }
@@ -70,8 +71,18 @@ async function issueToken(session: AdminSession, options: IssueOptions): Promise
       throw new CliError(error.message + advice, error.exitCode)
     })
   const { token, secret } = readResponse(session.client, tokenIssuedResponse, response)
-  const remedy = `Revoke it with \`postern tokens revoke ${token.id}\`, and issue another one`
-  showSecret(session, response.text, { id: token.id, secret, lines: [issuedText(token)], remedy })
+  const { id } = token
+  const advice = `run \`postern tokens revoke ${id}\``
+  await showSecret(session, response.text, {
+    owner: id,
+    secret,
+    lines: [issuedText(token)],
+    remedy: `Revoke it with \`postern tokens revoke ${id}\`, and issue another one`,
+    undo: () => {
+      const revoke = () => session.client.send({ method: 'POST', path: `/tokens/${id}/revoke` })
+      return undoIssue(revoke, `${id} was revoked again. Issue another one once it can be written.`, advice)
+    },
+  })
 }
 
 function issuedText({ id, hint, name, permissions, workspaces, expiresAt }: ShownToken): string {

@@ -4,6 +4,7 @@ import { instant, nullable, readResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli, Define } from '../../cli.ts'
 import { checkWorkspace } from '../../options/key-options.ts'
+import { requireOutput, showSecret, undoIssue } from '../../output/show-secret.ts'
 import { minuteOf, plainText } from '../../output/text.ts'
 
 const webhook = Type.Object({ url: Type.String(), createdAt: instant, createdBy: Type.String() })
@@ -59,17 +60,32 @@ function factsOf({ url, createdAt, createdBy }: Static<typeof webhook>): string 
 }
 
 async function setAddress(
-  { client, host, json }: AdminSession,
+  session: AdminSession,
   path: string,
   workspace: string,
   address: string,
 ): Promise<void> {
+  const { client } = session
+  requireOutput(session.host)
+  const { webhook: before } = readResponse(client, shown, await client.send({ method: 'GET', path }))
   const response = await client.send({ method: 'POST', path, body: { url: address } })
   const { secret } = readResponse(client, set, response)
-  if (json) return host.write(`${response.text}\n`)
-  host.complain(`Set the webhook of workspace ${workspace}.\n`)
-  host.complain('The secret is the line on standard output. It is shown only once: save it now.\n')
-  host.write(`${secret}\n`)
+  const again = 'Set the address once it can be written: each time makes a new secret'
+  await showSecret(session, response.text, {
+    owner: `the webhook of workspace ${workspace}`,
+    secret,
+    lines: [`Set the webhook of workspace ${workspace}.`],
+    remedy: again,
+    undo: async () => {
+      // A removal would also drop the events that wait for the earlier address.
+      if (before !== null) {
+        return `The address is set, and the earlier secret signs no more: receivers will reject events. ${again} soon.`
+      }
+      const removal = `run \`postern webhooks remove --workspace ${workspace}\``
+      const undone = `The webhook was removed again. ${again}.`
+      return undoIssue(() => client.send({ method: 'POST', path: `${path}/remove` }), undone, removal)
+    },
+  })
 }
 
 async function remove({ client, host, json }: AdminSession, path: string, workspace: string): Promise<void> {
