@@ -46,6 +46,7 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
     listener: 'console',
     keyPrefix: config.keys.prefix,
     trustedProxies: config.console.trustedProxies,
+    limits: config.console,
     tls: null,
   })
   const document = describeAdminApi(ADMIN_CALLS, { version, publicUrl: config.console.publicUrl })

@@ -9,7 +9,7 @@ import { compileProxies } from '../http/trusted-proxies.ts'
 import type { KeyStore } from '../keys/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { AccessLog } from '../observability/access-log.ts'
-import { FailureLog } from '../observability/failure-log.ts'
+import { limitListener } from '../observability/limit-listener.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import { createWorkspaceRequestCounts } from '../observability/metrics/workspace-request-counts.ts'
 import { type RecordUsage, RequestObserver } from '../observability/request-observer.ts'
@@ -26,7 +26,6 @@ import { createCheckListener } from './check/create-check-listener.ts'
 import { createDeny } from './deny.ts'
 import { createPermittedHandler, denyKeyInTarget } from './handle-permitted.ts'
 import type { Gateway } from './handle-request.ts'
-import { limitConnections } from './limit-connections.ts'
 import { createServer, serveRequests } from './server.ts'
 
 export interface GatewayDeps {
@@ -64,8 +63,7 @@ export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners
   const { routes } = config
   const observer = new RequestObserver({ metrics, accessLog, tracing, routes, workspaces, recordUsage })
   const app = createServer(config.gateway, observer)
-  const acceptFailures = new FailureLog('connection accept', logger, deps.clock)
-  limitConnections(app.server, config.gateway.maxConnections, acceptFailures)
+  limitListener(app.server, 'gateway', config.gateway, deps)
   const admission = admissionOf(app, deps, observer)
   const deny = createDeny(admission, observer)
   const trustedProxies = compileProxies(config.gateway.trustedProxies)
@@ -92,7 +90,7 @@ export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners
   if (proxy === undefined || port === undefined) return { app, check: null }
   const checkDeps = { ...serveDeps, admission, assertions: deps.assertions }
   const check = createCheckListener(config.gateway, proxy, gateway, checkDeps)
-  limitConnections(check.server, config.gateway.maxConnections, acceptFailures)
+  limitListener(check.server, 'check', { maxConnections: config.gateway.maxConnections }, deps)
   await check.ready()
   return { app, check }
 }

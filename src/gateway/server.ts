@@ -5,6 +5,7 @@ import type { Config } from '../config/schema/schema.ts'
 import { denied } from '../domain/denial.ts'
 import { guardConnections } from '../http/guard-connections.ts'
 import { onHandedOver } from '../http/hand-over.ts'
+import { requestTimeouts } from '../http/request-timeouts.ts'
 import { noSchemas } from '../observability/no-schemas.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
 import type { ClientRequest } from '../upstream/client-request.ts'
@@ -39,8 +40,7 @@ export function createServer(
     requestTimeout: config.headersTimeoutMs,
     http: {
       maxHeaderSize: MAX_HEAD_LENGTH,
-      headersTimeout: config.headersTimeoutMs,
-      connectionsCheckingInterval: Math.min(1000, config.headersTimeoutMs),
+      ...requestTimeouts(config.headersTimeoutMs),
       // Node rejects a missing Host with an empty 400. Our check of the head responds with a JSON body.
       requireHostHeader: false,
       insecureHTTPParser: false,

@@ -36,6 +36,7 @@ export class ClientConnection {
   /** Node's server also pauses a connection while many bytes wait to be written. Do not call its parser then. */
   #reading: 'flowing' | 'paused' | 'paused_by_server' = 'flowing'
   #pendingResponses = 0
+  #hasHadRequest = false
   /** Response to the request whose body is being received. */
   #receivingBody: ServerResponse | null = null
   /** Response to the last request with a body, until it closes. */
@@ -79,6 +80,14 @@ export class ClientConnection {
     return !this.#boundaries.isBetweenRequests
   }
 
+  /** `request`: its client has not sent a request to the end; `next_request`: it is idle between two. */
+  get waitsFor(): 'request' | 'next_request' | 'response' {
+    const isReceivingBody = this.#receivingBody?.headersSent === false
+    const complete = isReceivingBody ? this.#pendingResponses - 1 : this.#pendingResponses
+    if (complete > 0 || this.#socket.writableLength > 0) return 'response'
+    return this.isWithinRequest || !this.#hasHadRequest ? 'request' : 'next_request'
+  }
+
   /** Length of the latest request line, as far as it has been received. */
   get requestLineLength(): number {
     return this.#boundaries.lineLength
@@ -93,6 +102,7 @@ export class ClientConnection {
       this.#lastWithBody = response
     }
     this.#pendingResponses++
+    this.#hasHadRequest = true
     response.on('close', onResponseClosed)
     // With a body, #mayParse waits for its response, after which Node's server closes the connection.
     if (!response.shouldKeepAlive && !hasBody) this.closeAfterPending()

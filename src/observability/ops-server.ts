@@ -1,12 +1,16 @@
 import Fastify, { type FastifyInstance } from 'fastify'
+import { systemClock } from '../domain/clock.ts'
 import { type ConnectionFault, guardConnections } from '../http/guard-connections.ts'
 import { rawResponse } from '../http/raw-response.ts'
+import { requestTimeouts } from '../http/request-timeouts.ts'
+import type { Log } from './failure-log.ts'
+import { limitListener } from './limit-listener.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { noSchemas } from './no-schemas.ts'
 
 /** Enough for probes and several Prometheus servers. */
-const MAX_CONNECTIONS = 100
-/** A connection that transfers no byte for this long is closed. */
+const LIMITS = { maxConnections: 100, maxConnectionsPerAddress: 32 }
+/** A connection that transfers no byte for this long is closed, and one whose request takes longer to arrive. */
 const STALL_TIMEOUT_MS = 10_000
 /** Deadline of the details in `/readyz`. */
 const DETAILS_DEADLINE_MS = 500
@@ -35,6 +39,7 @@ async function withinDeadline(details: Promise<HealthDetails>): Promise<object> 
 /** The server for probes and metrics, on a port of its own in every process. */
 export function createOpsServer(deps: {
   readonly metrics: Metrics
+  readonly logger: Log
   readonly health: Health
   /** The JWK set of the keys that sign assertions; null if none do. */
   readonly publicKeys: () => object | null
@@ -45,10 +50,10 @@ export function createOpsServer(deps: {
     return503OnClosing: false,
     forceCloseConnections: true,
     requestTimeout: STALL_TIMEOUT_MS,
-    http: { requireHostHeader: false },
+    http: { ...requestTimeouts(STALL_TIMEOUT_MS), requireHostHeader: false },
   })
-  app.server.maxConnections = MAX_CONNECTIONS
   guardConnections(app.server, { stallTimeoutMs: STALL_TIMEOUT_MS, responseTo: respondToFault })
+  limitListener(app.server, 'ops', LIMITS, { ...deps, clock: systemClock })
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
   })

@@ -131,6 +131,7 @@ export async function runUntilSignal(
   const running: Running = { planes: null }
   const ops = createOpsServer({
     metrics: context.metrics,
+    logger,
     health: healthOf(context, running),
     publicKeys: () =>
       running.planes?.find(({ publicKeys }) => publicKeys !== undefined)?.publicKeys?.() ?? null,

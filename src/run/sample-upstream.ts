@@ -1,4 +1,7 @@
 import { createServer, type Server } from 'node:http'
+import { requestTimeouts } from '../http/request-timeouts.ts'
+
+const REQUEST_TIMEOUT_MS = 10_000
 
 interface Workspace {
   readonly id: string
@@ -22,7 +25,7 @@ const FILES: Readonly<Record<string, readonly { id: string; name: string; bytes:
 
 /** A sample service for the demo, with workspaces and files. It checks no keys: the gateway does. */
 export function createSampleUpstream(): Server {
-  return createServer((request, response) => {
+  return createServer(requestTimeouts(REQUEST_TIMEOUT_MS), (request, response) => {
     const url = new URL(request.url ?? '/', 'http://sample')
     const resource = findResource(url.pathname, url.searchParams)
     const body = JSON.stringify(resource ?? { code: 'not_found', error: 'No such workspace' })

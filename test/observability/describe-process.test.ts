@@ -91,6 +91,7 @@ describe('a process exposes the metrics of its parts', () => {
       'postern_config_info',
       'postern_tls_cert_not_after_seconds',
       'postern_log_lines_dropped_total',
+      'postern_connections_closed_total',
       'postern_config_last_reload_success',
       'postern_config_last_reload_timestamp_seconds',
       'postern_heap_limit_bytes',

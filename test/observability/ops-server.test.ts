@@ -1,9 +1,15 @@
 import { expect, test } from 'vitest'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { createOpsServer, type Health } from '../../src/observability/ops-server.ts'
+import { silentLogger } from '../support/silent-logger.ts'
 
 async function readyz(health: Health) {
-  const app = createOpsServer({ metrics: createMetrics(), health, publicKeys: () => null })
+  const app = createOpsServer({
+    metrics: createMetrics(),
+    logger: silentLogger,
+    health,
+    publicKeys: () => null,
+  })
   const answer = await app.inject('/readyz')
   return { status: answer.statusCode, says: answer.json() as object }
 }

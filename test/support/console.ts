@@ -114,7 +114,9 @@ export function consoleConfig({
     console: {
       host: '127.0.0.1',
       port: 0,
-      internal: { host: '127.0.0.1', port: 0, tls: {}, ...internal },
+      maxConnections: 1000,
+      maxConnectionsPerAddress: 256,
+      internal: { host: '127.0.0.1', port: 0, maxConnections: 4096, tls: {}, ...internal },
       webhook: { timeoutMs: 1000, ...webhook },
       ...(adminToken === null ? {} : { adminToken: [adminToken] }),
       trustedProxies: [],

@@ -22,6 +22,13 @@ const internal = section({
     'Address of the internal listener, where gateways look up keys; only they should reach it',
   ),
   port: port(8082, 'Port of the internal listener'),
+  maxConnections: integer({
+    default: 4096,
+    minimum: 1,
+    maximum: 1_000_000,
+    description:
+      'Connections of gateways at once, each of which opens up to 8; beyond, a new one replaces one without a complete request, or closes if there is none',
+  }),
   tls: section({
     certFile: optional(
       file('Certificate of the internal listener (PEM); without it the listener speaks plain HTTP'),
@@ -139,6 +146,19 @@ export const consoleSettings = section({
     maxItems: 256,
     description:
       'Addresses or CIDRs of proxies whose `X-Forwarded-For` names the client, in the audit log and for the limits on sign-ins and wrong tokens',
+  }),
+  maxConnections: integer({
+    default: 1000,
+    minimum: 1,
+    maximum: 1_000_000,
+    description:
+      'Client connections at once; beyond, a new one replaces one without a complete request, or closes if there is none',
+  }),
+  maxConnectionsPerAddress: integer({
+    default: 256,
+    minimum: 1,
+    maximum: 1_000_000,
+    description: 'The same for one IPv4 address or IPv6 /64, `console.trustedProxies` aside',
   }),
   failedTokensPerMinute: integer({
     default: 60,

@@ -64,8 +64,17 @@ export const gateway = section({
     default: 10_000,
     minimum: 1,
     maximum: 1_000_000,
-    description: 'Client connections above which new ones are closed at once',
+    description:
+      'Client connections at once; beyond, a new one replaces one without a complete request, or closes if there is none',
   }),
+  maxConnectionsPerAddress: optional(
+    integer({
+      minimum: 1,
+      maximum: 1_000_000,
+      description:
+        'The same for one IPv4 address or IPv6 /64, `gateway.trustedProxies` aside; none by default, because load balancers hold the connections of many clients',
+    }),
+  ),
   trustedProxies: list(text({ format: 'cidr' }), {
     default: [],
     maxItems: 256,

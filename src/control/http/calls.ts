@@ -66,6 +66,8 @@ declare module 'fastify' {
   }
 }
 
+export const NO_RESOURCE = 'No resource at this path'
+
 /** One route of a JSON API. */
 export interface Call {
   /** A GET answers HEAD too. */
@@ -75,6 +77,8 @@ export interface Call {
   readonly schema?: FastifySchema
   /** Default: 64 KiB. */
   readonly bodyLimitBytes?: number
+  /** Runs before the body is read. */
+  readonly admit?: onRequestHookHandler
   readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 }
 
@@ -100,18 +104,27 @@ export function mountCalls(
   const plugin = async (scope: FastifyInstance) => {
     scope.addHook('onRequest', admit)
     // Without its own handler, a caller without a token could tell which paths exist.
-    scope.setNotFoundHandler(() => {
-      throw new ApiError(unknownPath, 'No resource at this path')
-    })
+    rejectUnknownPaths(scope, unknownPath)
     registerCalls(scope, calls)
   }
   void app.register(plugin, { prefix })
 }
 
+/** Before a body is read. */
+export function rejectUnknownPaths(scope: FastifyInstance, code: ApiErrorCode): void {
+  const reject = () => {
+    throw new ApiError(code, NO_RESOURCE)
+  }
+  scope.setNotFoundHandler(reject)
+  scope.addHook('preParsing', async ({ is404 }) => {
+    if (is404) reject()
+  })
+}
+
 /** Routes for the calls, and a 405 for every other method on their paths. */
 function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
   for (const call of calls) {
-    const { method, url, operation, schema, bodyLimitBytes, handle } = call
+    const { method, url, operation, schema, bodyLimitBytes, admit, handle } = call
     app.route({
       method,
       url,
@@ -119,6 +132,7 @@ function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
       handler: handle,
       exposeHeadRoute: method === 'GET',
       ...(isProtected(call) ? { onRequest: requirePermission(call) } : {}),
+      ...(admit === undefined ? {} : { onRequest: admit }),
       ...(schema === undefined ? {} : { schema }),
       ...(bodyLimitBytes === undefined ? {} : { bodyLimit: bodyLimitBytes }),
     })

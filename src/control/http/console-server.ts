@@ -8,32 +8,34 @@ import {
   type FastifyRequest,
   fastify,
 } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { holdsStrayKey, strayKeysOf } from '../../domain/key/stray-keys.ts'
 import { guardConnections } from '../../http/guard-connections.ts'
+import { requestTimeouts } from '../../http/request-timeouts.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
+import { type ListenerLimits, limitListener } from '../../observability/limit-listener.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { TOKEN_PREFIX } from '../access/admin-token.ts'
 import type { RandomBytes } from '../registry/operations/ids.ts'
-import { ApiError } from './api-error.ts'
+import type { ApiError } from './api-error.ts'
+import { rejectUnknownPaths } from './calls.ts'
 import { explainError, explainFault } from './explain-error.ts'
 import { readJsonOnly } from './read-bodies.ts'
 import { requireStorableTarget } from './storable-text.ts'
+import { closeAfterUnreadBody } from './unread-body.ts'
 
 const BODY_LIMIT_BYTES = 64 * 1024
 const MAX_PARAMETER_LENGTH = 512
 const MAX_HEADERS = 100
-const CHECK_MS = 1_000
 const REQUEST_TIMEOUT_MS = 10_000
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 const HTTP_OPTIONS = {
-  connectionsCheckingInterval: CHECK_MS,
+  ...requestTimeouts(REQUEST_TIMEOUT_MS),
   // Node would answer a missing Host with an empty 400, past the guard.
   requireHostHeader: false,
 }
-
-export const NO_RESOURCE = 'No resource at this path'
 
 type RawRequest = { readonly headers: IncomingHttpHeaders; readonly rawHeaders: readonly string[] }
 /** `console`: for people and programs; `internal`: for gateways. */
@@ -44,6 +46,8 @@ export interface ServerParts {
   readonly logger: ControlLogger
   readonly metrics: Metrics
   readonly randomBytes: RandomBytes
+  readonly clock: Clock
+  readonly limits: ListenerLimits
   /** The prefix of keys: no log line or audit entry may hold a key. */
   readonly keyPrefix: string
   /** Addresses and CIDRs whose `X-Forwarded-For` is believed. */
@@ -84,12 +88,14 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     stallTimeoutMs: REQUEST_TIMEOUT_MS,
     responseTo: fault => explainFault(fault, randomId(parts.randomBytes)),
   })
+  limitListener(app.server, parts.listener, parts.limits, parts)
   app.decorateRequest('keyId', null)
   app.decorateRequest('person', null)
   app.decorateRequest('principal', null)
   app.decorateRequest('refusedWorkspace', null)
   app.decorateRequest('session', null)
   readJsonOnly(app)
+  closeAfterUnreadBody(app)
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(request, reply)
     const startedAtMs = performance.now()
@@ -98,11 +104,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
   })
   app.setErrorHandler(handleError)
   // The console's is set with its pages: Fastify takes one for each prefix.
-  if (parts.listener === 'internal') {
-    app.setNotFoundHandler(() => {
-      throw new ApiError('unknown_path', NO_RESOURCE)
-    })
-  }
+  if (parts.listener === 'internal') rejectUnknownPaths(app, 'unknown_path')
   return app
 }
 

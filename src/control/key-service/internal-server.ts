@@ -1,7 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { type OnReload, onReloadOf } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
-import type { Clock } from '../../domain/clock.ts'
 import { FailureLog } from '../../observability/failure-log.ts'
 import type { AcceptedTokens } from '../http/accepted-tokens.ts'
 import { requireBearer } from '../http/bearer.ts'
@@ -12,10 +11,10 @@ import { rejectSwitching, tlsOptionsOf, watchTls } from '../http/server-tls.ts'
 
 type InternalSettings = Config['console']['internal']
 
-export interface InternalParts extends Pick<ServerParts, 'logger' | 'metrics' | 'randomBytes' | 'keyPrefix'> {
+export interface InternalParts
+  extends Pick<ServerParts, 'logger' | 'metrics' | 'randomBytes' | 'keyPrefix' | 'clock'> {
   readonly settings: InternalSettings
   readonly onReload: OnReload<InternalSettings>
-  readonly clock: Clock
   /** The bearer tokens of gateways. */
   readonly tokens: AcceptedTokens
   readonly calls: readonly Call[]
@@ -33,6 +32,8 @@ export function createInternalServer(parts: InternalParts): FastifyInstance {
     randomBytes,
     keyPrefix,
     trustedProxies: [],
+    clock,
+    limits: settings,
     tls,
   })
   const onTlsReload = onReloadOf(onReload, next => next.tls)

@@ -1,4 +1,6 @@
-import type { FastifyRequest } from 'fastify'
+import { finished } from 'node:stream'
+import type { FastifyRequest, onRequestHookHandler } from 'fastify'
+import { clientNetworkOf } from '../../domain/address/client-network.ts'
 import { digestOf } from '../../domain/key/secret.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import { ApiError } from '../http/api-error.ts'
@@ -11,6 +13,9 @@ import type { KeySource } from './report-keys.ts'
 import { isSignedBy, readSignature } from './verify-report.ts'
 
 const BODY_LIMIT_BYTES = 1024 * 1024
+/** Bodies received at once: anyone may send the identifier of a public key, which admits a body of 1 MiB. */
+const MAX_BODIES = 32
+const MAX_BODIES_PER_ADDRESS = 8
 const MAX_TOKENS = 1000
 const MAX_TOKEN_LENGTH = 4096
 const MAX_TYPE_LENGTH = 200
@@ -36,6 +41,7 @@ export function githubCall(parts: GithubCallParts): Call {
     url: '',
     operation: 'leaks',
     bodyLimitBytes: BODY_LIMIT_BYTES,
+    admit: admitSigned(parts),
     handle: async request => {
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
       const { isCurrent } = await verifyReport(parts, request, body)
@@ -50,6 +56,37 @@ export function githubCall(parts: GithubCallParts): Call {
   }
 }
 
+/** Without a signature by a known key the body is not read. */
+function admitSigned({ keys, countRejection, logger }: GithubCallParts): onRequestHookHandler {
+  const receiving = new Map<string, number>()
+  let total = 0
+  return async request => {
+    const signed = readSignature(request.headers)
+    if (signed === null || (await findKey(keys, signed.identifier, logger)) === null) {
+      await countRejection(request)
+      throw unsigned()
+    }
+    const network = clientNetworkOf(callerAddressOf(request))
+    const ofNetwork = receiving.get(network) ?? 0
+    if (total >= MAX_BODIES || ofNetwork >= MAX_BODIES_PER_ADDRESS) {
+      const text = 'Too many reports are being received; try again later'
+      throw new ApiError('reports_unavailable', text, { 'retry-after': '1' })
+    }
+    total++
+    receiving.set(network, ofNetwork + 1)
+    finished(request.raw, () => {
+      total--
+      const left = (receiving.get(network) ?? 0) - 1
+      if (left > 0) receiving.set(network, left)
+      else receiving.delete(network)
+    })
+  }
+}
+
+function unsigned(): ApiError {
+  return new ApiError('forbidden', 'The signature of this report is missing or does not match its body')
+}
+
 async function verifyReport(
   { keys, countRejection, logger }: GithubCallParts,
   request: FastifyRequest,
@@ -59,7 +96,7 @@ async function verifyReport(
   const key = signed === null ? null : await findKey(keys, signed.identifier, logger)
   if (signed !== null && key !== null && isSignedBy(key.key, body, signed.signature)) return key
   await countRejection(request)
-  throw new ApiError('forbidden', 'The signature of this report is missing or does not match its body')
+  throw unsigned()
 }
 
 async function findKey(

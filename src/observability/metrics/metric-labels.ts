@@ -3,6 +3,9 @@ import { DENIAL_REASONS, type DenialReason, denialRow } from '../../domain/denia
 /** Closed sets of label values: no label contains client input, a key, a workspace or an address. */
 export const DECISION_REASONS: readonly (DenialReason | 'ok')[] = ['ok', ...denialsCountedAs('decision')]
 export const REJECTION_REASONS = denialsCountedAs('rejected')
+export const LISTENERS = ['gateway', 'check', 'console', 'internal', 'ops'] as const
+/** Which limit closed a connection: that of its address, or that of the listener. */
+export const CONNECTION_LIMITS = ['address', 'listener'] as const
 export const ABORT_PHASES = ['auth', 'waiting', 'streaming'] as const
 export const LOOKUP_TIERS = ['memory', 'redis', 'key_service'] as const
 export const LOOKUP_RESULTS = [

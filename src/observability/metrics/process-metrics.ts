@@ -23,6 +23,11 @@ export function declareProcess({ counter, gauge }: MetricDeclarations) {
       'postern_log_lines_dropped_total',
       'Log lines dropped because the log output stalled',
     ),
+    connectionsClosed: counter(
+      'postern_connections_closed_total',
+      'Client connections closed at a connection limit, by listener and limit',
+      ['listener', 'limit'],
+    ),
     configReloadSuccess: gauge(
       'postern_config_last_reload_success',
       '1 if the last reload of the settings succeeded, else 0',

@@ -671,6 +671,20 @@ export const nodejs: Row = {
       queries: [{ expr: rate('postern_log_lines_dropped_total', 'pod'), legend: '{{pod}}' }],
     },
     {
+      title: 'Connections closed at a limit',
+      description:
+        'New connections, or those without a complete request, that a listener closed at its limit of connections.',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 6,
+      queries: [
+        {
+          expr: rate('postern_connections_closed_total', 'listener, limit'),
+          legend: '{{listener}} {{limit}}',
+        },
+      ],
+    },
+    {
       title: 'Clock ahead of the console',
       description: 'Keys expire this much too early; below zero, too late.',
       kind: 'timeseries',

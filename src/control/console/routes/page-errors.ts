@@ -1,19 +1,23 @@
-import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
 import { ApiError } from '../../http/api-error.ts'
-import { NO_RESOURCE } from '../../http/console-server.ts'
+import { NO_RESOURCE } from '../../http/calls.ts'
 import { explainError } from '../../http/explain-error.ts'
 import { FIND_KEY, WORKSPACES } from '../layout/paths.ts'
 import { type Problem, problemPage } from '../pages/problem-page.ts'
 import { formAgainPath, frameOf, notFound, sendPage } from './page-request.ts'
 
-/** Browsers get a page for an unknown path, programs JSON. */
+/** Browsers get a page for an unknown path, programs JSON; before a body is read. */
 export function usePageNotFound(scope: FastifyInstance): void {
-  scope.setNotFoundHandler((request, reply) => {
+  const respond = async (request: FastifyRequest, reply: FastifyReply) => {
     if (request.headers.accept?.includes('text/html') === true) throw notFound()
     const { status, body } = new ApiError('unknown_path', NO_RESOURCE)
-    void reply.code(status).send(body)
+    return reply.code(status).send(body)
+  }
+  scope.setNotFoundHandler(respond)
+  scope.addHook('preParsing', async (request, reply) => {
+    if (request.is404) await respond(request, reply)
   })
 }
 
