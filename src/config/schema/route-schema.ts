@@ -1,3 +1,4 @@
+import { ROUTE_NAME } from '../../domain/route/route-name.ts'
 import {
   anyOf,
   boolean,
@@ -15,7 +16,7 @@ import {
 
 /** Each policy costs four metric series, and one Redis command for each request that it applies to. */
 const MAX_POLICIES = 16
-const NAME_PATTERN = /^[a-z][a-z0-9-]{0,31}$/
+const NAME_PATTERN = ROUTE_NAME
 
 const policy = section({
   name: text({

@@ -1,7 +1,15 @@
 import { Type } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
-import type { CheckedReport, Count, Refusal, RefusedEntry, UsageReportBody } from './usage-report.ts'
+import { ROUTE_NAME } from '../../domain/route/route-name.ts'
+import type {
+  CheckedReport,
+  Count,
+  Refusal,
+  RefusedEntries,
+  RefusedEntry,
+  UsageReportBody,
+} from './usage-report.ts'
 
 const MINUTE_MS = 60_000
 /** A gateway's clock may be ahead by this much. */
@@ -9,6 +17,8 @@ export const CLOCK_TOLERANCE_MS = 10 * MINUTE_MS
 /** Less than hours are kept: every accepted count still has its place. */
 export const OLDEST_COUNT_MS = 13 * 86_400_000
 const MAX_COUNT = 1_000_000_000
+/** Refused entries that the answer names; of the others it says how many there are. */
+const MAX_NAMED = 20
 
 /** What is known about the keys and workspaces of a report. */
 export interface KnownKeys {
@@ -17,7 +27,8 @@ export interface KnownKeys {
   readonly hasWorkspace: (workspaceId: string) => boolean
 }
 
-const ROUTE = Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' })
+/** A gateway has no route of another name. */
+const ROUTE = Type.String({ pattern: ROUTE_NAME.source })
 const CODE = Type.String({ pattern: '^[a-z0-9_]{1,64}$' })
 const TEXT = Type.String({ maxLength: 128 })
 const COUNT = Type.Object({
@@ -50,8 +61,9 @@ export function checkReport(
   { counts = [], refusals = [], omittedRefusals = [] }: UsageReportBody,
   known: KnownKeys,
   nowMs: number,
-): Pick<CheckedReport, 'counts' | 'refusals' | 'omitted'> & { readonly refused: readonly RefusedEntry[] } {
-  const refused: RefusedEntry[] = []
+): Pick<CheckedReport, 'counts' | 'refusals' | 'omitted'> & { readonly refused: RefusedEntries } {
+  const refused = { counts: 0, refusals: 0, omittedRefusals: 0, requests: 0 }
+  const first: RefusedEntry[] = []
   const valid = <Value>(
     list: RefusedEntry['list'],
     entries: readonly unknown[],
@@ -60,14 +72,16 @@ export function checkReport(
     entries.flatMap((entry, index) => {
       const checked = check(entry)
       if (checked.ok) return [checked.value]
-      refused.push({ list, index, error: checked.error })
+      refused[list]++
+      if (list === 'counts') refused.requests += requestsIn(entry)
+      if (first.length < MAX_NAMED) first.push({ list, index, error: checked.error })
       return []
     })
   return {
     counts: valid('counts', counts, entry => parseCount(entry, known, nowMs)),
     refusals: valid('refusals', refusals, entry => parseRefusal(entry, known, nowMs)),
     omitted: valid('omittedRefusals', omittedRefusals, entry => parseOmitted(entry, known)),
-    refused,
+    refused: { ...refused, first },
   }
 }
 
@@ -113,12 +127,16 @@ function checkTime(ms: number, nowMs: number): string | null {
   return ms < nowMs - OLDEST_COUNT_MS ? 'is more than 13 days old' : null
 }
 
+/** @returns 0 if the entry does not say */
+function requestsIn(entry: unknown): number {
+  const given: unknown = typeof entry === 'object' && entry !== null && 'count' in entry ? entry.count : 0
+  return typeof given === 'number' && Number.isInteger(given) && given >= 1 && given <= MAX_COUNT ? given : 0
+}
+
 /** Names the likeliest mistake; the values are not repeated. */
 function malformed(entry: unknown): string {
   if (typeof entry !== 'object' || entry === null) return 'must be an object'
-  const given: unknown = 'count' in entry ? entry.count : undefined
-  const isCount = Number.isInteger(given) && Number(given) >= 1 && Number(given) <= MAX_COUNT
-  return isCount
+  return requestsIn(entry) > 0
     ? 'not a count in the documented form'
     : `count must be a whole number from 1 to ${MAX_COUNT}`
 }

@@ -6,8 +6,11 @@ import type { Call } from '../http/calls.ts'
 import { isKeyId } from '../registry/operations/ids.ts'
 import { checkReport, type KnownKeys } from './check-report.ts'
 import {
+  ENTRIES_EXPECTED,
   GATEWAY_EXPECTED,
   isGatewayName,
+  MAX_ENTRIES,
+  type RefusedEntries,
   SEQUENCE_EXPECTED,
   USED_EXPECTED,
   type UsageReportBody,
@@ -16,7 +19,8 @@ import {
 import type { UsageWriter } from './usage-writer.ts'
 import type { UseWriter } from './use-writer.ts'
 
-const REPORT_LIMIT_BYTES = 10 * 1024 * 1024
+/** 10,000 of the longest entries. */
+const REPORT_LIMIT_BYTES = 6 * 1024 * 1024
 const LISTS = ['counts', 'refusals', 'omittedRefusals'] as const
 
 export interface ReceiveUsageParts {
@@ -57,6 +61,7 @@ async function receiveUsage(
   }
   if (!isGatewayName(gateway)) throw invalidField('gateway', GATEWAY_EXPECTED)
   if (sequence === undefined) throw invalidField('sequence', SEQUENCE_EXPECTED)
+  if (entriesIn(body) > MAX_ENTRIES) throw new ApiError('invalid_request', ENTRIES_EXPECTED)
   const { refused, ...checked } = await check(parts, body)
   const latest = usesOf(used, parts.clock.wallMs())
   await parts.writer.store({ gateway, sequence, ...checked, used: latest }).catch(() => {
@@ -64,7 +69,17 @@ async function receiveUsage(
       'retry-after': '10',
     })
   })
-  return refused.length === 0 ? {} : { refused }
+  return responseTo(refused)
+}
+
+/** Names a few refused entries only: a response must not be larger than the report. */
+function responseTo({ first, requests, ...refused }: RefusedEntries): object {
+  const entries = LISTS.reduce((sum, list) => sum + refused[list], 0)
+  return entries === 0 ? {} : { refused: entries, requests, first }
+}
+
+function entriesIn({ used = {}, counts = [], refusals = [], omittedRefusals = [] }: UsageReportBody): number {
+  return Object.keys(used).length + counts.length + refusals.length + omittedRefusals.length
 }
 
 /** A gateway of the release before reports only when keys were last used. */
@@ -81,7 +96,7 @@ async function check({ knownKeys, clock, metrics, stores }: ReceiveUsageParts, b
     omittedRefusals: stores.refusals ? omittedRefusals : [],
   }
   const checked = checkReport(kept, await knownKeys(kept), clock.wallMs())
-  for (const { list } of checked.refused) metrics.usageEntriesRefused.inc({ list })
+  for (const list of LISTS) metrics.usageEntriesRefused.inc({ list }, checked.refused[list])
   return checked
 }
 

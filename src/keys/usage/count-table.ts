@@ -6,7 +6,7 @@ interface RequestCount {
   readonly minute: number
   count: number
   /** A list takes half the memory of an array: a key has few counts. */
-  readonly next: RequestCount | null
+  next: RequestCount | null
 }
 
 /** What is to be reported of one key or workspace. */
@@ -57,17 +57,34 @@ export class CountTable {
     return true
   }
 
-  /** Removes whole rows, the oldest first, until they have `entries` entries together. */
+  /** Removes the oldest rows, with at most so many entries together. Of a row that does not fit, it removes a part. */
   takeOldest(entries: number): CountedRow[] {
     const taken: CountedRow[] = []
-    const endsAt = this.#entries - entries
+    let left = entries
     for (const row of this.#rows.values()) {
-      if (this.#entries <= endsAt) break
+      const counts = countsOf(row)
+      if (1 + counts.length > left) {
+        if (left > 1) taken.push(this.#takePart(row, counts, left - 1))
+        break
+      }
       taken.push(row)
       this.#rows.delete(row.id)
-      this.#entries -= 1 + countsOf(row).length
+      this.#entries -= 1 + counts.length
+      left -= 1 + counts.length
     }
     return taken
+  }
+
+  /** Removes the latest counts of a row, of which more than so many remain. */
+  #takePart(row: CountedRow, counts: readonly RequestCount[], number: number): CountedRow {
+    const part = { ...row }
+    const last = counts[number - 1]
+    row.latest = counts[number] ?? null
+    if (last !== undefined) last.next = null
+    // It was reported once; the next request with the key sets it again.
+    row.lastUsedMs = 0
+    this.#entries -= number
+    return part
   }
 }
 

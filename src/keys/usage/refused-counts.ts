@@ -1,31 +1,36 @@
+import { isCount } from '../../domain/wire.ts'
 import type { UsageReport } from './report-sequence.ts'
 import type { ReportedCount } from './usage-counts.ts'
 
-/** @returns the number of requests in the counts that the response to a report refuses */
+/**
+ * @returns the number of requests in the counts that the response to a report refuses: as it says, or else those of the entries
+ * that it names. A response that refuses nothing, or is in another form, loses nothing.
+ */
 export function refusedCounts({ counts }: UsageReport, response: string): number {
-  const indexes = new Set(refusedEntries(response).map(({ index }) => index))
+  const { requests, first } = readResponse(response)
+  if (isCount(requests)) return Math.min(requests, sumOf(counts))
+  const named = Array.isArray(first) ? first.filter(isOfCounts) : []
+  const indexes = new Set(named.map(({ index }) => index))
   return sumOf(counts.filter((_, index) => indexes.has(index)))
 }
 
-export function sumOf(counts: readonly ReportedCount[]): number {
+function sumOf(counts: readonly ReportedCount[]): number {
   return counts.reduce((sum, { count }) => sum + count, 0)
+}
+
+function readResponse(response: string): { readonly requests?: unknown; readonly first?: unknown } {
+  try {
+    const json: unknown = JSON.parse(response)
+    return typeof json === 'object' && json !== null ? json : {}
+  } catch {
+    return {}
+  }
 }
 
 interface RefusedEntry {
   /** The field of the report that holds the entry. */
   readonly list?: unknown
   readonly index: unknown
-}
-
-/** A response without such a list, as an empty one, refuses nothing. */
-function refusedEntries(response: string): RefusedEntry[] {
-  try {
-    // Any value but null has fields, if not this one.
-    const { refused } = JSON.parse(response) as { refused?: unknown }
-    return Array.isArray(refused) ? refused.filter(isOfCounts) : []
-  } catch {
-    return []
-  }
 }
 
 function isOfCounts(entry: unknown): entry is RefusedEntry {

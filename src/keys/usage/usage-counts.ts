@@ -92,7 +92,9 @@ export class UsageCounts {
   /** Reports that hold what is gathered now, at most. */
   get reports(): number {
     const refusals = this.#refusals?.size ?? 0
-    return Math.ceil(this.entries / MAX_REPORT_ENTRIES) + Math.ceil(refusals / MAX_REPORT_REFUSALS)
+    // A row that is split is an entry of each part.
+    const entriesOfEach = MAX_REPORT_ENTRIES - 1
+    return Math.ceil(this.entries / entriesOfEach) + Math.ceil(refusals / MAX_REPORT_REFUSALS)
   }
 
   /** Counts a request that has ended. */
@@ -124,10 +126,13 @@ export class UsageCounts {
     this.#lostBy.refused.inc(requests)
   }
 
-  /** A whole report that the key service will never accept. */
-  noteDropped(requests: number): void {
-    this.#lost += requests
+  /** A whole report that the key service will never accept: the next one says how much was lost with it. */
+  noteDropped({ counts, refusals, lost = 0 }: ReportContent): void {
+    const requests = counts.reduce((sum, { count }) => sum + count, 0)
+    // What the key service refuses to hear of alone is not said again.
+    if (counts.length > 0) this.#lost += requests + lost
     this.noteRefused(requests)
+    this.#parts.metrics.usageRefusalsOmitted.inc({}, refusals.length)
   }
 
   /** Removes the oldest counts, for a report. @returns null if there is nothing to report */

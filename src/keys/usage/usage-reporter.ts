@@ -5,16 +5,23 @@ import {
   USAGE_EXPORT_OUTCOMES,
   USAGE_REPORT_OUTCOMES,
 } from '../../observability/metrics/metrics.ts'
-import type { KeyServiceClient, KeyServiceResponse } from '../tiers/key-service/key-service-client.ts'
+import {
+  type KeyServiceClient,
+  type KeyServiceRequest,
+  type KeyServiceResponse,
+  OversizedResponse,
+} from '../tiers/key-service/key-service-client.ts'
 import { isNotOffered } from '../tiers/key-service/key-service-responses.ts'
-import { refusedCounts, sumOf } from './refused-counts.ts'
+import { refusedCounts } from './refused-counts.ts'
 import { bodyOf, ReportSequence, type UsageReport } from './report-sequence.ts'
 import type { UsageCounts } from './usage-counts.ts'
 import type { UsageExporter } from './usage-exporter.ts'
 
 const HOUR_MS = 3_600_000
-/** Each refused entry takes about 60 bytes. */
-const MAX_RESPONSE_BYTES = 256 * 1024
+/** The console names at most 20 refused entries, of about a hundred bytes each. */
+const MAX_RESPONSE_BYTES = 64 * 1024
+/** A report that makes the key service fail so often in a row may be the cause of it. */
+const MAX_INTERNAL_ERRORS = 10
 /** A stopping process waits at most this long for its last reports. */
 const MAX_LAST_REPORT_MS = 2_000
 /** And for the last lines to a collector. */
@@ -49,6 +56,8 @@ export class UsageReporter {
   #restUntilMs = Number.NEGATIVE_INFINITY
   /** Since when the current report has been repeated. */
   #lateSinceMs: number | null = null
+  /** Responses to the current report in a row. */
+  #internalErrors = 0
   #timer: NodeJS.Timeout | undefined
   #sending: Promise<void> | null = null
   #lastDeadline: AbortSignal | null = null
@@ -116,15 +125,19 @@ export class UsageReporter {
 
   /** @throws if the report is to be repeated */
   async #sendReport(report: UsageReport): Promise<void> {
-    const { client, clock, counts, failures, metrics, timeoutMs } = this.#parts
+    const { clock, counts, failures, metrics, timeoutMs } = this.#parts
     const request = {
       method: 'POST',
       path: '/usage',
       body: bodyOf(report),
       maxBytes: MAX_RESPONSE_BYTES,
     } as const
-    const response = await client.request(request, this.#lastDeadline ?? AbortSignal.timeout(timeoutMs))
-    const outcome = outcomeOfReport(response)
+    const deadline = this.#lastDeadline ?? AbortSignal.timeout(timeoutMs)
+    const response = await this.#request(request, deadline)
+    this.#internalErrors = response.status === 500 ? this.#internalErrors + 1 : 0
+    const isPoison = this.#internalErrors >= MAX_INTERNAL_ERRORS
+    const outcome = isPoison ? 'rejected' : outcomeOfReport(response)
+    this.#internalErrors = 0
     this.#reports.settle()
     this.#lateSinceMs = null
     counts.isLate = false
@@ -138,8 +151,18 @@ export class UsageReporter {
       failures.succeeded()
       return
     }
-    counts.noteDropped(sumOf(report.counts))
+    counts.noteDropped(report)
     failures.failed(new Error(`The key service rejected a report with status ${response.status}`))
+  }
+
+  /** What a response says beyond its bound is not needed: its status settles the report. */
+  async #request(request: KeyServiceRequest, deadline: AbortSignal): Promise<KeyServiceResponse> {
+    try {
+      return await this.#parts.client.request(request, deadline)
+    } catch (error) {
+      if (error instanceof OversizedResponse) return { status: error.status, text: '' }
+      throw error
+    }
   }
 
   #delaySeconds(): number {

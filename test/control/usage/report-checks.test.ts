@@ -22,7 +22,10 @@ describe('an entry that is not valid is refused by itself', () => {
     ['a part of a request', { count: 1.5 }, 'count must be a whole number from 1 to 1000000000'],
     ['a time from the future', { minute: MINUTE + 11 }, 'is in the future'],
     ['a time long ago', { minute: MINUTE - 14 * 1440 }, 'is more than 13 days old'],
-    ['a route that no route can have', { route: 'a b' }, 'not a count in the documented form'],
+    ['a route that no gateway can have', { route: 'a b' }, 'not a count in the documented form'],
+    ['a route in capitals', { route: 'Files' }, 'not a count in the documented form'],
+    ['a route with a dot', { route: 'v1.files' }, 'not a count in the documented form'],
+    ['a route of 33 characters', { route: 'f'.repeat(33) }, 'not a count in the documented form'],
     ['key and workspace', { workspaceId: 'ws_1' }, 'needs either keyId or workspaceId'],
     ['an unknown workspace', { keyId: undefined, workspaceId: 'ws_2' }, 'unknown workspace'],
   ])('%s', (_, difference, error) => {
@@ -32,7 +35,8 @@ describe('an entry that is not valid is refused by itself', () => {
       NOW_MS,
     )
     expect(counts).toMatchObject([{ workspaceId: 'ws_1', keyId: 'key_a', count: 2 }])
-    expect(refused).toEqual([
+    expect(refused.counts).toBe(2)
+    expect(refused.first).toEqual([
       { list: 'counts', index: 0, error },
       { list: 'counts', index: 2, error: 'must be an object' },
     ])
@@ -53,7 +57,7 @@ describe('an entry that is not valid is refused by itself', () => {
       NOW_MS,
     )
     expect(refusals).toMatchObject([{ workspaceId: 'ws_1', requestId: 'r-1' }])
-    expect(refused.map(({ list, index }) => [list, index])).toEqual([
+    expect(refused.first.map(({ list, index }) => [list, index])).toEqual([
       ['refusals', 0],
       ['refusals', 1],
     ])

@@ -51,7 +51,9 @@ describe('a report of a gateway', () => {
     expect([second.status, second.body]).toEqual([
       200,
       {
-        refused: [
+        refused: 2,
+        requests: 1,
+        first: [
           { list: 'counts', index: 0, error: 'unknown key' },
           { list: 'counts', index: 1, error: 'count must be a whole number from 1 to 1000000000' },
         ],
@@ -91,14 +93,63 @@ describe('a report of a gateway', () => {
     expect(await requests()).toBe(0)
   })
 
-  test('is refused without the name of its gateway, and above 10 MB', async () => {
+  test('is refused without the name of its gateway, and above 6 MiB', async () => {
     const { count, report, send } = await started()
     const nameless = await report(1, [count(1)], { gateway: 'a b' })
     expect([nameless.status, nameless.body]).toMatchObject([400, { field: 'gateway' }])
-    const large = await send('POST', USAGE, { gateway: 'g', sequence: 1, counts: ['x'.repeat(10 * 2 ** 20)] })
+    const large = await send('POST', USAGE, { gateway: 'g', sequence: 1, counts: ['x'.repeat(6 * 2 ** 20)] })
     expect([large.status, large.body.code]).toEqual([413, 'request_too_large'])
-    const heavy = await send('POST', USAGE, { gateway: 'g', sequence: 1, counts: ['x'.repeat(9 * 2 ** 20)] })
+    const heavy = await send('POST', USAGE, { gateway: 'g', sequence: 1, counts: ['x'.repeat(5 * 2 ** 20)] })
     expect(heavy.status).toBe(200)
+  })
+
+  test('has at most 10,000 entries, all lists together; one with more is refused before they are read', async () => {
+    const { count, report, requests, keyId } = await started()
+    const entries = 10_000
+    const many = Array.from({ length: entries }, () => count(1))
+    const used = { [keyId]: Date.now() }
+    const sizes: [object[], object][] = [
+      [[...many, count(1)], {}],
+      [many, { used }],
+      [[], { refusals: Array.from({ length: entries + 1 }, () => 1) }],
+      [[], { omittedRefusals: Array.from({ length: entries + 1 }, () => 1) }],
+      [[], { used: Object.fromEntries(many.map((_, index) => [`k${index}`, 1])), refusals: [1] }],
+      [[], { used: Object.fromEntries([...many, 1].map((_, index) => [`k${index}`, 1])) }],
+    ]
+    for (const [counts, more] of sizes) {
+      const { status, body } = await report(1, counts, more)
+      expect([status, body.code]).toEqual([400, 'invalid_request'])
+      expect(body.error).toMatch(/at most 10000/)
+    }
+    expect(await requests()).toBe(0)
+    expect((await report(1, many)).status).toBe(200)
+    expect(await requests()).toBe(entries)
+  })
+
+  test('whose entries are all refused has a short answer: how many, how many requests they stood for, and the first 20', async () => {
+    const { count, report, metrics } = await started()
+    const wrong = Array.from({ length: 4_999 }, () => count(3, { keyId: UNKNOWN_KEY }))
+    const refusals = Array.from({ length: 5_001 }, () => '{}')
+    const { status, body, text } = await report(1, wrong, { refusals })
+    expect([status, body]).toMatchObject([200, { refused: 10_000, requests: 3 * 4_999 }])
+    expect(text.length).toBeLessThan(2_000)
+    expect(body).toHaveProperty('first.length', 20)
+    expect(await metricValue(metrics.usageEntriesRefused, { list: 'refusals' })).toBe(5_001)
+  })
+
+  test.each([
+    ['numbers', '1,'],
+    ['objects', '{},'],
+    ['lists in lists', '['],
+    ['texts', '"",'],
+  ])('of millions of %s is refused before it is parsed', async (_, entry) => {
+    const { send } = await started()
+    const payload = `{"gateway":"g","sequence":1,"counts":[${entry.repeat(Math.floor((6 * 2 ** 20 - 100) / entry.length))}1]}`
+    const { status, body } = await send('POST', USAGE, {}, { payload })
+    expect([status, body]).toMatchObject([
+      413,
+      { code: 'request_too_large', error: expect.stringMatching(/values/) },
+    ])
   })
 
   test('says when a key was last used, to the second', async () => {

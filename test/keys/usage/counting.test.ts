@@ -42,16 +42,23 @@ describe('a table of counts', () => {
     expect(table.entries).toBe(3)
   })
 
-  test('gives away whole rows, the oldest first, until they have enough entries, and has room again', () => {
+  test('gives away the oldest rows, of the last one a part, with no more entries than asked for, and has room again', () => {
     const table = new CountTable(100)
     for (const key of ['key_1', 'key_2', 'key_3']) {
       count(table, key)
       count(table, key, 'workspace')
     }
     expect(table.entries).toBe(9)
-    expect(table.takeOldest(4).map(({ id }) => id)).toEqual(['key_1', 'key_2'])
-    expect(table.entries).toBe(3)
-    expect(table.takeOldest(3).map(({ id }) => id)).toEqual(['key_3'])
+    const taken = (entries: number) =>
+      table.takeOldest(entries).map(row => [row.id, countsOf(row).map(({ route }) => route)])
+    expect(taken(4)).toEqual([['key_1', ['workspace', 'files']]])
+    expect(table.entries).toBe(6)
+    expect(taken(5)).toEqual([
+      ['key_2', ['workspace', 'files']],
+      ['key_3', ['workspace']],
+    ])
+    expect(table.entries).toBe(2)
+    expect(taken(3)).toEqual([['key_3', ['files']]])
     expect([table.entries, table.takeOldest(1)]).toEqual([0, []])
     expect(count(table, 'key_1')).toBe(true)
   })
@@ -68,11 +75,16 @@ describe('the counts that a response refuses', () => {
     )
 
   test.each<[number, unknown]>([
-    [21, { refused: [{ index: 0 }, { list: 'counts', index: 1 }] }],
+    [21, { refused: 2, first: [{ index: 0 }, { list: 'counts', index: 1 }] }],
+    [250, { refused: 90, requests: 250, first: [{ list: 'counts', index: 1 }] }],
+    [321, { refused: 90, requests: 1e12 }],
+    [1, { refused: 90, requests: -1, first: [{ index: 0 }] }],
+    [0, { refused: 90, requests: 0, first: [{ index: 0 }] }],
     [
       300,
       {
-        refused: [
+        refused: 2,
+        first: [
           { list: 'used', index: 0 },
           { list: 'counts', index: 2 },
         ],
@@ -81,11 +93,13 @@ describe('the counts that a response refuses', () => {
     [
       20,
       {
-        refused: [{ index: 1 }, { index: 1 }, { index: 9 }, { index: '2' }, { list: 'counts' }, null, 'x', 2],
+        refused: 8,
+        first: [{ index: 1 }, { index: 1 }, { index: 9 }, { index: '2' }, { list: 'counts' }, null, 'x', 2],
       },
     ],
-    [0, { refused: [] }],
-    [0, { refused: { index: 0 } }],
+    [0, { refused: 0, first: [] }],
+    [0, { refused: 1, first: { index: 0 } }],
+    [0, { refused: 1 }],
     [0, {}],
     [0, []],
     [0, 'null'],

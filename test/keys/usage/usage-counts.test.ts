@@ -138,10 +138,15 @@ test('refusals that were left out are reported beside the counts, and once', () 
   expect(counts.take()).not.toHaveProperty('omittedRefusals')
 })
 
-test('a report that was dropped does not hide the counts of the next one', () => {
-  counts.noteDropped(1)
+test('a report that was dropped does not hide the counts of the next one, which says all that was lost', async () => {
+  counts.record(usageRequest({ reason: 'scope_missing' }), 403, false)
+  const dropped = counts.take()
+  if (dropped === null) throw new Error('There is no report')
+  counts.noteDropped({ ...dropped, lost: 2 })
   counts.record(usageRequest(), 200, false)
-  expect(counts.take()).toMatchObject({ counts: [{ count: 1 }], lost: 1 })
+  expect(counts.take()).toMatchObject({ counts: [{ count: 1 }], lost: 1 + 2 })
+  expect(await metricValue(metrics.usageLost, { cause: 'refused' })).toBe(1)
+  expect(await metricValue(metrics.usageRefusalsOmitted)).toBe(1)
 })
 
 test('refusals need further reports', () => {
@@ -161,10 +166,28 @@ test('while reports fail, an hour of requests takes the entries of one minute', 
   expect(counts.take()?.counts).toMatchObject([{ minute: hour, count: 60 }])
 })
 
+test('of a key with more counts than fit, a report holds a part, and no count twice', () => {
+  counts = create({ maxEntries: 50_000 })
+  for (let route = 0; route < 12_000; route++) {
+    counts.record(usageRequest({ route: `route-${route}` }), 200, false)
+  }
+  const usedMs = clock.wallMs()
+  const reports = Array.from({ length: counts.reports }, () => counts.take())
+  expect(counts.take()).toBeNull()
+  for (const report of reports) expect(report?.counts.length).toBeLessThan(1_000)
+  const routes = reports.flatMap(report => report?.counts.map(({ route }) => route) ?? [])
+  expect([routes.length, new Set(routes).size]).toEqual([12_000, 12_000])
+  expect(reports.map(report => report?.used)).toEqual([
+    { key_1: usedMs },
+    ...Array.from({ length: reports.length - 1 }, () => ({})),
+  ])
+  expect(counts.entries).toBe(0)
+})
+
 test('a report holds about a thousand entries', () => {
   counts = create({ maxEntries: 5_000 })
   for (let key = 0; key < 2_500; key++) counts.record(usageRequest({ keyId: `key_${key}` }), 200, false)
-  expect(counts.reports).toBe(5)
+  expect(counts.reports).toBe(6)
   const sizes = Array.from({ length: 6 }, () => counts.take()?.counts.length ?? 0)
   expect(sizes).toEqual([500, 500, 500, 500, 500, 0])
 })

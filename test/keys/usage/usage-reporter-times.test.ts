@@ -104,10 +104,10 @@ test('each count is exported once, whether or not its report is acknowledged', a
   expect(calls).toEqual(['export', 'report', 'report'])
 })
 
-test('a response is read up to 256 KiB: it may refuse each entry of a report', async () => {
+test('a response is read up to 64 KiB: it names 20 refused entries at most', async () => {
   use()
   await reporter.report()
-  expect(requests).toMatchObject([{ method: 'POST', path: '/usage', maxBytes: 262_144 }])
+  expect(requests).toMatchObject([{ method: 'POST', path: '/usage', maxBytes: 65_536 }])
 })
 
 test('calls during a report join it', async () => {

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import type {
-  KeyServiceRequest,
-  KeyServiceResponse,
+import {
+  type KeyServiceRequest,
+  type KeyServiceResponse,
+  OversizedResponse,
 } from '../../../src/keys/tiers/key-service/key-service-client.ts'
 import type { UsageReport } from '../../../src/keys/usage/report-sequence.ts'
 import { UsageCounts } from '../../../src/keys/usage/usage-counts.ts'
@@ -183,10 +184,56 @@ describe('what the key service will never accept', () => {
       { list: 'counts', index: 1, error: 'unknown key' },
       { list: 'used', index: 0, error: 'unknown key' },
     ]
-    reply = async () => ({ status: 200, text: JSON.stringify({ refused }) })
+    reply = async () => ({ status: 200, text: JSON.stringify({ refused: 2, first: refused }) })
     for (const key of ['key_1', 'key_2', 'key_2', 'key_3']) use(key)
     await reporter.report()
     expect(await lost()).toBe(2)
+  })
+
+  test('more entries than a response names are counted as lost by the number of requests that it says', async () => {
+    const first = [{ list: 'counts', index: 0, error: 'unknown key' }]
+    reply = async () => ({ status: 200, text: JSON.stringify({ refused: 30, requests: 40, first }) })
+    for (let key = 0; key < 50; key++) use(`key_${key}`)
+    await reporter.report()
+    expect(await lost()).toBe(40)
+    // It cannot refuse more than was sent.
+    reply = async () => ({ status: 200, text: '{"refused":1,"requests":5}' })
+    use()
+    await reporter.report()
+    expect(await lost()).toBe(41)
+  })
+
+  test.each([
+    ['accepted', 200, 0],
+    ['rejected', 400, 1],
+  ])('a response that is too long settles the report all the same: %s', async (outcome, status, requests) => {
+    reply = () => Promise.reject(new OversizedResponse(status, 1))
+    use()
+    await reporter.report()
+    await reporter.report()
+    expect(reports().filter(({ sequence }) => sequence === 1)).toHaveLength(1)
+    expect(await metricValue(metrics.usageReportsSent, { outcome })).toBeGreaterThan(0)
+    expect(await lost()).toBe(requests)
+  })
+
+  test('a report that makes the key service fail ten times in a row is dropped, so that later ones are sent', async () => {
+    reply = async () => ({ status: 500, text: '' })
+    use()
+    for (let attempt = 0; attempt < 9; attempt++) await reporter.report()
+    expect(await lost()).toBe(0)
+    await reporter.report()
+    expect([sent.length, new Set(sent).size, await lost()]).toEqual([10, 1, 1])
+    reply = async () => ({ status: 200, text: '{}' })
+    use('key_2')
+    await reporter.report()
+    expect(reports().at(-1)).toMatchObject({ sequence: 2, used: { key_2: clock.wallMs() }, lost: 1 })
+  })
+
+  test.each([503, 502, 429])('one that gets %i is repeated for as long as it takes', async status => {
+    reply = async () => ({ status, text: '' })
+    use()
+    for (let attempt = 0; attempt < 30; attempt++) await reporter.report()
+    expect([sent.length, new Set(sent).size, await lost()]).toEqual([30, 1, 0])
   })
 
   test.each([404, 405, 501])(

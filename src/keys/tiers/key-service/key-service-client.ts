@@ -30,7 +30,14 @@ export interface KeyServiceResponse {
 export const KEY_SERVICE_CONNECTIONS = 8
 
 /** The response has more bytes than any valid one. The key service is reachable. */
-export class OversizedResponse extends Error {}
+export class OversizedResponse extends Error {
+  readonly status: number
+
+  constructor(status: number, maxBytes: number) {
+    super(`The key service responded with more than ${maxBytes} bytes`)
+    this.status = status
+  }
+}
 
 /** The server closed an idle connection while the request was being sent: the request is repeated once. */
 const RESET_CODES = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
@@ -89,7 +96,7 @@ export class KeyServiceClient {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal,
     })
-    return { status: response.statusCode, text: await readBounded(response.body, maxBytes) }
+    return { status: response.statusCode, text: await readBounded(response, maxBytes) }
   }
 }
 
@@ -118,13 +125,15 @@ function clientCertificateIn({ certFile, keyFile }: KeyServiceSettings['tls']): 
 }
 
 /** Leaving the loop early destroys the body, and with it the connection. */
-async function readBounded(body: AsyncIterable<Buffer>, maxBytes: number): Promise<string> {
+async function readBounded(
+  { statusCode, body }: { readonly statusCode: number; readonly body: AsyncIterable<Buffer> },
+  maxBytes: number,
+): Promise<string> {
   const chunks: Buffer[] = []
   let size = 0
   for await (const chunk of body) {
     size += chunk.length
-    if (size > maxBytes)
-      throw new OversizedResponse(`The key service responded with more than ${maxBytes} bytes`)
+    if (size > maxBytes) throw new OversizedResponse(statusCode, maxBytes)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')
