@@ -16,6 +16,10 @@ beforeAll(async () => {
 afterAll(() => admin.stop())
 beforeEach(() => admin.answers(says(200, { keys: [] })))
 
+/** Framed well, as by a proxy that buffers. */
+const cutShort = (_: unknown, response: import('node:http').ServerResponse) =>
+  void response.writeHead(200, { 'content-type': 'application/json' }).end('{"keys":[{"id"')
+
 const postern = (...args: string[]) => runPosternHere(args, admin.env)
 
 describe('issue', () => {
@@ -395,6 +399,52 @@ describe('an error is one sentence, with an exit code', () => {
     expect(exit).toMatchObject({ code: 69, stdout: '' })
     expect(exit.stderr).toContain('is not a Postern console')
     expect(admin.requests).toHaveLength(1)
+  })
+
+  const page =
+    (status: number, fields: Record<string, string> = {}) =>
+    (_: unknown, response: import('node:http').ServerResponse) =>
+      void response.writeHead(status, { 'content-type': 'text/html', ...fields }).end('<html>a page</html>')
+
+  test.each([
+    ['502', page(502), 'The console cannot be reached (502 from URL): a proxy answers in its place'],
+    ['503', page(503), 'The console cannot be reached (503 from URL): a proxy answers in its place'],
+    ['504', page(504), 'The console cannot be reached (504 from URL): a proxy answers in its place'],
+    ['JSON of its own', says(503, { message: 'no route' }), '(503 from URL): a proxy answers in its place'],
+    ['too many requests', page(429, { 'retry-after': '7' }), 'limits requests. Try again in 7 seconds'],
+    ['a forbidden page', page(403), '(403 from URL): a proxy before it does not let this request pass'],
+    ['basic authentication', page(401), '(401 from URL): a proxy before it asks for credentials'],
+    ['a sign-in page', page(200), 'a proxy before it asks people to sign in: it answers with text/html'],
+    [
+      'a redirect to a sign-in page',
+      page(302, { location: 'https://login.example/start?state=secret' }),
+      'it redirects to https://login.example/start (302)',
+    ],
+  ])('a proxy answers in place of the console, which is named: %s', async (_, script, said) => {
+    for (const command of [LIST, ['keys', 'export', '-']]) {
+      admin.answers(script)
+      const exit = await postern(...command)
+      expect(exit).toMatchObject({ code: 69, stdout: '' })
+      expect(exit.stderr).toContain(said.replace('URL', admin.url))
+      expect(exit.stderr).not.toMatch(/state=secret|a page/)
+      expect(admin.requests).toHaveLength(1)
+    }
+  })
+
+  test.each([
+    ['a proxy answers 504', page(504)],
+    ['the response is cut short', cutShort],
+  ])('if %s, a key may have been issued, and the message says so', async (_, script) => {
+    admin.answers(script)
+    const exit = await postern(...ISSUE)
+    expect(exit).toMatchObject({ code: 69, stdout: '' })
+    expect(exit.stderr).toContain('A key may have been issued: check with')
+  })
+
+  test('a response that is cut short is incomplete', async () => {
+    admin.answers(cutShort)
+    const exit = await postern(...LIST)
+    expect(exit).toMatchObject({ code: 69, stderr: expect.stringContaining('is incomplete') })
   })
 
   test('a response that this version does not understand', async () => {

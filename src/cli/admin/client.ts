@@ -3,6 +3,7 @@ import { EXIT } from '../../run/host.ts'
 import { CliError } from '../cli-error.ts'
 import { plainText } from '../output/text.ts'
 import type { ConsoleAccess } from './console-access.ts'
+import { explainForeignAnswer } from './foreign-answer.ts'
 
 const DEADLINE_MS = 15_000
 /** The connection was cut by a proxy, or by a console that stopped. The request may have been processed. */
@@ -16,6 +17,7 @@ const NEVER_SENT: Readonly<Record<string, string>> = {
   ENETUNREACH: 'no route to the network',
   UND_ERR_CONNECT_TIMEOUT: 'the connection timed out',
 }
+const NDJSON = 'application/x-ndjson'
 const CERTIFICATE_CODE = /CERT|SIGNATURE|ISSUER|ERR_TLS/
 
 /** A successful response. */
@@ -97,8 +99,10 @@ export class AdminClient {
     try {
       const call: AdminRequest = { method: 'GET', path }
       const response = await fetch(`${this.url}/admin/v1${path}`, this.#requestOf(call, silence.signal))
-      if (!response.ok || response.body === null)
-        throw this.#errorOf(response.status, parseJson(await response.text()))
+      // A sign-in page, too, answers with 200.
+      const isExport = response.headers.get('content-type')?.startsWith(NDJSON) === true
+      if (!response.ok || response.body === null || !isExport)
+        throw this.#errorOf(response, parseJson(await response.text()))
       for await (const part of response.body) {
         clearTimeout(timer)
         yield part
@@ -138,14 +142,14 @@ export class AdminClient {
     const text = await response.text()
     const json = parseJson(text)
     if (response.ok && json !== undefined) return { text, json }
-    throw this.#errorOf(response.status, json)
+    throw this.#errorOf(response, json)
   }
 
-  #errorOf(status: number, json: unknown): CliError {
-    const said = parsedError(json)
+  #errorOf({ status, headers }: Response, json: unknown): CliError {
+    const said = status < 300 ? null : parsedError(json)
     if (said === null) {
-      const message = `The server at ${this.url} is not a Postern console (status ${status}): check --url or POSTERN_CONSOLE_URL`
-      return new CliError(message, EXIT.unavailable)
+      const { message, mayHaveReachedConsole } = explainForeignAnswer(this.url, status, headers)
+      return new NoResponseError(message, mayHaveReachedConsole)
     }
     const words = `${plainText(said.error)} (${status} ${plainText(said.code)})`
     if (status === 401) {
