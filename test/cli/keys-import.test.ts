@@ -1,9 +1,13 @@
-import { writeFileSync } from 'node:fs'
+import { execFileSync, spawn } from 'node:child_process'
+import { appendFileSync, createWriteStream, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { readEntries } from '../../src/cli/commands/keys/import-file.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
+import type { Host } from '../../src/run/host.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { runPostern } from '../support/postern-process.ts'
+import { refuses, ScriptedAdmin, says } from '../support/scripted-admin.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { startWorld, type World } from '../support/world.ts'
 
@@ -23,11 +27,12 @@ const entryOf = (secret: string, more: object = {}) => ({
   expiresAt: EXPIRES_AT,
   ...more,
 })
-const fileOf = (lines: readonly string[]) => {
+const fileOfBytes = (bytes: string | Uint8Array) => {
   const file = join(temporaryDirectory(), 'keys.ndjson')
-  writeFileSync(file, lines.join('\n'))
+  writeFileSync(file, bytes)
   return file
 }
+const fileOf = (lines: readonly string[]) => fileOfBytes(lines.join('\n'))
 const importOf = (lines: readonly string[], ...options: string[]) =>
   runPosternHere(['keys', 'import', fileOf(lines), ...options], world.cliEnv)
 const linesOf = (count: number, prefix: string) =>
@@ -102,4 +107,122 @@ test('a file that is missing, or has a line that is no JSON object, is a wrong c
   const exit = await importOf(['sk_a_key_in_plain_text'])
   expect(exit).toMatchObject({ code: 64, stderr: expect.stringContaining('Line 1 must be one JSON object') })
   expect(exit.stderr).not.toContain('sk_a_key')
+})
+
+describe('the input is understood as it is', () => {
+  const bytesOf = (...parts: (string | Uint8Array)[]) => Buffer.concat(parts.map(part => Buffer.from(part)))
+  const importFile = (file: string, input = '') =>
+    runPosternHere(['keys', 'import', file], world.cliEnv, input)
+
+  test('with a byte order mark, CRLF and no newline at the end', async () => {
+    const [first = '', second = ''] = linesOf(2, 'marked')
+    const exit = await importFile(fileOfBytes(`\ufeff${first}\r\n\r\n${second}`))
+    expect(exit).toMatchObject({ code: 0, stdout: 'Imported 2 keys; 0 existed already; 0 invalid.' })
+  })
+
+  test('from standard input, as -', async () => {
+    const exit = await importFile('-', linesOf(3, 'piped').join('\n'))
+    expect(exit).toMatchObject({ code: 0, stdout: 'Imported 3 keys; 0 existed already; 0 invalid.' })
+  })
+
+  test('from a named pipe', async () => {
+    const pipe = join(temporaryDirectory(), 'pipe')
+    execFileSync('mkfifo', [pipe])
+    const running = importFile(pipe)
+    createWriteStream(pipe).end(linesOf(2, 'fifo').join('\n'))
+    expect(await running).toMatchObject({
+      code: 0,
+      stdout: 'Imported 2 keys; 0 existed already; 0 invalid.',
+    })
+  })
+
+  test('an empty one holds no key, which is said', async () => {
+    const exit = await importFile(fileOfBytes(''))
+    expect(exit).toMatchObject({
+      code: 0,
+      stdout: 'Imported 0 keys; 0 existed already; 0 invalid.',
+      stderr: 'There is no line with a key\n',
+    })
+  })
+
+  test('a folder is named as one', async () => {
+    const exit = await importFile(temporaryDirectory())
+    expect(exit).toMatchObject({
+      code: 64,
+      stderr: expect.stringMatching(/ is a folder: name a file .*nothing was imported/),
+    })
+  })
+
+  test.each([
+    ['Latin-1', bytesOf('{"name":"caf', Uint8Array.of(0xe9), '"}\n')],
+    ['UTF-16', Buffer.from('\ufeff{}\n', 'utf16le')],
+  ])('text that is not UTF-8 is refused with its line: %s', async (_, bytes) => {
+    const [good = ''] = linesOf(1, 'latin')
+    const exit = await importFile(fileOfBytes(bytesOf(`${good}\n`, bytes)))
+    expect(exit).toMatchObject({ code: 64, stdout: '' })
+    expect(exit.stderr).toMatch(
+      /^Line 2 is not UTF-8: save the file as UTF-8\. Before that, nothing was imported\. /,
+    )
+  })
+
+  test('a line without end is refused, however long it is, and little of it is read', async () => {
+    const writer = spawn('yes', ['x'.repeat(1000)], { stdio: ['ignore', 'pipe', 'ignore'] })
+    const tr = spawn('tr', ['-d', '\\n'], { stdio: [writer.stdout, 'pipe', 'ignore'] })
+    const pipe = join(temporaryDirectory(), 'pipe')
+    execFileSync('mkfifo', [pipe])
+    const running = importFile(pipe)
+    const sink = createWriteStream(pipe)
+    sink.on('error', () => tr.kill())
+    tr.stdout.pipe(sink)
+    expect(await running).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining('Line 1 must be one JSON object'),
+    })
+    writer.kill()
+    tr.kill()
+  })
+
+  test('a file that grows while it is read ends where it ended before', async () => {
+    const file = fileOfBytes('{"n":1}\n')
+    const seen: unknown[] = []
+    // Unlike `-`, a named file uses nothing of the host.
+    for await (const { entry } of readEntries(file, {} as Host)) {
+      seen.push(entry)
+      appendFileSync(file, '{"n":2}\n')
+    }
+    expect(seen).toEqual([{ n: 1 }])
+  })
+})
+
+describe('a failed import says what was imported', () => {
+  test('before a wrong line', async () => {
+    const lines = linesOf(1000, 'partly')
+    const exit = await importOf([
+      ...lines.slice(0, 3),
+      '',
+      ...lines.slice(3),
+      ...linesOf(2, 'rest'),
+      'no JSON',
+    ])
+    expect(exit).toMatchObject({ code: 64, stdout: '' })
+    expect(exit.stderr).toContain(
+      'Line 1004 must be one JSON object of at most 64000 bytes. ' +
+        'Before that, of lines 1 to 1001, 1000 keys imported; 0 existed already; 0 invalid. ' +
+        'Then repeat the import: keys that exist stay as they are\n',
+    )
+    const again = await importOf([...lines, ...linesOf(2, 'rest')])
+    expect(again).toMatchObject({ code: 0, stdout: 'Imported 2 keys; 1000 existed already; 0 invalid.' })
+  })
+
+  test('and which lines may have been, if the console did not answer', async () => {
+    const admin = await ScriptedAdmin.start()
+    onTestFinished(() => admin.stop())
+    const results = Array.from({ length: 1000 }, () => ({ status: 'imported' }))
+    admin.answers(says(200, { results }), refuses(503, 'database_unavailable', 'The database is unavailable'))
+    const file = fileOf(linesOf(1500, 'unknown'))
+    const exit = await runPosternHere(['keys', 'import', file], admin.env)
+    expect(exit.code).toBe(69)
+    expect(exit.stderr).toContain('of lines 1 to 1000, 1000 keys imported; 0 existed already; 0 invalid')
+    expect(exit.stderr).toContain('Lines 1001 to 1500 may have been imported')
+  })
 })

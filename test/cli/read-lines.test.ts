@@ -2,11 +2,11 @@ import { expect, test } from 'vitest'
 import { readLines } from '../../src/cli/admin/read-lines.ts'
 
 async function* inParts(...parts: string[]) {
-  yield* parts
+  for (const part of parts) yield Buffer.from(part)
 }
 async function linesOf(...parts: string[]): Promise<string[]> {
   const lines: string[] = []
-  for await (const line of readLines(inParts(...parts), 10)) lines.push(line)
+  for await (const line of readLines(inParts(...parts), 10)) lines.push(String(line))
   return lines
 }
 
@@ -19,14 +19,14 @@ test('lines are read wherever their parts end', async () => {
 test('of an endless line, only a bounded part is read', async () => {
   let read = 0
   async function* endless() {
-    yield 'a\n'
+    yield Buffer.from('a\n')
     for (;;) {
       read++
-      yield 'xxxx'
+      yield Buffer.from('xxxx')
     }
   }
   const lines: string[] = []
-  for await (const line of readLines(endless(), 10)) lines.push(line)
+  for await (const line of readLines(endless(), 10)) lines.push(String(line))
   expect(lines).toEqual(['a', 'xxxxxxxxxxxx'])
   expect(read).toBe(3)
 })
