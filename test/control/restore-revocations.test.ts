@@ -83,7 +83,7 @@ const secretsOf = (...secrets: Buffer[]) => ({
   POSTERN_KEYS_SIGNING_SECRETS: secrets.map(secret => secret.toString('base64')).join(','),
 })
 
-describe('a restore never makes a key work again that was revoked since, unless it is told to', () => {
+describe('a restore never makes a key work again that was revoked since, unless an option says so', () => {
   test('it takes over a revocation that Redis knows', async () => {
     const { keys, restore, readState } = await installation()
     await announce(redis, revoked(keys[0] as StoredKey))

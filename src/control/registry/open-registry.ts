@@ -11,6 +11,7 @@ import { createKeyRepository } from './database/kysely-key-repository.ts'
 import { openDatabase, waitForDatabase } from './database/open-database.ts'
 import { createIds } from './operations/ids.ts'
 import type { Registry } from './registry.ts'
+import { reportSchema } from './report-schema.ts'
 import { checkSigningSecrets } from './signing-secrets.ts'
 
 /** The registry with the components below it. The database is open; nothing is announced yet. */
@@ -28,6 +29,7 @@ export async function openRegistry(context: ConsoleContext): Promise<OpenRegistr
     await database.close()
     throw error
   })
+  await reportSchema(context, database)
   const repository = createKeyRepository(database, clock, consoleId)
   const messageKey = () => secrets.value.messageKey
   const regions = createRegions(context, repository, region =>

@@ -37,6 +37,7 @@ export function declareConsole({ counter, gauge }: MetricDeclarations) {
       ['reporter', 'outcome'],
     ),
     ...declareRegions({ gauge }),
+    ...declareSchema({ gauge }),
     keyOperations: counter('postern_key_operations_total', 'Key operations, by operation and outcome', [
       'operation',
       'outcome',
@@ -76,6 +77,16 @@ function declareRegions({ gauge }: Pick<MetricDeclarations, 'gauge'>) {
       'postern_region_outbox_age_seconds',
       'Time since the commit of the oldest change not yet announced to a region, in seconds; 0 if there is none',
       ['region'],
+    ),
+  }
+}
+
+function declareSchema({ gauge }: Pick<MetricDeclarations, 'gauge'>) {
+  return {
+    schemaDifferences: gauge(
+      'postern_database_schema_differences',
+      'Tables, indexes, triggers and other objects of the database that are not as the migrations make them, at the start of the console, by kind; `unknown`: 1 if they could not be compared',
+      ['kind'],
     ),
   }
 }

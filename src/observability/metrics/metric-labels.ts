@@ -77,6 +77,8 @@ export const LEAK_OUTCOMES = [
 ] as const
 export const USAGE_EXPORT_OUTCOMES = ['accepted', 'failed', 'dropped'] as const
 export const USAGE_LOSS_CAUSES = ['memory', 'refused'] as const
+/** `unknown`: 1 if the schema could not be compared. */
+export const SCHEMA_DIFFERENCE_KINDS = ['missing', 'changed', 'added', 'unknown'] as const
 export const KEY_STATE_LABELS = [
   'active',
   'expiring_30d',

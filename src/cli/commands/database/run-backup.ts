@@ -31,6 +31,11 @@ export async function runBackup(host: Host, { url, to, force, keep, nowMs }: Bac
   host.write(
     `Saved ${keyCount(report.keys)} and ${report.auditEntries} audit entries to ${file}\nAudit head: ${report.auditHead}\n`,
   )
+  if (report.schemaDifferences !== null) {
+    host.complain(
+      `The schema is not as Postern makes it: ${report.schemaDifferences}. A restore refuses this backup until that is corrected\n`,
+    )
+  }
   if (keep !== null) await deleteOldest(host, to, keep)
 }
 

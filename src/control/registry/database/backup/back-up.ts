@@ -1,5 +1,8 @@
 import { existsSync } from 'node:fs'
+import { lastMigration, missingMigrations } from '../migrations/migrations.ts'
 import { openReadOnly } from '../open-read-only.ts'
+import { describeDifferences } from '../schema/schema-object.ts'
+import { compareSqliteSchema } from '../schema/sqlite-schema.ts'
 import { requireAuditChain } from './check-database.ts'
 import { checkIntegrity, copyPages, diskTroubleIn, makeSingleFile, sqliteFileOf } from './database-file.ts'
 import { type ProgressOf, Refused } from './refused.ts'
@@ -24,21 +27,27 @@ export interface BackupReport {
   readonly auditHead: string
 }
 
+export interface SavedReport extends BackupReport {
+  /** What is not as the migrations make it, for which a restore refuses the backup; null if there is nothing. */
+  readonly schemaDifferences: string | null
+}
+
 /**
  * Saves the database, SQLite or PostgreSQL, to a SQLite file. The file appears under its name only when it is whole,
  * checked and on the disk.
  */
-export async function backUp(options: BackupOptions): Promise<BackupReport> {
+export async function backUp(options: BackupOptions): Promise<SavedReport> {
   const { file, force, nowMs } = options
   if (!force && existsSync(file)) throw existsAlready(file)
   try {
     return await withUnfinished(file, async unfinished => {
       await copyTo(unfinished, options)
       const report = await inspectBackup(unfinished, nowMs)
+      const schemaDifferences = await describeSchema(unfinished)
       if (force) await publish(unfinished, file)
       // Another backup of this name may have been faster.
       else if (!(await publishNew(unfinished, file))) throw existsAlready(file)
-      return report
+      return { ...report, schemaDifferences }
     })
   } catch (error) {
     const trouble = diskTroubleIn(error)
@@ -62,6 +71,18 @@ async function copySqlite(url: string, from: string, to: string, progress: Progr
   await copyPages(from, to, progress)
   makeSingleFile(to)
   checkIntegrity(to)
+}
+
+/** The copy of a SQLite database has what was added to its schema. @throws NewerSchema */
+async function describeSchema(file: string): Promise<string | null> {
+  const database = await openReadOnly(`sqlite:${file}`)
+  try {
+    await missingMigrations(database, 'sqlite')
+    const differences = await compareSqliteSchema(database, await lastMigration(database))
+    return differences.length === 0 ? null : describeDifferences(differences)
+  } finally {
+    await database.destroy()
+  }
 }
 
 /** @throws Refused for a broken audit chain */

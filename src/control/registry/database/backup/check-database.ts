@@ -1,7 +1,12 @@
 import type { Kysely } from 'kysely'
+import { causeOf } from '../../../../observability/control-logger.ts'
 import { type ChainReport, NoAuditChain, verifyAudit } from '../audit/verify-audit.ts'
 import type { Dialect } from '../database.ts'
-import { missingMigrations } from '../migrations/migrations.ts'
+import { isNotPermitted } from '../engines/rejected-statement.ts'
+import { lastMigration, missingMigrations } from '../migrations/migrations.ts'
+import { comparePostgres } from '../schema/compare-schema.ts'
+import { describeDifferences, type SchemaDifference } from '../schema/schema-object.ts'
+import { compareSqliteSchema } from '../schema/sqlite-schema.ts'
 import type { Tables } from '../tables.ts'
 import { Refused } from './refused.ts'
 
@@ -12,6 +17,40 @@ export async function requireSchema(database: Kysely<Tables>, dialect: Dialect, 
   throw new Refused(
     `${name} has an older schema (without ${missing.join(', ')}): start the console of this version on it once, which migrates it`,
   )
+}
+
+/**
+ * A trigger, rule or view of another maker can change, hide or undo what is written, such as a revocation.
+ * @throws Refused unless the schema is as the migrations make it
+ */
+export function requireNoDifferences(differences: readonly SchemaDifference[], name: string): void {
+  if (differences.length === 0) return
+  throw new Refused(
+    `The schema of ${name} is not as Postern makes it: ${describeDifferences(differences)}. Such objects can undo what is written, ` +
+      'so nothing was changed. Correct the schema, such as with DROP INDEX for an index that you added, or use another file or database',
+  )
+}
+
+/** The same for a SQLite file, whose schema may be an older one. */
+export async function requireOwnFile(database: Kysely<Tables>, name: string): Promise<void> {
+  const missing = await missingMigrations(database, 'sqlite')
+  const last = await lastMigration(database)
+  if (last === null || missing.some(migration => migration < last)) {
+    throw new Refused(`${name} is no database of Postern: its list of migrations is missing or incomplete`)
+  }
+  requireNoDifferences(await compareSqliteSchema(database, last), name)
+}
+
+/** The same for a PostgreSQL database of this version. */
+export async function requireOwnPostgres(connection: Kysely<Tables>, name: string): Promise<void> {
+  const differences = await comparePostgres(connection).catch((error: unknown) => {
+    if (!isNotPermitted(error)) throw error
+    throw new Refused(
+      `The schema of ${name} cannot be compared with that of Postern: ${causeOf(error)}. ` +
+        'The user needs the right to create schemas there: GRANT CREATE ON DATABASE … TO …',
+    )
+  })
+  requireNoDifferences(differences, name)
 }
 
 /** @throws Refused if an entry was changed, removed or inserted */

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { Tables } from '../tables.ts'
 import { requireSigningSecret } from './check-database.ts'
-import { isEmptyOrMissing, sqliteFileOf } from './database-file.ts'
+import { diskTroubleIn, isEmptyOrMissing, sqliteFileOf } from './database-file.ts'
 import { KnownKeys, newerGrant, requireRecords, type SeenRecords } from './known-keys.ts'
 import { keysWithEntries } from './newer-records.ts'
 import { Refused } from './refused.ts'
@@ -21,6 +21,15 @@ export interface CopyDatabaseOptions extends Omit<CopyOptions, 'replace'> {
  * chain stay. A copy that is cut off leaves the target as it was. @returns the number of rows
  */
 export async function copyDatabase(from: string, to: string, options: CopyDatabaseOptions): Promise<number> {
+  try {
+    return await copyAll(from, to, options)
+  } catch (error) {
+    const trouble = diskTroubleIn(error)
+    throw trouble === null ? error : new Refused(`Nothing was copied: ${trouble}`)
+  }
+}
+
+async function copyAll(from: string, to: string, options: CopyDatabaseOptions): Promise<number> {
   const file = sqliteFileOf(to)
   if (file !== null && !(await isEmptyOrMissing(file))) throw new Refused(notEmptyText(file))
   return readStopped(from, async source => {

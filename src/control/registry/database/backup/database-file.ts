@@ -70,6 +70,8 @@ export function checkIntegrity(file: string): void {
 function inspect(file: string): string[] {
   const database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS })
   try {
+    // The schema is not checked yet.
+    database.exec('pragma trusted_schema = off; pragma cell_size_check = on')
     const found = database
       .prepare('pragma integrity_check(5)')
       .all()

@@ -2,10 +2,12 @@ import { existsSync } from 'node:fs'
 import { copyFile, link, mkdtemp, realpath, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import type { Kysely } from 'kysely'
 import { openDatabase } from '../open-database.ts'
 import { openReadOnly } from '../open-read-only.ts'
+import type { Tables } from '../tables.ts'
 import { inspectBackup } from './back-up.ts'
-import { requireSigningSecret } from './check-database.ts'
+import { requireOwnFile, requireSigningSecret } from './check-database.ts'
 import {
   checkIntegrity,
   diskTroubleIn,
@@ -69,15 +71,22 @@ async function restorePostgres(options: RestoreOptions): Promise<RestoreReport> 
   try {
     const copy = join(directory, 'copy.db')
     const restored = await prepareCopy(options, copy)
-    const source = await openReadOnly(`sqlite:${copy}`)
-    try {
-      await fillPostgres(source, url, { replace, nowMs, progress })
-    } finally {
-      await source.destroy()
-    }
+    await readFile(copy, source => fillPostgres(source, url, { replace, nowMs, progress }))
     return { ...restored, aside: null }
   } finally {
     await rm(directory, { recursive: true, force: true })
+  }
+}
+
+async function readFile<Result>(
+  file: string,
+  read: (database: Kysely<Tables>) => Promise<Result>,
+): Promise<Result> {
+  const database = await openReadOnly(`sqlite:${file}`)
+  try {
+    return await read(database)
+  } finally {
+    await database.destroy()
   }
 }
 
@@ -85,6 +94,8 @@ async function restorePostgres(options: RestoreOptions): Promise<RestoreReport> 
 async function prepareCopy(options: RestoreOptions, copy: string): Promise<Restored> {
   await copyFile(options.file, copy)
   checkIntegrity(copy)
+  // Before anything is written, which could run what was added.
+  await readFile(copy, database => requireOwnFile(database, options.file))
   const database = await openDatabase(`sqlite:${copy}`)
   let restored: Restored
   try {

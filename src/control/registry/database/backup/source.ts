@@ -3,17 +3,22 @@ import { countConsoles } from '../engines/postgres-database.ts'
 import { lockSqliteFile } from '../engines/sqlite-lock.ts'
 import { openReadOnly } from '../open-read-only.ts'
 import type { Tables } from '../tables.ts'
-import { requireSchema } from './check-database.ts'
+import { requireOwnFile, requireOwnPostgres, requireSchema } from './check-database.ts'
 import { sqliteFileOf } from './database-file.ts'
 import { Refused } from './refused.ts'
 
-/** Reads a PostgreSQL database as of one moment, beside consoles that write to it. */
+/**
+ * Reads a PostgreSQL database as of one moment, beside consoles that write to it.
+ * @param check before, on the same connection
+ */
 export async function readPostgres<Result>(
   url: string,
   read: (source: Kysely<Tables>) => Promise<Result>,
+  check: (connection: Kysely<Tables>) => Promise<void> = async () => {},
 ): Promise<Result> {
   const connection = await openReadOnly(url)
   try {
+    await check(connection)
     return await connection
       .transaction()
       .setIsolationLevel('repeatable read')
@@ -32,15 +37,20 @@ export async function readStopped<Result>(
   read: (source: Kysely<Tables>) => Promise<Result>,
 ): Promise<Result> {
   if (sqliteFileOf(url) === null) {
-    return readPostgres(url, async source => {
+    const readAlone = async (source: Kysely<Tables>) => {
       await requireNoConsole(source)
       return read(source)
+    }
+    return readPostgres(url, readAlone, async connection => {
+      await requireSchema(connection, 'postgres', 'The database')
+      await requireOwnPostgres(connection, 'the database to copy')
     })
   }
   const source = await openReadOnly(url)
   try {
     return await whileLocked(url, async () => {
       await requireSchema(source, 'sqlite', 'The database')
+      await requireOwnFile(source, 'the database to copy')
       return read(source)
     })
   } finally {

@@ -3,7 +3,7 @@ import { appendAfter, lockHead } from '../audit/audit-chain.ts'
 import { openPostgresForCopy } from '../engines/postgres-database.ts'
 import { openDatabase } from '../open-database.ts'
 import type { Tables } from '../tables.ts'
-import { requireAuditChain } from './check-database.ts'
+import { requireAuditChain, requireOwnPostgres } from './check-database.ts'
 import { COPIED_TABLES } from './copied-tables.ts'
 import { copyRows } from './copy-rows.ts'
 import { checkIntegrity, makeSingleFile } from './database-file.ts'
@@ -62,6 +62,7 @@ export async function fillPostgres(
   const target = await openPostgresForCopy(url)
   try {
     await requireNoConsole(target)
+    await requireOwnPostgres(target, 'the PostgreSQL database')
     return await target.transaction().execute(async tx => {
       await sql`select set_config('lock_timeout', ${LOCK_TIMEOUT_MS}, true)`.execute(tx)
       // Also keeps consoles out until the end.

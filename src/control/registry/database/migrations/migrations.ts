@@ -1,5 +1,6 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
+import { StartError } from '../../../../domain/start-error.ts'
 import { createUsageTables } from '../../../usage/usage-migration.ts'
 import { createWorkspaceWebhookTables } from '../../../webhooks/workspaces/workspace-webhooks-migration.ts'
 import type { Dialect } from '../database.ts'
@@ -193,23 +194,45 @@ async function createSigningSecrets(database: Kysely<unknown>, text: TextType): 
     .execute()
 }
 
-/** Migrates the schema. Refuses a newer one, which this version would misread. */
-export async function migrate(database: Kysely<Tables>, dialect: Dialect): Promise<void> {
+/** The schema was written by a newer version of the program. */
+export class NewerSchema extends StartError {}
+
+/**
+ * Migrates the schema. Refuses a newer one, which this version would misread.
+ * @param last the migration to stop at; null for all
+ */
+export async function migrate(
+  database: Kysely<Tables>,
+  dialect: Dialect,
+  last: string | null = null,
+): Promise<void> {
   const migrations = migrationsOf(dialect)
-  const newer = (await appliedMigrations(database)).filter(name => !(name in migrations))
-  if (newer.length > 0) throw new Error(newerSchemaText(newer))
-  const provider = { getMigrations: async () => ({ ...migrations }) }
-  const { error } = await new Migrator({ db: database, provider }).migrateToLatest()
+  await missingMigrations(database, dialect)
+  const migrator = new Migrator({
+    db: database,
+    provider: { getMigrations: async () => ({ ...migrations }) },
+  })
+  const { error } = await (last === null ? migrator.migrateToLatest() : migrator.migrateTo(last))
   if (error !== undefined) throw new Error('The database could not be migrated', { cause: error })
 }
 
-/** Migrations of this version that the database lacks. @throws for a newer schema */
+/** Makes the whole schema in the first schema of the search path, without a list of what was applied. */
+export async function createSchema(tx: Transaction<Tables>, dialect: Dialect): Promise<void> {
+  for (const { up } of Object.values(migrationsOf(dialect))) await up(tx)
+}
+
+/** Migrations of this version that the database lacks. @throws NewerSchema */
 export async function missingMigrations(database: Kysely<Tables>, dialect: Dialect): Promise<string[]> {
   const applied = await appliedMigrations(database)
   const known = Object.keys(migrationsOf(dialect))
   const newer = applied.filter(name => !known.includes(name))
-  if (newer.length > 0) throw new Error(newerSchemaText(newer))
+  if (newer.length > 0) throw new NewerSchema(newerSchemaText(newer))
   return known.filter(name => !applied.includes(name))
+}
+
+/** The last migration of the database, in the order of their names; null without any. */
+export async function lastMigration(database: Kysely<Tables>): Promise<string | null> {
+  return (await appliedMigrations(database)).toSorted().at(-1) ?? null
 }
 
 function newerSchemaText(names: readonly string[]): string {
