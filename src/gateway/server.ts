@@ -56,6 +56,7 @@ export function createServer(
   })
   guardConnections(server, {
     stallTimeoutMs: config.headersTimeoutMs,
+    abortOnClose: config.abortOnClose,
     responseTo: fault => {
       const { requestId, status, bytes } = rawDenialOf(fault, present)
       observer.rejectedByParser(fault, requestId, status)

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { ConnectionState } from './connection-state.ts'
 import { disconnect } from './disconnect.ts'
+import { type ForwardedRequest, ForwardedRequests } from './forwarded-requests.ts'
 import type { ReadAheadBudget, ReadAheadShare } from './read-ahead-budget.ts'
 import { RequestBoundaries } from './request-boundaries.ts'
 
@@ -19,6 +20,17 @@ const CONNECTIONS = new WeakMap<Socket, ClientConnection>()
 export interface Parser {
   readonly parse: (bytes: Buffer) => void
   readonly end: () => void
+}
+
+export interface ConnectionOptions {
+  /**
+   * Of the socket: half of the time that a client has to read, because the client may have read something at the start of
+   * the first half.
+   */
+  readonly idleTimeoutMs: number
+  readonly readAheadBudget: ReadAheadBudget
+  /** Whether a client that half-closes while a forwarded request waits for its response has left. */
+  readonly abortOnClose: boolean
 }
 
 /**
@@ -41,19 +53,18 @@ export class ClientConnection {
   #receivingBody: ServerResponse | null = null
   /** Response to the last request with a body, until it closes. */
   #lastWithBody: ServerResponse | null = null
+  /** Null if a client that half-closes gets all its responses. */
+  readonly #forwarded: ForwardedRequests | null
   readonly #idleTimeoutMs: number
   readonly #readAhead: ReadAheadShare
 
-  /**
-   * @param socket must have no other reader
-   * @param idleTimeoutMs of the socket: half of the time that a client has to read, because the client may have read
-   * something at the start of the first half
-   */
-  constructor(socket: Socket, parser: Parser, idleTimeoutMs: number, readAheadBudget: ReadAheadBudget) {
+  /** @param socket must have no other reader */
+  constructor(socket: Socket, parser: Parser, options: ConnectionOptions) {
     this.#socket = socket
     this.#parser = parser
-    this.#idleTimeoutMs = idleTimeoutMs
-    this.#readAhead = readAheadBudget.share()
+    this.#idleTimeoutMs = options.idleTimeoutMs
+    this.#readAhead = options.readAheadBudget.share()
+    this.#forwarded = options.abortOnClose ? new ForwardedRequests() : null
     CONNECTIONS.set(socket, this)
     // Node's server sets it without TLS only.
     socket.allowHalfOpen = true
@@ -113,8 +124,23 @@ export class ClientConnection {
   endResponse(response: ServerResponse): void {
     this.#pendingResponses--
     if (response === this.#lastWithBody) this.#lastWithBody = null
+    this.#forwarded?.delete(response)
+    this.#disconnectIfLeft()
     if (this.#unparsed === null || this.#reading === 'flowing') this.#proceed()
     else if (this.#reading === 'paused') queueMicrotask(() => this.#resume())
+  }
+
+  /** Call before a request is forwarded. @returns false if it must not be: its client has left, and `close` follows */
+  awaitUpstream(request: ForwardedRequest): boolean {
+    if (this.#forwarded === null) return true
+    this.#forwarded.add(request)
+    this.#disconnectIfLeft()
+    return !this.#socket.readableEnded
+  }
+
+  /** Earlier responses of the gateway itself are sent first. What follows could not be sent in order. */
+  #disconnectIfLeft(): void {
+    if (this.#socket.readableEnded && this.#forwarded?.isNextExpected === true) this.#socket.destroy()
   }
 
   /** Runs after the ticks that follow a response, because one of them would first deliver more bytes of the stream. */
@@ -166,6 +192,7 @@ export class ClientConnection {
   #receiveEnd(): void {
     if (this.#state.kind === 'closing') this.#socket.destroy()
     if (this.#state.kind === 'open') this.#state = { kind: 'half_closed' }
+    this.#disconnectIfLeft()
     this.#proceed()
   }
 

@@ -4,6 +4,7 @@ import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import { ClientConnection } from './client-connection.ts'
+import type { ForwardedRequest } from './forwarded-requests.ts'
 import { ReadAheadBudget } from './read-ahead-budget.ts'
 
 /** A longer request line is rejected with 414, also if other parts are too large. */
@@ -26,6 +27,8 @@ export interface GuardOptions {
   /** Returns a complete response, head and body, with `Connection: close`. Called at most once per connection. */
   readonly responseTo: (fault: ConnectionFault) => string
   readonly maxReadAheadBytes?: number
+  /** Whether a client that half-closes while a forwarded request waits for its response has left; false by default. */
+  readonly abortOnClose?: boolean
 }
 
 /**
@@ -38,11 +41,17 @@ export interface GuardOptions {
  */
 export function guardConnections(
   server: Server | HttpsServer,
-  { stallTimeoutMs, responseTo, maxReadAheadBytes = MAX_READ_AHEAD_BYTES }: GuardOptions,
+  {
+    stallTimeoutMs,
+    responseTo,
+    maxReadAheadBytes = MAX_READ_AHEAD_BYTES,
+    abortOnClose = false,
+  }: GuardOptions,
 ): void {
   server.setTimeout(stallTimeoutMs / 2, (socket: Socket) => ClientConnection.of(socket)?.onIdle())
   const event = server instanceof TlsServer ? 'secureConnection' : 'connection'
   const readAheadBudget = new ReadAheadBudget(maxReadAheadBytes)
+  const options = { idleTimeoutMs: stallTimeoutMs / 2, readAheadBudget, abortOnClose }
   const acceptListeners = takeListeners(server, event)
   server.on(event, (socket: Socket) => {
     const ours = socket.listeners('end')
@@ -54,7 +63,7 @@ export function guardConnections(
         'No data and end listener of Node’s server on its socket: this Node version is unsupported',
       )
     }
-    new ClientConnection(socket, { parse, end }, stallTimeoutMs / 2, readAheadBudget)
+    new ClientConnection(socket, { parse, end }, options)
   })
   const requestListeners = takeListeners(server, 'request')
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
@@ -85,6 +94,11 @@ export function guardConnections(
 /** Closes the connection after the response to this request. Later requests on it are not read. */
 export function closeConnectionAfter({ socket }: IncomingMessage): void {
   ClientConnection.of(socket)?.closeAfterPending()
+}
+
+/** Call before a request is forwarded. @returns false if it must not be: its client has left, and `close` follows */
+export function awaitUpstream(request: ForwardedRequest): boolean {
+  return ClientConnection.of(request.response.req.socket)?.awaitUpstream(request) ?? true
 }
 
 type Listener = (...values: unknown[]) => void

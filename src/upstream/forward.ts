@@ -1,4 +1,5 @@
 import type { Permit } from '../domain/authorize.ts'
+import { awaitUpstream } from '../http/guard-connections.ts'
 import type { ClientRequest, Deny } from './client-request.ts'
 import type { UpstreamFailure } from './failure.ts'
 import type { BodySink, ExchangeHandler, UpstreamResponse } from './pool/exchange-parties.ts'
@@ -18,6 +19,7 @@ export function createForward({ send, policy, requestFor }: Upstream, deny: Deny
     // The client disconnected during the lookup: `close` has been emitted.
     if (response.destroyed) return
     observation.phase = 'waiting'
+    if (!awaitUpstream(request)) return
     const handler = new ResponseHandler(request, policy, deny)
     const exchange = send(permit, requestFor(request, permit), handler, waitedMs)
     response.on('close', () => exchange.abort())

@@ -1,7 +1,10 @@
+import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
 import { loadClosed } from '../support/closed-loop.ts'
+import { startPostern } from '../support/postern-process.ts'
 import { residentMegabytes } from '../support/process-memory.ts'
 import { field, get, RawClient } from '../support/raw-client.ts'
 import { jsonAnswer } from '../support/recording-upstream.ts'
@@ -284,26 +287,67 @@ describe('the gateway stops reading a connection that it is about to close', () 
   })
 })
 
-describe('a client that half-closes after its requests gets complete responses', () => {
-  test('20 of 20: forwarded, from the gateway itself, and from the console', async () => {
+describe('a client that half-closes after its requests', () => {
+  const asked = (url: string, request: string) =>
+    Promise.all(
+      Array.from({ length: 20 }, async () => {
+        const client = new RawClient(url)
+        client.socket.end(request)
+        return (await client.untilClosed()).map(({ status, body: { length } }) => `${status} ${length}`)
+      }),
+    )
+
+  test('gets complete responses of the gateway and of the console, 20 of 20', async () => {
+    const unknown = mintSecret('wsk_', randomBytes(32), importSigningSecret(randomBytes(32))).reveal()
+    const { gateway } = world.gateway.urls
+    const own = await asked(gateway, get('/api/v1/auth', key.secret).repeat(3))
+    expect(own.flat().filter(answer => answer.startsWith('200 '))).toHaveLength(60)
+    for (const [request, status] of [
+      [get('/nothing'), 404],
+      [get(WORKSPACE), 401],
+      [get(WORKSPACE, unknown), 401],
+      [get('/api/v1/workspaces/ws_2', key.secret), 404],
+    ] as const) {
+      const statuses = (await asked(gateway, request)).flat().map(answer => Number(answer.split(' ')[0]))
+      expect(statuses).toEqual(Array.from({ length: 20 }, () => status))
+    }
+    const ofConsole = await asked(world.console.urls.console ?? '', TINY_WITH_HOST)
+    expect(ofConsole.flat()).toHaveLength(20)
+  })
+
+  test('has left if a request waits for the upstream, also one whose key is still looked up: no response, no request upstream remains', async () => {
+    world.upstream.hold = () => new Promise(() => {})
+    const keys = await Promise.all(Array.from({ length: 20 }, () => world.issue()))
+    const { ended } = world.upstream
+    const aborts = () =>
+      scrapeOne(world.gateway.urls.ops, 'postern_http_client_aborts_total{phase="waiting"}')
+    const before = await aborts()
+    const answers = await Promise.all(
+      keys.map(async ({ secret }) => {
+        const client = new RawClient(world.gateway.urls.gateway)
+        client.socket.end(get(WORKSPACE, secret))
+        return client.untilClosed()
+      }),
+    )
+    expect(answers.flat()).toEqual([])
+    await until('nothing is in flight', async () => (await inFlight()) === 0)
+    expect((await aborts()) - before).toBe(20)
+    await until(
+      'the upstream connections are closed',
+      () => world.upstream.ended - ended >= world.upstream.requests.length,
+    )
+  })
+
+  test('gets complete responses of the upstream with gateway.abortOnClose: false, 20 of 20', async () => {
+    const patient = await startPostern('gateway', { ...world.env, POSTERN_GATEWAY_ABORT_ON_CLOSE: 'false' })
+    onTestFinished(async () => {
+      await patient.process.stop()
+    })
     const body = JSON.stringify('x'.repeat(300_000))
     world.upstream.answer = () => jsonAnswer(200, body)
     world.upstream.hold = () => new Promise(resolve => setTimeout(resolve, 20))
-    const asked = (url: string, request: string) =>
-      Promise.all(
-        Array.from({ length: 20 }, async () => {
-          const client = new RawClient(url)
-          client.socket.end(request)
-          return (await client.untilClosed()).map(({ status, body: { length } }) => `${status} ${length}`)
-        }),
-      )
-    const { gateway } = world.gateway.urls
-    const forwarded = await asked(gateway, get(WORKSPACE, key.secret))
+    const forwarded = await asked(patient.urls.gateway, get(WORKSPACE, key.secret))
     expect(forwarded).toEqual(Array.from({ length: 20 }, () => [`200 ${body.length}`]))
-    const own = await asked(gateway, get('/api/v1/auth', key.secret).repeat(3))
-    expect(own.flat().filter(answer => answer.startsWith('200 '))).toHaveLength(60)
-    const ofConsole = await asked(world.console.urls.console ?? '', TINY_WITH_HOST)
-    expect(ofConsole.flat()).toHaveLength(20)
   })
 })
 

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { exchange, get, RawClient } from '../support/raw-client.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
@@ -59,19 +60,25 @@ describe('logs', () => {
     for (const line of process.lines) expect(() => JSON.parse(line) as unknown).not.toThrow()
   })
 
-  test('a client that disconnects is counted and logged, and the upstream request is cancelled', async () => {
+  test.each([
+    ['closes its connection', (socket: Socket) => socket.destroy()],
+    ['closes its side', (socket: Socket) => socket.end()],
+    ['resets its connection', (socket: Socket) => socket.resetAndDestroy()],
+  ])('a client that %s is counted and logged, and the upstream request is cancelled', async (way, leave) => {
     world.upstream.reset()
     world.upstream.hold = () => new Promise(() => {})
+    const aborts = () => sample('postern_http_client_aborts_total{phase="waiting"}')
+    const [before, { ended }] = [await aborts(), world.upstream]
     const client = new RawClient(world.gateway.urls.gateway)
-    client.send(get(WORKSPACE, key.secret, 'X-Request-Id: leaver'))
+    const requestId = way.replaceAll(' ', '-')
+    client.send(get(WORKSPACE, key.secret, `X-Request-Id: ${requestId}`))
     await expect.poll(() => world.upstream.requests.length).toBe(1)
-    const { ended } = world.upstream
-    // A client that half-closes still gets its response; one that resets does not want it.
-    client.socket.resetAndDestroy()
-    const line = await world.gateway.process.logged(entry => entry['requestId'] === 'leaver')
+    leave(client.socket)
+    const line = await world.gateway.process.logged(entry => entry['requestId'] === requestId)
     expect(line).toMatchObject({ aborted: 'waiting', keyId: key.id })
-    expect(await sample('postern_http_client_aborts_total{phase="waiting"}')).toBe(1)
+    expect(await aborts()).toBe(before + 1)
     await expect.poll(() => world.upstream.ended).toBe(ended + 1)
+    expect(client.received.length).toBe(0)
     world.upstream.reset()
   })
 })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type Listening, startPostern } from '../support/postern-process.ts'
-import { exchange, field, get } from '../support/raw-client.ts'
+import { exchange, field, get, RawClient } from '../support/raw-client.ts'
 import { jsonAnswer } from '../support/recording-upstream.ts'
 import { scrape, scrapeOne, sumOf } from '../support/scrape.ts'
 import { until } from '../support/until.ts'
@@ -95,6 +95,33 @@ test('keys of one workspace share a response, each with its own request id, log 
   expect(grown('postern_shared_answers_total', 'joined')).toBe(2)
   expect(grown('postern_http_requests_total', 'route="workspace"', 'code="200"')).toBe(3)
   expect(grown('postern_upstream_requests_total')).toBe(1)
+})
+
+test('a client that closes its side leaves a shared request to the others; the last one to leave cancels it', async () => {
+  const { gateway, ops } = world.gateway.urls
+  const leaver = () => {
+    const client = new RawClient(gateway)
+    client.send(get(WORKSPACE, key.secret))
+    return client
+  }
+  const first = leaver()
+  await atUpstream(1)
+  const asked = send(WORKSPACE, key)
+  await inFlight(2)
+  first.socket.end()
+  await inFlight(1)
+  answerAll()
+  expect((await asked).status).toBe(200)
+  expect(world.upstream.requests).toHaveLength(1)
+
+  world.upstream.hold = () => new Promise(() => {})
+  const { ended } = world.upstream
+  const leavers = [leaver(), leaver()]
+  await inFlight(2)
+  await atUpstream(2)
+  for (const { socket } of leavers) socket.end()
+  await inFlight(0, ops)
+  await until('the upstream request is cancelled', () => world.upstream.ended === ended + 1)
 })
 
 test('different workspaces or scopes never share a response', async () => {

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { exchange, field, get, RawClient } from '../support/raw-client.ts'
@@ -11,6 +12,8 @@ const FILES = `${WORKSPACE}/files?limit=9`
 /** Fewer than the connections to the upstream, so that each request has its own. */
 const LEAVING = 100
 const RESETS = 1_000
+/** `upstream.connections`, as many as its default. */
+const UPSTREAM_CONNECTIONS = 128
 
 let world: World
 let key: IssuedKey
@@ -52,12 +55,15 @@ async function expectNoErrors(): Promise<void> {
   expect(gateway.process.log.filter(line => Number(line['level']) >= 50)).toEqual([])
 }
 
-/** Disconnects all clients. @returns the time until the upstream requests are cancelled */
-async function leave(clients: readonly RawClient[], phase: string): Promise<void> {
+/** Disconnects all clients, and waits until the upstream requests are cancelled. */
+async function leave(
+  clients: readonly RawClient[],
+  phase: string,
+  disconnect: (socket: Socket) => void,
+): Promise<void> {
   const endedBefore = world.upstream.ended
   const leftAtMs = performance.now()
-  // A closed connection cannot be distinguished from a half-closed one that waits for its response.
-  for (const client of clients) client.socket.resetAndDestroy()
+  for (const { socket } of clients) disconnect(socket)
   await until(
     'the upstream connections are closed',
     () => world.upstream.ended >= endedBefore + clients.length,
@@ -77,21 +83,52 @@ async function leave(clients: readonly RawClient[], phase: string): Promise<void
   expect(world.upstream.requests.length).toBe(clients.length + 1)
 }
 
-test('clients that disconnect before the upstream responds cancel their requests, and count as no failure', async () => {
-  world.upstream.hold = () => new Promise(() => {})
-  const clients = Array.from({ length: LEAVING }, () => send(get(WORKSPACE, key.secret)))
-  await until('every request has reached the upstream', () => world.upstream.requests.length === LEAVING)
-  await leave(clients, 'waiting')
-  await expectNoErrors()
-})
+const WAYS = [
+  ['a reset', (socket: Socket) => void socket.resetAndDestroy()],
+  ['a close', (socket: Socket) => void socket.destroy()],
+] as const
 
-test('clients that disconnect during a response cancel it, and count as no failure', async () => {
-  world.upstream.answer = () =>
-    `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"${'x'.repeat(1000)}`
-  const clients = Array.from({ length: LEAVING }, () => send(get(WORKSPACE, key.secret)))
-  await until('every response has begun', () => clients.every(client => client.received.length > 10))
-  await leave(clients, 'streaming')
-  await expectNoErrors()
+test.each(WAYS)(
+  'clients that disconnect by %s before the upstream responds cancel their requests, and count as no failure',
+  async (_way, disconnect) => {
+    world.upstream.hold = () => new Promise(() => {})
+    const clients = Array.from({ length: LEAVING }, () => send(get(WORKSPACE, key.secret)))
+    await until('every request has reached the upstream', () => world.upstream.requests.length === LEAVING)
+    await leave(clients, 'waiting', disconnect)
+    await expectNoErrors()
+  },
+)
+
+test.each(WAYS)(
+  'clients that disconnect by %s during a response cancel it, and count as no failure',
+  async (_way, disconnect) => {
+    world.upstream.answer = () =>
+      `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"${'x'.repeat(1000)}`
+    const clients = Array.from({ length: LEAVING }, () => send(get(WORKSPACE, key.secret)))
+    await until('every response has begun', () => clients.every(client => client.received.length > 10))
+    await leave(clients, 'streaming', disconnect)
+    await expectNoErrors()
+  },
+)
+
+test('clients that close their connections free each connection of a slow upstream for the next client', async () => {
+  const slow: string[] = []
+  world.upstream.hold = request => {
+    if (slow.length === UPSTREAM_CONNECTIONS) return undefined
+    slow.push(request)
+    return new Promise(() => {})
+  }
+  const clients = Array.from({ length: UPSTREAM_CONNECTIONS }, () => send(get(WORKSPACE, key.secret)))
+  await until('each connection to the upstream is in use', () => slow.length === UPSTREAM_CONNECTIONS)
+  for (const { socket } of clients) socket.destroy()
+  const leftAtMs = performance.now()
+  await expectServed()
+  const servedMs = Math.round(performance.now() - leftAtMs)
+  process.stdout.write(`${UPSTREAM_CONNECTIONS} clients leave: the next is answered after ${servedMs} ms\n`)
+  await until(
+    'all requests are counted',
+    async () => (await count('postern_http_client_aborts_total', 'phase="waiting"')) === clients.length,
+  )
 })
 
 test('connections that are reset in the middle of a head leave nothing behind', async () => {

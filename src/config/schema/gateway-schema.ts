@@ -1,5 +1,6 @@
 import {
   anyOf,
+  boolean,
   circuit,
   file,
   host,
@@ -91,6 +92,11 @@ export const gateway = section({
     minimum: 100,
     description:
       'Idle time after which a client connection closes; must exceed the idle time of the load balancer in front (often 60 s)',
+  }),
+  abortOnClose: boolean({
+    default: true,
+    description:
+      'Whether a client that closes its side while its request waits for the upstream has left: the upstream request is cancelled. Without it, a client that half-closes gets its response',
   }),
   requestHeaders: list(text({ format: 'forwardable-header' }), {
     default: [

@@ -1,6 +1,7 @@
 import type { OnReload } from '../../config/reloadable.ts'
 import type { Permit } from '../../domain/authorize.ts'
 import type { Clock } from '../../domain/clock.ts'
+import { awaitUpstream } from '../../http/guard-connections.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { ClientRequest, Deny } from '../client-request.ts'
 import type { Forward } from '../forward.ts'
@@ -76,6 +77,7 @@ class CachingForward {
       this.#respond(request, cached, nowMs)
       return
     }
+    if (!awaitUpstream(request)) return
     // A stale response without a validator cannot be revalidated.
     const stale = cached !== undefined && hasValidator(cached.upstream) ? cached : undefined
     const coalescingKey = key + (stale === undefined ? validatorsOf(message.headers) : OWN_VALIDATORS)
