@@ -91,7 +91,7 @@ const LONG_PAGES: readonly { page: string; most: number; reason: string }[] = [
   { page: 'docs/operate/metrics.md', most: 12, reason: 'generated reference' },
   {
     page: 'docs/operate/usage.md',
-    most: 10,
+    most: 11,
     reason: 'how counts are made, kept, read, exported and switched off',
   },
   { page: 'docs/upstream.md', most: 12, reason: 'how to verify an assertion, in five languages' },

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { RefusalRow, Tables } from '../registry/database/tables.ts'
 import { type FoldedReports, REFUSALS_KEPT } from './fold-reports.ts'
@@ -28,6 +29,8 @@ export async function storeRefusals(
   nowMs: number,
 ): Promise<void> {
   for (let from = 0; from < refusals.length; from += ROWS_AT_ONCE) {
+    // SQLite writes in the thread of the event loop.
+    await setImmediate()
     await tx
       .insertInto('refusals')
       .values(refusals.slice(from, from + ROWS_AT_ONCE).map(rowOf))

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Database, Dialect } from '../registry/database/database.ts'
 import type { Tables, UsageRow } from '../registry/database/tables.ts'
@@ -8,6 +9,8 @@ import type { CheckedReport } from './usage-report.ts'
 /** Of the whole transaction's statements: a database that is slower than this loses counts, and changes to keys go on. */
 const STATEMENT_TIMEOUT_MS = 3000
 const LOCK_TIMEOUT_MS = 2000
+/** Of one statement: a few milliseconds in SQLite. */
+const ROWS_AT_ONCE = 500
 
 /**
  * Stores reports of different gateways in one transaction. The number of a gateway's last report is stored with its counts,
@@ -66,7 +69,19 @@ async function addCounts(
   rows: readonly UsageRow[],
   dialect: Dialect,
 ): Promise<void> {
-  if (rows.length === 0) return
+  for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
+    // SQLite writes in the thread of the event loop.
+    await setImmediate()
+    await addRows(tx, table, rows.slice(from, from + ROWS_AT_ONCE), dialect)
+  }
+}
+
+async function addRows(
+  tx: Transaction<Tables>,
+  table: 'usage_hours' | 'usage_days',
+  rows: readonly UsageRow[],
+  dialect: Dialect,
+): Promise<void> {
   const columns = [
     { values: rows.map(row => row.workspace_id), type: 'text' },
     { values: rows.map(row => row.key_id), type: 'text' },

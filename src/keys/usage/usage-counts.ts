@@ -129,7 +129,7 @@ export class UsageCounts {
   /** A whole report that the key service will never accept: the next one says how much was lost with it. */
   noteDropped({ counts, refusals, lost = 0 }: ReportContent): void {
     const requests = counts.reduce((sum, { count }) => sum + count, 0)
-    // What the key service refuses to hear of alone is not said again.
+    // A report of lost counts alone that was refused is not sent again.
     if (counts.length > 0) this.#lost += requests + lost
     this.noteRefused(requests)
     this.#parts.metrics.usageRefusalsOmitted.inc({}, refusals.length)
