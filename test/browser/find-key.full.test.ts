@@ -46,4 +46,23 @@ describe.skipIf(!has(CHROMIUM))('a key that a person holds', BROWSER_TEST, () =>
       await ada.close()
     },
   )
+
+  test.each(['/workspaces/ws_1/keys', '/workspaces/ws_1/refusals', '/workspaces'])(
+    'and pastes into the search of %s is not sent: the page for finding keys opens',
+    async path => {
+      const { secret } = await site.issue({ name: 'searched' })
+      const ada = await visitor(browser)
+      const { page } = ada
+      await signIn(ada, site, path)
+      const urls: string[] = []
+      page.on('request', request => void urls.push(request.url()))
+      await page.getByRole('searchbox').fill(` ${secret}`)
+      await page.keyboard.press('Enter')
+      await page.getByRole('heading', { name: 'Find a key' }).waitFor()
+      expect(urls.join()).not.toContain(secret)
+      await page.goBack()
+      expect(await page.getByRole('searchbox').inputValue()).toBe('')
+      await ada.close()
+    },
+  )
 })

@@ -3,7 +3,7 @@ import csrfProtection from '@fastify/csrf-protection'
 import helmet from '@fastify/helmet'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError } from '../http/api-error.ts'
-import { localPath, signInPath } from './local-path.ts'
+import { returnPath, signInPath } from './local-path.ts'
 import type { Person } from './person.ts'
 import { securityHeaders } from './security-headers.ts'
 import type { Sessions } from './sessions.ts'
@@ -88,7 +88,7 @@ export async function requirePerson(request: FastifyRequest, reply: FastifyReply
     throw new ApiError('unauthenticated', 'A valid bearer token or session is required')
   }
   const then = SAFE_METHODS.has(request.method) ? request.url : pathOf(request.headers.referer)
-  await reply.redirect(signInPath(localPath(then) ?? '/'), 303)
+  await reply.redirect(signInPath(returnPath(then)), 303)
 }
 
 /** Uses only the path of the address, so that its host does not matter. */

@@ -1,4 +1,4 @@
-import { localPath } from './local-path.ts'
+import { returnPath as checkReturnPath } from './local-path.ts'
 
 /** How long a person may take at the provider. */
 export const SIGN_IN_ATTEMPT_SECONDS = 600
@@ -34,7 +34,7 @@ export function decodeSignInAttempt(cookie: string | undefined, nowMs: number): 
     state: String(state),
     nonce: String(nonce),
     verifier: String(verifier),
-    returnPath: localPath(returnPath) ?? '/',
+    returnPath: checkReturnPath(returnPath),
     startedAtMs,
   }
 }

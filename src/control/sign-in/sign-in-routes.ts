@@ -6,7 +6,7 @@ import { signInPage } from '../console/pages/sign-in-page.ts'
 import type { AddressLimit } from '../http/address-limit.ts'
 import { callerAddressOf, callerOf } from '../http/request-context.ts'
 import { requirePerson } from './authenticate-people.ts'
-import { localPath } from './local-path.ts'
+import { returnPath } from './local-path.ts'
 import type { OneTimeLink } from './one-time-link.ts'
 import { type Person, personActorOf } from './person.ts'
 import type { Provider } from './provider.ts'
@@ -153,7 +153,7 @@ function sendPage(
 }
 
 function thenOf(request: FastifyRequest): string {
-  return localPath(queryOf(request)['then']) ?? '/'
+  return returnPath(queryOf(request)['then'])
 }
 
 /** Fastify's parser yields text, or a list for a repeated name. */

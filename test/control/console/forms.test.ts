@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import {
   checkIssueForm,
+  NEW_ISSUE_FORM,
   readIssueForm,
-  startIssueForm,
 } from '../../../src/control/console/forms/issue-form.ts'
 import {
   checkRotateForm,
+  NEW_ROTATE_FORM,
   readRotateForm,
-  startRotateForm,
 } from '../../../src/control/console/forms/rotate-form.ts'
 
 const NOW = Date.parse('2026-11-21T09:00:00Z')
@@ -22,24 +22,13 @@ const problemsOf = (change: object) => {
 
 describe('the form for issuing a key', () => {
   it('starts with 90 days and nothing else selected', () => {
-    expect(startIssueForm({})).toEqual({
+    expect(NEW_ISSUE_FORM).toEqual({
       name: '',
       scopes: [],
       allowedCidrs: '',
       expiry: '90',
       date: '',
     })
-  })
-
-  it('starts with the entries from before the session expired', () => {
-    const kept = {
-      name: 'importer',
-      scopes: ['files:read', 'workspace:read'],
-      allowedCidrs: '192.0.2.0/24',
-      expiry: 'date',
-      date: '2027-01-01',
-    }
-    expect(startIssueForm(kept)).toEqual(kept)
   })
 
   it.each(['7', '30', '90', '180', '365'])('asks for %s days', expiry => {
@@ -100,7 +89,7 @@ describe('a form that rotates a key', () => {
     checkRotateForm(readRotateForm({ overlap: '3600', expiry: '30', date: '', ...change }), NOW)
 
   it('begins with a day of overlap and 90 days', () => {
-    expect(startRotateForm({})).toEqual({ overlap: '86400', expiry: '90', date: '' })
+    expect(NEW_ROTATE_FORM).toEqual({ overlap: '86400', expiry: '90', date: '' })
   })
 
   it('asks for an overlap and an expiry', () => {

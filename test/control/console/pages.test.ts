@@ -147,7 +147,7 @@ test('a form of an earlier session changes nothing and is shown again after sign
   const id = await issue()
   const stale = { _csrf: 'of another session' }
   const revoke = await ada.browser.post(`${KEYS}/${id}/revoke`, stale)
-  expect([revoke.status, revoke.headers['location']]).toEqual([303, `${KEYS}/${id}/revoke?kept=1`])
+  expect([revoke.status, revoke.headers['location']]).toEqual([303, `${KEYS}/${id}/revoke?expired=1`])
   const signOut = await ada.browser.post('/sign-out', stale)
   expect([signOut.status, signOut.headers['location']]).toEqual([303, '/'])
   expect((await ada.call('GET', KEYS)).body.keys[0]?.state).toBe('active')

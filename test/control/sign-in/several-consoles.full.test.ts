@@ -91,8 +91,12 @@ test('a person with an expired session returns to their page after signing in, a
   const { app } = await startConsole(trusting(provider, { parts: { clock } }))
   const { browser, csrf } = await signIn(new BrowserDouble(CONSOLE, app), provider, ada)
   clock.advance(3600_000)
-  const late = await browser.post('/sign-out', { _csrf: csrf }, { referer: `${CONSOLE}/keys?workspace=ws_1` })
-  expect([late.status, late.headers['location']]).toEqual([303, '/sign-in?then=%2Fkeys%3Fworkspace%3Dws_1'])
+  const late = await browser.post(
+    '/sign-out',
+    { _csrf: csrf },
+    { referer: `${CONSOLE}/keys?state=active&q=a+key` },
+  )
+  expect([late.status, late.headers['location']]).toEqual([303, '/sign-in?then=%2Fkeys%3Fstate%3Dactive'])
 })
 
 test('if the database fails, a signed-in person gets an error, not the sign-in page', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { createAddressLimit } from '../../../src/control/http/address-limit.ts'
 import { personOf } from '../../../src/control/sign-in/claims.ts'
-import { localPath, signInPath } from '../../../src/control/sign-in/local-path.ts'
+import { localPath, returnPath, signInPath } from '../../../src/control/sign-in/local-path.ts'
 import { createOneTimeLink } from '../../../src/control/sign-in/one-time-link.ts'
 import { type Person, personActorOf } from '../../../src/control/sign-in/person.ts'
 import { isOwnHost, isOwnPage, siteOf } from '../../../src/control/sign-in/site.ts'
@@ -51,6 +51,29 @@ describe('a return path', () => {
     ['/'],
   ])('%j is none', text => {
     expect(localPath(text)).toBeNull()
+  })
+})
+
+describe('a return path after signing in', () => {
+  const KEY = `wsk_${'A'.repeat(54)}`
+
+  test.each([
+    ['/workspaces/ws_1/keys?state=active&sort=-createdAt&scope=files:read', null],
+    ['/workspaces/ws_1/usage?range=7d', null],
+    ['/workspaces/ws_1/keys/new?expired=1', null],
+    [`/workspaces/ws_1/keys?q=${KEY}&state=active`, '/workspaces/ws_1/keys?state=active'],
+    ['/workspaces/ws_1/keys?q=importer', '/workspaces/ws_1/keys'],
+    [`/workspaces?workspace=${KEY}`, '/workspaces'],
+    [`/workspaces/ws_1/keys?state=${KEY}`, '/workspaces/ws_1/keys'],
+    ['/workspaces/ws_1/webhook?url=https%3A%2F%2Fhooks.example%2FSECRET', '/workspaces/ws_1/webhook'],
+    ['/workspaces/ws_1/keys/new?expired=SECRET', '/workspaces/ws_1/keys/new'],
+    [`/workspaces/${KEY}/keys`, '/'],
+    ['//evil.example', '/'],
+    [undefined, '/'],
+  ])('%s has no fields of forms', (path, expected) => {
+    const found = new URL(returnPath(path), 'http://x')
+    const wanted = new URL(expected ?? String(path), 'http://x')
+    expect([found.pathname, ...found.searchParams]).toEqual([wanted.pathname, ...wanted.searchParams])
   })
 })
 

@@ -128,6 +128,21 @@ function setUpFindingKeys() {
   }
 }
 
+/** As long as the random part of a key. */
+const KEY_LIKE = /[0-9A-Za-z]{54}/
+
+/** A key that is pasted into a search is not sent: it would get into the URL, and so into the history and logs. */
+function setUpSearches() {
+  for (const form of document.querySelectorAll('form[method="get"]')) {
+    form.addEventListener('submit', event => {
+      if (![...new FormData(form).values()].some(text => KEY_LIKE.test(text))) return
+      event.preventDefault()
+      form.reset()
+      location.assign('/find-key')
+    })
+  }
+}
+
 const TRY_TIMEOUT_MS = 10_000
 const SHOWN_LENGTH = 20_000
 
@@ -203,6 +218,7 @@ setUpChoices()
 setUpMenus()
 setUpForms()
 setUpFindingKeys()
+setUpSearches()
 setUpTrying()
 setUpSigningOut()
 nameSecretPage()

@@ -17,11 +17,7 @@ export function readIssueForm(fields: FormFields): IssueForm {
   return { name, scopes: listField(fields, 'scopes'), allowedCidrs, ...readExpiryChoice(fields) }
 }
 
-/** A new form, prefilled from a link or from before the session expired. */
-export function startIssueForm(query: FormFields): IssueForm {
-  const entries = readIssueForm(query)
-  return entries.expiry === '' ? { ...entries, ...DEFAULT_EXPIRY } : entries
-}
+export const NEW_ISSUE_FORM: IssueForm = { name: '', scopes: [], allowedCidrs: '', ...DEFAULT_EXPIRY }
 
 export type IssueFormResult =
   | { readonly ok: true; readonly request: IssueRequest }

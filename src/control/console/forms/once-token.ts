@@ -29,7 +29,6 @@ export function readFormContext(
 
 /** Shown when a form without problems is shown again. */
 export const FORM_NOTICES = {
-  kept: 'Your session had expired. Your entries are still here: check them and submit again.',
   reused:
     'This form was already submitted with other values. Nothing was changed. Submit it again to issue another key.',
   incomplete: 'The form was incomplete. Nothing was changed. Submit it again.',

@@ -23,11 +23,7 @@ export interface RotateForm extends ExpiryChoice {
   readonly overlap: string
 }
 
-export function startRotateForm(query: FormFields): RotateForm {
-  const entries = readRotateForm(query)
-  const overlap = entries.overlap === '' ? String(DEFAULT_OVERLAP_SECONDS) : entries.overlap
-  return entries.expiry === '' ? { overlap, ...DEFAULT_EXPIRY } : { ...entries, overlap }
-}
+export const NEW_ROTATE_FORM: RotateForm = { overlap: String(DEFAULT_OVERLAP_SECONDS), ...DEFAULT_EXPIRY }
 
 export function readRotateForm(fields: FormFields): RotateForm {
   return { overlap: textField(fields, 'overlap'), ...readExpiryChoice(fields) }

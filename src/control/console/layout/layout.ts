@@ -21,6 +21,8 @@ export interface Frame {
   /** Whether the person can change keys of the workspace. */
   readonly mayChange: boolean
   readonly isAdministrator: boolean
+  /** Whether a form of this page was sent after its session had expired. */
+  readonly sessionExpired: boolean
   /** For forms. */
   readonly csrfToken: string
   readonly nowMs: number
@@ -44,6 +46,7 @@ const NAVIGATION: readonly { section: Section; label: string; path: (workspaceId
   { section: 'api', label: 'API reference', path: apiPath },
 ]
 
+const EXPIRED_NOTICE = html`<p class="notice warn" role="alert">Your session had expired. Nothing was changed: enter it again and submit the form.</p>`
 const MARK = html`<img src="${ICON.path}" alt="" width="28" height="28">`
 
 export function page(frame: Frame, { title, section, main }: PageParts): Html {
@@ -56,7 +59,7 @@ export function page(frame: Frame, { title, section, main }: PageParts): Html {
       ${personMenu(frame)}
     </div>
     ${workspaceId === null ? null : navigation(workspaceId, section)}</header>`,
-    html`<main id="main" class="wide" tabindex="-1">${main}</main>`,
+    html`<main id="main" class="wide" tabindex="-1">${frame.sessionExpired ? EXPIRED_NOTICE : null}${main}</main>`,
   ])
 }
 

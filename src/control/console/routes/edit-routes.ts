@@ -17,7 +17,7 @@ import { editPage } from '../pages/key/edit-page.ts'
 import { problemPage } from '../pages/problem-page.ts'
 import { CHANGE_FORMS, CHANGES } from './guards.ts'
 import { fieldOf } from './issue-routes.ts'
-import { fieldsOf, frameOf, KEPT, keyOf, notFound, queryOf, sendPage, viewOf } from './page-request.ts'
+import { fieldsOf, frameOf, keyOf, notFound, sendPage, viewOf } from './page-request.ts'
 import { FINAL_TEXTS } from './step-routes.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/edit`
@@ -28,9 +28,7 @@ const MAX_CHANGES_SHOWN = 20
 export function editRoutes(scope: FastifyInstance, sources: PageDependencies): void {
   scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
     const key = await keyOf(request, sources.registry)
-    const query = queryOf(request)
-    const form = query[KEPT] === undefined ? startEditForm(key.record) : readEditForm(query)
-    return showForm(sources, request, reply, key, { form })
+    return showForm(sources, request, reply, key, { form: startEditForm(key.record) })
   })
   scope.post(PATH, CHANGES, (request, reply) => edit(sources, request, reply))
 }

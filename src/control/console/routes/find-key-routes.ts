@@ -13,8 +13,8 @@ const DIGEST = /^[0-9a-f]{64}$/
 const MISSING = new Map([['key', 'Paste the whole key']])
 
 /**
- * A key that is sent in the form, without JavaScript, stays in memory: unlike those of other forms, its fields are never
- * put into a URL, also if the session has expired.
+ * A key that is sent in the form, without JavaScript, stays in memory: like the fields of every form, it is never put into a
+ * URL, also if the session has expired.
  */
 export function findKeyRoutes(scope: FastifyInstance, sources: PageDependencies): void {
   const { clock } = sources.registry

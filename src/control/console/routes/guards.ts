@@ -1,5 +1,5 @@
 import { requirePerson } from '../../sign-in/authenticate-people.ts'
-import { requireManager, requirePersonKeepingForm } from './page-request.ts'
+import { requireManager, requirePersonOfForm } from './page-request.ts'
 
 const config = { operation: 'page' } as const
 
@@ -8,4 +8,4 @@ export const SHOWS = { preHandler: [requirePerson], config }
 /** Options of routes that ask before they change keys of the workspace of the path. */
 export const CHANGE_FORMS = { preHandler: [requirePerson, requireManager], config }
 /** Options of routes that change keys of the workspace of the path. */
-export const CHANGES = { preHandler: [requirePersonKeepingForm, requireManager], config }
+export const CHANGES = { preHandler: [requirePersonOfForm, requireManager], config }

@@ -1,9 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { issueKey } from '../../registry/operations/issue.ts'
 import type { OperationRejection } from '../../registry/operations/run-operation.ts'
-import { requirePerson } from '../../sign-in/authenticate-people.ts'
 import { NO_PROBLEMS, type Problems } from '../forms/form-fields.ts'
-import { checkIssueForm, type IssueForm, readIssueForm, startIssueForm } from '../forms/issue-form.ts'
+import { checkIssueForm, type IssueForm, NEW_ISSUE_FORM, readIssueForm } from '../forms/issue-form.ts'
 import { FORM_NOTICES, newOnceToken, readFormContext } from '../forms/once-token.ts'
 import { WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
@@ -11,39 +10,22 @@ import { codeExamples } from '../pages/key/code-examples.ts'
 import { issuePage } from '../pages/key/issue-page.ts'
 import { alreadyDonePage, secretPage } from '../pages/key/secret-page.ts'
 import { firstEndpoint } from './first-endpoint.ts'
-import { SHOWS } from './guards.ts'
-import {
-  fieldsOf,
-  frameOf,
-  KEPT,
-  keyOf,
-  notFound,
-  queryOf,
-  requireManager,
-  requirePersonKeepingForm,
-  sendPage,
-  viewOf,
-  workspaceOf,
-} from './page-request.ts'
+import { CHANGE_FORMS, CHANGES, SHOWS } from './guards.ts'
+import { fieldsOf, frameOf, keyOf, notFound, sendPage, viewOf, workspaceOf } from './page-request.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/new`
-const config = { operation: 'page' } as const
 
 export function issueRoutes(scope: FastifyInstance, sources: PageDependencies): void {
-  scope.get(PATH, { preHandler: [requirePerson, requireManager], config }, async (request, reply) => {
-    const query = queryOf(request)
-    const notice = query[KEPT] === undefined ? null : FORM_NOTICES.kept
-    return showForm(sources, request, reply, { form: startIssueForm(query), notice })
-  })
+  scope.get(PATH, CHANGE_FORMS, async (request, reply) =>
+    showForm(sources, request, reply, { form: NEW_ISSUE_FORM }),
+  )
   scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId/issued`, SHOWS, async (request, reply) => {
     const { record } = await keyOf(request, sources.registry)
     const { workspaceId } = record
     const frame = frameOf(request, reply, { workspaceId, clock: sources.registry.clock })
     return sendPage(reply, alreadyDonePage(frame, { record }))
   })
-  scope.post(PATH, { preHandler: [requirePersonKeepingForm, requireManager], config }, (request, reply) =>
-    issue(sources, request, reply),
-  )
+  scope.post(PATH, CHANGES, (request, reply) => issue(sources, request, reply))
 }
 
 async function issue(

@@ -36,9 +36,11 @@ async function listWorkspaces(
   const query = queryOf(request)
   const sent = query['workspace'] !== undefined && administrator
   const typed = textField(query, 'workspace').trim()
+  const q = searchText(textField(query, 'q'))
+  // A redirect leaves no entry in the browser's history.
+  if ([typed, q].some(text => holdsKeyForm(text, registry.keyPrefix))) return reply.redirect(FIND_KEY, 303)
   if (sent && isWorkspaceId(typed)) return reply.redirect(keysPath(typed), 303)
   const problems: Problems = sent ? new Map([['workspace', WORKSPACE_ID_EXPECTED]]) : NO_PROBLEMS
-  const q = searchText(textField(query, 'q'))
   const cursor = textField(query, 'cursor')
   const afterId = isWorkspaceId(cursor) ? cursor : null
   const found = await registry.repository.listWorkspaces({

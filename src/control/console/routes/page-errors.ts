@@ -4,9 +4,10 @@ import type { ControlLogger } from '../../../observability/control-logger.ts'
 import { ApiError } from '../../http/api-error.ts'
 import { NO_RESOURCE } from '../../http/calls.ts'
 import { explainError } from '../../http/explain-error.ts'
+import { formPage } from '../../sign-in/local-path.ts'
 import { FIND_KEY, WORKSPACES } from '../layout/paths.ts'
 import { type Problem, problemPage } from '../pages/problem-page.ts'
-import { formAgainPath, frameOf, notFound, sendPage } from './page-request.ts'
+import { frameOf, notFound, sendPage } from './page-request.ts'
 
 /** Browsers get a page for an unknown path, programs JSON; before a body is read. */
 export function usePageNotFound(scope: FastifyInstance): void {
@@ -27,7 +28,7 @@ export function usePageErrors(
   { clock, logger }: { clock: Clock; logger: ControlLogger },
 ): void {
   scope.setErrorHandler((error: FastifyError | ApiError, request, reply) => {
-    // The form belongs to an earlier session: show it again with its entries.
+    // The form belongs to an earlier session: show its page again.
     if ('code' in error && error.code.startsWith('FST_CSRF_')) {
       return reply.redirect(formPathOf(request), 303)
     }
@@ -42,10 +43,10 @@ export function usePageErrors(
   })
 }
 
-/** The form on /find-key holds a key: only forms of workspaces are shown again with their entries, in the URL. */
-function formPathOf(request: FastifyRequest): string {
-  if (request.url.startsWith(WORKSPACES)) return formAgainPath(request)
-  return request.url === FIND_KEY ? FIND_KEY : '/'
+/** Other forms, such as that of signing out, are on several pages. */
+function formPathOf({ url }: FastifyRequest): string {
+  if (url === FIND_KEY) return FIND_KEY
+  return url.startsWith(`${WORKSPACES}/`) ? formPage(url) : '/'
 }
 
 function problemOf(apiError: ApiError, { id }: FastifyRequest): Problem {

@@ -8,14 +8,11 @@ import type { KeyRepository, StoredKey } from '../../registry/database/key-repos
 import type { AuditEntry } from '../../registry/operations/audit.ts'
 import { isKeyId } from '../../registry/operations/ids.ts'
 import { csrfTokenOf, personOfRequest } from '../../sign-in/authenticate-people.ts'
-import { localPath, signInPath } from '../../sign-in/local-path.ts'
-import { type FormFields, listField, textField } from '../forms/form-fields.ts'
+import { EXPIRED, formPage, returnPath, signInPath } from '../../sign-in/local-path.ts'
+import { type FormFields, textField } from '../forms/form-fields.ts'
 import type { Html } from '../layout/html.ts'
 import type { Frame } from '../layout/layout.ts'
 import type { KeyView } from '../pages/key/key-parts.ts'
-
-/** Query parameter of a form's page: the form is prefilled from before the session expired. */
-export const KEPT = 'kept'
 
 /** What pages read of the registry. */
 export interface RegistryReader {
@@ -90,6 +87,7 @@ export function frameOf(
     mayChoose: administrator || workspaces.length > 1,
     mayChange: workspaceId !== null && may(principalOf(request), 'keys:write', workspaceId),
     isAdministrator: administrator,
+    sessionExpired: queryOf(request)[EXPIRED] !== undefined,
     csrfToken: csrfTokenOf(request, reply),
     nowMs: clock.wallMs(),
   }
@@ -116,23 +114,13 @@ export function queryOf(request: FastifyRequest): FormFields {
   return request.query as FormFields
 }
 
-/** A preHandler. A form whose session has expired is shown again after signing in, with its entries. */
-export const requirePersonKeepingForm: preHandlerAsyncHookHandler = async (request, reply) => {
+/**
+ * A preHandler. After signing in, a person whose session has expired comes back to the page of the form. Its fields are not kept:
+ * they would get into URLs and the history of the browser, and may hold a key or an address with a secret.
+ */
+export const requirePersonOfForm: preHandlerAsyncHookHandler = async (request, reply) => {
   if (request.person !== null) return
-  await reply.redirect(signInPath(formAgainPath(request)), 303)
-}
-
-/** The path of a form's page with its entries, but without its tokens. */
-export function formAgainPath(request: FastifyRequest): string {
-  const [path = '/'] = request.url.split('?')
-  const query = new URLSearchParams()
-  const fields = fieldsOf(request)
-  for (const name of Object.keys(fields)) {
-    if (name !== '_csrf' && name !== 'once')
-      for (const value of listField(fields, name)) query.append(name, value)
-  }
-  query.set(KEPT, '1')
-  return localPath(`${path}?${query}`) ?? localPath(path) ?? '/'
+  await reply.redirect(signInPath(returnPath(formPage(request.url))), 303)
 }
 
 function parameterOf(request: FastifyRequest, name: 'workspaceId' | 'keyId'): string {

@@ -4,43 +4,27 @@ import type { StoredKey } from '../../registry/database/key-repository.ts'
 import { readChangeProgress } from '../../registry/operations/change-progress.ts'
 import { rotateKey } from '../../registry/operations/rotate.ts'
 import type { OperationRejection, OperationSuccess } from '../../registry/operations/run-operation.ts'
-import { requirePerson } from '../../sign-in/authenticate-people.ts'
 import { NO_PROBLEMS, type Problems, textField } from '../forms/form-fields.ts'
 import { FORM_NOTICES, newOnceToken, readFormContext } from '../forms/once-token.ts'
-import { checkRotateForm, type RotateForm, readRotateForm, startRotateForm } from '../forms/rotate-form.ts'
+import { checkRotateForm, NEW_ROTATE_FORM, type RotateForm, readRotateForm } from '../forms/rotate-form.ts'
 import { WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
 import { rotateNowPage, rotatePage } from '../pages/key/rotate-page.ts'
 import { alreadyDonePage, secretPage } from '../pages/key/secret-page.ts'
 import { problemPage } from '../pages/problem-page.ts'
+import { CHANGE_FORMS, CHANGES } from './guards.ts'
 import { fieldOf, shownSecret } from './issue-routes.ts'
-import {
-  fieldsOf,
-  frameOf,
-  KEPT,
-  keyOf,
-  notFound,
-  queryOf,
-  requireManager,
-  requirePersonKeepingForm,
-  sendPage,
-  viewOf,
-} from './page-request.ts'
+import { fieldsOf, frameOf, keyOf, notFound, sendPage, viewOf } from './page-request.ts'
 import { recentUseOf } from './usage-reading.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/rotate`
-const config = { operation: 'page' } as const
 
 export function rotateRoutes(scope: FastifyInstance, sources: PageDependencies): void {
-  scope.get(PATH, { preHandler: [requirePerson, requireManager], config }, async (request, reply) => {
-    const query = queryOf(request)
-    const notice = query[KEPT] === undefined ? null : FORM_NOTICES.kept
+  scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
     const key = await keyOf(request, sources.registry)
-    return showForm(sources, request, reply, key, { form: startRotateForm(query), notice })
+    return showForm(sources, request, reply, key, { form: NEW_ROTATE_FORM })
   })
-  scope.post(PATH, { preHandler: [requirePersonKeepingForm, requireManager], config }, (request, reply) =>
-    rotate(sources, request, reply),
-  )
+  scope.post(PATH, CHANGES, (request, reply) => rotate(sources, request, reply))
 }
 
 async function rotate(

@@ -7,7 +7,7 @@ import type { PageDependencies } from '../page-dependencies.ts'
 import { webhookPage, webhookSecretPage } from '../pages/webhook-page.ts'
 import { EVENT_ID } from './delivery-routes.ts'
 import { CHANGES, SHOWS } from './guards.ts'
-import { cursorOf, fieldsOf, frameOf, notFound, queryOf, sendPage, workspaceOf } from './page-request.ts'
+import { cursorOf, fieldsOf, frameOf, notFound, sendPage, workspaceOf } from './page-request.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/webhook`
 const PAGE_SIZE = 50
@@ -15,9 +15,9 @@ const PAGE_SIZE = 50
 export function webhookRoutes(scope: FastifyInstance, sources: PageDependencies): void {
   const back = async (request: FastifyRequest, reply: FastifyReply) =>
     reply.redirect(webhookPath(workspaceOf(request)), 303)
-  scope.get(PATH, SHOWS, (request, reply) => {
-    return show(sources, request, reply, { url: textField(queryOf(request), 'url'), problems: NO_PROBLEMS })
-  })
+  scope.get(PATH, SHOWS, (request, reply) =>
+    show(sources, request, reply, { url: '', problems: NO_PROBLEMS }),
+  )
   // Where a form leads whose session has expired.
   for (const path of ['test', 'remove', ':eventId/again']) scope.get(`${PATH}/${path}`, SHOWS, back)
   scope.post(PATH, CHANGES, (request, reply) => set(sources, request, reply))
