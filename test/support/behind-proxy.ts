@@ -16,8 +16,6 @@ export const FOLLOWING = `${FILES}?limit=7`
 const PERMITTED = new Set([PATH, FILES, `${FILES}?limit=5`, FOLLOWING])
 /** Time after which a proxy that waits for the rest of a request is left alone. */
 export const PATIENCE_MS = 1000
-/** The upstream of these tests takes it for a request of its own. */
-const EMPTY_CHUNKED_BODY = '0\r\n\r\n'
 
 /** A gateway in check mode behind a proxy with the configuration of its page. */
 export class BehindProxy {
@@ -95,7 +93,7 @@ export class BehindProxy {
       clearTimeout(patience)
       client.end()
       const seen = this.faults()
-      telling += this.#forwarded().length
+      telling += this.#world.upstream.requests.length
       if (this.#proxy.closesAfter400 === true && client.received.includes('HTTP/1.1 400')) telling += 1
       faults.push(...seen.map(fault => `${name}: ${fault}`))
     }
@@ -104,17 +102,11 @@ export class BehindProxy {
 
   /** What is wrong with the bytes that have reached the upstream since its last reset. */
   faults(): string[] {
-    const { remainders } = this.#world.upstream
+    const { requests, remainders } = this.#world.upstream
     return [
-      ...this.#forwarded().flatMap(request => faultsOf(request, this.#key)),
+      ...requests.flatMap(request => faultsOf(request, this.#key)),
       ...remainders.map(bytes => `has bytes behind its head: ${bytes.slice(0, 300)}`),
     ]
-  }
-
-  #forwarded(): string[] {
-    const { requests } = this.#world.upstream
-    if (this.#proxy.forwardsEmptyBodies !== true) return requests
-    return requests.filter(text => text !== EMPTY_CHUNKED_BODY)
   }
 }
 

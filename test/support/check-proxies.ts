@@ -2,6 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
+import { request as requestPlain } from 'node:http'
+import { request as requestTls } from 'node:https'
 import { join } from 'node:path'
 import { envoyCommand } from './envoy.ts'
 import { freePort } from './free-port.ts'
@@ -27,8 +29,8 @@ export interface CheckProxy {
   readonly speaksHttp2?: true
   /** Whether it closes a connection after a denial with 400, so that it never reads a request behind it. */
   readonly closesAfter400?: true
-  /** Whether it forwards a chunked body of a GET that has no content. */
-  readonly forwardsEmptyBodies?: true
+  /** Changes the page's block as the page says for TLS. */
+  readonly overTls?: (block: string) => string
   /** Languages of the page's blocks that are files, each with the name of its file. */
   readonly files: Readonly<Record<string, string>>
   /** Around a block that is part of a file; `@` stands for the block. */
@@ -36,11 +38,27 @@ export interface CheckProxy {
   command(directory: string, port: number): readonly string[]
 }
 
+const CADDY_PROXY: CheckProxy = {
+  kind: 'caddy',
+  tool: CADDY,
+  files: { caddyfile: 'Caddyfile' },
+  command: directory => ['caddy', 'run', '--config', join(directory, 'Caddyfile')],
+}
+
+/** With a host name as address, which makes Caddy accept HTTP/2 and HTTP/3 too. It changes nothing outside of its directory. */
+export const CADDY_OVER_TLS: CheckProxy = {
+  ...CADDY_PROXY,
+  overTls: block =>
+    block
+      .replace('http://:8000', 'https://localhost:8000')
+      .replace('auto_https off', 'auto_https disable_redirects\n\tskip_install_trust'),
+}
+
 /** Where it has not been built, its tests do not exist: as skipped tests they would fail CI, which cannot afford the build. */
 const TRAEFIK: CheckProxy = {
   kind: 'traefik',
   tool: GO,
-  forwardsEmptyBodies: true,
+  speaksHttp2: true,
   files: { traefik: 'dynamic.yaml' },
   command: (directory, port) => [
     traefikProgram(),
@@ -72,12 +90,7 @@ http { access_log off; ${temporary.join(' ')}
     files: { haproxy: 'haproxy.cfg', lua: 'postern-check.lua' },
     command: directory => ['haproxy', '-db', '-q', '-f', join(directory, 'haproxy.cfg')],
   },
-  {
-    kind: 'caddy',
-    tool: CADDY,
-    files: { caddyfile: 'Caddyfile' },
-    command: directory => ['caddy', 'run', '--config', join(directory, 'Caddyfile')],
-  },
+  CADDY_PROXY,
   {
     kind: 'envoy',
     tool: PYTHON,
@@ -112,7 +125,8 @@ export class RunningProxy {
     for (const [language, name] of Object.entries(proxy.files)) {
       const block = blocks.get(language)
       if (block === undefined) throw new Error(`docs/behind/check-${proxy.kind}.md has no block ${language}`)
-      const text = proxy.wrap === undefined ? block : proxy.wrap(directory).replace('@\n', () => block)
+      const adapted = proxy.overTls === undefined ? block : proxy.overTls(block)
+      const text = proxy.wrap === undefined ? adapted : proxy.wrap(directory).replace('@\n', () => adapted)
       await writeFile(join(directory, name), replaceAddresses(text, port, directory, addresses))
     }
     const [program = '', ...words] = proxy.command(directory, port)
@@ -121,8 +135,9 @@ export class RunningProxy {
       env: { ...process.env, HOME: directory, XDG_DATA_HOME: directory, XDG_CONFIG_HOME: directory },
       stdio: ['ignore', 'ignore', process.env['CHECK_LOG'] === undefined ? 'ignore' : 'inherit'],
     })
-    await until(`${proxy.kind} responds`, () => isReady(port))
-    return new RunningProxy(`http://127.0.0.1:${port}`, started)
+    const url = proxy.overTls === undefined ? `http://127.0.0.1:${port}` : `https://localhost:${port}`
+    await until(`${proxy.kind} responds`, () => isReady(url))
+    return new RunningProxy(url, started)
   }
 
   async stop(): Promise<void> {
@@ -149,9 +164,14 @@ function replaceAddresses(text: string, port: number, directory: string, address
 }
 
 /** Whether it forwards to the gateway: Traefik listens before it has read its configuration. */
-function isReady(port: number): Promise<boolean> {
-  return fetch(`http://127.0.0.1:${port}/api/v1/auth`).then(
-    ({ status }) => status === 401,
-    () => false,
-  )
+function isReady(url: string): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const ask = url.startsWith('https:') ? requestTls : requestPlain
+  ask(`${url}/api/v1/auth`, { rejectUnauthorized: false, agent: false }, response => {
+    response.resume()
+    resolve(response.statusCode === 401)
+  })
+    .on('error', () => resolve(false))
+    .end()
+  return promise
 }

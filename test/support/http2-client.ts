@@ -1,20 +1,29 @@
 import { type ClientHttp2Session, connect, type OutgoingHttpHeaders } from 'node:http2'
 
-/** A request of an HTTP/2 client. The body and the trailers are sent without a length unless the headers hold one. */
-export interface Http2Request {
+/** A request of a client of HTTP/2 or HTTP/3. The body and the trailers are sent without a length unless the headers hold one. */
+export interface StreamRequest {
   readonly headers: OutgoingHttpHeaders
-  /** Chunks of a body; an empty one is a DATA frame without bytes. */
+  /** Chunks of a body; an empty one is a frame without bytes. */
   readonly body?: readonly string[]
   readonly trailers?: OutgoingHttpHeaders
 }
 
-/** Statuses, or the reasons for which there is none. */
-type Outcome = number | string
+/** A status, or the reason for which there is none. */
+export type Outcome = number | string
 
-/** Sends requests one after another on one connection, without TLS by prior knowledge, and waits for their ends. */
+/** Uses all connections at once, without TLS by prior knowledge, and sends the requests of each one after another. */
 export async function sendOverHttp2(
   url: string,
-  requests: readonly Http2Request[],
+  connections: readonly (readonly StreamRequest[])[],
+  patienceMs: number,
+): Promise<Outcome[]> {
+  const outcomes = await Promise.all(connections.map(requests => useConnection(url, requests, patienceMs)))
+  return outcomes.flat()
+}
+
+async function useConnection(
+  url: string,
+  requests: readonly StreamRequest[],
   patienceMs: number,
 ): Promise<Outcome[]> {
   const session = connect(url, { rejectUnauthorized: false })
@@ -28,7 +37,7 @@ export async function sendOverHttp2(
   return outcomes
 }
 
-function statusOf(session: ClientHttp2Session, request: Http2Request, patienceMs: number): Promise<Outcome> {
+function statusOf(session: ClientHttp2Session, request: StreamRequest, patienceMs: number): Promise<Outcome> {
   const { promise, resolve } = Promise.withResolvers<Outcome>()
   if (session.destroyed) return Promise.resolve('closed')
   const { body = [], trailers } = request
