@@ -1,4 +1,4 @@
-import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto'
+import { createPrivateKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
@@ -33,6 +33,8 @@ export class IdentityProvider {
   readonly #server: Server
   readonly #provider: Provider
   readonly #key: { readonly kid: string; readonly pem: string }
+  /** A key that it has changed to. */
+  #changed: { readonly kid: string | undefined; readonly key: KeyObject } | null = null
 
   /** The user whom the provider signs in. */
   person: AccountClaims = { sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] }
@@ -63,6 +65,11 @@ export class IdentityProvider {
     const server = made.listen(0, '127.0.0.1')
     await once(server, 'listening')
     return new IdentityProvider(server, options)
+  }
+
+  /** Signs with a new key from now on, and publishes it alone. @param kid undefined if its keys have no id */
+  changeKey(kid: string | undefined): void {
+    this.#changed = { kid, key: generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey }
   }
 
   async stop(): Promise<void> {
@@ -111,6 +118,7 @@ export class IdentityProvider {
     this.requests.push(`${request.method} ${request.url?.split('?')[0]}`)
     await this.hold
     if (this.answer?.(request, response)) return
+    if (request.url === '/jwks' && this.#changed !== null) return sendKey(response, this.#changed)
     if (request.url?.startsWith('/interaction/')) await this.#interact(request, response)
     else this.#provider.callback()(request, response)
   }
@@ -141,16 +149,23 @@ export class IdentityProvider {
   }
 
   #tampered(token: string): string {
-    if (this.tamper === null && !this.signsWithOtherKey) return token
+    if (this.tamper === null && !this.signsWithOtherKey && this.#changed === null) return token
     const [head = '', body = ''] = token.split('.')
     const parsed: IdToken = { header: decoded(head), claims: decoded(body) }
+    if (this.#changed !== null) parsed.header['kid'] = this.#changed.kid
     this.tamper?.(parsed)
     const text = `${encoded(parsed.header)}.${encoded(parsed.claims)}`
     const key = this.signsWithOtherKey
       ? generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey
-      : createPrivateKey(this.#key.pem)
+      : (this.#changed?.key ?? createPrivateKey(this.#key.pem))
     return `${text}.${sign('sha256', Buffer.from(text), key).toString('base64url')}`
   }
+}
+
+function sendKey(response: ServerResponse, { kid, key }: { kid: string | undefined; key: KeyObject }): void {
+  const { kty, n, e } = key.export({ format: 'jwk' })
+  response.setHeader('content-type', 'application/json')
+  response.end(JSON.stringify({ keys: [{ kty, n, e, kid, alg: 'RS256', use: 'sig' }] }))
 }
 
 function decoded(part: string): Record<string, unknown> {

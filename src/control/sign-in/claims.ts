@@ -4,7 +4,8 @@ import type { Person } from './person.ts'
 /** OpenID Connect Core 1.0, section 2: at most 255 ASCII characters. */
 const SUBJECT = /^[\x20-\x7e]{1,255}$/
 const MAX_NAME_LENGTH = 100
-const MAX_WORKSPACES = 1000
+/** Of a session: each request reads it, and each list of keys names them. */
+export const MAX_WORKSPACES = 1000
 const NAME_CLAIMS = ['name', 'preferred_username', 'email'] as const
 
 export type Claims = Readonly<Record<string, unknown>>
@@ -21,12 +22,13 @@ export interface ClaimNames {
 export function personOf(claims: Claims, names: ClaimNames): Person | null {
   const subject = claims['sub']
   if (typeof subject !== 'string' || !SUBJECT.test(subject)) return null
-  const workspaces = valuesOf(claimAt(claims, names.workspacesClaim)).filter(isWorkspaceId)
+  const granted = new Set(valuesOf(claimAt(claims, names.workspacesClaim)).filter(isWorkspaceId))
   const { administratorClaim, administratorValue, viewerClaim, viewerValue } = names
   return {
     subject,
     name: nameOf(claims) ?? subject,
-    workspaces: [...new Set(workspaces)].sort().slice(0, MAX_WORKSPACES),
+    workspaces: [...granted].sort().slice(0, MAX_WORKSPACES),
+    ...(granted.size > MAX_WORKSPACES ? { workspacesGranted: granted.size } : {}),
     administrator: grants(claims, administratorClaim, administratorValue),
     role: grants(claims, viewerClaim, viewerValue) ? 'viewer' : 'manager',
   }

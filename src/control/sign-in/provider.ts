@@ -6,8 +6,9 @@ import type { Person } from './person.ts'
 import { createProviderFetch, type ProviderFetch } from './provider-fetch.ts'
 import type { SignInAttempt } from './sign-in-attempt.ts'
 import { explainProviderError, SignInError, throwProviderUnavailable } from './sign-in-error.ts'
+import { createSignatureVerifier, type VerifySignature } from './verify-signature.ts'
 
-/** Lifetime of cached metadata. Keys are fetched again as soon as an unknown one is used. */
+/** Lifetime of cached metadata. */
 const METADATA_TTL_MS = 3_600_000
 /** Tolerated difference between the provider's clock and ours. */
 const CLOCK_TOLERANCE_SECONDS = 30
@@ -36,6 +37,12 @@ export interface Provider {
   stop(): Promise<void>
 }
 
+/** What the provider's metadata says. */
+interface Discovered {
+  readonly config: oidc.Configuration
+  readonly verifySignature: VerifySignature
+}
+
 /** Sends nothing to the provider before the first sign-in: the console starts without it. */
 export function createProvider(
   settings: ProviderSettings,
@@ -43,12 +50,12 @@ export function createProvider(
 ): Provider {
   const { redirectUri, clock, logger } = parts
   const http = createProviderFetch(settings)
-  const metadata = cacheMetadata(() => discover(settings, http), clock, logger)
+  const metadata = cacheMetadata(() => discover(settings, http, clock), clock, logger)
   const scope = [...new Set(['openid', ...settings.scopes])].join(' ')
 
   return {
     async begin(returnPath) {
-      const config = await metadata().catch(throwProviderUnavailable)
+      const { config } = await metadata().catch(throwProviderUnavailable)
       const verifier = oidc.randomPKCECodeVerifier()
       const attempt = {
         state: oidc.randomState(),
@@ -68,8 +75,8 @@ export function createProvider(
       return { address: address.href, attempt }
     },
     async finish(address, attempt) {
-      const config = await metadata().catch(throwProviderUnavailable)
-      const claims = await redeem(config, address, attempt, settings).catch(explainProviderError)
+      const discovered = await metadata().catch(throwProviderUnavailable)
+      const claims = await redeem(discovered, address, attempt, settings).catch(explainProviderError)
       const person = personOf(claims, settings)
       if (person === null) throw new SignInError('invalid', 'the id token has no valid sub')
       return person
@@ -78,18 +85,30 @@ export function createProvider(
   }
 }
 
-function discover(settings: ProviderSettings, { fetch }: ProviderFetch): Promise<oidc.Configuration> {
+async function discover(
+  settings: ProviderSettings,
+  { fetch }: ProviderFetch,
+  clock: Clock,
+): Promise<Discovered> {
   const { issuer, clientId, clientSecret, timeoutMs } = settings
-  // Verify signatures also over TLS: a proxy in between may terminate it.
-  const execute = [oidc.enableNonRepudiationChecks]
-  if (issuer.startsWith('http:')) execute.push(oidc.allowInsecureRequests)
-  return oidc.discovery(
+  const isPlain = issuer.startsWith('http:')
+  const config = await oidc.discovery(
     new URL(issuer),
     clientId,
     { [oidc.clockTolerance]: CLOCK_TOLERANCE_SECONDS },
     authenticationWith(clientSecret),
-    { execute, timeout: timeoutMs / 1000, [oidc.customFetch]: fetch },
+    {
+      execute: isPlain ? [oidc.allowInsecureRequests] : [],
+      timeout: timeoutMs / 1000,
+      [oidc.customFetch]: fetch,
+    },
   )
+  const jwksUri = URL.parse(config.serverMetadata().jwks_uri ?? '')
+  if (jwksUri === null || !(isPlain || jwksUri.protocol === 'https:')) {
+    throw new Error('the metadata of the provider has no jwks_uri of its scheme')
+  }
+  // Verified also over TLS: a proxy in between may terminate it.
+  return { config, verifySignature: createSignatureVerifier(jwksUri, { fetch, timeoutMs, clock }) }
 }
 
 /** As the provider's metadata says; by default HTTP Basic (OpenID Connect Discovery 1.0, section 3). */
@@ -103,10 +122,10 @@ function authenticationWith(secret: string | undefined): oidc.ClientAuth {
 }
 
 async function redeem(
-  config: oidc.Configuration,
+  { config, verifySignature }: Discovered,
   address: URL,
   { state, nonce, verifier }: SignInAttempt,
-  names: ClaimNames,
+  settings: ProviderSettings,
 ): Promise<Claims> {
   const tokens = await oidc.authorizationCodeGrant(config, address, {
     expectedState: state,
@@ -115,37 +134,44 @@ async function redeem(
     idTokenExpected: true,
   })
   const claims = tokens.claims()
-  if (claims === undefined) throw new SignInError('invalid', 'the provider sent no id token')
-  if (hasClaims(claims, names) || config.serverMetadata().userinfo_endpoint === undefined) return claims
+  if (claims === undefined || tokens.id_token === undefined) {
+    throw new SignInError('invalid', 'the provider sent no id token')
+  }
+  await verifySignature(tokens.id_token)
+  // OpenID Connect Core 1.0, section 3.1.3.7. The library checks a token of several audiences alone.
+  if (claims['azp'] !== undefined && claims['azp'] !== settings.clientId) {
+    throw new SignInError('invalid', 'the id token is for another client: azp is not console.oidc.clientId')
+  }
+  if (hasClaims(claims, settings) || config.serverMetadata().userinfo_endpoint === undefined) return claims
   const more = await oidc.fetchUserInfo(config, tokens.access_token, claims.sub)
   return { ...more, ...claims }
 }
 
 /** Caches metadata with one fetch at a time; a failed refresh keeps the old metadata. */
 function cacheMetadata(
-  fetchMetadata: () => Promise<oidc.Configuration>,
+  fetchMetadata: () => Promise<Discovered>,
   clock: Clock,
   logger: ControlLogger,
-): () => Promise<oidc.Configuration> {
-  let cached: { readonly config: oidc.Configuration; readonly atMs: number } | null = null
-  let pending: Promise<oidc.Configuration> | null = null
+): () => Promise<Discovered> {
+  let cached: { readonly found: Discovered; readonly atMs: number } | null = null
+  let pending: Promise<Discovered> | null = null
 
-  async function refresh(): Promise<oidc.Configuration> {
+  async function refresh(): Promise<Discovered> {
     try {
-      const config = await fetchMetadata()
-      cached = { config, atMs: clock.monotonicMs() }
-      return config
+      const found = await fetchMetadata()
+      cached = { found, atMs: clock.monotonicMs() }
+      return found
     } catch (error) {
       if (cached === null) throw error
       logger.warn({ cause: causeOf(error) }, 'provider metadata refresh failed, using cached metadata')
-      return cached.config
+      return cached.found
     } finally {
       pending = null
     }
   }
 
   return async () => {
-    if (cached !== null && clock.monotonicMs() < cached.atMs + METADATA_TTL_MS) return cached.config
+    if (cached !== null && clock.monotonicMs() < cached.atMs + METADATA_TTL_MS) return cached.found
     pending ??= refresh()
     return pending
   }

@@ -15,9 +15,9 @@ export class SignInError extends Error {
   }
 }
 
-/** Codes of the library for an invalid response; all others mean that the provider is unavailable. */
+/** Codes of the libraries for an invalid response; all others mean that the provider is unavailable. */
 const INVALID_CODE =
-  /^OAUTH_(?!TIMEOUT|RESPONSE_IS_NOT_CONFORM|PARSE_ERROR|RESPONSE_IS_NOT_JSON|HTTP_REQUEST_FORBIDDEN|WWW_)/
+  /^(?:OAUTH_(?!TIMEOUT|RESPONSE_IS_NOT_CONFORM|PARSE_ERROR|RESPONSE_IS_NOT_JSON|HTTP_REQUEST_FORBIDDEN|WWW_)|ERR_JWS_|ERR_JWKS_(?:NO|MULTIPLE)_MATCHING|ERR_JOSE_(?:NOT_SUPPORTED|ALG_NOT_ALLOWED))/
 
 /** Errors of RFC 6749, section 4.1.2.1, with an outcome other than `invalid`. */
 const PROVIDER_ERRORS: ReadonlyMap<string, SignInProblem> = new Map([

@@ -6,6 +6,7 @@ import { signInPage } from '../console/pages/sign-in-page.ts'
 import type { AddressLimit } from '../http/address-limit.ts'
 import { callerAddressOf, callerOf } from '../http/request-context.ts'
 import { requirePerson } from './authenticate-people.ts'
+import { MAX_WORKSPACES } from './claims.ts'
 import { returnPath } from './local-path.ts'
 import type { OneTimeLink } from './one-time-link.ts'
 import { type Person, personActorOf } from './person.ts'
@@ -102,11 +103,15 @@ async function startSession(
   if (before !== undefined) await sessions.end(before, from)
   setCookie(reply, site, site.sessionCookie, await sessions.start(person, from), absoluteSeconds)
   metrics.logins.inc({ outcome: 'ok' })
-  const { workspaces, administrator } = person
-  logger.info(
-    { actor: personActorOf(person), workspaces: workspaces.length, administrator },
-    'person signed in',
-  )
+  const { workspaces, workspacesGranted, administrator } = person
+  const actor = personActorOf(person)
+  logger.info({ actor, workspaces: workspaces.length, administrator }, 'person signed in')
+  if (workspacesGranted !== undefined) {
+    logger.warn(
+      { actor, workspaces: workspacesGranted, limit: MAX_WORKSPACES },
+      'person has more workspaces than a session holds',
+    )
+  }
   return reply.redirect(then, 303)
 }
 

@@ -52,7 +52,14 @@ test('the JSON Schema of a route’s response is shown with the route, its text 
   const scopes = { 'files:read': 'List files' }
   const document = describeApi({ routes: [route], scopes, console: {} }, '1.2.3')
   const frame = {
-    ...{ personName: 'Ada', workspaceId: 'ws_1', mayChoose: false, mayChange: true, sessionExpired: false },
+    ...{
+      personName: 'Ada',
+      workspaceId: 'ws_1',
+      mayChoose: false,
+      mayChange: true,
+      sessionExpired: false,
+      leftOut: null,
+    },
     ...{ isAdministrator: false, csrfToken: '', nowMs: 0 },
   }
   const view = { workspaceId: 'ws_1', document, routes: [route], gatewayUrl: null, canTry: false }

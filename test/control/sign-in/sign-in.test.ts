@@ -170,6 +170,36 @@ describe('sign-in fails', () => {
     await expectSignInFailed(world, world.browser(), START, 400, 'invalid')
   })
 
+  test.each([
+    ['alone', 'postern-console', 'azp is not console.oidc.clientId'],
+    ['among several audiences', ['postern-console', 'other-client'], 'azp'],
+  ])(
+    'with an id token that was issued to another client, which the log says: its audience %s',
+    async (_, aud, said) => {
+      const world = await startSignIn()
+      world.provider.tamper = ({ claims }) => Object.assign(claims, { aud, azp: 'other-client' })
+      await expectSignInFailed(world, world.browser(), START, 400, 'invalid')
+      const failed = world.log.find(line => line['msg'] === 'sign-in failed')
+      expect(failed?.['cause']).toContain(said)
+    },
+  )
+
+  test('with an id token of several audiences that does not name its client', async () => {
+    const world = await startSignIn()
+    world.provider.tamper = ({ claims }) =>
+      Object.assign(claims, { aud: ['postern-console', 'other-client'] })
+    await expectSignInFailed(world, world.browser(), START, 400, 'invalid')
+  })
+
+  test.each([
+    ['alone', 'postern-console'],
+    ['among several audiences', ['postern-console', 'other-client']],
+  ])('but not if the id token names this client: its audience %s', async (_, aud) => {
+    const { signedIn, provider } = await startSignIn()
+    provider.tamper = ({ claims }) => Object.assign(claims, { aud, azp: 'postern-console' })
+    expect((await signedIn({ sub: 'ada' })).page.url).toContain(HOME)
+  })
+
   test('but not if clocks differ by a few seconds', async () => {
     const { signedIn, provider } = await startSignIn()
     provider.tamper = ({ claims }) => {
@@ -364,6 +394,75 @@ describe('a provider that fails', () => {
     provider.answer = (_, response) => void response.writeHead(503).end() === undefined
     expect((await browser().send('GET', START)).status).toBe(303)
     expect(asked()).toBe(2)
+  })
+})
+
+describe('a provider that changes its keys', () => {
+  const keyRequests = ({ requests }: IdentityProvider) => requests.filter(line => line === 'GET /jwks').length
+
+  test.each([
+    ['another id', 'second'],
+    ['the same id', 'of-the-tests'],
+    ['no id', undefined],
+  ])('is asked for them at once, so that no sign-in fails: %s', async (_, kid) => {
+    const { signedIn, provider } = await startSignIn()
+    await signedIn({ sub: 'ada', workspaces: ['ws_1'] })
+    provider.changeKey(kid)
+    const people = await Promise.all(['grace', 'mary'].map(sub => signedIn({ sub, workspaces: ['ws_1'] })))
+    for (const { page } of people) expect(page.url).toContain(`${CONSOLE}/workspaces/ws_1`)
+    expect(keyRequests(provider)).toBe(2)
+  })
+
+  test('is asked at most every five seconds, however many tokens have an unknown key', async () => {
+    const clock = new ManualClock()
+    const world = await startSignIn({ parts: { clock }, signIn: { signInsPerMinute: 100 } })
+    const { provider, browser } = world
+    provider.signsWithOtherKey = true
+    for (let attempt = 0; attempt < 3; attempt++) {
+      await expectSignInFailed(world, browser(), START, 400, 'invalid')
+    }
+    expect(keyRequests(provider)).toBe(2)
+    clock.advance(5_000)
+    await expectSignInFailed(world, browser(), START, 400, 'invalid')
+    expect(keyRequests(provider)).toBe(3)
+  })
+
+  test('and does not answer is unavailable: the token is not called invalid', async () => {
+    const world = await startSignIn()
+    await world.signedIn({ sub: 'ada', workspaces: ['ws_1'] })
+    world.provider.changeKey('second')
+    world.provider.answer = (request, response) =>
+      request.url === '/jwks' && void response.writeHead(503).end() === undefined
+    await expectSignInFailed(world, world.browser(), START, 502, 'unavailable')
+  })
+})
+
+describe('a person with more workspaces than a session holds', () => {
+  const workspaces = Array.from({ length: 1200 }, (_, index) => `ws_${String(index).padStart(4, '0')}`)
+
+  test('sees how many are left out where workspaces are chosen, and where one of them seems not to exist; the log has the numbers', async () => {
+    const { signedIn, log } = await startSignIn()
+    const { browser, page } = await signedIn({ sub: 'ada', workspaces })
+    const said = 'Your account has 1200 workspaces. The console uses the first 1000'
+    expect(page.text).toContain(said)
+    expect((await browser.visit('/workspaces/ws_0999/keys')).status).toBe(200)
+    const leftOut = await browser.visit('/workspaces/ws_1000/keys')
+    expect([leftOut.status, leftOut.text.includes(said)]).toEqual([404, true])
+    expect(log).toContainEqual(
+      expect.objectContaining({
+        msg: 'person has more workspaces than a session holds',
+        actor: 'person:ada',
+        workspaces: 1200,
+        limit: 1000,
+      }),
+    )
+  })
+
+  test('but not a person whose workspaces fit', async () => {
+    const { signedIn, log } = await startSignIn()
+    const { page } = await signedIn({ sub: 'ada', workspaces: workspaces.slice(0, 1000) })
+    expect(page.text).not.toContain('The console uses the first')
+    expect(JSON.stringify(log)).not.toContain('more workspaces')
   })
 })
 

@@ -101,7 +101,10 @@ describe('a person from claims', () => {
 
   test('has at most 1,000 workspaces', () => {
     const workspaces = Array.from({ length: 1200 }, (_, index) => `ws_${index}`)
-    expect(personOf({ sub: 'ada', workspaces }, names)?.workspaces).toHaveLength(1000)
+    const ada = personOf({ sub: 'ada', workspaces }, names)
+    expect([ada?.workspaces.length, ada?.workspacesGranted]).toEqual([1000, 1200])
+    const grace = personOf({ sub: 'grace', workspaces: workspaces.slice(0, 1000) }, names)
+    expect([grace?.workspaces.length, grace?.workspacesGranted]).toEqual([1000, undefined])
   })
 
   test.each<[unknown, string, boolean]>([

@@ -21,6 +21,8 @@ export interface Frame {
   /** Whether the person can change keys of the workspace. */
   readonly mayChange: boolean
   readonly isAdministrator: boolean
+  /** Null unless the person has more workspaces than the session holds. */
+  readonly leftOut: { readonly granted: number; readonly used: number } | null
   /** Whether a form of this page was sent after its session had expired. */
   readonly sessionExpired: boolean
   /** For forms. */
@@ -59,8 +61,15 @@ export function page(frame: Frame, { title, section, main }: PageParts): Html {
       ${personMenu(frame)}
     </div>
     ${workspaceId === null ? null : navigation(workspaceId, section)}</header>`,
-    html`<main id="main" class="wide" tabindex="-1">${frame.sessionExpired ? EXPIRED_NOTICE : null}${main}</main>`,
+    html`<main id="main" class="wide" tabindex="-1">${frame.sessionExpired ? EXPIRED_NOTICE : null}${workspaceId === null ? leftOutNotice(frame) : null}${main}</main>`,
   ])
+}
+
+/** Also on the page of an error: a workspace that was left out seems not to exist. */
+function leftOutNotice({ leftOut }: Frame): Html | null {
+  if (leftOut === null) return null
+  const { granted, used } = leftOut
+  return html`<p class="notice warn">Your account has ${granted} workspaces. The console uses the first ${used} in the order of their ids. Ask the administrator of your accounts to grant fewer.</p>`
 }
 
 /** A page without a person: signing in, and errors before that. */

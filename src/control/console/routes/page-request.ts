@@ -80,13 +80,14 @@ export function frameOf(
   reply: FastifyReply,
   { workspaceId, clock }: { readonly workspaceId: string | null; readonly clock: Clock },
 ): Frame {
-  const { name, workspaces, administrator } = personOfRequest(request)
+  const { name, workspaces, workspacesGranted: granted, administrator } = personOfRequest(request)
   return {
     personName: name,
     workspaceId,
     mayChoose: administrator || workspaces.length > 1,
     mayChange: workspaceId !== null && may(principalOf(request), 'keys:write', workspaceId),
     isAdministrator: administrator,
+    leftOut: granted === undefined || administrator ? null : { granted, used: workspaces.length },
     sessionExpired: queryOf(request)[EXPIRED] !== undefined,
     csrfToken: csrfTokenOf(request, reply),
     nowMs: clock.wallMs(),
