@@ -60,7 +60,7 @@ describe.skipIf(!has(CHROMIUM))('a key that a person holds', BROWSER_TEST, () =>
       await page.keyboard.press('Enter')
       await page.getByRole('heading', { name: 'Find a key' }).waitFor()
       expect(urls.join()).not.toContain(secret)
-      await page.goBack()
+      await page.goBack({ waitUntil: 'commit' })
       expect(await page.getByRole('searchbox').inputValue()).toBe('')
       await ada.close()
     },
