@@ -5,7 +5,7 @@ import './supported-node.cjs'
 const { runProgram } = await import('./cli/program.ts')
 const { openStandardOutput } = await import('./run/standard-output.ts')
 
-const output = openStandardOutput()
+const output = openStandardOutput(() => process.stdout)
 
 await runProgram({
   argv: process.argv.slice(2),

@@ -13,10 +13,11 @@ export function outputErrorCode(error: unknown): string {
 /**
  * Standard output, which fails unless all of a text is written. Node's stream for files and devices ignores that a full disk
  * or a size limit cuts a write short.
+ * @param stream that of Node, for pipes and terminals
  */
-export function openStandardOutput(): Output {
+export function openStandardOutput(stream: () => Output): Output {
   const kind = fstatSync(FD)
-  if (kind.isFIFO() || kind.isSocket() || isatty(FD)) return process.stdout
+  if (kind.isFIFO() || kind.isSocket() || isatty(FD)) return stream()
   const file = new Writable({
     decodeStrings: true,
     write(bytes: Buffer, _encoding, done) {
@@ -67,11 +68,11 @@ function deviceOf(path: string): number | null {
   }
 }
 
-/** Only the superuser may use the reserved blocks. Unknown, as on systems without `/proc`, counts as not full. */
+/** What cannot be found out, as on systems without `/proc`, counts as not full. */
 function isFull(path: string): boolean {
   try {
-    const { blocks, bfree, bavail } = statfsSync(path)
-    return blocks > 0 && (process.getuid?.() === 0 ? bfree : bavail) === 0
+    const { blocks, bavail } = statfsSync(path)
+    return blocks > 0 && bavail === 0
   } catch {
     return false
   }

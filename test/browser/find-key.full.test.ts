@@ -47,7 +47,7 @@ describe.skipIf(!has(CHROMIUM))('a key that a person holds', BROWSER_TEST, () =>
     },
   )
 
-  test.each(['/workspaces/ws_1/keys', '/workspaces/ws_1/refusals', '/workspaces'])(
+  test.each(['/workspaces/ws_1/keys', '/workspaces/ws_1/refusals'])(
     'and pastes into the search of %s is not sent: the page for finding keys opens',
     async path => {
       const { secret } = await site.issue({ name: 'searched' })

@@ -75,7 +75,7 @@ test('the front page is at most 9 KB', () => {
 /** Pages over 8 KB, each with the reason why it is not split. */
 const LONG_PAGES: readonly { page: string; most: number; reason: string }[] = [
   { page: 'docs/admin-api.md', most: 13, reason: 'a reference: one table of calls, one of errors' },
-  { page: 'docs/cli.md', most: 10, reason: 'all commands, options and exit codes' },
+  { page: 'docs/cli.md', most: 11, reason: 'all commands, options and exit codes' },
   { page: 'docs/concepts.md', most: 9, reason: 'the guarantees and the glossary on one page' },
   {
     page: 'docs/operate/sizing.md',
