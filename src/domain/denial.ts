@@ -41,6 +41,14 @@ export const DENIALS = {
     countedAs: 'rejected',
     closesConnection: true,
   },
+  expectation_failed: {
+    status: 417,
+    code: 'invalid_request',
+    text: 'The Expect field of this request is not supported',
+    responsible: 'client',
+    countedAs: 'rejected',
+    closesConnection: true,
+  },
   unknown_route: { ...NOT_FOUND, responsible: 'client', countedAs: 'rejected' },
   method_not_allowed: {
     status: 405,

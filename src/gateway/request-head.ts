@@ -44,7 +44,6 @@ export function readHead(request: {
     fields.hosts.length === 1 &&
     host !== undefined &&
     HOST.test(host) &&
-    !fields.expects &&
     isValidCoding(fields.codings, version)
   if (!isValid) return { ok: false, reason: 'malformed_request' }
   const { authorization } = fields
@@ -62,7 +61,6 @@ interface Fields {
   authorization: readonly string[]
   codings: readonly string[]
   hasLength: boolean
-  expects: boolean
 }
 
 /** Reads all fields in one pass. Comparing lengths first avoids converting most names to lower case. */
@@ -73,7 +71,6 @@ function readFields(rawHeaders: readonly string[]): Fields {
     authorization: NONE,
     codings: NONE,
     hasLength: false,
-    expects: false,
   }
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? ''
@@ -82,9 +79,6 @@ function readFields(rawHeaders: readonly string[]): Fields {
     switch (name.length) {
       case 4:
         if (name.toLowerCase() === 'host') fields.hosts = [...fields.hosts, value]
-        break
-      case 6:
-        if (name.toLowerCase() === 'expect') fields.expects = true
         break
       case 13:
         if (name.toLowerCase() === 'authorization') fields.authorization = [...fields.authorization, value]

@@ -1,4 +1,3 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema/schema.ts'
@@ -50,10 +49,6 @@ export function createServer(
   })
   const { server } = app
   server.maxHeadersCount = MAX_HEADER_FIELDS
-  // The gateway never sends 100: the check of the head rejects every expectation.
-  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-    server.emit('request', request, response)
-  })
   guardConnections(server, {
     stallTimeoutMs: config.headersTimeoutMs,
     abortOnClose: config.abortOnClose,

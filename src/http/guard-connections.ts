@@ -6,6 +6,7 @@ import { Server as TlsServer } from 'node:tls'
 import { ClientConnection } from './client-connection.ts'
 import type { ForwardedRequest } from './forwarded-requests.ts'
 import { ReadAheadBudget } from './read-ahead-budget.ts'
+import { hasBody } from './request-body.ts'
 
 /** A longer request line is rejected with 414, also if other parts are too large. */
 const MAX_TARGET_LENGTH = 8 * 1024
@@ -19,6 +20,7 @@ export type ConnectionFault =
   | 'url_too_long'
   | 'headers_too_large'
   | 'request_timeout'
+  | 'expectation_failed'
   | 'unknown_route'
 
 export interface GuardOptions {
@@ -69,15 +71,21 @@ export function guardConnections(
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const connection = connectionOf(request.socket)
     if (isIrregular(request, connection.requestLineLength)) reject(request.socket, 'malformed_request')
+    else if (expectationOf(request) === 'other') reject(request.socket, 'expectation_failed')
     else if (connection.beginRequest(request, response)) {
       for (const listener of requestListeners) listener.call(server, request, response)
     }
   })
   // Otherwise Node responds to these itself, bypassing all of the above.
-  server.on('checkExpectation', ({ socket }: IncomingMessage) => reject(socket, 'malformed_request'))
-  server.on('connect', (request: IncomingMessage, socket: Socket) => {
-    reject(socket, hasUpgrade(request) ? 'malformed_request' : 'unknown_route')
-  })
+  const emitRequest = (request: IncomingMessage, response: ServerResponse) => {
+    // Node would close the connection after a response that no 100 came before, unless the response has this field.
+    if (!hasBody(request) && response.shouldKeepAlive) response.setHeader('connection', 'keep-alive')
+    server.emit('request', request, response)
+  }
+  server.on('checkContinue', emitRequest)
+  server.on('checkExpectation', emitRequest)
+  // An offer to upgrade emits `request`, as long as the server has no listener for `upgrade`.
+  server.on('connect', (_request: IncomingMessage, socket: Socket) => reject(socket, 'unknown_route'))
   takeListeners(server, 'clientError')
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     const connection = ClientConnection.of(socket)
@@ -123,18 +131,19 @@ function connectionOf(socket: Socket): ClientConnection {
   return connection
 }
 
-/** Accepted by Node's parser, but ambiguous between servers (RFC 9112, sections 3 and 3.2; RFC 9110, section 7.8). */
+/** Accepted by Node's parser, but ambiguous between servers (RFC 9112, sections 3 and 3.2). */
 function isIrregular(request: IncomingMessage, lineLength: number): boolean {
   const { method = '', url = '', httpVersion, headers } = request
   // With additional spaces the line is longer.
   if (lineLength !== method.length + url.length + '  HTTP/1.1'.length) return true
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return true
-  return hasUpgrade(request) || (headers.host === undefined && httpVersion === '1.1')
+  return headers.host === undefined && httpVersion === '1.1'
 }
 
-/** After an upgrade Node's parser stops within a segment and starts again with the next one. */
-function hasUpgrade({ headers }: IncomingMessage): boolean {
-  return headers.upgrade !== undefined
+/** `continue`: the client may wait for a 100 before it sends a body; without a body it means nothing (RFC 9110, 10.1.1). */
+function expectationOf({ headers: { expect } }: IncomingMessage): 'none' | 'continue' | 'other' {
+  if (expect === undefined) return 'none'
+  return expect.toLowerCase() === '100-continue' ? 'continue' : 'other'
 }
 
 /** @returns null if there is no request to respond to, or the client has disconnected */

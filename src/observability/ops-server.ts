@@ -82,6 +82,7 @@ const STATUS: Readonly<Record<ConnectionFault, number>> = {
   malformed_request: 400,
   unknown_route: 404,
   request_timeout: 408,
+  expectation_failed: 417,
   url_too_long: 414,
   headers_too_large: 431,
 }

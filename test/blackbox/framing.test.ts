@@ -29,7 +29,7 @@ describe('ambiguous framing is rejected, the connection closes, and the upstream
     expect(answers.map(answer => answer.status)).toEqual([status])
     const [answer] = answers
     expect(JSON.parse(answer?.body ?? '')).toEqual({
-      code: status === 400 ? 'invalid_request' : 'request_too_large',
+      code: status === 400 || status === 417 ? 'invalid_request' : 'request_too_large',
       error: expect.not.stringMatching(/\.$/),
     })
     expect(answer && field(answer, 'connection')).toBe('close')

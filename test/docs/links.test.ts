@@ -82,7 +82,7 @@ const LONG_PAGES: readonly { page: string; most: number; reason: string }[] = [
     most: 12,
     reason: 'the figures of each part of the system beside each other',
   },
-  { page: 'docs/operate/troubleshooting.md', most: 10, reason: 'one row for each denial reason' },
+  { page: 'docs/operate/troubleshooting.md', most: 12, reason: 'one row for each denial reason' },
   {
     page: 'docs/operate/backup.md',
     most: 10,
@@ -98,7 +98,7 @@ const LONG_PAGES: readonly { page: string; most: number; reason: string }[] = [
   { page: 'docs/settings.md', most: 32, reason: 'generated reference' },
   { page: 'docs/performance.md', most: 14, reason: 'generated tables of the bench' },
   { page: 'docs/architecture.md', most: 15, reason: 'for maintainers, with what was measured and rejected' },
-  { page: 'docs/integrators.md', most: 12, reason: 'four complete clients' },
+  { page: 'docs/integrators.md', most: 14, reason: 'four complete clients' },
   { page: 'docs/migrate.md', most: 10, reason: 'commands for each system' },
   { page: 'docs/bring-your-own-keys.md', most: 12, reason: 'a contract that is read as a whole' },
 ]

@@ -88,18 +88,33 @@ const UPGRADES: readonly (readonly string[])[] = [
   ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA'],
   ['Upgrade: foo', 'Connection: keep-alive, upgrade'],
   ['Upgrade: websocket'],
-  ['Connection: close, Upgrade', 'Upgrade: foo'],
   ['Connection: Upgrade', 'Upgrade: foo', 'Upgrade: bar'],
 ]
 
-const upgrades: readonly PieceMaker[] = [
-  ...UPGRADES.map(lines => malformed(() => ({ lines }))),
-  malformed(() => ({ lines: UPGRADES[0] ?? [], credential: [] })),
-  malformed(() => ({ lines: UPGRADES[0] ?? [], line: 'POST /nowhere HTTP/1.1' })),
-  malformed(marker => ({
+/** Ignored: what follows is the next request. */
+const offers: readonly PieceMaker[] = [
+  ...UPGRADES.map(lines => forwarded('', { lines })),
+  forwarded('', { lines: ['Expect: 100-continue'] }),
+  forwarded('-slow', { lines: [...(UPGRADES[0] ?? []), 'Expect: 100-Continue'] }),
+  lawful([401], { lines: UPGRADES[0] ?? [], credential: [] }),
+  lawful([404], { lines: UPGRADES[0] ?? [], line: 'POST /nowhere HTTP/1.1' }),
+]
+
+const endingOffers: readonly PieceMaker[] = [
+  ending([400], marker => ({
     lines: [...(UPGRADES[0] ?? []), 'Content-Length: {length}'],
     body: smuggled(marker),
   })),
+  ending([404], marker => ({
+    line: 'POST /nowhere HTTP/1.1',
+    lines: [...(UPGRADES[1] ?? []), 'Transfer-Encoding: chunked'],
+    body: `{chunk}${smuggled(marker)}{/chunk}0\r\n\r\n`,
+  })),
+  ending([400], marker => ({
+    lines: ['Expect: 100-continue', 'Content-Length: {length}'],
+    body: smuggled(marker),
+  })),
+  malformed(() => ({ lines: ['Expect: 200-ok'] }), [417]),
 ]
 
 const BROKEN: readonly PieceMaker[] = [
@@ -147,6 +162,7 @@ export const GATEWAY_PIECES: PieceKinds = {
   lawful: [
     ...FORWARDED,
     ...FORWARDED,
+    ...offers,
     lawful([200], { line: 'GET /api/v1/auth HTTP/1.1' }),
     lawful([200], { line: 'GET /api/v1/auth HTTP/1.1', lines: ['Content-Length: 0'] }),
     lawful([200], { line: 'GET /api/v1/auth HTTP/1.1', lines: ['Connection: X-Request-Id, keep-alive'] }),
@@ -169,7 +185,7 @@ export const GATEWAY_PIECES: PieceKinds = {
     () => ({ text: TINY, statuses: [404], after: 'open', repeat: 60 }),
   ],
   ending: [
-    ...upgrades,
+    ...endingOffers,
     ...BROKEN,
     // HTTP/0.9, whose request line has no version.
     broken('GET /\r\n\r\n'),
@@ -183,7 +199,6 @@ export const GATEWAY_PIECES: PieceKinds = {
     // The body is missing, or malformed after its beginning.
     ending([400], () => ({ lines: ['Content-Length: 100000'], body: 'abc' })),
     ending([400], () => ({ lines: ['Transfer-Encoding: chunked'], body: 'not a chunk\r\n' })),
-    malformed(() => ({ lines: ['Expect: 100-continue'] })),
     malformed(() => ({ lines: ['Host: other'] })),
     marker => ({
       text: request(marker, {}).replace('Host: gw\r\n', ''),
@@ -261,6 +276,7 @@ function toConsole(parts: Parts): Parts {
 
 const issues: readonly PieceMaker[] = [
   marker => issued(marker, issuing(marker)),
+  marker => issued(marker, issuing(marker, UPGRADES[0])),
   marker => issued(marker, issuing(marker, ['Expect: 100-continue'])),
   marker => ({
     ...issued(marker, {
@@ -277,6 +293,8 @@ export const CONSOLE_PIECES: PieceKinds = {
     ...issues,
     ...issues,
     lawful([200], toConsole({})),
+    ...UPGRADES.map(lines => lawful([200], toConsole({ lines }))),
+    lawful([200], toConsole({ lines: ['Expect: 100-continue'] })),
     lawful([200], toConsole({ line: `GET ${KEYS}?limit=1 HTTP/1.1` })),
     lawful([401], toConsole({ credential: [] })),
     lawful([404], toConsole({ line: 'GET /admin/v1/nowhere HTTP/1.1' })),
@@ -295,8 +313,7 @@ export const CONSOLE_PIECES: PieceKinds = {
     }),
   ],
   ending: [
-    ...UPGRADES.map(lines => malformed(() => toConsole({ lines }))),
-    malformed(marker => ({ ...issuing(marker, UPGRADES[0]), line: `POST ${KEYS} HTTP/1.1` })),
+    malformed(() => toConsole({ lines: ['Expect: 200-ok'] }), [417]),
     ...BROKEN,
     malformed(() => toConsole({ lines: ['X-A : b'] })),
     malformed(() => toConsole({ line: `GET ${KEYS} HTTP/1.2` })),

@@ -192,7 +192,12 @@ describe('every request is answered in the format of the gateway', () => {
     [`GET ${A}%zz HTTP/1.1\r\nHost: a\r\n\r\n`, '401 key_missing keep-alive'],
     ['GET /%2e%2e/%00 HTTP/1.1\r\nHost: a\r\n\r\n', '404 not_found keep-alive'],
     [`GET ${A} HTTP/1.1\r\n\r\n`, '400 invalid_request close'],
-    [`GET ${A} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n`, '400 invalid_request close'],
+    [`GET ${A} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n`, '401 key_missing keep-alive'],
+    [`GET ${A} HTTP/1.1\r\nHost: a\r\nExpect: 200-ok\r\n\r\n`, '417 invalid_request close'],
+    [
+      `GET ${A} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n`,
+      '401 key_missing keep-alive',
+    ],
     [`GET ${A} HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(20_000)}\r\n\r\n`, '431 request_too_large close'],
     [`GET ${A} HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(30_000)}\r\n\r\n`, '431 request_too_large close'],
     [`GET ${A} HTTP/1.1\r\nHost: a\r\nX-A: a\u0001b\r\n\r\n`, '400 invalid_request close'],

@@ -8,6 +8,7 @@ const EXPECTED: Readonly<
   Record<DenialReason, readonly [status: number, code: string, hasRetryAfter: boolean]>
 > = {
   malformed_request: [400, 'invalid_request', false],
+  expectation_failed: [417, 'invalid_request', false],
   request_timeout: [408, 'invalid_request', false],
   body_not_allowed: [400, 'invalid_request', false],
   invalid_query: [400, 'invalid_request', false],
@@ -166,6 +167,7 @@ it('the connection closes after ambiguous input, an internal error, and while dr
   expect(closing.sort()).toEqual([
     'body_not_allowed',
     'draining',
+    'expectation_failed',
     'headers_too_large',
     'internal_error',
     'malformed_request',

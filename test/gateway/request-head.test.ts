@@ -153,10 +153,6 @@ describe('a body', () => {
 })
 
 describe('a valid head', () => {
-  it.each(['100-continue', 'y 100-continue', 'banana', ''])('has no Expect field: %j', value => {
-    expect(reasonOf([HOST, ['eXpect', value]])).toBe('malformed_request')
-  })
-
   it('holds all Authorization fields in any case, and no field of a similar name', () => {
     const result = read([
       HOST,

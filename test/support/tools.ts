@@ -27,6 +27,7 @@ export const PYTHON: Tool = {
 }
 /** Builds the verifier of docs/upstream.md and the programs of `test/kubernetes`. */
 export const GO: Tool = { program: 'go', debianPackage: 'golang-go' }
+export const JAVA: Tool = { program: 'java', debianPackage: 'openjdk-17-jdk-headless' }
 export const HELM: Tool = {
   program: 'helm',
   debianPackage: '',
@@ -89,6 +90,7 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   ACTIONLINT,
   PYTHON,
   GO,
+  JAVA,
   HAPROXY,
   NGINX,
   CADDY,

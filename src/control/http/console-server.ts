@@ -23,7 +23,7 @@ import { rejectUnknownPaths } from './calls.ts'
 import { explainError, explainFault } from './explain-error.ts'
 import { readJsonOnly } from './read-bodies.ts'
 import { requireStorableTarget } from './storable-text.ts'
-import { closeAfterUnreadBody } from './unread-body.ts'
+import { admitBeforeBody } from './unread-body.ts'
 
 const BODY_LIMIT_BYTES = 64 * 1024
 const MAX_PARAMETER_LENGTH = 512
@@ -95,7 +95,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
   app.decorateRequest('refusedWorkspace', null)
   app.decorateRequest('session', null)
   readJsonOnly(app)
-  closeAfterUnreadBody(app)
+  admitBeforeBody(app)
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(request, reply)
     const startedAtMs = performance.now()

@@ -73,6 +73,7 @@ const FAULT_RESPONSES: Readonly<
   malformed_request: [400, 'invalid_request', 'Malformed HTTP request'],
   unknown_route: [404, 'not_found', 'No resource at this path'],
   request_timeout: [408, 'invalid_request', 'The request was not received in time'],
+  expectation_failed: [417, 'invalid_request', 'The Expect field of this request is not supported'],
   url_too_long: [414, 'request_too_large', 'The URL is too long'],
   headers_too_large: [431, 'headers_too_large', 'The headers are too large'],
 }

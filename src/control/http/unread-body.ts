@@ -1,17 +1,17 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
+import { hasBody } from '../../http/request-body.ts'
 
 /**
- * Closes the connection after a response that came before the body of its request, such as a 401: the rest of the body
- * would otherwise occupy the connection for as long as a client may take to send it.
+ * Asks a client that waits for a 100 for its body only once the request is authenticated. Closes the connection after a
+ * response that came before the body, such as a 401: the rest would otherwise occupy the connection for as long as a
+ * client may take to send it.
  */
-export function closeAfterUnreadBody(app: FastifyInstance): void {
-  app.addHook('onSend', async (request, reply) => {
-    if (hasUnreadBody(request)) void reply.header('connection', 'close')
+export function admitBeforeBody(app: FastifyInstance): void {
+  app.addHook('preParsing', async ({ raw, is404 }, reply) => {
+    const waits = raw.headers.expect !== undefined && raw.httpVersion === '1.1'
+    if (waits && !is404 && hasBody(raw) && !raw.complete) reply.raw.writeContinue()
   })
-}
-
-function hasUnreadBody({ raw: { headers, complete } }: FastifyRequest): boolean {
-  const length = headers['content-length']
-  const hasBody = headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0')
-  return hasBody && !complete
+  app.addHook('onSend', async ({ raw }, reply) => {
+    if (hasBody(raw) && !raw.complete) void reply.header('connection', 'close')
+  })
 }
