@@ -1,10 +1,14 @@
-import { type BlockList, isIP } from 'node:net'
+import type { BlockList } from 'node:net'
+import { readForwardedAddress } from '../domain/address/forwarded-address.ts'
 import { plainAddress } from '../domain/address/plain-address.ts'
 import { isTrustedProxy } from './trusted-proxies.ts'
 
+/** What a trusted proxy says is no address: it is in no network that a key allows. */
+export const UNKNOWN_ADDRESS = 'an unknown address'
+
 /**
  * The peer's address or, where the peer is a trusted proxy, the rightmost address of `X-Forwarded-For` that is not one
- * itself. Text that is no IP address, and all that stands before it, is not believed: then the last proxy's own counts.
+ * itself. Text that is no IP address, and all that stands before it, is not believed.
  * @param peerAddress the other end of the connection, as Node gives it
  * @param trusted null where no proxy is trusted
  * @param forwardedFor the header; Node joins several fields with a comma
@@ -15,10 +19,10 @@ export function clientAddressOf(
   forwardedFor: string | undefined,
 ): string {
   let address = plainAddress(peerAddress)
-  if (!isTrustedProxy(trusted, address)) return address
-  for (const hop of (forwardedFor ?? '').split(',').reverse()) {
-    const said = plainAddress(hop.trim())
-    if (isIP(said) === 0) return address
+  if (!isTrustedProxy(trusted, address) || forwardedFor === undefined) return address
+  for (const hop of forwardedFor.split(',').reverse()) {
+    const said = readForwardedAddress(hop)
+    if (said === null) return UNKNOWN_ADDRESS
     address = said
     if (!isTrustedProxy(trusted, address)) return address
   }

@@ -26,9 +26,15 @@ export function forwardedOf(
   const received = textOf(headers['x-forwarded-for'])
   return {
     for: received === '' ? peer : `${received}, ${peer}`,
-    proto: headers['x-forwarded-proto'] === 'https' ? 'https' : 'http',
+    proto: schemeOf(textOf(headers['x-forwarded-proto'])),
     host: textOf(headers['x-forwarded-host']) || host,
   }
+}
+
+/** Each proxy may add its own: the first value is that of the client's connection. Some write it in capitals. */
+function schemeOf(text: string): 'http' | 'https' {
+  const [first = ''] = text.split(',', 1)
+  return first.trim().toLowerCase() === 'https' ? 'https' : 'http'
 }
 
 function textOf(value: string | string[] | undefined): string {

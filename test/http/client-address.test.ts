@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { clientAddressOf } from '../../src/http/client-address.ts'
+import { clientAddressOf, UNKNOWN_ADDRESS } from '../../src/http/client-address.ts'
 import { compileProxies } from '../../src/http/trusted-proxies.ts'
 
 const TRUSTED = compileProxies(['10.0.0.0/8', '2001:db8::/32'])
@@ -15,8 +15,10 @@ test.each<[string, string, string | undefined, string]>([
   ['the rightmost that is no proxy itself', '10.0.0.1', '6.6.6.6, 192.0.2.1, 10.0.0.2', '192.0.2.1'],
   ['the first proxy where all are', '10.0.0.1', '10.0.0.3,10.0.0.2', '10.0.0.3'],
   ['the proxy’s own where it says nothing', '10.0.0.1', undefined, '10.0.0.1'],
-  ['the proxy’s own where it says nonsense', '10.0.0.1', '192.0.2.1, unknown', '10.0.0.1'],
-  ['the proxy’s own where it says nothing in many words', '10.0.0.1', ' , ,', '10.0.0.1'],
+  ['unknown where it says nonsense', '10.0.0.1', '192.0.2.1, unknown', UNKNOWN_ADDRESS],
+  ['unknown where it says nothing in many words', '10.0.0.1', ' , ,', UNKNOWN_ADDRESS],
+  ['unknown where another proxy says nonsense', '10.0.0.1', 'unknown, 10.0.0.2', UNKNOWN_ADDRESS],
+  ['found behind a proxy that has a port', '10.0.0.1', '6.6.6.6, 192.0.2.1:80, 10.0.0.2:443', '192.0.2.1'],
   ['nothing of a connection that is gone', '', '192.0.2.1', ''],
 ])('the client’s address is %s', (_, peer, forwardedFor, address) => {
   expect(clientAddressOf(peer, TRUSTED, forwardedFor)).toBe(address)

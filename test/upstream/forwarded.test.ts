@@ -29,6 +29,20 @@ test.each(['10.1.2.3', '::ffff:10.1.2.3', 'fd00::1'])(
   },
 )
 
+test.each<[string, 'http' | 'https']>([
+  ['HTTPS', 'https'],
+  ['https, http', 'https'],
+  ['https,http,http', 'https'],
+  [' https ', 'https'],
+  ['Http, https', 'http'],
+  ['http', 'http'],
+  ['', 'http'],
+  ['httpsx', 'http'],
+  [', https', 'http'],
+])('of the schemes %j the first is that of the client', (said, proto) => {
+  expect(forwardedOf('10.1.2.3', trusted, { host: 'h', 'x-forwarded-proto': said }).proto).toBe(proto)
+})
+
 test('an unknown protocol counts as http, and missing fields have defaults', () => {
   expect(forwardedOf('10.1.2.3', trusted, { host: 'h', 'x-forwarded-proto': 'javascript' })).toEqual({
     for: '10.1.2.3',

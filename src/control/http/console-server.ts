@@ -22,6 +22,7 @@ import type { ApiError } from './api-error.ts'
 import { rejectUnknownPaths } from './calls.ts'
 import { explainError, explainFault } from './explain-error.ts'
 import { readJsonOnly } from './read-bodies.ts'
+import { noteCallerAddress } from './request-context.ts'
 import { requireStorableTarget } from './storable-text.ts'
 import { admitBeforeBody } from './unread-body.ts'
 
@@ -78,7 +79,6 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
         validateSchema: false,
       },
     },
-    trustProxy: parts.trustedProxies.length === 0 ? false : [...parts.trustedProxies],
     requestIdHeader: false,
     genReqId: request => requestIdOf(request, parts),
     frameworkErrors: handleError,
@@ -96,6 +96,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
   app.decorateRequest('session', null)
   readJsonOnly(app)
   admitBeforeBody(app)
+  noteCallerAddress(app, parts.trustedProxies)
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(request, reply)
     const startedAtMs = performance.now()

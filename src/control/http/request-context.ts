@@ -1,6 +1,8 @@
 import { isIP } from 'node:net'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { plainAddress } from '../../domain/address/plain-address.ts'
+import { clientAddressOf } from '../../http/client-address.ts'
+import { compileProxies } from '../../http/trusted-proxies.ts'
 import { actorOf, type Principal, principalNameOf, sees } from '../access/principal.ts'
 import type { Caller } from '../registry/operations/audit.ts'
 import { type Idempotency, idempotencyOf } from '../registry/operations/idempotency.ts'
@@ -9,6 +11,8 @@ import { invalidField } from './api-error.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
+    /** See `callerAddressOf`. */
+    callerAddress: string
     /** Null until the caller is authenticated. */
     principal: Principal | null
     /** A workspace that the caller asked for and may not access, for the audit log. */
@@ -22,10 +26,22 @@ const VISIBLE_ASCII = /^[\x21-\x7e]{1,255}$/
  * The peer's address, or the rightmost address of `X-Forwarded-For` that is not itself in `console.trustedProxies`.
  * If that is no IP address, the proxy's own: the audit log never holds text that a client made up.
  */
-export function callerAddressOf({ ip, ips }: Pick<FastifyRequest, 'ip' | 'ips'>): string {
-  // From the peer outwards; Fastify sets `ips` only when a proxy is trusted.
-  const address = (ips ?? [ip]).findLast(hop => isIP(hop) !== 0)
-  return address === undefined ? 'unknown' : plainAddress(address)
+export function callerAddressOf({ callerAddress }: Pick<FastifyRequest, 'callerAddress'>): string {
+  return callerAddress
+}
+
+/** Sets the address of each request. Fastify's own `trustProxy` reads no address with a port. */
+export function noteCallerAddress(app: FastifyInstance, trustedProxies: readonly string[]): void {
+  const trusted = compileProxies(trustedProxies)
+  app.decorateRequest('callerAddress', 'unknown')
+  app.addHook('onRequest', async request => {
+    const { socket, headers } = request.raw
+    const peer = plainAddress(socket.remoteAddress ?? '')
+    const said = [headers['x-forwarded-for'] ?? []].flat()
+    const forwardedFor = said.length === 0 ? undefined : said.join(',')
+    const address = clientAddressOf(peer, trusted, forwardedFor)
+    request.callerAddress = [address, peer].find(text => isIP(text) !== 0) ?? 'unknown'
+  })
 }
 
 /** In routes that authenticate. */
