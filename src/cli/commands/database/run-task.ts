@@ -1,5 +1,9 @@
-import { Refused } from '../../../control/registry/database/backup/refused.ts'
-import { DatabaseUnreachable } from '../../../control/registry/database/database.ts'
+import { formats } from '../../../config/formats.ts'
+import { DatabaseForbidden, DatabaseUnreachable } from '../../../control/registry/database/database.ts'
+import {
+  isConnectionLost,
+  isForbidden,
+} from '../../../control/registry/database/engines/rejected-statement.ts'
 import { StartError } from '../../../domain/start-error.ts'
 import { causeOf } from '../../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../../run/host.ts'
@@ -17,13 +21,22 @@ export async function runTask<Result>(
     return await task(progress)
   } catch (error) {
     if (error instanceof CliError) throw error
-    if (error instanceof Refused) throw new CliError(error.message, EXIT.rejected)
-    if (error instanceof StartError) throw new CliError(error.message, EXIT.rejected)
-    if (error instanceof DatabaseUnreachable) throw new CliError(error.message, EXIT.unavailable)
-    throw new CliError(causeOf(error), EXIT.failure)
+    throw new CliError(describe(error), exitCodeOf(error))
   } finally {
     progress.end()
   }
+}
+
+function exitCodeOf(error: unknown): number {
+  if (error instanceof DatabaseUnreachable || isConnectionLost(error)) return EXIT.unavailable
+  if (error instanceof DatabaseForbidden || isForbidden(error)) return EXIT.forbidden
+  return error instanceof StartError ? EXIT.rejected : EXIT.failure
+}
+
+/** With the cause, in one line. */
+function describe(error: unknown): string {
+  const cause = error instanceof Error && error.cause !== undefined ? `: ${causeOf(error.cause)}` : ''
+  return `${causeOf(error)}${cause}`
 }
 
 /**
@@ -31,9 +44,12 @@ export async function runTask<Result>(
  * @param name of the argument
  */
 export function databaseUrlOf(text: string, name: string): string {
-  if (/^(?:sqlite:.|postgres(?:ql)?:)/s.test(text) && text !== 'sqlite::memory:') return text
-  // A password may be in the rest.
-  const [scheme] = /^sqlite:|^[a-z][a-z0-9+.-]*:(?=\/\/)/i.exec(text) ?? []
+  const [scheme] = /^(?:sqlite|postgres|postgresql):|^[a-z][a-z0-9+.-]*:(?=\/\/)/i.exec(text) ?? []
   if (scheme === undefined) return `sqlite:${text}`
-  throw new CliError(`${name} must be sqlite:FILE, a file, or postgres://…, and not ${scheme}…`, EXIT.usage)
+  if (formats['database-url']?.accepts(text) === true && text !== 'sqlite::memory:') return text
+  // A password may be in the rest.
+  throw new CliError(
+    `${name} must be sqlite:FILE, a file, or postgres://USER@HOST/DATABASE, which ${scheme}… is not`,
+    EXIT.usage,
+  )
 }

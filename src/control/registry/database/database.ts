@@ -1,4 +1,5 @@
 import type { Kysely } from 'kysely'
+import { StartError } from '../../../domain/start-error.ts'
 import type { Tables } from './tables.ts'
 
 export type Dialect = 'sqlite' | 'postgres'
@@ -14,6 +15,12 @@ export interface Database {
   readonly announcing: Kysely<Tables>
   close(): Promise<void>
 }
+
+/** How an error names the database of the settings; a command line has arguments instead. */
+export const DATABASE_SETTING = 'database.url'
+
+/** The server refuses the user or the password, or a right of the user. */
+export class DatabaseForbidden extends StartError {}
 
 /** The database does not answer, or not yet; opening it again may succeed. */
 export class DatabaseUnreachable extends Error {}

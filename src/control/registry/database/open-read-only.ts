@@ -1,6 +1,10 @@
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
+import { causeOf } from '../../../observability/control-logger.ts'
+import { requireSqliteFile } from './backup/database-file.ts'
+import { Refused } from './backup/refused.ts'
+import { DATABASE_SETTING } from './database.ts'
 import { openPostgresReadOnly } from './engines/postgres-database.ts'
 import { NodeSqliteDialect } from './engines/sqlite-dialect.ts'
 import type { Tables } from './tables.ts'
@@ -10,20 +14,28 @@ const BUSY_TIMEOUT_MS = 2000
 /**
  * One connection that cannot write and migrates nothing, also beside a running console. Destroy it after use.
  * @param url `sqlite:FILE` or `postgres://…`; error messages never repeat it
+ * @param name of the setting or argument
  */
-export async function openReadOnly(url: string): Promise<Kysely<Tables>> {
-  if (/^postgres(?:ql)?:/.test(url)) return openPostgresReadOnly(url)
+export async function openReadOnly(url: string, name = DATABASE_SETTING): Promise<Kysely<Tables>> {
+  if (/^postgres(?:ql)?:/.test(url)) return openPostgresReadOnly(url, name)
   const file = /^sqlite:(.+)$/s.exec(url)?.[1]
   if (file === undefined || file === ':memory:' || !existsSync(file)) {
-    throw new Error('database.url: there is no SQLite file to read; it is created when the console starts')
+    throw new Refused(`${name}: there is no SQLite file to read at ${file}`)
   }
-  return new Kysely<Tables>({ dialect: new NodeSqliteDialect(openFile(file)) })
+  // An empty file is a database without tables.
+  if (statSync(file).size > 0) await requireSqliteFile(file, `${name}: the file ${file}`)
+  return new Kysely<Tables>({ dialect: new NodeSqliteDialect(openFile(file, name)) })
 }
 
-function openFile(file: string): DatabaseSync {
+function openFile(file: string, name: string): DatabaseSync {
+  let database: DatabaseSync | undefined
   try {
-    return new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS })
-  } catch (cause) {
-    throw new Error(`database.url: cannot open the SQLite file ${file}`, { cause })
+    database = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS })
+    // Reads the schema, which SQLite does not do until it is needed.
+    database.prepare('select count(*) from sqlite_master').get()
+    return database
+  } catch (error) {
+    database?.close()
+    throw new Refused(`${name}: the SQLite file ${file} cannot be read: ${causeOf(error)}`)
   }
 }

@@ -70,7 +70,7 @@ async function copySqlite(url: string, from: string, to: string, progress: Progr
   await (await openReadOnly(url)).destroy()
   await copyPages(from, to, progress)
   makeSingleFile(to)
-  checkIntegrity(to)
+  checkIntegrity(to, from)
 }
 
 /** The copy of a SQLite database has what was added to its schema. @throws NewerSchema */

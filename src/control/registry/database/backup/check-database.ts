@@ -3,7 +3,7 @@ import { causeOf } from '../../../../observability/control-logger.ts'
 import { type ChainReport, NoAuditChain, verifyAudit } from '../audit/verify-audit.ts'
 import type { Dialect } from '../database.ts'
 import { isNotPermitted } from '../engines/rejected-statement.ts'
-import { lastMigration, missingMigrations } from '../migrations/migrations.ts'
+import { lastMigration, missingMigrations, NewerSchema } from '../migrations/migrations.ts'
 import { comparePostgres } from '../schema/compare-schema.ts'
 import { describeDifferences, type SchemaDifference } from '../schema/schema-object.ts'
 import { compareSqliteSchema } from '../schema/sqlite-schema.ts'
@@ -12,8 +12,9 @@ import { Refused } from './refused.ts'
 
 /** @throws Refused unless the database has exactly the schema of this version */
 export async function requireSchema(database: Kysely<Tables>, dialect: Dialect, name: string): Promise<void> {
-  const missing = await missingMigrations(database, dialect)
+  const missing = await missingMigrations(database, dialect).catch(refuseNewer(name))
   if (missing.length === 0) return
+  if ((await lastMigration(database)) === null) throw new Refused(`${name} has no tables of Postern`)
   throw new Refused(
     `${name} has an older schema (without ${missing.join(', ')}): start the console of this version on it once, which migrates it`,
   )
@@ -33,7 +34,7 @@ export function requireNoDifferences(differences: readonly SchemaDifference[], n
 
 /** The same for a SQLite file, whose schema may be an older one. */
 export async function requireOwnFile(database: Kysely<Tables>, name: string): Promise<void> {
-  const missing = await missingMigrations(database, 'sqlite')
+  const missing = await missingMigrations(database, 'sqlite').catch(refuseNewer(name))
   const last = await lastMigration(database)
   if (last === null || missing.some(migration => migration < last)) {
     throw new Refused(`${name} is no database of Postern: its list of migrations is missing or incomplete`)
@@ -87,4 +88,11 @@ export async function requireSigningSecret(
     `keys.signingSecrets: none of these secrets signed keys of ${name}, so nothing was changed: revoked keys could work again. ` +
       'Set the secrets that its console had',
   )
+}
+
+/** Says which database it is. */
+function refuseNewer(name: string): (error: unknown) => never {
+  return error => {
+    throw error instanceof NewerSchema ? new Refused(`${name}: ${error.message}`) : error
+  }
 }

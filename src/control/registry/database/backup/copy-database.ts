@@ -9,6 +9,9 @@ import { readStopped, whileLocked } from './source.ts'
 import { type CopyOptions, fillPostgres, fillSqlite, notEmptyText } from './target.ts'
 import { publish, withUnfinished } from './unfinished-file.ts'
 
+/** The arguments, as errors name them. */
+const [FROM, TO] = ['<from>', '<to>'] as const
+
 export interface CopyDatabaseOptions extends Omit<CopyOptions, 'replace'> {
   /** Null: the source is not compared with Redis. */
   readonly seen: SeenRecords | null
@@ -32,11 +35,11 @@ export async function copyDatabase(from: string, to: string, options: CopyDataba
 async function copyAll(from: string, to: string, options: CopyDatabaseOptions): Promise<number> {
   const file = sqliteFileOf(to)
   if (file !== null && !(await isEmptyOrMissing(file))) throw new Refused(notEmptyText(file))
-  return readStopped(from, async source => {
-    await requireSigningSecret(source, 'the database', options.fingerprints)
+  return readStopped(from, FROM, async source => {
+    await requireSigningSecret(source, FROM, options.fingerprints)
     await requireNewest(source, options)
-    if (file === null) return fillPostgres(source, to, { ...options, replace: false })
-    return whileLocked(to, () =>
+    if (file === null) return fillPostgres(source, to, { ...options, name: TO, replace: false })
+    return whileLocked(to, TO, () =>
       withUnfinished(file, async unfinished => {
         const rows = await fillSqlite(source, unfinished, options)
         await publish(unfinished, file)

@@ -18,20 +18,23 @@ export function sqliteFileOf(url: string): string | null {
   return /^sqlite:(.+)$/s.exec(url)?.[1] ?? null
 }
 
-/** @throws Refused unless the file is a SQLite database */
-export async function requireSqliteFile(file: string): Promise<void> {
-  const start = await readStart(file)
+/**
+ * @param name of the file in messages
+ * @throws Refused unless the file is a SQLite database
+ */
+export async function requireSqliteFile(file: string, name = file): Promise<void> {
+  const start = await readStart(file, name)
   if (start === SQLITE_MAGIC) return
   if (start.startsWith(DUMP_MAGIC)) {
     throw new Refused(
-      `${file} is an archive of pg_dump. Stop every console and run: pg_restore --clean --if-exists ` +
+      `${name} is an archive of pg_dump. Stop every console and run: pg_restore --clean --if-exists ` +
         `--exit-on-error --single-transaction --dbname=DATABASE ${file}`,
     )
   }
-  throw new Refused(`${file} is no backup: it is not a SQLite file`)
+  throw new Refused(start === '' ? `${name} is empty` : `${name} is not a SQLite database`)
 }
 
-async function readStart(file: string): Promise<string> {
+async function readStart(file: string, name: string): Promise<string> {
   try {
     const handle = await open(file)
     try {
@@ -41,8 +44,24 @@ async function readStart(file: string): Promise<string> {
       await handle.close()
     }
   } catch (error) {
-    throw new Refused(`${file} cannot be read: ${codeOf(error)}`)
+    throw new Refused(`${name} cannot be read: ${describeFileError(error)}`)
   }
+}
+
+const FILE_ERRORS: Readonly<Record<string, string>> = {
+  ENOENT: 'it does not exist, or its folder does not',
+  ENOTDIR: 'a part of its path is not a folder',
+  EISDIR: 'it is a folder',
+  EACCES: 'this user has no permission',
+  EPERM: 'this user has no permission',
+  EROFS: 'the file system is read-only',
+  ENOSPC: 'the disk is full',
+}
+
+function describeFileError(error: unknown): string {
+  const code = codeOf(error)
+  const meaning = FILE_ERRORS[code]
+  return meaning === undefined ? code : `${code}, ${meaning}`
 }
 
 /** Copies a SQLite file page by page, beside a console that writes to it. The copy is as of one moment. */
@@ -61,14 +80,17 @@ export async function copyPages(from: string, to: string, progress: ProgressOf):
   }
 }
 
-/** @throws Refused for a damaged file */
-export function checkIntegrity(file: string): void {
-  const problems = inspect(file)
-  if (problems.length > 0) throw new Refused(`The database ${file} is damaged: ${problems.join('; ')}`)
+/**
+ * @param name of the file in messages
+ * @throws Refused for a damaged file
+ */
+export function checkIntegrity(file: string, name = file, readOnly = false): void {
+  const problems = inspect(file, readOnly)
+  if (problems.length > 0) throw new Refused(`The database ${name} is damaged: ${problems.join('; ')}`)
 }
 
-function inspect(file: string): string[] {
-  const database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS })
+function inspect(file: string, readOnly: boolean): string[] {
+  const database = new DatabaseSync(file, { readOnly, timeout: BUSY_TIMEOUT_MS })
   try {
     // The schema is not checked yet.
     database.exec('pragma trusted_schema = off; pragma cell_size_check = on')
@@ -94,8 +116,12 @@ export function makeSingleFile(file: string): void {
   }
 }
 
+/** @throws Refused for a folder */
 export async function isEmptyOrMissing(file: string): Promise<boolean> {
-  return !existsSync(file) || (await stat(file)).size === 0
+  if (!existsSync(file)) return true
+  const found = await stat(file)
+  if (found.isDirectory()) throw new Refused(`${file} is a folder: name a file in it`)
+  return found.size === 0
 }
 
 export function codeOf(error: unknown): string {
@@ -109,5 +135,5 @@ export function codeOf(error: unknown): string {
 export function diskTroubleIn(error: unknown): string | null {
   if (!(error instanceof Error)) return null
   const isOurs = 'code' in error && (error.code === SQLITE_ERROR || /^E[A-Z]+$/.test(String(error.code)))
-  return isOurs ? codeOf(error) : diskTroubleIn(error.cause)
+  return isOurs ? describeFileError(error) : diskTroubleIn(error.cause)
 }

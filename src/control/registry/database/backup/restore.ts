@@ -3,6 +3,7 @@ import { copyFile, link, mkdtemp, realpath, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Kysely } from 'kysely'
+import { DATABASE_SETTING } from '../database.ts'
 import { openDatabase } from '../open-database.ts'
 import { openReadOnly } from '../open-read-only.ts'
 import type { Tables } from '../tables.ts'
@@ -53,7 +54,7 @@ export async function restoreDatabase(options: RestoreOptions): Promise<RestoreR
 
 async function restoreSqlite(options: RestoreOptions, target: string): Promise<RestoreReport> {
   const file = existsSync(target) ? await realpath(target) : target
-  return whileLocked(options.url, async () => {
+  return whileLocked(options.url, DATABASE_SETTING, async () => {
     if (!options.replace && !(await isEmptyOrMissing(file))) throw new Refused(replaceText(file))
     return withUnfinished(file, async unfinished => {
       const restored = await prepareCopy(options, unfinished)
@@ -93,7 +94,7 @@ async function readFile<Result>(
 /** Checks the backup before anything is changed in its copy, and migrates it. */
 async function prepareCopy(options: RestoreOptions, copy: string): Promise<Restored> {
   await copyFile(options.file, copy)
-  checkIntegrity(copy)
+  checkIntegrity(copy, options.file)
   // Before anything is written, which could run what was added.
   await readFile(copy, database => requireOwnFile(database, options.file))
   const database = await openDatabase(`sqlite:${copy}`)

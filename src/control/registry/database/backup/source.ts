@@ -4,21 +4,27 @@ import { lockSqliteFile } from '../engines/sqlite-lock.ts'
 import { openReadOnly } from '../open-read-only.ts'
 import type { Tables } from '../tables.ts'
 import { requireOwnFile, requireOwnPostgres, requireSchema } from './check-database.ts'
-import { sqliteFileOf } from './database-file.ts'
+import { checkIntegrity, sqliteFileOf } from './database-file.ts'
 import { Refused } from './refused.ts'
+
+interface ReadOptions {
+  /** Of the setting or argument. */
+  readonly name?: string
+  /** Before, on the same connection. */
+  readonly check?: (connection: Kysely<Tables>) => Promise<void>
+}
 
 /**
  * Reads a PostgreSQL database as of one moment, beside consoles that write to it.
- * @param check before, on the same connection
  */
 export async function readPostgres<Result>(
   url: string,
   read: (source: Kysely<Tables>) => Promise<Result>,
-  check: (connection: Kysely<Tables>) => Promise<void> = async () => {},
+  { name, check }: ReadOptions = {},
 ): Promise<Result> {
-  const connection = await openReadOnly(url)
+  const connection = await openReadOnly(url, name)
   try {
-    await check(connection)
+    await check?.(connection)
     return await connection
       .transaction()
       .setIsolationLevel('repeatable read')
@@ -31,26 +37,33 @@ export async function readPostgres<Result>(
   }
 }
 
-/** Reads a database that no console may change meanwhile: what it changed later would be lost. */
+/**
+ * Reads a database that no console may change meanwhile: what it changed later would be lost.
+ * @param name of the argument
+ */
 export async function readStopped<Result>(
   url: string,
+  name: string,
   read: (source: Kysely<Tables>) => Promise<Result>,
 ): Promise<Result> {
-  if (sqliteFileOf(url) === null) {
+  const file = sqliteFileOf(url)
+  if (file === null) {
     const readAlone = async (source: Kysely<Tables>) => {
       await requireNoConsole(source)
       return read(source)
     }
-    return readPostgres(url, readAlone, async connection => {
-      await requireSchema(connection, 'postgres', 'The database')
-      await requireOwnPostgres(connection, 'the database to copy')
-    })
+    const check = async (connection: Kysely<Tables>) => {
+      await requireSchema(connection, 'postgres', `${name}: the database`)
+      await requireOwnPostgres(connection, name)
+    }
+    return readPostgres(url, readAlone, { name, check })
   }
-  const source = await openReadOnly(url)
+  const source = await openReadOnly(url, name)
   try {
-    return await whileLocked(url, async () => {
-      await requireSchema(source, 'sqlite', 'The database')
-      await requireOwnFile(source, 'the database to copy')
+    return await whileLocked(url, name, async () => {
+      checkIntegrity(file, `${name} (${file})`, true)
+      await requireSchema(source, 'sqlite', `${name}: the database`)
+      await requireOwnFile(source, name)
       return read(source)
     })
   } finally {
@@ -59,8 +72,12 @@ export async function readStopped<Result>(
 }
 
 /** No console can start on the SQLite file meanwhile. @throws if one runs */
-export async function whileLocked<Result>(url: string, run: () => Promise<Result>): Promise<Result> {
-  const release = lockSqliteFile(url)
+export async function whileLocked<Result>(
+  url: string,
+  name: string,
+  run: () => Promise<Result>,
+): Promise<Result> {
+  const release = lockSqliteFile(url, name)
   try {
     return await run()
   } finally {

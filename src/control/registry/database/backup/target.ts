@@ -1,5 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { appendAfter, lockHead } from '../audit/audit-chain.ts'
+import { DATABASE_SETTING } from '../database.ts'
 import { openPostgresForCopy } from '../engines/postgres-database.ts'
 import { openDatabase } from '../open-database.ts'
 import type { Tables } from '../tables.ts'
@@ -18,6 +19,8 @@ const LOCK_TIMEOUT_MS = '5000'
 export interface CopyOptions {
   /** Replaces what the target holds. */
   readonly replace: boolean
+  /** Of the setting or argument that names the target. */
+  readonly name?: string
   readonly nowMs: number
   readonly progress: ProgressOf
 }
@@ -57,12 +60,12 @@ async function chainQueued(tx: Transaction<Tables>): Promise<void> {
 export async function fillPostgres(
   source: Kysely<Tables>,
   url: string,
-  { replace, nowMs, progress }: CopyOptions,
+  { replace, name = DATABASE_SETTING, nowMs, progress }: CopyOptions,
 ): Promise<number> {
-  const target = await openPostgresForCopy(url)
+  const target = await openPostgresForCopy(url, name)
   try {
     await requireNoConsole(target)
-    await requireOwnPostgres(target, 'the PostgreSQL database')
+    await requireOwnPostgres(target, name)
     return await target.transaction().execute(async tx => {
       await sql`select set_config('lock_timeout', ${LOCK_TIMEOUT_MS}, true)`.execute(tx)
       // Also keeps consoles out until the end.

@@ -1,9 +1,11 @@
 import { CompiledQuery, Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import type { OnReload } from '../../../../config/reloadable.ts'
-import { type Database, DatabaseUnreachable } from '../database.ts'
+import { StartError } from '../../../../domain/start-error.ts'
+import { DATABASE_SETTING, type Database, DatabaseForbidden, DatabaseUnreachable } from '../database.ts'
 import { migrate } from '../migrations/migrations.ts'
 import type { Tables } from '../tables.ts'
+import { isForbidden } from './rejected-statement.ts'
 
 /** Small enough for several consoles on one PostgreSQL without a pooler. */
 const MAX_WRITERS = 4
@@ -44,11 +46,11 @@ export async function openPostgres(url: string, onReload: OnReload<string>): Pro
 }
 
 /** One connection that the server lets write nothing. A long read is not cut off. */
-export async function openPostgresReadOnly(url: string): Promise<Kysely<Tables>> {
+export async function openPostgresReadOnly(url: string, name: string): Promise<Kysely<Tables>> {
   const options = '-c default_transaction_read_only=on'
   const connection = kyselyOver(createPool(url, { max: 1, options, application_name: 'postern-audit' }))
   try {
-    await requireVersion(connection)
+    await requireVersion(connection, name)
     return connection
   } catch (error) {
     await connection.destroy()
@@ -57,8 +59,8 @@ export async function openPostgresReadOnly(url: string): Promise<Kysely<Tables>>
 }
 
 /** One connection without timeouts to a migrated database: a copy takes long. */
-export async function openPostgresForCopy(url: string): Promise<Kysely<Tables>> {
-  await prepare(url, COPY_NAME)
+export async function openPostgresForCopy(url: string, name = DATABASE_SETTING): Promise<Kysely<Tables>> {
+  await prepare(url, COPY_NAME, name)
   return kyselyOver(createPool(url, { max: 1, application_name: COPY_NAME }))
 }
 
@@ -74,10 +76,14 @@ export async function countConsoles(connection: Kysely<Tables>): Promise<number>
  * On a connection without timeouts: another console may be migrating, and this one must wait.
  * @returns whether there is an index for parts of texts: the server may refuse its extension
  */
-async function prepare(url: string, applicationName = CONSOLE_NAME): Promise<boolean> {
+async function prepare(
+  url: string,
+  applicationName = CONSOLE_NAME,
+  name = DATABASE_SETTING,
+): Promise<boolean> {
   const connection = kyselyOver(createPool(url, { max: 1, application_name: applicationName }))
   try {
-    await requireVersion(connection)
+    await requireVersion(connection, name)
     await migrate(connection, 'postgres')
     return await hasIndex(connection, 'keys_by_text')
   } finally {
@@ -92,16 +98,16 @@ async function hasIndex(connection: Kysely<Tables>, name: string): Promise<boole
   return rows[0]?.exists === true
 }
 
-async function requireVersion(connection: Kysely<Tables>): Promise<void> {
+async function requireVersion(connection: Kysely<Tables>, name: string): Promise<void> {
   const version = await sql<{ number: string }>`select current_setting('server_version_num') as number`
     .execute(connection)
     .catch((error: unknown) => {
       // Not as its cause: errors of the driver can hold the connection's credentials.
-      throw new (isTransient(error) ? DatabaseUnreachable : Error)(unreachableText(error))
+      throw unreachable(error, name)
     })
   const major = Math.floor(Number(version.rows[0]?.number) / 10_000)
   if (!(major >= OLDEST_VERSION)) {
-    throw new Error(`database.url: this is PostgreSQL ${major}; the console needs ${OLDEST_VERSION} or newer`)
+    throw new StartError(`${name}: this is PostgreSQL ${major}; the console needs ${OLDEST_VERSION} or newer`)
   }
 }
 
@@ -155,8 +161,10 @@ function isTransient(error: unknown): boolean {
   return error instanceof Error && NO_RESPONSE_CODES.has('code' in error ? error.code : undefined)
 }
 
-function unreachableText(error: unknown): string {
-  return `database.url: cannot reach PostgreSQL: ${connectionErrorText(error)}`
+function unreachable(error: unknown, name: string): Error {
+  const text = `${name}: cannot reach PostgreSQL: ${connectionErrorText(error)}`
+  if (isTransient(error)) return new DatabaseUnreachable(text)
+  return isForbidden(error) ? new DatabaseForbidden(text) : new StartError(text)
 }
 
 function connectionErrorText(error: unknown): string {

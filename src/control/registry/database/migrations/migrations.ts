@@ -237,7 +237,7 @@ export async function lastMigration(database: Kysely<Tables>): Promise<string | 
 
 function newerSchemaText(names: readonly string[]): string {
   return (
-    `The database (database.url) was written by a newer Postern: it has ${names.join(', ')}, which this version ` +
+    `The database was written by a newer Postern: it has ${names.join(', ')}, which this version ` +
     'does not know. Start that newer version again, or restore the backup made before it ran'
   )
 }
