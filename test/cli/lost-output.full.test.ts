@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { ADMIN_TOKEN } from '../support/console.ts'
 import { type ConsoleWithCommands, startConsoleWithCommands } from '../support/console-commands.ts'
+import { runPosternHere } from '../support/postern-here.ts'
 import { PROGRAM } from '../support/postern-process.ts'
 import { keyJson, refuses, ScriptedAdmin, says } from '../support/scripted-admin.ts'
 import { makeSmallDisk } from '../support/small-disk.ts'
@@ -34,6 +35,7 @@ async function runTo(redirect: string, words: readonly string[], before = '', ur
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
+  onTestFinished(() => void child.kill())
   if (redirect === '') child.stdout.destroy()
   const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
   return { code, stderr }
@@ -175,4 +177,17 @@ test('a demo whose keys cannot be printed stops, and says so', async () => {
     code: 1,
     stderr: expect.stringContaining('The keys of the demo could not be written to standard output (ENOSPC)'),
   })
+})
+
+test('a token that does not fit on the disk of the contexts is not saved, nor is a part of it', async () => {
+  const disk = makeSmallDisk()
+  onTestFinished(() => disk.remove())
+  if (disk.kind !== 'a mounted disk of 1 MiB') return
+  const folder = join(disk.directory, 'postern')
+  mkdirSync(folder)
+  disk.fill(0)
+  const words = ['context', 'add', 'here', '--url', site.url]
+  const exit = await runPosternHere(words, { XDG_CONFIG_HOME: disk.directory }, `${ADMIN_TOKEN}\n`)
+  expect(exit).toMatchObject({ code: 78, stderr: expect.stringContaining('cannot be written') })
+  expect(readdirSync(folder)).toEqual([])
 })

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
@@ -58,6 +58,8 @@ export function writeContexts(path: string | null, contexts: Contexts): void {
     chmodSync(temporary, 0o600)
     renameSync(temporary, path)
   } catch (error) {
+    // A part of a token.
+    rmSync(temporary, { force: true })
     throw wrong(`${path} cannot be written: ${fileErrorText(error)}`)
   }
 }
