@@ -1,12 +1,20 @@
+import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { startConsole } from '../support/console.ts'
 import { runPosternHere } from '../support/postern-here.ts'
+import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
+const SECRETS = { POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64') }
+
 async function run(...argv: string[]) {
-  const { code, stdout, stderr } = await runPosternHere(['audit', 'verify', ...argv], {})
+  return runWith(SECRETS, ...argv)
+}
+
+async function runWith(env: Record<string, string>, ...argv: string[]) {
+  const { code, stdout, stderr } = await runPosternHere(['audit', 'verify', ...argv], env)
   return { code, output: stdout, errors: stderr }
 }
 
@@ -22,7 +30,7 @@ test('the audit chain is checked beside a running console, and against a head ke
   expect(first).toMatchObject({ code: 0, errors: '' })
   expect(first.output).toMatch(/^Entries in the chain: 3, the first of 20/)
   expect(first.output).toContain('The audit chain is intact')
-  expect(first.output).toContain('who can rewrite the whole table and its head can forge it')
+  expect(first.output).toContain('keep this head elsewhere')
 
   await issue()
   const kept = await run('--database-url', `sqlite:${file}`, '--head', headIn(first.output))
@@ -57,9 +65,50 @@ test('a database that is missing, unreachable or not migrated is no broken chain
   expect(away.errors).not.toContain('hunter2')
 })
 
-test.each([
-  ['--head', 'abc'],
-  ['--unchained-before', 'yesterday'],
-])('%s %s is a wrong command line', async (...argv) => {
+test('an entry that the console did not write is named, and neither shown nor exported', async () => {
+  const file = join(temporaryDirectory(), 'a.db')
+  const { send } = await startConsole({ databaseUrl: `sqlite:${file}` })
+  for (let times = 0; times < 3; times++)
+    await send('POST', KEYS, { name: 'importer', scopes: ['files:read'] })
+  const other = new DatabaseSync(file)
+  const [first] = other.prepare('select * from audit order by sequence').all()
+  const id = 'audit_00000000000000000000000001'
+  const forged = { ...first, id, sequence: null, hash: null, at_ms: 1, actor: 'person:framed' }
+  const columns = Object.keys(forged)
+  const insert = `insert into audit (${columns.join()}) values (${columns.map(() => '?').join()})`
+  other.prepare(insert).run(...Object.values(forged))
+  other.close()
+  const report = await run('--database-url', `sqlite:${file}`)
+  expect([report.code, report.output]).toEqual([
+    1,
+    expect.stringContaining(`inserted: entry ${id}, key.issued`),
+  ])
+  for (const path of [
+    '/admin/v1/workspaces/ws_1/audit',
+    '/admin/v1/audit?actor=person:framed',
+    '/admin/v1/audit/export',
+  ]) {
+    const { status, text } = await send('GET', path)
+    expect([path, status, text.includes('framed')]).toEqual([path, 200, false])
+  }
+})
+
+test('without the secret that signed the entries, they are not called intact', async () => {
+  const file = join(temporaryDirectory(), 'a.db')
+  const { send } = await startConsole({ databaseUrl: `sqlite:${file}` })
+  await send('POST', KEYS, { name: 'importer', scopes: ['files:read'] })
+  const others = { POSTERN_KEYS_SIGNING_SECRETS: hash('sha256', 'another secret', 'base64') }
+  for (const env of [{}, others]) {
+    const { code, output } = await runWith(env, '--database-url', `sqlite:${file}`)
+    expect(code).toBe(78)
+    expect(output).toMatch(
+      /^not verified: 1 entry, .* signing secret [0-9a-f]{16} is not given \(keys\.signingSecrets\)$/m,
+    )
+    expect(output).toContain('cannot be verified: of 1 entry')
+    expect(output).not.toContain('intact')
+  }
+})
+
+test.each([['--head', 'abc']])('%s %s is a wrong command line', async (...argv) => {
   expect((await run(...argv)).code).toBe(64)
 })

@@ -1,8 +1,12 @@
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { appendAudit } from '../../src/control/registry/database/audit/audit-chain.ts'
 import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { startHousekeeping } from '../../src/control/registry/housekeeping.ts'
+import type { ControlLogger } from '../../src/observability/control-logger.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
+import { LogSpy } from '../support/log-spy.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { insert } from '../support/repository.ts'
@@ -12,7 +16,7 @@ import { settled, until } from '../support/until.ts'
 
 const DAY_MS = 86_400_000
 
-async function started() {
+async function started(logger: ControlLogger = silentLogger) {
   const timers = new ManualTimers()
   const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
   const database = await openDatabase('sqlite::memory:')
@@ -25,7 +29,7 @@ async function started() {
     metrics,
     clock,
     timers,
-    logger: silentLogger,
+    logger,
   })
   return { database, repository, metrics, timers, stop }
 }
@@ -59,6 +63,43 @@ test('stored answers are deleted after a day, however many there are', async () 
     timers.advance(60_000)
     return (await kept()) === 0
   })
+  stop()
+})
+
+test('the head of the audit chain is logged every hour, and a head that is gone an hour later is an error', async () => {
+  const log = new LogSpy()
+  const { database, metrics, timers, stop } = await started({
+    ...silentLogger,
+    info: (fields: object | string, message = '') => log.info(Object(fields), message),
+    error: (fields: object | string, message = '') => log.error(Object(fields), message),
+  })
+  const append = (id: string) =>
+    database.writer.transaction().execute(tx => {
+      const about = { workspaceId: 'ws_1', keyId: 'key_1', action: 'key.issued' as const, detail: {} }
+      return appendAudit(tx, [{ id, atMs: NOW_MS, actor: 'admin-token', ...about }], database)
+    })
+  const hour = async (count: number) => {
+    await until('the head is noted', () => log.count('audit head') === count)
+    timers.advance(3_600_000)
+    await until('it is noted again', () => log.count('audit head') === count + 1)
+  }
+  await append('audit_1')
+  await append('audit_2')
+  await hour(1)
+  await hour(2)
+  expect(log.lines.at(-1)?.fields).toMatchObject({
+    sequence: 2,
+    hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+  })
+  expect(await metricValue(metrics.auditHeadsLost)).toBe(0)
+  // The newest entry is cut off with its head, and another one takes its place.
+  await sql`drop trigger audit_refuses_delete`.execute(database.writer)
+  await sql`delete from audit where sequence = 2`.execute(database.writer)
+  await sql`update audit_head set sequence = 1, hash = (select hash from audit)`.execute(database.writer)
+  await append('audit_3')
+  await hour(3)
+  expect(log.count('audit entries removed or changed: an earlier head is not in the chain')).toBe(1)
+  expect(await metricValue(metrics.auditHeadsLost)).toBe(1)
   stop()
 })
 

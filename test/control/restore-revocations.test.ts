@@ -41,7 +41,7 @@ async function installation(keys: readonly StoredKey[] = [liveKey(), liveKey()])
   }
   await database.writer
     .insertInto('signing_secrets')
-    .values({ fingerprint: fingerprintOf(SIGNING_SECRET), first_used_at_ms: 1 })
+    .values({ fingerprint: fingerprintOf(SIGNING_SECRET), first_used_at_ms: 1, signs_audit_at_ms: 0 })
     .execute()
   await database.close()
   for (const key of keys) await announce(redis, key)

@@ -93,7 +93,11 @@ test('the database holds fingerprints, and nothing of the secrets', async () => 
   const rows = await reader.selectFrom('signing_secrets').selectAll().execute()
   await close()
   expect(rows).toEqual([
-    { fingerprint: expect.stringMatching(/^[0-9a-f]{16}$/), first_used_at_ms: expect.any(Number) },
+    {
+      fingerprint: expect.stringMatching(/^[0-9a-f]{16}$/),
+      first_used_at_ms: expect.any(Number),
+      signs_audit_at_ms: 0,
+    },
   ])
   const { fingerprint } = rows[0] ?? { fingerprint: '' }
   expect(Buffer.from(A, 'base64').toString('hex')).not.toContain(fingerprint)

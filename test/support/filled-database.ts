@@ -20,10 +20,10 @@ const DAYS = Math.floor(NOW_MS / 86_400_000)
 const newAuditId = createIds('audit', size => Buffer.alloc(size, 7))
 
 /** Adds this many keys, each with its audit entry. */
-export async function addKeys({ writer, dialect }: Database, count: number): Promise<void> {
+export async function addKeys(database: Database, count: number): Promise<void> {
   for (let left = count; left > 0; left -= KEYS_AT_ONCE) {
     const keys = Array.from({ length: Math.min(left, KEYS_AT_ONCE) }, () => someKey())
-    await writer.transaction().execute(async tx => {
+    await database.writer.transaction().execute(async tx => {
       await tx
         .insertInto('keys')
         .values(keys.map(key => rowOf(key, NOW_MS)))
@@ -35,7 +35,7 @@ export async function addKeys({ writer, dialect }: Database, count: number): Pro
           caller: { actor: 'test', address: '192.0.2.1', requestId: 'r' },
         }),
       )
-      await appendAudit(tx, entries, dialect)
+      await appendAudit(tx, entries, database)
     })
   }
 }
@@ -62,6 +62,9 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     action: 'x',
     key_id: '',
     detail: '{}',
+    signed_by: null,
+    mac: null,
+    rejected_at_ms: null,
   },
   admin_tokens: {
     id: 'tok_1',
@@ -100,7 +103,7 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     claimed_until_ms: 0,
     attempted_at_ms: 0,
   },
-  signing_secrets: { fingerprint: fingerprintOf(SIGNING_SECRET), first_used_at_ms: NOW_MS },
+  signing_secrets: { fingerprint: fingerprintOf(SIGNING_SECRET), first_used_at_ms: NOW_MS, signs_audit_at_ms: 0 },
   usage_hours: {
     workspace_id: 'ws_1',
     key_id: '',

@@ -62,7 +62,7 @@ async function record(
   const entry = auditAccess('access.refused', about, { id: newAuditId(nowMs), atMs: nowMs, caller })
   const writer = createChangeWriter(database)
   try {
-    await audited(metrics, () => writer.run(tx => appendAudit(tx, [entry], database.dialect)))
+    await audited(metrics, () => writer.run(tx => appendAudit(tx, [entry], database)))
   } catch (error) {
     logger.error({ requestId: request.id, cause: causeOf(error) }, 'refused access not audited')
   }

@@ -116,7 +116,7 @@ async function issueToken(
     const repeated = response === null ? null : await insertResponse(tx, response, nowMs)
     if (repeated !== null) return repeated
     await insertToken(tx, { token, digest: digestOf(secret.reveal()) })
-    await appendAudit(tx, [entry], database.dialect)
+    await appendAudit(tx, [entry], database)
     return null
   })
   return meanwhile === null ? { kind: 'done', token, secret, replayed: false } : replay(meanwhile)
@@ -149,7 +149,7 @@ async function revokeToken(
   const entry = auditAccess('token.revoked', detailOf(token), { id: newAuditId(nowMs), atMs: nowMs, caller })
   const changed = await run(async tx => {
     if (!(await revokeTokenRow(tx, id, nowMs))) return false
-    await appendAudit(tx, [entry], database.dialect)
+    await appendAudit(tx, [entry], database)
     return true
   })
   if (changed) return done({ ...token, revokedAtMs: nowMs })

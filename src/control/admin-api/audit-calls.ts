@@ -4,9 +4,9 @@ import { invalidField } from '../http/api-error.ts'
 import { principalOf } from '../http/request-context.ts'
 import { ROWS_AT_ONCE, sendLines } from '../http/send-lines.ts'
 import { entryOfRow } from '../registry/database/audit/audit-rows.ts'
-import type { KeyRepository } from '../registry/database/key-repository.ts'
+import type { ExportedAudit, KeyRepository } from '../registry/database/key-repository.ts'
 import type { AuditRow } from '../registry/database/tables.ts'
-import type { AuditEntry, AuditFilter, AuditPage, ExportPosition } from '../registry/operations/audit.ts'
+import type { AuditEntry, AuditFilter, AuditPage } from '../registry/operations/audit.ts'
 import { AUDIT_ACTIONS_EXPECTED, isAuditAction } from '../registry/operations/audit-actions.ts'
 import { isKeyId } from '../registry/operations/ids.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
@@ -40,8 +40,8 @@ const entries = pageOf('entries', Type.Object(ENTRY_FIELDS, { title: 'AuditEntry
 const exportedEntry = Type.Object(
   {
     ...ENTRY_FIELDS,
-    sequence: Type.Union([Type.Integer(), Type.Null()], { description: 'Null before the chain began' }),
-    hash: textOrNull,
+    sequence: Type.Integer({ description: 'Place in the chain' }),
+    hash: Type.String({ description: 'Over this entry and the hash of the one before' }),
   },
   { title: 'ExportedAuditEntry' },
 )
@@ -129,15 +129,11 @@ function entryJson({ id, workspaceId, atMs, actor, action, keyId, detail }: Audi
 }
 
 async function* exportLines(repository: Pick<KeyRepository, 'exportAudit'>): AsyncGenerator<string> {
-  let position: ExportPosition = { id: '' }
-  for (;;) {
-    const rows: AuditRow[] = await repository.exportAudit(position, ROWS_AT_ONCE)
+  let after: number | null = 0
+  while (after !== null) {
+    const { rows, nextAfter }: ExportedAudit = await repository.exportAudit(after, ROWS_AT_ONCE)
     if (rows.length > 0) yield rows.map(exportLine).join('')
-    const last = rows.at(-1)
-    if (last !== undefined && rows.length === ROWS_AT_ONCE) {
-      position = last.sequence === null ? { id: last.id } : { sequence: last.sequence }
-    } else if ('id' in position) position = { sequence: 0 }
-    else return
+    after = nextAfter
   }
 }
 

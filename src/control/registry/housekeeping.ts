@@ -2,6 +2,7 @@ import type { Clock } from '../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import { KEY_STATE_LABELS, type Metrics } from '../../observability/metrics/metrics.ts'
 import type { Timers } from '../timers.ts'
+import type { ChainHead } from './database/audit/audit-chain.ts'
 import type { KeyRepository } from './database/key-repository.ts'
 
 const COUNT_PERIOD_MS = 5000
@@ -11,6 +12,8 @@ const CENSUS_PERIOD_MS = 15_000
 const CENSUS_REST = 50
 /** For what a console that died has left. */
 const CHAIN_PERIOD_MS = 5000
+const SIGN_AUDIT_PERIOD_MS = 60_000
+const NOTE_HEAD_PERIOD_MS = 3_600_000
 const WEEK_MS = 7 * 86_400_000
 const MONTH_MS = 30 * 86_400_000
 const PURGE_PERIOD_MS = 60_000
@@ -50,11 +53,16 @@ export function startHousekeeping(parts: HousekeepingParts): () => void {
     metrics.outboxPending.set(all)
   }
   const chainAudit = once(() => repository.chainAudit(), logger)
+  const noteHead = once(createHeadNotes(parts), logger)
+  const signAuditAgain = once(() => repository.signAuditAgain(), logger)
   chainAudit()
+  noteHead()
   const cancels = [
     startCensus(parts),
     timers.every(COUNT_PERIOD_MS, once(count, logger)),
     timers.every(CHAIN_PERIOD_MS, chainAudit),
+    timers.every(SIGN_AUDIT_PERIOD_MS, signAuditAgain),
+    timers.every(NOTE_HEAD_PERIOD_MS, noteHead),
     ...purges.map(purge => timers.every(PURGE_PERIOD_MS, once(purge, logger))),
   ]
   return () => {
@@ -78,6 +86,20 @@ function startCensus(parts: HousekeepingParts): () => void {
   return () => {
     isStopped = true
     cancelNext()
+  }
+}
+
+/** A head in the log, which is kept elsewhere, shows later what was cut off or written anew: `audit verify --head`. */
+function createHeadNotes({ repository, metrics, logger }: HousekeepingParts): () => Promise<void> {
+  let noted: ChainHead | null = null
+  return async () => {
+    const earlier = noted
+    if (earlier !== null && !(await repository.isInAudit(earlier))) {
+      metrics.auditHeadsLost.inc()
+      logger.error({ ...earlier }, 'audit entries removed or changed: an earlier head is not in the chain')
+    }
+    noted = await repository.auditHead()
+    logger.info({ sequence: noted.sequence, hash: noted.hash }, 'audit head')
   }
 }
 

@@ -4,6 +4,7 @@ import { createChangeEvents } from '../webhooks/create-events.ts'
 import { eventReceiversOf } from '../webhooks/create-webhook.ts'
 import { createMessageEncoder } from './announcing/message-encoder.ts'
 import { createRegions, type Regions } from './announcing/regions.ts'
+import { createAuditTrust } from './audit-trust.ts'
 import type { Database } from './database/database.ts'
 import { lockSqliteFile } from './database/engines/sqlite-lock.ts'
 import type { KeyRepository } from './database/key-repository.ts'
@@ -45,7 +46,7 @@ async function openConfiguredDatabase(context: ConsoleContext): Promise<Database
   const release = lockSqliteFile(context.config.database.url)
   try {
     const database = await awaitDatabase(context)
-    return { ...database, close: () => database.close().finally(release) }
+    return { ...database, audit: createAuditTrust(context), close: () => database.close().finally(release) }
   } catch (error) {
     release()
     throw error

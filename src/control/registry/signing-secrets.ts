@@ -52,7 +52,7 @@ async function addFingerprints(
   if (fingerprints.length === 0) return
   await writer
     .insertInto('signing_secrets')
-    .values(fingerprints.map(fingerprint => ({ fingerprint, first_used_at_ms: nowMs })))
+    .values(fingerprints.map(fingerprint => ({ fingerprint, first_used_at_ms: nowMs, signs_audit_at_ms: 0 })))
     .onConflict(conflict => conflict.doNothing())
     .execute()
 }

@@ -141,7 +141,7 @@ async function audit(
 ): Promise<void> {
   const nowMs = clock.wallMs()
   const entry = auditAccess(action, about, { id: newAuditId(nowMs), atMs: nowMs, caller })
-  await appendAudit(tx, [entry], database.dialect)
+  await appendAudit(tx, [entry], database)
 }
 
 function personCaller(person: Person, { address, requestId }: Origin): Caller {

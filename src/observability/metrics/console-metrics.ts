@@ -53,9 +53,23 @@ export function declareConsole({ counter, gauge }: MetricDeclarations) {
       'Webhook delivery attempts, by receiver (the operator’s webhook or those of workspaces) and outcome; `failed` ones are retried, `given_up` ones are not',
       ['receiver', 'outcome'],
     ),
+    ...declareAudit({ counter }),
+  }
+}
+
+function declareAudit({ counter }: Pick<MetricDeclarations, 'counter'>) {
+  return {
     auditWriteFailures: counter(
       'postern_audit_write_failures_total',
       'Changes rejected because the audit entry could not be written',
+    ),
+    auditRejections: counter(
+      'postern_audit_entries_rejected_total',
+      'Audit entries neither shown nor added to the chain, since no console wrote them or their signing secret is not given; each reading counts',
+    ),
+    auditHeadsLost: counter(
+      'postern_audit_heads_lost_total',
+      'Heads of the audit chain, noted an hour earlier, that were no longer in it',
     ),
   }
 }

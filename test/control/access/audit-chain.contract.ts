@@ -1,12 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import {
-  appendAudit,
-  auditRowOf,
-  CHAIN_START,
-  chainRows,
-} from '../../../src/control/registry/database/audit/audit-chain.ts'
+import { appendAudit, CHAIN_START } from '../../../src/control/registry/database/audit/audit-chain.ts'
 import { verifyAudit } from '../../../src/control/registry/database/audit/verify-audit.ts'
 import { createChangeWriter } from '../../../src/control/registry/database/change-writer.ts'
 import type { Database } from '../../../src/control/registry/database/database.ts'
@@ -14,6 +9,7 @@ import { openDatabase } from '../../../src/control/registry/database/open-databa
 import { openReadOnly } from '../../../src/control/registry/database/open-read-only.ts'
 import type { AuditEntry } from '../../../src/control/registry/operations/audit.ts'
 import { createIds } from '../../../src/control/registry/operations/ids.ts'
+import { trustIn } from '../../support/audit-trust.ts'
 
 const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
 const newId = createIds('audit', randomBytes)
@@ -32,18 +28,18 @@ export function describeAuditChain(name: string, freshUrl: () => Promise<string>
     let database: Database
     beforeEach(async () => {
       url = await freshUrl()
-      database = await openDatabase(url)
+      database = { ...(await openDatabase(url)), audit: trustIn() }
     })
     afterEach(() => database.close())
 
     const append = (entries: readonly AuditEntry[]) =>
-      createChangeWriter(database).run(tx => appendAudit(tx, entries, database.dialect))
+      createChangeWriter(database).run(tx => appendAudit(tx, entries, database))
     const appendMany = (count: number) =>
       append(Array.from({ length: count }, (_, index) => entry(index + 1)))
-    async function verify(keptHead: string | null = null, unchainedBeforeMs: number | null = null) {
+    async function verify(keptHead: string | null = null, { keys } = database.audit) {
       const reader = await openReadOnly(url)
       try {
-        return await verifyAudit(reader, { keptHead, unchainedBeforeMs, nowMs: NOW_MS + 10_000 })
+        return await verifyAudit(reader, { keptHead, keys, nowMs: NOW_MS + 10_000 })
       } finally {
         await reader.destroy()
       }
@@ -64,36 +60,24 @@ export function describeAuditChain(name: string, freshUrl: () => Promise<string>
     test('is intact after concurrent changes, and its head is the last hash', async () => {
       await Promise.all(Array.from({ length: 20 }, (_, index) => append([entry(index), entry(index + 100)])))
       const report = await verify()
-      expect(report).toMatchObject({ verified: 40, beforeChain: 0, problems: [], problemCount: 0 })
+      expect(report).toMatchObject({ read: 40, unverified: [], problems: [], problemCount: 0 })
       const last = database.reader.selectFrom('audit').selectAll().where('sequence', '=', 40)
       expect((await last.executeTakeFirstOrThrow()).hash).toBe(report.head?.hash)
     })
 
     test('is intact when it is empty', async () => {
-      expect(await verify(CHAIN_START.hash)).toMatchObject({ verified: 0, problemCount: 0, keptHeadAt: 0 })
+      expect(await verify(CHAIN_START.hash)).toMatchObject({ read: 0, problemCount: 0, keptHeadAt: 0 })
     })
 
     test('goes back with a transaction that is rolled back', async () => {
       await appendMany(2)
       const failed = createChangeWriter(database).run(async tx => {
-        await appendAudit(tx, [entry(3)], database.dialect)
+        await appendAudit(tx, [entry(3)], database)
         throw new Error('rolled back')
       })
       await expect(failed).rejects.toThrow('rolled back')
       await append([entry(4)])
-      expect(await verify()).toMatchObject({ verified: 3, problemCount: 0 })
-    })
-
-    test('counts what waits to be added, and shows what has waited for too long', async () => {
-      await appendMany(2)
-      const young = auditRowOf(entry(3))
-      await database.writer.insertInto('audit_queue').values(young).execute()
-      expect(await verify()).toMatchObject({ verified: 2, queued: 1, problemCount: 0 })
-      const old = auditRowOf({ ...entry(4), atMs: NOW_MS - 60_000 })
-      await database.writer.insertInto('audit_queue').values(old).execute()
-      const { queued, problems } = await verify()
-      expect(queued).toBe(2)
-      expect(problems).toEqual([expect.stringMatching(`^waiting: entry ${old.id}, `)])
+      expect(await verify()).toMatchObject({ read: 3, problemCount: 0 })
     })
 
     test.each([
@@ -150,44 +134,9 @@ export function describeAuditChain(name: string, freshUrl: () => Promise<string>
       expect((await verify()).problems).toEqual([expect.stringMatching(problem)])
     })
 
-    test('goes on after the release before wrote to the new schema, and reports its entries', async () => {
-      await sql.raw(`insert into audit ${columns}) values ${values('audit_0')})`).execute(database.writer)
-      await append([entry(10)])
-      await sql
-        .raw(
-          `insert into audit ${columns}) values ${values('audit_1').replace(`${NOW_MS + 2}`, `${NOW_MS + 50}`)})`,
-        )
-        .execute(database.writer)
-      await append([entry(60)])
-      const during = await verify()
-      expect(during).toMatchObject({ verified: 2, beforeChain: 1, problemCount: 1 })
-      expect(during.problems[0]).toContain('a console of the release before wrote it')
-      const allowed = await verify(null, NOW_MS + 55)
-      expect(allowed).toMatchObject({ verified: 2, beforeChain: 2, problemCount: 0 })
-    })
-
-    test('that was forged whole is shown by a head that was kept elsewhere, and by nothing else', async () => {
-      await appendMany(3)
-      const kept = (await verify()).head?.hash ?? ''
-      await append([entry(4)])
-      expect(await verify(kept)).toMatchObject({ keptHeadAt: 3, problemCount: 0 })
-      const forged = chainRows(
-        CHAIN_START,
-        [1, 2, 3, 4].map(number => auditRowOf({ ...entry(number), actor: 'person:eve' })),
-      )
-      await tamper('delete from audit')
-      await database.writer.insertInto('audit').values(forged).execute()
-      const hash = forged.at(-1)?.hash ?? ''
-      await database.writer.updateTable('audit_head').set({ sequence: 4, hash }).execute()
-      expect((await verify()).problemCount).toBe(0)
-      expect((await verify(kept)).problems).toEqual([
-        expect.stringMatching('^the given head is not in the chain'),
-      ])
-    })
-
     test('is read in batches, and shows at most twenty problems', async () => {
       for (let times = 0; times < 5; times++) await appendMany(500)
-      expect(await verify()).toMatchObject({ verified: 2500, problemCount: 0 })
+      expect(await verify()).toMatchObject({ read: 2500, problemCount: 0 })
       await tamper("update audit set actor = 'person:eve' where sequence between 990 and 1020")
       const { problems, problemCount } = await verify()
       expect([problemCount, problems.length]).toEqual([31, 20])

@@ -224,6 +224,26 @@ const admin: Row = {
         },
       ],
     },
+    {
+      title: 'Audit entries rejected',
+      description:
+        'In the selected time range: entries that no console wrote or that cannot be verified, and lost heads. Must stay 0.',
+      kind: 'stat',
+      unit: 'short',
+      width: 4,
+      thresholds: [1, 1],
+      runbook: '#posternaudittampered',
+      queries: [
+        {
+          expr: `sum(increase(postern_audit_entries_rejected_total{${SELECTED}}[$__range]))`,
+          legend: 'rejected',
+        },
+        {
+          expr: `sum(increase(postern_audit_heads_lost_total{${SELECTED}}[$__range]))`,
+          legend: 'heads lost',
+        },
+      ],
+    },
   ],
 }
 

@@ -8,6 +8,7 @@ import { PANELS, runWatched, type WatchedRun } from './watched-run.ts'
 /** Panels that no fault of this run changes: a value of 0 is enough. */
 const MAY_STAY_ZERO = new Set([
   'Failed audit writes',
+  'Audit entries rejected',
   'Log lines dropped',
   // No listener reaches its limit of connections.
   'Connections closed at a limit',
@@ -42,6 +43,7 @@ const EXPECTED = [
 const UNEXPECTED = [
   'PosternVersionSkew',
   'PosternAuditWriteFailing',
+  'PosternAuditTampered',
   'PosternLeakReportsFailing',
   'PosternHeapNearLimit',
   'PosternUsageReportsLate',

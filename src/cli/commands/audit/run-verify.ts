@@ -1,4 +1,6 @@
 import type { Config } from '../../../config/schema/schema.ts'
+import { auditKeysOf } from '../../../control/registry/database/audit/audit-mac.ts'
+import type { UnverifiedGroup } from '../../../control/registry/database/audit/unverified-entries.ts'
 import {
   type ChainReport,
   NoAuditChain,
@@ -10,15 +12,21 @@ import { causeOf } from '../../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../../run/host.ts'
 import { CliError } from '../../cli-error.ts'
 
-const LIMITS = `A chain shows that an entry was changed, removed or inserted without recomputing it. It cannot show more: an attacker
-who can rewrite the whole table and its head can forge it. Keep this head elsewhere, and check it the next time with --head.
+const LIMITS = `An entry cannot be changed, added or moved without the signing secrets unless this check shows it. By itself it does not
+show that the newest entries were removed: keep this head elsewhere, and check it the next time with --head.
 `
 
-/** `postern audit verify`: exit 0 if the chain is intact, 1 if not. */
-export async function runAuditVerify(host: Host, config: Config, options: VerifyOptions): Promise<void> {
+/** `postern audit verify`: exit 0 if all of the log was verified, 1 if it is broken, 78 if a signing secret is not given. */
+export async function runAuditVerify(
+  host: Host,
+  config: Config,
+  given: Omit<VerifyOptions, 'keys'>,
+): Promise<void> {
+  const options = { ...given, keys: auditKeysOf(config) }
   const report = await readChain(config.database.url, options)
   host.write(describeReport(report, options))
-  host.exit(report.problemCount === 0 ? EXIT.ok : EXIT.failure)
+  if (report.problemCount > 0) host.exit(EXIT.failure)
+  else host.exit(report.unverified.length > 0 ? EXIT.config : EXIT.ok)
 }
 
 async function readChain(url: string, options: VerifyOptions): Promise<ChainReport> {
@@ -35,22 +43,39 @@ async function readChain(url: string, options: VerifyOptions): Promise<ChainRepo
 }
 
 export function describeReport(report: ChainReport, { keptHead }: Pick<VerifyOptions, 'keptHead'>): string {
-  const { head, verified, firstAtMs, beforeChain, queued, keptHeadAt, problems, problemCount } = report
-  const since = firstAtMs === null ? '' : `, the first of ${new Date(firstAtMs).toISOString()}`
-  const lines = [`Entries in the chain: ${verified}${since}`]
-  if (beforeChain > 0) lines.push(`Entries from before the chain, not verified: ${beforeChain}`)
-  if (queued > 0) lines.push(`Entries about to be added to the chain, not verified: ${queued}`)
-  lines.push(...problems)
+  const { head, read, firstAtMs, queued, unverified, keptHeadAt, problems, problemCount } = report
+  const since = firstAtMs === null ? '' : `, the first of ${instantOf(firstAtMs)}`
+  const lines = [`Entries in the chain: ${read}${since}`]
+  if (queued > 0) lines.push(`Entries about to be added to the chain: ${queued}`)
+  lines.push(...unverified.map(describeUnverified), ...problems)
   if (problemCount > problems.length) lines.push(`and ${problemCount - problems.length} more`)
   if (keptHead !== null && keptHeadAt !== null) {
     lines.push(`The given head is in the chain, as entry ${keptHeadAt}`)
   }
-  lines.push(
-    problemCount === 0 ? 'The audit chain is intact' : `The audit chain is broken: ${countOf(problemCount)}`,
-  )
+  lines.push(conclusionOf(report))
   return `${lines.join('\n')}\nHead: ${head?.hash ?? 'none'}\n\n${LIMITS}`
 }
 
-function countOf(problems: number): string {
-  return problems === 1 ? '1 problem' : `${problems} problems`
+function describeUnverified({ signedBy, count, first }: UnverifiedGroup): string {
+  const entries = count === 1 ? '1 entry' : `${count} entries`
+  const reason =
+    signedBy === null
+      ? 'they name no signing secret'
+      : `signing secret ${signedBy} is not given (keys.signingSecrets)`
+  return `not verified: ${entries}, the first is ${first} ${reason}`
+}
+
+function conclusionOf({ problemCount, unverified }: ChainReport): string {
+  if (problemCount > 0) {
+    return `The audit chain is broken: ${problemCount === 1 ? '1 problem' : `${problemCount} problems`}`
+  }
+  if (unverified.length === 0) return 'The audit chain is intact'
+  const count = unverified.reduce((sum, group) => sum + group.count, 0)
+  return `The audit chain cannot be verified: of ${count === 1 ? '1 entry' : `${count} entries`}, only place and hash are right`
+}
+
+/** A forged entry can have any time. */
+function instantOf(ms: number): string {
+  const time = new Date(ms)
+  return Number.isNaN(time.getTime()) ? String(ms) : time.toISOString()
 }

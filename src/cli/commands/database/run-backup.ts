@@ -1,5 +1,6 @@
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { AuditKeys } from '../../../control/registry/database/audit/audit-mac.ts'
 import { backUp } from '../../../control/registry/database/backup/back-up.ts'
 import { EXIT, type Host } from '../../../run/host.ts'
 import { CliError } from '../../cli-error.ts'
@@ -15,19 +16,19 @@ interface BackupRequest {
   readonly force: boolean
   /** How many backups a folder keeps; null for all. */
   readonly keep: number | null
+  readonly auditKeys: AuditKeys
   readonly nowMs: number
 }
 
-export async function runBackup(host: Host, { url, to, force, keep, nowMs }: BackupRequest): Promise<void> {
+export async function runBackup(host: Host, request: BackupRequest): Promise<void> {
+  const { to, keep, nowMs } = request
   const isFolder = await stat(to).then(
     found => found.isDirectory(),
     () => false,
   )
   if (keep !== null && !isFolder) throw new CliError(`--keep needs a folder, which ${to} is not`, EXIT.usage)
   const file = isFolder ? join(to, nameAt(nowMs)) : to
-  const report = await runTask(host, 'parts copied', progress =>
-    backUp({ url, file, force, nowMs, progress }),
-  )
+  const report = await runTask(host, 'parts copied', progress => backUp({ ...request, file, progress }))
   host.write(
     `Saved ${keyCount(report.keys)} and ${report.auditEntries} audit entries to ${file}\nAudit head: ${report.auditHead}\n`,
   )

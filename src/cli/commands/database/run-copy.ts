@@ -1,4 +1,5 @@
 import type { Config } from '../../../config/schema/schema.ts'
+import { auditKeysOf } from '../../../control/registry/database/audit/audit-mac.ts'
 import { copyDatabase } from '../../../control/registry/database/backup/copy-database.ts'
 import { systemClock } from '../../../domain/clock.ts'
 import type { Host } from '../../../run/host.ts'
@@ -22,7 +23,7 @@ export async function runCopy(
   const nowMs = systemClock.wallMs()
   const rows = await runTask(host, 'rows copied', progress =>
     withRedis(config, !isCompared, seen =>
-      copyDatabase(fromUrl, toUrl, { seen, fingerprints: fingerprintsOf(config), nowMs, progress }),
+      copyDatabase(fromUrl, toUrl, { seen, fingerprints: fingerprintsOf(config), auditKeys: auditKeysOf(config), nowMs, progress }),
     ),
   )
   host.write(`Copied ${rows} rows; each table has as many as before, and the audit chain is intact.\n`)

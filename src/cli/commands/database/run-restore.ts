@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Config } from '../../../config/schema/schema.ts'
+import { auditKeysOf } from '../../../control/registry/database/audit/audit-mac.ts'
 import { nameUnknown } from '../../../control/registry/database/backup/known-keys.ts'
 import { type RestoreReport, restoreDatabase } from '../../../control/registry/database/backup/restore.ts'
 import { createIds } from '../../../control/registry/operations/ids.ts'
@@ -26,6 +27,7 @@ export async function runRestore(host: Host, config: Config, request: RestoreReq
         url: config.database.url,
         fingerprints: fingerprintsOf(config),
         seen,
+        auditKeys: auditKeysOf(config),
         nowMs: systemClock.wallMs(),
         newAuditId: createIds('audit', randomBytes),
         progress,

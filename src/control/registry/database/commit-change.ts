@@ -3,7 +3,7 @@ import { insertEvents } from '../../webhooks/delivery-rows.ts'
 import { AuditWriteError } from './audit/audit-chain.ts'
 import type { AuditQueue } from './audit/audit-queue.ts'
 import type { ChangeWriter } from './change-writer.ts'
-import type { Dialect } from './database.ts'
+import type { Database, Dialect } from './database.ts'
 import type { Change, CommitOutcome, PendingChange, StoredKey } from './key-repository.ts'
 import { rowOf, selectKeys } from './rows/key-rows.ts'
 import { enqueueChanges } from './rows/outbox-rows.ts'
@@ -24,6 +24,7 @@ export interface CommitContext {
   /** Called inside the transaction: the time it waits in a burst is no age of the change. */
   readonly now: () => number
   readonly dialect: Dialect
+  readonly audit: Database['audit']
   readonly auditQueue: AuditQueue
 }
 

@@ -2,6 +2,7 @@ import { sql, type Transaction } from 'kysely'
 import { insertEvents } from '../../webhooks/delivery-rows.ts'
 import { AuditWriteError, appendAudit } from './audit/audit-chain.ts'
 import type { ChangeWriter } from './change-writer.ts'
+import type { Database } from './database.ts'
 import { isRejected } from './engines/rejected-statement.ts'
 import type { Change, CommitOutcome, StoredKey } from './key-repository.ts'
 import { rowOf } from './rows/key-rows.ts'
@@ -27,13 +28,18 @@ interface Waiting {
   readonly committed: PromiseWithResolvers<CommitOutcome>
 }
 
+export interface TogetherContext extends Pick<Database, 'audit'> {
+  /** The time of commits. */
+  readonly now: () => number
+}
+
 /**
  * For PostgreSQL: commits the changes that arrive during a transaction with the next one, so that a burst costs a few round trips and
- * disk syncs for each hundred of them. @param now the time of commits
+ * disk syncs for each hundred of them.
  */
 export function createCommitTogether(
   writer: ChangeWriter,
-  now: () => number,
+  context: TogetherContext,
 ): (change: Replacement) => Promise<CommitOutcome> {
   let waiting: Waiting[] = []
   let isRunning = false
@@ -42,7 +48,7 @@ export function createCommitTogether(
     while (waiting.length > 0) {
       const some = waiting.slice(0, CHANGES_AT_ONCE)
       waiting = waiting.slice(CHANGES_AT_ONCE)
-      await commitSome(writer, some, now)
+      await commitSome(writer, some, context)
     }
     isRunning = false
   }
@@ -55,15 +61,19 @@ export function createCommitTogether(
 }
 
 /** Never rejects. */
-async function commitSome(writer: ChangeWriter, some: readonly Waiting[], now: () => number): Promise<void> {
+async function commitSome(
+  writer: ChangeWriter,
+  some: readonly Waiting[],
+  context: TogetherContext,
+): Promise<void> {
   try {
     const changes = some.map(({ change }) => change)
-    const outcomes = await writer.run(tx => write(tx, changes, now()))
+    const outcomes = await writer.run(tx => write(tx, changes, context))
     for (const [index, { committed }] of some.entries()) committed.resolve(outcomes[index] ?? STALE)
   } catch (error) {
     // The server rejected a statement, so that nothing was committed: the others must not fail with the one that it rejected.
     if (some.length > 1 && isRejected(error)) {
-      for (const one of some) await commitSome(writer, [one], now)
+      for (const one of some) await commitSome(writer, [one], context)
       return
     }
     // Neither a change nor its audit entry was written, or both were.
@@ -78,8 +88,9 @@ const STALE: CommitOutcome = { kind: 'stale' }
 async function write(
   tx: Transaction<Tables>,
   changes: readonly Replacement[],
-  nowMs: number,
+  { now, audit }: TogetherContext,
 ): Promise<CommitOutcome[]> {
+  const nowMs = now()
   const ids = changes.map(({ replaced }) => replaced.record.id)
   const stored = await tx
     .selectFrom('keys')
@@ -104,8 +115,8 @@ async function write(
   const pending = await enqueueChanges(tx, keys, nowMs)
   await appendAudit(
     tx,
-    current.flatMap(({ audit }) => audit),
-    'postgres',
+    current.flatMap(change => change.audit),
+    { dialect: 'postgres', audit },
   )
   const pendingOf = new Map(current.map((change, index) => [change, pending.slice(index, index + 1)]))
   return changes.map(change => {

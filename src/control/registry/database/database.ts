@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely'
 import { StartError } from '../../../domain/start-error.ts'
+import type { AuditTrust } from './audit/audit-mac.ts'
 import type { Tables } from './tables.ts'
 
 export type Dialect = 'sqlite' | 'postgres'
@@ -9,6 +10,8 @@ export interface Database {
   readonly dialect: Dialect
   /** Whether parts of texts can be searched by an index. */
   readonly hasTextIndex: boolean
+  /** Signs and checks audit entries. */
+  readonly audit: AuditTrust
   readonly writer: Kysely<Tables>
   readonly reader: Kysely<Tables>
   /** For heartbeats and for deleting what is announced: under a load of changes and lookups, gateways would have no heartbeats. */

@@ -1,7 +1,7 @@
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { KEY_STATE_LABELS } from '../../../observability/metrics/metrics.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
-import type { AuditEntry, AuditPage, AuditQuery, ExportPosition } from '../operations/audit.ts'
+import type { AuditEntry, AuditPage, AuditQuery } from '../operations/audit.ts'
 import type { EarlierResponse, Idempotency } from '../operations/idempotency.ts'
 import type { WorkspaceKeyCounts } from '../search/count-in-workspace.ts'
 import type { UnusedCounts } from '../search/count-unused.ts'
@@ -12,6 +12,7 @@ import type {
   WorkspacePage,
   WorkspaceQuery,
 } from '../search/key-query.ts'
+import type { ChainHead } from './audit/audit-chain.ts'
 import type { PendingChange, PendingChanges, RegionRegister } from './pending-changes.ts'
 import type { KeySelection } from './rows/key-filter.ts'
 import type { AuditRow } from './tables.ts'
@@ -131,6 +132,12 @@ export interface PageOptions {
   readonly afterId: string | null
 }
 
+export interface ExportedAudit {
+  readonly rows: readonly AuditRow[]
+  /** Where the next part begins; null at the end. */
+  readonly nextAfter: number | null
+}
+
 /**
  * The system of record. A change to a key, its audit entry and its place in the outbox are one transaction: a crash
  * loses none of them.
@@ -181,7 +188,13 @@ export interface KeyRepository extends PendingChanges, RegionRegister {
   searchAudit(query: AuditQuery): Promise<AuditPage>
   /** Adds to the chain what a console that died has committed and not added. */
   chainAudit(): Promise<void>
-  exportAudit(position: ExportPosition, limit: number): Promise<AuditRow[]>
+  /** Signs with the first signing secret what an earlier one has signed, so that it can be verified without that one. */
+  signAuditAgain(): Promise<void>
+  /** The newest entry of the audit chain. */
+  auditHead(): Promise<ChainHead>
+  /** Whether the entry that was the newest once is still in the chain. */
+  isInAudit(head: ChainHead): Promise<boolean>
+  exportAudit(afterSequence: number, limit: number): Promise<ExportedAudit>
   findResponse(idempotency: Idempotency): Promise<EarlierResponse | null>
   /** Oldest first, in any state: those that expire after `expiresAfterMs`. */
   listForSync(page: { expiresAfterMs: number; limit: number; afterId: string | null }): Promise<KeyPage>

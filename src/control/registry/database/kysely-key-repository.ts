@@ -6,8 +6,10 @@ import { countUnused } from '../search/count-unused.ts'
 import { listWorkspaces } from '../search/list-workspaces.ts'
 import { SEARCH_BOUNDS, type SearchBounds } from '../search/ordered-keys.ts'
 import { searchKeys } from '../search/search-keys.ts'
+import { isInChain, readHead } from './audit/audit-head.ts'
 import { createAuditQueue } from './audit/audit-queue.ts'
 import { exportAudit, listAudit, searchAudit } from './audit/audit-rows.ts'
+import { signAgain } from './audit/sign-again.ts'
 import { type ChangeWriter, createChangeWriter } from './change-writer.ts'
 import { type CommitContext, commitChange } from './commit-change.ts'
 import { createCommitTogether, isReplacement } from './commit-together.ts'
@@ -42,26 +44,24 @@ export function createKeyRepository(
   consoleId: string,
   bounds: SearchBounds = SEARCH_BOUNDS,
 ): KeyRepository {
-  const { reader, dialect, hasTextIndex, close } = database
+  const { reader, dialect, hasTextIndex, audit, close } = database
   const writer = createChangeWriter(database)
-  const auditQueue = createAuditQueue(writer, dialect)
   const now = () => clock.wallMs()
+  const target = { now, dialect, audit }
+  const auditQueue = createAuditQueue(writer, target)
   const { keysById, usesById, gatewayStatuses } = sharedReads(database)
   const pendingIn = (region: string) => pendingChangesIn(region, { database, writer, consoleId, now })
   const context = () => ({ nowMs: now(), dialect, hasTextIndex, bounds })
   return {
-    commit: createCommit(writer, { now, dialect, auditQueue }),
-    revokeKeys: revocation => revokeKeys(writer, revocation, { now, dialect }),
-    importKeys: keys => importKeys(writer, keys, { now, dialect }),
+    commit: createCommit(writer, { ...target, auditQueue }),
+    revokeKeys: revocation => revokeKeys(writer, revocation, target),
+    importKeys: keys => importKeys(writer, keys, target),
     newestKeyId: workspaceId => newestKeyId(reader, workspaceId),
     listLiveIds: range => listLiveIds(reader, range, now()),
     findById: async id => (await keysById([id])).get(id) ?? null,
     findByDigest: digest => findKey(reader, 'digest', digest),
     findByDigests: digests => findKeys(reader, 'digest', digests),
     findByIds: ids => findKeys(reader, 'id', ids),
-    findOrigin: record => findOrigin(reader, record),
-    listHistory: (key, span) => listHistory(reader, key, span),
-    listLeaks: keyId => listLeaks(reader, keyId),
     list: page => listKeys(reader, page),
     search: query => searchKeys(reader, query, context()),
     count: selector => countKeys(reader, selector, { ...context(), clock }),
@@ -69,10 +69,9 @@ export function createKeyRepository(
     countInWorkspace: workspaceId => countInWorkspace(reader, workspaceId, now()),
     countLive: workspaceId => countLive(reader, workspaceId, now()),
     countUnused: workspaceId => countUnused(reader, workspaceId, now()),
-    listAudit: page => listAudit(reader, page, dialect),
-    searchAudit: query => searchAudit(reader, query, dialect),
-    chainAudit: () => auditQueue.chain(),
-    exportAudit: (position, limit) => exportAudit(reader, position, limit),
+    ...readsOfAudit(database),
+    chainAudit: () => auditQueue.chainLeft(),
+    signAuditAgain: () => signAgain(writer, target),
     findResponse: idempotency => findResponse(reader, idempotency, now()),
     listForSync: page => listForSync(reader, page),
     countForSync: expiresAfterMs => countForSync(reader, expiresAfterMs, dialect),
@@ -95,8 +94,22 @@ export function createKeyRepository(
   }
 }
 
+function readsOfAudit({ reader, dialect, audit }: Database) {
+  const target = { dialect, audit }
+  return {
+    listAudit: page => listAudit(reader, page, target),
+    searchAudit: query => searchAudit(reader, query, target),
+    auditHead: () => readHead(reader),
+    isInAudit: head => isInChain(reader, head, audit),
+    exportAudit: (afterSequence, limit) => exportAudit(reader, afterSequence, limit, audit),
+    findOrigin: record => findOrigin(reader, record, audit),
+    listHistory: (key, span) => listHistory(reader, key, span, audit),
+    listLeaks: keyId => listLeaks(reader, keyId, audit),
+  } satisfies Partial<KeyRepository>
+}
+
 function createCommit(writer: ChangeWriter, context: CommitContext): KeyRepository['commit'] {
-  const together = createCommitTogether(writer, context.now)
+  const together = createCommitTogether(writer, context)
   return change =>
     context.dialect === 'postgres' && isReplacement(change)
       ? together(change)

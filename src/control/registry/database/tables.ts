@@ -26,8 +26,16 @@ export interface KeyRow {
   readonly changed_at_ms: number
 }
 
-/** Append-only: triggers refuse updates and deletes. */
-export interface AuditRow {
+/** Of the secret that signed an entry, and the MAC; null for an entry that was not signed. */
+export interface AuditSignature {
+  /** The fingerprint of the signing secret. */
+  readonly signed_by: string | null
+  /** In base64url. */
+  readonly mac: string | null
+}
+
+/** What an audit entry says. */
+export interface AuditFields {
   /** Grows with time: the order of the entries. */
   readonly id: string
   /** Empty for none: the release before has no null here. */
@@ -39,14 +47,21 @@ export interface AuditRow {
   readonly key_id: string
   /** A JSON object. */
   readonly detail: string
-  /** Place in the chain; null for an entry outside it. */
+}
+
+/** Append-only: triggers refuse deletions, and updates of all but the signature. */
+export interface AuditRow extends AuditFields, AuditSignature {
+  /** Place in the chain; null for an entry outside it, which no console writes. */
   readonly sequence: number | null
   /** Over this entry and the hash of the one before. */
   readonly hash: string | null
 }
 
 /** An entry that is committed and not in the table `audit` yet. */
-export type QueuedAuditRow = Omit<AuditRow, 'sequence' | 'hash'>
+export interface QueuedAuditRow extends AuditFields, AuditSignature {
+  /** When a console found that no console wrote it, or that its signing secret is not given; null for all others. */
+  readonly rejected_at_ms: number | null
+}
 
 /** One row: the newest entry of the audit chain. */
 export interface AuditHeadRow {
@@ -165,6 +180,8 @@ export interface DeliveryRow {
 export interface SigningSecretRow {
   readonly fingerprint: string
   readonly first_used_at_ms: number
+  /** When a console last stated that it signs audit entries with it. */
+  readonly signs_audit_at_ms: number
 }
 
 /** Requests of a key in an hour or a day. */

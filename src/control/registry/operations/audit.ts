@@ -80,9 +80,6 @@ export interface AuditQuery {
   readonly afterId: string | null
 }
 
-/** Where an export continues: entries outside the chain by id, then the chain in its order. */
-export type ExportPosition = { readonly id: string } | { readonly sequence: number }
-
 export interface AuditContext {
   readonly id: string
   readonly atMs: number

@@ -52,7 +52,7 @@ export function createWorkspaceWebhookStore(
         writer.run(async tx => {
           const before = webhookOf(await findWebhook(tx, workspaceId))
           await storeWebhook(tx, rowOf(workspaceId, webhook))
-          await appendAudit(tx, [audit(before)], dialect)
+          await appendAudit(tx, [audit(before)], database)
         }),
       ),
     remove: (workspaceId, audit) =>
@@ -60,7 +60,7 @@ export function createWorkspaceWebhookStore(
         writer.run(async tx => {
           const before = webhookOf(await findWebhook(tx, workspaceId))
           if (before === null || !(await deleteWebhook(tx, workspaceId))) return false
-          await appendAudit(tx, [audit(before)], dialect)
+          await appendAudit(tx, [audit(before)], database)
           return true
         }),
       ),

@@ -2,8 +2,9 @@ import { hash } from 'node:crypto'
 import type { Transaction } from 'kysely'
 import type { Metrics } from '../../../../observability/metrics/metrics.ts'
 import type { AuditEntry } from '../../operations/audit.ts'
-import type { Dialect } from '../database.ts'
-import type { AuditHeadRow, AuditRow, QueuedAuditRow, Tables } from '../tables.ts'
+import type { Database, Dialect } from '../database.ts'
+import type { AuditFields, AuditHeadRow, AuditRow, Tables } from '../tables.ts'
+import { type AuditKeys, fieldsOf, signChained } from './audit-mac.ts'
 
 /** Rows of one statement: SQLite binds at most 32,766 values. */
 const ROWS_AT_ONCE = 500
@@ -13,6 +14,9 @@ const FORM = 'postern-audit-1'
 
 export type ChainHead = Pick<AuditHeadRow, 'sequence' | 'hash'>
 export type ChainedRow = AuditRow & { readonly sequence: number; readonly hash: string }
+
+/** A database, as far as its audit log needs it. */
+export type AuditTarget = Pick<Database, 'dialect' | 'audit'>
 
 export const CHAIN_START: ChainHead = { sequence: 0, hash: '0'.repeat(64) }
 
@@ -36,25 +40,26 @@ export async function audited<Result>(
   }
 }
 
-/** The hash of an entry: over its place, the hash before it, and every other column as stored. */
-export function hashOf(previousHash: string, row: Omit<AuditRow, 'hash'>): string {
-  const { sequence, id, workspace_id, at_ms, actor, action, key_id, detail } = row
-  const fields = [FORM, previousHash, sequence, id, workspace_id, at_ms, actor, action, key_id, detail]
-  return hash('sha256', JSON.stringify(fields))
+/**
+ * The hash of an entry: over its place, the hash before it, and all that it says. It needs no secret, so that it stays the
+ * same when the entry is signed again with another one.
+ */
+export function hashOf(previousHash: string, row: AuditFields & Pick<AuditRow, 'sequence'>): string {
+  return hash('sha256', JSON.stringify([FORM, previousHash, row.sequence, ...fieldsOf(row)]))
 }
 
-/** Continues the chain after `head`. */
-export function chainRows(head: ChainHead, entries: readonly QueuedAuditRow[]): ChainedRow[] {
+/** Continues the chain after `head`, and signs each entry at its place. */
+export function chainRows(head: ChainHead, entries: readonly AuditFields[], keys: AuditKeys): ChainedRow[] {
   let { sequence, hash: previousHash } = head
   return entries.map(entry => {
     sequence += 1
-    const row = { ...entry, sequence }
-    previousHash = hashOf(previousHash, row)
-    return { ...row, hash: previousHash }
+    previousHash = hashOf(previousHash, { ...entry, sequence })
+    const row = { ...entry, sequence, hash: previousHash }
+    return { ...row, ...signChained(keys, row) }
   })
 }
 
-export function auditRowOf(entry: AuditEntry): QueuedAuditRow {
+export function auditRowOf(entry: AuditEntry): AuditFields {
   return {
     id: entry.id,
     workspace_id: entry.workspaceId ?? '',
@@ -73,11 +78,11 @@ export function auditRowOf(entry: AuditEntry): QueuedAuditRow {
 export async function appendAudit(
   tx: Transaction<Tables>,
   entries: readonly AuditEntry[],
-  dialect: Dialect,
+  target: AuditTarget,
 ): Promise<void> {
   if (entries.length === 0) return
   try {
-    await appendAfter(tx, await lockHead(tx, dialect), entries.map(auditRowOf), dialect)
+    await appendAfter(tx, await lockHead(tx, target.dialect), entries.map(auditRowOf), target)
   } catch (error) {
     throw new AuditWriteError(error)
   }
@@ -87,10 +92,10 @@ export async function appendAudit(
 export async function appendAfter(
   tx: Transaction<Tables>,
   head: ChainHead,
-  entries: readonly QueuedAuditRow[],
-  dialect: Dialect,
+  entries: readonly AuditFields[],
+  { dialect, audit }: AuditTarget,
 ): Promise<void> {
-  const rows = chainRows(head, entries)
+  const rows = chainRows(head, entries, audit.keys)
   const lastStart = Math.floor((rows.length - 1) / ROWS_AT_ONCE) * ROWS_AT_ONCE
   for (let from = 0; from < lastStart; from += ROWS_AT_ONCE) {
     const part = rows.slice(from, from + ROWS_AT_ONCE)

@@ -1,10 +1,17 @@
-import type { Transaction } from 'kysely'
+import { type SqlBool, sql, type Transaction } from 'kysely'
 import type { AuditEntry } from '../../operations/audit.ts'
 import type { ChangeWriter } from '../change-writer.ts'
-import type { Dialect } from '../database.ts'
 import { shareRuns } from '../share-runs.ts'
-import type { Tables } from '../tables.ts'
-import { AuditWriteError, appendAfter, appendAudit, auditRowOf, lockHead } from './audit-chain.ts'
+import type { QueuedAuditRow, Tables } from '../tables.ts'
+import {
+  type AuditTarget,
+  AuditWriteError,
+  appendAfter,
+  appendAudit,
+  auditRowOf,
+  lockHead,
+} from './audit-chain.ts'
+import { type AuditKeys, checkQueued, type RejectedEntry, signQueued } from './audit-mac.ts'
 
 /** Entries of one transaction, during which other consoles cannot append. */
 const CHAINED_AT_ONCE = 500
@@ -13,8 +20,14 @@ const CHAINED_AT_ONCE = 500
 export interface AuditQueue {
   /** Writes the entries of a change in its transaction; call it last. @throws AuditWriteError */
   add(tx: Transaction<Tables>, entries: readonly AuditEntry[]): Promise<void>
-  /** Resolves once every entry that was committed before the call is in the chain. */
+  /** Resolves once every entry that `add` has committed before the call is in the chain. */
   chain(): Promise<void>
+  /** The same for what another console has left, and a copy from PostgreSQL has brought. */
+  chainLeft(): Promise<void>
+}
+
+interface QueueContext extends AuditTarget {
+  readonly now: () => number
 }
 
 /**
@@ -22,38 +35,95 @@ export interface AuditQueue {
  * queue instead, and one transaction moves what is in it to the chain, for all changes that wait. SQLite runs one
  * transaction at a time, and a second one for each change would cost another disk sync.
  */
-export function createAuditQueue(writer: ChangeWriter, dialect: Dialect): AuditQueue {
-  if (dialect === 'sqlite') {
-    return { add: (tx, entries) => appendAudit(tx, entries, dialect), chain: async () => {} }
+export function createAuditQueue(writer: ChangeWriter, context: QueueContext): AuditQueue {
+  const chainLeft = shareRuns(createChaining(writer, context))
+  if (context.dialect === 'sqlite') {
+    return { add: (tx, entries) => appendAudit(tx, entries, context), chain: async () => {}, chainLeft }
   }
-  return { add, chain: shareRuns(() => chainAll(writer)) }
+  return { add: (tx, entries) => add(tx, entries, context.audit.keys), chain: chainLeft, chainLeft }
 }
 
-async function add(tx: Transaction<Tables>, entries: readonly AuditEntry[]): Promise<void> {
+async function add(tx: Transaction<Tables>, entries: readonly AuditEntry[], keys: AuditKeys): Promise<void> {
   if (entries.length === 0) return
+  const rows = entries
+    .map(auditRowOf)
+    .map(row => ({ ...row, ...signQueued(keys, row), rejected_at_ms: null }))
   try {
-    await tx.insertInto('audit_queue').values(entries.map(auditRowOf)).execute()
+    await tx.insertInto('audit_queue').values(rows).execute()
   } catch (error) {
     throw new AuditWriteError(error)
   }
 }
 
-async function chainAll(writer: ChangeWriter): Promise<void> {
-  while ((await writer.run(chainSome)) === CHAINED_AT_ONCE) {}
+function createChaining(writer: ChangeWriter, context: QueueContext): () => Promise<void> {
+  let triedWith: AuditKeys | null = null
+  return async () => {
+    const { keys } = context.audit
+    // With other secrets, entries that could not be verified before may be good.
+    if (triedWith !== keys) await writer.run(tx => acceptAgain(tx, keys))
+    triedWith = keys
+    for (;;) {
+      const { taken, rejected } = await writer.run(tx => chainSome(tx, context))
+      for (const entry of rejected) context.audit.onRejected(entry)
+      if (taken < CHAINED_AT_ONCE) return
+    }
+  }
 }
 
-/** The lock comes first: what another console has chained meanwhile is no longer in the queue then. */
-async function chainSome(tx: Transaction<Tables>): Promise<number> {
-  const head = await lockHead(tx, 'postgres')
-  const queued = await tx
+async function acceptAgain(tx: Transaction<Tables>, keys: AuditKeys): Promise<void> {
+  if (keys.size === 0) return
+  await tx
+    .updateTable('audit_queue')
+    .set({ rejected_at_ms: null })
+    .where('rejected_at_ms', 'is not', null)
+    .where('signed_by', 'in', [...keys.keys()])
+    .execute()
+}
+
+type TakenRow = QueuedAuditRow & { readonly is_chained: SqlBool }
+
+/**
+ * The lock comes first: what another console has chained meanwhile is no longer in the queue then. Entries that no console
+ * wrote go back into the queue with a mark, as evidence, and are not taken again.
+ */
+async function chainSome(
+  tx: Transaction<Tables>,
+  context: QueueContext,
+): Promise<{ taken: number; rejected: readonly RejectedEntry[] }> {
+  const head = await lockHead(tx, context.dialect)
+  const taken: TakenRow[] = await tx
     .deleteFrom('audit_queue')
     .where('id', 'in', rows =>
-      rows.selectFrom('audit_queue').select('id').orderBy('id').limit(CHAINED_AT_ONCE),
+      rows
+        .selectFrom('audit_queue')
+        .select('id')
+        .where('rejected_at_ms', 'is', null)
+        .orderBy('id')
+        .limit(CHAINED_AT_ONCE),
     )
     .returningAll()
+    .returning(sql<SqlBool>`exists (select 1 from audit where audit.id = audit_queue.id)`.as('is_chained'))
     .execute()
-  if (queued.length === 0) return 0
-  const entries = queued.sort((a, b) => (a.id < b.id ? -1 : 1))
-  await appendAfter(tx, head, entries, 'postgres')
-  return entries.length
+  const checked = taken
+    .sort((a, b) => (a.id < b.id ? -1 : 1))
+    .map(({ is_chained, ...row }) => ({ row, rejected: rejectionOf(row, Boolean(is_chained), context) }))
+  const good = checked.filter(({ rejected }) => rejected === null).map(({ row }) => fieldsOfQueued(row))
+  const bad = checked.flatMap(({ row, rejected }) => (rejected === null ? [] : [{ row, rejected }]))
+  if (bad.length > 0) {
+    const rows = bad.map(({ row }) => ({ ...row, rejected_at_ms: context.now() }))
+    await tx.insertInto('audit_queue').values(rows).execute()
+  }
+  if (good.length > 0) await appendAfter(tx, head, good, context)
+  return { taken: taken.length, rejected: bad.map(({ rejected }) => rejected) }
+}
+
+function fieldsOfQueued({ signed_by: _by, mac: _mac, rejected_at_ms: _at, ...fields }: QueuedAuditRow) {
+  return fields
+}
+
+/** @param isChained an entry that was in the queue before is put there again: its MAC is good */
+function rejectionOf(row: QueuedAuditRow, isChained: boolean, { audit }: QueueContext): RejectedEntry | null {
+  const verdict = audit.keys.size === 0 ? 'valid' : checkQueued(audit.keys, row)
+  const reason = verdict === 'valid' && isChained ? 'repeated' : verdict
+  return reason === 'valid' ? null : { id: row.id, place: 'queue', reason, signedBy: row.signed_by }
 }

@@ -1,17 +1,12 @@
 import { type ExpressionBuilder, type Kysely, sql } from 'kysely'
 import { encodeTime } from 'ulid'
-import type {
-  AuditDetail,
-  AuditEntry,
-  AuditFilter,
-  AuditPage,
-  AuditQuery,
-  ExportPosition,
-} from '../../operations/audit.ts'
+import type { AuditDetail, AuditEntry, AuditFilter, AuditPage, AuditQuery } from '../../operations/audit.ts'
 import type { AuditAction } from '../../operations/audit-actions.ts'
 import type { Dialect } from '../database.ts'
-import type { PageOptions } from '../key-repository.ts'
+import type { ExportedAudit, PageOptions } from '../key-repository.ts'
 import type { AuditRow, Tables } from '../tables.ts'
+import type { AuditTarget } from './audit-chain.ts'
+import { type AuditTrust, checkChained } from './audit-mac.ts'
 
 const ULID_TIME_LENGTH = 10
 /** An id is never older than its entry, and newer only while the clock of a console was set back. */
@@ -20,16 +15,16 @@ const CLOCK_STEP_MS = 3_600_000
 export async function listAudit(
   database: Kysely<Tables>,
   { workspaceId, limit, afterId }: PageOptions,
-  dialect: Dialect,
+  target: AuditTarget,
 ): Promise<AuditPage> {
-  return searchAudit(database, { filter: {}, workspaces: [workspaceId], limit, afterId }, dialect)
+  return searchAudit(database, { filter: {}, workspaces: [workspaceId], limit, afterId }, target)
 }
 
-/** Newest first. */
+/** Newest first. A page has fewer entries than its limit where some of the rows were not written by a console. */
 export async function searchAudit(
   database: Kysely<Tables>,
   query: AuditQuery,
-  dialect: Dialect,
+  { dialect, audit }: AuditTarget,
 ): Promise<AuditPage> {
   const { workspaces, limit } = query
   // One more than the limit shows whether there is a next page.
@@ -38,8 +33,9 @@ export async function searchAudit(
       ? await selectEntries(database, query).execute()
       : await searchWorkspaces(database, query, workspaces, dialect)
   ).slice(0, limit + 1)
-  const entries = rows.slice(0, limit).map(entryOfRow)
-  return { entries, nextAfterId: rows.length > limit ? (entries.at(-1)?.id ?? null) : null }
+  const read = rows.slice(0, limit)
+  const entries = genuineRows(read, audit).map(entryOfRow)
+  return { entries, nextAfterId: rows.length > limit ? (read.at(-1)?.id ?? null) : null }
 }
 
 /** The newest ids of each workspace, then the entries: `workspace_id in (…)` would read and sort all entries of them. */
@@ -97,18 +93,33 @@ function firstIdAt(ms: number): string {
   return `audit_${encodeTime(Math.max(0, ms), ULID_TIME_LENGTH)}`
 }
 
-/** In the order of commits, as far as the chain has it: an entry that commits during an export is not skipped. */
+/** In the order of the chain: an entry that commits during an export is not skipped. */
 export async function exportAudit(
   database: Kysely<Tables>,
-  position: ExportPosition,
+  afterSequence: number,
   limit: number,
-): Promise<AuditRow[]> {
-  const rows = database.selectFrom('audit').selectAll()
-  const part =
-    'id' in position
-      ? rows.where('sequence', 'is', null).where('id', '>', position.id).orderBy('id')
-      : rows.where('sequence', '>', position.sequence).orderBy('sequence')
-  return part.limit(limit).execute()
+  audit: AuditTrust,
+): Promise<ExportedAudit> {
+  const read = await database
+    .selectFrom('audit')
+    .selectAll()
+    .where('sequence', '>', afterSequence)
+    .orderBy('sequence')
+    .limit(limit)
+    .execute()
+  const nextAfter = read.length < limit ? null : (read.at(-1)?.sequence ?? null)
+  return { rows: genuineRows(read, audit), nextAfter }
+}
+
+/** The rows that a console wrote. Others are reported and not shown; without signing secrets all are shown. */
+export function genuineRows(rows: readonly AuditRow[], { keys, onRejected }: AuditTrust): AuditRow[] {
+  if (keys.size === 0) return [...rows]
+  return rows.filter(row => {
+    const reason = checkChained(keys, row)
+    if (reason === 'valid') return true
+    onRejected({ id: row.id, place: 'log', reason, signedBy: row.signed_by })
+    return false
+  })
 }
 
 export function entryOfRow(row: AuditRow): AuditEntry {

@@ -1,6 +1,8 @@
 import { type Kysely, sql } from 'kysely'
-import type { AuditRow, Tables } from '../tables.ts'
+import type { AuditFields, AuditRow, Tables } from '../tables.ts'
 import { CHAIN_START, type ChainHead, hashOf } from './audit-chain.ts'
+import { type AuditKeys, checkChained, checkQueued, type MacVerdict } from './audit-mac.ts'
+import { UnverifiedEntries, type UnverifiedGroup } from './unverified-entries.ts'
 
 const ROWS_AT_ONCE = 1000
 /** More are counted. */
@@ -11,8 +13,8 @@ const MAX_QUEUED_MS = 60_000
 export interface VerifyOptions {
   /** A head that was kept elsewhere; it must be in the chain. */
   readonly keptHead: string | null
-  /** Entries up to this time may be outside the chain; null: up to the first entry of the chain. */
-  readonly unchainedBeforeMs: number | null
+  /** Of the signing secrets that are given. Entries that another one signed cannot be verified. */
+  readonly keys: AuditKeys
   readonly nowMs: number
 }
 
@@ -20,29 +22,32 @@ export interface ChainReport {
   /** Null if its row is missing. */
   readonly head: ChainHead | null
   /** Entries of the chain that were read. */
-  readonly verified: number
+  readonly read: number
   readonly firstAtMs: number | null
-  /** Entries from before the chain: nothing shows whether they were changed. */
-  readonly beforeChain: number
-  /** Committed entries that a console is about to add to the chain: nothing shows whether they were changed. */
+  /** Committed entries that a console wrote and is about to add to the chain. */
   readonly queued: number
+  /** Entries of which nothing can be said, in the chain and in the queue. */
+  readonly unverified: readonly UnverifiedGroup[]
   /** Place of the kept head; null if there is none, or it was not found. */
   readonly keptHeadAt: number | null
   /** The first problems, in the order of the chain. */
   readonly problems: readonly string[]
   readonly problemCount: number
+  /** Problems that are only entries which wait for a console: one that was killed has left them. */
+  readonly lateCount: number
 }
 
 /** Of a missing table: a console of this version has not opened the database yet. */
 export class NoAuditChain extends Error {}
 
 /**
- * Reads the whole chain in batches. Entries that a running console appends meanwhile are left for the next run.
+ * Reads the whole chain and the queue in batches. Entries that a running console appends meanwhile are left for the next run.
  * @param database only read
  */
 export async function verifyAudit(database: Kysely<Tables>, options: VerifyOptions): Promise<ChainReport> {
+  await requireMacs(database)
   const head = await readHead(database)
-  const walk = new ChainWalk(head, options.keptHead)
+  const walk = new ChainWalk(head, options)
   for (;;) {
     const rows = await readRows(database, walk.position, head?.sequence ?? Number.MAX_SAFE_INTEGER)
     for (const row of rows) walk.take(row)
@@ -50,21 +55,21 @@ export async function verifyAudit(database: Kysely<Tables>, options: VerifyOptio
   }
   walk.finish()
   await findBeyondHead(database, walk)
-  const beforeChain = await countOutside(database, walk, options.unchainedBeforeMs)
-  const queued = await countQueued(database, walk, options.nowMs)
-  return { head, beforeChain, queued, ...walk.report() }
+  await findOutside(database, walk)
+  const queued = await checkQueue(database, walk, options)
+  return { head, queued, ...walk.report() }
 }
 
-async function hasTable(database: Kysely<Tables>, table: keyof Tables): Promise<boolean> {
-  return (await database.introspection.getTables()).some(({ name }) => name === table)
+async function requireMacs(database: Kysely<Tables>): Promise<void> {
+  const tables = await database.introspection.getTables()
+  const audit = tables.find(({ name }) => name === 'audit')
+  if (audit?.columns.some(({ name }) => name === 'mac') === true) return
+  throw new NoAuditChain(
+    'The database (database.url) has no audit chain yet: start the console of this version once, which migrates it',
+  )
 }
 
 async function readHead(database: Kysely<Tables>): Promise<ChainHead | null> {
-  if (!(await hasTable(database, 'audit_head'))) {
-    throw new NoAuditChain(
-      'The database (database.url) has no audit chain yet: start the console of this version once, which migrates it',
-    )
-  }
   const head = await database.selectFrom('audit_head').select(['sequence', 'hash']).executeTakeFirst()
   return head ?? null
 }
@@ -94,31 +99,31 @@ function readRows(database: Kysely<Tables>, { sequence, id }: Position, last: nu
 class ChainWalk {
   readonly #head: ChainHead | null
   readonly #keptHead: string | null
+  readonly #keys: AuditKeys
   #last: ChainHead = CHAIN_START
   /** Hashes that the next entry may build on: after a change, what is stored or what is true. */
   #bases: readonly string[] | null = [CHAIN_START.hash]
-  #verified = 0
+  #read = 0
   #firstAtMs: number | null = null
   #keptHeadAt: number | null = null
+  readonly #unverified = new UnverifiedEntries()
   readonly #problems: string[] = []
   #problemCount = 0
+  #lateCount = 0
   position: Position = { sequence: Number.MIN_SAFE_INTEGER, id: '' }
 
-  constructor(head: ChainHead | null, keptHead: string | null) {
+  constructor(head: ChainHead | null, { keptHead, keys }: VerifyOptions) {
     this.#head = head
     this.#keptHead = keptHead
+    this.#keys = keys
     if (head === null) this.note('removed: the head of the chain is missing')
     if (keptHead === CHAIN_START.hash) this.#keptHeadAt = 0
-  }
-
-  get firstAtMs(): number | null {
-    return this.#firstAtMs
   }
 
   take(row: AuditRow): void {
     const sequence = row.sequence ?? 0
     this.position = { sequence, id: row.id }
-    this.#verified += 1
+    this.#read += 1
     this.#firstAtMs ??= row.at_ms
     const expected = this.#last.sequence + 1
     if (!Number.isSafeInteger(sequence) || sequence < expected) {
@@ -136,11 +141,19 @@ class ChainWalk {
   #check(row: AuditRow, sequence: number): void {
     const stored = row.hash ?? ''
     const hashes = (this.#bases ?? []).map(base => hashOf(base, row))
-    const isGood = this.#bases === null || hashes.includes(stored)
-    if (!isGood) this.note(`changed: ${describe(row)} does not match its hash`)
-    this.#bases = isGood ? [stored] : [stored, ...hashes]
+    const isLinked = this.#bases === null || hashes.includes(stored)
+    const verdict = checkChained(this.#keys, row)
+    if (!isLinked) this.note(`changed: ${describe(row)} does not match its hash`)
+    else this.noteVerdict(row, verdict)
+    this.#bases = isLinked ? [stored] : [stored, ...hashes]
     this.#last = { sequence, hash: stored }
-    if (stored === this.#keptHead && isGood) this.#keptHeadAt = sequence
+    if (stored === this.#keptHead && isLinked && verdict !== 'invalid') this.#keptHeadAt = sequence
+  }
+
+  noteVerdict(row: DescribedRow & Pick<AuditRow, 'signed_by'>, verdict: MacVerdict): void {
+    if (verdict === 'invalid')
+      this.note(`forged: ${describe(row)} was not written by a console: its MAC is wrong`)
+    if (verdict === 'unknown') this.#unverified.add(row.signed_by, describe(row))
   }
 
   finish(): void {
@@ -161,13 +174,20 @@ class ChainWalk {
     if (this.#problems.length < PROBLEMS_SHOWN) this.#problems.push(problem)
   }
 
+  noteLate(row: DescribedRow): void {
+    this.#lateCount += 1
+    this.note(lateText(row))
+  }
+
   report() {
     return {
-      verified: this.#verified,
+      read: this.#read,
       firstAtMs: this.#firstAtMs,
+      unverified: this.#unverified.groups,
       keptHeadAt: this.#keptHeadAt,
       problems: this.#problems,
       problemCount: this.#problemCount,
+      lateCount: this.#lateCount,
     }
   }
 }
@@ -187,57 +207,76 @@ async function findBeyondHead(database: Kysely<Tables>, walk: ChainWalk): Promis
   }
 }
 
-/** @returns how many are from before the chain; later ones are problems */
-async function countOutside(
-  database: Kysely<Tables>,
-  walk: ChainWalk,
-  unchainedBeforeMs: number | null,
-): Promise<number> {
-  const beginsAtMs = unchainedBeforeMs ?? walk.firstAtMs ?? Number.MAX_SAFE_INTEGER
-  const outside = database.selectFrom('audit').where('sequence', 'is', null)
-  const before = await outside
-    .where('at_ms', '<', beginsAtMs)
-    .select(({ fn }) => fn.countAll<number>().as('count'))
-    .executeTakeFirstOrThrow()
+/** A console gives each entry a place in the chain: those without one are not its own, also early ones. */
+async function findOutside(database: Kysely<Tables>, walk: ChainWalk): Promise<void> {
   let afterId = ''
   for (;;) {
-    const rows = await outside
-      .where('at_ms', '>=', beginsAtMs)
+    const rows = await database
+      .selectFrom('audit')
+      .where('sequence', 'is', null)
       .where('id', '>', afterId)
       .selectAll()
       .orderBy('id')
       .limit(ROWS_AT_ONCE)
       .execute()
-    for (const row of rows) {
-      walk.note(`inserted: ${describe(row)} is not in the chain, or a console of the release before wrote it`)
-    }
-    if (rows.length < ROWS_AT_ONCE) return before.count
+    for (const row of rows) walk.note(`inserted: ${describe(row)} is not in the chain`)
+    if (rows.length < ROWS_AT_ONCE) return
     afterId = rows.at(-1)?.id ?? ''
   }
 }
 
-/** @returns how many; those that have waited for too long are problems */
-async function countQueued(database: Kysely<Tables>, walk: ChainWalk, nowMs: number): Promise<number> {
-  if (!(await hasTable(database, 'audit_queue'))) return 0
-  const rows = database.selectFrom('audit_queue')
-  const late = await rows
-    .selectAll()
-    .where('at_ms', '<', nowMs - MAX_QUEUED_MS)
-    .orderBy('id')
-    .execute()
-  for (const row of late) {
-    const entry = describe({ ...row, sequence: null })
-    walk.note(`waiting: ${entry} should be in the chain by now: no console is running, or it was inserted`)
+/** @returns how many a console is about to add to the chain; all others are problems, or cannot be verified */
+async function checkQueue(
+  database: Kysely<Tables>,
+  walk: ChainWalk,
+  { keys, nowMs }: VerifyOptions,
+): Promise<number> {
+  let [queued, afterId] = [0, '']
+  for (;;) {
+    const rows = await readQueue(database, afterId)
+    for (const { is_chained, ...row } of rows) {
+      const verdict = checkQueued(keys, row)
+      const waiting = { ...row, sequence: null }
+      if (verdict !== 'valid') walk.noteVerdict(waiting, verdict)
+      else if (is_chained) walk.note(`inserted: ${describe(waiting)} is in the log and in the queue`)
+      else {
+        queued += 1
+        if (row.at_ms < nowMs - MAX_QUEUED_MS) walk.noteLate(waiting)
+      }
+    }
+    if (rows.length < ROWS_AT_ONCE) return queued
+    afterId = rows.at(-1)?.id ?? ''
   }
-  const all = await rows.select(({ fn }) => fn.countAll<number>().as('count')).executeTakeFirstOrThrow()
-  return all.count
+}
+
+/** In one statement with what is chained: a console moves entries from one table to the other. */
+function readQueue(database: Kysely<Tables>, afterId: string) {
+  return database
+    .selectFrom('audit_queue')
+    .selectAll()
+    .select(
+      sql<number | boolean>`exists (select 1 from audit where audit.id = audit_queue.id)`.as('is_chained'),
+    )
+    .where('id', '>', afterId)
+    .orderBy('id')
+    .limit(ROWS_AT_ONCE)
+    .execute()
+}
+
+type DescribedRow = Pick<AuditFields, 'id' | 'at_ms' | 'action'> & Pick<AuditRow, 'sequence'>
+
+function lateText(row: DescribedRow): string {
+  return `waiting: ${describe(row)} should be in the chain by now: no console is running, or it does not add it`
 }
 
 function gap(first: number, last: number): string {
   return first === last ? `entry ${first} is` : `entries ${first} to ${last} are`
 }
 
-function describe({ sequence, id, at_ms, action }: Omit<AuditRow, 'hash'>): string {
+function describe({ sequence, id, at_ms, action }: DescribedRow): string {
   const place = sequence === null ? '' : `${sequence}, `
-  return `entry ${place}${id}, ${action} at ${new Date(at_ms).toISOString()},`
+  const time = new Date(at_ms)
+  // A forged entry can hold anything.
+  const at = Number.isNaN(time.getTime()) ? at_ms : time.toISOString()
+  return `entry ${place}${id}, ${action} at ${at},`
 }

@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs'
+import type { AuditKeys } from '../audit/audit-mac.ts'
 import { lastMigration, missingMigrations } from '../migrations/migrations.ts'
 import { openReadOnly } from '../open-read-only.ts'
 import { describeDifferences } from '../schema/schema-object.ts'
 import { compareSqliteSchema } from '../schema/sqlite-schema.ts'
-import { requireAuditChain } from './check-database.ts'
+import { type AuditCheck, requireAuditChain } from './check-database.ts'
 import { checkIntegrity, copyPages, diskTroubleIn, makeSingleFile, sqliteFileOf } from './database-file.ts'
 import { type ProgressOf, Refused } from './refused.ts'
 import { readPostgres } from './source.ts'
@@ -16,6 +17,7 @@ export interface BackupOptions {
   readonly file: string
   /** Replaces the file if it exists. */
   readonly force: boolean
+  readonly auditKeys: AuditKeys
   readonly nowMs: number
   readonly progress: ProgressOf
 }
@@ -37,12 +39,12 @@ export interface SavedReport extends BackupReport {
  * checked and on the disk.
  */
 export async function backUp(options: BackupOptions): Promise<SavedReport> {
-  const { file, force, nowMs } = options
+  const { file, force } = options
   if (!force && existsSync(file)) throw existsAlready(file)
   try {
     return await withUnfinished(file, async unfinished => {
       await copyTo(unfinished, options)
-      const report = await inspectBackup(unfinished, nowMs)
+      const report = await inspectBackup(unfinished, options)
       const schemaDifferences = await describeSchema(unfinished)
       if (force) await publish(unfinished, file)
       // Another backup of this name may have been faster.
@@ -55,10 +57,11 @@ export async function backUp(options: BackupOptions): Promise<SavedReport> {
   }
 }
 
-async function copyTo(unfinished: string, { url, nowMs, progress }: BackupOptions): Promise<void> {
+async function copyTo(unfinished: string, options: BackupOptions): Promise<void> {
+  const { url, progress } = options
   const source = sqliteFileOf(url)
   if (source !== null) return copySqlite(url, source, unfinished, progress)
-  await readPostgres(url, tables => fillSqlite(tables, unfinished, { nowMs, progress }))
+  await readPostgres(url, tables => fillSqlite(tables, unfinished, options))
 }
 
 function existsAlready(file: string): Refused {
@@ -86,15 +89,15 @@ async function describeSchema(file: string): Promise<string | null> {
 }
 
 /** @throws Refused for a broken audit chain */
-export async function inspectBackup(file: string, nowMs: number): Promise<BackupReport> {
+export async function inspectBackup(file: string, check: AuditCheck): Promise<BackupReport> {
   const database = await openReadOnly(`sqlite:${file}`)
   try {
-    const { head, verified } = await requireAuditChain(database, 'the database', nowMs)
+    const { head, read } = await requireAuditChain(database, 'the database', check)
     const { count } = await database
       .selectFrom('keys')
       .select(({ fn }) => fn.countAll<number>().as('count'))
       .executeTakeFirstOrThrow()
-    return { keys: count, auditEntries: verified, auditHead: head?.hash ?? 'none' }
+    return { keys: count, auditEntries: read, auditHead: head?.hash ?? 'none' }
   } finally {
     await database.destroy()
   }

@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely'
 import { causeOf } from '../../../../observability/control-logger.ts'
+import type { AuditKeys } from '../audit/audit-mac.ts'
 import { type ChainReport, NoAuditChain, verifyAudit } from '../audit/verify-audit.ts'
 import type { Dialect } from '../database.ts'
 import { isNotPermitted } from '../engines/rejected-statement.ts'
@@ -54,21 +55,28 @@ export async function requireOwnPostgres(connection: Kysely<Tables>, name: strin
   requireNoDifferences(differences, name)
 }
 
-/** @throws Refused if an entry was changed, removed or inserted */
+export interface AuditCheck {
+  /** Of the signing secrets that are given: of an entry that another one signed, only place and hash are checked. */
+  readonly auditKeys: AuditKeys
+  readonly nowMs: number
+}
+
+/**
+ * @throws Refused if an entry was changed, removed or inserted, or a console did not write it
+ */
 export async function requireAuditChain(
   database: Kysely<Tables>,
   name: string,
-  nowMs: number,
+  { auditKeys, nowMs }: AuditCheck,
 ): Promise<ChainReport> {
-  const report = await verifyAudit(database, { keptHead: null, unchainedBeforeMs: null, nowMs }).catch(
+  const report = await verifyAudit(database, { keptHead: null, keys: auditKeys, nowMs }).catch(
     (error: unknown) => {
       throw error instanceof NoAuditChain ? new Refused(`${name} has no audit chain`) : error
     },
   )
   // Entries that a console which was killed left waiting are added to the chain by the next one.
-  const problems = report.problems.filter(problem => !problem.startsWith('waiting: '))
-  if (problems.length === 0) return report
-  throw new Refused(`The audit chain of ${name} is broken: ${problems.slice(0, 3).join('; ')}`)
+  if (report.problemCount === report.lateCount) return report
+  throw new Refused(`The audit chain of ${name} is broken: ${report.problems.slice(0, 3).join('; ')}`)
 }
 
 /**

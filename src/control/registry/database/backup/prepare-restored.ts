@@ -1,11 +1,12 @@
 import type { Transaction } from 'kysely'
 import { type AuditContext, auditAccess, auditRevocation } from '../../operations/audit.ts'
 import { appendAudit } from '../audit/audit-chain.ts'
+import { type AuditKeys, UNSIGNED_AUDIT } from '../audit/audit-mac.ts'
 import type { Database } from '../database.ts'
 import type { Tables } from '../tables.ts'
 import { type Known, requireKnown, type SeenRecords } from './known-keys.ts'
 import { type Adopted, adoptNewer, announceAgain } from './newer-records.ts'
-import type { ProgressOf } from './refused.ts'
+import { type ProgressOf, Refused } from './refused.ts'
 
 export interface RestoreChoices {
   /** Null: revocations after the backup are not known. */
@@ -14,6 +15,8 @@ export interface RestoreChoices {
   readonly allowsMissing: boolean
   /** Admin tokens of programs stay as they were in the backup, also those revoked since. */
   readonly keepsTokens: boolean
+  /** Of the signing secrets: the entry of the restore is signed with the first. */
+  readonly auditKeys: AuditKeys
   readonly nowMs: number
   readonly newAuditId: (nowMs: number) => string
   readonly progress: ProgressOf
@@ -37,7 +40,7 @@ const NOTHING_ADOPTED: Pick<Adopted, 'revoked' | 'changed'> = { revoked: [], cha
  */
 export async function prepareRestored(
   { writer }: Pick<Database, 'writer'>,
-  { seen, allowsMissing, keepsTokens, nowMs, newAuditId, progress }: RestoreChoices,
+  { seen, allowsMissing, keepsTokens, auditKeys, nowMs, newAuditId, progress }: RestoreChoices,
 ): Promise<Restored> {
   const context = (): AuditContext => ({
     id: newAuditId(nowMs),
@@ -45,6 +48,7 @@ export async function prepareRestored(
     caller: { actor: 'operator', address: 'local', requestId: 'restore' },
   })
   return writer.transaction().execute(async tx => {
+    if (auditKeys.size === 0) await requireUnsigned(tx)
     const adopted = seen === null ? null : await adoptNewer(tx, seen, { nowMs, progress })
     if (adopted !== null) requireKnown(adopted, allowsMissing)
     const { revoked, changed } = adopted ?? NOTHING_ADOPTED
@@ -72,9 +76,18 @@ export async function prepareRestored(
       auditAccess('database.restored', about, context()),
       ...revoked.map(({ record }) => auditRevocation(record, 'restore', context())),
     ]
-    await appendAudit(tx, entries, 'sqlite')
+    await appendAudit(tx, entries, { dialect: 'sqlite', audit: { ...UNSIGNED_AUDIT, keys: auditKeys } })
     return { keys, revoked: revoked.length, changed, tokensRevoked, known: adopted }
   })
+}
+
+/** An entry of the restore without a MAC would look like one that no console wrote. */
+async function requireUnsigned(tx: Transaction<Tables>): Promise<void> {
+  const signed = await tx.selectFrom('audit').select('id').where('mac', 'is not', null).limit(1).execute()
+  if (signed.length === 0) return
+  throw new Refused(
+    'keys.signingSecrets: set them as for the console. The restore is recorded in the audit log, whose entries are signed',
+  )
 }
 
 async function revokeTokens(tx: Transaction<Tables>, nowMs: number): Promise<number> {

@@ -67,12 +67,12 @@ async function restoreSqlite(options: RestoreOptions, target: string): Promise<R
 
 /** By way of a prepared copy in the folder for temporary files. */
 async function restorePostgres(options: RestoreOptions): Promise<RestoreReport> {
-  const { url, replace, nowMs, progress } = options
+  const { url } = options
   const directory = await mkdtemp(join(tmpdir(), 'postern-restore-'))
   try {
     const copy = join(directory, 'copy.db')
     const restored = await prepareCopy(options, copy)
-    await readFile(copy, source => fillPostgres(source, url, { replace, nowMs, progress }))
+    await readFile(copy, source => fillPostgres(source, url, options))
     return { ...restored, aside: null }
   } finally {
     await rm(directory, { recursive: true, force: true })
@@ -101,7 +101,7 @@ async function prepareCopy(options: RestoreOptions, copy: string): Promise<Resto
   let restored: Restored
   try {
     await requireSigningSecret(database.reader, options.file, options.fingerprints)
-    await inspectBackup(copy, options.nowMs)
+    await inspectBackup(copy, options)
     restored = await prepareRestored(database, options)
   } finally {
     await database.close()

@@ -1,10 +1,9 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import { appendAfter, lockHead } from '../audit/audit-chain.ts'
 import { DATABASE_SETTING } from '../database.ts'
 import { openPostgresForCopy } from '../engines/postgres-database.ts'
 import { openDatabase } from '../open-database.ts'
 import type { Tables } from '../tables.ts'
-import { requireAuditChain, requireOwnPostgres } from './check-database.ts'
+import { type AuditCheck, requireAuditChain, requireOwnPostgres } from './check-database.ts'
 import { COPIED_TABLES } from './copied-tables.ts'
 import { copyRows } from './copy-rows.ts'
 import { checkIntegrity, makeSingleFile } from './database-file.ts'
@@ -16,12 +15,11 @@ const USED_TABLES = ['keys', 'audit', 'admin_tokens'] as const
 /** Longer waits are those for a console that was not stopped. */
 const LOCK_TIMEOUT_MS = '5000'
 
-export interface CopyOptions {
+export interface CopyOptions extends AuditCheck {
   /** Replaces what the target holds. */
   readonly replace: boolean
   /** Of the setting or argument that names the target. */
   readonly name?: string
-  readonly nowMs: number
   readonly progress: ProgressOf
 }
 
@@ -29,17 +27,14 @@ export interface CopyOptions {
 export async function fillSqlite(
   source: Kysely<Tables>,
   file: string,
-  { nowMs, progress }: Omit<CopyOptions, 'replace'>,
+  options: Omit<CopyOptions, 'replace'>,
 ): Promise<number> {
   const { writer, close } = await openDatabase(`sqlite:${file}`)
   let rows: number
   try {
-    rows = await writer.transaction().execute(async tx => {
-      const copied = await copyRows(source, tx, 'sqlite', progress)
-      await chainQueued(tx)
-      return copied
-    })
-    await requireAuditChain(writer, 'the copy', nowMs)
+    // Entries that a console on PostgreSQL was about to add to the chain are added by the next console.
+    rows = await writer.transaction().execute(tx => copyRows(source, tx, 'sqlite', options.progress))
+    await requireAuditChain(writer, 'the copy', options)
   } finally {
     await close()
   }
@@ -48,20 +43,13 @@ export async function fillSqlite(
   return rows
 }
 
-/** A console on SQLite has no queue: entries that one on PostgreSQL was about to add to the chain are added now. */
-async function chainQueued(tx: Transaction<Tables>): Promise<void> {
-  const queued = await tx.selectFrom('audit_queue').selectAll().orderBy('id').execute()
-  if (queued.length === 0) return
-  await appendAfter(tx, await lockHead(tx, 'sqlite'), queued, 'sqlite')
-  await tx.deleteFrom('audit_queue').execute()
-}
-
 /** All or nothing: a copy that is cut off leaves the database as it was. @returns the number of rows */
 export async function fillPostgres(
   source: Kysely<Tables>,
   url: string,
-  { replace, name = DATABASE_SETTING, nowMs, progress }: CopyOptions,
+  options: CopyOptions,
 ): Promise<number> {
+  const { replace, name = DATABASE_SETTING } = options
   const target = await openPostgresForCopy(url, name)
   try {
     await requireNoConsole(target)
@@ -72,8 +60,8 @@ export async function fillPostgres(
       await sql`alter table audit disable trigger user`.execute(tx)
       if (!replace) await requireUnused(tx)
       await sql`truncate ${sql.join(COPIED_TABLES.map(({ table }) => sql.table(table)))}`.execute(tx)
-      const rows = await copyRows(source, tx, 'postgres', progress)
-      await requireAuditChain(tx, 'the copy', nowMs)
+      const rows = await copyRows(source, tx, 'postgres', options.progress)
+      await requireAuditChain(tx, 'the copy', options)
       await sql`alter table audit enable trigger user`.execute(tx)
       return rows
     })

@@ -3,6 +3,7 @@ import pg from 'pg'
 import type { OnReload } from '../../../../config/reloadable.ts'
 import { StartError } from '../../../../domain/start-error.ts'
 import { DATABASE_SETTING, type Database, DatabaseForbidden, DatabaseUnreachable } from '../database.ts'
+import { UNSIGNED_AUDIT } from '../audit/audit-mac.ts'
 import { migrate } from '../migrations/migrations.ts'
 import type { Tables } from '../tables.ts'
 import { isForbidden } from './rejected-statement.ts'
@@ -42,7 +43,7 @@ export async function openPostgres(url: string, onReload: OnReload<string>): Pro
   const close = async () => {
     await Promise.all([writer.destroy(), reader.destroy(), announcing.destroy()])
   }
-  return { dialect: 'postgres', hasTextIndex, writer, reader, announcing, close }
+  return { dialect: 'postgres', hasTextIndex, audit: UNSIGNED_AUDIT, writer, reader, announcing, close }
 }
 
 /** One connection that the server lets write nothing. A long read is not cut off. */

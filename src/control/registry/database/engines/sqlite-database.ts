@@ -1,6 +1,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely, sql } from 'kysely'
+import { UNSIGNED_AUDIT } from '../audit/audit-mac.ts'
 import type { Database } from '../database.ts'
 import { migrate } from '../migrations/migrations.ts'
 import type { Tables } from '../tables.ts'
@@ -21,6 +22,7 @@ export async function openSqlite(file: string): Promise<Database> {
     return {
       dialect: 'sqlite',
       hasTextIndex: true,
+      audit: UNSIGNED_AUDIT,
       writer,
       reader,
       announcing: reader,

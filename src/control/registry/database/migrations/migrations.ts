@@ -7,6 +7,7 @@ import type { Dialect } from '../database.ts'
 import type { Tables } from '../tables.ts'
 import { createAccess, createAuditQueueTables } from './access-migration.ts'
 import { appendOnlyTriggers } from './append-only.ts'
+import { addAuditMacs } from './audit-macs-migration.ts'
 import { createRegions } from './regions-migration.ts'
 import { addSearch } from './search-migration.ts'
 
@@ -36,6 +37,7 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0011_audit_queue': { up: database => createAuditQueueTables(database, text) },
     '0012_workspace_webhooks': { up: database => createWorkspaceWebhookTables(database, text) },
     '0013_regions': { up: database => createRegions(database, text) },
+    '0014_audit_macs': { up: database => addAuditMacs(database, dialect) },
   }
 }
 

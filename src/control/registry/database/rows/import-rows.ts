@@ -1,8 +1,7 @@
 import type { Transaction } from 'kysely'
 import { insertEvents } from '../../../webhooks/delivery-rows.ts'
-import { AuditWriteError, appendAudit } from '../audit/audit-chain.ts'
+import { type AuditTarget, AuditWriteError, appendAudit } from '../audit/audit-chain.ts'
 import type { ChangeWriter } from '../change-writer.ts'
-import type { Dialect } from '../database.ts'
 import type { ImportedKeys, KeyImport } from '../key-repository.ts'
 import type { Tables } from '../tables.ts'
 import { rowOf } from './key-rows.ts'
@@ -15,10 +14,10 @@ const ROWS_AT_ONCE = 500
 export async function importKeys(
   writer: ChangeWriter,
   keys: KeyImport,
-  { now, dialect }: { now: () => number; dialect: Dialect },
+  { now, ...target }: AuditTarget & { now: () => number },
 ): Promise<ImportedKeys> {
   try {
-    return await writer.run(tx => write(tx, keys, now(), dialect))
+    return await writer.run(tx => write(tx, keys, now(), target))
   } catch (error) {
     // The audit entries are part of the transaction: neither was written.
     throw error instanceof AuditWriteError ? error : new AuditWriteError(error)
@@ -29,7 +28,7 @@ async function write(
   tx: Transaction<Tables>,
   { keys, recordOf }: KeyImport,
   nowMs: number,
-  dialect: Dialect,
+  target: AuditTarget,
 ): Promise<ImportedKeys> {
   // Of two imports at once, one waits for the digests of the other: in one order, so that neither waits for the other.
   const sorted = keys.toSorted((a, b) => (a.digest < b.digest ? -1 : 1))
@@ -51,6 +50,6 @@ async function write(
   )
   const pending = await enqueueChanges(tx, imported, nowMs)
   const audit = records.map(record => record.audit)
-  await appendAudit(tx, audit, dialect)
+  await appendAudit(tx, audit, target)
   return { keys: imported, pending }
 }

@@ -1,9 +1,8 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { KeyRecord } from '../../../../domain/key/key-record.ts'
 import { insertEvents } from '../../../webhooks/delivery-rows.ts'
-import { AuditWriteError, appendAudit } from '../audit/audit-chain.ts'
+import { type AuditTarget, AuditWriteError, appendAudit } from '../audit/audit-chain.ts'
 import type { ChangeWriter } from '../change-writer.ts'
-import type { Dialect } from '../database.ts'
 import type { BulkRevocation, BulkRevoked, LiveRange } from '../key-repository.ts'
 import type { Tables } from '../tables.ts'
 import { keyOfRow } from './key-rows.ts'
@@ -36,10 +35,10 @@ export async function listLiveIds(
 export async function revokeKeys(
   writer: ChangeWriter,
   revocation: BulkRevocation,
-  { now, dialect }: { now: () => number; dialect: Dialect },
+  { now, ...target }: AuditTarget & { now: () => number },
 ): Promise<BulkRevoked> {
   try {
-    return await writer.run(tx => write(tx, revocation, now(), dialect))
+    return await writer.run(tx => write(tx, revocation, now(), target))
   } catch (error) {
     // The audit entries are part of the transaction: neither was written.
     throw error instanceof AuditWriteError ? error : new AuditWriteError(error)
@@ -51,9 +50,9 @@ async function write(
   tx: Transaction<Tables>,
   { ids, recordOf }: BulkRevocation,
   nowMs: number,
-  dialect: Dialect,
+  target: AuditTarget,
 ): Promise<BulkRevoked> {
-  if (dialect === 'postgres') {
+  if (target.dialect === 'postgres') {
     await tx.selectFrom('keys').select('id').where('id', 'in', ids).orderBy('id').forUpdate().execute()
   }
   const rows = await tx
@@ -77,6 +76,6 @@ async function write(
   )
   const pending = await enqueueChanges(tx, keys, nowMs)
   const audit = records.map(record => record.audit)
-  await appendAudit(tx, audit, dialect)
+  await appendAudit(tx, audit, target)
   return { keys, pending }
 }
