@@ -57,7 +57,7 @@ export class BrowserDouble {
 
   /** Sends one request with the cookies of its host. */
   async send(
-    method: 'GET' | 'POST',
+    method: 'GET' | 'HEAD' | 'POST',
     href: string,
     more: Readonly<Record<string, string>> = {},
     payload?: string,
@@ -92,7 +92,12 @@ export class BrowserDouble {
     this.#jar(new URL(this.origin)).set(name, { value, attributes: '' })
   }
 
-  async #inject(method: 'GET' | 'POST', url: URL, headers: Record<string, string>, payload?: string) {
+  async #inject(
+    method: 'GET' | 'HEAD' | 'POST',
+    url: URL,
+    headers: Record<string, string>,
+    payload?: string,
+  ) {
     const app = this.#consoles[this.#turn++ % this.#consoles.length]
     if (app === undefined) throw new Error('This browser has no console to send requests to')
     const body = payload === undefined ? {} : { payload }

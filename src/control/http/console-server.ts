@@ -66,7 +66,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     https: parts.tls === null ? null : { ...HTTP_OPTIONS, ...parts.tls },
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    exposeHeadRoutes: false,
+    exposeHeadRoutes: true,
     return503OnClosing: false,
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     // Fastify's defaults drop unknown fields and turn "1" into 1, which would hide a caller's mistakes. Our schemas are

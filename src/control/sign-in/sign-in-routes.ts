@@ -31,6 +31,8 @@ export interface SignInParts {
 }
 
 const PAGE = { config: { operation: 'page' } } as const
+/** A GET that signs a person in: a HEAD of a program that looks at links must not use the link up. */
+const SIGNS_IN = { ...PAGE, exposeHeadRoute: false } as const
 const STATUS: Readonly<Record<SignInProblem, number>> = {
   denied: 403,
   invalid: 400,
@@ -51,7 +53,7 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
   if (site === null) return
   if (provider !== null) providerRoutes(scope, parts, site, provider)
   if (oneTimeLink !== null) {
-    scope.get('/sign-in/once', PAGE, (request, reply) =>
+    scope.get('/sign-in/once', SIGNS_IN, (request, reply) =>
       runStep(parts, request, reply, '/', async () => {
         const person = oneTimeLink.take(queryOf(request)['token'])
         if (person === null) throw new SignInError('invalid', 'the link was already used or has expired')
@@ -78,7 +80,7 @@ function providerRoutes(scope: FastifyInstance, parts: SignInParts, site: Site, 
       return reply.redirect(address, 303)
     })
   })
-  scope.get('/sign-in/callback', PAGE, (request, reply) => {
+  scope.get('/sign-in/callback', SIGNS_IN, (request, reply) => {
     const attempt = decodeSignInAttempt(request.cookies[site.attemptCookie], clock.wallMs())
     clearCookie(reply, site, site.attemptCookie)
     const then = attempt?.returnPath ?? '/'

@@ -82,7 +82,7 @@ async function showForm(
   if (form.version !== key.record.version) return showConflict(sources, request, reply, form, problems)
   const frame = frameOf(request, reply, { workspaceId: key.record.workspaceId, clock: registry.clock })
   const page = editPage(frame, { key, form, problems, meanwhile: null })
-  return sendPage(reply, page, request.method === 'GET' ? 200 : 422)
+  return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
 }
 
 /** Another change came first: shows it beside the entries, which can be saved over it. */

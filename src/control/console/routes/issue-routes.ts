@@ -79,7 +79,7 @@ function showForm(
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
   const onceToken = newOnceToken(registry.randomBytes)
   const page = issuePage(frame, { workspaceId, scopes, form, problems, onceToken, notice })
-  return sendPage(reply, page, request.method === 'GET' ? 200 : 422)
+  return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
 }
 
 /** A valid form that the registry rejects, for example because settings changed meanwhile. */

@@ -112,7 +112,7 @@ async function showForm(
   const onceToken = newOnceToken(registry.randomBytes)
   const recent = await recentUseOf(sources, record)
   const page = rotatePage(frame, { key, recent, form, problems, onceToken, notice })
-  return sendPage(reply, page, request.method === 'GET' ? 200 : 422)
+  return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
 }
 
 const REASONS: Readonly<Record<KeyState, string>> = {
