@@ -63,6 +63,11 @@ describe('issuing a key', () => {
     ['an empty name', { name: '' }, /^name must be/],
     ['a name that is a number', { name: 1 }, /^name must be/],
     ['a name of 101 characters', { name: 'n'.repeat(101) }, /^name must be/],
+    [
+      'a name that cannot be seen',
+      { name: '\u3164\u200b' },
+      /^name must be a name with at least one visible character/,
+    ],
     ['a control character in the name', { name: 'a\u0000b' }, /^name must be/],
     ['no scopes', { scopes: undefined }, /^scopes must be/],
     [

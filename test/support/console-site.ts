@@ -16,6 +16,8 @@ const WEBHOOK_SECRET = Buffer.alloc(32, 9).toString('base64')
 
 export interface ConsoleSiteOptions {
   readonly redisUrl?: string
+  /** Default: in memory. */
+  readonly databaseUrl?: string
   readonly clock?: Clock
   readonly gatewayUrl?: string | null
   /** The port of a proxy before the console; default: none. */
@@ -27,12 +29,13 @@ export interface ConsoleSiteOptions {
 
 /** A real console that listens, and a real provider that signs every visitor in. Both run in this process. */
 export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
-  const { clock = REAL, gatewayUrl = GATEWAY_URL, redisUrl, announcer, webhookUrl } = options
+  const { clock = REAL, gatewayUrl = GATEWAY_URL, redisUrl, databaseUrl, announcer, webhookUrl } = options
   const port = await freePort()
   const origin = `http://127.0.0.1:${options.publicPort ?? port}`
   const provider = await IdentityProvider.started({ redirectUri: `${origin}/sign-in/callback` })
   const config = consoleConfig({
     ...(redisUrl === undefined ? {} : { redisUrl }),
+    ...(databaseUrl === undefined ? {} : { databaseUrl }),
     ...(webhookUrl === undefined ? {} : { webhook: { url: webhookUrl, secret: WEBHOOK_SECRET } }),
     leaks: { enabled: true, action: 'report' },
     workspaceWebhooks: { enabled: true, allowHttp: true, allowedCidrs: ['127.0.0.0/8'] },

@@ -1,17 +1,21 @@
 import type { Transaction } from 'kysely'
 import { sql } from 'kysely'
 import { appendAudit } from '../../src/control/registry/database/audit/audit-chain.ts'
+import { signQueued } from '../../src/control/registry/database/audit/audit-mac.ts'
 import { COPIED_TABLES } from '../../src/control/registry/database/backup/copied-tables.ts'
 import type { Database } from '../../src/control/registry/database/database.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { rowOf } from '../../src/control/registry/database/rows/key-rows.ts'
-import type { Tables } from '../../src/control/registry/database/tables.ts'
+import type { AuditFields, QueuedAuditRow, Tables } from '../../src/control/registry/database/tables.ts'
 import { auditIssue } from '../../src/control/registry/operations/audit.ts'
 import { createIds } from '../../src/control/registry/operations/ids.ts'
 import { partitionsCovering } from '../../src/control/usage/partitions.ts'
 import { createPartitions } from '../../src/control/usage/retention.ts'
+
 import { fingerprintOf } from '../../src/domain/key/secret.ts'
+import { trustIn } from './audit-trust.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
+
 import { NOW_MS, someKey } from './stored-keys.ts'
 
 const KEYS_AT_ONCE = 500
@@ -40,6 +44,11 @@ export async function addKeys(database: Database, count: number): Promise<void> 
   }
 }
 
+/** As a console on PostgreSQL leaves it. */
+function signed(entry: AuditFields): QueuedAuditRow {
+  return { ...entry, ...signQueued(trustIn().keys, entry), rejected_at_ms: null }
+}
+
 /** A row in each table that `addKeys` leaves empty. */
 type OtherTables = Omit<Tables, 'keys' | 'audit' | 'audit_head' | 'key_use' | 'kysely_migration'>
 
@@ -54,7 +63,7 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     claimed_until_ms: 5,
   },
   regions: { name: 'eu', seen_at_ms: NOW_MS, requeued_until: null },
-  audit_queue: {
+  audit_queue: signed({
     id: 'audit_q',
     workspace_id: '',
     at_ms: NOW_MS,
@@ -62,10 +71,7 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     action: 'x',
     key_id: '',
     detail: '{}',
-    signed_by: null,
-    mac: null,
-    rejected_at_ms: null,
-  },
+  }),
   admin_tokens: {
     id: 'tok_1',
     digest: 'd',
@@ -103,7 +109,11 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     claimed_until_ms: 0,
     attempted_at_ms: 0,
   },
-  signing_secrets: { fingerprint: fingerprintOf(SIGNING_SECRET), first_used_at_ms: NOW_MS, signs_audit_at_ms: 0 },
+  signing_secrets: {
+    fingerprint: fingerprintOf(SIGNING_SECRET),
+    first_used_at_ms: NOW_MS,
+    signs_audit_at_ms: 0,
+  },
   usage_hours: {
     workspace_id: 'ws_1',
     key_id: '',
@@ -162,7 +172,7 @@ async function insert(tx: Transaction<Tables>, table: string, row: object): Prom
 
 /** Fills every table. */
 export async function fillDatabase(url: string, keys: number): Promise<void> {
-  const database = await openDatabase(url)
+  const database = { ...(await openDatabase(url)), audit: trustIn() }
   try {
     await addKeys(database, keys)
     await addOtherRows(database)

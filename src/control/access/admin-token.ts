@@ -1,5 +1,5 @@
 import { planExpiry } from '../../domain/key/issue-key.ts'
-import { isKeyName, NAME_EXPECTED, type Planned } from '../../domain/key/key-fields.ts'
+import { type Planned, problemOfKeyName } from '../../domain/key/key-fields.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { PERMISSIONS, type Permission } from './permission.ts'
@@ -52,7 +52,8 @@ export function isTokenId(text: string): boolean {
 /** The record of a new token, or the first field that is wrong. */
 export function planToken(request: TokenRequest, context: TokenContext): Planned<AdminToken> {
   const { name, expiresInDays } = request
-  if (!isKeyName(name)) return wrong('name', NAME_EXPECTED)
+  const expectedName = problemOfKeyName(name)
+  if (expectedName !== null) return wrong('name', expectedName)
   if ([context.keyPrefix, TOKEN_PREFIX].some(prefix => holdsKeyForm(name, prefix))) {
     return wrong('name', 'a name without an API key or token in it')
   }

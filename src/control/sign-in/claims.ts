@@ -1,4 +1,5 @@
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
+import { hasVisible } from '../../domain/visible-text.ts'
 import type { Person } from './person.ts'
 
 /** OpenID Connect Core 1.0, section 2: at most 255 ASCII characters. */
@@ -69,7 +70,7 @@ function valuesOf(claim: unknown): string[] {
 /** One line, without control characters that could hide or reverse surrounding text. */
 function nameOf(claims: Claims): string | null {
   const found = NAME_CLAIMS.map(name => claims[name]).find(
-    text => typeof text === 'string' && text.trim() !== '',
+    text => typeof text === 'string' && hasVisible(text),
   )
   if (typeof found !== 'string') return null
   const plain = found.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '').trim()

@@ -1,4 +1,5 @@
 import { normalizeScopes } from '../scope.ts'
+import { hasVisible } from '../visible-text.ts'
 import { areKnownScopes, MAX_LIFETIME_DAYS, parseInstant, scopesExpected, UNTOUCHED } from './issue-key.ts'
 import { type Planned, planTexts, wrong } from './key-fields.ts'
 import { isWorkspaceId, type KeyRecord } from './key-record.ts'
@@ -48,7 +49,7 @@ export function planImport(entry: ImportEntry, context: ImportContext): Planned<
   const { id, keyPrefix, createdBy, knownScopes, nowMs } = context
   if (!DIGEST.test(digest)) return wrong('digest', DIGEST_EXPECTED)
   if (!isWorkspaceId(workspaceId)) return wrong('workspaceId', WORKSPACE_ID_EXPECTED)
-  if (!HINT.test(hint) || holdsKeyForm(hint, keyPrefix) || digestOf(hint) === digest) {
+  if (!HINT.test(hint) || !hasVisible(hint) || holdsKeyForm(hint, keyPrefix) || digestOf(hint) === digest) {
     return wrong('hint', HINT_EXPECTED)
   }
   const texts = planTexts(entry, { name: entry.name, description: null, allowedCidrs: [] }, keyPrefix)

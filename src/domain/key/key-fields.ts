@@ -1,9 +1,11 @@
 import { MAX_CIDRS, normalizeCidrs } from '../address/cidr.ts'
+import { hasVisible } from '../visible-text.ts'
 import { holdsKeyForm } from './secret.ts'
 
 export const MAX_NAME_LENGTH = 100
 export const MAX_DESCRIPTION_LENGTH = 500
 export const NAME_EXPECTED = `1 to ${MAX_NAME_LENGTH} characters, none of them a control character`
+const VISIBLE_NAME_EXPECTED = 'a name with at least one visible character'
 export const DESCRIPTION_EXPECTED = `null or at most ${MAX_DESCRIPTION_LENGTH} characters, none of them a control character or line break`
 export const ALLOWED_CIDRS_EXPECTED = `a list of at most ${MAX_CIDRS} IP addresses or CIDRs, such as 192.0.2.0/24 or 2001:db8::/32`
 const CONTROL_CHARACTER = /\p{Cc}/u
@@ -41,7 +43,8 @@ export function planTexts(
   keyPrefix: string,
 ): Planned<PlannedTexts> {
   const { name = current.name, description = current.description } = requested
-  if (!isKeyName(name)) return wrong('name', NAME_EXPECTED)
+  const expectedName = problemOfKeyName(name)
+  if (expectedName !== null) return wrong('name', expectedName)
   if (holdsKeyForm(name, keyPrefix)) return wrong('name', 'a name without an API key in it')
   const text = description === '' ? null : description
   if (text !== null && !isLine(text, MAX_DESCRIPTION_LENGTH))
@@ -55,8 +58,14 @@ export function planTexts(
   return { ok: true, value: { name, description: text, allowedCidrs } }
 }
 
+/** @returns what the name must be; null if it is */
+export function problemOfKeyName(text: string): string | null {
+  if (text === '' || !isLine(text, MAX_NAME_LENGTH)) return NAME_EXPECTED
+  return hasVisible(text) ? null : VISIBLE_NAME_EXPECTED
+}
+
 export function isKeyName(text: string): boolean {
-  return text !== '' && isLine(text, MAX_NAME_LENGTH)
+  return problemOfKeyName(text) === null
 }
 
 /** Unpaired surrogates are rejected too: UTF-8, and so the database, has no form for them. */

@@ -1,5 +1,6 @@
 import type { IssueRequest } from '../../../domain/key/issue-key.ts'
 import { isKeyName, MAX_NAME_LENGTH } from '../../../domain/key/key-fields.ts'
+import { hasVisible } from '../../../domain/visible-text.ts'
 import { DEFAULT_EXPIRY, decideExpiry, type ExpiryChoice, readExpiryChoice } from './expiry-choice.ts'
 import { type FormFields, listField, type Problems, readLines, textField } from './form-fields.ts'
 
@@ -53,5 +54,6 @@ export function problemOfName(name: string): string | null {
   if (name === '') return 'Enter a name, such as “build server”'
   const length = [...name].length
   if (length > MAX_NAME_LENGTH) return `Shorten the name to ${MAX_NAME_LENGTH} characters; it has ${length}`
+  if (!hasVisible(name)) return 'Enter a name with characters that are visible, such as “build server”'
   return isKeyName(name) ? null : 'Remove line breaks, tabs and other control characters from the name'
 }

@@ -1,3 +1,4 @@
+import { hasVisible } from '../../../domain/visible-text.ts'
 import { type Html, html } from './html.ts'
 
 /**
@@ -7,8 +8,19 @@ import { type Html, html } from './html.ts'
 const INVISIBLE =
   /(?!(?<=\p{Extended_Pictographic}|\p{Emoji_Modifier}|\ufe0f)\u200d(?=\p{Extended_Pictographic}))[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u2800\u3164\uffa0]/gu
 
-/** Isolates the direction of user text and shows its invisible characters by their code point. */
+/** More would fill the page. */
+const MAX_MARKED = 8
+
+/**
+ * Isolates the direction of user text and shows its invisible characters by their code point. Of a text without a visible
+ * character each is shown, up to a number: a link made of it would have no width.
+ */
 export function markInvisible(text: string): Html {
+  if (text !== '' && !hasVisible(text)) {
+    const characters = [...text]
+    const rest = characters.length > MAX_MARKED ? ['…'] : []
+    return html`<bdi>${[...characters.slice(0, MAX_MARKED).map(mark), ...rest]}</bdi>`
+  }
   const visible = text.split(INVISIBLE)
   const invisible = text.match(INVISIBLE) ?? []
   const parts = visible.flatMap((part, index) => {

@@ -34,7 +34,7 @@ export function stateBadge({ state }: Pick<KeyView, 'state'>): Html {
 
 /** A link with the key's name. */
 export function keyLink({ record }: Pick<KeyView, 'record'>): Html {
-  return html`<a class="key-name" href="${keyPath(record.workspaceId, record.id)}">${markInvisible(record.name)}</a>`
+  return html`<a class="key-name" href="${keyPath(record.workspaceId, record.id)}">${markInvisible(record.name === '' ? record.id : record.name)}</a>`
 }
 
 export function hintHtml({ hint }: Pick<KeyRecord, 'hint'>): Html {

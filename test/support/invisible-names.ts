@@ -1,0 +1,20 @@
+/** Names that a reader cannot see, by what they are made of. None has a control character, which is rejected anyway. */
+export const INVISIBLE_NAMES = {
+  'a space': ' ',
+  'wide spaces': '\u3000\u2003\u00a0',
+  'zero-width spaces and joiners': '\u200b\u200c\u200d\u2060\ufeff',
+  'direction marks': '\u202e\u2066\u2069\u061c\u200e',
+  'soft hyphens': '\u00ad\u00ad',
+  'a Hangul filler': '\u3164',
+  'other Hangul fillers': '\u115f\u1160\uffa0',
+  'variation selectors': '\ufe0f\u{e0100}',
+  tags: '\u{e0041}\u{e0042}\u{e007f}',
+  'the Braille blank': '\u2800',
+  'a combining accent': '\u0301',
+  'a grapheme joiner': '\u034f',
+  'Khmer inherent vowels': '\u17b4\u17b5',
+  'Mongolian selectors': '\u180b\u180e',
+  'a musical null notehead': '\u{1d159}',
+  'Egyptian blanks': '\u{13441}\u{13442}',
+  'line separators': '\u2028\u2029',
+} as const
