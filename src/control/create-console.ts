@@ -163,6 +163,7 @@ function createKeyService(
     }),
     calls: keyServiceCalls({
       repository,
+      clock: context.clock,
       liveGateways: new LiveGateways(repository, context.clock),
       usageCall: usage.call,
       metrics,

@@ -79,7 +79,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   const messageKeys = () => verifying.value.messages
   const invalidations = new InvalidationListener({ clock, metrics, needsHeartbeats, region, messageKeys })
   const redis = createRedis(deps, invalidations, () => verifying.value.records)
-  const keyService = createKeyService(deps)
+  const keyService = createKeyService(deps, invalidations)
   const redisTier = redis && withBreaker(redis.tier, config.redis.circuit, clock)
   const keyServiceTier = keyService && withBreaker(keyService.tier, config.keyService.circuit, clock)
   const breakers = [redisTier, keyServiceTier].filter(tier => tier !== null)
@@ -172,7 +172,7 @@ interface KeyServiceSide {
   readonly secretsCheck: SigningSecretsCheck
 }
 
-function createKeyService(deps: Deps): KeyServiceSide | null {
+function createKeyService(deps: Deps, invalidations: InvalidationListener): KeyServiceSide | null {
   const { config, logger, metrics, clock, onReload } = deps
   const { keyService } = config
   const { url, timeoutMs } = keyService
@@ -195,8 +195,9 @@ function createKeyService(deps: Deps): KeyServiceSide | null {
     failures: new FailureLog('change confirmation', logger, clock),
     gateway,
     timeoutMs,
-    onAccepted: ({ fingerprints, gateways }) => {
+    onAccepted: ({ fingerprints, gateways, atMs }) => {
       secretsCheck.observe(fingerprints)
+      if (atMs !== null) invalidations.learnClock(atMs)
       if (gateways !== null) deps.onGatewayCount?.(gateways)
     },
   })

@@ -60,3 +60,48 @@ test('heartbeats of one region, replayed to another that is cut off, keep no gat
   toUs.resume()
   await until('the gateway is connected again', () => gateway.isConnected)
 })
+
+test('heartbeats of its own region, replayed to a gateway that has just started, do not connect it: it rejects a revoked key', async () => {
+  const redis = await startRedis()
+  const toRedis = await TcpProxy.start(redis.url)
+  onTestFinished(() => toRedis.stop())
+  const { send, internal, metrics } = await startConsole({
+    regions: [regionAt('eu', `redis://127.0.0.1:${toRedis.port}`)],
+  })
+  const keyServiceUrl = await internal.listen({ host: '127.0.0.1', port: 0 })
+  const recorded: { text: string; atMs: number }[] = []
+  const subscriber = redis.client()
+  subscriber.on('message', (_, text: string) => {
+    const message = readMessage(text)
+    if (message?.kind === 'heartbeat') recorded.push({ text, atMs: message.atMs })
+  })
+  await subscriber.subscribe(CHANGES_CHANNEL)
+  const issued = await send('POST', KEYS, { name: 'k', scopes: ['workspace:read'] })
+  await until('heartbeats are recorded', () => recorded.length >= 5)
+  toRedis.hold('forth')
+  const { body } = await send('POST', `/admin/v1/keys/${issued.body.key.id}/revoke`)
+  expect(body.regions).toMatchObject([{ announced: false }])
+  await until('they are some seconds old', () => Date.now() - (recorded.at(-1)?.atMs ?? 0) > 2_500)
+
+  const gateway = new Replica({ redisUrl: redis.url, region: 'eu', keyServiceUrl })
+  onTestFinished(() => gateway.running.stop())
+  const publisher = redis.client()
+  const answers = { operation: 'confirmations', code: '200' }
+  // The second report is sent once the answer to the first is read, which says the time.
+  await until(
+    'the gateway knows the time',
+    async () => (await metricValue(metrics.internalRequests, answers)) > 1,
+  )
+  // It receives a message once it has subscribed. Each is the first of its sender, or a copy of it.
+  await until('the gateway receives one', async () => {
+    await publisher.publish(CHANGES_CHANNEL, recorded[0]?.text ?? '')
+    return (await metricValue(gateway.metrics.clockSkew)) > 2
+  })
+  expect([gateway.isConnected, await gateway.verdict(digestOf(issued.body.secret))]).toEqual([
+    false,
+    'revoked',
+  ])
+
+  toRedis.resume()
+  await until('the gateway is connected', () => gateway.isConnected)
+})

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
 import { DEFAULT_REGION, REGION_HEADER } from '../../domain/region.ts'
 import { isDigest } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
@@ -23,6 +24,7 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 
 export interface KeyServiceParts {
   readonly repository: KeyRepository
+  readonly clock: Clock
   readonly recordKeys: RecordKeys
   /** Fingerprints of the signing secrets, by which a gateway notices that it has others. */
   readonly fingerprints: readonly string[]
@@ -160,7 +162,7 @@ function abandonedSignal({ raw }: FastifyReply): AbortSignal {
 }
 
 async function recordConfirmations(
-  { repository, fingerprints, liveGateways, metrics }: KeyServiceParts,
+  { repository, clock, fingerprints, liveGateways, metrics }: KeyServiceParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -176,5 +178,7 @@ async function recordConfirmations(
     confirmed,
   })
   // Gateways share the rate limits that they cannot count together.
-  return reply.send({ signingSecrets: fingerprints, gateways: await liveGateways.count() })
+  const gateways = await liveGateways.count()
+  // Read last: by it, gateways recognize heartbeats that are replayed.
+  return reply.send({ signingSecrets: fingerprints, gateways, at: clock.wallMs() })
 }

@@ -2,8 +2,13 @@ import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 
 /** The fastest heartbeat stays the baseline for this long at least, and twice as long at most. */
 const BASELINE_MS = 300_000
-/** The first heartbeat of an unknown sender may be a replay. It is rejected if it says that it is older than this. */
-const MAX_FIRST_AGE_MS = 7_200_000
+/**
+ * The heartbeats of an unknown sender may be a replay. By the clock of the key service, which consoles share to within less than a
+ * second, none older than this is accepted until a fresh one has arrived.
+ */
+const MAX_FIRST_AGE_MS = 2_000
+/** The same by the gateway's own clock, which may be wrong, for a key service that does not say what time it is. */
+const MAX_FIRST_AGE_BY_OWN_CLOCK_MS = 7_200_000
 /** Each console process is a sender. Beyond this number, the one that was silent longest is dropped. */
 const MAX_SENDERS = 64
 
@@ -15,6 +20,8 @@ export interface Heartbeat {
   readonly delayMs: number
   /** The gateway's wall clock on receipt minus the sender's wall clock on sending, ms. */
   readonly ageMs: number
+  /** The same by the clock of the key service; null if that is not known. */
+  readonly trueAgeMs: number | null
 }
 
 /**
@@ -28,14 +35,17 @@ export class HeartbeatSenders {
   readonly #baselines = new Map<string, Baseline>()
 
   /** @param nowMs monotonic. @returns whether the heartbeat is new, and not late */
-  accepts({ sender, sentMs, delayMs, ageMs }: Heartbeat, nowMs: number): boolean {
+  accepts({ sender, sentMs, delayMs, ageMs, trueAgeMs }: Heartbeat, nowMs: number): boolean {
     const known = this.#baselines.get(sender)
-    if (known === undefined && ageMs > MAX_FIRST_AGE_MS) return false
+    if (trueAgeMs === null) {
+      if (known === undefined && ageMs > MAX_FIRST_AGE_BY_OWN_CLOCK_MS) return false
+    } else if (known?.wasFresh !== true && trueAgeMs > MAX_FIRST_AGE_MS) return false
     // A copy of an earlier heartbeat.
     if (known !== undefined && sentMs <= known.lastSentMs) return false
     const baseline = known ?? new Baseline()
     this.#remember(sender, baseline)
     baseline.lastSentMs = sentMs
+    baseline.wasFresh ||= trueAgeMs !== null
     return baseline.latenessOf(delayMs, nowMs) <= REVOCATION_TIMING.lateAfterMs
   }
 
@@ -49,6 +59,8 @@ export class HeartbeatSenders {
 
 class Baseline {
   lastSentMs = Number.NEGATIVE_INFINITY
+  /** Whether one was shown to be no replay by the clock of the key service: later steps of wall clocks do not matter. */
+  wasFresh = false
   #leastDelayMs = Number.POSITIVE_INFINITY
   #leastBeforeMs = Number.POSITIVE_INFINITY
   #sinceMs = Number.NEGATIVE_INFINITY

@@ -25,6 +25,8 @@ import { HeartbeatSenders } from './heartbeat-senders.ts'
 const RECHECKS = { perSecond: 10, burst: 20 }
 /** Keys whose newest announced version is stored; beyond that, the least recently used is dropped. */
 const MAX_ANNOUNCED = 100_000
+/** For this long after the key service said what time it is, clocks do not drift apart by much. */
+const CLOCK_KNOWN_MS = 600_000
 
 /** The receiver of messages from Redis or, in the demo, from the console in the same process. */
 export interface InvalidationReceiver {
@@ -69,6 +71,8 @@ export class InvalidationListener implements InvalidationReceiver {
   #subscribed = false
   #wasConnected = false
   #lastHeartbeatMs = Number.NEGATIVE_INFINITY
+  /** The wall clock of the key service minus the monotonic clock here, and when it was learned. */
+  #keyServiceClock = { aheadMs: 0, learnedAtMs: Number.NEGATIVE_INFINITY }
 
   /**
    * @param deps.needsHeartbeats false for a key service that sends none: then a subscription counts as connected
@@ -132,6 +136,12 @@ export class InvalidationListener implements InvalidationReceiver {
     this.#onApplied = listener
   }
 
+  /** @param wallMs the time that the key service stated in a response that has just arrived */
+  learnClock(wallMs: number): void {
+    const learnedAtMs = this.#clock.monotonicMs()
+    this.#keyServiceClock = { aheadMs: wallMs - learnedAtMs, learnedAtMs }
+  }
+
   subscribed(): void {
     this.lost()
     this.#subscribed = true
@@ -166,7 +176,9 @@ export class InvalidationListener implements InvalidationReceiver {
     // Compares monotonic clocks, so that a wall clock that is set, on either side, does not look like a delay.
     const sentMs = monotonicMs ?? atMs
     const delayMs = monotonicMs === null ? ageMs : nowMs - monotonicMs
-    if (!this.#senders.accepts({ sender, sentMs, delayMs, ageMs }, nowMs)) return
+    const { aheadMs, learnedAtMs } = this.#keyServiceClock
+    const trueAgeMs = nowMs - learnedAtMs > CLOCK_KNOWN_MS ? null : nowMs + aheadMs - atMs
+    if (!this.#senders.accepts({ sender, sentMs, delayMs, ageMs, trueAgeMs }, nowMs)) return
     this.#lastHeartbeatMs = nowMs
     this.isConnected(nowMs)
   }

@@ -1,23 +1,28 @@
+import { isCount } from '../../domain/wire.ts'
+
 /** What the key service says to a report. Each field is optional: other key services may leave it out. */
 export interface ReportResponse {
   /** Fingerprints of its signing secrets; the first signs. Empty if it does not say. */
   readonly fingerprints: readonly string[]
   /** Number of gateways that reported within the last minute; null if it does not say. */
   readonly gateways: number | null
+  /** Its wall clock, in milliseconds since the epoch; null if it does not say. */
+  readonly atMs: number | null
 }
 
-const NOTHING: ReportResponse = { fingerprints: [], gateways: null }
+const NOTHING: ReportResponse = { fingerprints: [], gateways: null, atMs: null }
 
 /** @param text the body, which may be missing or that of another server */
 export function readReportResponse(text: string): ReportResponse {
   try {
     // Any value but null has fields, if not these.
-    const body = JSON.parse(text) as { signingSecrets?: unknown; gateways?: unknown }
-    const { signingSecrets, gateways } = body
+    const body = JSON.parse(text) as { signingSecrets?: unknown; gateways?: unknown; at?: unknown }
+    const { signingSecrets, gateways, at } = body
     const listed = Array.isArray(signingSecrets) ? signingSecrets : []
     return {
       fingerprints: listed.filter((fingerprint): fingerprint is string => typeof fingerprint === 'string'),
       gateways: typeof gateways === 'number' ? gateways : null,
+      atMs: isCount(at) ? at : null,
     }
   } catch {
     return NOTHING

@@ -11,7 +11,10 @@ beforeEach(() => {
 
 /** A heartbeat that arrives `delayMs` after it was sent, by a constant that no one knows. */
 function accepts(sentMs: number, delayMs = 0, more: Partial<Heartbeat> = {}): boolean {
-  return senders.accepts({ sender: 'console-1', sentMs, delayMs, ageMs: 0, ...more }, sentMs + delayMs)
+  return senders.accepts(
+    { sender: 'console-1', sentMs, delayMs, ageMs: 0, trueAgeMs: null, ...more },
+    sentMs + delayMs,
+  )
 }
 
 describe('the first heartbeat of a sender', () => {
@@ -19,7 +22,20 @@ describe('the first heartbeat of a sender', () => {
     expect(accepts(1, 1_000_000)).toBe(true)
   })
 
-  test('does not if it says that it is older than two hours: it may be a replay', () => {
+  test('does not if it is more than two seconds old by the clock of the key service: it may be a replay', () => {
+    const aged = (sentMs: number, trueAgeMs: number | null) => accepts(sentMs, 0, { trueAgeMs })
+    expect([aged(1, 2_001), aged(2, 2_001), aged(3, 2_000)]).toEqual([false, false, true])
+    // From now on its monotonic clock decides: the wall clock of either side may be set.
+    expect([aged(4, 3_600_000), aged(5, -3_600_000), aged(5, 0)]).toEqual([true, true, false])
+  })
+
+  test('that was accepted before the clock of the key service was known proves nothing: the replay ends there', () => {
+    expect([accepts(1), accepts(2)]).toEqual([true, true])
+    expect([3, 4, 5].map(sentMs => accepts(sentMs, 0, { trueAgeMs: 60_000 }))).toEqual([false, false, false])
+    expect(accepts(6, 0, { trueAgeMs: 100 })).toBe(true)
+  })
+
+  test('does not if it says that it is older than two hours, where the clock of the key service is unknown', () => {
     expect(accepts(1, 0, { ageMs: TWO_HOURS_MS })).toBe(true)
     expect(accepts(1, 0, { sender: 'console-2', ageMs: TWO_HOURS_MS + 1 })).toBe(false)
     expect(accepts(2, 0, { ageMs: TWO_HOURS_MS + 1 })).toBe(true)

@@ -2,9 +2,13 @@ import { describe, expect, test } from 'vitest'
 import { readReportResponse } from '../../../src/keys/reports/report-response.ts'
 
 describe('the response of the key service to a report', () => {
-  test('names its signing secrets and the number of gateways', () => {
-    const text = JSON.stringify({ signingSecrets: ['a', 'b'], gateways: 3 })
-    expect(readReportResponse(text)).toEqual({ fingerprints: ['a', 'b'], gateways: 3 })
+  test('names its signing secrets, the number of gateways and the time', () => {
+    const text = JSON.stringify({ signingSecrets: ['a', 'b'], gateways: 3, at: 1_764_000_000_000 })
+    expect(readReportResponse(text)).toEqual({
+      fingerprints: ['a', 'b'],
+      gateways: 3,
+      atMs: 1_764_000_000_000,
+    })
   })
 
   test.each([
@@ -15,7 +19,9 @@ describe('the response of the key service to a report', () => {
     '{}',
     '{"signingSecrets":"abc","gateways":"3"}',
     '{"signingSecrets":[1]}',
-  ])('may say neither, as in %j', text => {
-    expect(readReportResponse(text)).toEqual({ fingerprints: [], gateways: null })
+    '{"at":"2026-11-25T09:00:00Z"}',
+    '{"at":-1}',
+  ])('may say none of it, as in %j', text => {
+    expect(readReportResponse(text)).toEqual({ fingerprints: [], gateways: null, atMs: null })
   })
 })

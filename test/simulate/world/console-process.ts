@@ -74,7 +74,7 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
     get isServing() {
       return isRegistered && process.isAlive
     },
-    serve: request => answer({ repository, refill: keys => regions.refill(keys) }, request),
+    serve: request => answer({ repository, clock, refill: keys => regions.refill(keys) }, request),
     end: () => process.end(),
   }
 }

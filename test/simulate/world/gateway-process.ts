@@ -111,6 +111,9 @@ export function startGateway(world: World, index: number, run: number): GatewayR
     ...{ client, clock, timers, failures, timeoutMs },
     gateway: { id, name, region: nameOfRegion(region) },
     maxWaiting: MAX_KEYS,
+    onAccepted: ({ atMs }) => {
+      if (atMs !== null) listener.learnClock(atMs)
+    },
   })
   listener.onApplied((digest, version) => {
     world.laws.applied(id, digest, version)

@@ -1,4 +1,5 @@
 import type { KeyRepository, StoredKey } from '../../../src/control/registry/database/key-repository.ts'
+import type { Clock } from '../../../src/domain/clock.ts'
 import { encodeRecord } from '../../../src/domain/wire.ts'
 import type {
   KeyServiceRequest,
@@ -12,6 +13,7 @@ const TEXTS = new WeakMap<StoredKey, string>()
 
 interface Answering {
   readonly repository: KeyRepository
+  readonly clock: Pick<Clock, 'wallMs'>
   readonly refill: (keys: readonly StoredKey[]) => void
 }
 
@@ -25,7 +27,7 @@ interface Body {
 
 /** What `key-service-calls.ts` does, without HTTP. */
 export async function answer(
-  { repository, refill }: Answering,
+  { repository, clock, refill }: Answering,
   { path, body }: KeyServiceRequest,
 ): Promise<KeyServiceResponse> {
   if (path.startsWith('/keys/')) {
@@ -48,7 +50,7 @@ export async function answer(
     isLeaving: leaving,
     confirmed,
   })
-  return { status: 200, text: '{}' }
+  return { status: 200, text: `{"at":${clock.wallMs()}}` }
 }
 
 function textOrNull(key: StoredKey | undefined): string {
