@@ -31,7 +31,7 @@ const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
  * foreign hosts, sets `request.person`, and requires the CSRF token for every unsafe method of a session.
  *
  * A page puts `csrfTokenOf` into each form as the hidden field `_csrf`; scripts send it as `X-CSRF-Token`. Routes that
- * need a signed-in person use `{ preHandler: requirePerson }`.
+ * need a signed-in person use `{ onRequest: requirePerson }`, so that no body of others is read.
  */
 export async function authenticatePeople(
   scope: FastifyInstance,
@@ -80,7 +80,7 @@ export function csrfTokenOf(request: FastifyRequest, reply: FastifyReply): strin
 }
 
 /**
- * A preHandler. Redirects to signing in and afterwards back to the page, or to the page of the form that was sent.
+ * An onRequest hook. Redirects to signing in and afterwards back to the page, or to the page of the form that was sent.
  */
 export async function requirePerson(request: FastifyRequest, reply: FastifyReply): Promise<void> {
   if (request.person !== null) return
@@ -99,6 +99,6 @@ function pathOf(address: string | undefined): string | null {
 
 /** The person, in routes behind `requirePerson`. */
 export function personOfRequest({ person }: FastifyRequest): Person {
-  if (person === null) throw new Error('This route requires the preHandler requirePerson')
+  if (person === null) throw new Error('This route requires the hook requirePerson')
   return person
 }

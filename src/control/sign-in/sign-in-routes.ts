@@ -61,7 +61,7 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
       }),
     )
   }
-  scope.post('/sign-out', { ...PAGE, preHandler: requirePerson }, async (request, reply) => {
+  scope.post('/sign-out', { ...PAGE, onRequest: requirePerson }, async (request, reply) => {
     const { everywhere } = (request.body ?? {}) as { everywhere?: unknown }
     if (everywhere !== undefined && request.person !== null) {
       await sessions.endAll(request.person, callerOf(request))

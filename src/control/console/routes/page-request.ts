@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
+import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
 import { isWorkspaceId, keyState } from '../../../domain/key/key-record.ts'
 import { may } from '../../access/principal.ts'
@@ -32,8 +32,8 @@ export function workspaceOf(request: FastifyRequest): string {
   return workspaceId
 }
 
-/** A preHandler for pages that change keys of the workspace of the path. */
-export const requireManager: preHandlerAsyncHookHandler = async request => {
+/** An onRequest hook for pages that change keys of the workspace of the path. */
+export const requireManager: onRequestAsyncHookHandler = async request => {
   const workspaceId = workspaceOf(request)
   if (!may(principalOf(request), 'keys:write', workspaceId)) {
     throw new ApiError('forbidden', 'You have the role of a viewer, who sees keys and changes none')
@@ -116,10 +116,10 @@ export function queryOf(request: FastifyRequest): FormFields {
 }
 
 /**
- * A preHandler. After signing in, a person whose session has expired comes back to the page of the form. Its fields are not kept:
+ * An onRequest hook. After signing in, a person whose session has expired comes back to the page of the form. Its fields are not kept:
  * they would get into URLs and the history of the browser, and may hold a key or an address with a secret.
  */
-export const requirePersonOfForm: preHandlerAsyncHookHandler = async (request, reply) => {
+export const requirePersonOfForm: onRequestAsyncHookHandler = async (request, reply) => {
   if (request.person !== null) return
   await reply.redirect(signInPath(returnPath(formPage(request.url))), 303)
 }

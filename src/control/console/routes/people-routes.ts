@@ -14,7 +14,7 @@ const PAGE_SIZE = 50
 /** Pages for administrators: who is signed in, and ending their sessions. */
 export function peopleRoutes(scope: FastifyInstance, sources: PageDependencies): void {
   const options = {
-    preHandler: [requirePerson, requireAdministrator],
+    onRequest: [requirePerson, requireAdministrator],
     config: { operation: 'page' as const },
   }
   scope.get(PEOPLE, options, (request, reply) => showPeople(sources, request, reply))

@@ -24,7 +24,7 @@ const PAGE_SIZE = 50
 
 /** Routes of the pages that change nothing. */
 export function readingRoutes(scope: FastifyInstance, sources: PageDependencies): void {
-  const options = { preHandler: requirePerson, config: { operation: 'page' } } as const
+  const options = { onRequest: requirePerson, config: { operation: 'page' } } as const
   const { registry } = sources
   scope.get('/', options, async (request, reply) => reply.redirect(startPath(request), 303))
   scope.get(`${WORKSPACES}/:workspaceId`, options, async (request, reply) =>
