@@ -1,6 +1,6 @@
 import type { BlockList } from 'node:net'
-import { readForwardedAddress } from '../domain/address/forwarded-address.ts'
 import { plainAddress } from '../domain/address/plain-address.ts'
+import { readForwardedAddress } from './forwarded-address.ts'
 import { isTrustedProxy } from './trusted-proxies.ts'
 
 /** What a trusted proxy says is no address: it is in no network that a key allows. */

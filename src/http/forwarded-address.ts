@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { plainAddress } from './plain-address.ts'
+import { plainAddress } from '../domain/address/plain-address.ts'
 
 const PORT = /^:\d{1,5}$/
 const IPV4_WITH_PORT = /^(\d{1,3}(?:\.\d{1,3}){3}):\d{1,5}$/
