@@ -190,12 +190,8 @@ function startTasks(
   return startHousekeeping({ ...context, repository: open.repository, regions, purges })
 }
 
-async function checkHealth({ repository, regions }: OpenRegistry): Promise<ConsoleHealth> {
-  const database = await repository.countPending().then(
-    () => 'ok' as const,
-    () => 'failed' as const,
-  )
-  return { database, ...announcerHealth(regions) }
+async function checkHealth({ databaseHealth, regions }: OpenRegistry): Promise<ConsoleHealth> {
+  return { database: await databaseHealth.state(), ...announcerHealth(regions) }
 }
 
 /** A region that is down does not make a console unready: the others get every change. */

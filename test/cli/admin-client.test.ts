@@ -1,11 +1,13 @@
 import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { AdminClient, type NoResponseError } from '../../src/cli/admin/client.ts'
 import { makeCertificates } from '../support/certificates.ts'
+import { runPosternHere } from '../support/postern-here.ts'
 import { runPostern } from '../support/postern-process.ts'
-import { ScriptedAdmin, says, TOKEN } from '../support/scripted-admin.ts'
+import { keyJson, ScriptedAdmin, says, TOKEN } from '../support/scripted-admin.ts'
 
 async function startAdmin(): Promise<ScriptedAdmin> {
   const admin = await ScriptedAdmin.start()
@@ -62,3 +64,48 @@ test('the certificate of the console is verified, against an authority that can 
   expect(refused).toMatchObject({ code: 69, stderr: expect.stringContaining('NODE_EXTRA_CA_CERTS') })
   expect((await runPostern(list, { ...env, NODE_EXTRA_CA_CERTS: certificates.caFile })).code).toBe(0)
 })
+
+const UNAVAILABLE = { code: 'database_unavailable', error: 'The database did not confirm the change' }
+const LOST = 'key_01JD0000000000000000000000'
+
+/** As the console does, but without a pause. */
+const isUnavailable =
+  (more: object = {}) =>
+  (_: unknown, response: ServerResponse) => {
+    const headers = { 'content-type': 'application/json', 'retry-after': '0' }
+    response.writeHead(503, headers).end(JSON.stringify({ ...UNAVAILABLE, ...more }))
+  }
+
+test('a command is repeated with its idempotency key while the database is unavailable', async () => {
+  const admin = await startAdmin()
+  admin.answers(isUnavailable({ keyId: LOST }), isUnavailable(), says(201, { key: keyJson(), secret: null }))
+  const args = ['keys', 'issue', '--workspace', 'ws_1', '--scope', 'files:read']
+  const { code, stderr } = await runPosternHere(args, admin.env)
+  expect([code, stderr.includes(LOST)]).toEqual([1, true])
+  expect(admin.requests).toHaveLength(3)
+  expect(new Set(admin.requests.map(({ headers }) => headers['idempotency-key'])).size).toBe(1)
+})
+
+test.each([
+  ['keys issue --workspace ws_1 --scope files:read', { keyId: LOST }, `postern keys revoke ${LOST}`],
+  [`keys rotate ${LOST}`, { keyId: LOST }, `postern keys revoke ${LOST}`],
+  [
+    'tokens issue --name a --permission keys:read',
+    { tokenId: LOST.replace('key', 'tok') },
+    'postern tokens revoke tok_',
+  ],
+])(
+  '%s names what may have been made, how to end it, and how to repeat it safely',
+  async (line, about, remedy) => {
+    const admin = await startAdmin()
+    admin.answers(isUnavailable(about), isUnavailable())
+    const args = line.split(' ')
+    const first = await runPosternHere(args, admin.env)
+    const key = String(admin.requests[0]?.headers['idempotency-key'])
+    expect([first.code, first.stdout]).toEqual([69, ''])
+    expect(first.stderr).toContain(remedy)
+    expect(first.stderr).toContain(`--idempotency-key ${key}`)
+    await runPosternHere([...args, '--idempotency-key', key], admin.env)
+    expect(new Set(admin.requests.map(({ headers }) => headers['idempotency-key']))).toEqual(new Set([key]))
+  },
+)

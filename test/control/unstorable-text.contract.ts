@@ -1,8 +1,8 @@
 import type { InjectOptions } from 'fastify'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { ADMIN_CALLS } from '../../src/control/admin-api/admin-calls.ts'
-import { ADMIN_TOKEN, KEY_SERVICE_TOKEN } from '../support/console.ts'
-import { CONSOLE, SESSION_COOKIE, type SignedIn, startSignIn } from '../support/signed-in.ts'
+import { ADMIN_TOKEN } from '../support/console.ts'
+import { type EveryRoute, pathOf, type Route, startWithEveryRoute } from '../support/every-route.ts'
 
 /** Percent-encoded: NUL, half a surrogate pair, a byte that begins no character, a sequence that ends early. */
 const IN_URLS = ['%00', '%ED%A0%80', '%ff', 'a%C3']
@@ -16,92 +16,56 @@ const IN_JSON = [
   '\\ud83d\\n',
   '\\ud83dx\\ude00',
 ]
-const KEY_ID = 'key_01ARZ3NDEKTSV4RRFFQ69G5FAV'
-const METHODS = ['GET', 'POST', 'PATCH'] as const
-
-type Running = Awaited<ReturnType<typeof startSignIn>>
-interface Route {
-  readonly app: Running['app']
-  readonly method: (typeof METHODS)[number]
-  readonly url: string
-}
+const PATH = { workspaceId: 'ws_1', keyId: 'key_01ARZ3NDEKTSV4RRFFQ69G5FAV' }
 
 /** @param createUrl a new, empty database */
 export function describeUnstorableText(name: string, createUrl: () => Promise<string>): void {
   describe(`text that no database stores, on ${name}`, () => {
-    let routes: Route[]
-    let ada: SignedIn
-    let running: Running
-
+    let running: EveryRoute
     beforeEach(async () => {
-      running = await startSignIn({
-        databaseUrl: await createUrl(),
-        leaks: { enabled: true },
-        workspaceWebhooks: { enabled: true },
-        signIn: { oidc: { administratorClaim: 'roles', administratorValue: 'admin' } },
-      })
-      routes = []
-      for (const app of [running.app, running.internal]) {
-        app.addHook('onRoute', ({ method, url }) => {
-          const known = METHODS.find(one => one === method)
-          if (known !== undefined) routes.push({ app, method: known, url })
-        })
-        await app.ready()
-      }
-      ada = await running.signedIn({ sub: 'ada', workspaces: ['ws_1'], roles: ['admin'] })
+      running = await startWithEveryRoute(await createUrl())
     })
 
-    const pathOf = (url: string, value?: string) =>
-      url.replace(/:\w+/g, parameter => value ?? (parameter === ':workspaceId' ? 'ws_1' : KEY_ID))
-
-    /** As a person, a program and a gateway would. */
     const send = async (route: Route, url: string, more: InjectOptions = {}) => {
-      const session = ada.browser.cookie(SESSION_COOKIE)?.value ?? ''
-      const isPage = !/^\/(?:admin|internal)\//.test(route.url)
-      const token = route.app === running.internal ? KEY_SERVICE_TOKEN : ADMIN_TOKEN
-      const headers = isPage
-        ? { host: new URL(CONSOLE).host, origin: CONSOLE, cookie: `${SESSION_COOKIE}=${session}` }
-        : { authorization: `Bearer ${token}` }
-      const { method } = route
-      const answer = await route.app.inject({
-        method,
-        url,
-        ...more,
-        headers: { ...headers, ...more.headers },
-      })
-      return `${answer.statusCode} ${method} ${url} ${String(more.payload ?? '')}`
+      const { statusCode } = await running.sendTo(route, url, more)
+      return `${statusCode} ${route.method} ${url} ${String(more.payload ?? '')}`
     }
 
     test('is 400 in each parameter of a path and in each query, at every page and every call', async () => {
       const answers: string[] = []
-      for (const route of routes) {
+      for (const route of running.routes) {
         const names = ['cursor', 'subject', 'then', 'actor', 'state', 'x']
         const own = ADMIN_CALLS.filter(({ url }) => route.url === `/admin/v1${url}`)
         for (const { query } of own) names.push(...Object.keys(query?.properties ?? {}))
         for (const text of IN_URLS) {
-          if (route.url.includes(':')) answers.push(await send(route, pathOf(route.url, text)))
-          for (const each of names) answers.push(await send(route, `${pathOf(route.url)}?${each}=${text}`))
-          answers.push(await send(route, `${pathOf(route.url)}?${text}=1`))
+          if (route.url.includes(':'))
+            answers.push(
+              await send(
+                route,
+                pathOf(route, { workspaceId: text, keyId: text, tokenId: text, eventId: text, digest: text }),
+              ),
+            )
+          for (const each of names) answers.push(await send(route, `${pathOf(route, PATH)}?${each}=${text}`))
+          answers.push(await send(route, `${pathOf(route, PATH)}?${text}=1`))
         }
       }
-      expect(routes.length).toBeGreaterThan(60)
+      expect(running.routes.length).toBeGreaterThan(60)
       expect(answers.filter(answer => !answer.startsWith('400 '))).toEqual([])
     })
 
     test('is 400 in each field of a form', async () => {
       const answers: string[] = []
       const type = { 'content-type': 'application/x-www-form-urlencoded' }
-      const forms = routes.filter(({ app, method, url }) => {
-        return app === running.app && method === 'POST' && !/^\/(?:admin|leaks)/.test(url)
-      })
+      const forms = running.routes.filter(({ kind, method }) => kind === 'page' && method === 'POST')
+      const { csrf } = running.person
       for (const route of forms) {
         for (const text of IN_URLS) {
-          for (const form of [`_csrf=${ada.csrf}&name=${text}`, `_csrf=${ada.csrf}&${text}=1`]) {
-            answers.push(await send(route, pathOf(route.url), { headers: type, payload: form }))
+          for (const form of [`_csrf=${csrf}&name=${text}`, `_csrf=${csrf}&${text}=1`]) {
+            answers.push(await send(route, pathOf(route, PATH), { headers: type, payload: form }))
           }
         }
-        const bytes = Buffer.concat([Buffer.from(`_csrf=${ada.csrf}&name=`), Buffer.from([0xff])])
-        answers.push(await send(route, pathOf(route.url), { headers: type, payload: bytes }))
+        const bytes = Buffer.concat([Buffer.from(`_csrf=${csrf}&name=`), Buffer.from([0xff])])
+        answers.push(await send(route, pathOf(route, PATH), { headers: type, payload: bytes }))
       }
       expect(forms.length).toBeGreaterThan(12)
       expect(answers.filter(answer => !answer.startsWith('400 '))).toEqual([])
@@ -109,8 +73,8 @@ export function describeUnstorableText(name: string, createUrl: () => Promise<st
 
     test('is 400 in each string and name of a JSON body, however deep', async () => {
       const answers: string[] = []
-      const calls = routes.filter(
-        ({ method, url }) => method !== 'GET' && /^\/(?:admin|internal)\//.test(url),
+      const calls = running.routes.filter(
+        ({ kind, method }) => method !== 'GET' && (kind === 'admin' || kind === 'internal'),
       )
       for (const route of calls) {
         const own = ADMIN_CALLS.filter(({ url }) => route.url === `/admin/v1${url}`)
@@ -122,7 +86,7 @@ export function describeUnstorableText(name: string, createUrl: () => Promise<st
           for (const field of fields) bodies.push(`{"${field}":"${text}"}`, `{"${field}":["${text}"]}`)
           for (const payload of bodies) {
             const headers = { 'content-type': 'application/json', 'if-match': '"1"' }
-            answers.push(await send(route, pathOf(route.url), { headers, payload }))
+            answers.push(await send(route, pathOf(route, PATH), { headers, payload }))
           }
         }
       }

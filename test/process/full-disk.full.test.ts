@@ -51,11 +51,13 @@ test('a console whose disk is full rejects and counts changes, serves reads, and
   for (let attempt = 0; attempt < FAILURES; attempt++) {
     const { status, json } = attempt % 2 === 0 ? await issue() : await send('POST', `/keys/${kept}/revoke`)
     expect([status, json.code]).toEqual([503, 'database_unavailable'])
-    expect(json.error).toMatch(/^The database did not confirm the change/)
+    expect(json.error).toMatch(/^The database did not make the change/)
   }
   const list = await send('GET', '/workspaces/ws_1/keys')
   expect(list.json.keys.map(key => key.id).toSorted()).toEqual(issued.toSorted())
   expect((await fetch(`${urls.ops}/livez`)).status).toBe(200)
+  // Reads succeed: readiness says what writes say.
+  expect(await (await fetch(`${urls.ops}/readyz`)).json()).toMatchObject({ status: 'ready', database: 'failed' })
   expect(await scrapeOne(urls.ops, 'postern_audit_write_failures_total')).toBe(FAILURES)
 
   const freedAtMs = performance.now()

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { EXIT } from '../../run/host.ts'
 import { CliError } from '../cli-error.ts'
 import { plainText } from '../output/text.ts'
@@ -6,6 +7,9 @@ import type { ConsoleAccess } from './console-access.ts'
 import { explainForeignAnswer } from './foreign-answer.ts'
 
 const DEADLINE_MS = 15_000
+/** Of a request that the console answers with 503: a database that fails over is back in seconds. */
+const MAX_RETRIES = 2
+const LONGEST_PAUSE_MS = 3_000
 /** The connection was cut by a proxy, or by a console that stopped. The request may have been processed. */
 const RESET_CODES = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 /** Failures before a connection was established: the request was not sent. */
@@ -18,6 +22,7 @@ const NEVER_SENT: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: 'the connection timed out',
 }
 const NDJSON = 'application/x-ndjson'
+const ID = /^(?:key|tok)_[0-9A-Z]{26}$/
 const CERTIFICATE_CODE = /CERT|SIGNATURE|ISSUER|ERR_TLS/
 
 /** A successful response. */
@@ -38,6 +43,19 @@ export class NoResponseError extends CliError {
   }
 }
 
+/** The database of the console is unavailable. */
+export class DatabaseUnavailableError extends CliError {
+  /** The key or token that may have been issued or changed all the same; null if nothing was. */
+  readonly madeId: string | null
+  readonly retryAfterMs: number
+
+  constructor(message: string, madeId: string | null, retryAfterMs: number) {
+    super(message, EXIT.unavailable)
+    this.madeId = madeId
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
 /** The console understood the request and rejected it. */
 export class RejectedError extends CliError {
   /** Of the admin API. */
@@ -54,8 +72,8 @@ export interface AdminRequest {
   /** Below `/admin/v1`. */
   readonly path: string
   readonly body?: Readonly<Record<string, unknown>>
-  /** Sends an idempotency key, so that a retry does not repeat the call. */
-  readonly once?: boolean
+  /** Sends an idempotency key, so that a retry does not repeat the call; a text is that of an earlier command. */
+  readonly once?: boolean | string
   /** The version that a PATCH changes, sent as If-Match. */
   readonly version?: number
   readonly deadlineMs?: number
@@ -72,8 +90,8 @@ export class AdminClient {
   }
 
   /**
-   * Retries once if the connection is reset; one deadline covers both attempts. The retry is safe: reads, revocations and syncs
-   * may be repeated, and the idempotency key covers issuing and rotating. A PATCH is not repeated: had the first one arrived,
+   * Retries once if the connection is reset, and while the database is unavailable what has an idempotency key; one deadline covers all
+   * attempts. A retry is safe: reads, revocations and syncs may be repeated, and the idempotency key covers issuing and rotating. A PATCH is not repeated: had the first one arrived,
    * its own change would look like one by someone else.
    */
   async send(call: AdminRequest): Promise<AdminResponse> {
@@ -81,13 +99,32 @@ export class AdminClient {
     const signal = AbortSignal.timeout(deadlineMs)
     const request = this.#requestOf(call, signal)
     try {
-      return await this.#fetch(call, request).catch(error => {
-        if (call.method === 'PATCH' || !RESET_CODES.has(codeOf(error))) throw error
-        return this.#fetch(call, request)
-      })
+      return await this.#attempt(call, request, signal)
     } catch (error) {
-      if (error instanceof CliError) throw error
-      throw this.#explain(error, signal.aborted ? deadlineMs : null)
+      const explained =
+        error instanceof CliError ? error : this.#explain(error, signal.aborted ? deadlineMs : null)
+      throw withIdempotencyKey(explained, new Headers(request.headers).get('idempotency-key'))
+    }
+  }
+
+  /** What an earlier attempt may have made counts, also if the last one says nothing of it. */
+  async #attempt(call: AdminRequest, request: RequestInit, signal: AbortSignal): Promise<AdminResponse> {
+    let unconfirmed: DatabaseUnavailableError | null = null
+    for (let retries = 0; ; retries++) {
+      try {
+        return await this.#fetch(call, request)
+      } catch (error) {
+        const isUnavailable = error instanceof DatabaseUnavailableError
+        if (isUnavailable && error.madeId !== null) unconfirmed ??= error
+        const mayRetry = isUnavailable
+          ? call.once !== undefined && retries < MAX_RETRIES
+          : call.method !== 'PATCH' && RESET_CODES.has(codeOf(error)) && retries === 0
+        if (!mayRetry) throw unconfirmed ?? error
+        if (!isUnavailable) continue
+        await sleep(error.retryAfterMs, undefined, { signal }).catch(() => {
+          throw unconfirmed ?? error
+        })
+      }
     }
   }
 
@@ -129,7 +166,9 @@ export class AdminClient {
       accept: 'application/json',
       authorization: `Bearer ${this.#token}`,
     }
-    if (once === true) headers['idempotency-key'] = randomUUID()
+    if (once !== undefined && once !== false) {
+      headers['idempotency-key'] = typeof once === 'string' ? once : randomUUID()
+    }
     if (version !== undefined) headers['if-match'] = `"${version}"`
     if (body !== undefined) headers['content-type'] = 'application/json'
     // A redirect could send the token to another server.
@@ -158,6 +197,10 @@ export class AdminClient {
     }
     if (status === 403) {
       return new CliError(`The console at ${this.url} does not allow this: ${words}`, EXIT.forbidden)
+    }
+    if (said.code === 'database_unavailable') {
+      const message = `The console at ${this.url} could not do it: ${words}`
+      return new DatabaseUnavailableError(message, said.madeId, pauseOf(headers))
     }
     const unavailable = status >= 500 || status === 429
     return unavailable
@@ -193,10 +236,29 @@ function parseJson(text: string): unknown {
   }
 }
 
-function parsedError(json: unknown): { code: string; error: string } | null {
+function parsedError(json: unknown): { code: string; error: string; madeId: string | null } | null {
   if (typeof json !== 'object' || json === null || !('code' in json) || !('error' in json)) return null
   const { code, error } = json
-  return typeof code === 'string' && typeof error === 'string' ? { code, error } : null
+  if (typeof code !== 'string' || typeof error !== 'string') return null
+  const ids = ['keyId' in json ? json.keyId : null, 'tokenId' in json ? json.tokenId : null]
+  const isId = (id: unknown): id is string => typeof id === 'string' && ID.test(id)
+  return { code, error, madeId: ids.find(isId) ?? null }
+}
+
+/** The pause that the console asks for. */
+function pauseOf(headers: Headers): number {
+  const seconds = Number(headers.get('retry-after') ?? 1)
+  return Number.isFinite(seconds) ? Math.min(seconds * 1000, LONGEST_PAUSE_MS) : LONGEST_PAUSE_MS
+}
+
+/** How the same command finds what was made, if it was. */
+function withIdempotencyKey(error: CliError, key: string | null): CliError {
+  const isOpen =
+    error instanceof DatabaseUnavailableError ||
+    (error instanceof NoResponseError && error.mayHaveBeenProcessed)
+  if (isOpen && key !== null)
+    error.message += `. To repeat it safely within 24 hours, add --idempotency-key ${key}`
+  return error
 }
 
 /** The message of the innermost cause. */

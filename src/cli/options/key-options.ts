@@ -75,3 +75,17 @@ export function checkKeyId(text: string): string {
   const message = 'This is not the id of a key: ids begin with key_, and `postern keys list` shows them'
   throw new CliError(message, EXIT.usage)
 }
+
+const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/
+
+/** What a command that failed printed, so that the same command finds what it made. */
+export function idempotencyKeyOption(): Option {
+  const option = new Option(
+    '--idempotency-key <text>',
+    'of an earlier attempt, which is found if it succeeded',
+  )
+  return option.argParser((text: string) => {
+    if (IDEMPOTENCY_KEY.test(text)) return text
+    throw new InvalidArgumentError('An idempotency key has 1 to 255 visible ASCII characters.')
+  })
+}

@@ -13,6 +13,7 @@ import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { appendAudit, audited } from '../registry/database/audit/audit-chain.ts'
 import { type ChangeWriter, createChangeWriter } from '../registry/database/change-writer.ts'
 import type { Database } from '../registry/database/database.ts'
+import { naming } from '../registry/database/database-unavailable.ts'
 import { findResponse, insertResponse } from '../registry/database/rows/response-rows.ts'
 import { auditAccess } from '../registry/operations/audit.ts'
 import type { EarlierResponse } from '../registry/operations/idempotency.ts'
@@ -111,14 +112,16 @@ async function issueToken(
   const token = planned.value
   if (!mayGrant(principal, token)) return { kind: 'exceeds' }
   const entry = auditAccess('token.issued', detailOf(token), { id: newAuditId(nowMs), atMs: nowMs, caller })
-  const meanwhile = await store.run(async tx => {
-    const response = idempotency === null ? null : { ...idempotency, outcome: JSON.stringify(token) }
-    const repeated = response === null ? null : await insertResponse(tx, response, nowMs)
-    if (repeated !== null) return repeated
-    await insertToken(tx, { token, digest: digestOf(secret.reveal()) })
-    await appendAudit(tx, [entry], database)
-    return null
-  })
+  const meanwhile = await naming({ tokenId: token.id }, () =>
+    store.run(async tx => {
+      const response = idempotency === null ? null : { ...idempotency, outcome: JSON.stringify(token) }
+      const repeated = response === null ? null : await insertResponse(tx, response, nowMs)
+      if (repeated !== null) return repeated
+      await insertToken(tx, { token, digest: digestOf(secret.reveal()) })
+      await appendAudit(tx, [entry], database)
+      return null
+    }),
+  )
   return meanwhile === null ? { kind: 'done', token, secret, replayed: false } : replay(meanwhile)
 }
 
@@ -147,11 +150,13 @@ async function revokeToken(
   })
   if (tokenProblem(token, nowMs) !== null) return done(token)
   const entry = auditAccess('token.revoked', detailOf(token), { id: newAuditId(nowMs), atMs: nowMs, caller })
-  const changed = await run(async tx => {
-    if (!(await revokeTokenRow(tx, id, nowMs))) return false
-    await appendAudit(tx, [entry], database)
-    return true
-  })
+  const changed = await naming({ tokenId: id }, () =>
+    run(async tx => {
+      if (!(await revokeTokenRow(tx, id, nowMs))) return false
+      await appendAudit(tx, [entry], database)
+      return true
+    }),
+  )
   if (changed) return done({ ...token, revokedAtMs: nowMs })
   return done((await findToken(database.writer, 'id', id)) ?? token)
 }

@@ -27,7 +27,7 @@ export const BULK_CALLS: readonly AdminCall[] = [
       gateways,
       regions,
     }),
-    errors: ['not_found', 'database_unavailable'],
+    errors: ['not_found'],
     handle: async ({ registry, count }, { request, query }) => {
       const workspaceId = workspaceIdOf(request)
       const context = { caller: callerOf(request), mustWait: mustWait(query) }

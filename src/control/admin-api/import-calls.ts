@@ -76,7 +76,6 @@ export const IMPORT_CALLS: readonly AdminCall[] = [
         { description: 'One for each entry, in their order' },
       ),
     }),
-    errors: ['database_unavailable'],
     handle: async ({ registry, count }, { request, body }) => {
       const entries = body.keys.map(entry => checkEntry(entry, request))
       const run = () => importEntries(registry, entries, callerOf(request))

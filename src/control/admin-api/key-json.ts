@@ -15,9 +15,13 @@ export function keyJson(record: KeyRecord, clock: Clock, lastUsedAtMs: number | 
   }
 }
 
-export async function keyWithUseJson({ repository, clock }: Registry, record: KeyRecord) {
-  const uses = await repository.lastUses([record.id])
-  return keyJson(record, clock, uses.get(record.id) ?? null)
+export async function keyWithUseJson(registry: Registry, record: KeyRecord) {
+  return keyJson(record, registry.clock, await lastUseOf(registry, record.id))
+}
+
+/** For a change read before it: what follows the commit must not fail. */
+export async function lastUseOf({ repository }: Registry, keyId: string): Promise<number | null> {
+  return (await repository.lastUses([keyId])).get(keyId) ?? null
 }
 
 /** A page of a list, with the cursor of the next. */

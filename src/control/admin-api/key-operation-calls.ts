@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { OVERLAP_EXPECTED } from '../../domain/key/rotate-key.ts'
 import type { Operation } from '../http/calls.ts'
@@ -12,7 +12,7 @@ import type { OperationSuccess } from '../registry/operations/run-operation.ts'
 import { resumeKey, suspendKey } from '../registry/operations/suspend.ts'
 import type { Registry } from '../registry/registry.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
-import { keyJson, keyWithUseJson, progressJson } from './key-json.ts'
+import { keyJson, lastUseOf, progressJson } from './key-json.ts'
 import { readIfMatch, requireSuccess, setVersionTag } from './operation-response.ts'
 import {
   allowedCidrs,
@@ -45,7 +45,7 @@ const ISSUE = adminCall({
   status: 201,
   responseHeaders: ['ETag', 'Idempotency-Replayed'],
   response: Type.Object({ key: keySchema, secret: secretSchema }),
-  errors: ['not_found', 'idempotency_mismatch', 'database_unavailable'],
+  errors: ['not_found', 'idempotency_mismatch'],
   handle: async ({ registry, count }, { request, reply, body }) => {
     const workspaceId = workspaceIdOf(request)
     const context = readRequestContext(request)
@@ -78,10 +78,11 @@ const ROTATE = adminCall({
     replaced: Type.Union([keySchema, Type.Null()], { description: 'The old key' }),
     ...PROGRESS_FIELDS,
   }),
-  errors: ['not_found', 'conflict', 'idempotency_mismatch', 'database_unavailable'],
+  errors: ['not_found', 'conflict', 'idempotency_mismatch'],
   handle: async ({ registry, count }, { request, reply, query, body }) => {
     const id = await visibleKeyIdOf(registry, request)
     const context = readRequestContext(request)
+    const lastUsedAtMs = await lastUseOf(registry, id)
     const result = await count('rotate', () => rotateKey(registry, id, body ?? {}, context))
     const success = requireSuccess(result, request, reply)
     const { record, secret, replaced } = success
@@ -90,7 +91,7 @@ const ROTATE = adminCall({
     return {
       key: keyJson(record, registry.clock, null),
       secret: secret?.reveal() ?? null,
-      replaced: replaced === null ? null : await keyWithUseJson(registry, replaced.record),
+      replaced: replaced === null ? null : keyJson(replaced.record, registry.clock, lastUsedAtMs),
       ...progressJson(progress),
     }
   },
@@ -115,17 +116,14 @@ function stepCall(
     status: 200,
     responseHeaders: ['ETag', 'Idempotency-Replayed'],
     response: changedKey,
-    errors: [
-      'not_found',
-      ...(operation === 'revoke' ? [] : ['conflict' as const]),
-      'idempotency_mismatch',
-      'database_unavailable',
-    ],
+    errors: ['not_found', ...(operation === 'revoke' ? [] : ['conflict' as const]), 'idempotency_mismatch'],
     handle: async ({ registry, count }, { request, reply, query }) => {
       const id = await visibleKeyIdOf(registry, request)
       const context = readRequestContext(request)
+      const lastUsedAtMs = await lastUseOf(registry, id)
       const result = await count(operation, () => change(registry, id, context))
-      return changeResponse(registry, requireSuccess(result, request, reply), { request, reply, query })
+      const success = requireSuccess(result, request, reply)
+      return changeResponse(registry, success, { lastUsedAtMs, reply, query })
     },
   })
 }
@@ -144,13 +142,14 @@ const EDIT = adminCall({
   status: 200,
   responseHeaders: ['ETag'],
   response: changedKey,
-  errors: ['not_found', 'conflict', 'precondition_failed', 'precondition_required', 'database_unavailable'],
+  errors: ['not_found', 'conflict', 'precondition_failed', 'precondition_required'],
   handle: async ({ registry, count }, { request, reply, query, body }) => {
     const id = await visibleKeyIdOf(registry, request)
     const edit = { request: body, version: readIfMatch(request) }
     const context = { ...readRequestContext(request), idempotency: null }
+    const lastUsedAtMs = await lastUseOf(registry, id)
     const result = await count('edit', () => editKey(registry, id, edit, context))
-    return changeResponse(registry, requireSuccess(result, request, reply), { request, reply, query })
+    return changeResponse(registry, requireSuccess(result, request, reply), { lastUsedAtMs, reply, query })
   },
 })
 
@@ -165,7 +164,7 @@ export const KEY_OPERATION_CALLS: readonly AdminCall[] = [
 ]
 
 interface ChangeRequest {
-  readonly request: FastifyRequest
+  readonly lastUsedAtMs: number | null
   readonly reply: FastifyReply
   readonly query: WaitQuery
 }
@@ -173,9 +172,9 @@ interface ChangeRequest {
 async function changeResponse(
   registry: Registry,
   success: OperationSuccess,
-  { reply, query }: ChangeRequest,
+  { lastUsedAtMs, reply, query }: ChangeRequest,
 ) {
   const progress = await readChangeProgress(registry, success, mustWait(query))
   setVersionTag(reply, success.record)
-  return { key: await keyWithUseJson(registry, success.record), ...progressJson(progress) }
+  return { key: keyJson(success.record, registry.clock, lastUsedAtMs), ...progressJson(progress) }
 }

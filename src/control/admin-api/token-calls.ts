@@ -54,7 +54,7 @@ const ISSUE = adminCall({
   status: 201,
   responseHeaders: ['Idempotency-Replayed'],
   response: Type.Object({ token: tokenSchema, secret: secretSchema }),
-  errors: ['idempotency_mismatch', 'database_unavailable'],
+  errors: ['idempotency_mismatch'],
   handle: async ({ tokens }, { request, reply, body }) => {
     const result = await tokens.issue(principalOf(request), body, readRequestContext(request))
     const { token, secret, replayed } = requireSuccess(result)
@@ -89,7 +89,7 @@ const REVOKE = adminCall({
   body: noFields,
   status: 200,
   response: Type.Object({ token: tokenSchema }),
-  errors: ['not_found', 'database_unavailable'],
+  errors: ['not_found'],
   handle: async ({ tokens }, { request }) => {
     // The router yields a text for each parameter in the path.
     const { tokenId } = request.params as { tokenId: string }

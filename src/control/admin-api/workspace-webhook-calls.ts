@@ -17,7 +17,6 @@ const PATH = '/workspaces/:workspaceId/webhook'
 const READS = { method: 'GET', permission: 'keys:read', workspaces: 'own', status: 200 } as const
 const WRITES = { method: 'POST', permission: 'keys:write', workspaces: 'own' } as const
 const ERRORS = ['not_found', 'webhooks_disabled'] as const
-const WRITE_ERRORS = [...ERRORS, 'database_unavailable'] as const
 
 const webhook = Type.Object(
   {
@@ -56,7 +55,7 @@ const SET = adminCall({
     webhook,
     secret: Type.String({ description: 'Signs the events. In this response and nowhere else' }),
   }),
-  errors: WRITE_ERRORS,
+  errors: ERRORS,
   handle: async (parts, { request, body }) => {
     const { webhooks, workspaceId } = open(parts, request)
     const result = await webhooks.set(workspaceId, body.url, callerOf(request))
@@ -76,7 +75,7 @@ const REMOVE = adminCall({
   response: Type.Object({
     removed: Type.Boolean({ description: 'False if there was none' }),
   }),
-  errors: WRITE_ERRORS,
+  errors: ERRORS,
   handle: async (parts, { request }) => {
     const { webhooks, workspaceId } = open(parts, request)
     return { removed: await webhooks.remove(workspaceId, callerOf(request)) }
@@ -92,7 +91,7 @@ const TEST = adminCall({
   body: noFields,
   status: 200,
   response: Type.Object({ url: Type.String({ description: 'Where it is sent' }) }),
-  errors: WRITE_ERRORS,
+  errors: ERRORS,
   handle: async (parts, { request }) => {
     const { webhooks, workspaceId } = open(parts, request)
     const found = await webhooks.find(workspaceId)

@@ -41,32 +41,42 @@ export function statusOf(code: ApiErrorCode): number {
   return STATUS[code]
 }
 
+/** The id of a key or token of which it is unknown whether it was made or changed. */
+export interface MadeUnconfirmed {
+  readonly keyId?: string
+  readonly tokenId?: string
+}
+
 /** An error response. Its text is public: it never repeats what a caller may have sent by mistake. */
 export class ApiError extends Error {
   readonly code: ApiErrorCode
   readonly headers: Readonly<Record<string, string>>
   /** The field, parameter or header that is wrong. */
   readonly field: string | undefined
+  /** What may have been made all the same, by the name of its id. */
+  readonly about: MadeUnconfirmed
 
   constructor(
     code: ApiErrorCode,
     text: string,
     headers: Readonly<Record<string, string>> = {},
     field?: string,
+    about: MadeUnconfirmed = {},
   ) {
     super(text)
     this.code = code
     this.headers = headers
     this.field = field
+    this.about = about
   }
 
   get status(): number {
     return statusOf(this.code)
   }
 
-  get body(): { code: string; error: string; field?: string } {
-    const { code, message, field } = this
-    return { code, error: message, ...(field === undefined ? {} : { field }) }
+  get body(): { code: string; error: string; field?: string } & MadeUnconfirmed {
+    const { code, message, field, about } = this
+    return { code, error: message, ...(field === undefined ? {} : { field }), ...about }
   }
 }
 

@@ -2,12 +2,18 @@ import type { FastifyError, FastifySchema, FastifySchemaValidationError } from '
 import type { ConnectionFault } from '../../http/guard-connections.ts'
 import { rawResponse } from '../../http/raw-response.ts'
 import { AuditWriteError } from '../registry/database/audit/audit-chain.ts'
+import { OutcomeUnknown, troubleOf, type Unconfirmed } from '../registry/database/database-unavailable.ts'
 import { ApiError, invalidField } from './api-error.ts'
 import { UnstorableText } from './storable-text.ts'
 
 /** A field name is echoed only if it looks like one: a key pasted in its place does not. */
 const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_]{0,31}$/
 
+/** After a connection that broke, the next attempt has another. */
+const RETRY = { 'retry-after': '2' }
+const UNAVAILABLE = 'The database is unavailable; try again later. See the console log under this request id'
+const NOT_MADE =
+  'The database did not make the change; try again later. See the console log under this request id'
 /** A connection that breaks during the commit leaves the outcome unknown. */
 const UNCONFIRMED =
   'The database did not confirm the change; it may or may not have been made. See the console log under this request id'
@@ -21,7 +27,8 @@ const UNSTORABLE = 'The URL or the request body holds NUL, half a surrogate pair
 export function explainError(error: FastifyError | ApiError, schema: FastifySchema = {}): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof UnstorableText) return new ApiError('invalid_request', UNSTORABLE)
-  if (error instanceof AuditWriteError) return new ApiError('database_unavailable', UNCONFIRMED)
+  const unavailable = explainTrouble(error)
+  if (unavailable !== null) return unavailable
   const [violation] = error.validation ?? []
   if (violation !== undefined) {
     const context = error.validationContext === 'querystring' ? 'querystring' : 'body'
@@ -41,6 +48,28 @@ export function explainError(error: FastifyError | ApiError, schema: FastifySche
     default:
       return new ApiError('internal_error', 'Internal console error; see its log under this request id')
   }
+}
+
+function explainTrouble(error: Error): ApiError | null {
+  if (error instanceof OutcomeUnknown) {
+    const { keyId, tokenId } = error.about
+    const about = { ...(keyId && { keyId }), ...(tokenId && { tokenId }) }
+    return new ApiError('database_unavailable', unconfirmedText(error.about), RETRY, undefined, about)
+  }
+  const trouble = troubleOf(error)
+  if (trouble?.isOutcomeUnknown === true) return new ApiError('database_unavailable', UNCONFIRMED, RETRY)
+  if (error instanceof AuditWriteError) return new ApiError('database_unavailable', NOT_MADE, RETRY)
+  return trouble === null ? null : new ApiError('database_unavailable', UNAVAILABLE, RETRY)
+}
+
+function unconfirmedText({ keyId, tokenId }: Unconfirmed): string {
+  if (keyId !== undefined) {
+    return `The database did not confirm the change of key ${keyId}, which may or may not have been made. Read the key before you try again; if it was issued, revoke it, since its secret is lost`
+  }
+  if (tokenId !== undefined) {
+    return `The database did not confirm the change of token ${tokenId}, which may or may not have been made. Revoke the token before you try again: its secret is lost`
+  }
+  return UNCONFIRMED
 }
 
 function explainViolation(

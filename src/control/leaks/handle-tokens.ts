@@ -1,5 +1,6 @@
 import { digestOf } from '../../domain/key/secret.ts'
 import type { LEAK_REPORTERS, Metrics } from '../../observability/metrics/metrics.ts'
+import { OutcomeUnknown } from '../registry/database/database-unavailable.ts'
 import type { StoredKey } from '../registry/database/key-repository.ts'
 import type { Caller } from '../registry/operations/audit.ts'
 import type { OperationCounter } from '../registry/operations/operation-counter.ts'
@@ -64,7 +65,12 @@ async function report(
 ): Promise<LeakOutcome> {
   const finding = findingOf(place, { token, keyPrefix: registry.keyPrefix })
   const context = { caller, idempotency: null }
-  const result = await count('leak', () => reportLeak(registry, record.id, { finding, action }, context))
+  const result = await count('leak', () =>
+    reportLeak(registry, record.id, { finding, action }, context),
+  ).catch((error: unknown) => {
+    // The response must not name the key: its holder may not know its id.
+    throw error instanceof OutcomeUnknown ? error.cause : error
+  })
   if (result.kind === 'done') return result.leak
   throw new Error(`The report of a leaked key was not recorded: ${result.kind}`)
 }

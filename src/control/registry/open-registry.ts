@@ -6,6 +6,8 @@ import { createMessageEncoder } from './announcing/message-encoder.ts'
 import { createRegions, type Regions } from './announcing/regions.ts'
 import { createAuditTrust } from './audit-trust.ts'
 import type { Database } from './database/database.ts'
+import { DatabaseHealth } from './database/database-health.ts'
+import { DATABASE_TROUBLES, type DatabaseTrouble } from './database/database-unavailable.ts'
 import { lockSqliteFile } from './database/engines/sqlite-lock.ts'
 import type { KeyRepository } from './database/key-repository.ts'
 import { createKeyRepository } from './database/kysely-key-repository.ts'
@@ -18,14 +20,21 @@ import { checkSigningSecrets } from './signing-secrets.ts'
 /** The registry with the components below it. The database is open; nothing is announced yet. */
 export interface OpenRegistry {
   readonly database: Database
+  readonly databaseHealth: DatabaseHealth
   readonly repository: KeyRepository
   readonly regions: Regions
   readonly registry: Registry
 }
 
 export async function openRegistry(context: ConsoleContext): Promise<OpenRegistry> {
-  const { clock, consoleId, secrets } = context
-  const database = await openConfiguredDatabase(context)
+  const { clock, timers, consoleId, secrets } = context
+  // Asked once the console is open.
+  const probe = async () => {
+    await repository.countPending()
+    await repository.probeWrite()
+  }
+  const databaseHealth = new DatabaseHealth({ probe, clock, timers })
+  const database = await openConfiguredDatabase(context, () => databaseHealth.doubt())
   await checkSigningSecrets(context, database).catch(async (error: unknown) => {
     await database.close()
     throw error
@@ -38,14 +47,14 @@ export async function openRegistry(context: ConsoleContext): Promise<OpenRegistr
   )
   await regions.register()
   const registry = createRegistry(context, repository, regions)
-  return { database, repository, regions, registry }
+  return { database, databaseHealth, repository, regions, registry }
 }
 
 /** A SQLite file is locked until the database is closed. */
-async function openConfiguredDatabase(context: ConsoleContext): Promise<Database> {
+async function openConfiguredDatabase(context: ConsoleContext, onTrouble: () => void): Promise<Database> {
   const release = lockSqliteFile(context.config.database.url)
   try {
-    const database = await awaitDatabase(context)
+    const database = await awaitDatabase(context, onTrouble)
     return { ...database, audit: createAuditTrust(context), close: () => database.close().finally(release) }
   } catch (error) {
     release()
@@ -53,12 +62,17 @@ async function openConfiguredDatabase(context: ConsoleContext): Promise<Database
   }
 }
 
-function awaitDatabase(context: ConsoleContext): Promise<Database> {
-  const { config, onReload, onWaiting } = context
+function awaitDatabase(context: ConsoleContext, onTrouble: () => void): Promise<Database> {
+  const { config, onReload, onWaiting, metrics } = context
+  for (const kind of DATABASE_TROUBLES) metrics.databaseErrors.inc({ kind }, 0)
+  const report = (kind: DatabaseTrouble) => {
+    metrics.databaseErrors.inc({ kind })
+    onTrouble()
+  }
   const followUrl = onReloadOf(onReload, next => next.database.url)
   // Read at each attempt: a reload may correct the password while the console waits.
   const url = reloadable(config.database.url, followUrl, current => current)
-  return waitForDatabase(() => openDatabase(url.value, followUrl), {
+  return waitForDatabase(() => openDatabase(url.value, followUrl, report), {
     ...context,
     onWaiting: () => onWaiting?.('database'),
   })

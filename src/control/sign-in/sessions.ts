@@ -5,6 +5,7 @@ import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { appendAudit, audited } from '../registry/database/audit/audit-chain.ts'
 import { createChangeWriter, type Work } from '../registry/database/change-writer.ts'
 import type { Database } from '../registry/database/database.ts'
+import { troubleOf } from '../registry/database/database-unavailable.ts'
 import type { SessionRow, Tables } from '../registry/database/tables.ts'
 import { type AuditDetail, auditAccess, type Caller } from '../registry/operations/audit.ts'
 import type { AccessAction } from '../registry/operations/audit-actions.ts'
@@ -178,7 +179,10 @@ export function personOfRow(row: Pick<SessionRow, 'person'>): Person {
   return JSON.parse(row.person) as Person
 }
 
-/** An update, so that it cannot bring back a session that was ended meanwhile. */
+/**
+ * An update, so that it cannot bring back a session that was ended meanwhile. A database that takes no writes still serves pages; the
+ * next request tries again.
+ */
 async function recordActivity({ database }: SessionParts, digest: string, nowMs: number): Promise<void> {
   await database.writer
     .updateTable('sessions')
@@ -186,6 +190,9 @@ async function recordActivity({ database }: SessionParts, digest: string, nowMs:
     .where('digest', '=', digest)
     .where('seen_at_ms', '<', nowMs)
     .execute()
+    .catch((error: unknown) => {
+      if (troubleOf(error) === null) throw error
+    })
 }
 
 async function purgeSessions({ database, clock, limits }: SessionParts): Promise<void> {

@@ -53,6 +53,7 @@ export function declareConsole({ counter, gauge }: MetricDeclarations) {
       'Webhook delivery attempts, by receiver (the operator’s webhook or those of workspaces) and outcome; `failed` ones are retried, `given_up` ones are not',
       ['receiver', 'outcome'],
     ),
+    ...declareDatabase({ counter }),
     ...declareAudit({ counter }),
   }
 }
@@ -100,6 +101,16 @@ function declareSchema({ gauge }: Pick<MetricDeclarations, 'gauge'>) {
     schemaDifferences: gauge(
       'postern_database_schema_differences',
       'Tables, indexes, triggers and other objects of the database that are not as the migrations make them, at the start of the console, by kind; `unknown`: 1 if they could not be compared',
+      ['kind'],
+    ),
+  }
+}
+
+function declareDatabase({ counter }: Pick<MetricDeclarations, 'counter'>) {
+  return {
+    databaseErrors: counter(
+      'postern_database_errors_total',
+      'Errors of the console’s database, by kind; `busy`: locks or connections that others hold',
       ['kind'],
     ),
   }

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { startSignIn } from '../../support/signed-in.ts'
 
 const BROWSER = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' }
-const PATHS = ['/nothing', '/workspacesx', '/assets/nothing.css', '/%00', '/admin', '/internal/v1/keys/x']
+const PATHS = ['/nothing', '/workspacesx', '/assets/nothing.css', '/admin', '/internal/v1/keys/x']
 
 test('a browser gets a page for an unknown path, signed in or not, with the headers of every page', async () => {
   const { signedIn, browser } = await startSignIn()

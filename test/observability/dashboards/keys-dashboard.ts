@@ -210,6 +210,15 @@ const admin: Row = {
       ],
     },
     {
+      title: 'Errors of the database',
+      description: 'A second, by kind; must stay 0 but for a failover.',
+      kind: 'timeseries',
+      unit: 'ops',
+      width: 5,
+      runbook: '#posterndatabasefailing',
+      queries: [{ expr: rate('postern_database_errors_total', 'kind'), legend: '{{kind}}' }],
+    },
+    {
       title: 'Failed audit writes',
       description: 'In the selected time range. Each is a rejected change; must stay 0.',
       kind: 'stat',

@@ -44,6 +44,7 @@ const UNEXPECTED = [
   'PosternVersionSkew',
   'PosternAuditWriteFailing',
   'PosternAuditTampered',
+  'PosternDatabaseFailing',
   'PosternLeakReportsFailing',
   'PosternHeapNearLimit',
   'PosternUsageReportsLate',

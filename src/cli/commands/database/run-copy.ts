@@ -23,7 +23,13 @@ export async function runCopy(
   const nowMs = systemClock.wallMs()
   const rows = await runTask(host, 'rows copied', progress =>
     withRedis(config, !isCompared, seen =>
-      copyDatabase(fromUrl, toUrl, { seen, fingerprints: fingerprintsOf(config), auditKeys: auditKeysOf(config), nowMs, progress }),
+      copyDatabase(fromUrl, toUrl, {
+        seen,
+        fingerprints: fingerprintsOf(config),
+        auditKeys: auditKeysOf(config),
+        nowMs,
+        progress,
+      }),
     ),
   )
   host.write(`Copied ${rows} rows; each table has as many as before, and the audit chain is intact.\n`)

@@ -1,11 +1,17 @@
 import type { Command } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
-import { type AdminClient, NoResponseError } from '../../admin/client.ts'
+import { type AdminClient, DatabaseUnavailableError, NoResponseError } from '../../admin/client.ts'
 import { issuedResponse, readResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
-import { allowCidrOption, checkWorkspace, expiresInOption, scopeOption } from '../../options/key-options.ts'
+import {
+  allowCidrOption,
+  checkWorkspace,
+  expiresInOption,
+  idempotencyKeyOption,
+  scopeOption,
+} from '../../options/key-options.ts'
 import { issuedText } from '../../output/key-text.ts'
 import { lostKeyRemedy, requireOutput, showSecret, undoIssue } from '../../output/show-secret.ts'
 import { minuteOf } from '../../output/text.ts'
@@ -20,6 +26,7 @@ interface IssueOptions {
   readonly allowCidr?: readonly string[]
   /** Seconds. */
   readonly expiresIn?: number
+  readonly idempotencyKey?: string
 }
 
 /** `postern keys issue` */
@@ -33,6 +40,7 @@ export function addIssue(keys: Command, cli: Cli): void {
     .option('--description <text>', 'what the key is for, in one line')
     .addOption(allowCidrOption())
     .addOption(expiresInOption())
+    .addOption(idempotencyKeyOption())
   addAccessOptions(addJsonOption(issue)).action(async (options: IssueOptions, self: Command) => {
     const workspace = checkWorkspace(options.workspace)
     await issueKey(openSession(cli, self), { ...options, workspace })
@@ -49,7 +57,7 @@ async function issueKey(session: AdminSession, options: IssueOptions): Promise<v
   // JSON leaves out what is undefined.
   const body = { name, scopes: scope, description, allowedCidrs, ...lifetime }
   const response = await session.client
-    .send({ method: 'POST', path, body, once: true })
+    .send({ method: 'POST', path, body, once: options.idempotencyKey ?? true })
     .catch((error: unknown) => {
       throw explainNoResponse(error, workspace)
     })
@@ -73,6 +81,10 @@ export function revokeUnseen(client: AdminClient, id: string, advice: string): P
 
 /** @returns the error, with advice if the key may have been issued all the same */
 export function explainNoResponse(error: unknown, workspace: string | null): unknown {
+  if (error instanceof DatabaseUnavailableError && error.madeId !== null) {
+    const advice = `. Look at it with \`postern keys show ${error.madeId}\`, and revoke it with \`postern keys revoke ${error.madeId}\``
+    return new CliError(error.message + advice, error.exitCode)
+  }
   if (!(error instanceof NoResponseError) || !error.mayHaveBeenProcessed) return error
   const place = workspace === null ? 'of its workspace' : `--workspace ${workspace}`
   const advice = `. A key may have been issued: check with \`postern keys list ${place}\`, and revoke it, since its secret is lost`

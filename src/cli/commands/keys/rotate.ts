@@ -3,7 +3,12 @@ import { systemClock } from '../../../domain/clock.ts'
 import { readResponse, rotatedResponse, type ShownKey } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import type { Cli } from '../../cli.ts'
-import { checkKeyId, expiresInOption, overlapOption } from '../../options/key-options.ts'
+import {
+  checkKeyId,
+  expiresInOption,
+  idempotencyKeyOption,
+  overlapOption,
+} from '../../options/key-options.ts'
 import { expiryInFull, issuedText, keyNameOf } from '../../output/key-text.ts'
 import { notAnnouncedText, progressLines } from '../../output/revocation-text.ts'
 import { lostKeyRemedy, requireOutput, showSecret } from '../../output/show-secret.ts'
@@ -16,6 +21,7 @@ interface RotateOptions {
   /** Seconds, as `expiresIn`. */
   readonly overlap?: number
   readonly expiresIn?: number
+  readonly idempotencyKey?: string
 }
 
 /** `postern keys rotate` */
@@ -26,6 +32,7 @@ export function addRotate(keys: Command, cli: Cli): void {
     .argument('<id>', 'the key’s id (key_…)')
     .addOption(overlapOption())
     .addOption(expiresInOption())
+    .addOption(idempotencyKeyOption())
   addAccessOptions(addJsonOption(rotate)).action(
     async (text: string, options: RotateOptions, self: Command) => {
       const id = checkKeyId(text)
@@ -44,7 +51,7 @@ async function rotateKey(session: AdminSession, id: string, options: RotateOptio
   // Without an overlap the old key is revoked: wait until the gateways confirm it.
   const path = `/keys/${id}/rotate?wait=1`
   const response = await session.client
-    .send({ method: 'POST', path, body, once: true })
+    .send({ method: 'POST', path, body, once: options.idempotencyKey ?? true })
     .catch((error: unknown) => {
       throw explainNoResponse(error, null)
     })

@@ -1,12 +1,12 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { PERMISSIONS } from '../../../control/access/permission.ts'
-import { NoResponseError } from '../../admin/client.ts'
+import { DatabaseUnavailableError, NoResponseError } from '../../admin/client.ts'
 import { readResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import { type ShownToken, tokenIssuedResponse } from '../../admin/token-responses.ts'
 import type { Cli } from '../../cli.ts'
 import { CliError } from '../../cli-error.ts'
-import { checkWorkspace, expiresInOption } from '../../options/key-options.ts'
+import { checkWorkspace, expiresInOption, idempotencyKeyOption } from '../../options/key-options.ts'
 import { requireOutput, showSecret, undoIssue } from '../../output/show-secret.ts'
 import { minuteOf, plainText } from '../../output/text.ts'
 import { workspacesText } from '../../output/token-text.ts'
@@ -20,6 +20,7 @@ interface IssueOptions {
   readonly workspace?: readonly string[]
   /** Seconds. */
   readonly expiresIn?: number
+  readonly idempotencyKey?: string
 }
 
 /** `postern tokens issue` */
@@ -35,6 +36,7 @@ export function addIssue(tokens: Command, cli: Cli): void {
       splitWorkspaces,
     )
     .addOption(expiresInOption('lifetime of the token, such as 90d or 12h (default: 90d)'))
+    .addOption(idempotencyKeyOption())
   addAccessOptions(addJsonOption(issue)).action(async (options: IssueOptions, self: Command) => {
     await issueToken(openSession(cli, self), options)
   })
@@ -63,8 +65,12 @@ async function issueToken(session: AdminSession, options: IssueOptions): Promise
   // JSON leaves out what is undefined.
   const body = { name, permissions, workspaces, expiresInDays: expiresIn / DAY_SECONDS }
   const response = await session.client
-    .send({ method: 'POST', path: '/tokens', body, once: true })
+    .send({ method: 'POST', path: '/tokens', body, once: options.idempotencyKey ?? true })
     .catch((error: unknown) => {
+      if (error instanceof DatabaseUnavailableError && error.madeId !== null) {
+        const advice = `. Revoke it with \`postern tokens revoke ${error.madeId}\``
+        throw new CliError(error.message + advice, error.exitCode)
+      }
       if (!(error instanceof NoResponseError) || !error.mayHaveBeenProcessed) throw error
       const advice =
         '. A token may have been issued: check with `postern tokens list`, and revoke it, since its secret is lost'

@@ -14,6 +14,7 @@ const COMMON_ERRORS: readonly ApiErrorCode[] = [
   'rate_limited',
   'headers_too_large',
   'internal_error',
+  'database_unavailable',
 ]
 const MEANINGS: Readonly<Record<ApiErrorCode, string>> = {
   invalid_request: 'The request is malformed; `field` names what is wrong',
@@ -36,7 +37,7 @@ const MEANINGS: Readonly<Record<ApiErrorCode, string>> = {
   headers_too_large: 'The headers are too large',
   internal_error: 'See the console’s log under the request id',
   database_unavailable:
-    'The database did not confirm the change, which may have been made: send the same request again',
+    'The database is unavailable: send the same request again, with its `Idempotency-Key`. A `keyId` or `tokenId` names what may have been made or changed all the same',
   redis_unavailable: 'Redis is unavailable: send the same request again',
 }
 
@@ -47,6 +48,8 @@ const ERROR = {
     code: { type: 'string', enum: API_ERROR_CODES, description: 'Stable, machine-readable code' },
     error: { type: 'string', description: 'Human-readable explanation; may change' },
     field: { type: 'string', description: 'The field, parameter or header that is wrong' },
+    keyId: { type: 'string', description: 'The key that may have been issued or changed all the same' },
+    tokenId: { type: 'string', description: 'The token that may have been issued or revoked all the same' },
   },
 }
 

@@ -11,7 +11,7 @@ import { issuePage } from '../pages/key/issue-page.ts'
 import { alreadyDonePage, secretPage } from '../pages/key/secret-page.ts'
 import { firstEndpoint } from './first-endpoint.ts'
 import { CHANGE_FORMS, CHANGES, SHOWS } from './guards.ts'
-import { fieldsOf, frameOf, keyOf, notFound, sendPage, viewOf, workspaceOf } from './page-request.ts'
+import { fieldsOf, frameOf, keyOf, notFound, sendPage, viewAfter, workspaceOf } from './page-request.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/new`
 
@@ -45,8 +45,8 @@ async function issue(
   const { record, secret } = result
   request.keyId = record.id
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  const key = await viewOf(record, registry)
-  if (secret === null) return sendPage(reply, alreadyDonePage(frame, key))
+  if (secret === null) return sendPage(reply, alreadyDonePage(frame, { record }))
+  const key = viewAfter(record, null, registry)
   return sendPage(
     reply,
     secretPage(frame, { key, replaced: null, ...shownSecret(sources, key, secret.reveal()) }),

@@ -4,8 +4,9 @@ import type { ControlLogger } from '../../../observability/control-logger.ts'
 import { ApiError } from '../../http/api-error.ts'
 import { NO_RESOURCE } from '../../http/calls.ts'
 import { explainError } from '../../http/explain-error.ts'
+import { OutcomeUnknown } from '../../registry/database/database-unavailable.ts'
 import { formPage } from '../../sign-in/local-path.ts'
-import { FIND_KEY, WORKSPACES } from '../layout/paths.ts'
+import { FIND_KEY, keyPath, WORKSPACES } from '../layout/paths.ts'
 import { type Problem, problemPage } from '../pages/problem-page.ts'
 import { frameOf, notFound, sendPage } from './page-request.ts'
 
@@ -37,7 +38,7 @@ export function usePageErrors(
     const frame = request.person === null ? null : frameOf(request, reply, { workspaceId: null, clock })
     return sendPage(
       reply.headers(apiError.headers),
-      problemPage(frame, problemOf(apiError, request)),
+      problemPage(frame, unconfirmedProblem(error, request) ?? problemOf(apiError, request)),
       apiError.status,
     )
   })
@@ -49,10 +50,26 @@ function formPathOf({ url }: FastifyRequest): string {
   return url.startsWith(`${WORKSPACES}/`) ? formPage(url) : '/'
 }
 
+/** Null unless the error leaves open whether a key was issued or changed. */
+function unconfirmedProblem(error: Error, { id }: FastifyRequest): Problem | null {
+  if (!(error instanceof OutcomeUnknown)) return null
+  const { keyId, workspaceId } = error.about
+  if (keyId === undefined || workspaceId === undefined) return null
+  return {
+    title: 'Outcome unknown',
+    text: `The database did not say whether the change was made. Look at the key ${keyId} before you try again: if it is there and you have just issued it, its secret is lost, and you can revoke it.`,
+    requestId: id,
+    next: { path: keyPath(workspaceId, keyId), text: 'Show the key' },
+  }
+}
+
 function problemOf(apiError: ApiError, { id }: FastifyRequest): Problem {
   if (apiError.status === 404) {
     const text = 'The URL may be incomplete, or belong to a workspace that you cannot access.'
     return { title: 'Page not found', text, requestId: null }
+  }
+  if (apiError.code === 'database_unavailable') {
+    return { title: 'Database unavailable', text: `${apiError.message}.`, requestId: id }
   }
   if (apiError.status >= 500) {
     const text =

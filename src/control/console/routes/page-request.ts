@@ -69,6 +69,15 @@ export async function viewOf(record: KeyView['record'], reader: RegistryReader):
   return view
 }
 
+/** After a change: nothing is read, since what follows the commit must not fail. @param before the same key, or null if it is new */
+export function viewAfter(
+  record: KeyView['record'],
+  before: KeyView | null,
+  { clock }: RegistryReader,
+): KeyView {
+  return { record, state: keyState(record, clock.wallMs()), lastUsedAtMs: before?.lastUsedAtMs ?? null }
+}
+
 /** Name of the person who issued a key; null if the audit log has none. */
 export function creatorOf(origin: AuditEntry | null): string | null {
   const by = origin?.detail['by']

@@ -9,12 +9,13 @@ import { FORM_NOTICES, newOnceToken, readFormContext } from '../forms/once-token
 import { checkRotateForm, NEW_ROTATE_FORM, type RotateForm, readRotateForm } from '../forms/rotate-form.ts'
 import { WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
+import type { KeyView } from '../pages/key/key-parts.ts'
 import { rotateNowPage, rotatePage } from '../pages/key/rotate-page.ts'
 import { alreadyDonePage, secretPage } from '../pages/key/secret-page.ts'
 import { problemPage } from '../pages/problem-page.ts'
 import { CHANGE_FORMS, CHANGES } from './guards.ts'
 import { fieldOf, shownSecret } from './issue-routes.ts'
-import { fieldsOf, frameOf, keyOf, notFound, sendPage, viewOf } from './page-request.ts'
+import { fieldsOf, frameOf, keyOf, notFound, sendPage, viewAfter, viewOf } from './page-request.ts'
 import { recentUseOf } from './usage-reading.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/rotate`
@@ -43,8 +44,9 @@ async function rotate(
     return showForm(sources, request, reply, old, { form, notice: FORM_NOTICES.incomplete })
   const isConfirmed = checked.request.overlapSeconds !== 0 || fieldsOf(request)['confirmed'] === 'yes'
   if (!isConfirmed) return confirmRevocation(sources, request, reply, old, form)
+  const before = await viewOf(old.record, registry)
   const result = await count('rotate', () => rotateKey(registry, keyId, checked.request, context))
-  if (result.kind === 'done') return showSuccessor(sources, request, reply, result)
+  if (result.kind === 'done') return showSuccessor(sources, request, reply, result, before)
   if (result.kind === 'not_active')
     return rejectRotation(sources, request, reply, { ...old.record, state: result.state })
   return showForm(sources, request, reply, old, { form, ...explain(result) })
@@ -73,17 +75,18 @@ async function showSuccessor(
   request: FastifyRequest,
   reply: FastifyReply,
   done: OperationSuccess,
+  before: KeyView,
 ): Promise<FastifyReply> {
   const { registry } = sources
   const { record, replaced, secret } = done
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  const key = await viewOf(record, registry)
-  if (secret === null) return sendPage(reply, alreadyDonePage(frame, key))
+  if (secret === null) return sendPage(reply, alreadyDonePage(frame, { record }))
+  const key = viewAfter(record, null, registry)
   const old =
     replaced === null
       ? null
       : {
-          key: await viewOf(replaced.record, registry),
+          key: viewAfter(replaced.record, before, registry),
           revocation: await readChangeProgress(registry, done, true),
         }
   return sendPage(

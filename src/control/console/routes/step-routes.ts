@@ -9,7 +9,7 @@ import type { PageDependencies } from '../page-dependencies.ts'
 import { KEY_STEPS, type KeyStep, stepDonePage, stepPage } from '../pages/key/step-page.ts'
 import { problemPage } from '../pages/problem-page.ts'
 import { CHANGE_FORMS, CHANGES } from './guards.ts'
-import { frameOf, keyOf, notFound, sendPage, viewOf } from './page-request.ts'
+import { frameOf, keyOf, notFound, sendPage, viewAfter, viewOf } from './page-request.ts'
 import { recentUseOf } from './usage-reading.ts'
 
 const OPERATIONS = {
@@ -56,6 +56,7 @@ async function change(
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const context = { caller: callerOf(request), idempotency: null }
   const { operation, change } = OPERATIONS[step]
+  const before = await viewOf(record, registry)
   const result = await count(operation, () => change(registry, record.id, context))
   if (result.kind === 'final') {
     const problem = { title: 'Key cannot be changed', text: FINAL_TEXTS[result.state], requestId: null }
@@ -63,7 +64,7 @@ async function change(
   }
   if (result.kind !== 'done') throw notFound()
   const progress = await readChangeProgress(registry, result, true)
-  const key = await viewOf(result.record, registry)
+  const key = viewAfter(result.record, before, registry)
   return sendPage(reply, stepDonePage(frame, step, { key, changed: result.changed, progress }))
 }
 

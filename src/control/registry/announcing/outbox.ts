@@ -2,6 +2,7 @@ import type { Clock } from '../../../domain/clock.ts'
 import { REVOCATION_TIMING } from '../../../domain/revocation-timing.ts'
 import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
 import { backoffMs, type Timers } from '../../timers.ts'
+import { troubleOf } from '../database/database-unavailable.ts'
 import type { KeyRepository, PendingChange, StoredKey } from '../database/key-repository.ts'
 import type { Announcer } from './announcer.ts'
 import type { MessageEncoder } from './message-encoder.ts'
@@ -78,7 +79,10 @@ export class Outbox {
     return stored === null || this.#announceInTime(this.#announceKey(stored, changes), changes)
   }
 
-  /** Whether every change of a key of this workspace that was committed until then is announced, or will be in time. */
+  /**
+   * Whether every change of a key of this workspace that was committed until then is announced, or will be in time; false if the database
+   * does not say.
+   */
   async hasAnnounced(workspaceId: string, atMs: number, maxWaitMs: number): Promise<boolean> {
     const { repository, announcer, timers } = this.#parts
     let isLate = maxWaitMs <= 0
@@ -92,6 +96,10 @@ export class Outbox {
         await new Promise<void>(resolve => void timers.after(POLL_INTERVAL_MS, resolve))
       }
       return true
+    } catch (error) {
+      // The changes are committed: no failure from here on may look as if they were not.
+      if (troubleOf(error) === null) throw error
+      return false
     } finally {
       cancel()
     }

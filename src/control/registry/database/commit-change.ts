@@ -35,11 +35,12 @@ export async function commitChange(
 ): Promise<CommitOutcome> {
   try {
     const pending = await writer.run(tx => write(tx, change, context))
-    if (change.audit.length > 0) await context.auditQueue.chain()
+    // Committed: what follows must not look like a failure. Entries that are not chained now are chained with the next ones.
+    if (change.audit.length > 0) await context.auditQueue.chain().catch(() => {})
     return { kind: 'committed', pending }
   } catch (error) {
     if (error instanceof RolledBack) return error.outcome
-    // The change and its audit entry are one transaction: neither was written, or both were and the chain was not reached.
+    // The change and its audit entry are one transaction: neither was written, or both were.
     throw change.audit.length === 0 || error instanceof AuditWriteError ? error : new AuditWriteError(error)
   }
 }

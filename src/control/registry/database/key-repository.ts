@@ -195,6 +195,8 @@ export interface KeyRepository extends PendingChanges, RegionRegister {
   /** Whether the entry that was the newest once is still in the chain. */
   isInAudit(head: ChainHead): Promise<boolean>
   exportAudit(afterSequence: number, limit: number): Promise<ExportedAudit>
+  /** Commits a write as large as that of an ordinary change, which leaves nothing behind. */
+  probeWrite(): Promise<void>
   findResponse(idempotency: Idempotency): Promise<EarlierResponse | null>
   /** Oldest first, in any state: those that expire after `expiresAfterMs`. */
   listForSync(page: { expiresAfterMs: number; limit: number; afterId: string | null }): Promise<KeyPage>

@@ -30,7 +30,7 @@ import { countByState, countForSync, findKey, findKeys, listForSync, listKeys } 
 import { lastUses, recordUse } from './rows/key-use-rows.ts'
 import * as outbox from './rows/outbox-rows.ts'
 import { forgetRegions, purgeForgotten, registerRegions, requeueNextKeys } from './rows/region-rows.ts'
-import { findResponse, purgeResponses } from './rows/response-rows.ts'
+import { findResponse, probeWrite, purgeResponses } from './rows/response-rows.ts'
 import { listLiveIds, newestKeyId, revokeKeys } from './rows/revoke-rows.ts'
 import { shareBatches } from './share-runs.ts'
 
@@ -72,6 +72,7 @@ export function createKeyRepository(
     ...readsOfAudit(database),
     chainAudit: () => auditQueue.chainLeft(),
     signAuditAgain: () => signAgain(writer, target),
+    probeWrite: () => writer.announce(tx => probeWrite(tx, consoleId, now())),
     findResponse: idempotency => findResponse(reader, idempotency, now()),
     listForSync: page => listForSync(reader, page),
     countForSync: expiresAfterMs => countForSync(reader, expiresAfterMs, dialect),

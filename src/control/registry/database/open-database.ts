@@ -3,6 +3,7 @@ import type { Clock } from '../../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
 import { backoffMs, type Timers } from '../../timers.ts'
 import { type Database, DatabaseUnreachable } from './database.ts'
+import type { ReportTrouble } from './database-unavailable.ts'
 import { openPostgres } from './engines/postgres-database.ts'
 import { openSqlite } from './engines/sqlite-database.ts'
 
@@ -12,14 +13,16 @@ const LOG_INTERVAL_MS = 30_000
  * Opens the database and migrates its schema. Error messages never repeat the URL: it may hold a password.
  * @param url `sqlite:FILE`, `sqlite::memory:` or `postgres://…`
  * @param onReload reports a new user or password for the same database
+ * @param report counts errors of the open database
  * @throws DatabaseUnreachable if another attempt may succeed
  */
 export async function openDatabase(
   url: string,
   onReload: OnReload<string> = neverReloads,
+  report: ReportTrouble = () => {},
 ): Promise<Database> {
-  if (/^postgres(?:ql)?:/.test(url)) return openPostgres(url, onReload)
-  if (/^sqlite:./.test(url)) return openSqlite(url.slice('sqlite:'.length))
+  if (/^postgres(?:ql)?:/.test(url)) return openPostgres(url, onReload, report)
+  if (/^sqlite:./.test(url)) return openSqlite(url.slice('sqlite:'.length), report)
   throw new Error('database.url must be sqlite:FILE, such as sqlite:postern.db, or postgres://…')
 }
 

@@ -4,6 +4,7 @@ import {
   readConfirmations,
 } from '../announcing/confirmations.ts'
 import type { Announced } from '../announcing/region-outboxes.ts'
+import { troubleOf } from '../database/database-unavailable.ts'
 import { CONFIRMATIONS_KEPT_MS } from '../database/rows/gateway-rows.ts'
 import type { Registry } from '../registry.ts'
 import type { OperationSuccess } from './run-operation.ts'
@@ -17,7 +18,7 @@ export interface ChangeProgress {
   readonly committedAtMs: number | null
   /** Null if another request announced it, or it is not announced yet. */
   readonly announcedAtMs: number | null
-  /** Null where `committedAtMs` is, or if the change is so old that confirmations were deleted. */
+  /** Null where `committedAtMs` is, if the change is so old that confirmations were deleted, or if they cannot be read. */
   readonly gateways: ConfirmationReport | null
 }
 
@@ -40,7 +41,14 @@ export async function readChangeProgress(
     mustWait
       ? awaitConfirmations(registry, change, announced)
       : readConfirmations(registry, change, announced)
-  return { announced, committedAtMs, announcedAtMs, gateways: isKnown ? await read() : null }
+  const gateways = isKnown ? await read().catch((error: unknown) => unknownAfterCommit(success, error)) : null
+  return { announced, committedAtMs, announcedAtMs, gateways }
+}
+
+/** A change that this request committed must not look like a failure. */
+function unknownAfterCommit({ changed }: OperationSuccess, error: unknown): null {
+  if (changed && troubleOf(error) !== null) return null
+  throw error
 }
 
 /** Where an earlier request made the change, its record says when. */

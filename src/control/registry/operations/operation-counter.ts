@@ -1,5 +1,6 @@
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { AuditWriteError } from '../database/audit/audit-chain.ts'
+import { OutcomeUnknown } from '../database/database-unavailable.ts'
 import type { ImportOutcome } from './import.ts'
 import type { BulkOutcome } from './revoke-all.ts'
 import type { OperationRejection, OperationSuccess } from './run-operation.ts'
@@ -35,7 +36,8 @@ export function createOperationCounter({ keyOperations, auditWriteFailures }: Me
       return result
     } catch (error) {
       keyOperations.inc({ operation, outcome: 'failed' })
-      if (error instanceof AuditWriteError) auditWriteFailures.inc()
+      const failure = error instanceof OutcomeUnknown ? error.cause : error
+      if (failure instanceof AuditWriteError) auditWriteFailures.inc()
       throw error
     }
   }

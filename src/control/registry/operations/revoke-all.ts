@@ -4,6 +4,7 @@ import {
   readConfirmations,
 } from '../announcing/confirmations.ts'
 import { type Announced, isAnnounced } from '../announcing/region-outboxes.ts'
+import { troubleOf } from '../database/database-unavailable.ts'
 import type { PendingChange, StoredKey } from '../database/key-repository.ts'
 import type { Registry } from '../registry.ts'
 import { auditRevocation, type Caller } from './audit.ts'
@@ -23,7 +24,7 @@ export interface BulkOutcome {
   readonly revoked: number
   /** Whether every change of a key of the workspace is announced. */
   readonly announced: Announced
-  /** As to the last key, since gateways apply changes in their order; null if none was revoked. */
+  /** As to the last key, since gateways apply changes in their order; null if none was revoked, or if the database does not say. */
   readonly gateways: ConfirmationReport | null
 }
 
@@ -84,7 +85,10 @@ async function confirmationsOf(
 ): Promise<ConfirmationReport | null> {
   if (last === undefined) return null
   const change = { ...last, committedAtMs: last.atMs }
-  return mustWait
-    ? awaitConfirmations(registry, change, announced)
-    : readConfirmations(registry, change, announced)
+  const read = mustWait ? awaitConfirmations : readConfirmations
+  return read(registry, change, announced).catch((error: unknown) => {
+    // The keys are revoked, which must not look like a failure.
+    if (troubleOf(error) === null) throw error
+    return null
+  })
 }

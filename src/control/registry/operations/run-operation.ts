@@ -8,6 +8,7 @@ import {
   isAnnounced,
   type RegionOutboxes,
 } from '../announcing/region-outboxes.ts'
+import { naming } from '../database/database-unavailable.ts'
 import type { CommitOutcome, KeyRepository, PendingChange, StoredKey } from '../database/key-repository.ts'
 import type { Caller, KeyAuditEntry } from './audit.ts'
 import { decodeOutcome, type EarlierResponse, encodeOutcome, type Idempotency } from './idempotency.ts'
@@ -123,7 +124,10 @@ async function save(
   const old = issued === null ? null : (replaced?.record ?? null)
   const response =
     idempotency === null ? null : { ...idempotency, outcome: encodeOutcome({ record, replaced: old }) }
-  return repository.commit({ issued, replaced, audit, response, events: createEvents(attempt) })
+  const { id: keyId, workspaceId } = record
+  return naming({ keyId, workspaceId }, () =>
+    repository.commit({ issued, replaced, audit, response, events: createEvents(attempt) }),
+  )
 }
 
 async function announce(

@@ -1,4 +1,5 @@
 import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
+import { MAY_TIME_OUT, QUERY_CANCELED } from '../database/engines/postgres-errors.ts'
 import type { Tables } from '../database/tables.ts'
 import {
   type Condition,
@@ -13,7 +14,6 @@ import type { SearchBounds, SearchContext } from './ordered-keys.ts'
 import { asciiTrigrams } from './trigrams.ts'
 
 const TEXT_TIMEOUT_MS = 200
-const QUERY_CANCELED = '57014'
 
 /**
  * Looks for a single condition that few keys meet, by its index.
@@ -126,7 +126,7 @@ async function findInPostgres(
       await sql`set local statement_timeout = ${sql.lit(TEXT_TIMEOUT_MS)}`.execute(tx)
       return idsOf(
         tx,
-        sql`select id from keys where ${SEARCHED_TEXT.postgres} ilike ${containing(text)} limit ${bounds.candidates + 1}`,
+        sql`${sql.raw(MAY_TIME_OUT)} select id from keys where ${SEARCHED_TEXT.postgres} ilike ${containing(text)} limit ${bounds.candidates + 1}`,
       )
     })
   } catch (error) {

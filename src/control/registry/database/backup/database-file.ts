@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
 import { backup, DatabaseSync } from 'node:sqlite'
+import { troubleOf } from '../database-unavailable.ts'
 import { createPrivateFile } from '../engines/sqlite-database.ts'
 import { type ProgressOf, Refused } from './refused.ts'
 
@@ -133,6 +134,8 @@ export function codeOf(error: unknown): string {
 
 /** A full disk, a missing folder or right: of the file system or of SQLite. @returns null for any other error */
 export function diskTroubleIn(error: unknown): string | null {
+  const trouble = troubleOf(error)
+  if (trouble !== null) return trouble.reason
   if (!(error instanceof Error)) return null
   const isOurs = 'code' in error && (error.code === SQLITE_ERROR || /^E[A-Z]+$/.test(String(error.code)))
   return isOurs ? describeFileError(error) : diskTroubleIn(error.cause)

@@ -1,12 +1,14 @@
-import { CompiledQuery, Kysely, PostgresDialect, sql } from 'kysely'
+import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import type { OnReload } from '../../../../config/reloadable.ts'
 import { StartError } from '../../../../domain/start-error.ts'
-import { DATABASE_SETTING, type Database, DatabaseForbidden, DatabaseUnreachable } from '../database.ts'
 import { UNSIGNED_AUDIT } from '../audit/audit-mac.ts'
+import { DATABASE_SETTING, type Database, DatabaseForbidden, DatabaseUnreachable } from '../database.ts'
+import { type ReportTrouble, troubleOf } from '../database-unavailable.ts'
 import { migrate } from '../migrations/migrations.ts'
 import type { Tables } from '../tables.ts'
-import { isForbidden } from './rejected-statement.ts'
+import { guardPool } from './postgres-pool.ts'
+import { isConnectionLost, isForbidden } from './rejected-statement.ts'
 
 /** Small enough for several consoles on one PostgreSQL without a pooler. */
 const MAX_WRITERS = 4
@@ -21,11 +23,14 @@ const OLDEST_VERSION = 15
 /** Consoles are recognised by it. */
 const CONSOLE_NAME = 'postern-console'
 const COPY_NAME = 'postern-database'
-const JIT_OFF = CompiledQuery.raw('set jit = off')
 const BIGINT = pg.types.builtins.INT8
 
 /** Supports several consoles: each holds a few connections, and locks in the database coordinate them. */
-export async function openPostgres(url: string, onReload: OnReload<string>): Promise<Database> {
+export async function openPostgres(
+  url: string,
+  onReload: OnReload<string>,
+  report: ReportTrouble,
+): Promise<Database> {
   const hasTextIndex = await prepare(url)
   const timeouts = {
     statement_timeout: STATEMENT_TIMEOUT_MS,
@@ -39,7 +44,11 @@ export async function openPostgres(url: string, onReload: OnReload<string>): Pro
   onReload(next => () => {
     for (const { options } of [writers, readers, announcers]) options.connectionString = next
   })
-  const [writer, reader, announcing] = [kyselyOver(writers), kyselyOver(readers), kyselyOver(announcers)]
+  const [writer, reader, announcing] = [
+    kyselyOver(writers, report),
+    kyselyOver(readers, report),
+    kyselyOver(announcers, report),
+  ]
   const close = async () => {
     await Promise.all([writer.destroy(), reader.destroy(), announcing.destroy()])
   }
@@ -87,6 +96,9 @@ async function prepare(
     await requireVersion(connection, name)
     await migrate(connection, 'postgres')
     return await hasIndex(connection, 'keys_by_text')
+  } catch (error) {
+    // A migration that broke off is rolled back.
+    throw isConnectionLost(error) ? unreachable(error, name) : error
   } finally {
     await connection.destroy()
   }
@@ -103,7 +115,6 @@ async function requireVersion(connection: Kysely<Tables>, name: string): Promise
   const version = await sql<{ number: string }>`select current_setting('server_version_num') as number`
     .execute(connection)
     .catch((error: unknown) => {
-      // Not as its cause: errors of the driver can hold the connection's credentials.
       throw unreachable(error, name)
     })
   const major = Math.floor(Number(version.rows[0]?.number) / 10_000)
@@ -128,50 +139,19 @@ function createPool(url: string, settings: pg.PoolConfig): pg.Pool {
   return pool
 }
 
-function kyselyOver(pool: pg.Pool): Kysely<Tables> {
-  return new Kysely<Tables>({
-    dialect: new PostgresDialect({
-      pool,
-      // Compiling a statement takes up to 0.7 s, and is done where its cost is overestimated; ours take milliseconds.
-      onCreateConnection: async connection => void (await connection.executeQuery(JIT_OFF)),
-    }),
-  })
+function kyselyOver(pool: pg.Pool, report: ReportTrouble = () => {}): Kysely<Tables> {
+  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: guardPool(pool, report) }) })
 }
 
 /** Times in ms and counts fit a number; the driver would return text. */
 const getTypeParser: typeof pg.types.getTypeParser = (type: number, format?: 'text' | 'binary') =>
   type === BIGINT ? Number : pg.types.getTypeParser(type, format)
 
-/** SQLSTATE classes of a server that is starting, stopping or full; any other error is permanent. */
-const TRANSIENT_SQLSTATE = /^(?:08|53|57P)/
-/** Network errors without an answer. The driver's own time-outs have no code. */
-const NO_RESPONSE_CODES: ReadonlySet<unknown> = new Set([
-  undefined,
-  'EAI_AGAIN',
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENOTFOUND',
-  'EPIPE',
-  'ETIMEDOUT',
-])
-
-function isTransient(error: unknown): boolean {
-  if (error instanceof pg.DatabaseError) return TRANSIENT_SQLSTATE.test(error.code ?? '')
-  return error instanceof Error && NO_RESPONSE_CODES.has('code' in error ? error.code : undefined)
-}
-
-function unreachable(error: unknown, name: string): Error {
-  const text = `${name}: cannot reach PostgreSQL: ${connectionErrorText(error)}`
-  if (isTransient(error)) return new DatabaseUnreachable(text)
-  return isForbidden(error) ? new DatabaseForbidden(text) : new StartError(text)
-}
-
-function connectionErrorText(error: unknown): string {
-  if (!(error instanceof Error)) return 'unknown reason'
-  // Some errors repeat a malformed address, with the password in it.
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
-  if (code === 'ERR_INVALID_URL') return 'the address is malformed'
-  return error.message || code || error.name
+/** @returns for a mistake of ours the error itself */
+function unreachable(error: unknown, name: string): unknown {
+  const trouble = troubleOf(error)
+  if (trouble === null) return error
+  const text = `${name}: cannot reach PostgreSQL: ${trouble.reason}`
+  if (isConnectionLost(error)) return new DatabaseUnreachable(text)
+  return isForbidden(trouble) ? new DatabaseForbidden(text) : new StartError(text)
 }

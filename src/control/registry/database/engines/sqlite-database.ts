@@ -3,20 +3,21 @@ import { DatabaseSync } from 'node:sqlite'
 import { Kysely, sql } from 'kysely'
 import { UNSIGNED_AUDIT } from '../audit/audit-mac.ts'
 import type { Database } from '../database.ts'
+import type { ReportTrouble } from '../database-unavailable.ts'
 import { migrate } from '../migrations/migrations.ts'
 import type { Tables } from '../tables.ts'
 import { NodeSqliteDialect } from './sqlite-dialect.ts'
 
 export const IN_MEMORY = ':memory:'
-/** Another process may hold the write lock: a console that is being replaced. */
-const BUSY_TIMEOUT_MS = 2000
+/** While opening; later waits must not block the process. */
+const OPENING_TIMEOUT_MS = 2000
 
-export async function openSqlite(file: string): Promise<Database> {
-  const writer = connect(file)
+export async function openSqlite(file: string, report: ReportTrouble): Promise<Database> {
+  const writer = connect(file, report)
   try {
     await migrate(writer, 'sqlite')
     // A database in memory belongs to one connection.
-    const reader = file === IN_MEMORY ? writer : connect(file)
+    const reader = file === IN_MEMORY ? writer : connect(file, report)
     // Kysely closes only connections that were used.
     await sql`select 1`.execute(reader)
     return {
@@ -34,8 +35,8 @@ export async function openSqlite(file: string): Promise<Database> {
   }
 }
 
-function connect(file: string): Kysely<Tables> {
-  return new Kysely<Tables>({ dialect: new NodeSqliteDialect(openFile(file)) })
+function connect(file: string, report: ReportTrouble): Kysely<Tables> {
+  return new Kysely<Tables>({ dialect: new NodeSqliteDialect(openFile(file), report) })
 }
 
 async function closeAll(connections: Iterable<Kysely<Tables>>): Promise<void> {
@@ -45,9 +46,12 @@ async function closeAll(connections: Iterable<Kysely<Tables>>): Promise<void> {
 function openFile(file: string): DatabaseSync {
   try {
     if (file !== IN_MEMORY) createPrivateFile(file)
-    const database = new DatabaseSync(file, { enableForeignKeyConstraints: true, timeout: BUSY_TIMEOUT_MS })
+    const database = new DatabaseSync(file, {
+      enableForeignKeyConstraints: true,
+      timeout: OPENING_TIMEOUT_MS,
+    })
     // FULL: an answered revocation must survive a power failure.
-    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
+    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 0')
     database.function('fold', { deterministic: true }, text => String(text).toLowerCase())
     return database
   } catch (cause) {

@@ -1,5 +1,5 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -11,19 +11,29 @@ import {
   SqliteDriver,
   type SqliteStatement,
 } from 'kysely'
+import { DatabaseUnavailable, type ReportTrouble } from '../database-unavailable.ts'
+import { explainSqliteError } from './sqlite-errors.ts'
+
+/** Another process may hold the write lock for a moment: a console that is being replaced, or a backup. */
+const BUSY_TIMEOUT_MS = 2000
+const BUSY_RETRY_MS = 20
 
 /** Kysely's SQLite dialect over `node:sqlite`, which differs from the expected driver in a few calls. */
 export class NodeSqliteDialect extends SqliteDialect {
+  readonly #raw: DatabaseSync
   readonly #database: SqliteDatabase
+  readonly #report: ReportTrouble
 
-  constructor(database: DatabaseSync) {
+  constructor(database: DatabaseSync, report: ReportTrouble = () => {}) {
     const bridged = bridge(database)
     super({ database: bridged })
+    this.#raw = database
     this.#database = bridged
+    this.#report = report
   }
 
   override createDriver(): Driver {
-    return new ImmediateDriver({ database: this.#database })
+    return new ImmediateDriver(this.#database, this.#raw, this.#report)
   }
 
   override createAdapter(): DialectAdapter {
@@ -35,12 +45,64 @@ export class NodeSqliteDialect extends SqliteDialect {
  * Every transaction writes, so it takes the write lock at once: a later upgrade of the lock would fail without waiting.
  *
  * `node:sqlite` is synchronous. Each transaction yields to the event loop first, so that a queue of them does not block
- * sockets and heartbeats.
+ * sockets and heartbeats. For the same reason the wait for a lock is not left to SQLite.
  */
 class ImmediateDriver extends SqliteDriver {
+  readonly #raw: DatabaseSync
+  readonly #report: ReportTrouble
+  /** Since when another process holds the lock: those that wait behind each other wait once. */
+  #busySinceMs: number | null = null
+  readonly #guarded = new WeakSet<DatabaseConnection>()
+
+  constructor(database: SqliteDatabase, raw: DatabaseSync, report: ReportTrouble) {
+    super({ database })
+    this.#raw = raw
+    this.#report = report
+  }
+
+  override async acquireConnection(): Promise<DatabaseConnection> {
+    const connection = await super.acquireConnection()
+    if (!this.#guarded.has(connection)) this.#guard(connection)
+    return connection
+  }
+
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     await setImmediate()
     await connection.executeQuery(CompiledQuery.raw('begin immediate'))
+  }
+
+  /** After some errors, such as a full disk, SQLite has rolled back by itself. */
+  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    if (this.#raw.isTransaction) await super.rollbackTransaction(connection)
+  }
+
+  /** There is one connection, which Kysely patches in the same way for its log. */
+  #guard(connection: DatabaseConnection): void {
+    const execute = connection.executeQuery.bind(connection)
+    connection.executeQuery = async <Row>(...[query, options]: Parameters<typeof execute>) => {
+      for (;;) {
+        try {
+          const result = await execute<Row>(query, options)
+          this.#busySinceMs = null
+          return result
+        } catch (error) {
+          const explained = explainSqliteError(error, query.sql)
+          if (!(explained instanceof DatabaseUnavailable)) throw error
+          if (explained.kind !== 'busy' || !this.#mayWait()) {
+            this.#report(explained.kind)
+            throw explained
+          }
+          await setTimeout(BUSY_RETRY_MS)
+        }
+      }
+    }
+    this.#guarded.add(connection)
+  }
+
+  #mayWait(): boolean {
+    const nowMs = performance.now()
+    this.#busySinceMs ??= nowMs
+    return nowMs - this.#busySinceMs < BUSY_TIMEOUT_MS
   }
 }
 

@@ -44,6 +44,16 @@ export async function findResponse(
   return row.request === request ? { kind: 'same_request', outcome: row.outcome } : { kind: 'other_request' }
 }
 
+/** As large as the rows of a change: a disk that is nearly full has room for less. */
+const PROBE = ' '.repeat(16 * 1024)
+
+/** Inserts and deletes a row of this console, which the database must write to its log when it commits. */
+export async function probeWrite(tx: Transaction<Tables>, consoleId: string, nowMs: number): Promise<void> {
+  const id = `probe of ${consoleId}`
+  await tx.insertInto('answers').values({ id, request: '', outcome: PROBE, at_ms: nowMs }).execute()
+  await tx.deleteFrom('answers').where('id', '=', id).execute()
+}
+
 /** @returns whether there may be more */
 export async function purgeResponses(tx: Transaction<Tables>, nowMs: number): Promise<boolean> {
   const old = tx
