@@ -23,7 +23,7 @@ export class DatabaseUnavailable extends Error {
   /** In the words of the driver. */
   readonly reason: string
   /** The SQLSTATE; null where the server sent none. */
-  readonly code: string | null
+  readonly sqlState: string | null
   /** True if the answer to a commit was lost: the transaction may be committed. */
   readonly isOutcomeUnknown: boolean
 
@@ -31,12 +31,15 @@ export class DatabaseUnavailable extends Error {
   constructor(
     kind: DatabaseTrouble,
     reason: string,
-    { code = null, isOutcomeUnknown = false }: { code?: string | null; isOutcomeUnknown?: boolean } = {},
+    {
+      sqlState = null,
+      isOutcomeUnknown = false,
+    }: { sqlState?: string | null; isOutcomeUnknown?: boolean } = {},
   ) {
     super(`The database is unavailable (${kind}): ${reason}`)
     this.kind = kind
     this.reason = reason
-    this.code = code
+    this.sqlState = sqlState
     this.isOutcomeUnknown = isOutcomeUnknown
   }
 }

@@ -43,7 +43,7 @@ const NO_RESPONSE_CODES: ReadonlySet<string> = new Set([
 /** @returns the error itself if the database is not to blame for it */
 export function explainConnectError(error: unknown): unknown {
   const kind = troubleOf(error)
-  return kind === null ? error : new DatabaseUnavailable(kind, textOf(error), { code: codeOf(error) })
+  return kind === null ? error : new DatabaseUnavailable(kind, textOf(error), { sqlState: sqlStateOf(error) })
 }
 
 /**
@@ -58,7 +58,7 @@ export function explainQueryError(error: unknown, sql: string): unknown {
   return kind === null
     ? error
     : new DatabaseUnavailable(kind, textOf(error), {
-        code: codeOf(error),
+        sqlState: sqlStateOf(error),
         isOutcomeUnknown: isCommit(sql) && !isRolledBack(error),
       })
 }
@@ -99,4 +99,8 @@ function textOf(error: unknown): string {
 
 function codeOf(error: unknown): string | null {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
+}
+
+function sqlStateOf(error: unknown): string | null {
+  return error instanceof pg.DatabaseError ? (error.code ?? null) : null
 }

@@ -14,17 +14,17 @@ export function isRejected(error: unknown): boolean {
 const NOT_PERMITTED: ReadonlySet<string> = new Set(['42501', '25006'])
 
 export function isNotPermitted(error: unknown): boolean {
-  return error instanceof DatabaseUnavailable && NOT_PERMITTED.has(error.code ?? '')
+  return error instanceof DatabaseUnavailable && NOT_PERMITTED.has(error.sqlState ?? '')
 }
 
 /** SQLSTATE class of a user or password that is not accepted, and of a missing right. */
 export function isForbidden(error: unknown): boolean {
-  return /^(?:28|42501)/.test(troubleOf(error)?.code ?? '')
+  return /^(?:28|42501)/.test(troubleOf(error)?.sqlState ?? '')
 }
 
 /** The server went away, or was full, which waiting may cure. */
 export function isConnectionLost(error: unknown): boolean {
   const trouble = troubleOf(error)
   if (trouble === null) return false
-  return trouble.kind === 'unreachable' || trouble.kind === 'timeout' || /^53/.test(trouble.code ?? '')
+  return trouble.kind === 'unreachable' || trouble.kind === 'timeout' || /^53/.test(trouble.sqlState ?? '')
 }
