@@ -14,7 +14,7 @@ describe('the client’s address is read from what proxies write', () => {
     ['nginx, HAProxy, Envoy, Caddy, Traefik', '203.0.113.7', '203.0.113.7'],
     ['nginx, a client over IPv6', '2001:db8::7', '2001:db8::7'],
     ['Azure Application Gateway', '203.0.113.7:51234', '203.0.113.7'],
-    ['Azure App Service behind another proxy', '198.51.100.9:1, 203.0.113.7:51234', '203.0.113.7'],
+    ['Azure App Service after another proxy', '198.51.100.9:1, 203.0.113.7:51234', '203.0.113.7'],
     ['IIS with Application Request Routing, IPv6', '[2001:db8::7]:51234', '2001:db8::7'],
     ['AWS, with the client’s port preserved', '203.0.113.7:51234', '203.0.113.7'],
     ['AWS, with the client’s port preserved, IPv6', '[2001:db8::7]:443', '2001:db8::7'],

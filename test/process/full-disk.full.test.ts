@@ -57,7 +57,10 @@ test('a console whose disk is full rejects and counts changes, serves reads, and
   expect(list.json.keys.map(key => key.id).toSorted()).toEqual(issued.toSorted())
   expect((await fetch(`${urls.ops}/livez`)).status).toBe(200)
   // Reads succeed: readiness says what writes say.
-  expect(await (await fetch(`${urls.ops}/readyz`)).json()).toMatchObject({ status: 'ready', database: 'failed' })
+  expect(await (await fetch(`${urls.ops}/readyz`)).json()).toMatchObject({
+    status: 'ready',
+    database: 'failed',
+  })
   expect(await scrapeOne(urls.ops, 'postern_audit_write_failures_total')).toBe(FAILURES)
 
   const freedAtMs = performance.now()
