@@ -5,7 +5,7 @@ import { rowOf } from '../../src/control/registry/database/rows/key-rows.ts'
 import { planRevocation } from '../../src/domain/key/revoke-key.ts'
 import { startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
-import { openRepository } from '../support/repository.ts'
+import { openRepository, replace } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
@@ -22,12 +22,12 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
       await writer.insertInto('keys').values(rows).execute()
     }
     await close()
-    const time = { isBroken: false }
+    const time = { isBroken: false, aheadMs: 0 }
     const wallMs = () => {
       if (time.isBroken) throw new Error('A fault halfway')
       return LATER_MS
     }
-    const clock = { wallMs, monotonicMs: () => performance.now() }
+    const clock = { wallMs, monotonicMs: () => performance.now() + time.aheadMs }
     const running = await startConsole({ databaseUrl, parts: { clock, announcer } })
     const repository = await openRepository(databaseUrl, clock, 'the test')
     onTestFinished(() => repository.close())
@@ -149,7 +149,59 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
       expect((await send('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 350, announced: true })
     })
 
+    test('of so many keys that it takes long answers in parts, and a cursor leaves keys that were issued meanwhile', async () => {
+      const announcer = new ScriptedAnnouncer()
+      const keys = Array.from({ length: 600 }, () => someKey())
+      const { send, repository, time } = await started(keys, announcer)
+      const putAll = announcer.putAll.bind(announcer)
+      announcer.putAll = async announcements => {
+        time.aheadMs += 6000
+        return putAll(announcements)
+      }
+      const first = await send('POST', REVOKE_ALL)
+      expect(first.body).toMatchObject({
+        revoked: 250,
+        announced: true,
+        gateways: { known: 0 },
+        hasMore: true,
+      })
+      const { cursor } = first.body
+      const request = { name: 'new', scopes: ['files:read'] }
+      const issued = await send('POST', '/admin/v1/workspaces/ws_1/keys', request)
+      expect((await send('POST', `${REVOKE_ALL}?cursor=${cursor}`)).body).toMatchObject({
+        revoked: 250,
+        cursor,
+      })
+      const last = await send('POST', `${REVOKE_ALL}?wait=1&cursor=${cursor}`)
+      expect(last.body).toMatchObject({ revoked: 100, announced: true })
+      expect(last.body).not.toHaveProperty('hasMore')
+      expect(last.body).not.toHaveProperty('cursor')
+      expect(await repository.countLive('ws_1')).toBe(1)
+      expect((await send('GET', `/admin/v1/keys/${issued.body.key.id}`)).body.key.state).toBe('active')
+    })
+
+    test('also revokes a key whose expiry is made earlier while it runs', async () => {
+      const announcer = new ScriptedAnnouncer()
+      const keys = Array.from({ length: 300 }, (_, number) =>
+        someKey({ expiresAtMs: LATER_MS + 1e6 + number }),
+      )
+      const { send, repository } = await started(keys, announcer)
+      const putAll = announcer.putAll.bind(announcer)
+      const moved = keys.at(-1)
+      if (moved === undefined) throw new Error('There is no key')
+      announcer.putAll = async announcements => {
+        announcer.putAll = putAll
+        const { record, digest } = moved
+        const earlier = { ...record, expiresAtMs: LATER_MS + 1e5, version: record.version + 1 }
+        await replace(repository, { record: earlier, digest })
+        return putAll(announcements)
+      }
+      expect((await send('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 300 })
+      expect(await repository.countLive('ws_1')).toBe(0)
+    })
+
     test.each([
+      ['?cursor=x', {}],
       ['?wait=2', {}],
       ['', { reason: 'leak' }],
     ])('with %s %j is refused', async (query, body) => {

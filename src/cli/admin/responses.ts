@@ -54,7 +54,11 @@ export const changedResponse = Type.Object({
   committedAt: Type.Optional(nullable(instant)),
   ...progress,
 })
-export const revokedAllResponse = Type.Object({ revoked: Type.Integer({ minimum: 0 }), ...progress })
+export const revokedAllResponse = Type.Object({
+  revoked: Type.Integer({ minimum: 0 }),
+  ...progress,
+  cursor: Type.Optional(Type.String()),
+})
 export const rotatedResponse = Type.Object({
   key,
   secret: nullable(Type.String()),
@@ -62,6 +66,7 @@ export const rotatedResponse = Type.Object({
   ...progress,
 })
 export const keysResponse = Type.Object({ keys: Type.Array(key), cursor: Type.Optional(Type.String()) })
+export const totalResponse = Type.Object({ total: Type.Optional(Type.Integer({ minimum: 0 })) })
 const count = Type.Integer({ minimum: 0 })
 const workspace = Type.Object({
   workspaceId: Type.String(),

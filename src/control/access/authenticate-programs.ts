@@ -24,13 +24,19 @@ export function requirePrincipal(parts: ProgramAuthentication): onRequestHookHan
     if (request.principal !== null) return
     const presented = bearerTokenOf(request.raw)
     const found = presented === null ? null : await identify(parts, presented)
-    if (typeof found === 'object' && found !== null) {
+    if (isPrincipal(found)) {
       request.principal = found
+      request.isStillAdmitted = async () =>
+        presented !== null && isPrincipal(await identify(parts, presented))
       return
     }
     if (request.headers.authorization !== undefined) await countFailure(parts.limit, callerAddressOf(request))
     throw found === null ? unauthenticated() : unauthenticated(`This token ${PROBLEMS[found]}`)
   }
+}
+
+function isPrincipal(found: Principal | 'expired' | 'revoked' | null): found is Principal {
+  return typeof found === 'object' && found !== null
 }
 
 /** Only the holder of the whole token learns this. */

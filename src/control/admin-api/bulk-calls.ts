@@ -4,7 +4,7 @@ import { isAnnounced } from '../registry/announcing/region-outboxes.ts'
 import { revokeAllKeys } from '../registry/operations/revoke-all.ts'
 import { type AdminCall, adminCall } from './admin-call.ts'
 import { confirmationsJson, regionsJson } from './key-json.ts'
-import { noFields, waitQuery } from './request-fields.ts'
+import { cursorField, fields, noFields, ULID, waitQuery } from './request-fields.ts'
 import { mustWait, workspaceIdOf } from './request-parameters.ts'
 import { gateways, regions } from './response-fields.ts'
 
@@ -18,7 +18,8 @@ export const BULK_CALLS: readonly AdminCall[] = [
     permission: 'keys:write',
     workspaces: 'own',
     summary: 'Revokes every active, retiring and suspended key of a workspace',
-    query: waitQuery,
+    description: 'While the response has `hasMore`, repeat the call with its `cursor`: some keys are left.',
+    query: fields({ ...waitQuery.properties, cursor: cursorField(`^key_${ULID}$`) }),
     body: noFields,
     status: 200,
     response: Type.Object({
@@ -26,18 +27,22 @@ export const BULK_CALLS: readonly AdminCall[] = [
       announced: Type.Boolean(),
       gateways,
       regions,
+      hasMore: Type.Optional(Type.Literal(true, { description: 'Some keys are left for another call' })),
+      cursor: Type.Optional(Type.String({ description: 'Of the next call; absent from the last response' })),
     }),
     errors: ['not_found'],
     handle: async ({ registry, count }, { request, query }) => {
       const workspaceId = workspaceIdOf(request)
-      const context = { caller: callerOf(request), mustWait: mustWait(query) }
+      const context = { caller: callerOf(request), mustWait: mustWait(query), untilId: query.cursor ?? null }
       const run = () => revokeAllKeys(registry, workspaceId, context)
-      const { revoked, announced, gateways: confirmations } = await count('revoke_all', run)
+      const outcome = await count('revoke_all', run)
+      const { revoked, announced, gateways: confirmations, leftUntilId } = outcome
       return {
         revoked,
         announced: isAnnounced(announced),
         gateways: confirmationsJson(confirmations),
         ...regionsJson(announced, confirmations),
+        ...(leftUntilId === null ? {} : { hasMore: true as const, cursor: leftUntilId }),
       }
     },
   }),

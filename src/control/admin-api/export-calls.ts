@@ -6,9 +6,6 @@ import { type AdminCall, adminCall } from './admin-call.ts'
 import { fields } from './request-fields.ts'
 import { RECORD_FIELDS } from './response-fields.ts'
 
-/** Earlier than every expiry: keys in any state. */
-const ANY_EXPIRY = -1
-
 /** The export of keys, without its prefix. It holds digests, and never a secret. */
 export const EXPORT_CALLS: readonly AdminCall[] = [
   adminCall({
@@ -33,7 +30,7 @@ async function* exportParts(repository: Pick<KeyRepository, 'listForSync'>): Asy
   let afterId: string | null = null
   do {
     const page: KeyPage = await repository.listForSync({
-      expiresAfterMs: ANY_EXPIRY,
+      expiresAfterMs: null,
       limit: ROWS_AT_ONCE,
       afterId,
     })

@@ -89,6 +89,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     responseTo: fault => explainFault(fault, randomId(parts.randomBytes)),
   })
   limitListener(app.server, parts.listener, parts.limits, parts)
+  app.decorateRequest('isStillAdmitted', null)
   app.decorateRequest('keyId', null)
   app.decorateRequest('person', null)
   app.decorateRequest('principal', null)

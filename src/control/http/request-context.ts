@@ -15,6 +15,8 @@ declare module 'fastify' {
     callerAddress: string
     /** Null until the caller is authenticated. */
     principal: Principal | null
+    /** Whether the caller would be admitted now, too; for responses that take long. Null until it is authenticated. */
+    isStillAdmitted: (() => Promise<boolean>) | null
     /** A workspace that the caller asked for and may not access, for the audit log. */
     refusedWorkspace: string | null
   }

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { unauthenticated } from './bearer.ts'
 
 /**
  * Rows of one part. The objects of a part live while the client takes the one before, and large parts reach the heap of
@@ -9,15 +10,28 @@ export const ROWS_AT_ONCE = 100
 const NDJSON = 'application/x-ndjson; charset=utf-8'
 
 /**
- * Streams NDJSON. The next part is read only once the client has taken the one before; a HEAD reads none.
+ * Streams NDJSON. The next part is read only once the client has taken the one before; a HEAD reads none. Once the caller's
+ * token or session has ended, the connection breaks off: what was sent never looks whole.
  * @param readParts each part is some whole lines
  */
 export function sendLines(
-  { method }: FastifyRequest,
+  request: FastifyRequest,
   reply: FastifyReply,
   readParts: () => AsyncGenerator<string>,
 ): FastifyReply {
   // Fastify would read the whole stream for a HEAD.
-  const parts = method === 'HEAD' ? [] : readParts()
+  const parts = request.method === 'HEAD' ? [] : whileAdmitted(request, readParts())
   return reply.type(NDJSON).send(Readable.from(parts, { objectMode: true, highWaterMark: 1 }))
+}
+
+async function* whileAdmitted(
+  { isStillAdmitted }: FastifyRequest,
+  parts: AsyncGenerator<string>,
+): AsyncGenerator<string> {
+  for await (const part of parts) {
+    if (isStillAdmitted === null || !(await isStillAdmitted())) {
+      throw unauthenticated('The token or session has ended')
+    }
+    yield part
+  }
 }

@@ -43,9 +43,11 @@ export async function authenticatePeople(
   scope.addHook('onRequest', async request => {
     if (site === null || isProgram(request)) return
     rejectForeignRequest(request, site)
-    const session = await sessions.find(request.cookies[site.sessionCookie] ?? '')
+    const id = request.cookies[site.sessionCookie] ?? ''
+    const session = await sessions.find(id)
     request.person = session?.person ?? null
     request.principal = session === null ? null : { kind: 'person', person: session.person }
+    request.isStillAdmitted = async () => (await sessions.find(id)) !== null
     request.session = session === null ? null : { _csrf: session.csrfSecret }
   })
   // After the body is parsed, which holds a form's token, and before its validation.

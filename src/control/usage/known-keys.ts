@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../registry/database/database.ts'
+import { listOf } from '../registry/database/rows/first-rows.ts'
 import { isKeyId } from '../registry/operations/ids.ts'
-import { listOf } from '../registry/search/key-conditions.ts'
 import type { KnownKeys } from './check-report.ts'
 import type { UsageReportBody } from './usage-report.ts'
 

@@ -1,6 +1,7 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
-import type { Database } from '../registry/database/database.ts'
+import type { Database, Dialect } from '../registry/database/database.ts'
+import { listOf } from '../registry/database/rows/first-rows.ts'
 import type { Tables } from '../registry/database/tables.ts'
 import { listRefusals, type RefusalPage, type RefusalPosition } from './refusal-rows.ts'
 import { pointsOf, type UsagePoint } from './usage-points.ts'
@@ -44,14 +45,17 @@ export interface UsageQueries {
   asOfMs(): Promise<number | null>
 }
 
-export function createUsageQueries({ reader }: Pick<Database, 'reader'>, clock: Clock): UsageQueries {
+type UsageDatabase = Pick<Database, 'reader' | 'dialect'>
+
+export function createUsageQueries(database: UsageDatabase, clock: Clock): UsageQueries {
+  const { reader } = database
   return {
     usageOfKey: async ({ workspaceId, id }, range) =>
       pointsOf(range, await rowsOf(reader, workspaceId, id, range)),
     usageOfWorkspace: async (workspaceId, range) =>
       pointsOf(range, await rowsOf(reader, workspaceId, OF_WORKSPACE, range)),
-    busiestKeys: (workspaceId, range, limit) => busiestKeys(reader, workspaceId, range, limit),
-    busiestWorkspaces: (workspaces, range, limit) => busiestWorkspaces(reader, workspaces, range, limit),
+    busiestKeys: (workspaceId, range, limit) => busiestKeys(database, workspaceId, range, limit),
+    busiestWorkspaces: (workspaces, range, limit) => busiestWorkspaces(database, workspaces, range, limit),
     listRefusals: page => listRefusals(reader, page, clock.wallMs()),
     async asOfMs() {
       const newest = reader.selectFrom('usage_gateways').select(({ fn }) => fn.max('seen_at_ms').as('at_ms'))
@@ -84,33 +88,71 @@ function rowsOf(database: Kysely<Tables>, workspaceId: string, keyId: string, ra
 const SUMS = sql`cast(sum(count) as bigint) as requests,
   cast(sum(case when code = 'ok' then count else 0 end) as bigint) as served`
 
+/** Hours or days of one statement of SQLite, which blocks the event loop meanwhile. */
+const BUCKETS_AT_ONCE = 2
+
 async function busiestKeys(
-  database: Kysely<Tables>,
+  { reader, dialect }: UsageDatabase,
   workspaceId: string,
   range: UsageRange,
   limit: number,
 ): Promise<RequestsOf[]> {
-  const { rows } = await sql<RequestsOf>`
-    select key_id as name, ${SUMS} from ${sql.table(tableOf(range))}
-    where workspace_id = ${workspaceId} and ${within(range)} and key_id in (
+  const sums = (part: UsageRange) => sql<RequestsOf>`
+    select key_id as name, ${SUMS} from ${sql.table(tableOf(part))}
+    where workspace_id = ${workspaceId} and ${within(part)} and key_id in (
       select key_id from key_use where workspace_id = ${workspaceId}
       order by last_used_at_ms desc, key_id desc limit ${RANKED_KEYS})
-    group by key_id order by requests desc, key_id limit ${limit}`.execute(database)
-  return rows
+    group by key_id`
+  return busiest(await sumParts(reader, partsOf(range, dialect), sums), limit)
 }
 
 async function busiestWorkspaces(
-  database: Kysely<Tables>,
+  { reader, dialect }: UsageDatabase,
   workspaces: readonly string[] | null,
   range: UsageRange,
   limit: number,
 ): Promise<RequestsOf[]> {
-  if (workspaces?.length === 0) return []
-  const visible = workspaces === null ? sql`true` : sql`workspace_id in (${sql.join(workspaces)})`
+  const visible =
+    workspaces === null
+      ? sql`true`
+      : sql`workspace_id in (select listed.value from ${listOf(workspaces, dialect)})`
   // The literal: the index has the rows with this key id alone.
-  const { rows } = await sql<RequestsOf>`
-    select workspace_id as name, ${SUMS} from ${sql.table(tableOf(range))}
-    where key_id = '' and ${within(range)} and ${visible}
-    group by workspace_id order by requests desc, workspace_id limit ${limit}`.execute(database)
-  return rows
+  const sums = (part: UsageRange) => sql<RequestsOf>`
+    select workspace_id as name, ${SUMS} from ${sql.table(tableOf(part))}
+    where key_id = '' and ${within(part)} and ${visible}
+    group by workspace_id`
+  return busiest(await sumParts(reader, partsOf(range, dialect), sums), limit)
+}
+
+function partsOf(range: UsageRange, dialect: Dialect): UsageRange[] {
+  if (dialect === 'postgres') return [range]
+  const parts: UsageRange[] = []
+  for (let { from } = range; from < range.until; from += BUCKETS_AT_ONCE) {
+    parts.push({ ...range, from, until: Math.min(from + BUCKETS_AT_ONCE, range.until) })
+  }
+  return parts
+}
+
+async function sumParts(
+  database: Kysely<Tables>,
+  parts: readonly UsageRange[],
+  sums: (part: UsageRange) => RawBuilder<RequestsOf>,
+): Promise<RequestsOf[]> {
+  const totals = new Map<string, RequestsOf>()
+  for (const part of parts) {
+    for (const { name, requests, served } of (await sums(part).execute(database)).rows) {
+      const total = totals.get(name)
+      totals.set(name, {
+        name,
+        requests: requests + (total?.requests ?? 0),
+        served: served + (total?.served ?? 0),
+      })
+    }
+  }
+  return [...totals.values()]
+}
+
+function busiest(requests: readonly RequestsOf[], limit: number): RequestsOf[] {
+  // Names are ASCII: their order is that of the database.
+  return requests.toSorted((a, b) => b.requests - a.requests || (a.name < b.name ? -1 : 1)).slice(0, limit)
 }

@@ -111,6 +111,11 @@ function setUpForms() {
   }
 }
 
+/** Goes on with what takes several steps. */
+function setUpContinuing() {
+  document.querySelector('form[data-continues]')?.requestSubmit()
+}
+
 /** Sends the digest of a pasted key in place of the key. Without crypto.subtle (plain http), the key itself is sent. */
 function setUpFindingKeys() {
   if (globalThis.crypto?.subtle === undefined) return
@@ -217,6 +222,7 @@ setUpDialogs()
 setUpChoices()
 setUpMenus()
 setUpForms()
+setUpContinuing()
 setUpFindingKeys()
 setUpSearches()
 setUpTrying()

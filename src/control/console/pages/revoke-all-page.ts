@@ -44,7 +44,28 @@ function extentOf(liveKeys: number): Html {
   return html`<strong>${liveKeys.toLocaleString('en')} ${liveKeys === 1 ? 'key' : 'keys'}</strong>`
 }
 
-export function allRevokedPage(frame: Frame, workspaceId: string, outcome: BulkOutcome): Html {
+/** Some keys are left: the script goes on by itself, and without it a person does. */
+export function partRevokedPage(
+  frame: Frame,
+  { workspaceId, liveKeys }: Pick<RevokeAllView, 'workspaceId' | 'liveKeys'>,
+  { revoked, untilId }: { readonly revoked: number; readonly untilId: string },
+): Html {
+  const fields = { _csrf: frame.csrfToken, workspace: workspaceId, until: untilId, revoked: String(revoked) }
+  const main = html`<h1>${revoked.toLocaleString('en')} keys revoked so far</h1>
+    <p class="lead" role="status">${extentOf(liveKeys)} of workspace <strong>${workspaceId}</strong> still work.</p>
+    <form class="card" method="post" action="${revokeAllPath(workspaceId)}" data-continues>
+      ${hidden(fields)}
+      <p>The console revokes many keys in steps of some seconds. Keep this page open until the last one.</p>
+      <div class="actions"><button class="danger">Revoke the rest</button></div>
+    </form>`
+  return page(frame, { title: 'Revoking all keys', section: 'keys', main })
+}
+
+export function allRevokedPage(
+  frame: Frame,
+  workspaceId: string,
+  outcome: Pick<BulkOutcome, 'revoked' | 'announced' | 'gateways'>,
+): Html {
   const { revoked } = outcome
   const main = html`<p class="back"><a href="${keysPath(workspaceId)}">Keys</a></p>
     <h1>${revoked === 0 ? 'No key to revoke' : revoked === 1 ? '1 key revoked' : `${revoked} keys revoked`}</h1>

@@ -1,10 +1,11 @@
 import type { FastifyInstance } from 'fastify'
 import { callerOf } from '../../http/request-context.ts'
+import { isKeyId } from '../../registry/operations/ids.ts'
 import { revokeAllKeys } from '../../registry/operations/revoke-all.ts'
-import { NO_PROBLEMS, textField } from '../forms/form-fields.ts'
+import { type FormFields, NO_PROBLEMS, textField } from '../forms/form-fields.ts'
 import { WORKSPACES } from '../layout/paths.ts'
 import type { PageDependencies } from '../page-dependencies.ts'
-import { allRevokedPage, revokeAllPage } from '../pages/revoke-all-page.ts'
+import { allRevokedPage, partRevokedPage, revokeAllPage } from '../pages/revoke-all-page.ts'
 import { CHANGE_FORMS, CHANGES } from './guards.ts'
 import { fieldsOf, frameOf, sendPage, workspaceOf } from './page-request.ts'
 
@@ -27,8 +28,24 @@ export function revokeAllRoutes(scope: FastifyInstance, { registry, count }: Pag
       const liveKeys = await registry.repository.countLive(workspaceId)
       return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed, problems }), 422)
     }
-    const context = { caller: callerOf(request), mustWait: true }
+    const { untilId, revokedBefore } = continuationOf(fieldsOf(request))
+    const context = { caller: callerOf(request), mustWait: true, untilId }
     const outcome = await count('revoke_all', () => revokeAllKeys(registry, workspaceId, context))
-    return sendPage(reply, allRevokedPage(frame, workspaceId, outcome))
+    const revoked = revokedBefore + outcome.revoked
+    if (outcome.leftUntilId === null) {
+      return sendPage(reply, allRevokedPage(frame, workspaceId, { ...outcome, revoked }))
+    }
+    const liveKeys = await registry.repository.countLive(workspaceId)
+    const part = { revoked, untilId: outcome.leftUntilId }
+    return sendPage(reply, partRevokedPage(frame, { workspaceId, liveKeys }, part))
   })
+}
+
+/** What the page of an earlier step has put into its form: how far it came. */
+function continuationOf(fields: FormFields): { untilId: string | null; revokedBefore: number } {
+  const [untilId, revoked] = [textField(fields, 'until'), Number(textField(fields, 'revoked'))]
+  return {
+    untilId: isKeyId(untilId) ? untilId : null,
+    revokedBefore: Number.isSafeInteger(revoked) && revoked > 0 ? revoked : 0,
+  }
 }

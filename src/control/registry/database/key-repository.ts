@@ -76,11 +76,17 @@ export interface KeyImport {
 /** The keys that were not there yet, with one change for each, in the same order. */
 export type ImportedKeys = BulkRevoked
 
-/** Where to look for keys of a workspace that have not ended, by id. */
+/** A key that has not ended, by its expiry. */
+export interface LivePosition {
+  readonly expiresAtMs: number
+  readonly id: string
+}
+
+/** Where to look for keys of a workspace that have not ended. */
 export interface LiveRange {
   readonly workspaceId: string
-  readonly afterId: string | null
-  /** Inclusive. */
+  readonly after: LivePosition | null
+  /** The greatest id, inclusive. */
   readonly untilId: string
   readonly limit: number
 }
@@ -126,6 +132,14 @@ export interface ExpiryBounds {
   readonly monthMs: number
 }
 
+/** Keys by id. */
+export interface SyncRange {
+  /** Those that expire later; null: all. */
+  readonly expiresAfterMs: number | null
+  readonly limit: number
+  readonly afterId: string | null
+}
+
 export interface PageOptions {
   readonly workspaceId: string
   readonly limit: number
@@ -151,8 +165,8 @@ export interface KeyRepository extends PendingChanges, RegionRegister {
   importKeys(keys: KeyImport): Promise<ImportedKeys>
   /** The newest key of a workspace, in any state. */
   newestKeyId(workspaceId: string): Promise<string | null>
-  /** Keys that are neither revoked nor expired, oldest first. */
-  listLiveIds(range: LiveRange): Promise<string[]>
+  /** Keys that are neither revoked nor expired, those that expire first. */
+  listLive(range: LiveRange): Promise<LivePosition[]>
   findById(id: string): Promise<StoredKey | null>
   findByDigest(digest: string): Promise<StoredKey | null>
   /** Those that exist, by digest; in one query. */
@@ -198,8 +212,8 @@ export interface KeyRepository extends PendingChanges, RegionRegister {
   /** Commits a write as large as that of an ordinary change, which leaves nothing behind. */
   probeWrite(): Promise<void>
   findResponse(idempotency: Idempotency): Promise<EarlierResponse | null>
-  /** Oldest first, in any state: those that expire after `expiresAfterMs`. */
-  listForSync(page: { expiresAfterMs: number; limit: number; afterId: string | null }): Promise<KeyPage>
+  /** Oldest first, in any state. */
+  listForSync(page: SyncRange): Promise<KeyPage>
   countForSync(expiresAfterMs: number): Promise<number>
 
   /** Moves each time forward only, by at least a second; unknown ids are ignored. */

@@ -31,7 +31,7 @@ import { lastUses, recordUse } from './rows/key-use-rows.ts'
 import * as outbox from './rows/outbox-rows.ts'
 import { forgetRegions, purgeForgotten, registerRegions, requeueNextKeys } from './rows/region-rows.ts'
 import { findResponse, probeWrite, purgeResponses } from './rows/response-rows.ts'
-import { listLiveIds, newestKeyId, revokeKeys } from './rows/revoke-rows.ts'
+import { listLive, newestKeyId, revokeKeys } from './rows/revoke-rows.ts'
 import { shareBatches } from './share-runs.ts'
 
 /**
@@ -57,7 +57,7 @@ export function createKeyRepository(
     revokeKeys: revocation => revokeKeys(writer, revocation, target),
     importKeys: keys => importKeys(writer, keys, target),
     newestKeyId: workspaceId => newestKeyId(reader, workspaceId),
-    listLiveIds: range => listLiveIds(reader, range, now()),
+    listLive: range => listLive(reader, range, now()),
     findById: async id => (await keysById([id])).get(id) ?? null,
     findByDigest: digest => findKey(reader, 'digest', digest),
     findByDigests: digests => findKeys(reader, 'digest', digests),
@@ -90,7 +90,7 @@ export function createKeyRepository(
       while (await writer.run(tx => purgeConfirmations(tx, now()))) {}
       while (await writer.run(tx => purgeForgotten(tx, dialect))) {}
     },
-    countByState: census => countByState(reader, census),
+    countByState: census => countByState(reader, census, dialect),
     close,
   }
 }
@@ -140,12 +140,13 @@ function pendingChangesIn(
       writer.announce(tx => outbox.claimChanges(tx, region, { consoleId, nowMs: now(), limit, dialect })),
     pendingChangesOf: digest => outbox.pendingChangesOf(reader, region, digest),
     pendingSpan: () => outbox.pendingSpan(announcing, region),
-    hasPendingUntil: (workspaceId, atMs) => outbox.hasPendingUntil(reader, region, { workspaceId, atMs }),
+    hasPendingUntil: (workspaceId, atMs) =>
+      outbox.hasPendingUntil(reader, region, { workspaceId, atMs, dialect }),
     countPending: () => outbox.countPending(reader, region),
     oldestPendingMs: () => outbox.oldestPendingMs(reader, region),
     deletePendingChanges: announced => writer.deleteAnnounced(region, announced),
     requeueChangesSince: sinceMs =>
-      writer.run(tx => outbox.requeueChangesSince(tx, region, { sinceMs, nowMs: now() })),
+      writer.run(tx => outbox.requeueChangesSince(tx, region, { sinceMs, nowMs: now(), dialect })),
     requeueNextKeys: () => writer.run(tx => requeueNextKeys(tx, region, now())),
   }
 }

@@ -5,13 +5,15 @@ import {
 } from '../announcing/confirmations.ts'
 import { type Announced, isAnnounced } from '../announcing/region-outboxes.ts'
 import { troubleOf } from '../database/database-unavailable.ts'
-import type { PendingChange, StoredKey } from '../database/key-repository.ts'
+import type { KeyRepository, LivePosition, PendingChange, StoredKey } from '../database/key-repository.ts'
 import type { Registry } from '../registry.ts'
 import { auditRevocation, type Caller } from './audit.ts'
 import { WAIT_PER_BATCH_MS, WaitAllowance } from './wait-allowance.ts'
 
 /** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
 const BATCH_SIZE = 250
+/** After so long a call answers, and another one goes on: clients and proxies give up on one that takes minutes. */
+const CALL_MS = 5000
 
 type BulkRegistry = Pick<
   Registry,
@@ -26,32 +28,41 @@ export interface BulkOutcome {
   readonly announced: Announced
   /** As to the last key, since gateways apply changes in their order; null if none was revoked, or if the database does not say. */
   readonly gateways: ConfirmationReport | null
+  /** The newest key to revoke, if some up to it are left; null: all are revoked. */
+  readonly leftUntilId: string | null
+}
+
+interface BulkContext {
+  readonly caller: Caller
+  readonly mustWait: boolean
+  /** Of an earlier call that left some; null for the first call. */
+  readonly untilId?: string | null
 }
 
 /**
- * Revokes every key of a workspace that was committed before the call and has not ended. Each batch is announced while
- * the next one is committed. After a crash or an error, a repeated call revokes the rest.
- * @param mustWait waits for up to a second until at least one gateway is known and all have confirmed
+ * Revokes every key of a workspace that was committed before the first call and has not ended, in calls of some seconds.
+ * Each batch is announced while the next one is committed. After a crash or an error, a repeated call revokes the rest.
+ * @param mustWait the last call waits for up to a second until at least one gateway is known and all have confirmed
  */
 export async function revokeAllKeys(
   registry: BulkRegistry,
   workspaceId: string,
-  { caller, mustWait }: { readonly caller: Caller; readonly mustWait: boolean },
+  { caller, mustWait, ...earlier }: BulkContext,
 ): Promise<BulkOutcome> {
   const { repository, outbox, clock } = registry
   const recordOf = (key: StoredKey) => recordRevocation(registry, key, caller)
   const allowance = new WaitAllowance(clock)
   const waitFor = (maxMs: number) => outbox.hasAnnounced(workspaceId, clock.wallMs(), maxMs)
-  // A key issued later has a greater id, so that the call ends however many are issued meanwhile.
-  const untilId = await repository.newestKeyId(workspaceId)
-  let afterId: string | null = null
-  let revoked = 0
+  const endMs = clock.monotonicMs() + CALL_MS
+  // A key issued later has a greater id, so that the calls end however many are issued meanwhile.
+  const untilId = earlier.untilId ?? (await repository.newestKeyId(workspaceId))
+  const batches = liveBatches(repository, workspaceId, untilId)
+  let [revoked, isLeft] = [0, false]
   let last: PendingChange | undefined
   let announcing: Promise<Announced> = Promise.resolve([])
-  while (untilId !== null) {
-    const ids: string[] = await repository.listLiveIds({ workspaceId, afterId, untilId, limit: BATCH_SIZE })
-    afterId = ids.at(-1) ?? null
-    if (afterId === null) break
+  for await (const ids of batches) {
+    isLeft = revoked > 0 && clock.monotonicMs() > endMs
+    if (isLeft) break
     const { keys, pending } = await repository.revokeKeys({ ids, recordOf })
     revoked += keys.length
     last = pending.at(-1) ?? last
@@ -62,9 +73,26 @@ export async function revokeAllKeys(
       : allowance.spend(waitFor, WAIT_PER_BATCH_MS)
   }
   await announcing
-  const announced = await allowance.spend(waitFor)
-  const gateways = await confirmationsOf(registry, last, { announced, mustWait })
-  return { kind: 'bulk_done', revoked, announced, gateways }
+  const announced = await allowance.spend(waitFor, isLeft ? WAIT_PER_BATCH_MS : undefined)
+  const gateways = await confirmationsOf(registry, last, { announced, mustWait: mustWait && !isLeft })
+  return { kind: 'bulk_done', revoked, announced, gateways, leftUntilId: isLeft ? untilId : null }
+}
+
+/** Ids of keys that have not ended, until there are none. */
+async function* liveBatches(
+  repository: Pick<KeyRepository, 'listLive'>,
+  workspaceId: string,
+  untilId: string | null,
+): AsyncGenerator<readonly string[]> {
+  if (untilId === null) return
+  let after: LivePosition | null = null
+  for (;;) {
+    const live: LivePosition[] = await repository.listLive({ workspaceId, after, untilId, limit: BATCH_SIZE })
+    // An edit may have moved one to before what was read.
+    if (live.length === 0 && after === null) return
+    if (live.length > 0) yield live.map(({ id }) => id)
+    after = live.at(-1) ?? null
+  }
 }
 
 function recordRevocation(

@@ -1,16 +1,18 @@
 import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
-import { MAY_TIME_OUT, QUERY_CANCELED } from '../database/engines/postgres-errors.ts'
+import { MAY_TIME_OUT } from '../database/engines/postgres-errors.ts'
+import { listOf } from '../database/rows/first-rows.ts'
 import type { Tables } from '../database/tables.ts'
 import {
   type Condition,
   containing,
-  inWorkspace,
+  inWorkspaces,
   SEARCHED_TEXT,
   timeRange,
   whereClauseOf,
 } from './key-conditions.ts'
 import type { KeySelector } from './key-query.ts'
 import type { SearchBounds, SearchContext } from './ordered-keys.ts'
+import { isCanceled, limitTime } from './time-limit.ts'
 import { asciiTrigrams } from './trigrams.ts'
 
 const TEXT_TIMEOUT_MS = 200
@@ -22,11 +24,12 @@ const TEXT_TIMEOUT_MS = 200
 export async function findCandidates(
   database: Kysely<Tables>,
   selector: KeySelector,
-  workspaceId: string | null,
   context: SearchContext,
 ): Promise<readonly string[] | null> {
+  const isOfSeveral = selector.workspaceIds !== null && selector.workspaceIds.length !== 1
   for (const range of rangesOf(selector, context.nowMs)) {
-    const ids = await idsOf(database, rangeQuery(range, workspaceId, context))
+    if (isOfSeveral && !range.isByWorkspace) continue
+    const ids = await idsOf(database, rangeQuery(range, selector.workspaceIds, context))
     if (ids.length <= context.bounds.candidates) return ids
   }
   if (selector.text === null) return null
@@ -42,6 +45,8 @@ interface Range {
   readonly order: readonly string[]
   /** A partial index, which SQLite, without statistics, takes for no better than others. */
   readonly partialIndex?: string
+  /** Whether an index holds the rows of each workspace together. */
+  readonly isByWorkspace: boolean
 }
 
 function rangesOf(selector: KeySelector, nowMs: number): Range[] {
@@ -53,6 +58,7 @@ function rangesOf(selector: KeySelector, nowMs: number): Range[] {
       id: 'id',
       condition,
       order,
+      isByWorkspace: partialIndex !== 'keys_replaced',
       ...(partialIndex === undefined ? {} : { partialIndex }),
     })
   if (state === 'revoked') add(sql`revoked_at_ms is not null`, ['workspace_id', 'id'], 'keys_revoked')
@@ -69,21 +75,37 @@ function rangesOf(selector: KeySelector, nowMs: number): Range[] {
   if (creation !== null) add(creation, ['created_at_ms'])
   const use = timeRange(selector, 'lastUsedAt', nowMs)
   if (use !== null) {
-    ranges.push({ table: 'key_use', id: 'key_id', condition: use, order: ['last_used_at_ms'] })
+    ranges.push({
+      table: 'key_use',
+      id: 'key_id',
+      condition: use,
+      order: ['last_used_at_ms'],
+      isByWorkspace: true,
+    })
   }
   return ranges
 }
 
 function rangeQuery(
   { table, id, condition, order, partialIndex }: Range,
-  workspaceId: string | null,
+  workspaceIds: readonly string[] | null,
   { bounds, dialect }: SearchContext,
 ): RawBuilder<IdRow> {
   const isForced = dialect === 'sqlite' && partialIndex !== undefined
-  const by = isForced ? sql`indexed by ${sql.ref(partialIndex)}` : sql``
+  const from = sql`${sql.table(table)} ${isForced ? sql`indexed by ${sql.ref(partialIndex)}` : sql``}`
   const columns = sql.join(order.map(column => sql.ref(column)))
-  return sql`select ${sql.ref(id)} as id from ${sql.table(table)} ${by}
-    ${whereClauseOf([inWorkspace('workspace_id', workspaceId), condition])} order by ${columns} limit ${bounds.candidates + 1}`
+  const limit = sql`limit ${bounds.candidates + 1}`
+  if (workspaceIds === null || workspaceIds.length === 1) {
+    const where = whereClauseOf([inWorkspaces('workspace_id', workspaceIds, dialect), condition])
+    return sql`select ${sql.ref(id)} as id from ${from} ${where} order by ${columns} ${limit}`
+  }
+  const ofOne = whereClauseOf([sql<SqlBool>`workspace_id = listed.value`, condition])
+  const listed = listOf([...new Set(workspaceIds)], dialect)
+  return dialect === 'sqlite'
+    ? sql`select ${sql.ref(`${table}.${id}`)} as id from ${listed} cross join ${from} ${ofOne} ${limit}`
+    : sql`select own.id from ${listed}
+        cross join lateral (
+          select ${sql.ref(id)} as id from ${from} ${ofOne} order by ${columns} ${limit}) as own ${limit}`
 }
 
 interface IdRow {
@@ -123,14 +145,14 @@ async function findInPostgres(
   try {
     return await database.transaction().execute(async tx => {
       await sql`set local enable_seqscan = off`.execute(tx)
-      await sql`set local statement_timeout = ${sql.lit(TEXT_TIMEOUT_MS)}`.execute(tx)
+      await limitTime(tx, TEXT_TIMEOUT_MS)
       return idsOf(
         tx,
         sql`${sql.raw(MAY_TIME_OUT)} select id from keys where ${SEARCHED_TEXT.postgres} ilike ${containing(text)} limit ${bounds.candidates + 1}`,
       )
     })
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === QUERY_CANCELED) return null
+    if (isCanceled(error)) return null
     throw error
   }
 }

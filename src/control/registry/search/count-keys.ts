@@ -1,10 +1,13 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../../../domain/clock.ts'
+import { MAY_TIME_OUT } from '../database/engines/postgres-errors.ts'
+import { listOf } from '../database/rows/first-rows.ts'
 import type { Tables } from '../database/tables.ts'
 import { findCandidates } from './candidate-keys.ts'
-import { type Condition, conditionOf, inWorkspace, keysWith, whereClauseOf } from './key-conditions.ts'
-import { hasConditions, type KeySelector } from './key-query.ts'
+import { type Condition, conditionOf, inWorkspaces, keysWith, whereClauseOf } from './key-conditions.ts'
+import type { KeySelector } from './key-query.ts'
 import type { SearchContext } from './ordered-keys.ts'
+import { isCanceled, limitTime } from './time-limit.ts'
 
 /** Keys counted in one statement: `node:sqlite` blocks the event loop while one runs. */
 const COUNTED_AT_ONCE = 10_000
@@ -17,32 +20,84 @@ export async function countKeys(
   selector: KeySelector,
   context: SearchContext & { readonly clock: Clock },
 ): Promise<number | null> {
-  const endMs = context.clock.monotonicMs() + DEADLINE_MS
-  let total = 0
-  for (const workspaceId of selector.workspaceIds ?? [null]) {
-    const candidates = await findCandidates(database, selector, workspaceId, context)
-    if (candidates !== null) {
-      total += await countAmong(database, candidates, { selector, workspaceId }, context)
-      continue
-    }
-    let afterId: string | null = null
-    do {
-      if (context.clock.monotonicMs() > endMs) return null
-      const counted: Counted = await countStretch(database, { selector, workspaceId, afterId }, context)
-      total += counted.matches
-      afterId = counted.end_id
-    } while (afterId !== null)
+  const isOfSeveral = selector.workspaceIds !== null && selector.workspaceIds.length > 1
+  return context.dialect === 'postgres' && isOfSeveral
+    ? countAtOnce(database, selector, context)
+    : countInStretches(database, selector, context)
+}
+
+/** PostgreSQL has no order of several workspaces to stop and go on in. */
+async function countAtOnce(
+  database: Kysely<Tables>,
+  selector: KeySelector,
+  { nowMs, dialect }: SearchContext,
+): Promise<number | null> {
+  const where = whereClauseOf([
+    inWorkspaces('workspace_id', selector.workspaceIds, dialect),
+    conditionOf(selector, nowMs, dialect),
+  ])
+  try {
+    return await database.transaction().execute(async tx => {
+      await limitTime(tx, DEADLINE_MS)
+      const counted = sql<{
+        matches: number
+      }>`${sql.raw(MAY_TIME_OUT)} select count(*) as matches from keys ${where}`
+      const { rows } = await counted.execute(tx)
+      return Number(rows[0]?.matches ?? 0)
+    })
+  } catch (error) {
+    if (isCanceled(error)) return null
+    throw error
   }
+}
+
+async function countInStretches(
+  database: Kysely<Tables>,
+  selector: KeySelector,
+  context: SearchContext & { readonly clock: Clock },
+): Promise<number | null> {
+  const endMs = context.clock.monotonicMs() + DEADLINE_MS
+  const candidates = await findCandidates(database, selector, context)
+  if (candidates !== null) return countAmong(database, candidates, selector, context)
+  let total = 0
+  let left: Uncounted | null = { workspaceIds: distinct(selector.workspaceIds), afterId: '' }
+  do {
+    if (context.clock.monotonicMs() > endMs) return null
+    const counted: Counted = await countStretch(database, selector, left, context)
+    total += counted.matches
+    left = leftAfter(left, counted.end_at)
+  } while (left !== null)
   return total
+}
+
+/** Keys of the first workspace after an id, and all of the others. */
+interface Uncounted {
+  /** Null: all. */
+  readonly workspaceIds: readonly string[] | null
+  readonly afterId: string
+}
+
+function distinct(workspaceIds: readonly string[] | null): readonly string[] | null {
+  return workspaceIds === null ? null : [...new Set(workspaceIds)]
+}
+
+function leftAfter({ workspaceIds }: Uncounted, endAt: string | null): Uncounted | null {
+  if (endAt === null) return null
+  const [place, afterId = ''] = endAt.split(' ')
+  return { workspaceIds: workspaceIds?.slice(Number(place)) ?? null, afterId }
 }
 
 async function countAmong(
   database: Kysely<Tables>,
   ids: readonly string[],
-  { selector, workspaceId }: { selector: KeySelector; workspaceId: string | null },
+  selector: KeySelector,
   { nowMs, dialect }: SearchContext,
 ): Promise<number> {
-  const conditions = [inWorkspace('keys.workspace_id', workspaceId), conditionOf(selector, nowMs, dialect)]
+  const { workspaceIds } = selector
+  const conditions = [
+    inWorkspaces('keys.workspace_id', workspaceIds, dialect),
+    conditionOf(selector, nowMs, dialect),
+  ]
   const { rows } = await sql<{ matches: number }>`
     select count(*) as matches from ${keysWith(ids, dialect)} ${whereClauseOf(conditions)}`.execute(database)
   return rows[0]?.matches ?? 0
@@ -50,27 +105,42 @@ async function countAmong(
 
 interface Counted {
   readonly matches: number
-  /** Null: nothing is left. */
-  readonly end_id: string | null
+  /** The place in the list of the workspace that counting stopped in, and the last id; null: nothing is left. */
+  readonly end_at: string | null
 }
 
 async function countStretch(
   database: Kysely<Tables>,
-  place: { selector: KeySelector; workspaceId: string | null; afterId: string | null },
+  selector: KeySelector,
+  left: Uncounted,
   { nowMs, dialect }: SearchContext,
 ): Promise<Counted> {
-  const { selector, workspaceId, afterId } = place
-  const size = hasConditions(selector) ? EXAMINED_AT_ONCE : COUNTED_AT_ONCE
-  const later: Condition | null = afterId === null ? null : sql`id > ${afterId}`
-  const where = whereClauseOf([inWorkspace('workspace_id', workspaceId), later])
   const condition = conditionOf(selector, nowMs, dialect)
+  const count = condition === null ? COUNTED_AT_ONCE : EXAMINED_AT_ONCE
   const { rows } = await sql<Counted>`
     select count(*) ${condition === null ? sql`` : sql`filter (where ${condition})`} as matches,
-      case when count(*) = ${size} then max(id) end as end_id
-    from (
-      select ${condition === null ? sql`id` : sql`*`} from keys ${where} order by id limit ${size}
-    ) as keys`.execute(database)
+      case when count(*) = ${count} then max(end_at) end as end_at
+    from (${stretchOf(left, condition === null ? sql`keys.id` : sql`keys.*`, count)}) as keys`.execute(
+    database,
+  )
   const [row] = rows
   if (row === undefined) throw new Error('A count returned no row')
   return row
+}
+
+/** Of several workspaces in their order: SQLite runs a cross join as it is written, and reads each index from its start. */
+function stretchOf(
+  { workspaceIds, afterId }: Uncounted,
+  columns: RawBuilder<unknown>,
+  count: number,
+): RawBuilder<unknown> {
+  if (workspaceIds === null || workspaceIds.length === 1) {
+    const own: Condition | null = workspaceIds === null ? null : sql`workspace_id = ${workspaceIds[0]}`
+    const where = whereClauseOf([own, sql`id > ${afterId}`])
+    return sql`select ${columns}, '0 ' || keys.id as end_at from keys ${where} order by id limit ${count}`
+  }
+  return sql`select ${columns}, printf('%09d %s', listed.key, keys.id) as end_at
+    from ${listOf(workspaceIds, 'sqlite')} cross join keys indexed by keys_by_workspace
+    where keys.workspace_id = listed.value and keys.id > case listed.key when 0 then ${afterId} else '' end
+    limit ${count}`
 }

@@ -1,5 +1,6 @@
 import { expressionBuilder, type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Dialect } from '../database/database.ts'
+import { listOf } from '../database/rows/first-rows.ts'
 import { isSelected } from '../database/rows/key-filter.ts'
 import type { Tables } from '../database/tables.ts'
 import type { KeyPosition, KeySelector, KeySort } from './key-query.ts'
@@ -41,8 +42,15 @@ export function whereClauseOf(conditions: readonly (Condition | null)[]): RawBui
   return condition === null ? sql`` : sql`where ${condition}`
 }
 
-export function inWorkspace(column: string, workspaceId: string | null): Condition | null {
-  return workspaceId === null ? null : sql<SqlBool>`${sql.ref(column)} = ${workspaceId}`
+/** @param workspaceIds null: all */
+export function inWorkspaces(
+  column: string,
+  workspaceIds: readonly string[] | null,
+  dialect: Dialect,
+): Condition | null {
+  if (workspaceIds === null) return null
+  if (workspaceIds.length === 1) return sql<SqlBool>`${sql.ref(column)} = ${workspaceIds[0]}`
+  return sql<SqlBool>`${sql.ref(column)} in (select listed.value from ${listOf(workspaceIds, dialect)})`
 }
 
 /**
@@ -75,14 +83,6 @@ export function timeRange(selector: KeySelector, sort: KeySort, nowMs: number): 
  */
 export function keysWith(ids: readonly string[], dialect: Dialect): RawBuilder<unknown> {
   return sql`(select keys.* from ${listOf(ids, dialect)} cross join keys where keys.id = listed.value limit ${ids.length}) as keys`
-}
-
-/** A list of ids as rows with the column `value`: one parameter, however many they are. */
-export function listOf(ids: readonly string[], dialect: Dialect): RawBuilder<unknown> {
-  const list = JSON.stringify(ids)
-  return dialect === 'sqlite'
-    ? sql`json_each(${list}) as listed`
-    : sql`json_array_elements_text(${list}::json) as listed (value)`
 }
 
 /** Rows after a position: row values compare like the index that holds both columns. */

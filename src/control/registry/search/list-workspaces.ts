@@ -1,8 +1,9 @@
 import { expressionBuilder, type Kysely, type RawBuilder, sql } from 'kysely'
-import { KEY_STATES, type KeyState } from '../../../domain/key/key-record.ts'
-import { isSelected } from '../database/rows/key-filter.ts'
+import type { KeyState } from '../../../domain/key/key-record.ts'
+import { listOf } from '../database/rows/first-rows.ts'
+import { isSelected, type KeyFilter } from '../database/rows/key-filter.ts'
+import { sumInStretches } from '../database/rows/key-stretches.ts'
 import type { Tables } from '../database/tables.ts'
-import { listOf } from './key-conditions.ts'
 import {
   EXPIRING_SOON_MS,
   type WorkspacePage,
@@ -15,6 +16,8 @@ import type { SearchContext } from './ordered-keys.ts'
 const MAX_EXAMINED = 1000
 /** Keys of one workspace that are counted at most, if the page has a bound. */
 const MAX_COUNTED = 5000
+/** Keys that a statement of SQLite counts, which blocks the event loop meanwhile. */
+const COUNTED_AT_ONCE = 20_000
 
 export async function listWorkspaces(
   database: Kysely<Tables>,
@@ -101,18 +104,53 @@ async function countStates(
   database: Kysely<Tables>,
   workspaceIds: readonly string[],
   maxCounted: number | null,
-  { nowMs }: SearchContext,
+  context: SearchContext,
 ): Promise<readonly CountRow[]> {
-  const row = expressionBuilder<Tables, 'keys'>()
-  const counts = (['expiring', ...KEY_STATES] as const).map(filter => {
-    const condition = isSelected(row, { filter, nowMs, soonMs: nowMs + EXPIRING_SOON_MS })
-    return sql`count(*) filter (where ${condition}) as ${sql.ref(filter === 'expiring' ? 'expiring_soon' : filter)}`
-  })
-  const { rows } = await sql<CountRow>`
-    select workspace_id, count(*) as counted, ${sql.join(counts)}
-    from ${maxCounted === null ? allKeys(workspaceIds) : firstKeys(workspaceIds, maxCounted + 1)}
-    group by workspace_id`.execute(database)
+  if (maxCounted !== null) return countIn(database, firstKeys(workspaceIds, maxCounted + 1), context)
+  if (context.dialect === 'postgres') return countIn(database, allKeys(workspaceIds), context)
+  // SQLite counts a part of each in one statement, and then the rest of large ones.
+  const share = Math.floor(COUNTED_AT_ONCE / workspaceIds.length)
+  const rows: CountRow[] = []
+  for (const row of await countIn(database, firstKeys(workspaceIds, share + 1), context)) {
+    rows.push(row.counted > share ? await countLarge(database, row.workspace_id, context) : row)
+  }
   return rows
+}
+
+async function countIn(
+  database: Kysely<Tables>,
+  keys: RawBuilder<unknown>,
+  context: SearchContext,
+): Promise<readonly CountRow[]> {
+  const counts = Object.entries(stateCounts(context)).map(
+    ([name, count]) => sql`${count} as ${sql.ref(name)}`,
+  )
+  const { rows } = await sql<CountRow>`
+    select workspace_id, ${sql.join(counts)} from ${keys} group by workspace_id`.execute(database)
+  return rows
+}
+
+async function countLarge(
+  database: Kysely<Tables>,
+  workspaceId: string,
+  context: SearchContext,
+): Promise<CountRow> {
+  return { workspace_id: workspaceId, ...(await sumInStretches(database, workspaceId, stateCounts(context))) }
+}
+
+function stateCounts({ nowMs }: SearchContext) {
+  const row = expressionBuilder<Tables, 'keys'>()
+  const count = (filter: KeyFilter) =>
+    sql`count(*) filter (where ${isSelected(row, { filter, nowMs, soonMs: nowMs + EXPIRING_SOON_MS })})`
+  return {
+    counted: sql`count(*)`,
+    expiring_soon: count('expiring'),
+    active: count('active'),
+    retiring: count('retiring'),
+    suspended: count('suspended'),
+    expired: count('expired'),
+    revoked: count('revoked'),
+  }
 }
 
 function allKeys(workspaceIds: readonly string[]): RawBuilder<unknown> {

@@ -1,11 +1,12 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Dialect } from '../database/database.ts'
+import { firstRows } from '../database/rows/first-rows.ts'
 import { keyOfRow } from '../database/rows/key-rows.ts'
 import type { KeyRow, Tables } from '../database/tables.ts'
 import {
   type Condition,
   conditionOf,
-  inWorkspace,
+  inWorkspaces,
   isAfter,
   keysWith,
   LAST_USE,
@@ -35,16 +36,16 @@ export const SEARCH_BOUNDS: SearchBounds = { examined: 2500, candidates: 1000 }
 /** Where an index holds the keys in the order of a sort. */
 interface SortedIndex {
   readonly table: 'keys' | 'key_use'
-  readonly value: RawBuilder<unknown>
-  readonly id: RawBuilder<unknown>
+  readonly value: string
+  readonly id: string
 }
 
 const INDEXES: Readonly<Record<KeySort, SortedIndex>> = {
-  createdAt: { table: 'keys', value: sql.ref('created_at_ms'), id: sql.ref('id') },
-  expiresAt: { table: 'keys', value: sql.ref('expires_at_ms'), id: sql.ref('id') },
-  name: { table: 'keys', value: sql.ref('name'), id: sql.ref('id') },
+  createdAt: { table: 'keys', value: 'created_at_ms', id: 'id' },
+  expiresAt: { table: 'keys', value: 'expires_at_ms', id: 'id' },
+  name: { table: 'keys', value: 'name', id: 'id' },
   // Every key has a row here, with 0 until it is used.
-  lastUsedAt: { table: 'key_use', value: sql.ref('last_used_at_ms'), id: sql.ref('key_id') },
+  lastUsedAt: { table: 'key_use', value: 'last_used_at_ms', id: 'key_id' },
 }
 
 /** A part of a sorted list: what matches among a number of keys that were examined. */
@@ -60,14 +61,6 @@ export interface PlacedKey {
   readonly position: KeyPosition
 }
 
-/** A page of a workspace. */
-export interface PagePart {
-  readonly query: KeyQuery
-  /** Null: all workspaces. */
-  readonly workspaceId: string | null
-  readonly after: KeyPosition | null
-}
-
 interface FoundRow extends KeyRow {
   readonly last_used_at_ms: number
   readonly sorted_value: string | number
@@ -81,37 +74,31 @@ interface FoundRow extends KeyRow {
  */
 export async function examineKeys(
   database: Kysely<Tables>,
-  { query, workspaceId, after }: PagePart,
-  count: number,
+  query: KeyQuery,
+  { after, count }: { readonly after: KeyPosition | null; readonly count: number },
   { nowMs, dialect }: SearchContext,
 ): Promise<SearchedRange> {
-  const { descending, limit, sort } = query
-  const index = INDEXES[sort]
-  const order = orderOf(index, descending)
-  const within = whereClauseOf([
-    inWorkspace('workspace_id', workspaceId),
-    timeRange(query, sort, nowMs),
-    isAfter(index, after, descending),
-  ])
-  const table = sql.table(index.table)
-  const last = sql`(select ${index.id} from ${table} ${within} ${order} limit 1 offset ${count - 1})`
+  const { descending, limit, sort, workspaceIds } = query
+  const within = [timeRange(query, sort, nowMs)]
+  const rows = firstRows({ ...INDEXES[sort], workspaceIds, within, after, descending, count }, dialect)
+  const order = orderOf({ value: sql.ref('sorted_value'), id: sql.ref('examined.id') }, descending)
+  const last = sql`(select examined.id from examined ${order} limit 1 offset ${count - 1})`
   const condition: Condition = conditionOf(query, nowMs, dialect) ?? sql`true`
-  const { rows } = await sql<FoundRow>`
+  const { rows: found } = await sql<FoundRow>`
+    with examined as (${rows})
     select keys.*, ${LAST_USE} as last_used_at_ms, examined.sorted_value,
       ${condition} as is_match, keys.id = ${last} as is_end
-    from (
-      select ${index.id} as key_id, ${index.value} as sorted_value from ${table} ${within} ${order} limit ${count}
-    ) as examined
-    cross join keys
-    where keys.id = examined.key_id and (${condition} or keys.id = ${last})
-    ${orderOf({ value: sql.ref('sorted_value'), id: sql.ref('examined.key_id') }, descending)}
-    limit ${limit + 2}`.execute(database)
-  const found = rows
-    .filter(row => Boolean(row.is_match))
-    .slice(0, limit + 1)
-    .map(placedKeyOf)
-  const end = rows.find(row => Boolean(row.is_end))
-  return { found, end: end === undefined ? null : positionOf(end) }
+    from examined cross join keys
+    where keys.id = examined.id and (${condition} or keys.id = ${last})
+    ${order} limit ${limit + 2}`.execute(database)
+  const end = found.find(row => Boolean(row.is_end))
+  return {
+    found: found
+      .filter(row => Boolean(row.is_match))
+      .slice(0, limit + 1)
+      .map(placedKeyOf),
+    end: end === undefined ? null : positionOf(end),
+  }
 }
 
 const SORTED_VALUES: Readonly<Record<KeySort, RawBuilder<unknown>>> = {
@@ -125,14 +112,14 @@ const SORTED_VALUES: Readonly<Record<KeySort, RawBuilder<unknown>>> = {
 export async function sortKeys(
   database: Kysely<Tables>,
   ids: readonly string[],
-  { query, workspaceId, after }: PagePart,
+  query: KeyQuery,
   { nowMs, dialect }: SearchContext,
 ): Promise<SearchedRange> {
   const place = { value: SORTED_VALUES[query.sort], id: sql.ref('keys.id') }
   const conditions = [
-    inWorkspace('keys.workspace_id', workspaceId),
+    inWorkspaces('keys.workspace_id', query.workspaceIds, dialect),
     conditionOf(query, nowMs, dialect),
-    isAfter(place, after, query.descending),
+    isAfter(place, query.after, query.descending),
   ]
   const { rows } = await sql<FoundRow>`
     select keys.*, ${LAST_USE} as last_used_at_ms, ${place.value} as sorted_value
@@ -141,7 +128,10 @@ export async function sortKeys(
   return { found: rows.map(placedKeyOf), end: null }
 }
 
-function orderOf({ value, id }: Omit<SortedIndex, 'table'>, descending: boolean): RawBuilder<unknown> {
+function orderOf(
+  { value, id }: { readonly value: RawBuilder<unknown>; readonly id: RawBuilder<unknown> },
+  descending: boolean,
+): RawBuilder<unknown> {
   const direction = sql.raw(descending ? 'desc' : 'asc')
   return sql`order by ${value} ${direction}, ${id} ${direction}`
 }

@@ -1,9 +1,10 @@
-import { type ExpressionBuilder, type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
 import { encodeTime } from 'ulid'
 import type { AuditDetail, AuditEntry, AuditFilter, AuditPage, AuditQuery } from '../../operations/audit.ts'
 import type { AuditAction } from '../../operations/audit-actions.ts'
 import type { Dialect } from '../database.ts'
 import type { ExportedAudit, PageOptions } from '../key-repository.ts'
+import { firstRows, listOf, mostFirstRows } from '../rows/first-rows.ts'
 import type { AuditRow, Tables } from '../tables.ts'
 import type { AuditTarget } from './audit-chain.ts'
 import { type AuditTrust, checkChained } from './audit-mac.ts'
@@ -20,73 +21,111 @@ export async function listAudit(
   return searchAudit(database, { filter: {}, workspaces: [workspaceId], limit, afterId }, target)
 }
 
-/** Newest first. A page has fewer entries than its limit where some of the rows were not written by a console. */
+/** Entries that a page examines at most, in parts that leave the event loop to others. */
+const EXAMINED_AT_MOST = 10_000
+const EXAMINED_AT_ONCE = 500
+
+/**
+ * Newest first. Examines entries in order until the page is full; one that would have to examine too many is short, even
+ * empty, before the last, as is one with rows that no console has written.
+ */
 export async function searchAudit(
   database: Kysely<Tables>,
   query: AuditQuery,
   { dialect, audit }: AuditTarget,
 ): Promise<AuditPage> {
-  const { workspaces, limit } = query
-  // One more than the limit shows whether there is a next page.
-  const rows = (
-    workspaces === null
-      ? await selectEntries(database, query).execute()
-      : await searchWorkspaces(database, query, workspaces, dialect)
-  ).slice(0, limit + 1)
+  const { limit } = query
+  const rows: AuditRow[] = []
+  // Finding where each of many workspaces goes on is work too.
+  const places = (query.workspaces?.length ?? 1) - 1
+  let { afterId } = query
+  let count = limit + 1
+  for (let left = EXAMINED_AT_MOST; left > 0; left -= count + places) {
+    const part = await examineEntries(database, { ...query, afterId }, count, dialect)
+    rows.push(...part.found)
+    if (rows.length > limit) return pageOf(rows, limit, { endId: null, audit })
+    afterId = part.endId
+    if (afterId === null) break
+    count = Math.max(limit + 1, Math.min(EXAMINED_AT_ONCE, mostFirstRows(query.workspaces, dialect)))
+  }
+  return pageOf(rows, limit, { endId: afterId, audit })
+}
+
+/** @param endId everything up to here was examined; null: everything */
+function pageOf(
+  rows: readonly AuditRow[],
+  limit: number,
+  { endId, audit }: { readonly endId: string | null } & Pick<AuditTarget, 'audit'>,
+): AuditPage {
   const read = rows.slice(0, limit)
   const entries = genuineRows(read, audit).map(entryOfRow)
-  return { entries, nextAfterId: rows.length > limit ? (read.at(-1)?.id ?? null) : null }
+  return { entries, nextAfterId: rows.length > limit ? (read.at(-1)?.id ?? null) : endId }
 }
 
-/** The newest ids of each workspace, then the entries: `workspace_id in (…)` would read and sort all entries of them. */
-async function searchWorkspaces(
+interface ExaminedRow extends AuditRow {
+  readonly is_match: boolean | 0 | 1
+  readonly is_end: boolean | 0 | 1 | null
+}
+
+/** @returns what matches among the next entries, at most one more than the limit, and where they end; null: nothing is left */
+async function examineEntries(
   database: Kysely<Tables>,
   query: AuditQuery,
-  workspaces: readonly string[],
+  count: number,
   dialect: Dialect,
-): Promise<AuditRow[]> {
-  const ofOne = selectEntries(database, query)
-    .clearSelect()
-    .select('id')
-    .where('workspace_id', '=', sql<string>`own.value`)
-  const found =
-    dialect === 'postgres'
-      ? sql<{ id: string }>`
-          select newest.id from unnest(${workspaces}::text[]) as own (value)
-          cross join lateral (${ofOne}) as newest order by newest.id desc limit ${query.limit + 1}`
-      : sql<{ id: string }>`
-          select newest.id from json_each(${JSON.stringify(workspaces)}) as own
-          cross join audit as newest on newest.id in (${ofOne}) order by newest.id desc limit ${query.limit + 1}`
-  const ids = (await found.execute(database)).rows.map(({ id }) => id)
-  if (ids.length === 0) return []
-  return database.selectFrom('audit').selectAll().where('id', 'in', ids).orderBy('id', 'desc').execute()
+): Promise<{ readonly found: readonly AuditRow[]; readonly endId: string | null }> {
+  const { filter, workspaces, limit, afterId } = query
+  const order = { table: 'audit', value: 'id', id: 'id', descending: true } as const
+  // All entries of a key are of one workspace, and few.
+  const workspaceIds = filter.keyId === undefined ? workspaces : null
+  const after = afterId === null ? null : { value: afterId, id: afterId }
+  const entries = firstRows({ ...order, workspaceIds, within: indexedOf(query), after, count }, dialect)
+  const isMatch = all(conditionsOf(filter, workspaces, dialect))
+  const last = sql`(select examined.id from examined order by examined.id limit 1)`
+  const { rows } = await sql<ExaminedRow>`
+    with examined as (${entries})
+    select audit.*, ${isMatch} as is_match,
+      audit.id = ${last} and (select count(*) from examined) = ${count} as is_end
+    from examined cross join audit
+    where audit.id = examined.id and (${isMatch} or audit.id = ${last})
+    order by audit.id desc limit ${limit + 2}`.execute(database)
+  const found = rows.filter(row => Boolean(row.is_match)).slice(0, limit + 1)
+  return { found, endId: rows.find(row => Boolean(row.is_end))?.id ?? null }
 }
 
-function selectEntries(database: Kysely<Tables>, { filter, limit, afterId }: AuditQuery) {
-  return database
-    .selectFrom('audit')
-    .selectAll()
-    .where(row =>
-      row.and([...conditionsOf(row, filter), ...(afterId === null ? [] : [row('id', '<', afterId)])]),
-    )
-    .orderBy('id', 'desc')
-    .limit(limit + 1)
-}
-
-/** Times also bound the id, so that the index that orders the entries finds them. */
-function conditionsOf(
-  row: ExpressionBuilder<Tables, 'audit'>,
-  { keyId, actor, action, fromMs, toMs }: AuditFilter,
-) {
-  const conditions = []
-  if (keyId !== undefined) conditions.push(row('key_id', '=', keyId))
-  if (actor !== undefined) conditions.push(row('actor', '=', actor))
-  if (action !== undefined) conditions.push(row('action', '=', action))
-  if (fromMs !== undefined) conditions.push(row('at_ms', '>=', fromMs), row('id', '>=', firstIdAt(fromMs)))
-  if (toMs !== undefined) {
-    conditions.push(row('at_ms', '<', toMs), row('id', '<', firstIdAt(toMs + CLOCK_STEP_MS)))
-  }
+/** What an index holds together, in the order of ids. */
+function indexedOf({ filter, workspaces }: AuditQuery): RawBuilder<SqlBool>[] {
+  const { keyId, actor, action, fromMs, toMs } = filter
+  const conditions: RawBuilder<SqlBool>[] = []
+  if (keyId !== undefined) conditions.push(sql`key_id = ${keyId}`)
+  else if (actor !== undefined) {
+    conditions.push(sql`actor = ${actor}`)
+    if (action !== undefined && workspaces === null) conditions.push(sql`action = ${action}`)
+  } else if (action !== undefined) conditions.push(sql`action = ${action}`)
+  if (fromMs !== undefined) conditions.push(sql`id >= ${firstIdAt(fromMs)}`)
+  if (toMs !== undefined) conditions.push(sql`id < ${firstIdAt(toMs + CLOCK_STEP_MS)}`)
   return conditions
+}
+
+function conditionsOf(
+  { keyId, actor, action, fromMs, toMs }: AuditFilter,
+  workspaces: readonly string[] | null,
+  dialect: Dialect,
+): RawBuilder<SqlBool>[] {
+  const conditions: RawBuilder<SqlBool>[] = []
+  // Where no key is asked for, the examined entries are of these workspaces.
+  if (keyId !== undefined && workspaces !== null) {
+    conditions.push(sql`audit.workspace_id in (select listed.value from ${listOf(workspaces, dialect)})`)
+  }
+  if (actor !== undefined) conditions.push(sql`audit.actor = ${actor}`)
+  if (action !== undefined) conditions.push(sql`audit.action = ${action}`)
+  if (fromMs !== undefined) conditions.push(sql`audit.at_ms >= ${fromMs}`)
+  if (toMs !== undefined) conditions.push(sql`audit.at_ms < ${toMs}`)
+  return conditions
+}
+
+function all(conditions: readonly RawBuilder<SqlBool>[]): RawBuilder<unknown> {
+  return conditions.length === 0 ? sql`true` : sql`(${sql.join(conditions, sql` and `)})`
 }
 
 function firstIdAt(ms: number): string {

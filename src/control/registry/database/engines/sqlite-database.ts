@@ -17,17 +17,19 @@ export async function openSqlite(file: string, report: ReportTrouble): Promise<D
   try {
     await migrate(writer, 'sqlite')
     // A database in memory belongs to one connection.
-    const reader = file === IN_MEMORY ? writer : connect(file, report)
+    const [reader, announcing] =
+      file === IN_MEMORY ? [writer, writer] : [connect(file, report), connect(file, report)]
     // Kysely closes only connections that were used.
-    await sql`select 1`.execute(reader)
+    for (const connection of [reader, announcing]) await sql`select 1`.execute(connection)
     return {
       dialect: 'sqlite',
       hasTextIndex: true,
       audit: UNSIGNED_AUDIT,
       writer,
       reader,
-      announcing: reader,
-      close: () => closeAll(new Set([reader, writer])),
+      // A connection of its own: heartbeats must not wait behind reads.
+      announcing,
+      close: () => closeAll(new Set([announcing, reader, writer])),
     }
   } catch (error) {
     await writer.destroy()

@@ -1,5 +1,6 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
-import { setImmediate, setTimeout } from 'node:timers/promises'
+import { setImmediate as atNextTurn } from 'node:timers'
+import { setImmediate as nextTurn, setTimeout } from 'node:timers/promises'
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -44,8 +45,9 @@ export class NodeSqliteDialect extends SqliteDialect {
 /**
  * Every transaction writes, so it takes the write lock at once: a later upgrade of the lock would fail without waiting.
  *
- * `node:sqlite` is synchronous. Each transaction yields to the event loop first, so that a queue of them does not block
- * sockets and heartbeats. For the same reason the wait for a lock is not left to SQLite.
+ * `node:sqlite` is synchronous, and code that only awaits statements never turns the event loop. So a statement waits for
+ * the next turn once those before it have taken this one's share: sockets and heartbeats go on during long reads and writes.
+ * Each transaction begins in a turn of its own. For the same reason the wait for a lock is not left to SQLite.
  */
 class ImmediateDriver extends SqliteDriver {
   readonly #raw: DatabaseSync
@@ -67,7 +69,7 @@ class ImmediateDriver extends SqliteDriver {
   }
 
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
-    await setImmediate()
+    await nextTurn()
     await connection.executeQuery(CompiledQuery.raw('begin immediate'))
   }
 
@@ -82,6 +84,7 @@ class ImmediateDriver extends SqliteDriver {
     connection.executeQuery = async <Row>(...[query, options]: Parameters<typeof execute>) => {
       for (;;) {
         try {
+          await nextStatement()
           const result = await execute<Row>(query, options)
           this.#busySinceMs = null
           return result
@@ -104,6 +107,21 @@ class ImmediateDriver extends SqliteDriver {
     this.#busySinceMs ??= nowMs
     return nowMs - this.#busySinceMs < BUSY_TIMEOUT_MS
   }
+}
+
+/** How long statements, and what is done between them, may hold the event loop. */
+const TURN_MS = 5
+/** Of the thread, which has one event loop for all its databases; null until a statement runs in this turn. */
+let turnStartedAtMs: number | null = null
+
+async function nextStatement(): Promise<void> {
+  // Once: one that has waited runs, or a long read on one connection would keep out those of the others for ever.
+  if (turnStartedAtMs !== null && performance.now() - turnStartedAtMs > TURN_MS) await nextTurn()
+  if (turnStartedAtMs !== null) return
+  turnStartedAtMs = performance.now()
+  atNextTurn(() => {
+    turnStartedAtMs = null
+  })
 }
 
 /** SQLite can roll back schema changes, so a migration is all or nothing, also with two consoles starting. */

@@ -1,9 +1,17 @@
 import { type Kysely, sql } from 'kysely'
 import type { KeyRecord } from '../../../../domain/key/key-record.ts'
 import type { Dialect } from '../database.ts'
-import type { ExpiryBounds, KeyCounts, KeyPage, PageOptions, StoredKey } from '../key-repository.ts'
+import type {
+  ExpiryBounds,
+  KeyCounts,
+  KeyPage,
+  PageOptions,
+  StoredKey,
+  SyncRange,
+} from '../key-repository.ts'
 import type { KeyRow, Tables } from '../tables.ts'
 import { isSelected, type KeySelection } from './key-filter.ts'
+import { sumInStretches } from './key-stretches.ts'
 
 /** A statement for so many keys takes well under a second. */
 const COUNTED_EXACTLY = 1_000_000
@@ -96,14 +104,14 @@ export async function listKeys(
  */
 export async function listForSync(
   database: Kysely<Tables>,
-  { expiresAfterMs, limit, afterId }: { expiresAfterMs: number; limit: number; afterId: string | null },
+  { expiresAfterMs, limit, afterId }: SyncRange,
 ): Promise<KeyPage> {
-  const endId = await endOfStretch(database, afterId ?? '')
+  const endId = expiresAfterMs === null ? null : await endOfStretch(database, afterId ?? '')
   let query = selectKeys(database)
-    .where('expires_at_ms', '>', expiresAfterMs)
     .where('id', '>', afterId ?? '')
     .orderBy('id')
     .limit(limit + 1)
+  if (expiresAfterMs !== null) query = query.where('expires_at_ms', '>', expiresAfterMs)
   if (endId !== null) query = query.where('id', '<=', endId)
   const page = pageOf((await query.execute()).map(keyOfRow), limit)
   return { ...page, nextAfterId: page.nextAfterId ?? endId }
@@ -125,7 +133,11 @@ export async function countForSync(
   expiresAfterMs: number,
   dialect: Dialect,
 ): Promise<number> {
-  const estimate = dialect === 'postgres' ? await estimateForSync(database, expiresAfterMs) : 0
+  if (dialect === 'sqlite') {
+    const later = sql`count(case when expires_at_ms > ${expiresAfterMs} then 1 end)`
+    return (await sumInStretches(database, null, { later })).later
+  }
+  const estimate = await estimateForSync(database, expiresAfterMs)
   if (estimate > COUNTED_EXACTLY) return estimate
   const query = database.selectFrom('keys').select(({ fn }) => fn.countAll<number>().as('count'))
   return (await query.where('expires_at_ms', '>', expiresAfterMs).executeTakeFirstOrThrow()).count
@@ -146,10 +158,11 @@ function pageOf(found: readonly StoredKey[], limit: number): KeyPage {
   return { keys, nextAfterId: found.length > limit ? (keys.at(-1)?.record.id ?? null) : null }
 }
 
-/** One pass over the table. A revoked key stays revoked after its expiry. */
+/** A revoked key stays revoked after its expiry. */
 export async function countByState(
   database: Kysely<Tables>,
   { nowMs, weekMs, monthMs }: ExpiryBounds,
+  dialect: Dialect,
 ): Promise<KeyCounts> {
   const state = sql<keyof KeyCounts>`case
     when revoked_at_ms is not null then 'revoked'
@@ -158,6 +171,17 @@ export async function countByState(
     when expires_at_ms <= ${weekMs} then 'expiring'
     when expires_at_ms <= ${monthMs} then 'expiring_30d'
     else 'active' end`
+  if (dialect === 'sqlite') {
+    const count = (name: keyof KeyCounts) => sql`count(case when ${state} = ${name} then 1 end)`
+    return sumInStretches(database, null, {
+      active: count('active'),
+      expiring_30d: count('expiring_30d'),
+      expiring: count('expiring'),
+      suspended: count('suspended'),
+      expired: count('expired'),
+      revoked: count('revoked'),
+    })
+  }
   const rows = await database
     .selectFrom('keys')
     .select(({ fn }) => [state.as('state'), fn.countAll<number>().as('count')])

@@ -1,4 +1,4 @@
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import { DEFAULT_REGION } from '../../../../domain/region.ts'
 import type { Dialect } from '../database.ts'
 import { isChosen, placeOf } from '../engines/chosen-rows.ts'
@@ -59,20 +59,47 @@ export async function insertChanges(
   }
 }
 
+/** Rows that a statement of SQLite examines or adds: it blocks the event loop meanwhile. */
+const BLOCKING_ROWS = 1000
+
 /** Whether a change of a key of this workspace that was committed until then is not announced yet. */
 export async function hasPendingUntil(
   database: Kysely<Tables>,
   region: string,
-  { workspaceId, atMs }: { readonly workspaceId: string; readonly atMs: number },
+  { workspaceId, atMs, dialect }: { workspaceId: string; atMs: number; dialect: Dialect },
 ): Promise<boolean> {
   const { table, isHere } = outboxOf(region)
   // Not a join: that might begin with all keys of the workspace.
+  const isOwn = sql`exists (
+    select keys.id from keys where keys.digest = pending.digest and keys.workspace_id = ${workspaceId})`
+  if (dialect === 'sqlite') return hasAnyInStretches(database, table, { isHere, atMs, isOwn })
   const { rows } = await sql`
     select pending.digest from ${table} as pending
-    where ${isHere} and pending.at_ms <= ${atMs} and exists (
-      select keys.id from keys where keys.digest = pending.digest and keys.workspace_id = ${workspaceId})
-    limit 1`.execute(database)
+    where ${isHere} and pending.at_ms <= ${atMs} and ${isOwn} limit 1`.execute(database)
   return rows.length > 0
+}
+
+async function hasAnyInStretches(
+  database: Kysely<Tables>,
+  table: RawBuilder<unknown>,
+  { isHere, atMs, isOwn }: { isHere: RawBuilder<boolean>; atMs: number; isOwn: RawBuilder<unknown> },
+): Promise<boolean> {
+  let end: number | null = 0
+  while (end !== null) {
+    const { rows }: { rows: { found: number; end_at: number | null }[] } = await sql<{
+      found: number
+      end_at: number | null
+    }>`
+      select count(case when pending.at_ms <= ${atMs} and ${isOwn} then 1 end) as found,
+        case when count(*) = ${BLOCKING_ROWS} then max(place) end as end_at
+      from (select rowid as place, digest, at_ms from ${table}
+        where ${isHere} and rowid > ${end} order by rowid limit ${BLOCKING_ROWS}) as pending`.execute(
+      database,
+    )
+    if ((rows[0]?.found ?? 0) > 0) return true
+    end = rows[0]?.end_at ?? null
+  }
+  return false
 }
 
 /**
@@ -196,9 +223,45 @@ export async function deletePendingChangesUnlocked(
 export async function requeueChangesSince(
   tx: Transaction<Tables>,
   region: string,
-  { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
+  { sinceMs, nowMs, dialect }: { sinceMs: number; nowMs: number; dialect: Dialect },
 ): Promise<void> {
-  const changed = sql`from keys where version > 1 and changed_at_ms >= ${sinceMs} order by digest`
+  if (dialect === 'postgres') {
+    const changed = sql`from keys where version > 1 and changed_at_ms >= ${sinceMs} order by digest`
+    return requeue(tx, region, changed, nowMs)
+  }
+  for (let after: Changed | undefined = { changed_at_ms: sinceMs, place: 0 }; after !== undefined; ) {
+    after = await requeueAfter(tx, region, after, nowMs)
+  }
+}
+
+/** Where a change of a key is in the index of changes. */
+interface Changed {
+  readonly changed_at_ms: number
+  readonly place: number
+}
+
+/** @returns the last of these changes; undefined if none is left */
+async function requeueAfter(
+  tx: Transaction<Tables>,
+  region: string,
+  { changed_at_ms, place }: Changed,
+  nowMs: number,
+): Promise<Changed | undefined> {
+  const changed = sql`from keys indexed by keys_by_change
+    where version > 1 and (changed_at_ms, rowid) > (${changed_at_ms}, ${place})
+    order by changed_at_ms, rowid limit`
+  await requeue(tx, region, sql`${changed} ${BLOCKING_ROWS}`, nowMs)
+  const { rows } = await sql<Changed>`
+    select changed_at_ms, rowid as place ${changed} 1 offset ${BLOCKING_ROWS - 1}`.execute(tx)
+  return rows[0]
+}
+
+async function requeue(
+  tx: Transaction<Tables>,
+  region: string,
+  changed: RawBuilder<unknown>,
+  nowMs: number,
+): Promise<void> {
   if (region === DEFAULT_REGION) {
     await sql`
       insert into outbox (digest, version, at_ms) select digest, version, ${sql.lit(nowMs)} ${changed}

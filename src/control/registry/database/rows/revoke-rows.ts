@@ -1,9 +1,9 @@
-import type { Kysely, Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import type { KeyRecord } from '../../../../domain/key/key-record.ts'
 import { insertEvents } from '../../../webhooks/delivery-rows.ts'
 import { type AuditTarget, AuditWriteError, appendAudit } from '../audit/audit-chain.ts'
 import type { ChangeWriter } from '../change-writer.ts'
-import type { BulkRevocation, BulkRevoked, LiveRange } from '../key-repository.ts'
+import type { BulkRevocation, BulkRevoked, LivePosition, LiveRange } from '../key-repository.ts'
 import type { Tables } from '../tables.ts'
 import { keyOfRow } from './key-rows.ts'
 import { enqueueChanges } from './outbox-rows.ts'
@@ -14,21 +14,19 @@ export async function newestKeyId(database: Kysely<Tables>, workspaceId: string)
   return (await query.orderBy('id', 'desc').limit(1).executeTakeFirst())?.id ?? null
 }
 
-/** Neither revoked nor expired, oldest first. */
-export async function listLiveIds(
+/** Neither revoked nor expired, in the order of the index that holds both: those that expire first come first. */
+export async function listLive(
   database: Kysely<Tables>,
-  { workspaceId, afterId, untilId, limit }: LiveRange,
+  { workspaceId, after, untilId, limit }: LiveRange,
   nowMs: number,
-): Promise<string[]> {
-  let query = database
-    .selectFrom('keys')
-    .select('id')
-    .where('workspace_id', '=', workspaceId)
-    .where('id', '<=', untilId)
-    .where('revoked_at_ms', 'is', null)
-    .where('expires_at_ms', '>', nowMs)
-  if (afterId !== null) query = query.where('id', '>', afterId)
-  return (await query.orderBy('id').limit(limit).execute()).map(row => row.id)
+): Promise<LivePosition[]> {
+  const start = after ?? { expiresAtMs: nowMs + 1, id: '' }
+  const { rows } = await sql<{ id: string; expires_at_ms: number }>`
+    select id, expires_at_ms from keys
+    where workspace_id = ${workspaceId} and (expires_at_ms, id) > (${start.expiresAtMs}, ${start.id})
+      and expires_at_ms > ${nowMs} and id <= ${untilId} and revoked_at_ms is null
+    order by expires_at_ms, id limit ${limit}`.execute(database)
+  return rows.map(({ id, expires_at_ms }) => ({ id, expiresAtMs: expires_at_ms }))
 }
 
 /** The effect of `planRevocation` on many keys, with all that belongs to it: all or nothing. */

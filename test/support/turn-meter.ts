@@ -1,0 +1,35 @@
+/** Measures how much processor time each turn of the event loop of this thread takes: what others wait for at most. */
+export class TurnMeter {
+  /** Processor time, not time that has passed: a busy machine does not lengthen it. */
+  longestMs = 0
+  totalMs = 0
+  turns = 0
+  #isStopped = false
+  #turnStartedAtMs = processorMs()
+
+  constructor() {
+    this.#awaitNextTurn()
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+
+  #awaitNextTurn(): void {
+    setImmediate(() => {
+      const nowMs = processorMs()
+      const tookMs = nowMs - this.#turnStartedAtMs
+      this.#turnStartedAtMs = nowMs
+      this.longestMs = Math.max(this.longestMs, tookMs)
+      this.totalMs += tookMs
+      this.turns += 1
+      if (!this.#isStopped) this.#awaitNextTurn()
+    })
+  }
+}
+
+/** Of this thread: other work of the process holds up no one. */
+function processorMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}
