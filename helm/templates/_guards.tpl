@@ -135,6 +135,10 @@ values.
 {{- include "postern.wrong" (dict "into" .into "say" (printf "pod.terminationGracePeriodSeconds is %d, which cuts off requests: set at least %d (config.drain.delayMs, config.drain.timeoutMs and 5 s), or null for the default" (int $pod.terminationGracePeriodSeconds) $least)) -}}
 {{- end -}}
 {{- end -}}
+{{- $bytes := include "postern.settingsFile" . | len -}}
+{{- if gt $bytes 200000 -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "the %s's settings have %d bytes, and Kubernetes stores at most 262144 bytes of annotations with a pod: shorten config, or mount a file of your own and name it in POSTERN_CONFIG (pod.extraEnv)" .plane $bytes)) -}}
+{{- end -}}
 {{- range $mount := list "/etc/postern/config" (include "postern.secretsDirectory" .) "/tmp" -}}
 {{- range $pod.extraVolumeMounts -}}
 {{- if eq (trimSuffix "/" (toString .mountPath)) $mount -}}

@@ -22,6 +22,10 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
+    # The settings file, mounted below: each revision of the workload carries its own, so that every rollback restores it.
+    postern/settings: |
+      # Rendered from the chart's values. Settings not listed here have the defaults of config/default.yaml.
+      {{- include "postern.settingsFile" . | nindent 6 }}
     {{- if $generated }}
     checksum/secret: {{ include "postern.generatedData" $root | sha256sum }}
     {{- end }}
@@ -161,8 +165,10 @@ spec:
     {{- end }}
   volumes:
     - name: config
-      configMap:
-        name: {{ include "postern.configMapName" . }}
+      downwardAPI:
+        items:
+          - path: postern.yaml
+            fieldRef: { fieldPath: "metadata.annotations['postern/settings']" }
     {{- if $references }}
     - name: secrets
       projected:
@@ -194,59 +200,6 @@ spec:
 {{- range $name, $value := .value }}{{ if not (kindIs "invalid" $value) }}{{ $_ := set $kept $name $value }}{{ end }}{{ end -}}
 securityContext:
   {{- toYaml $kept | nindent 2 }}
-{{- end -}}
-
-{{/* Named after its content, so that each revision of a workload has its own settings, and kubectl rollout undo restores them. */}}
-{{- define "postern.configMapName" -}}
-{{- printf "%s-%s" (include "postern.planeName" .) (include "postern.settingsFile" . | sha256sum | trunc 10) -}}
-{{- end -}}
-
-{{- define "postern.configMap" -}}
-{{- $name := include "postern.configMapName" . -}}
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  {{- include "postern.metadata" (merge (dict "name" $name) .) | nindent 2 }}
-immutable: true
-data:
-  postern.yaml: |
-    # Rendered from the chart's values. Settings not listed here have the defaults of config/default.yaml.
-    {{- include "postern.settingsFile" . | nindent 4 }}
-{{- $place := omit . "data" }}
-{{- range include "postern.earlierConfigMaps" (merge (dict "name" $name) $place) | fromYamlArray }}
----
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  {{- include "postern.metadata" (merge (dict "name" .metadata.name) $place) | nindent 2 }}
-{{- if .immutable }}
-immutable: true
-{{- end }}
-data:
-  {{- toYaml .data | nindent 2 }}
-{{- end }}
-{{- end -}}
-
-{{/*
-The ConfigMaps of earlier revisions that the cluster has, newest first, as a YAML list: dict root, plane, name (the current one).
-Rendered again, because Helm deletes what it no longer renders, while old pods and revisions still name them.
-*/}}
-{{- define "postern.earlierConfigMaps" -}}
-{{- $wanted := include "postern.selector" . | fromYaml -}}
-{{- $found := dict -}}
-{{- range (lookup "v1" "ConfigMap" .root.Release.Namespace "").items -}}
-{{- $labels := .metadata.labels | default dict -}}
-{{- $isOurs := eq (get (.metadata.annotations | default dict) "meta.helm.sh/release-name") $.root.Release.Name -}}
-{{- range $label, $value := $wanted }}{{ if ne (get $labels $label) $value }}{{ $isOurs = false }}{{ end }}{{ end -}}
-{{- if and $isOurs (hasKey (.data | default dict) "postern.yaml") (ne .metadata.name $.name) -}}
-{{- $_ := set $found (printf "%s %s" .metadata.creationTimestamp .metadata.name) . -}}
-{{- end -}}
-{{- end -}}
-{{- $kept := list -}}
-{{- range keys $found | sortAlpha | reverse -}}
-{{- if lt (len $kept) (int (index $.root.Values $.plane).revisionHistoryLimit) }}{{ $kept = append $kept (get $found .) }}{{ end -}}
-{{- end -}}
-{{- toYaml $kept -}}
 {{- end -}}
 
 {{- define "postern.service" -}}
@@ -339,17 +292,13 @@ spec:
 {{- end -}}
 
 {{/*
-Number of pods; empty if another controller sets it and Helm cannot see it. The live number is rendered, because a field that
-leaves the manifest is reset to 1.
+Number of pods; empty beside an autoscaler, which alone owns the field. A number in the manifest, even the live one, would be
+what a rollback restores, and Helm 4 would conflict with the autoscaler.
 */}}
 {{- define "postern.replicas" -}}
 {{- $values := index .root.Values .plane -}}
-{{- $scaled := and (eq .plane "gateway") $values.autoscaling.enabled -}}
-{{- if and (not $scaled) (not (kindIs "invalid" $values.replicas)) -}}
+{{- if not (or (and (eq .plane "gateway") $values.autoscaling.enabled) (kindIs "invalid" $values.replicas)) -}}
 {{- $values.replicas -}}
-{{- else if include "postern.hasCluster" .root -}}
-{{- $live := lookup "apps/v1" "Deployment" .root.Release.Namespace (include "postern.planeName" .) -}}
-{{- if $live }}{{ $live.spec.replicas }}{{ else if $scaled }}{{ $values.autoscaling.minReplicas }}{{ end -}}
 {{- end -}}
 {{- end -}}
 

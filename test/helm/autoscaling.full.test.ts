@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse, stringify } from 'yaml'
 import { settings } from '../../src/config/settings.ts'
-import { NAME, render } from '../support/chart.ts'
-import { textAt, valueAt } from '../support/manifests.ts'
+import { CI_FILES, NAME, render } from '../support/chart.ts'
+import { at, textAt, valueAt } from '../support/manifests.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { HELM, has, PROMTOOL } from '../support/tools.ts'
 
@@ -51,6 +51,17 @@ describe.skipIf(![HELM, PROMTOOL].every(has))('scaling by requests in flight', (
     const rendering = render({}, { files: ['keda-values.yaml'] })
     expect(valueAt(rendering.get('Deployment'), 'spec')).not.toHaveProperty('replicas')
     expect(rendering.all('HorizontalPodAutoscaler')).toEqual([])
+  })
+
+  it.each(CI_FILES)('no number of pods stands beside an autoscaler: %s', file => {
+    const rendering = render({}, { files: [file] })
+    const owned = ['HorizontalPodAutoscaler', 'ScaledObject'].flatMap(kind =>
+      rendering.all(kind).map(scaler => textAt(scaler, 'spec.scaleTargetRef.name')),
+    )
+    for (const deployment of rendering.all('Deployment')) {
+      const isOwned = owned.includes(textAt(deployment, 'metadata.name'))
+      expect('replicas' in at(deployment, 'spec')).toBe(!isOwned)
+    }
   })
 
   it('prometheus-adapter serves the requests of each pod that the autoscaler asks for', () => {

@@ -5,8 +5,8 @@ import {
   NAME,
   podOf,
   render,
-  settingsNameOf,
   settingsOf,
+  settingsText,
   type Values,
   WITH_CONSOLE,
 } from '../support/chart.ts'
@@ -16,7 +16,7 @@ import { HELM, has } from '../support/tools.ts'
 
 function checksums(values: Values): { config: string; secret: unknown } {
   const annotations = at(podOf(render(values), 'gateway').metadata, 'annotations')
-  return { config: settingsNameOf(render(values), 'gateway'), secret: annotations['checksum/secret'] }
+  return { config: settingsText(render(values), 'gateway'), secret: annotations['checksum/secret'] }
 }
 
 const withConfig = (config: object) => ({
@@ -138,10 +138,22 @@ describe.skipIf(!has(HELM))('pods are replaced', () => {
     expect(checksums({ ...MINIMAL, console: { config: { log: { level: 'warn' } } } }).config).toBe(before)
   })
 
-  it('by pods with a ConfigMap of their own, so that a revision of a workload carries its settings', () => {
-    const name = settingsNameOf(render(MINIMAL), 'gateway')
-    expect(name).toMatch(/^acme-postern-gateway-[0-9a-f]{10}$/)
-    expect(render(MINIMAL).get('ConfigMap', name)).toMatchObject({ immutable: true })
+  it('by pods that carry their settings, so that each revision of a workload keeps its own for a rollback', () => {
+    const rendering = render({ ...WITH_CONSOLE, tests: { enabled: false } })
+    for (const plane of ['gateway', 'console'] as const) {
+      expect(settingsText(rendering, plane)).toContain('Rendered from the chart')
+    }
+    // Nothing that a later revision, an age limit or a pruning tool could delete.
+    expect(rendering.all('ConfigMap')).toEqual([])
+  })
+
+  it('but not beyond what Kubernetes stores with a pod', () => {
+    const path = `/api/v1/${'x'.repeat(1_100)}`
+    const many = Object.fromEntries(
+      Array.from({ length: 200 }, (_, index) => [`r${index}`, { path: `${path}${index}` }]),
+    )
+    const { ok, stderr } = render(withConfig({ routes: many }))
+    expect([ok, stderr]).toEqual([false, expect.stringMatching(/the gateway's settings have \d+ bytes/)])
   })
 
   it('when a generated secret changes; the chart does not know the others', () => {

@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { settingsFileOf } from '../support/chart.ts'
 import { at, listAt, type Manifest, textAt, valueAt } from '../support/manifests.ts'
 import { type Exit, PosternProcess, PROGRAM } from '../support/postern-process.ts'
 import { V8_FLAGS } from '../support/start-arguments.ts'
@@ -66,7 +67,7 @@ export class KubeletDouble {
       const volume = listAt(pod, 'spec.volumes').find(({ name }) => name === mount['name'])
       const folder = join(root, textAt(mount, 'mountPath'))
       mkdirSync(folder, { recursive: true })
-      for (const [file, content] of await this.#filesOf(volume)) {
+      for (const [file, content] of await this.#filesOf(pod, volume)) {
         mkdirSync(dirname(join(folder, file)), { recursive: true })
         writeFileSync(join(folder, file), rewritten(content))
         chmodSync(join(folder, file), 0o440)
@@ -92,9 +93,10 @@ export class KubeletDouble {
   }
 
   /** Files of a volume, by their path in it. @throws if this double does not know its kind */
-  async #filesOf(volume: Manifest | undefined): Promise<[string, string][]> {
+  async #filesOf(pod: Manifest, volume: Manifest | undefined): Promise<[string, string][]> {
     if (volume === undefined) throw new Error('A mount names a volume that the pod does not have')
     if ('emptyDir' in volume || 'persistentVolumeClaim' in volume) return []
+    if ('downwardAPI' in volume) return [['postern.yaml', settingsFileOf(pod)]]
     if ('configMap' in volume) return this.#filesOfMap('configmap', textAt(volume, 'configMap.name'))
     const files: [string, string][] = []
     for (const source of listAt(volume, 'projected.sources')) {

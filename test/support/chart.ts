@@ -126,15 +126,17 @@ export function podOf(rendering: Rendering, plane: Plane): { metadata: Manifest;
   return pod
 }
 
-/** Name of the ConfigMap that a plane's pod mounts. */
-export function settingsNameOf(rendering: Rendering, plane: Plane): string {
-  const volume = listAt(podOf(rendering, plane).spec, 'volumes').find(({ name }) => name === 'config')
-  return textAt(volume, 'configMap.name')
+/** The settings file of a plane's pod, which mounts its own annotation. */
+export function settingsText(rendering: Rendering, plane: Plane): string {
+  return settingsFileOf(podOf(rendering, plane))
 }
 
-export function settingsText(rendering: Rendering, plane: Plane): string {
-  const name = settingsNameOf(rendering, plane)
-  return textAt(rendering.get('ConfigMap', name), 'data', 'postern.yaml')
+/** @param pod with metadata and spec, or the template of one */
+export function settingsFileOf(pod: unknown): string {
+  const volume = listAt(pod, 'spec.volumes').find(({ name }) => name === 'config')
+  const [item] = listAt(volume, 'downwardAPI.items')
+  const annotation = /^metadata\.annotations\['(.+)'\]$/.exec(textAt(item, 'fieldRef.fieldPath'))?.[1] ?? ''
+  return textAt(pod, 'metadata.annotations', annotation)
 }
 
 export function settingsOf(rendering: Rendering, plane: Plane): Manifest {
