@@ -1,9 +1,9 @@
 /** The only region of an installation whose settings name none. */
 export const DEFAULT_REGION = 'default'
 
-/** Of a region, in settings. */
-export const REGION_NAME = '^[a-z0-9-]{1,32}$'
-const REGION = new RegExp(REGION_NAME)
+const REGION = /^[a-z0-9-]{1,32}$/
+/** Pattern of a region's name, in settings and schemas. */
+export const REGION_NAME = REGION.source
 
 export function isRegionName(value: unknown): value is string {
   return typeof value === 'string' && REGION.test(value)
