@@ -28,7 +28,7 @@ describe.skipIf(!has(CHROMIUM))(
     beforeAll(async () => {
       browser = await launchBrowser()
       site = await startConsoleSite({ databaseUrl: `sqlite:${file}` })
-      const names = ['', ...Object.values(INVISIBLE_NAMES), '\u200b'.repeat(100)]
+      const names = ['', ...Object.values(INVISIBLE_NAMES), '\u200b'.repeat(100), '.']
       const database = new DatabaseSync(file, { timeout: 5000 })
       for (const name of names) {
         const { id } = await site.issue({ name: 'a name' })
@@ -49,9 +49,9 @@ describe.skipIf(!has(CHROMIUM))(
     test('have links on every page that lists them, or leads to them, that can be clicked', async () => {
       const ada = await visitor(browser)
       await signIn(ada, site)
-      const own = ids
-        .slice(0, 4)
-        .flatMap(id => ['', '/edit', '/rotate', '/revoke'].map(end => `/keys/${id}${end}`))
+      const own = [...ids.slice(0, 4), ...ids.slice(-1)].flatMap(id =>
+        ['', '/edit', '/rotate', '/suspend', '/resume', '/revoke'].map(end => `/keys/${id}${end}`),
+      )
       for (const path of ['/keys', '/audit', '/usage', '/refusals', ...own]) {
         await ada.page.goto(`${site.origin}/workspaces/ws_1${path}`)
         expect([path, await linksWithoutArea(ada.page)]).toEqual([path, []])

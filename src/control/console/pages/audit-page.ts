@@ -7,7 +7,7 @@ import { type Frame, page } from '../layout/layout.ts'
 import { markInvisible } from '../layout/mark-invisible.ts'
 import { auditPath, keyPath } from '../layout/paths.ts'
 import { ago, instant } from '../layout/times.ts'
-import { hintHtml } from './key/key-parts.ts'
+import { hintHtml, nameHtml } from './key/key-parts.ts'
 
 export interface AuditView {
   readonly workspaceId: string
@@ -50,8 +50,7 @@ function row(entry: AuditEntry, record: KeyRecord | null, nowMs: number): Html {
 
 function keyOf({ workspaceId, keyId, detail }: AuditEntry): Html | null {
   if (workspaceId === null || keyId === null) return null
-  const name = textOf(detail['name'])
-  return html`<a class="key-name" href="${keyPath(workspaceId, keyId)}">${markInvisible(name === '' ? keyId : name)}</a>`
+  return html`<a class="key-name" href="${keyPath(workspaceId, keyId)}">${nameHtml({ name: textOf(detail['name']), id: keyId })}</a>`
 }
 
 function textOf(value: AuditEntry['detail'][string] | undefined): string {

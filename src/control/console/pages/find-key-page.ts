@@ -2,9 +2,8 @@ import type { Problems } from '../forms/form-fields.ts'
 import { errorSummary, hidden, textInput } from '../forms/form-parts.ts'
 import { type Html, html } from '../layout/html.ts'
 import { type Frame, page } from '../layout/layout.ts'
-import { markInvisible } from '../layout/mark-invisible.ts'
 import { FIND_KEY, keyPath } from '../layout/paths.ts'
-import { facts, type KeyView } from './key/key-parts.ts'
+import { facts, type KeyView, nameHtml } from './key/key-parts.ts'
 
 /** It never shows what was sent: that may be a key. */
 export function findKeyPage(frame: Frame, problems: Problems): Html {
@@ -31,7 +30,7 @@ export function foundKeyPage(frame: Frame, key: KeyView, creator: string | null)
   const isEnded = state === 'expired' || state === 'revoked'
   const revoke = html`<a class="button danger" href="${keyPath(record.workspaceId, record.id, 'revoke')}">Revoke</a>`
   const main = html`<p class="back"><a href="${FIND_KEY}">Find a key</a></p>
-    <h1>${markInvisible(record.name)}</h1>
+    <h1>${nameHtml(record)}</h1>
     <p class="lead">A key of workspace <strong>${record.workspaceId}</strong> has this secret.${
       isEnded ? ' Gateways reject it already.' : ' If it has leaked, revoke it, or rotate it without overlap.'
     }</p>

@@ -5,11 +5,10 @@ import type { Problems } from '../../forms/form-fields.ts'
 import { allowedAddresses, errorSummary, hidden, textInput } from '../../forms/form-parts.ts'
 import { type Html, html } from '../../layout/html.ts'
 import { type Frame, page } from '../../layout/layout.ts'
-import { markInvisible } from '../../layout/mark-invisible.ts'
 import { keyPath } from '../../layout/paths.ts'
 import { instant } from '../../layout/times.ts'
 import { changeList } from './change-list.ts'
-import { hintHtml, type KeyView } from './key-parts.ts'
+import { hintHtml, type KeyView, nameHtml } from './key-parts.ts'
 
 export interface EditView {
   /** As it is now. */
@@ -24,9 +23,9 @@ export function editPage(frame: Frame, view: EditView): Html {
   const { key, form, problems, meanwhile } = view
   const { record } = key
   const back = keyPath(record.workspaceId, record.id)
-  const main = html`<p class="back"><a href="${back}">${markInvisible(record.name)}</a></p>
+  const main = html`<p class="back"><a href="${back}">${nameHtml(record)}</a></p>
     <h1>Edit key</h1>
-    <p class="lead">${markInvisible(record.name)}, ${hintHtml(record)}. The secret and the scopes stay as they are.</p>
+    <p class="lead">${nameHtml(record)}, ${hintHtml(record)}. The secret and the scopes stay as they are.</p>
     ${errorSummary(problems)}
     ${meanwhile === null ? null : conflict(meanwhile, frame.nowMs)}
     <form class="card" method="post" action="${keyPath(record.workspaceId, record.id, 'edit')}" novalidate>

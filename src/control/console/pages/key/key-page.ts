@@ -1,12 +1,11 @@
 import type { AuditEntry } from '../../../registry/operations/audit.ts'
 import { type Html, html } from '../../layout/html.ts'
 import { type Frame, page } from '../../layout/layout.ts'
-import { markInvisible } from '../../layout/mark-invisible.ts'
 import { keyPath, keysPath } from '../../layout/paths.ts'
 import { ago, instant } from '../../layout/times.ts'
 import { type KeyUsage, keyUsage } from '../usage/key-usage.ts'
 import { type RecentUse, recentUseText } from '../usage/last-use.ts'
-import { facts, hintHtml, isExpiring, type KeyView, lastUsed, stateBadge } from './key-parts.ts'
+import { facts, hintHtml, isExpiring, type KeyView, lastUsed, nameHtml, stateBadge } from './key-parts.ts'
 import { leakNotice } from './leak-notice.ts'
 import { type KeyStep, stepDialog } from './step-page.ts'
 
@@ -29,7 +28,7 @@ export function keyPage(frame: Frame, details: KeyDetails): Html {
   const { key } = details
   const { record } = key
   const main = html`<p class="back"><a href="${keysPath(record.workspaceId)}">Keys</a></p>
-    <div class="title"><h1>${markInvisible(record.name)}</h1>${frame.mayChange ? actions(key) : null}</div>
+    <div class="title"><h1>${nameHtml(record)}</h1>${frame.mayChange ? actions(key) : null}</div>
     ${leakNotice(details, frame.nowMs)}
     ${warning(frame, key)}
     ${rotation(frame, details)}

@@ -32,9 +32,14 @@ export function stateBadge({ state }: Pick<KeyView, 'state'>): Html {
   return html`<span class="badge ${state}">${STATE_LABELS[state]}</span>`
 }
 
+/** A name as every page shows it: never as nothing, which would leave a link without a width. */
+export function nameHtml({ name, id }: Pick<KeyRecord, 'name' | 'id'>): Html {
+  return markInvisible(name === '' ? id : name)
+}
+
 /** A link with the key's name. */
 export function keyLink({ record }: Pick<KeyView, 'record'>): Html {
-  return html`<a class="key-name" href="${keyPath(record.workspaceId, record.id)}">${markInvisible(record.name === '' ? record.id : record.name)}</a>`
+  return html`<a class="key-name" href="${keyPath(record.workspaceId, record.id)}">${nameHtml(record)}</a>`
 }
 
 export function hintHtml({ hint }: Pick<KeyRecord, 'hint'>): Html {
@@ -83,7 +88,7 @@ export function lastUseWarning(
 
 /** A person's name, or who it was in words. @param name null if the audit log has none */
 export function actorName(actor: string, name: string | null): Html {
-  if (name !== null) return html`<span title="${actor}">${markInvisible(name)}</span>`
+  if (name !== null && name !== '') return html`<span title="${actor}">${markInvisible(name)}</span>`
   if (actor === 'admin-token') return html`the admin token`
   const [, kind, id = ''] = /^(person|token):(.*)$/s.exec(actor) ?? []
   return kind === undefined ? markInvisible(actor) : html`${kind} ${markInvisible(id)}`

@@ -5,10 +5,9 @@ import { errorSummary, group, hidden, option } from '../../forms/form-parts.ts'
 import { OVERLAPS, type RotateForm } from '../../forms/rotate-form.ts'
 import { type Html, html } from '../../layout/html.ts'
 import { type Frame, page } from '../../layout/layout.ts'
-import { markInvisible } from '../../layout/mark-invisible.ts'
 import { keyPath } from '../../layout/paths.ts'
 import { type RecentUse, recentUseText } from '../usage/last-use.ts'
-import { hintHtml, type KeyView, lastUsed, lastUseWarning, scopeList } from './key-parts.ts'
+import { hintHtml, type KeyView, lastUsed, lastUseWarning, nameHtml, scopeList } from './key-parts.ts'
 
 export interface RotateView {
   readonly key: KeyView
@@ -29,9 +28,9 @@ export function rotateNowPage(
   const { record } = key
   const title = 'Rotate and revoke'
   const { overlap, expiry, date } = form
-  const main = html`<p class="back"><a href="${keyPath(record.workspaceId, record.id)}">${markInvisible(record.name)}</a></p>
+  const main = html`<p class="back"><a href="${keyPath(record.workspaceId, record.id)}">${nameHtml(record)}</a></p>
     <h1>${title}</h1>
-    <p class="lead">${markInvisible(record.name)}, ${hintHtml(record)}. Issues a new key and revokes this one. All gateways reject the old key within one second. This cannot be undone.</p>
+    <p class="lead">${nameHtml(record)}, ${hintHtml(record)}. Issues a new key and revokes this one. All gateways reject the old key within one second. This cannot be undone.</p>
     <div class="card">${confirmForm(frame, {
       action: keyPath(record.workspaceId, record.id, 'rotate'),
       about: lastUseWarning(key, recent, frame.nowMs),
@@ -56,7 +55,7 @@ export function rotatePage(frame: Frame, view: RotateView): Html {
       hint,
     }),
   )
-  const main = html`<p class="back"><a href="${back}">${markInvisible(record.name)}</a></p>
+  const main = html`<p class="back"><a href="${back}">${nameHtml(record)}</a></p>
     <h1>Rotate key</h1>
     <p class="lead">Issues a new key with the same name and scopes. The old key, ${hintHtml(record)}, keeps working for as long as you choose.</p>
     ${errorSummary(problems)}

@@ -1,12 +1,11 @@
 import type { ChangeProgress } from '../../../registry/operations/change-progress.ts'
 import { type Html, html } from '../../layout/html.ts'
 import { type Frame, page } from '../../layout/layout.ts'
-import { markInvisible } from '../../layout/mark-invisible.ts'
 import { keyPath, keysPath } from '../../layout/paths.ts'
 import { ago, instant } from '../../layout/times.ts'
 import { changeSteps } from './change-steps.ts'
 import { type CodeExample, codeExampleList, UNKNOWN_ADDRESS } from './code-examples.ts'
-import { facts, hintHtml, type KeyView } from './key-parts.ts'
+import { facts, hintHtml, type KeyView, nameHtml } from './key-parts.ts'
 
 export interface SecretView {
   readonly key: KeyView
@@ -33,7 +32,7 @@ export function secretPage(frame: Frame, view: SecretView): Html {
   const { key, secret, examples, needsAddress } = view
   const { record } = key
   const main = html`<h1>${view.replaced === null ? 'Your new key' : 'Key rotated'}</h1>
-    <p class="lead">${markInvisible(record.name)}, ${hintHtml(record)}</p>
+    <p class="lead">${nameHtml(record)}, ${hintHtml(record)}</p>
     <section class="card once" data-secret data-then="${keyPath(record.workspaceId, record.id, 'issued')}" aria-labelledby="secret-title">
       <h2 id="secret-title">Copy the secret now</h2>
       <p class="notice warn"><strong>It is shown only once.</strong> Postern stores only its digest. If you lose the secret, rotate the key.</p>
@@ -70,7 +69,7 @@ function replacedPart({ replaced }: SecretView, nowMs: number): Html | null {
 export function alreadyDonePage(frame: Frame, key: Pick<KeyView, 'record'>): Html {
   const { record } = key
   const main = html`<h1>Key already issued</h1>
-    <p class="lead">${markInvisible(record.name)}, ${hintHtml(record)}</p>
+    <p class="lead">${nameHtml(record)}, ${hintHtml(record)}</p>
     <div class="card">
       <p>Its secret was shown once and is no longer available. Reloading a page or going back issues no other key.</p>
       <p>If you did not save the secret, rotate the key to get a new one, or revoke it and issue another.</p>

@@ -2,12 +2,11 @@ import type { ChangeProgress } from '../../../registry/operations/change-progres
 import { confirmForm } from '../../forms/confirm-form.ts'
 import { type Html, html, type Piece } from '../../layout/html.ts'
 import { type Frame, page } from '../../layout/layout.ts'
-import { markInvisible } from '../../layout/mark-invisible.ts'
 import { keyPath, keysPath } from '../../layout/paths.ts'
 import { ago } from '../../layout/times.ts'
 import type { RecentUse } from '../usage/last-use.ts'
 import { changeSteps } from './change-steps.ts'
-import { hintHtml, type KeyView, lastUseWarning } from './key-parts.ts'
+import { hintHtml, type KeyView, lastUseWarning, nameHtml } from './key-parts.ts'
 
 /** Changes of a key's state. `finish` revokes the old key of a rotation. */
 export const KEY_STEPS = ['revoke', 'finish', 'suspend', 'resume'] as const
@@ -59,9 +58,9 @@ export function stepPage(frame: Frame, view: StepView): Html {
   const { key, step } = view
   const { record } = key
   const { title, lead } = STEP_TEXTS[step]
-  const main = html`<p class="back"><a href="${keyPath(record.workspaceId, record.id)}">${markInvisible(record.name)}</a></p>
+  const main = html`<p class="back"><a href="${keyPath(record.workspaceId, record.id)}">${nameHtml(record)}</a></p>
     <h1>${title}</h1>
-    <p class="lead">${markInvisible(record.name)}, ${hintHtml(record)}. ${lead}</p>
+    <p class="lead">${nameHtml(record)}, ${hintHtml(record)}. ${lead}</p>
     <div class="card">${stepForm(frame, view)}</div>`
   return page(frame, { title, section: 'keys', main })
 }
@@ -72,7 +71,7 @@ export function stepDialog(frame: Frame, view: StepView): Html {
   const { title, lead } = STEP_TEXTS[step]
   return html`<dialog id="${step}-dialog" aria-labelledby="${step}-title">
     <h2 id="${step}-title">${title}</h2>
-    <p>${markInvisible(key.record.name)}, ${hintHtml(key.record)}. ${lead}</p>
+    <p>${nameHtml(key.record)}, ${hintHtml(key.record)}. ${lead}</p>
     ${stepForm(frame, view)}
   </dialog>`
 }
@@ -105,7 +104,7 @@ export function stepDonePage(frame: Frame, step: KeyStep, view: StepDoneView): H
   const title = state === 'expired' ? 'Key already expired' : STEP_TEXTS[step].done
   const main = html`<p class="back"><a href="${keysPath(record.workspaceId)}">Keys</a></p>
     <h1>${title}</h1>
-    <p class="lead">${markInvisible(record.name)}, ${hintHtml(record)}</p>
+    <p class="lead">${nameHtml(record)}, ${hintHtml(record)}</p>
     ${changed ? null : html`<p class="notice">${UNCHANGED[step]}</p>`}
     ${progress.committedAtMs === null ? null : changeSteps(progress)}
     <p class="actions"><a class="button primary" href="${keysPath(record.workspaceId)}">All keys</a> <a href="${keyPath(record.workspaceId, record.id)}">Show this key</a></p>`
