@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { ConnectionState } from './connection-state.ts'
 import { disconnect } from './disconnect.ts'
 import { type ForwardedRequest, ForwardedRequests } from './forwarded-requests.ts'
+import { OfferFilter } from './offer-filter.ts'
 import type { ReadAheadBudget, ReadAheadShare } from './read-ahead-budget.ts'
 import { RequestBoundaries } from './request-boundaries.ts'
 
@@ -42,6 +43,7 @@ export class ClientConnection {
   readonly #socket: Socket
   readonly #parser: Parser
   readonly #boundaries = new RequestBoundaries()
+  readonly #offers = new OfferFilter()
   #state: ConnectionState = { kind: 'open' }
   /** Received and not yet passed to the parser. */
   #unparsed: Buffer | null = null
@@ -222,8 +224,9 @@ export class ClientConnection {
   #parse(bytes: Buffer): void {
     const length = this.#boundaries.take(bytes)
     const isAll = length === bytes.length
+    const taken = isAll ? bytes : bytes.subarray(0, length)
     this.#unparsed = isAll ? null : bytes.subarray(length)
-    this.#parser.parse(isAll ? bytes : bytes.subarray(0, length))
+    this.#parser.parse(this.#boundaries.isWithinHead ? this.#offers.filter(taken) : taken)
     if (this.#socket.isPaused()) this.#reading = 'paused_by_server'
     if (this.#receivingBody?.req.complete === true) {
       this.#receivingBody = null

@@ -84,7 +84,6 @@ export function guardConnections(
   }
   server.on('checkContinue', emitRequest)
   server.on('checkExpectation', emitRequest)
-  // An offer to upgrade emits `request`, as long as the server has no listener for `upgrade`.
   server.on('connect', (_request: IncomingMessage, socket: Socket) => reject(socket, 'unknown_route'))
   takeListeners(server, 'clientError')
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {

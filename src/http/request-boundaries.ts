@@ -33,6 +33,11 @@ export class RequestBoundaries {
     return this.#position.within === 'head' && this.#position.lineLength === 0
   }
 
+  /** Whether the bytes taken last, or else the next ones, belong to a head. */
+  get isWithinHead(): boolean {
+    return this.#position.within === 'head'
+  }
+
   /** Length of the request line, as far as it has been taken; 0 within a body. */
   get lineLength(): number {
     return this.#position.within === 'head' ? this.#position.lineLength : 0

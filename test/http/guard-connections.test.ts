@@ -3,8 +3,9 @@ import { readFileSync } from 'node:fs'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { Socket } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { connect } from 'node:tls'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { MAX_PIPELINED } from '../../src/http/client-connection.ts'
 import { type ConnectionFault, guardConnections } from '../../src/http/guard-connections.ts'
 import { rawResponse } from '../../src/http/raw-response.ts'
@@ -179,4 +180,92 @@ test('a TLS server applies the same rules to its connections', async () => {
   expect(statuses).toEqual([...Array.from({ length: 20 }, () => 200), 400])
   secure.close()
   certificates.remove()
+})
+
+const OFFER = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n'
+const CHUNKED_OFFER = OFFER.replace('GET', 'POST').replace('Host', 'Transfer-Encoding: chunked\r\nHost')
+
+describe('input behind an offer to upgrade is read as it is behind any other request', () => {
+  test.each([
+    ['an unknown method', 'BREW / HTTP/1.1\r\nHost: a\r\n\r\n', 'malformed_request'],
+    ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'malformed_request'],
+    ['a byte that begins no request', '}', 'malformed_request'],
+    ['a field name with a space', 'GET / HTTP/1.1\r\nHost: a\r\nX-A : b\r\n\r\n', 'malformed_request'],
+    ['a head that is too large', `GET / HTTP/1.1\r\nX-A: ${'a'.repeat(40_000)}`, 'headers_too_large'],
+  ] as const)('%s is rejected, and the connection closes', async (_, input, fault) => {
+    for (const offer of [
+      OFFER,
+      OFFER.toUpperCase(),
+      OFFER.toLowerCase().replace('get / http', 'GET / HTTP'),
+    ]) {
+      faults.length = 0
+      responding = setInterval(respondToAll, 1)
+      const waiting = open(offer)
+      await waiting.answers(1)
+      waiting.send(input)
+      expect((await waiting.untilClosed()).map(({ status }) => status)).toEqual([200, 400])
+      expect((await open(offer + input).untilClosed()).map(({ status }) => status)).toEqual([200, 400])
+      clearInterval(responding)
+      expect(faults).toEqual([fault, fault])
+    }
+  })
+
+  test('a head that is cut off is rejected', async () => {
+    responding = setInterval(respondToAll, 1)
+    const client = open(`${OFFER}GET / HT`)
+    await client.answers(1)
+    client.socket.end()
+    expect((await client.untilClosed()).map(({ status }) => status)).toEqual([200, 400])
+  })
+
+  test('a malformed body of the request with the offer is rejected', async () => {
+    const client = open(`${CHUNKED_OFFER}no chunk\r\n`)
+    expect((await client.untilClosed()).map(({ status }) => status)).toEqual([400])
+    expect(faults).toEqual(['malformed_request'])
+  })
+
+  test('a body is the same, also where it contains what looks like an offer', async () => {
+    const body = `a\r\nUpgrade: h2c\r\n\r\n${OFFER}`
+    const posts = [
+      OFFER.replace('Host', `Content-Length: ${body.length}\r\nHost`) + body,
+      `${CHUNKED_OFFER}${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
+    ]
+    for (const post of posts) {
+      const client = open(post + REQUEST)
+      await until('the head has been read', () => pending.length === 1)
+      const [first] = pending.splice(0)
+      if (first === undefined) throw new Error('No request was read')
+      expect(await text(first.req)).toBe(body)
+      first.end()
+      await until('the next request has been read', () => pending.length === 1)
+      respondToAll()
+      expect((await client.answers(2)).map(({ status }) => status)).toEqual([200, 200])
+    }
+  })
+
+  test('no handler reads the offer, wherever a segment ends, and each other field is the same', async () => {
+    const bytes = OFFER.replace('\r\n\r\n', '\r\nX-Upgrade: 1\r\nX-A: Upgrade: 2\r\n\r\n')
+    const client = open('')
+    for (let cut = 1; cut < bytes.length; cut++) {
+      client.send(bytes.slice(0, cut))
+      await new Promise(resolve => setImmediate(resolve))
+      client.send(bytes.slice(cut) + REQUEST)
+      await until('both requests have been read', () => pending.length === 2)
+      const [offered, next] = pending.splice(0)
+      expect([cut, offered?.req.headers, next?.req.headers]).toEqual([
+        cut,
+        {
+          host: 'a',
+          connection: 'Upgrade, HTTP2-Settings',
+          'upgrade-ignored': 'h2c',
+          'x-upgrade': '1',
+          'x-a': 'Upgrade: 2',
+        },
+        { host: 'a' },
+      ])
+      offered?.end()
+      next?.end()
+      expect(await client.answers(2 * cut)).toHaveLength(2 * cut)
+    }
+  })
 })
