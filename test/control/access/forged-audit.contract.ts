@@ -75,7 +75,7 @@ export function describeForgedAudit(name: string, freshUrl: () => Promise<string
     async function attack(run: (tables: Kysely<Tables>) => Promise<unknown>) {
       const allow =
         database.dialect === 'sqlite'
-          ? ['drop trigger audit_refuses_update', 'drop trigger audit_refuses_delete']
+          ? ['drop trigger if exists audit_refuses_update', 'drop trigger if exists audit_refuses_delete']
           : ['alter table audit disable trigger user']
       for (const text of allow) await sql.raw(text).execute(database.writer)
       await run(database.writer)
@@ -101,6 +101,39 @@ export function describeForgedAudit(name: string, freshUrl: () => Promise<string
       expect(trust.rejected).toEqual([
         { id, place: 'log', reason: 'invalid', signedBy: [...trust.keys.keys()][0] },
       ])
+    })
+
+    test('cannot stop reading, exporting, signing, chaining or checking with numbers that no console writes', async () => {
+      const columns = sql.raw('id, workspace_id, at_ms, actor, action, key_id, detail, signed_by, mac')
+      const insert = (table: 'audit' | 'audit_queue', id: string, atMs: bigint) =>
+        sql`insert into ${sql.table(table)} (${columns})
+          select ${id}, workspace_id, ${sql.raw(`${atMs}`)}, 'eve', action, key_id, detail, signed_by, mac
+          from audit where sequence = 1`.execute(database.writer)
+      const large = 2n ** 60n + 1n
+      await insert('audit', 'audit_0', large)
+      await insert('audit', 'audit_1', -large)
+      await insert('audit_queue', 'audit_2', large)
+      const ids = ['audit_0', 'audit_1', 'audit_2']
+      for (const place of [large, -large]) {
+        const id = `audit_at${place}`
+        await insert('audit', id, 1n)
+        await attack(tables =>
+          sql`update audit set sequence = ${sql.raw(`${place}`)} where id = ${id}`.execute(tables),
+        )
+        ids.push(id)
+      }
+      await enqueue([entry(6)])
+      await queueOf().chainLeft()
+
+      const { read, problems, problemCount } = await verify()
+      expect([read, problemCount]).toEqual([6, 5])
+      for (const id of ids) {
+        expect(problems).toContainEqual(expect.stringMatching(`^(inserted|forged): entry .*${id}, `))
+      }
+      expect((await shown()).map(({ actor }) => actor)).toEqual(Array(6).fill('admin-token'))
+      expect((await consoleOf(trust).repository.exportAudit(0, 100)).rows).toHaveLength(6)
+      await consoleOf(trustIn(FORMER, SIGNING_SECRET)).repository.signAuditAgain()
+      expect(await shown(trustIn(FORMER))).toHaveLength(6)
     })
 
     test.each([

@@ -143,6 +143,8 @@ export async function exportAudit(
     .selectFrom('audit')
     .selectAll()
     .where('sequence', '>', afterSequence)
+    // No console gives a later place; the place of a row is where the next page begins.
+    .where('sequence', '<=', Number.MAX_SAFE_INTEGER)
     .orderBy('sequence')
     .limit(limit)
     .execute()

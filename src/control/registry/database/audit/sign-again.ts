@@ -64,6 +64,7 @@ async function signSome(
     .selectAll()
     .where('signed_by', '=', former)
     .where('sequence', '>', after)
+    .where('sequence', '<=', Number.MAX_SAFE_INTEGER)
     .orderBy('sequence')
     .limit(ROWS_AT_ONCE)
     .execute()

@@ -49,7 +49,7 @@ export async function verifyAudit(database: Kysely<Tables>, options: VerifyOptio
   const head = await readHead(database)
   const walk = new ChainWalk(head, options)
   for (;;) {
-    const rows = await readRows(database, walk.position, head?.sequence ?? Number.MAX_SAFE_INTEGER)
+    const rows = await readRows(database, walk.position, lastPlace(head))
     for (const row of rows) walk.take(row)
     if (rows.length < ROWS_AT_ONCE) break
   }
@@ -72,6 +72,11 @@ async function requireMacs(database: Kysely<Tables>): Promise<void> {
 async function readHead(database: Kysely<Tables>): Promise<ChainHead | null> {
   const head = await database.selectFrom('audit_head').select(['sequence', 'hash']).executeTakeFirst()
   return head ?? null
+}
+
+/** A forged head can name any place. No console gives one that is not a safe integer: those are found outside of the chain. */
+function lastPlace(head: ChainHead | null): number {
+  return Math.min(head?.sequence ?? Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)
 }
 
 interface Position {
@@ -197,7 +202,7 @@ async function findBeyondHead(database: Kysely<Tables>, walk: ChainWalk): Promis
   const newest = await database
     .selectFrom('audit')
     .selectAll()
-    .where('sequence', 'is not', null)
+    .where('sequence', '<=', Number.MAX_SAFE_INTEGER)
     .orderBy('sequence', 'desc')
     .limit(1)
     .executeTakeFirst()
@@ -207,13 +212,19 @@ async function findBeyondHead(database: Kysely<Tables>, walk: ChainWalk): Promis
   }
 }
 
-/** A console gives each entry a place in the chain: those without one are not its own, also early ones. */
+/** A console gives each entry a place in the chain: those without one, or with one that no console gives, are not its own. */
 async function findOutside(database: Kysely<Tables>, walk: ChainWalk): Promise<void> {
   let afterId = ''
   for (;;) {
     const rows = await database
       .selectFrom('audit')
-      .where('sequence', 'is', null)
+      .where(({ or, eb }) =>
+        or([
+          eb('sequence', 'is', null),
+          eb('sequence', '<', Number.MIN_SAFE_INTEGER),
+          eb('sequence', '>', Number.MAX_SAFE_INTEGER),
+        ]),
+      )
       .where('id', '>', afterId)
       .selectAll()
       .orderBy('id')

@@ -1,4 +1,4 @@
-import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
+import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
 import { setImmediate as atNextTurn } from 'node:timers'
 import { setImmediate as nextTurn, setTimeout } from 'node:timers/promises'
 import {
@@ -134,17 +134,42 @@ class TransactionalDdlAdapter extends SqliteAdapter {
 function bridge(database: DatabaseSync): SqliteDatabase {
   return {
     close: () => database.close(),
-    prepare: sql => bridgeStatement(database.prepare(sql)),
+    prepare: sql => bridgeStatement(database.prepare(sql), sql),
   }
 }
 
-function bridgeStatement(statement: StatementSync): SqliteStatement {
+/** Statements that only read: they can be run again. */
+const READS = /^\s*select\b/i
+
+function bridgeStatement(statement: StatementSync, text: string): SqliteStatement {
+  const all = (parameters: readonly unknown[]) => statement.all(...inputsOf(parameters))
+  const readsOnly = READS.test(text)
+  if (!readsOnly) statement.setReadBigInts(true)
   return {
     reader: statement.columns().length > 0,
-    all: parameters => statement.all(...inputsOf(parameters)),
+    all: parameters => {
+      if (!readsOnly) return all(parameters).map(withNumbers)
+      try {
+        return all(parameters)
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error
+        statement.setReadBigInts(true)
+        return all(parameters).map(withNumbers)
+      }
+    },
     run: parameters => statement.run(...inputsOf(parameters)),
     iterate: parameters => statement.iterate(...inputsOf(parameters)),
   }
+}
+
+/**
+ * `node:sqlite` throws for an integer of more than 53 bits, which Postern never writes: one forged row would fail each query
+ * that finds it. As from PostgreSQL, it is the nearest number instead.
+ */
+function withNumbers(row: Readonly<Record<string, SQLOutputValue>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(row).map(([column, value]) => [column, typeof value === 'bigint' ? Number(value) : value]),
+  )
 }
 
 /** Our typed queries pass text, numbers and null. `node:sqlite` throws on anything else. */
