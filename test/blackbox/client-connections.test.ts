@@ -375,7 +375,7 @@ describe('a malformed request gets a response that names the problem', () => {
     ['two spaces after the target', 'GET /  HTTP/1.1\r\nHost: a\r\n\r\n', 400, 'invalid_request'],
     ['a thousand spaces', `GET ${' '.repeat(1_000)}/ HTTP/1.1\r\nHost: a\r\n\r\n`, 400, 'invalid_request'],
     ['no Host', 'GET / HTTP/1.1\r\n\r\n', 400, 'invalid_request'],
-    ['an unknown expectation', 'GET / HTTP/1.1\r\nHost: a\r\nExpect: y\r\n\r\n', 400, 'invalid_request'],
+    ['an unknown expectation', 'GET / HTTP/1.1\r\nHost: a\r\nExpect: y\r\n\r\n', 417, 'invalid_request'],
     ['an unknown version', 'GET / HTTP/1.2\r\nHost: a\r\n\r\n', 400, 'invalid_request'],
     [
       'a URL above every limit',

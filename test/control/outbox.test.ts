@@ -35,6 +35,7 @@ const messages = (kind: 'change' | 'heartbeat') =>
 const change = (key: { digest: string }, version: number, atMs = NOW_MS) => ({
   kind: 'change',
   sender: 'console-1',
+  region: 'default',
   verified: true,
   digest: key.digest,
   version,

@@ -8,6 +8,7 @@ import { type ConsoleOptions, consoleConfig, startConsole } from '../../support/
 import { GithubDouble, type SignedReport } from '../../support/github-double.ts'
 import { metricValue } from '../../support/metric-value.ts'
 import { runPosternHere } from '../../support/postern-here.ts'
+import { SIGNING_SECRET } from '../../support/signing-secret.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
 import { until } from '../../support/until.ts'
 import { WebhookReceiver } from '../../support/webhook-receiver.ts'
@@ -168,7 +169,8 @@ test('the audit chain stays verifiable', async () => {
   const { issue, report } = await startReceiving({}, { databaseUrl })
   const key = await issue()
   await report([found(key.secret), found(key.secret, `${PLACE}?again`)])
-  const { code, stdout } = await runPosternHere(['audit', 'verify', '--database-url', databaseUrl])
+  const environment = { POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64') }
+  const { code, stdout } = await runPosternHere(['audit', 'verify', '--database-url', databaseUrl], environment)
   expect([code, stdout]).toEqual([0, expect.stringContaining('Entries in the chain: 3')])
 })
 
