@@ -7,6 +7,7 @@ interface Options {
   readonly withoutRedis?: boolean
   readonly allowMissing?: boolean
   readonly keepTokens?: boolean
+  readonly allowBrokenAudit?: boolean
 }
 
 /** `postern database restore` */
@@ -22,6 +23,10 @@ export function addRestore(database: Command, cli: Cli): void {
       'also restore keys that Redis has no record of: those revoked since the backup work again',
     )
     .option('--keep-tokens', 'do not revoke the admin tokens of programs')
+    .option(
+      '--allow-broken-audit',
+      'also restore an audit log with entries that no console wrote, or without some',
+    )
   const shown = ['--database-url', '--database-url-file', '--redis-url', '--keys-signing-secrets-file']
   addSettings(restore, cli, shown).action(async (from: string, options: Options, self: Command) => {
     const config = loadOrThrow(cli, self, [])
@@ -32,6 +37,7 @@ export function addRestore(database: Command, cli: Cli): void {
       withoutRedis: options.withoutRedis === true,
       allowsMissing: options.allowMissing === true,
       keepsTokens: options.keepTokens === true,
+      allowsBrokenAudit: options.allowBrokenAudit === true,
     })
   })
 }

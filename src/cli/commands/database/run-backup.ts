@@ -37,6 +37,12 @@ export async function runBackup(host: Host, request: BackupRequest): Promise<voi
       `The schema is not as Postern makes it: ${report.schemaDifferences}. A restore refuses this backup until that is corrected\n`,
     )
   }
+  if (report.brokenAudit !== null) {
+    host.complain(
+      `The audit log has entries that were changed or removed, or that no console wrote: ${report.brokenAudit}. ` +
+        '`postern audit verify` lists them. A restore refuses this backup without --allow-broken-audit\n',
+    )
+  }
   if (keep !== null) await deleteOldest(host, to, keep)
 }
 

@@ -16,6 +16,7 @@ interface RestoreRequest {
   readonly withoutRedis: boolean
   readonly allowsMissing: boolean
   readonly keepsTokens: boolean
+  readonly allowsBrokenAudit: boolean
 }
 
 export async function runRestore(host: Host, config: Config, request: RestoreRequest): Promise<void> {
@@ -35,6 +36,11 @@ export async function runRestore(host: Host, config: Config, request: RestoreReq
     ),
   )
   host.write(describeRestore(report, request.file))
+  if (report.brokenAudit !== null) {
+    host.complain(
+      `The restored audit log is broken: ${report.brokenAudit}. \`postern audit verify\` lists all\n`,
+    )
+  }
 }
 
 function describeRestore(report: RestoreReport, file: string): string {

@@ -1,10 +1,12 @@
 import { existsSync } from 'node:fs'
+import type { Kysely } from 'kysely'
 import type { AuditKeys } from '../audit/audit-mac.ts'
 import { lastMigration, missingMigrations } from '../migrations/migrations.ts'
 import { openReadOnly } from '../open-read-only.ts'
 import { describeDifferences } from '../schema/schema-object.ts'
 import { compareSqliteSchema } from '../schema/sqlite-schema.ts'
-import { type AuditCheck, requireAuditChain } from './check-database.ts'
+import type { Tables } from '../tables.ts'
+import { type CheckedAudit, checkAudit } from './check-database.ts'
 import { checkIntegrity, copyPages, diskTroubleIn, makeSingleFile, sqliteFileOf } from './database-file.ts'
 import { type ProgressOf, Refused } from './refused.ts'
 import { readPostgres } from './source.ts'
@@ -27,6 +29,8 @@ export interface BackupReport {
   readonly auditEntries: number
   /** Hash of the newest audit entry; keep it elsewhere. */
   readonly auditHead: string
+  /** What breaks the audit chain, for which a restore refuses the backup; null if it is intact. */
+  readonly brokenAudit: string | null
 }
 
 export interface SavedReport extends BackupReport {
@@ -44,7 +48,10 @@ export async function backUp(options: BackupOptions): Promise<SavedReport> {
   try {
     return await withUnfinished(file, async unfinished => {
       await copyTo(unfinished, options)
-      const report = await inspectBackup(unfinished, options)
+      // A forged entry must not stop backups.
+      const report = await inspectBackup(unfinished, database =>
+        checkAudit(database, 'the database', options),
+      )
       const schemaDifferences = await describeSchema(unfinished)
       if (force) await publish(unfinished, file)
       // Another backup of this name may have been faster.
@@ -61,7 +68,7 @@ async function copyTo(unfinished: string, options: BackupOptions): Promise<void>
   const { url, progress } = options
   const source = sqliteFileOf(url)
   if (source !== null) return copySqlite(url, source, unfinished, progress)
-  await readPostgres(url, tables => fillSqlite(tables, unfinished, options))
+  await readPostgres(url, tables => fillSqlite(tables, unfinished, { ...options, allowsBrokenAudit: true }))
 }
 
 function existsAlready(file: string): Refused {
@@ -88,16 +95,18 @@ async function describeSchema(file: string): Promise<string | null> {
   }
 }
 
-/** @throws Refused for a broken audit chain */
-export async function inspectBackup(file: string, check: AuditCheck): Promise<BackupReport> {
+export async function inspectBackup(
+  file: string,
+  check: (database: Kysely<Tables>) => Promise<CheckedAudit>,
+): Promise<BackupReport> {
   const database = await openReadOnly(`sqlite:${file}`)
   try {
-    const { head, read } = await requireAuditChain(database, 'the database', check)
+    const { head, read, broken } = await check(database)
     const { count } = await database
       .selectFrom('keys')
       .select(({ fn }) => fn.countAll<number>().as('count'))
       .executeTakeFirstOrThrow()
-    return { keys: count, auditEntries: read, auditHead: head?.hash ?? 'none' }
+    return { keys: count, auditEntries: read, auditHead: head?.hash ?? 'none', brokenAudit: broken }
   } finally {
     await database.destroy()
   }

@@ -61,22 +61,35 @@ export interface AuditCheck {
   readonly nowMs: number
 }
 
-/**
- * @throws Refused if an entry was changed, removed or inserted, or a console did not write it
- */
-export async function requireAuditChain(
+export interface CheckedAudit extends ChainReport {
+  /** The first entries that were changed, removed or inserted, or that no console wrote; null if there is none. */
+  readonly broken: string | null
+}
+
+export async function checkAudit(
   database: Kysely<Tables>,
   name: string,
   { auditKeys, nowMs }: AuditCheck,
-): Promise<ChainReport> {
+): Promise<CheckedAudit> {
   const report = await verifyAudit(database, { keptHead: null, keys: auditKeys, nowMs }).catch(
     (error: unknown) => {
       throw error instanceof NoAuditChain ? new Refused(`${name} has no audit chain`) : error
     },
   )
   // Entries that a console which was killed left waiting are added to the chain by the next one.
-  if (report.problemCount === report.lateCount) return report
-  throw new Refused(`The audit chain of ${name} is broken: ${report.problems.slice(0, 3).join('; ')}`)
+  const isIntact = report.problemCount === report.lateCount
+  return { ...report, broken: isIntact ? null : report.problems.slice(0, 3).join('; ') }
+}
+
+/** @throws Refused for a broken audit chain, unless it is allowed */
+export async function requireAuditChain(
+  database: Kysely<Tables>,
+  name: string,
+  check: AuditCheck & { readonly allowsBrokenAudit?: boolean; readonly advice?: string },
+): Promise<CheckedAudit> {
+  const report = await checkAudit(database, name, check)
+  if (report.broken === null || check.allowsBrokenAudit === true) return report
+  throw new Refused(`The audit chain of ${name} is broken: ${report.broken}${check.advice ?? ''}`)
 }
 
 /**

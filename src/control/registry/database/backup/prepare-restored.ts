@@ -15,6 +15,8 @@ export interface RestoreChoices {
   readonly allowsMissing: boolean
   /** Admin tokens of programs stay as they were in the backup, also those revoked since. */
   readonly keepsTokens: boolean
+  /** Also restores an audit log that was changed, or has entries that no console wrote. */
+  readonly allowsBrokenAudit: boolean
   /** Of the signing secrets: the entry of the restore is signed with the first. */
   readonly auditKeys: AuditKeys
   readonly nowMs: number
@@ -31,6 +33,8 @@ export interface Restored {
   readonly known: Known | null
 }
 
+/** The latest time of a `Date`. */
+const MAX_DATE_MS = 8.64e15
 const NOTHING_ADOPTED: Pick<Adopted, 'revoked' | 'changed'> = { revoked: [], changed: 0 }
 
 /**
@@ -62,6 +66,8 @@ export async function prepareRestored(
     const newest = await tx
       .selectFrom('audit')
       .select(({ fn }) => fn.max('at_ms').as('atMs'))
+      // A forged entry can have any time.
+      .where('at_ms', '<=', MAX_DATE_MS)
       .executeTakeFirst()
     const about = {
       newestEntry: newest?.atMs == null ? null : new Date(newest.atMs).toISOString(),

@@ -8,7 +8,7 @@ import { openDatabase } from '../open-database.ts'
 import { openReadOnly } from '../open-read-only.ts'
 import type { Tables } from '../tables.ts'
 import { inspectBackup } from './back-up.ts'
-import { requireOwnFile, requireSigningSecret } from './check-database.ts'
+import { requireAuditChain, requireOwnFile, requireSigningSecret } from './check-database.ts'
 import {
   checkIntegrity,
   diskTroubleIn,
@@ -34,10 +34,18 @@ export interface RestoreOptions extends RestoreChoices {
   readonly fingerprints: readonly string[]
 }
 
-export interface RestoreReport extends Restored {
+interface PreparedCopy extends Restored {
+  /** What breaks the audit chain of the backup, which was allowed; null if it is intact. */
+  readonly brokenAudit: string | null
+}
+
+export interface RestoreReport extends PreparedCopy {
   /** The replaced SQLite database; null if there was none. */
   readonly aside: string | null
 }
+
+const ALLOW_BROKEN_AUDIT =
+  '. Nothing was changed. Use an earlier backup, or add --allow-broken-audit, which restores these entries as they are'
 
 /** Puts a backup in place of a stopped console's database, all of it or nothing, after checking and preparing a copy. */
 export async function restoreDatabase(options: RestoreOptions): Promise<RestoreReport> {
@@ -92,17 +100,20 @@ async function readFile<Result>(
 }
 
 /** Checks the backup before anything is changed in its copy, and migrates it. */
-async function prepareCopy(options: RestoreOptions, copy: string): Promise<Restored> {
+async function prepareCopy(options: RestoreOptions, copy: string): Promise<PreparedCopy> {
   await copyFile(options.file, copy)
   checkIntegrity(copy, options.file)
   // Before anything is written, which could run what was added.
   await readFile(copy, database => requireOwnFile(database, options.file))
   const database = await openDatabase(`sqlite:${copy}`)
-  let restored: Restored
+  let restored: PreparedCopy
   try {
     await requireSigningSecret(database.reader, options.file, options.fingerprints)
-    await inspectBackup(copy, options)
-    restored = await prepareRestored(database, options)
+    const check = { ...options, advice: ALLOW_BROKEN_AUDIT }
+    const { brokenAudit } = await inspectBackup(copy, reader =>
+      requireAuditChain(reader, options.file, check),
+    )
+    restored = { ...(await prepareRestored(database, options)), brokenAudit }
   } finally {
     await database.close()
   }

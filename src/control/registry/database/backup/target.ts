@@ -21,6 +21,8 @@ export interface CopyOptions extends AuditCheck {
   /** Of the setting or argument that names the target. */
   readonly name?: string
   readonly progress: ProgressOf
+  /** Also copies an audit log with entries that no console wrote. Default: refused. */
+  readonly allowsBrokenAudit?: boolean
 }
 
 /** Fills a new SQLite file. It is complete and checked once this resolves. @returns the number of rows */
