@@ -170,7 +170,10 @@ test('the audit chain stays verifiable', async () => {
   const key = await issue()
   await report([found(key.secret), found(key.secret, `${PLACE}?again`)])
   const environment = { POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64') }
-  const { code, stdout } = await runPosternHere(['audit', 'verify', '--database-url', databaseUrl], environment)
+  const { code, stdout } = await runPosternHere(
+    ['audit', 'verify', '--database-url', databaseUrl],
+    environment,
+  )
   expect([code, stdout]).toEqual([0, expect.stringContaining('Entries in the chain: 3')])
 })
 
