@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import type { AdminResponse } from '../support/admin-response.ts'
-import { PosternProcess } from '../support/postern-process.ts'
+import { PosternProcess, runPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { FIRST_RELEASE, findReleaseBefore, unpackProgram } from '../support/release-before.ts'
@@ -30,14 +30,18 @@ describe.skipIf(before === null)('a console of the release before (skipped witho
     rmSync(directory, { recursive: true })
   })
 
+  const environment = (databaseUrl: string) => ({
+    POSTERN_DATABASE_URL: databaseUrl,
+    POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
+  })
+
   async function start(databaseUrl: string, program?: readonly string[]) {
     // The first release has no internal listener, and refuses settings that it does not know.
     const hasInternal = program === undefined || before !== FIRST_RELEASE
     const env = {
-      POSTERN_DATABASE_URL: databaseUrl,
+      ...environment(databaseUrl),
       POSTERN_REDIS_URL: redis.url,
       POSTERN_ADMIN_TOKEN: TOKEN,
-      POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
       POSTERN_REDIS_COMMAND_TIMEOUT_MS: '2000',
       POSTERN_CONSOLE_PORT: '0',
       POSTERN_OPS_PORT: '0',
@@ -83,16 +87,23 @@ describe.skipIf(before === null)('a console of the release before (skipped witho
     const ids = [first, revoked, second, rotated.body.key.id]
     expect(await Promise.all(ids.map(today.stateOf))).toEqual(['retiring', 'revoked', 'active', 'active'])
     expect((await today.send('POST', `/keys/${second}/revoke`)).status).toBe(200)
-    const { entries } = (await today.send('GET', '/workspaces/ws_1/audit')).body
-    const actions = entries.map(({ action }) => action).toSorted()
-    expect(actions).toEqual([
-      'key.issued',
-      'key.issued',
-      'key.issued',
-      'key.revoked',
-      'key.revoked',
-      'key.rotated',
+    await expectOnlySignedEntries(databaseUrl, today.send)
+  }
+
+  /** The release before signs no audit entries: nothing shows that a console wrote them. */
+  async function expectOnlySignedEntries(
+    databaseUrl: string,
+    send: Awaited<ReturnType<typeof start>>['send'],
+  ): Promise<void> {
+    const { entries } = (await send('GET', '/workspaces/ws_1/audit')).body
+    expect(entries.map(({ action }) => action)).toEqual(['key.revoked'])
+    const verified = await runPostern(['audit', 'verify'], environment(databaseUrl))
+    expect(verified.code).toBe(1)
+    const inserted = [...verified.stdout.matchAll(/^inserted: entry \S+ (\S+) at .* is not in the chain$/gm)]
+    expect(inserted.map(([, action]) => action).toSorted()).toEqual([
+      ...['key.issued', 'key.issued', 'key.issued', 'key.revoked', 'key.rotated'],
     ])
+    expect(verified.stdout).toContain('The audit chain is broken: 5 problems')
   }
   const goesOn =
     'issues, lists, revokes and rotates keys after a console of today has migrated the database under it'
