@@ -9,6 +9,7 @@ import { fillDatabase, readAll } from '../support/filled-database.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
+import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 
@@ -100,7 +101,10 @@ describe.skipIf(!has(POSTGRES))('a PostgreSQL database', { timeout: TIMEOUT_MS }
     const before = await readAll(url)
     await change(url, CHANGES[0]?.[0] ?? '')
     const refused = { code: 65, stderr: expect.stringContaining('added trigger evil on keys') }
-    const env = { POSTERN_DATABASE_URL: url }
+    const env = {
+      POSTERN_DATABASE_URL: url,
+      POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
+    }
     expect(
       await runPosternHere(['database', 'restore', file, '--replace', '--without-redis'], env),
     ).toMatchObject(refused)
