@@ -111,7 +111,7 @@ describe.skipIf(![GO, HELM, PYTHON].every(has))('on a real Kubernetes API', () =
     )
   }, 180_000)
 
-  it('kubectl rollout undo restores the settings of every revision that is kept, whatever came between', async () => {
+  it('kubectl rollout undo restores the settings of every revision that is kept, also with the same settings in between', async () => {
     const namespace = await makeNamespace('undo')
     const workload = () => cluster.get('deployment', `${NAME}-gateway`, namespace)
     const levelOf = async () =>
