@@ -75,7 +75,7 @@ function mergeInSqlite(rows: FirstRows, workspaceIds: readonly string[]): RawBui
 function mergeInPostgres(rows: FirstRows, workspaceIds: readonly string[]): RawBuilder<unknown> {
   const { after, count } = rows
   const direction = directionOf(rows)
-  const isLater = after === null ? null : isAfter(rows, sql`${after.value}`, sql`${after.id}`)
+  const isLater = after === null ? null : isAfter(rows, hidden(after.value), hidden(after.id))
   const order = sql`order by sorted_value ${direction}, id ${direction}`
   const own = (workspaceId: RawBuilder<unknown>, limit: RawBuilder<unknown>) =>
     ofOne(rows, columnsOf(rows), { within: [sql<SqlBool>`workspace_id = ${workspaceId}`, isLater], limit })
@@ -86,6 +86,14 @@ function mergeInPostgres(rows: FirstRows, workspaceIds: readonly string[]): RawB
     ) as nearest
     cross join lateral (${own(sql`nearest.workspace_id`, sql`${count} + 1 - nearest.place`)}) as own
     ${order} limit ${count}`
+}
+
+/**
+ * A value that PostgreSQL plans without. It expects no row after one of a time that all have, or that its statistics do not know
+ * yet, and would then read the index of all workspaces to the end for each of them.
+ */
+function hidden(value: string | number): RawBuilder<unknown> {
+  return typeof value === 'number' ? sql`(select ${value}::bigint)` : sql`(select ${value}::text)`
 }
 
 /** Index entries that a statement of PostgreSQL may read to merge workspaces. */
