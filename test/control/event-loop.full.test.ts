@@ -72,7 +72,7 @@ async function started() {
 }
 
 test('no call holds up the console for long, with 100,000 keys in 1,000 workspaces in SQLite', {
-  timeout: 900_000,
+  timeout: 300_000,
 }, async () => {
   const { call, confined } = await started()
   const measure = async (method: 'GET' | 'POST', path: string, token: string) => {
@@ -102,6 +102,8 @@ test('no call holds up the console for long, with 100,000 keys in 1,000 workspac
   }
   expect(tooLong).toEqual([])
   expect((await call('GET', '/keys/export', ADMIN_TOKEN)).lines).toBe(LARGE_KEYS)
+  // Entries that the console does not recognise as its own would be left out, and cost little.
+  expect((await call('GET', '/audit/export', ADMIN_TOKEN)).lines).toBeGreaterThan(LARGE_KEYS)
   const revokeAll = await measure('POST', '/workspaces/ws_large/revoke-all', ADMIN_TOKEN)
   expect(revokeAll.response.status).toBe(200)
   expect(revokeAll.longestMs).toBeLessThan(LONGEST_TURN_MS)
