@@ -101,12 +101,52 @@ describe.skipIf(!has(POSTGRES))('PostgreSQL', () => {
     },
     SEEDING_MS,
   )
+
+  test(
+    'reads only the entries of each workspace, with keys of one time in 1,000 of them',
+    async () => {
+      const url = await server.database()
+      await seedOfOneTime(url)
+      const before = await scansOf(url)
+      const repository = createKeyRepository(await openDatabase(url), clock, 'console-1')
+      for (const sort of ['-createdAt', 'expiresAt'] as const) {
+        const workspaceIds = Array.from({ length: 1000 }, (_, number) => `ws_${number}`)
+        await repository.search({ ...queryOf({ q: 'no such key', sort }), workspaceIds })
+      }
+      await repository.close()
+      const after = await scansOf(url)
+      // The index of all workspaces, from its start for each of them, has millions.
+      expect(after.entries - before.entries).toBeLessThan(100_000)
+    },
+    SEEDING_MS,
+  )
 })
 
-async function scansOf(url: string): Promise<{ sequential: number; index: number }> {
+async function seedOfOneTime(url: string): Promise<void> {
   const database = await openDatabase(url)
-  const { rows } = await sql<{ sequential: number; index: number }>`
-    select sum(seq_scan)::integer as sequential, sum(idx_scan)::integer as index
+  // In the order of their ids, as an import writes them.
+  await sql`
+    insert into keys (id, digest, workspace_id, name, scopes, hint, created_at_ms, created_by, expires_at_ms, version)
+    select 'key_' || lpad(number::text, 26, '0'), lpad(number::text, 64, '0'), 'ws_' || number % 1000, 'build',
+      '[]', 'wsk_…' || number, ${clock.wallMs()}::bigint, 'admin-token', ${clock.wallMs() + 1_000_000}::bigint, 1
+    from generate_series(1, 20000) as number`.execute(database.writer)
+  // Not vacuumed yet: an index alone does not answer.
+  await sql`analyze keys`.execute(database.writer)
+  await database.close()
+}
+
+interface Scans {
+  readonly sequential: number
+  readonly index: number
+  /** Entries read from the indexes of keys. */
+  readonly entries: number
+}
+
+async function scansOf(url: string): Promise<Scans> {
+  const database = await openDatabase(url)
+  const { rows } = await sql<Scans>`
+    select sum(seq_scan)::integer as sequential, sum(idx_scan)::integer as index,
+      (select sum(idx_tup_read)::integer from pg_stat_user_indexes where relname = 'keys') as entries
     from pg_stat_user_tables where relname in ('keys', 'key_use')`.execute(database.reader)
   await database.close()
   const [row] = rows
