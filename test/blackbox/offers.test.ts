@@ -1,27 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { JAVA, OFFERS } from '../support/offers.ts'
 import { exchange, field, get, RawClient } from '../support/raw-client.ts'
 import { runs } from '../support/runs.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
 const WORKSPACE = '/api/v1/workspaces/ws_1'
-/** What Java's HttpClient sends with its first request over plain HTTP. */
-const JAVA = [
-  'Connection: Upgrade, HTTP2-Settings',
-  'Upgrade: h2c',
-  'HTTP2-Settings: AAEAAEAAAAIAAAAAAAMAAAAAAAQBAAAAAAUAAEAAAAYABgAA',
-]
-const OFFERS: readonly (readonly [name: string, lines: readonly string[]])[] = [
-  ['an upgrade to HTTP/2, as Java offers it', JAVA],
-  [
-    'an upgrade to a WebSocket',
-    ['Connection: keep-alive, Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Key: eA=='],
-  ],
-  ['an upgrade that Connection does not name', ['Upgrade: websocket']],
-  ['two upgrades', ['Connection: Upgrade', 'Upgrade: foo', 'Upgrade: bar/1']],
-  ['to wait for a 100, without a body', ['Expect: 100-continue']],
-  ['both', [...JAVA, 'expect: 100-Continue', 'Content-Length: 0']],
-]
-
 let world: World
 let key: IssuedKey
 beforeAll(async () => {

@@ -23,6 +23,9 @@ type Options = {
   signingSecret?: Buffer
 }
 type Fields = readonly (string | number)[]
+/** Of gateways whose settings name none. The MAC of a message covers it; the message itself leaves it out. */
+const REGION = 'default'
+
 /** Without the queue, which would publish late. Changes that failed are published again. */
 const REDIS_OPTIONS = { enableOfflineQueue: false, commandTimeout: 500 }
 
@@ -53,14 +56,15 @@ export async function startKeyService({
     for (const [digest, record] of unpublished) {
       const { version } = record
       const at = Date.now()
-      await publish({ digest, version, at, sender }, ['change', sender, digest, version, at])
+      await publish({ digest, version, at, sender }, ['change', REGION, sender, digest, version, at])
       if (unpublished.get(digest) === record) unpublished.delete(digest)
     }
   }
   async function publishHeartbeat(): Promise<void> {
     await publishChanges()
     const [monotonic, at] = [Math.floor(performance.now()), Date.now()]
-    if (heartbeats) await publish({ beat: sender, monotonic, at }, ['heartbeat', sender, monotonic, at])
+    if (heartbeats)
+      await publish({ beat: sender, monotonic, at }, ['heartbeat', REGION, sender, monotonic, at])
   }
   const timer = setInterval(() => void publishHeartbeat().catch(() => {}), 400)
 

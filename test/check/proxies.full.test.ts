@@ -6,12 +6,13 @@ import { AMBIGUOUS, headFor } from '../support/ambiguous-framing.ts'
 import { BehindProxy, FILES, PATH, PATIENCE_MS, valuesOf } from '../support/behind-proxy.ts'
 import { CHECK_PROXIES } from '../support/check-proxies.ts'
 import { AMBIGUOUS_QUERIES, BASE, NO_ROUTE, OTHER_WORKSPACE } from '../support/hostile-targets.ts'
+import { OFFERS } from '../support/offers.ts'
 import { exchange, field, get } from '../support/raw-client.ts'
 import { has } from '../support/tools.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
 /** Envoy waits a second before it closes a connection. */
-const FRAMING_MS = 30_000 + AMBIGUOUS.length * PATIENCE_MS
+const FRAMING_MS = 30_000 + (AMBIGUOUS.length + OFFERS.length) * PATIENCE_MS
 /** Envoy is installed, and Traefik built, once per machine. */
 const INSTALL_MS = 1_800_000
 
@@ -103,8 +104,12 @@ describe.each(CHECK_PROXIES)('behind $kind', proxy => {
       expect(await sendAll(queries.map(query => [query, get(FILES + query, key.secret)]))).toEqual([])
     })
 
-    test('so is a request with ambiguous framing', { timeout: FRAMING_MS }, async () => {
-      expect(await sendAll(AMBIGUOUS.map(([name, bytes]) => [name, bytes(key.secret)]))).toEqual([])
+    test('so is a request with ambiguous framing, or with an offer that the gateway ignores', {
+      timeout: FRAMING_MS,
+    }, async () => {
+      const offers = OFFERS.map(([name, lines]) => [name, headFor(key.secret, ...lines)] as const)
+      const ambiguous = AMBIGUOUS.map(([name, bytes]) => [name, bytes(key.secret)] as const)
+      expect(await sendAll([...ambiguous, ...offers])).toEqual([])
     })
 
     test('so is each request that fuzzing has found', async () => {
