@@ -6,8 +6,8 @@ export const REGION_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'control/registry/announcing/regions.ts',
-        from: '...list.map(region => startHeartbeats({ ...context, messages, ...region }))',
-        to: '...list.map(region => startHeartbeats({ ...context, messages, ...region, repository: list[0]!.repository }))',
+        from: '...list.map(region => startHeartbeats({ ...context, ...region }))',
+        to: '...list.map(region => startHeartbeats({ ...context, ...region, repository: list[0]!.repository }))',
       },
     ],
   },
