@@ -4,9 +4,9 @@ import { unauthenticated } from './bearer.ts'
 
 /**
  * Rows of one part. The objects of a part live while the client takes the one before, and large parts reach the heap of
- * long-lived objects, which is cleaned up late: with 100 rows a console with a heap of 64 MB grows by 38 MB.
+ * long-lived objects, which is cleaned up late: an export left up to 56 MB in it with 25 rows, and over 62 MB with 100.
  */
-export const ROWS_AT_ONCE = 100
+export const ROWS_AT_ONCE = 25
 const NDJSON = 'application/x-ndjson; charset=utf-8'
 
 /**
