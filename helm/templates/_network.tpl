@@ -13,12 +13,13 @@
 {{- $ports | uniq | toJson -}}
 {{- end -}}
 
-{{/* One rule: dict direction ("to" or "from"), peers, ports, protocols. Without peers it allows every peer. */}}
+{{/* One rule: dict direction ("to" or "from"), peers, ports (numbers, or ranges such as "1024-65535"), protocols. Without peers it allows every peer. */}}
 {{- define "postern.networkRule" -}}
 - ports:
   {{- range $port := .ports }}
+  {{- $ends := toString $port | splitList "-" }}
   {{- range $.protocols | default (list "TCP") }}
-    - { port: {{ $port }}, protocol: {{ . }} }
+    - { port: {{ first $ends }}{{ range rest $ends }}, endPort: {{ . }}{{ end }}, protocol: {{ . }} }
   {{- end }}
   {{- end }}
   {{- with .peers }}
@@ -31,6 +32,72 @@
 {{- define "postern.egress" -}}
 {{- $ports := include "postern.portsOf" (dict "given" .values.ports "addresses" .addresses "default" .default) | fromJsonArray -}}
 {{- include "postern.networkRule" (dict "direction" "to" "peers" .values.to "ports" $ports) -}}
+{{- end -}}
+
+{{/* Egress to the DNS servers: those of the cluster, and those that the pod names itself: dict root, plane. */}}
+{{- define "postern.dnsEgress" -}}
+{{- $dns := .root.Values.networkPolicy.dns -}}
+{{- include "postern.networkRule" (dict "direction" "to" "peers" $dns.to "ports" $dns.ports "protocols" (list "UDP" "TCP")) -}}
+{{- $own := list -}}
+{{- range ((include "postern.podSettings" . | fromYaml).dnsConfig | default dict).nameservers -}}
+{{- $own = append $own (dict "ipBlock" (dict "cidr" (printf "%s/%s" . (contains ":" . | ternary "128" "32")))) -}}
+{{- end -}}
+{{- if and $own $dns.to }}
+{{ include "postern.networkRule" (dict "direction" "to" "peers" $own "ports" (list 53) "protocols" (list "UDP" "TCP")) }}
+{{- end -}}
+{{- end -}}
+
+{{/* The public Internet as peers, without the networks that the console refuses for webhooks: dict root, denied, allowed. */}}
+{{- define "postern.publicPeers" -}}
+{{- $peers := list -}}
+{{- $denied := .denied | default list -}}
+{{- range (include "postern.known" .root | fromYaml).publicNetworks -}}
+{{- $except := .except -}}
+{{- /* Kubernetes takes only an exception that is smaller than the network. */}}
+{{- $inside := contains ":" .cidr | ternary "^[23][0-9a-fA-F]{3}:" "^[0-9.]+(/[1-9][0-9]?)?$" -}}
+{{- range $denied }}{{ if regexMatch $inside . }}{{ $except = append $except (include "postern.cidr" .) }}{{ end }}{{ end -}}
+{{- if not (or (has .cidr $denied) (and (contains ":" .cidr) (has "::/0" $denied))) -}}
+{{- $peers = append $peers (dict "ipBlock" (dict "cidr" .cidr "except" ($except | uniq))) -}}
+{{- end -}}
+{{- end -}}
+{{- range .allowed }}{{ $peers = append $peers (dict "ipBlock" (dict "cidr" (include "postern.cidr" .))) }}{{ end -}}
+{{- toYaml $peers -}}
+{{- end -}}
+
+{{/* An address or CIDR as a CIDR. */}}
+{{- define "postern.cidr" -}}
+{{- contains "/" . | ternary . (printf "%s/%s" . (contains ":" . | ternary "128" "32")) -}}
+{{- end -}}
+
+{{/* Egress of a plane to the proxies that its environment names. A Secret may hold an address; then the port is the default: dict root, plane. */}}
+{{- define "postern.proxyEgress" -}}
+{{- $policy := .root.Values.networkPolicy.egressProxy -}}
+{{- $proxies := list -}}
+{{- range tpl (toYaml ((include "postern.podSettings" . | fromYaml).extraEnv | default list)) .root | fromYamlArray -}}
+{{- if regexMatch "^(?i)https?_proxy$" .name }}{{ $proxies = append $proxies (hasKey . "valueFrom" | ternary "secret" .value) }}{{ end -}}
+{{- end -}}
+{{- if or (compact $proxies) $policy.ports -}}
+{{- include "postern.egress" (dict "values" $policy "addresses" ($proxies | compact | join ",") "default" 3128) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Egress of the console to the receivers of workspaces' webhooks, as far as the console itself lets them go. */}}
+{{- define "postern.workspaceWebhooksEgress" -}}
+{{- $policy := .root.Values.networkPolicy.workspaceWebhooks -}}
+{{- $settings := .settings -}}
+{{- $peers := $policy.to | default (include "postern.publicPeers" (dict "root" .root "denied" $settings.deniedCidrs "allowed" $settings.allowedCidrs) | fromYamlArray) -}}
+{{- $ports := $policy.ports | default (empty $settings.allowHttp | ternary (list 443 "1024-65535") (list 80 443 "1024-65535")) -}}
+{{- /* Without peers, a rule would allow every peer: the settings deny all. */}}
+{{- if $peers }}{{ include "postern.networkRule" (dict "direction" "to" "peers" $peers "ports" $ports) }}{{ end -}}
+{{- end -}}
+
+{{/* Egress of the console to GitHub's public keys, in the public Internet unless another address is set: dict root, plane. */}}
+{{- define "postern.leakKeysEgress" -}}
+{{- $policy := .root.Values.networkPolicy.leakKeys -}}
+{{- $usual := include "postern.at" (dict "tree" (include "postern.known" .root | fromYaml).defaults "path" "leaks.github.keysUrl") -}}
+{{- $url := include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" "leaks.github.keysUrl") -}}
+{{- $peers := $policy.to | default (eq $url $usual | ternary (include "postern.publicPeers" (dict "root" .root) | fromYamlArray) list) -}}
+{{- include "postern.egress" (dict "values" (dict "to" $peers "ports" $policy.ports) "addresses" $url "default" 443) -}}
 {{- end -}}
 
 {{/* All addresses in a section of the settings, separated by commas. Every list item counts as an address: dict node. */}}
@@ -86,7 +153,7 @@ spec:
     {{- tpl (toYaml .) $root | nindent 4 }}
     {{- end }}
   egress:
-    {{- include "postern.networkRule" (dict "direction" "to" "peers" $policy.dns.to "ports" $policy.dns.ports "protocols" (list "UDP" "TCP")) | nindent 4 }}
+    {{- include "postern.dnsEgress" . | nindent 4 }}
     {{- if include "postern.usesRedis" . }}
     {{- $sentinels := ($settings.redis.sentinel | default dict).urls }}
     {{- include "postern.egress" (dict "values" $policy.redis "addresses" (include "postern.addresses" (dict "node" (omit $settings.redis "sentinel"))) "default" 6379) | nindent 4 }}
@@ -99,6 +166,9 @@ spec:
     {{- end }}
     {{- with include "postern.addresses" (dict "node" $settings.tracing) }}
     {{- include "postern.egress" (dict "values" $policy.tracing "addresses" . "default" 4318) | nindent 4 }}
+    {{- end }}
+    {{- with include "postern.proxyEgress" . }}
+    {{- . | nindent 4 }}
     {{- end }}
     {{- if eq .plane "gateway" }}
     {{- with include "postern.at" (dict "tree" $settings "path" "usage.export.url") }}
@@ -118,6 +188,13 @@ spec:
     {{- end }}
     {{- with include "postern.at" (dict "tree" $settings "path" "console.webhook.url") }}
     {{- include "postern.egress" (dict "values" $policy.webhook "addresses" . "default" 443) | nindent 4 }}
+    {{- end }}
+    {{- $ofWorkspaces := ($settings.webhooks | default dict).workspaces | default dict }}
+    {{- if $ofWorkspaces.enabled }}
+    {{- include "postern.workspaceWebhooksEgress" (dict "root" $root "settings" $ofWorkspaces) | nindent 4 }}
+    {{- end }}
+    {{- if and ($settings.leaks | default dict).enabled (not (include "postern.hasFile" (merge (dict "path" "leaks.github.keysFile") .))) }}
+    {{- include "postern.leakKeysEgress" . | nindent 4 }}
     {{- end }}
     {{- $issuer := include "postern.at" (dict "tree" $settings "path" "console.oidc.issuer") }}
     {{- if or $issuer $policy.identityProvider.ports }}
@@ -153,7 +230,7 @@ spec:
     {{- end }}
 {{- end -}}
 
-{{/* The NetworkPolicy of the backup pod: the database, and DNS. */}}
+{{/* The NetworkPolicy of the backup pod: the database, DNS, and the further rules, which its init containers and sidecars may need. */}}
 {{- define "postern.backupNetworkPolicy" -}}
 {{- $policy := .root.Values.networkPolicy -}}
 apiVersion: networking.k8s.io/v1
@@ -167,10 +244,13 @@ spec:
   policyTypes: [Ingress, Egress]
   ingress: []
   egress:
-    {{- include "postern.networkRule" (dict "direction" "to" "peers" $policy.dns.to "ports" $policy.dns.ports "protocols" (list "UDP" "TCP")) | nindent 4 }}
+    {{- include "postern.dnsEgress" (dict "root" .root "plane" "console") | nindent 4 }}
     {{- if eq (include "postern.database" .root) "postgres" }}
     {{- $settings := include "postern.settingsFile" (dict "root" .root "plane" "console") | fromYaml }}
     {{- include "postern.egress" (dict "values" $policy.database "addresses" (include "postern.at" (dict "tree" $settings "path" "database.url")) "default" 5432) | nindent 4 }}
+    {{- end }}
+    {{- with $policy.extraEgress }}
+    {{- tpl (toYaml .) $.root | nindent 4 }}
     {{- end }}
 {{- end -}}
 

@@ -1,6 +1,7 @@
 import { stringify } from 'yaml'
 import { layerOfDefaults } from '../../src/config/layers.ts'
 import { type Setting, settings } from '../../src/config/settings.ts'
+import { PUBLIC_NETWORKS, SPECIAL_NETWORKS } from '../../src/domain/address/public-address.ts'
 
 /** Defaults that the chart's templates use; only the program needs the others. */
 const READ_BY_TEMPLATES = [
@@ -11,6 +12,7 @@ const READ_BY_TEMPLATES = [
   'keys.format',
   'drain.delayMs',
   'drain.timeoutMs',
+  'leaks.github.keysUrl',
 ]
 
 /** What the chart's templates need to know of the settings, as the text of `helm/files/settings.yaml`. */
@@ -25,7 +27,17 @@ export function chartSettings(): string {
       environment: setting.environment,
       address: isAddress(setting),
     }))
-  return `# Written by npm run docs from the program's own schema of settings: not to be edited.\n${stringify({ secrets, defaults })}`
+  const known = stringify({ secrets, defaults, publicNetworks: publicNetworks() })
+  return `# Written by npm run docs from the program's own schema of settings: not to be edited.\n${known}`
+}
+
+/** What the console takes for the public Internet, as ipBlocks of a NetworkPolicy. */
+function publicNetworks() {
+  const isIpv6 = (cidr: string) => cidr.includes(':')
+  return PUBLIC_NETWORKS.map(cidr => ({
+    cidr,
+    except: SPECIAL_NETWORKS.filter(special => isIpv6(special) === isIpv6(cidr)),
+  }))
 }
 
 function put(tree: Record<string, unknown>, [name = '', ...rest]: readonly string[], value: unknown): void {

@@ -1,9 +1,9 @@
 import { isInCidrs } from './cidr.ts'
 
-const PUBLIC = ['0.0.0.0/0', '2000::/3']
+export const PUBLIC_NETWORKS = ['0.0.0.0/0', '2000::/3']
 
 /** Inside those: what the IANA registries of special-purpose addresses take out, and metadata services of clouds. */
-const SPECIAL = [
+export const SPECIAL_NETWORKS = [
   '0.0.0.0/8', // this network
   '10.0.0.0/8', // private (RFC 1918)
   '100.64.0.0/10', // carrier-grade NAT (RFC 6598); Alibaba's metadata
@@ -31,7 +31,7 @@ const SPECIAL = [
  * link-local, multicast and NAT64 addresses of IPv6 are outside 2000::/3.
  */
 export function isPublicAddress(address: string): boolean {
-  return isInCidrs(address, PUBLIC) && !isInCidrs(address, SPECIAL)
+  return isInCidrs(address, PUBLIC_NETWORKS) && !isInCidrs(address, SPECIAL_NETWORKS)
 }
 
 /** Where requests may go that people, not the operator, ask for. */
