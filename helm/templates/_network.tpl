@@ -164,13 +164,13 @@ spec:
     {{- with $settings.regions }}
     {{- include "postern.regionsEgress" (dict "root" $root "regions" .) | nindent 4 }}
     {{- end }}
-    {{- with include "postern.addresses" (dict "node" $settings.tracing) }}
-    {{- include "postern.egress" (dict "values" $policy.tracing "addresses" . "default" 4318) | nindent 4 }}
-    {{- end }}
     {{- with include "postern.proxyEgress" . }}
     {{- . | nindent 4 }}
     {{- end }}
     {{- if eq .plane "gateway" }}
+    {{- with include "postern.addresses" (dict "node" $settings.tracing) }}
+    {{- include "postern.egress" (dict "values" $policy.tracing "addresses" . "default" 4318) | nindent 4 }}
+    {{- end }}
     {{- with include "postern.at" (dict "tree" $settings "path" "usage.export.url") }}
     {{- include "postern.egress" (dict "values" $policy.usageExport "addresses" . "default" 80) | nindent 4 }}
     {{- end }}

@@ -140,8 +140,8 @@ const FLOWS: Readonly<Record<string, Flow>> = {
     port: 4318,
     setting: 'tracing.endpoint',
   },
-  'traces of the console': {
-    pod: 'console',
+  'traces of a gateway, over TLS': {
+    pod: 'gateway',
     on: config({ tracing: { endpoint: 'https://collector.example.com' } }),
     port: 443,
   },
@@ -258,6 +258,11 @@ describe.skipIf(!has(HELM))('the NetworkPolicy allows what a feature connects to
     )
     const covered = Object.values(FLOWS).flatMap(({ setting = [] }) => setting)
     expect(addresses.map(({ path }) => path).toSorted()).toEqual([...covered, ...NOT_CALLED].toSorted())
+  })
+
+  it('lets the console, which makes no spans, reach no collector of traces', () => {
+    const rendering = policies(config({ tracing: { endpoint: 'http://collector:4318' } }))
+    expect(allows(rendering, 'console', PRIVATE, 4318)).toBe(false)
   })
 
   it.each(['gateway', 'console', 'backup'] as const)('the %s reaches nothing else', pod => {
