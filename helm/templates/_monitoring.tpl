@@ -30,10 +30,11 @@
 {{- $jobs := list -}}
 {{- range .planes }}{{ $jobs = append $jobs (include "postern.job" (dict "root" $.root "plane" .)) }}{{ end -}}
 {{- $operator := eq (len $jobs) 1 | ternary "=" "=~" -}}
-{{- $release := printf "namespace=%q,job%s%q" .root.Release.Namespace $operator (join "|" $jobs) -}}
-{{- $autoscaler := printf "namespace=%q,horizontalpodautoscaler=%q" .root.Release.Namespace (include "postern.planeName" (dict "root" .root "plane" "gateway")) -}}
-{{- $backup := printf "namespace=%q,cronjob=%q" .root.Release.Namespace (include "postern.planeName" (dict "root" .root "plane" "backup")) -}}
-{{- .expr | replace `cronjob=~".*postern.*-backup"` $backup | replace `job=~".+"` (.root.Values.monitoring.prometheusRule.selector | default $release) | replace `horizontalpodautoscaler=~".+-gateway"` $autoscaler -}}
+{{- $release := printf "namespace=%q,job%s%q" (include "postern.namespace" .root) $operator (join "|" $jobs) -}}
+{{- $autoscaler := printf "namespace=%q,horizontalpodautoscaler=%q" (include "postern.namespace" .root) (include "postern.planeName" (dict "root" .root "plane" "gateway")) -}}
+{{- $backup := printf "namespace=%q,cronjob=%q" (include "postern.namespace" .root) (include "postern.planeName" (dict "root" .root "plane" "backup")) -}}
+{{- $jobs := printf "namespace=%q,job_name=~\"%s-[0-9]+\"" (include "postern.namespace" .root) (include "postern.planeName" (dict "root" .root "plane" "backup")) -}}
+{{- .expr | replace `job_name=~".*postern.*-backup-[0-9]+"` $jobs | replace `cronjob=~".*postern.*-backup"` $backup | replace `job=~".+"` (.root.Values.monitoring.prometheusRule.selector | default $release) | replace `horizontalpodautoscaler=~".+-gateway"` $autoscaler -}}
 {{- end -}}
 
 {{/* Replaces the threshold of an expression, the first number it compares with, unless it is 0: dict expr, with. */}}

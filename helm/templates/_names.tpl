@@ -31,6 +31,11 @@
 {{- if gt (len $whole) 40 }}{{ $whole | trunc 40 | trimSuffix "-" }}{{ end -}}
 {{- end -}}
 
+{{/* The namespace of the objects. Helm keeps the release itself in its own. */}}
+{{- define "postern.namespace" -}}
+{{- .Values.namespaceOverride | default .Release.Namespace -}}
+{{- end -}}
+
 {{- define "postern.planeName" -}}
 {{- printf "%s-%s" (include "postern.fullname" .root) .plane -}}
 {{- end -}}
@@ -70,7 +75,7 @@ app.kubernetes.io/part-of: postern
 {{/* Metadata of an object: dict root, plane, name, and optionally namespace, labels and annotations. */}}
 {{- define "postern.metadata" -}}
 name: {{ .name }}
-namespace: {{ .namespace | default .root.Release.Namespace }}
+namespace: {{ .namespace | default (include "postern.namespace" .root) }}
 labels:
   {{- include "postern.labels" . | nindent 2 }}
   {{- with .labels }}

@@ -9,13 +9,13 @@ Postern {{ .Chart.AppVersion }} is installed as {{ .Release.Name }}.
 {{- end }}
 {{- if .Values.gateway.enabled }}
 
-Public API, inside the cluster: http://{{ $gateway }}.{{ .Release.Namespace }}.svc:{{ .Values.gateway.service.port }}/api/v1
+Public API, inside the cluster: http://{{ $gateway }}.{{ include "postern.namespace" . }}.svc:{{ .Values.gateway.service.port }}/api/v1
 {{- end }}
 {{- if .Values.console.enabled }}
 
 Issue the first key, inside the console's pod with its mounted admin token:
 
-  kubectl -n {{ .Release.Namespace }} exec {{ eq (include "postern.database" .) "sqlite" | ternary "statefulset" "deployment" }}/{{ $console }} -- \
+  kubectl -n {{ include "postern.namespace" . }} exec {{ eq (include "postern.database" .) "sqlite" | ternary "statefulset" "deployment" }}/{{ $console }} -- \
     /nodejs/bin/node /app/dist/main.js keys issue --name first --workspace ws_1 --scope workspace:read --scope files:read \
     --url http://127.0.0.1:{{ include "postern.port" (dict "root" . "plane" "console" "listener" "console") }} \
     --token-file {{ include "postern.secretsDirectory" . }}/console.adminToken

@@ -259,7 +259,7 @@ spec:
 apiVersion: v1
 kind: Service
 metadata:
-  {{- include "postern.metadata" (merge (dict "name" (include "postern.checkName" .) "annotations" $service.annotations) $place) | nindent 2 }}
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.checkName" .) "labels" $service.labels "annotations" $service.annotations) $place) | nindent 2 }}
 spec:
   type: ClusterIP
   selector:
@@ -284,8 +284,7 @@ spec:
   {{ $name }}: {{ index $budget $name }}
   {{- end }}
   {{- end }}
-  # A pod that is not ready must not block the drain of its node.
-  unhealthyPodEvictionPolicy: AlwaysAllow
+  unhealthyPodEvictionPolicy: {{ $budget.unhealthyPodEvictionPolicy }}
   selector:
     matchLabels:
       {{- include "postern.selector" . | nindent 6 }}
@@ -342,7 +341,7 @@ spec:
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata:
-  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .) "annotations" $route.annotations) .) | nindent 2 }}
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .) "labels" $route.labels "annotations" $route.annotations) .) | nindent 2 }}
 spec:
   parentRefs:
     {{- toYaml $route.parentRefs | nindent 4 }}
@@ -366,7 +365,7 @@ spec:
 apiVersion: networking.k8s.io/v1
 kind: Ingress
 metadata:
-  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .) "annotations" $ingress.annotations) .) | nindent 2 }}
+  {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .) "labels" $ingress.labels "annotations" $ingress.annotations) .) | nindent 2 }}
 spec:
   {{- with $ingress.className }}
   ingressClassName: {{ . }}

@@ -117,7 +117,7 @@ because the Secret and the checksum on the pods must agree within one rendering.
 */}}
 {{- define "postern.generatedData" -}}
 {{- if not (hasKey .Values "generatedData") -}}
-{{- $existing := (lookup "v1" "Secret" .Release.Namespace (include "postern.generatedName" .)).data | default dict -}}
+{{- $existing := (lookup "v1" "Secret" (include "postern.namespace" .) (include "postern.generatedName" .)).data | default dict -}}
 {{- $data := deepCopy $existing -}}
 {{- if .Values.generatedSecret.enabled -}}
 {{- range $plane := include "postern.planes" . | splitList " " | compact -}}

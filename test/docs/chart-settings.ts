@@ -1,5 +1,6 @@
 import { stringify } from 'yaml'
 import { layerOfDefaults } from '../../src/config/layers.ts'
+import type { Plane } from '../../src/config/rules.ts'
 import { type Setting, settings } from '../../src/config/settings.ts'
 import { PUBLIC_NETWORKS, SPECIAL_NETWORKS } from '../../src/domain/address/public-address.ts'
 
@@ -15,6 +16,17 @@ const READ_BY_TEMPLATES = [
   'leaks.github.keysUrl',
 ]
 
+/** Settings, and whole sections, that a plane does not use. Values of that plane alone must not have them. */
+export const FOREIGN_SETTINGS: Readonly<Record<Plane, readonly string[]>> = {
+  gateway: ['console', 'database', 'regions', 'leaks', 'webhooks'],
+  console: [
+    ...['gateway', 'upstream', 'region', 'limits', 'metrics.workspaces', 'tracing'],
+    ...['redis.beats', 'keyService.url', 'keyService.circuit', 'keyService.timeoutMs', 'keyService.tls'],
+    ...['keys.memory', 'keys.unsignedLookups', 'keys.staleSeconds'],
+    ...['usage.reportSeconds', 'usage.maxEntries', 'usage.export'],
+  ],
+}
+
 /** What the chart's templates need to know of the settings, as the text of `helm/files/settings.yaml`. */
 export function chartSettings(): string {
   const byDefault = layerOfDefaults()
@@ -27,7 +39,7 @@ export function chartSettings(): string {
       environment: setting.environment,
       address: isAddress(setting),
     }))
-  const known = stringify({ secrets, defaults, publicNetworks: publicNetworks() })
+  const known = stringify({ secrets, defaults, foreign: FOREIGN_SETTINGS, publicNetworks: publicNetworks() })
   return `# Written by npm run docs from the program's own schema of settings: not to be edited.\n${known}`
 }
 

@@ -18,7 +18,14 @@ const config = { $ref: '#/$defs/config' }
 const secrets = { $ref: '#/$defs/secrets' }
 const pod = { $ref: '#/$defs/pod' }
 const duration = { type: 'string', pattern: '^([0-9]+(ms|s|m|h))+$' }
-const quantity = { type: ['string', 'integer'], pattern: '^[0-9]+(\\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti)?$' }
+/** Processor time: cores, or thousandths of one. */
+const cpu = { type: ['string', 'number'], exclusiveMinimum: 0, pattern: '^[0-9]+(\\.[0-9]{1,3})?$|^[0-9]+m$' }
+/** Bytes: with the unit m, Kubernetes would take them for thousandths of a byte, and without one a number below 1 MiB is a mistake. */
+const bytes = {
+  type: ['string', 'integer'],
+  minimum: 1_048_576,
+  pattern: '^[0-9]+(\\.[0-9]+)?(k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)$|^[0-9]{7,}$',
+}
 const portNumber = { type: 'integer', minimum: 1, maximum: 65_535 }
 const whole = (minimum: number, maximum = 1_000_000) => ({ type: 'integer', minimum, maximum })
 const countOrShare = { anyOf: [whole(0), { type: 'string', pattern: '^[0-9]{1,3}%$' }] }
@@ -48,7 +55,7 @@ const podSchema = within({
   labels: texts,
   annotations: texts,
   heapPercent: orNull(whole(10, 95)),
-  tmpSizeLimit: quantity,
+  tmpSizeLimit: bytes,
   terminationGracePeriodSeconds: orNull(whole(1)),
   securityContext: map,
   containerSecurityContext: map,
@@ -81,7 +88,11 @@ const image = {
   pullPolicy: oneOf('Always', 'IfNotPresent', 'Never'),
 }
 
-const resources = within({ requests: map, limits: map, claims: list })
+const quantities = {
+  type: 'object',
+  properties: { cpu: orNull(cpu), memory: orNull(bytes), 'ephemeral-storage': orNull(bytes) },
+}
+const resources = within({ requests: quantities, limits: quantities, claims: list })
 const strategy = within({
   type: oneOf('RollingUpdate', 'Recreate'),
   rollingUpdate: within({ maxUnavailable: countOrShare, maxSurge: countOrShare }),
@@ -115,10 +126,12 @@ const plane = {
     enabled: flag,
     maxUnavailable: countShareOrNull,
     minAvailable: countShareOrNull,
+    unhealthyPodEvictionPolicy: oneOf('AlwaysAllow', 'IfHealthyBudget'),
   }),
   service,
   httpRoute: within({
     enabled: flag,
+    labels: texts,
     annotations: texts,
     parentRefs: objects,
     hostnames: { type: 'array', items: text },
@@ -127,6 +140,7 @@ const plane = {
   ingress: within({
     enabled: flag,
     className: text,
+    labels: texts,
     annotations: texts,
     hosts: {
       type: 'array',
@@ -153,6 +167,7 @@ const monitor = within({
   enabled: flag,
   namespace: text,
   labels: texts,
+  annotations: texts,
   interval: duration,
   scrapeTimeout: duration,
   sampleLimit: orNull(whole(1)),
@@ -167,6 +182,7 @@ const properties: JsonSchema = {
   global: { type: 'object', properties: { imageRegistry: text, imagePullSecrets } },
   nameOverride: text,
   fullnameOverride: text,
+  namespaceOverride: { type: 'string', pattern: '^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$' },
   commonLabels: texts,
   commonAnnotations: texts,
   image: within(image),
@@ -180,14 +196,16 @@ const properties: JsonSchema = {
     replicas: orNull(whole(0, 1000)),
     autoscaling: within({
       enabled: flag,
+      labels: texts,
+      annotations: texts,
       minReplicas: whole(1, 1000),
       maxReplicas: whole(1, 1000),
-      targetCPU: orNull(quantity),
+      targetCPU: orNull(cpu),
       targetCPUUtilizationPercentage: orNull(whole(1, 100)),
       metrics: objects,
       behavior: map,
     }),
-    checkService: within({ port: portNumber, annotations: texts }),
+    checkService: within({ port: portNumber, labels: texts, annotations: texts }),
   }),
   console: within({
     ...plane,
@@ -202,7 +220,7 @@ const properties: JsonSchema = {
         minItems: 1,
         items: oneOf('ReadWriteOnce', 'ReadWriteOncePod', 'ReadWriteMany'),
       },
-      size: quantity,
+      size: bytes,
       labels: texts,
       annotations: texts,
     }),
@@ -210,6 +228,16 @@ const properties: JsonSchema = {
     backup: within({
       enabled: flag,
       schedule: { type: 'string', minLength: 1 },
+      timeZone: {
+        type: 'string',
+        pattern: '^([A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*)?$',
+        not: { const: 'Local' },
+      },
+      suspend: flag,
+      labels: texts,
+      annotations: texts,
+      pod: within({ labels: texts, annotations: texts }),
+      extraContainers: orNull(objects),
       keep: whole(1, 1000),
       timeoutSeconds: whole(1),
       resources,
@@ -217,7 +245,9 @@ const properties: JsonSchema = {
         existingClaim: text,
         storageClassName: text,
         accessModes: { type: 'array', minItems: 1, items: oneOf('ReadWriteOnce', 'ReadWriteMany') },
-        size: quantity,
+        size: bytes,
+        labels: texts,
+        annotations: texts,
       }),
     }),
   }),
@@ -250,7 +280,9 @@ const properties: JsonSchema = {
     serviceMonitor: monitor,
     prometheusRule: within({
       enabled: flag,
+      namespace: text,
       labels: texts,
+      annotations: texts,
       alertLabels: texts,
       selector: text,
       disabled: { type: 'array', items: text },

@@ -71,7 +71,7 @@ describe('generated files of the chart are current (npm run docs)', () => {
 describe('the schema of values', () => {
   it('rejects unknown names at the root, in the settings, and wherever the chart reads values', () => {
     const open: string[] = []
-    const free = new Set(['global', 'tags', ...['affinity', 'dnsConfig', 'metrics']])
+    const free = new Set(['global', 'tags', ...['affinity', 'dnsConfig', 'metrics', 'requests', 'limits']])
     function visit(schema: unknown, path: string): void {
       const properties = valueAt(schema, 'properties')
       if (typeof properties !== 'object' || properties === null) return

@@ -83,7 +83,7 @@ const EXCEPTIONS: readonly { word: string; files: RegExp; reason: string }[] = [
   {
     word: 'beats',
     files:
-      /default\.yaml|(key-schema|create-key-store|key-store-config|console|world|fuzz-records|opaque-secrets\.test|settings-page\.test|key-service\.full\.test)\.ts|values\.schema\.json|bring-your-own-keys|(redis|settings|troubleshooting|alerts|README)\.md|^test\/(?:config|helm|keys|redis)\//,
+      /default\.yaml|(key-schema|create-key-store|key-store-config|console|world|fuzz-records|opaque-secrets\.test|settings-page\.test|key-service\.full\.test)\.ts|values\.schema\.json|chart-settings\.ts|helm\/files\/settings\.yaml|bring-your-own-keys|(redis|settings|troubleshooting|alerts|README)\.md|^test\/(?:config|helm|keys|redis)\//,
     reason: 'the setting redis.beats',
   },
   {
