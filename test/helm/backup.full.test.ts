@@ -12,6 +12,10 @@ const POSTGRES = {
   secrets: { ...MINIMAL.secrets, database: { url: { existingSecret: 'postern-database' } } },
   networkPolicy: { enabled: true },
 }
+const backup = (more: object): Values => ({
+  ...SQLITE,
+  console: { enabled: true, backup: { enabled: true, ...more } },
+})
 const COMPONENT = 'app.kubernetes.io/component'
 
 const template = (values: Values) => at(render(values).get('CronJob'), 'spec.jobTemplate.spec.template')
@@ -82,5 +86,86 @@ describe.skipIf(!has(HELM))('the backup of a console', () => {
       console: { ...SQLITE.console, persistence: { accessModes: ['ReadWriteOncePod'] } },
     })
     expect([ok, stderr]).toEqual([false, expect.stringContaining('set ReadWriteOnce')])
+  })
+
+  it('has no injected sidecar that would keep its Job from ending, also where the console has one', () => {
+    const pod = {
+      labels: { 'sidecar.istio.io/inject': 'true', tier: 'internal' },
+      annotations: { 'linkerd.io/inject': 'enabled', 'vault.hashicorp.com/agent-inject': 'true' },
+    }
+    const { labels, annotations } = at(
+      template({ ...SQLITE, console: { ...SQLITE.console, pod } }),
+      'metadata',
+    )
+    expect(labels).toMatchObject({ 'sidecar.istio.io/inject': 'false', tier: 'internal' })
+    expect(annotations).toMatchObject({
+      'sidecar.istio.io/inject': 'false',
+      'linkerd.io/inject': 'disabled',
+      // The agent fills its files in an init container, and no other runs beside the backup.
+      'vault.hashicorp.com/agent-inject': 'true',
+      'vault.hashicorp.com/agent-pre-populate-only': 'true',
+    })
+    const own = { labels: { 'sidecar.istio.io/inject': 'true' } }
+    expect(valueAt(template(backup({ pod: own })), 'metadata.labels', 'sidecar.istio.io/inject')).toBe('true')
+  })
+
+  it('runs the console’s proxy to the database as a native sidecar, which ends with the backup', () => {
+    const readinessProbe = { httpGet: { path: '/readiness', port: 9801 }, successThreshold: 1 }
+    const proxy = {
+      name: 'cloud-sql-proxy',
+      image: 'registry.example.com/{{ .Release.Name }}',
+      readinessProbe,
+    }
+    const pod = { initContainers: [{ name: 'first', image: 'x' }], extraContainers: [proxy] }
+    const spec = at(template({ ...SQLITE, console: { ...SQLITE.console, pod } }), 'spec')
+    expect(listAt(spec, 'containers').map(({ name }) => name)).toEqual(['backup'])
+    expect(valueAt(spec, 'initContainers')).toEqual([
+      { name: 'first', image: 'x' },
+      {
+        ...proxy,
+        image: 'registry.example.com/acme',
+        restartPolicy: 'Always',
+        // The backup begins once the proxy answers.
+        startupProbe: { httpGet: { path: '/readiness', port: 9801 } },
+      },
+    ])
+  })
+
+  it('may have sidecars of its own, or none', () => {
+    const pod = { extraContainers: [{ name: 'logs', image: 'x' }] }
+    const sidecarsWith = (extraContainers: unknown) => {
+      const values = {
+        ...SQLITE,
+        console: { enabled: true, pod, backup: { enabled: true, extraContainers } },
+      }
+      return (valueAt(template(values), 'spec.initContainers') ?? []) as { name: string }[]
+    }
+    expect(sidecarsWith([{ name: 'proxy', image: 'z' }])).toEqual([
+      { name: 'proxy', image: 'z', restartPolicy: 'Always' },
+    ])
+    expect(sidecarsWith([])).toEqual([])
+  })
+
+  it('has the configured time zone, labels and annotations, and is suspended if so configured', () => {
+    const spec = (values: Values) => at(render(values).get('CronJob'), 'spec')
+    expect(spec(SQLITE)).not.toHaveProperty('timeZone')
+    // Not false: an upgrade would end a suspension by kubectl.
+    expect(spec(SQLITE)).not.toHaveProperty('suspend')
+    const values = backup({
+      timeZone: 'Europe/Berlin',
+      suspend: true,
+      labels: { team: 'platform' },
+      annotations: { owner: 'platform' },
+      persistence: { labels: { volume: 'backup' }, annotations: { keep: 'long' } },
+    })
+    expect(spec(values)).toMatchObject({ timeZone: 'Europe/Berlin', suspend: true })
+    expect(at(render(values).get('CronJob'), 'metadata')).toMatchObject({
+      labels: { team: 'platform' },
+      annotations: { owner: 'platform' },
+    })
+    expect(at(render(values).get('PersistentVolumeClaim', '-backup'), 'metadata')).toMatchObject({
+      labels: { volume: 'backup' },
+      annotations: { keep: 'long', 'helm.sh/resource-policy': 'keep' },
+    })
   })
 })
