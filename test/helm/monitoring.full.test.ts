@@ -254,7 +254,8 @@ describe.skipIf(!has(HELM))('the rules of a release', () => {
     ])
     expect(scopes.length).toBeGreaterThan(allRules.length)
     const backup = `namespace="default",cronjob="${NAME}-backup"`
-    const known = [gateway, console_, either, autoscaler, backup]
+    const jobs = `namespace="default",job_name=~"${NAME}-backup-[0-9]+"`
+    const known = [gateway, console_, either, autoscaler, backup, jobs]
     expect(
       scopes.map(([, own = '']) => own).filter(own => !known.some(scope => own.startsWith(scope))),
     ).toEqual([])

@@ -31,6 +31,7 @@ function seriesOf(namespace: string, broken: boolean) {
   const info = { hash: 'aa' }
   const always = (value: number) => `${value}x${STEPS}`
   const autoscaler = { job: 'kube-state-metrics', horizontalpodautoscaler: `${NAME}-gateway` }
+  const job = { job: 'kube-state-metrics', job_name: `${NAME}-backup-29000000` }
   const replicas = (what: string, value: number) =>
     series(namespace, `kube_horizontalpodautoscaler_${what}`, autoscaler, always(value))
   return [
@@ -64,6 +65,8 @@ function seriesOf(namespace: string, broken: boolean) {
       // The first time is 0.
       always(broken ? -100_000 : 0),
     ),
+    series(namespace, 'kube_job_status_start_time', job, always(0)),
+    series(namespace, 'kube_job_failed', { ...job, condition: 'true' }, broken ? always(1) : 'stale'),
   ]
 }
 
@@ -109,6 +112,7 @@ describe.skipIf(!has(HELM) || !has(PROMTOOL))(
     it.each(RELEASES)('raise only their own alerts: %s is broken', broken => {
       const { stdout, stderr } = promtool(broken, [
         'PosternAutoscalerAtMaximum',
+        'PosternBackupFailed',
         'PosternBackupMissing',
         'PosternConsoleAbsent',
         'PosternKeyStoreUnavailable',

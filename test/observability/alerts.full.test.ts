@@ -50,7 +50,7 @@ test('every selector can be limited to one release', () => {
   const series = selectors.filter(selector => /^(job:|postern_|nodejs_|up\b|kube_)/.test(selector))
   expect(series.length).toBeGreaterThan(rules.length)
   const release =
-    /^[\w:]+\{(job=~"\.\+"|horizontalpodautoscaler=~"\.\+-gateway"|cronjob=~"\.\*postern\.\*-backup")[,}]/
+    /^[\w:]+\{(job=~"\.\+"|horizontalpodautoscaler=~"\.\+-gateway"|cronjob=~"\.\*postern\.\*-backup"|job_name=~"\.\*postern\.\*-backup-\[0-9\]\+")[,}]/
   expect(series.filter(selector => !release.test(selector))).toEqual([])
 })
 

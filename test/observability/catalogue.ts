@@ -13,6 +13,7 @@ const OF_PROMETHEUS: readonly (readonly [string, readonly string[]])[] = [
 
 const OF_A_CONTAINER = ['container']
 const OF_A_CRONJOB = ['cronjob']
+const OF_A_JOB = ['job_name']
 const OF_AN_AUTOSCALER = ['horizontalpodautoscaler']
 
 /** Metrics of kube-state-metrics and cAdvisor about our objects, by name. */
@@ -26,6 +27,8 @@ export const OF_KUBERNETES: readonly (readonly [string, readonly string[]])[] = 
   ['kube_horizontalpodautoscaler_spec_min_replicas', OF_AN_AUTOSCALER],
   ['kube_cronjob_status_last_successful_time', OF_A_CRONJOB],
   ['kube_cronjob_created', OF_A_CRONJOB],
+  ['kube_job_status_start_time', OF_A_JOB],
+  ['kube_job_failed', [...OF_A_JOB, 'condition']],
   ['container_cpu_cfs_periods_total', OF_A_CONTAINER],
   ['container_cpu_cfs_throttled_periods_total', OF_A_CONTAINER],
   ['container_memory_working_set_bytes', OF_A_CONTAINER],
