@@ -9,7 +9,7 @@ values.
 {{- end -}}
 {{- $former := include "postern.formerName" . -}}
 {{- range $plane := list "gateway" "console" -}}
-{{- if and $former (lookup "v1" "Service" $.Release.Namespace (printf "%s-%s" $former $plane)) -}}
+{{- if and $former (lookup "v1" "Service" (include "postern.namespace" $) (printf "%s-%s" $former $plane)) -}}
 {{- include "postern.wrong" (dict "into" $wrong "say" (printf "the objects of this release are named %s-…, and its long name would now be cut to %s, which would leave Secret and volume behind: set fullnameOverride to %s" $former (include "postern.fullname" $) $former)) -}}
 {{- end -}}
 {{- end -}}
@@ -20,8 +20,11 @@ values.
 {{- if $unnamed -}}
 {{- include "postern.wrong" (dict "into" $wrong "say" "image.repository is missing, and no image is published yet: build one from the Dockerfile, push it, and set image.repository to its name, such as registry.example.com/postern") -}}
 {{- end -}}
+{{- include "postern.guardPlaces" (dict "root" . "into" $wrong) -}}
+{{- include "postern.guardServices" (dict "root" . "into" $wrong) -}}
 {{- range $plane := include "postern.planes" . | splitList " " | compact -}}
 {{- $place := dict "root" $ "plane" $plane "into" $wrong -}}
+{{- include "postern.guardResources" (dict "into" $wrong "path" (printf "%s.resources" $plane) "resources" (index $.Values $plane).resources) -}}
 {{- include "postern.guardSettings" $place -}}
 {{- include "postern.guardSecrets" $place -}}
 {{- include "postern.guardRedis" $place -}}
@@ -34,7 +37,7 @@ values.
 {{- include "postern.guardRegionOfGateways" (dict "root" . "plane" "gateway" "into" $wrong) -}}
 {{- end -}}
 {{- if .Values.console.enabled -}}
-{{- range $guard := list "guardConsole" "guardInternalService" "guardSignIn" "guardRegions" -}}
+{{- range $guard := list "guardConsole" "guardBackup" "guardInternalService" "guardSignIn" "guardRegions" -}}
 {{- include (printf "postern.%s" $guard) (dict "root" $ "plane" "console" "into" $wrong) -}}
 {{- end -}}
 {{- end -}}
@@ -174,7 +177,9 @@ values.
 {{- include "postern.wrong" (dict "into" .into "say" (printf "%s.podDisruptionBudget has minAvailable and maxUnavailable, and Kubernetes takes one: set maxUnavailable to null" .plane)) -}}
 {{- else if and (kindIs "invalid" $least) (kindIs "invalid" $most) -}}
 {{- include "postern.wrong" (dict "into" .into "say" (printf "%s.podDisruptionBudget limits nothing: set maxUnavailable or minAvailable, or enabled to false" .plane)) -}}
-{{- else if and (gt $pods 1) (or (eq (toString $least) "100%") (and (not (kindIs "string" $least)) (ge (int $least) $pods))) -}}
+{{- else if and (not (kindIs "invalid" $most)) (has (toString $most) (list "0" "0%" "00%" "000%")) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "%s.podDisruptionBudget.maxUnavailable is %v, so no node could be drained: set 1 or more" .plane $most)) -}}
+{{- else if and (gt $pods 1) (not (kindIs "invalid" $least)) (ge (include "postern.ofPods" (dict "pods" $pods "share" $least) | int) $pods) -}}
 {{- include "postern.wrong" (dict "into" .into "say" (printf "%s.podDisruptionBudget.minAvailable is %v of %d pods, so no node could be drained: set a lower number" .plane $least $pods)) -}}
 {{- end -}}
 {{- end -}}
@@ -260,6 +265,9 @@ values.
 {{- include "postern.wrong" (dict "into" .into "say" "console.internal.tls.clientCaFile requires TLS: set certFile and keyFile below secrets.console.internal.tls as well") -}}
 {{- end -}}
 {{- $volume := .root.Values.console.persistence -}}
+{{- if and (eq (include "postern.database" .root) "sqlite") (not $volume.existingClaim) -}}
+{{- include "postern.guardVolume" (merge (dict "path" "console.persistence" "claim" (printf "%s-data" (include "postern.planeName" .)) "volume" $volume) .) -}}
+{{- end -}}
 {{- range $name := list "labels" "selector" "dataSource" "storageClassName" -}}
 {{- if and $volume.existingClaim (get $volume $name) -}}
 {{- include "postern.wrong" (dict "into" $.into "say" (printf "console.persistence.%s has no effect on the claim %s, which already exists: remove one of them" $name $volume.existingClaim)) -}}
@@ -272,10 +280,10 @@ values.
 {{- if and .root.Values.console.backup.enabled (has "ReadWriteOncePod" $volume.accessModes) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "console.backup needs the console's volume beside the console, and console.persistence.accessModes is ReadWriteOncePod: set ReadWriteOnce") -}}
 {{- end -}}
-{{- $existing := lookup "apps/v1" "StatefulSet" .root.Release.Namespace $name -}}
+{{- $existing := lookup "apps/v1" "StatefulSet" (include "postern.namespace" .root) $name -}}
 {{- if $existing -}}
 {{- if ne ($existing.spec.podManagementPolicy | default "OrderedReady") "Parallel" -}}
-{{- include "postern.wrong" (dict "into" .into "say" (printf "the StatefulSet %s was made by an earlier version of the chart, and Kubernetes cannot change its podManagementPolicy: run kubectl -n %s delete statefulset %s --cascade=orphan, which leaves pod and volume running, and upgrade again" $name .root.Release.Namespace $name)) -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "the StatefulSet %s was made by an earlier version of the chart, and Kubernetes cannot change its podManagementPolicy: run kubectl -n %s delete statefulset %s --cascade=orphan, which leaves pod and volume running, and upgrade again" $name (include "postern.namespace" .root) $name)) -}}
 {{- end -}}
 {{- end -}}
 {{- if gt (int .root.Values.console.replicas) 1 -}}
@@ -304,7 +312,7 @@ values.
 {{/* The console of a release keeps its database: with another one, every key would be unknown. */}}
 {{- define "postern.guardDatabase" -}}
 {{- $name := include "postern.planeName" . -}}
-{{- $namespace := .root.Release.Namespace -}}
+{{- $namespace := include "postern.namespace" .root -}}
 {{- $kind := include "postern.database" .root -}}
 {{- $now := "" -}}
 {{- $before := "" -}}
