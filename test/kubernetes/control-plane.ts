@@ -71,6 +71,12 @@ export class ControlPlane {
     await this.#succeed(await this.#run(programOf('kubectl'), args, input), args)
   }
 
+  /** What the API says to new objects, whether it takes them or not. */
+  create(objects: readonly object[], ...flags: readonly string[]): Promise<CommandResult> {
+    const input = objects.map(object => stringify(object)).join('---\n')
+    return this.#run(programOf('kubectl'), ['create', '-f', '-', ...flags], input)
+  }
+
   async get(kind: string, name: string, namespace: string): Promise<Manifest> {
     return JSON.parse(await this.kubectl('-n', namespace, 'get', kind, name, '-o', 'json')) as Manifest
   }
