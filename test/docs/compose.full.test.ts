@@ -1,6 +1,8 @@
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { freePort } from '../support/free-port.ts'
@@ -8,12 +10,13 @@ import { runPosternHere } from '../support/postern-here.ts'
 import { type Listening, PosternProcess, startPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
-import { has, POSTGRES } from '../support/tools.ts'
+import { GO, has, POSTGRES } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
 interface Service {
   readonly command: readonly string[]
   readonly environment: Readonly<Record<string, string>>
+  readonly healthcheck: { readonly test: readonly string[] }
 }
 const FILE = readFileSync(new URL('../../compose.yaml', import.meta.url), 'utf8')
 const { services } = parse(FILE, { merge: true }) as {
@@ -30,6 +33,8 @@ describe.skipIf(!has(POSTGRES))('the services of compose.yaml, each as a process
   let postgres: PostgresServer
   let keyConsole: Listening
   let gateway: Listening
+  let upstreamPort = 0
+  let databaseUrl = ''
 
   /** Runs a script of a service, as `node --eval` does in its container. */
   function run(script: string): PosternProcess {
@@ -58,14 +63,15 @@ describe.skipIf(!has(POSTGRES))('the services of compose.yaml, each as a process
     const tokens = run(makeSecrets.replace('/var/lib/postern', secrets))
     expect(await tokens.exited).toMatchObject({ code: 0, stderr: '' })
 
-    const upstreamPort = await freePort()
+    upstreamPort = await freePort()
     const [serve = ''] = services.upstream.command
     run(serve.replace('.listen(3000)', `.listen(${upstreamPort}, '127.0.0.1')`))
 
+    databaseUrl = await postgres.database()
     const addresses = {
       'redis:6379': `127.0.0.1:${redis.port}`,
       'http://upstream:3000': `http://127.0.0.1:${upstreamPort}`,
-      'postgres://postern:postern@postgres/postern': await postgres.database(),
+      'postgres://postern:postern@postgres/postern': databaseUrl,
     }
     const [consoleCommand = '', ...none] = services.console.command
     expect(none).toEqual([])
@@ -114,6 +120,43 @@ describe.skipIf(!has(POSTGRES))('the services of compose.yaml, each as a process
     expect(pathname).toBe(`/${POSTGRES_USER}`)
   })
 
+  interface Here {
+    readonly ops?: string
+    readonly upstream?: number
+    /** Options that name the port of another program. */
+    readonly port?: readonly string[]
+  }
+
+  /** Runs a healthcheck, with addresses of this machine in place of those in the container. @returns its exit code */
+  function checkHealth(name: keyof typeof services, { ops = '', upstream = 0, port = [] }: Here) {
+    const [, program = '', ...args] = services[name].healthcheck.test
+    const local = args.map(part =>
+      part.replace('http://127.0.0.1:9090', ops).replace(':3000', `:${upstream}`),
+    )
+    const here = program === '/nodejs/bin/node' ? process.execPath : program
+    return spawnSync(here, [...port, ...local], { timeout: 10_000 }).status
+  }
+
+  test('each healthcheck succeeds for a service that answers, and fails for one that does not', async () => {
+    const closed = await freePort()
+    const nowhere = { ops: `http://127.0.0.1:${closed}`, upstream: closed }
+    expect(checkHealth('gateway', gateway.urls)).toBe(0)
+    expect(checkHealth('console', keyConsole.urls)).toBe(0)
+    expect(checkHealth('upstream', { upstream: upstreamPort })).toBe(0)
+    for (const name of ['gateway', 'console', 'upstream'] as const) expect(checkHealth(name, nowhere)).toBe(1)
+    // The answer is not 2xx, as while a process is not ready.
+    expect(checkHealth('gateway', { ops: `${gateway.urls.ops}/none` })).toBe(1)
+
+    expect(checkHealth('redis', { port: ['-p', String(redis.port)] })).toBe(0)
+    expect(checkHealth('redis', { port: ['-p', String(closed)] })).toBe(1)
+    await redis.admin.config('SET', 'requirepass', 'x')
+    expect(checkHealth('redis', { port: ['-p', String(redis.port)] })).toBe(1)
+    await redis.admin.config('SET', 'requirepass', '')
+
+    expect(checkHealth('postgres', { port: ['--port', new URL(databaseUrl).port] })).toBe(0)
+    expect(checkHealth('postgres', { port: ['--port', String(closed)] })).toBe(2)
+  })
+
   test('the first key of the file’s head reaches the sample upstream, and is refused once it is revoked', async () => {
     const local = (text: string) =>
       text.replace('http://127.0.0.1:8081', keyConsole.urls.console).replace('/run/postern', secrets)
@@ -131,4 +174,16 @@ describe.skipIf(!has(POSTGRES))('the services of compose.yaml, each as a process
     })
     expect((await call()).status).toBe(401)
   })
+})
+
+describe.skipIf(!has(GO))('the parser of docker compose', () => {
+  test('reads compose.yaml: every field, reference and dependency is valid', () => {
+    const parser = 'github.com/compose-spec/compose-go/v2/cmd@v2.16.2'
+    const folder = fileURLToPath(new URL('../../', import.meta.url))
+    const parsed = spawnSync('go', ['run', parser, 'compose.yaml'], { cwd: folder, encoding: 'utf8' })
+    expect(parsed.stderr.replaceAll(/^go: downloading .*\n/gm, '')).toBe('')
+    expect(parsed.status).toBe(0)
+    const project = parse(parsed.stdout) as { services: Record<string, { stop_grace_period?: string }> }
+    expect(project.services['gateway']?.stop_grace_period).toBe('40s')
+  }, 300_000)
 })

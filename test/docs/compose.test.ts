@@ -2,9 +2,13 @@ import { readFileSync } from 'node:fs'
 import { Script } from 'node:vm'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { layerOfDefaults } from '../../src/config/layers.ts'
 import { settings } from '../../src/config/settings.ts'
 
 interface Service {
+  readonly healthcheck?: { readonly test: readonly string[]; readonly start_period: string }
+  readonly stop_grace_period?: string
+  readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>
   readonly image?: string
   readonly command?: readonly string[]
   readonly entrypoint?: readonly string[]
@@ -49,5 +53,47 @@ test('each script in compose.yaml is valid, and compose substitutes nothing in i
   for (const { command = [] } of scripts) {
     expect(() => new Script(command[0] ?? '')).not.toThrow()
     expect(command[0]).not.toContain('$')
+  }
+})
+
+/** The service that makes the secrets and ends. */
+const ONCE = 'tokens'
+
+test('each service of compose.yaml that stays has a healthcheck, and who needs it waits for that', () => {
+  const lasting = Object.keys(services).filter(name => name !== ONCE)
+  expect(lasting.filter(name => services[name]?.healthcheck === undefined)).toEqual([])
+  for (const { depends_on = {} } of Object.values(services)) {
+    for (const [name, { condition }] of Object.entries(depends_on)) {
+      expect([name, condition]).toEqual([
+        name,
+        name === ONCE ? 'service_completed_successfully' : 'service_healthy',
+      ])
+    }
+  }
+  const needs = (name: string) => Object.keys(services[name]?.depends_on ?? {}).toSorted()
+  expect([needs('gateway'), needs('console')]).toEqual([
+    ['console', 'redis', 'tokens', 'upstream'],
+    ['postgres', 'redis', 'tokens'],
+  ])
+})
+
+test('a healthcheck in compose.yaml runs a program of the image, without a shell, and compose substitutes nothing in it', () => {
+  for (const { image = '', healthcheck } of Object.values(services)) {
+    const [kind, program, ...rest] = healthcheck?.test ?? ['CMD', '/nodejs/bin/node']
+    expect(kind).toBe('CMD')
+    if (image.includes('postern:')) expect(program).toBe('/nodejs/bin/node')
+    expect(rest.join(' ')).not.toContain('$')
+  }
+})
+
+test('compose.yaml lets gateway and console finish their drain before it kills them', () => {
+  const byDefault = layerOfDefaults()
+  const drainMs = ['drain.delayMs', 'drain.timeoutMs'].map(path => Number(byDefault.get(path)?.value))
+  for (const name of ['gateway', 'console']) {
+    const { environment = {}, stop_grace_period = '10s' } = services[name] ?? {}
+    // Other times than the default would have to be compared here.
+    expect(Object.keys(environment).filter(variable => variable.startsWith('POSTERN_DRAIN'))).toEqual([])
+    const graceMs = Number(/^(\d+)s$/.exec(stop_grace_period)?.[1]) * 1000
+    expect(graceMs).toBeGreaterThanOrEqual(drainMs.reduce((sum, ms) => sum + ms, 0) + 5000)
   }
 })

@@ -25,7 +25,7 @@ export const PYTHON: Tool = {
   debianPackage: 'python3-venv',
   isHere: () => spawnSync('python3', ['-c', 'import ensurepip']).status === 0,
 }
-/** Builds the verifier of docs/upstream.md and the programs of `test/kubernetes`. */
+/** Builds the verifier of docs/upstream.md, the programs of `test/kubernetes` and the parser of `docker compose`. */
 export const GO: Tool = { program: 'go', debianPackage: 'golang-go' }
 export const JAVA: Tool = { program: 'java', debianPackage: 'openjdk-17-jdk-headless' }
 export const HELM: Tool = {
