@@ -79,6 +79,13 @@ Warnings:
 {{- if not (include "postern.publicUrl" .root) }}{{ $say = append $say "Sign-in to the console is not configured; only the admin API can be used. Set config.console.publicUrl and config.console.oidc." }}{{ end -}}
 {{- if and $reached (not (include "postern.at" (dict "tree" $settings "path" "console.trustedProxies"))) }}{{ $say = append $say "The console sees all users at the address of its proxy, so they share one sign-in limit: set config.console.trustedProxies to its CIDRs." }}{{ end -}}
 {{- end -}}
+{{- if and $values.console.enabled $values.networkPolicy.enabled -}}
+{{- $settings := include "postern.settingsFile" (dict "root" .root "plane" "console") | fromYaml -}}
+{{- $wide := list -}}
+{{- if and (include "postern.at" (dict "tree" $settings "path" "console.oidc.issuer")) (not $values.networkPolicy.identityProvider.to) }}{{ $wide = append $wide "networkPolicy.identityProvider.to" }}{{ end -}}
+{{- if and (include "postern.at" (dict "tree" $settings "path" "console.webhook.url")) (not $values.networkPolicy.webhook.to) }}{{ $wide = append $wide "networkPolicy.webhook.to" }}{{ end -}}
+{{- if and $wide (eq (include "postern.at" (dict "tree" $settings "path" "webhooks.workspaces.enabled")) "true") }}{{ $say = append $say (printf "The NetworkPolicy lets the console reach private addresses on the ports of its identity provider and webhook, although webhooks of workspaces need public ones alone: set %s." (join " and " $wide)) }}{{ end -}}
+{{- end -}}
 {{- if not $values.networkPolicy.enabled }}{{ $say = append $say "Every pod of the cluster can connect to these pods: set networkPolicy.enabled." }}{{ end -}}
 {{- with $values.monitoring.prometheusRule -}}
 {{- if and .enabled (not .runbookUrl) }}{{ $say = append $say "Alerts have no links to runbooks: set monitoring.prometheusRule.runbookUrl to your copy of runbooks/." }}{{ end -}}

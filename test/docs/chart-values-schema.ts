@@ -324,7 +324,7 @@ const properties: JsonSchema = {
     }),
   }),
   serviceAccount: within({ create: flag, name: text, labels: texts, annotations: texts, automount: flag }),
-  tests: within({ enabled: flag, resources }),
+  tests: within({ enabled: flag, pod: within({ labels: texts, annotations: texts }), resources }),
   extraObjects: { type: 'array', items: { type: ['object', 'string'] } },
 }
 

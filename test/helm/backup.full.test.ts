@@ -109,6 +109,13 @@ describe.skipIf(!has(HELM))('the backup of a console', () => {
     expect(valueAt(template(backup({ pod: own })), 'metadata.labels', 'sidecar.istio.io/inject')).toBe('true')
   })
 
+  it('nor has the pod of the release’s test', () => {
+    expect(at(render(SQLITE).get('Pod', '-test'), 'metadata')).toMatchObject({
+      labels: { 'sidecar.istio.io/inject': 'false' },
+      annotations: { 'linkerd.io/inject': 'disabled', 'helm.sh/hook': 'test' },
+    })
+  })
+
   it('runs the console’s proxy to the database as a native sidecar, which ends with the backup', () => {
     const readinessProbe = { httpGet: { path: '/readiness', port: 9801 }, successThreshold: 1 }
     const proxy = {

@@ -60,7 +60,7 @@ describe.skipIf(!has(HELM))('a pod passes the rules of chart linters', () => {
     expect(textAt(spec, 'serviceAccountName')).toBe('acme-postern')
   })
 
-  it.each(named.filter(([, { owner }]) => !owner.startsWith('Pod ')))(
+  it.each(named.filter(([, { owner }]) => !/^(?:Pod|CronJob) /.test(owner)))(
     '%s is probed on the ops port',
     (_, { spec }) => {
       const [container] = listAt(spec, 'containers')
@@ -79,12 +79,14 @@ describe.skipIf(!has(HELM))('a pod passes the rules of chart linters', () => {
   )
 
   it.each(named.filter(([, { owner }]) => !owner.startsWith('Pod ')))(
-    '%s writes nowhere but to a sized /tmp, and to the volume of SQLite',
+    '%s writes nowhere but to a sized /tmp, to the volume of SQLite, and to that of the backup',
     (_, { spec }) => {
       const [container] = listAt(spec, 'containers')
       const writable = listAt(container, 'volumeMounts').filter(({ readOnly }) => readOnly !== true)
       const places = writable.map(({ mountPath }) => mountPath)
-      expect(places.filter(place => place !== '/tmp' && place !== '/var/lib/postern')).toEqual([])
+      expect(
+        places.filter(place => !['/tmp', '/var/lib/postern', '/backup'].includes(String(place))),
+      ).toEqual([])
       const tmp = listAt(spec, 'volumes').find(({ name }) => name === 'tmp')
       expect(at(tmp, 'emptyDir')['sizeLimit']).toBe('64Mi')
     },

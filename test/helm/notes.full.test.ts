@@ -153,6 +153,11 @@ describe.skipIf(!has(HELM))('the installation notes', () => {
       },
       'set an https address in config.keyService.url',
     ],
+    [
+      'private addresses within reach of webhooks',
+      { config: { ...QUIET.config, webhooks: { workspaces: { enabled: true } } } },
+      'set networkPolicy.identityProvider.to.',
+    ],
     ['generated secrets', { secrets: WITH_CONSOLE.secrets }, 'Back it up'],
   ])('warn of %s', (_, values, sentence) => {
     expect(notesOf({ ...QUIET, ...values })).toContain(sentence)

@@ -225,6 +225,25 @@ describe.skipIf(![GO, HELM].every(has))('values of the chart on a real Kubernete
     expect(proxy).toHaveProperty('startupProbe')
   }, 120_000)
 
+  it('a Service with a port on nodes becomes one of the cluster alone, and back', async () => {
+    const namespace = await makeNamespace('services')
+    const typed = (type: string, nodePort: number | null): Values => ({
+      ...WITH_CONSOLE,
+      gateway: { service: { type, nodePort } },
+    })
+    for (const [type, port] of [
+      ['NodePort', 30_080],
+      ['ClusterIP', null],
+      ['LoadBalancer', null],
+      ['ClusterIP', null],
+    ] as const) {
+      expect(await install(namespace, typed(type, port))).toMatchObject({ ok: true })
+      const service = await cluster.get('service', `${NAME}-gateway`, namespace)
+      expect(valueAt(service, 'spec.type')).toBe(type)
+      expect(listAt(service, 'spec.ports')[0]?.['nodePort'] === undefined).toBe(type === 'ClusterIP')
+    }
+  }, 120_000)
+
   it('a CronJob that kubectl has suspended stays so through an upgrade, and a setting ends it', async () => {
     const namespace = await makeNamespace('suspended')
     const values = (more: object): Values => ({

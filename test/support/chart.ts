@@ -114,6 +114,10 @@ export function podsOf(rendering: Rendering): { owner: string; metadata: Manifes
     const owner = `${textAt(object, 'kind')} ${textAt(object, 'metadata.name')}`
     if (object['kind'] === 'Pod')
       return [{ owner, metadata: at(object, 'metadata'), spec: at(object, 'spec') }]
+    if (object['kind'] === 'CronJob') {
+      const template = at(object, 'spec.jobTemplate.spec.template')
+      return [{ owner, metadata: at(template, 'metadata'), spec: at(template, 'spec') }]
+    }
     if (object['kind'] !== 'Deployment' && object['kind'] !== 'StatefulSet') return []
     return [{ owner, metadata: at(object, 'spec.template.metadata'), spec: at(object, 'spec.template.spec') }]
   })
