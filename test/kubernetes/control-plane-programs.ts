@@ -2,9 +2,16 @@ import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const SCRIPT = fileURLToPath(new URL('programs/build.sh', import.meta.url))
+const scriptOf = (name: string) => fileURLToPath(new URL(`programs/${name}`, import.meta.url))
 
-let folder: string | undefined
+const folders = new Map<string, string>()
+
+/** Runs a script that builds programs once per machine, and prints their folder. @throws with what Go says */
+function built(script: string): string {
+  const folder = folders.get(script) ?? execFileSync(scriptOf(script), { encoding: 'utf8' }).trim()
+  folders.set(script, folder)
+  return folder
+}
 
 /**
  * Builds what is not built yet: Kubernetes, etcd, kwok (nodes without machines) and chart-testing, all from Go modules. Waits for a
@@ -13,8 +20,16 @@ let folder: string | undefined
  * @throws with what Go says
  */
 export function buildControlPlane(): string {
-  folder ??= execFileSync(SCRIPT, { encoding: 'utf8' }).trim()
-  return folder
+  return built('build.sh')
+}
+
+/**
+ * Builds Helm 4 and consul-template if they are not built yet. The `helm` of the path is Helm 3.
+ * @returns their folder
+ * @throws with what Go says
+ */
+export function buildChartTools(): string {
+  return built('tools.sh')
 }
 
 /** Path of a program of the control plane. */

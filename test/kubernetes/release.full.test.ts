@@ -135,24 +135,6 @@ describe.skipIf(![GO, HELM, PYTHON].every(has))('on a real Kubernetes API', () =
     expect(maps.filter(name => name.startsWith(NAME))).toEqual([`${NAME}-test`])
   }, 180_000)
 
-  it('an autoscaler takes over a fixed number without a pod less, and keeps its own through upgrade and rollback', async () => {
-    const namespace = await makeNamespace('scaled')
-    const workload = () => cluster.get('deployment', `${NAME}-gateway`, namespace)
-    const replicas = async () => valueAt(await workload(), 'spec.replicas')
-    const scaled = { ...WITH_CONSOLE, gateway: { autoscaling: { enabled: true, minReplicas: 3 } } }
-    await install(namespace, { ...WITH_CONSOLE, gateway: { replicas: 4 } })
-    // As docs/operate/upgrade.md says for Helm 3: without the old manifest, no field has left it.
-    await cluster.kubectl('-n', namespace, 'delete', 'secret', '-l', `owner=helm,name=${RELEASE}`)
-    await install(namespace, scaled, '--take-ownership')
-    expect(await replicas()).toBe(4)
-    await cluster.kubectl('-n', namespace, 'scale', 'deployment', `${NAME}-gateway`, '--replicas=8')
-    await install(namespace, { ...scaled, config: { ...WITH_CONSOLE.config, log: { level: 'warn' } } })
-    expect(await replicas()).toBe(8)
-    expect((await cluster.helm(['rollback', RELEASE, '1', '-n', namespace])).ok).toBe(true)
-    expect(await replicas()).toBe(8)
-    expect(settingsFileOf(at(await workload(), 'spec.template'))).not.toContain('warn')
-  }, 120_000)
-
   it('a StatefulSet of an earlier chart is named with the command to run, before anything changes', async () => {
     const namespace = await makeNamespace('earlier')
     const labels = { app: 'earlier' }
