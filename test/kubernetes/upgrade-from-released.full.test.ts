@@ -10,13 +10,18 @@ import { findReleaseBefore } from '../support/release-before.ts'
 import { GO, HELM, has, PYTHON } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 import { ControlPlane } from './control-plane.ts'
-import { buildControlPlane } from './control-plane-programs.ts'
+import { buildChartTools, buildControlPlane } from './control-plane-programs.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const REUSE = '--reset-then-reuse-values'
 const IMAGE = ['--set', 'image.repository=registry.example.com/postern']
 const ROLLOUT_MS = 90_000
 const before = findReleaseBefore()
+/** Each version of Helm with its program. */
+const VERSIONS = [
+  { version: 'Helm 3', program: () => 'helm' },
+  { version: 'Helm 4', program: () => join(buildChartTools(), 'helm') },
+]
 const isPossible = before !== null && [GO, HELM, PYTHON].every(has)
 
 describe.skipIf(!isPossible)(
@@ -25,10 +30,12 @@ describe.skipIf(!isPossible)(
     const folder = mkdtempSync(join(tmpdir(), 'postern-chart-before-'))
     const chartBefore = join(folder, 'helm')
     let cluster: ControlPlane
+    let program = 'helm'
     beforeAll(async () => {
       const archive = execFileSync('git', ['archive', '--format=tar', before ?? '', 'helm'], { cwd: ROOT })
       execFileSync('tar', ['-x', '-C', folder], { input: archive })
       buildControlPlane()
+      buildChartTools()
       cluster = await ControlPlane.start()
     }, 30 * 60_000)
     afterAll(async () => {
@@ -44,7 +51,7 @@ describe.skipIf(!isPossible)(
 
     /** @throws with Helm's error */
     async function helm(namespace: string, ...words: string[]): Promise<void> {
-      const { ok, stderr } = await cluster.helm([...words, '-n', namespace])
+      const { ok, stderr } = await cluster.run(program, [...words, '-n', namespace])
       if (!ok) throw new Error(stderr)
     }
 
@@ -74,46 +81,69 @@ describe.skipIf(!isPossible)(
         'spec.template.spec.containers.0.image',
       )
 
-    it('with PostgreSQL it is upgraded, rolled back and upgraded again', async () => {
-      const namespace = 'from-released-postgres'
-      await installBefore(namespace, 'console-postgres')
-      await waitForBoth(namespace, 'deployment')
-      const image = await imageOf(namespace)
-      // The same values under the names of today.
-      const values = ['-f', join(ROOT, 'test/helm/released/0.1.0/console-postgres.yaml')]
-      await upgrade(namespace, ...values)
-      await waitForBoth(namespace, 'deployment')
-      expect(await imageOf(namespace)).not.toBe(image)
-      await helm(namespace, 'rollback', RELEASE, '1')
-      await waitForBoth(namespace, 'deployment')
-      expect(await imageOf(namespace)).toBe(image)
-      await upgrade(namespace, ...values)
-      await waitForBoth(namespace, 'deployment')
-    }, 300_000)
+    const consoleImageOf = async (namespace: string) =>
+      textAt(await cluster.get('pod', `${NAME}-console-0`, namespace), 'spec.containers.0.image')
 
-    it('with SQLite it is upgraded after its StatefulSet was deleted, and keeps its secret and volume', async () => {
-      const namespace = 'from-released-sqlite'
-      await installBefore(namespace, 'console-sqlite')
-      await waitForBoth(namespace, 'statefulset')
-      const secret = await cluster.get('secret', `${NAME}-generated`, namespace)
-      const claims = async () =>
-        (await cluster.list('persistentvolumeclaims', namespace)).map(claim => [
-          textAt(claim, 'metadata.name'),
-          textAt(claim, 'metadata.uid'),
-        ])
-      const volumes = await claims()
-      expect(volumes).toHaveLength(1)
-      await expect(upgrade(namespace, REUSE)).rejects.toThrow(/delete statefulset .*--cascade=orphan/)
-      // The command of docs/operate/upgrade.md.
-      expect(readFileSync(join(ROOT, 'docs/operate/upgrade.md'), 'utf8')).toMatch(
-        /delete statefulset postern-console --cascade=orphan/,
-      )
-      await cluster.kubectl('-n', namespace, 'delete', 'statefulset', `${NAME}-console`, '--cascade=orphan')
-      await upgrade(namespace, REUSE)
-      await waitForBoth(namespace, 'statefulset')
-      const kept = await cluster.get('secret', `${NAME}-generated`, namespace)
-      expect(at(kept, 'data')).toMatchObject(at(secret, 'data') ?? {})
-      expect(await claims()).toEqual(volumes)
-    }, 300_000)
+    it.each(VERSIONS)(
+      'with PostgreSQL it is upgraded, rolled back and upgraded again by $version',
+      async given => {
+        program = given.program()
+        const namespace = `postgres-${given.version.toLowerCase().replace(' ', '-')}`
+        await installBefore(namespace, 'console-postgres')
+        await waitForBoth(namespace, 'deployment')
+        const image = await imageOf(namespace)
+        // The same values under the names of today.
+        const values = ['-f', join(ROOT, 'test/helm/released/0.1.0/console-postgres.yaml')]
+        await upgrade(namespace, ...values)
+        await waitForBoth(namespace, 'deployment')
+        expect(await imageOf(namespace)).not.toBe(image)
+        await helm(namespace, 'rollback', RELEASE, '1')
+        await waitForBoth(namespace, 'deployment')
+        expect(await imageOf(namespace)).toBe(image)
+        await upgrade(namespace, ...values)
+        await waitForBoth(namespace, 'deployment')
+      },
+      300_000,
+    )
+
+    it.each(VERSIONS)(
+      'with SQLite it is upgraded, and rolled back, by $version after its StatefulSet was deleted, and keeps its secret and volume',
+      async given => {
+        program = given.program()
+        const namespace = `sqlite-${given.version.toLowerCase().replace(' ', '-')}`
+        await installBefore(namespace, 'console-sqlite')
+        await waitForBoth(namespace, 'statefulset')
+        const secret = await cluster.get('secret', `${NAME}-generated`, namespace)
+        const claims = async () =>
+          (await cluster.list('persistentvolumeclaims', namespace)).map(claim => [
+            textAt(claim, 'metadata.name'),
+            textAt(claim, 'metadata.uid'),
+          ])
+        const volumes = await claims()
+        expect(volumes).toHaveLength(1)
+        const imageBefore = await consoleImageOf(namespace)
+        await expect(upgrade(namespace, REUSE)).rejects.toThrow(/delete statefulset .*--cascade=orphan/)
+        // The command of docs/operate/upgrade.md, for both ways.
+        expect(
+          readFileSync(join(ROOT, 'docs/operate/upgrade.md'), 'utf8').match(
+            /delete statefulset postern-console --cascade=orphan/g,
+          ),
+        ).toHaveLength(2)
+        const deleteWorkload = ['delete', 'statefulset', `${NAME}-console`, '--cascade=orphan']
+        await cluster.kubectl('-n', namespace, ...deleteWorkload)
+        await upgrade(namespace, REUSE)
+        await waitForBoth(namespace, 'statefulset')
+        const kept = await cluster.get('secret', `${NAME}-generated`, namespace)
+        expect(at(kept, 'data')).toMatchObject(at(secret, 'data') ?? {})
+        expect(await claims()).toEqual(volumes)
+        await expect(helm(namespace, 'rollback', RELEASE, '1')).rejects.toThrow(/updates to statefulset spec/)
+        await cluster.kubectl('-n', namespace, ...deleteWorkload)
+        await helm(namespace, 'rollback', RELEASE, '1')
+        await waitForBoth(namespace, 'statefulset')
+        expect(await consoleImageOf(namespace)).toBe(imageBefore)
+        expect(await claims()).toEqual(volumes)
+      },
+      300_000,
+    )
   },
 )
