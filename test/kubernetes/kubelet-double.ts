@@ -5,16 +5,31 @@ import { settingsFileOf } from '../support/chart.ts'
 import { at, listAt, type Manifest, textAt, valueAt } from '../support/manifests.ts'
 import { type Exit, PosternProcess, PROGRAM } from '../support/postern-process.ts'
 import { V8_FLAGS } from '../support/start-arguments.ts'
-import type { ControlPlane } from './control-plane.ts'
 
 /** The image's entrypoint. */
 const ENTRYPOINT = [process.execPath, ...V8_FLAGS, ...PROGRAM]
+/** As the chart's startup probe allows. */
+const LISTENING_MS = 120_000
 /** Every pod has the loopback in place of an address of its own. */
 const POD_ADDRESS = {
   POSTERN_GATEWAY_HOST: '127.0.0.1',
   POSTERN_CONSOLE_HOST: '127.0.0.1',
   POSTERN_CONSOLE_INTERNAL_HOST: '127.0.0.1',
   POSTERN_OPS_HOST: '127.0.0.1',
+}
+
+/** Objects of a cluster: those of an API server, or rendered ones. */
+export interface ClusterObjects {
+  get(kind: string, name: string, namespace: string): Promise<Manifest>
+  list(kind: string, namespace: string): Promise<readonly Manifest[]>
+}
+
+/** What a pod finds besides the objects of its cluster. */
+export interface Surroundings {
+  /** Addresses outside of the cluster, each with the local one in its place. */
+  readonly addresses?: readonly (readonly [string, string])[]
+  /** Files that another container of the pod writes before this one starts, by their path in their volume. */
+  readonly written?: Readonly<Record<string, ReadonlyMap<string, string>>>
 }
 
 export interface RunningPod {
@@ -31,35 +46,35 @@ export interface RunningPod {
  * are rewritten. A claim is an empty folder of the pod. Limits, users and read-only file systems are not applied.
  */
 export class KubeletDouble {
-  readonly #cluster: ControlPlane
+  readonly #cluster: ClusterObjects
   readonly #namespace: string
   readonly #roots: string[] = []
   readonly #started: PosternProcess[] = []
 
-  constructor(cluster: ControlPlane, namespace: string) {
+  constructor(cluster: ClusterObjects, namespace: string) {
     this.#cluster = cluster
     this.#namespace = namespace
   }
 
   /** Starts the first container of a pod, and waits until it listens. */
-  async run(pod: Manifest): Promise<RunningPod> {
-    const process = await this.start(pod)
-    await process.logged(entry => entry['msg'] === 'listening')
+  async run(pod: Manifest, surroundings: Surroundings = {}): Promise<RunningPod> {
+    const process = await this.start(pod, surroundings)
+    await process.logged(entry => entry['msg'] === 'listening', LISTENING_MS)
     const urlOf = (port: string) => `http://127.0.0.1:${portOf(pod, port)}`
     return { process, urlOf, stop: () => process.stop('SIGTERM') }
   }
 
   /** Starts the first container of a pod. */
-  async start(pod: Manifest): Promise<PosternProcess> {
+  async start(pod: Manifest, { addresses = [], written = {} }: Surroundings = {}): Promise<PosternProcess> {
     const container = at(pod, 'spec.containers', '0')
     const root = mkdtempSync(join(tmpdir(), 'postern-pod-'))
     this.#roots.push(root)
     const mounts = listAt(container, 'volumeMounts').map(mount => textAt(mount, 'mountPath'))
-    const services = await this.#services()
+    const known = [...(await this.#services()), ...addresses]
     // In one pass, because the root itself is below /tmp, which is a mount.
     const mounted = new RegExp(mounts.join('|'), 'g')
     const rewritten = (text: string) =>
-      services.reduce(
+      known.reduce(
         (so, [address, local]) => so.replaceAll(address, local),
         text.replace(mounted, path => join(root, path)),
       )
@@ -67,7 +82,8 @@ export class KubeletDouble {
       const volume = listAt(pod, 'spec.volumes').find(({ name }) => name === mount['name'])
       const folder = join(root, textAt(mount, 'mountPath'))
       mkdirSync(folder, { recursive: true })
-      for (const [file, content] of await this.#filesOf(pod, volume)) {
+      const files = [...(await this.#filesOf(pod, volume)), ...(written[String(mount['name'])] ?? [])]
+      for (const [file, content] of files) {
         mkdirSync(dirname(join(folder, file)), { recursive: true })
         writeFileSync(join(folder, file), rewritten(content))
         chmodSync(join(folder, file), 0o440)
