@@ -36,12 +36,14 @@ function commandsOf(page: string): PageCommand[] {
 const PAGES = ['README.md', 'helm/README.md', ...globSync('docs/**/*.md', { cwd: ROOT })].filter(
   page => commandsOf(page).length > 0,
 )
+/** Options of an upgrade that rendering does not have. */
+const FOR_CLUSTERS = /^--((reset-then-)?reuse-values|server-side=true|force-conflicts)$/
 /** What `--reuse-values` and `--reset-then-reuse-values` keep of the first installation. */
 const INSTALLED = commandsOf('docs/operate/install.md').flatMap(({ flags }) => flags)
 
 /** What the command would install, with the page's values in place of the files that it names. */
 function objectsOf(page: string, { isUpgrade, flags }: PageCommand): Manifest[] {
-  const own = flags.filter(flag => !/^--(reset-then-)?reuse-values$/.test(flag))
+  const own = flags.filter(flag => !FOR_CLUSTERS.test(flag))
   const [values = ''] = blocksOf(page, 'yaml')
   const withValues = own.map((flag, index) => (own[index - 1] === '--values' ? '-' : flag))
   // Installed with a cluster, the chart sees whether it has generated secrets before.
@@ -55,11 +57,12 @@ function objectsOf(page: string, { isUpgrade, flags }: PageCommand): Manifest[] 
 }
 
 describe.skipIf(!has(HELM))('the commands of Helm in the pages', () => {
-  test('stand in README, chart, install, upgrade and each page of a proxy in front of the chart', () => {
+  test('stand in README, chart, install, scaling, upgrade and each page of a proxy in front of the chart', () => {
     // Check mode is set up in the proxy; its pages install nothing.
     const behind = globSync('docs/behind/!(check-)*.md', { cwd: ROOT })
-    const others = ['README.md', 'helm/README.md', 'docs/operate/install.md', 'docs/operate/upgrade.md']
-    expect(PAGES.toSorted()).toEqual([...others, ...behind].toSorted())
+    const operate = ['install', 'scaling', 'upgrade'].map(name => `docs/operate/${name}.md`)
+    const expected = ['README.md', 'helm/README.md', ...operate, ...behind]
+    expect(PAGES.toSorted()).toEqual(expected.toSorted())
   })
 
   test.each(PAGES)('%s: the chart accepts the values, and makes the objects that commands name', page => {

@@ -67,7 +67,8 @@ const PAIRS = VERSIONS.flatMap(version => AUTOSCALERS.map(scaler => ({ version, 
 
 /** No node has this label, so that a new pod stays pending. */
 const BROKEN = { gateway: { pod: { nodeSelector: { no: 'node' } } } }
-const FAILS_AFTER = '8s'
+/** Also what the rollback may take. */
+const FAILS_AFTER = '15s'
 
 let cluster: ControlPlane
 
