@@ -28,6 +28,9 @@ export function redisKeyOf(digest: string): string {
   return `postern:key:${digest}`
 }
 
+/** Keys that never exist, in the first and in the last slot of a cluster: no node of several has both. */
+export const REDIS_PROBE_KEYS = ['probe-17895', 'probe-308789'].map(redisKeyOf)
+
 export function isDigest(text: string): boolean {
   return DIGEST.test(text)
 }

@@ -14,6 +14,7 @@ import type { KeyStore, KeyTier } from './key-store.ts'
 import { LookupChain } from './lookup-chain.ts'
 import { ChangeConfirmer, type DrainOutcome } from './reports/change-confirmer.ts'
 import { type SecretsMatch, SigningSecretsCheck } from './reports/signing-secrets-check.ts'
+import { TokenCheck } from './reports/token-check.ts'
 import { KeyServiceClient } from './tiers/key-service/key-service-client.ts'
 import { KeyServiceStore } from './tiers/key-service/key-service-store.ts'
 import { MemoryStore } from './tiers/memory/memory-store.ts'
@@ -39,10 +40,11 @@ export interface KeyStoreSettings {
 }
 
 export interface KeyStoreHealth {
-  readonly redis: 'ok' | 'down' | 'off'
+  /** `failed`: it answers with errors. */
+  readonly redis: 'ok' | 'down' | 'failed' | 'off'
   readonly changes: 'connected' | 'disconnected'
-  /** `down`: its circuit is open, and lookups skip it. */
-  readonly keyService: 'on' | 'down' | 'off'
+  /** `down`: its circuit is open, and lookups skip it. `rejected`: it rejects the token. */
+  readonly keyService: 'on' | 'down' | 'rejected' | 'off'
 }
 
 /** The parts of a gateway that look keys up. */
@@ -54,8 +56,12 @@ export interface RunningKeyStore {
   readonly introduced: Promise<void> | null
   /** Counts a request that has ended, for the next report. */
   recordUsage(request: UsageRequest, status: number, aborted: boolean): void
+  /** Reports to the key service at once. Settles when that was answered, or was not in time; at once without one. */
+  tryKeyService(): Promise<void>
   /** Whether this gateway verifies the keys that the key service signs; `off` without one. */
   secretsMatch(): SecretsMatch
+  /** Whether the settings of this gateway and those of the key service contradict each other. */
+  isMisconfigured(): boolean
   /** Starts connecting. Never waits or fails, also if a dependency is down. */
   start(): void
   /** Sends the last reports, within `keyService.timeoutMs`. */
@@ -110,7 +116,13 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     keyStore,
     invalidations,
     introduced: keyService?.confirmer.introduced ?? null,
+    async tryKeyService() {
+      keyService?.confirmer.watch(invalidations.isConnected())
+      await keyService?.confirmer.attempted
+    },
     secretsMatch: () => keyService?.secretsCheck.state ?? 'off',
+    isMisconfigured: () =>
+      keyService?.secretsCheck.state === 'mismatch' || keyService?.tokenCheck.state === 'rejected',
     recordUsage: (request, status, aborted) => keyService?.usage?.counts.record(request, status, aborted),
     start() {
       redis?.start()
@@ -123,11 +135,26 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
       if (keyService !== null) await signOff(keyService, drain)
     },
     health: () => ({
-      redis: redis === null ? 'off' : redis.isUp && redisTier?.isOpen === false ? 'ok' : 'down',
+      redis: redisHealthOf(redis, redisTier),
       changes: invalidations.isConnected() ? 'connected' : 'disconnected',
-      keyService: keyServiceTier === null ? 'off' : keyServiceTier.isOpen ? 'down' : 'on',
+      keyService: keyServiceHealthOf(keyService, keyServiceTier),
     }),
   }
+}
+
+function redisHealthOf(redis: RedisAccess | null, tier: BreakingTier | null): KeyStoreHealth['redis'] {
+  if (redis === null) return 'off'
+  if (redis.isFailing) return 'failed'
+  return redis.isUp && tier?.isOpen === false ? 'ok' : 'down'
+}
+
+function keyServiceHealthOf(
+  keyService: KeyServiceSide | null,
+  tier: BreakingTier | null,
+): KeyStoreHealth['keyService'] {
+  if (keyService === null) return 'off'
+  if (keyService.tokenCheck.state === 'rejected') return 'rejected'
+  return tier?.isOpen === true ? 'down' : 'on'
 }
 
 /** One of these must have made the MAC of a record or message; null if no MAC is required. */
@@ -170,6 +197,7 @@ interface KeyServiceSide {
   readonly usage: GatewayUsage | null
   readonly confirmer: ChangeConfirmer
   readonly secretsCheck: SigningSecretsCheck
+  readonly tokenCheck: TokenCheck
 }
 
 function createKeyService(deps: Deps, invalidations: InvalidationListener): KeyServiceSide | null {
@@ -177,9 +205,11 @@ function createKeyService(deps: Deps, invalidations: InvalidationListener): KeyS
   const { keyService } = config
   const { url, timeoutMs } = keyService
   if (url === undefined) return null
+  const tokenCheck = new TokenCheck({ log: logger, metrics })
   const client = new KeyServiceClient(
     { ...keyService, url, region: config.region },
     onReloadOf(onReload, next => ({ ...next.keyService, url })),
+    status => tokenCheck.observe(status),
   )
   const gateway = {
     id: randomUUID(),
@@ -201,7 +231,8 @@ function createKeyService(deps: Deps, invalidations: InvalidationListener): KeyS
       if (gateways !== null) deps.onGatewayCount?.(gateways)
     },
   })
-  return { client, tier: new KeyServiceStore(client, { timeoutMs, clock }), usage, confirmer, secretsCheck }
+  const tier = new KeyServiceStore(client, { timeoutMs, clock })
+  return { client, tier, usage, confirmer, secretsCheck, tokenCheck }
 }
 
 /** Sends the last reports, then closes the connections. */

@@ -63,17 +63,24 @@ async function connect(settings: RateLimitSettings): Promise<RedisLimits> {
     config.redis,
     onReloadOf(onReload, next => next.redis),
   )
-  const connection = new RedisConnection(client, {
-    onTrouble: error => failures.failed(error),
-    onReconnecting: () => metrics.redisReconnects.inc(),
-  })
+  const connection = new RedisConnection(
+    client,
+    {
+      onTrouble: (error, failure) => failures.failed(error, failure),
+      onReconnecting: () => metrics.redisReconnects.inc(),
+    },
+    metrics.redisFailing,
+  ).reconnectOnRefusal()
   const circuit = new Circuit({ ...config.redis.circuit, mergeFailuresMs: MERGE_FAILURES_MS })
   const limiters = await limitersOver(connection.client, config.limits.policies)
   connection.start()
   return {
     connection,
     counters: new RedisCounters({ connection, limiters, circuit, clock, failures }),
-    isShared: () => connection.isReady && circuit.state(clock.monotonicMs()) === 'closed',
+    isShared: () =>
+      connection.isReady &&
+      connection.failure?.isAnswer !== true &&
+      circuit.state(clock.monotonicMs()) === 'closed',
   }
 }
 

@@ -12,7 +12,10 @@ import type { SharedCounters } from './rate-limiter.ts'
 const MAX_EXHAUSTED = 100_000
 
 export interface RedisCountersParts {
-  readonly connection: Pick<RedisConnection, 'isReady' | 'reconnect' | 'writeTogether'>
+  readonly connection: Pick<
+    RedisConnection,
+    'isReady' | 'reconnect' | 'writeTogether' | 'answered' | 'refused'
+  >
   /** By policy. */
   readonly limiters: ReadonlyMap<RatePolicy, Pick<RateLimiterRedis, 'penalty'>>
   readonly circuit: Circuit
@@ -60,6 +63,7 @@ export class RedisCounters implements SharedCounters {
       connection.writeTogether()
       const counts = await Promise.all(counters.map(counter => this.#countAt(counter)))
       circuit.succeeded()
+      connection.answered()
       failures.succeeded()
       return counts
     } catch (thrown) {
@@ -69,7 +73,7 @@ export class RedisCounters implements SharedCounters {
       else circuit.failed(clock.monotonicMs())
       // A primary that became a replica may keep its connections open.
       if (error.message.startsWith('READONLY ')) connection.reconnect()
-      failures.failed(error)
+      failures.failed(error, connection.refused(error))
       return null
     }
   }

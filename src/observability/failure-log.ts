@@ -10,12 +10,20 @@ export interface Log {
 /** Minimum time between two warnings, so that an intermittent failure does not flood the log. */
 const MIN_INTERVAL_MS = 5_000
 
-/** Logs the first of consecutive failures and the recovery. Metrics count each failure. */
+/** What is known of a failure beyond its error. */
+export interface Explanation {
+  readonly cause: string
+  /** What an operator can do. */
+  readonly advice: string | null
+}
+
+/** Logs the first of consecutive failures, each new cause of theirs, and the recovery. Metrics count each failure. */
 export class FailureLog {
   readonly #log: Log
   readonly #clock: Clock
   readonly #part: string
   #isFailing = false
+  #cause: string | undefined
   #lastLoggedMs = Number.NEGATIVE_INFINITY
 
   /** @param part component or operation that can fail, such as `key service lookup` */
@@ -26,12 +34,16 @@ export class FailureLog {
   }
 
   /** Logs only message and code of the error: ioredis attaches the password of a rejected AUTH to its errors. */
-  failed(error: Error & { code?: unknown }): void {
+  failed(error: Error & { code?: unknown }, explanation?: Explanation): void {
     const nowMs = this.#clock.monotonicMs()
-    if (this.#isFailing || nowMs - this.#lastLoggedMs < MIN_INTERVAL_MS) return
+    if (this.#isFailing && (explanation === undefined || explanation.cause === this.#cause)) return
+    if (nowMs - this.#lastLoggedMs < MIN_INTERVAL_MS) return
     this.#isFailing = true
+    this.#cause = explanation?.cause
     this.#lastLoggedMs = nowMs
-    this.#log.warn({ part: this.#part, reason: error.message, code: error.code }, `${this.#part} failing`)
+    const why = explanation === undefined ? {} : { cause: explanation.cause, advice: explanation.advice }
+    const fields = { part: this.#part, reason: error.message, code: error.code, ...why }
+    this.#log.warn(fields, `${this.#part} failing`)
   }
 
   succeeded(): void {

@@ -1,8 +1,9 @@
 import { EventEmitter } from 'node:events'
 import { Cluster, type Redis } from 'ioredis'
 import { type Clock, systemClock } from '../domain/clock.ts'
+import type { RedisFailure } from '../domain/redis-failure.ts'
 import { systemTimers, type Timers } from '../domain/timers.ts'
-import { redisKeyOf } from '../domain/wire.ts'
+import { CHANGES_CHANNEL, REDIS_PROBE_KEYS } from '../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../observability/control-logger.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import { Answering } from './answering.ts'
@@ -35,11 +36,24 @@ export interface RedisConnectionParts {
 
 /** A primary that was replaced may keep its connections: until it is noticed, changes are announced to the wrong server. */
 const PRIMARY_CHECK_MS = 500
+/** A server that fails for one cause and then another must not fill the log. */
+const MIN_LOG_INTERVAL_MS = 5_000
+
+/**
+ * Writes nothing, since SET with XX leaves a missing key missing, and is refused whenever the script that announces would be: without the
+ * rights, by a replica, by a server that is full or cannot save, and, as its keys are far apart, by one node of a cluster.
+ */
+const PROBE = `
+if redis.acl_check_cmd and not redis.acl_check_cmd('PUBLISH', ARGV[1], '') then
+  return redis.error_reply("NOPERM User has no permissions to run the 'publish' command on " .. ARGV[1])
+end
+redis.call('GETRANGE', KEYS[1], 0, 0)
+return redis.call('SET', KEYS[1], '', 'XX')`
 
 /** The part of an ioredis client that announcing needs. In a cluster it combines two clients. */
 export interface AnnouncingRedis {
-  /** `ready` once the server has answered on this connection. */
-  readonly status: 'ready' | 'down'
+  /** `ready` once the server has answered well on this connection; `failed` while it answers with errors. */
+  readonly status: 'ready' | 'down' | 'failed'
   /** Whether records and messages go to the same server: not in a cluster. */
   readonly isOneServer: boolean
   /** Whether a majority of the Sentinels, asked after this call, still names the server; true without Sentinels. */
@@ -69,6 +83,7 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
   const state = reportState(parts)
   const emitter = new EventEmitter()
   const isOpen = () => records.isReady && publisher.isReady
+  const failing = (error: Error) => state.onTrouble(error, records.refused(error))
   const { records, publisher, check } = makeConnections(parts, {
     onTrouble: state.onTrouble,
     onReady() {
@@ -76,21 +91,23 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
     },
   })
   const { client }: { client: RedisClient } = records
+  const isCluster = client instanceof Cluster
   const answering = new Answering({
-    probe: () => client.getrangeBuffer(redisKeyOf(''), 0, 0),
+    probe: () => probe(client),
     confirm: async () => (await check?.confirm()) ?? true,
     isOpen,
+    isChecked: !isCluster,
     ...{ timers, clock },
-    onSilent: state.onTrouble,
+    onFailing: failing,
     onAnswering(isNew, roundTripMs) {
       onRoundTrip?.(roundTripMs)
+      for (const connection of all) connection.answered()
       state.onReady()
       if (isNew) emitter.emit('ready')
     },
   })
   // The nodes of a cluster fail one by one: one that does not answer must not stop the others.
-  const watch = <Reply>(send: () => Promise<Reply>) =>
-    client instanceof Cluster ? send() : answering.watch(send)
+  const watch = <Reply>(send: () => Promise<Reply>) => (isCluster ? send() : answering.watch(send))
   const all = [...new Set<RedisConnection>([records, publisher])]
   const confirm = async () => {
     const isConfirmed = (await check?.confirm()) ?? true
@@ -100,7 +117,8 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
   const stopChecks = check === null ? () => {} : timers.every(PRIMARY_CHECK_MS, () => void confirm())
   return {
     get status() {
-      return answering.isAnswering ? 'ready' : 'down'
+      if (answering.isAnswering) return 'ready'
+      return records.failure?.isAnswer === true ? 'failed' : 'down'
     },
     connect: () => Promise.all(all.map(connection => connection.client.connect())),
     disconnect() {
@@ -117,8 +135,14 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
   }
 }
 
+/** In a cluster one node answers for its own keys alone. */
+async function probe(client: RedisClient): Promise<void> {
+  const keys = client instanceof Cluster ? REDIS_PROBE_KEYS.slice(0, 1) : REDIS_PROBE_KEYS
+  await client.callBuffer('eval', PROBE, keys.length, ...keys, CHANGES_CHANNEL)
+}
+
 function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents): Connections {
-  const { config, onReload, network = REDIS_NETWORK, timers = systemTimers } = parts
+  const { config, metrics, onReload, network = REDIS_NETWORK, timers = systemTimers } = parts
   if (topologyOf(config).kind === 'cluster') return connectToCluster(parts, events)
   const find = network.findServer(config, undefined, onReload)
   let named: Endpoint | null = null
@@ -128,8 +152,7 @@ function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents):
   }
   const client = network.createServerClient(config, findAndNote, onReload)
   // A primary that became a replica may keep its connections open but rejects writes: find the new primary.
-  client.options.reconnectOnError = error => error.message.startsWith('READONLY ')
-  const connection = new RedisConnection(client, events)
+  const connection = new RedisConnection(client, events, metrics.redisFailing).reconnectOnRefusal()
   const question = network.createQuestion(config, onReload)
   const check =
     question === null
@@ -148,13 +171,17 @@ function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents):
  * arrive only if both take the same path.
  */
 function connectToCluster(
-  { config, onReload, network = REDIS_NETWORK }: RedisConnectionParts,
+  { config, metrics, onReload, network = REDIS_NETWORK }: RedisConnectionParts,
   events: ConnectionEvents,
 ): Connections {
   const cluster = createClusterClient(config, onReload)
   const find = network.findServer(config, () => nodesOf(cluster))
-  const records = new RedisConnection(cluster, events)
-  const publisher = new RedisConnection(network.createServerClient(config, find, onReload), events)
+  const records = new RedisConnection(cluster, events, metrics.redisFailing)
+  const publisher = new RedisConnection(
+    network.createServerClient(config, find, onReload),
+    events,
+    metrics.redisFailing,
+  )
   // A message published at a node that left the cluster reaches no gateway.
   cluster.on('-node', (node: Redis) => {
     const { host = '', port = 0 } = node.options
@@ -163,19 +190,26 @@ function connectToCluster(
   return { records, publisher, check: null }
 }
 
-/** Logs one line for each change of state, so that a Redis outage of an hour does not fill the log. */
-function reportState({ metrics, logger, onUp }: RedisConnectionParts) {
+/** Logs one line for each change of state and each new cause, so that a Redis outage of an hour does not fill the log. */
+function reportState({ metrics, logger, onUp, clock = systemClock }: RedisConnectionParts) {
   let state: 'unknown' | 'up' | 'down' = 'unknown'
+  let logged: { readonly cause: string; readonly atMs: number } | null = null
   return {
-    onTrouble(error: Error) {
-      if (state === 'down') return
+    onTrouble(error: Error, { cause, advice }: RedisFailure) {
+      const atMs = clock.monotonicMs()
+      if (state === 'down' && logged !== null) {
+        if (cause === logged.cause || atMs - logged.atMs < MIN_LOG_INTERVAL_MS) return
+      }
+      logged = { cause, atMs }
       state = 'down'
       onUp(false)
-      logger.warn({ cause: causeOf(error) }, 'redis connection failed, changes wait in the database')
+      const fields = { cause: causeOf(error), kind: cause, ...(advice === null ? {} : { advice }) }
+      logger.warn(fields, 'redis connection failed, changes wait in the database')
     },
     onReady() {
       if (state === 'down') metrics.redisReconnects.inc()
       state = 'up'
+      logged = null
       onUp(true)
       logger.info('redis connected')
     },

@@ -1,14 +1,22 @@
 import type { Clock } from '../domain/clock.ts'
+import { redisFailureOf } from '../domain/redis-failure.ts'
 import type { Timers } from '../domain/timers.ts'
+import { asError } from '../observability/failure-log.ts'
 import { isReplyError } from './reply-error.ts'
 
 /** Commands in a row without a reply, after which nothing more is sent than probes. */
 const MAX_UNANSWERED = 3
 const PROBE_AGAIN_MS = 500
+/** After an error, the pauses between probes grow to this. */
+const MAX_PROBE_AGAIN_MS = 2_000
+/** Also while it answers: a server that is full, or has become a replica, must show before there is something to write. */
+const CHECK_EVERY_MS = 2_000
 
 export interface AnsweringParts {
-  /** Sends a command that changes nothing. */
+  /** Sends a command that changes nothing, and is refused whenever one that changes something would be. */
   readonly probe: () => Promise<unknown>
+  /** Whether to probe also while the server answers. */
+  readonly isChecked?: boolean
   /** Whether it is the server to talk to; asked after each successful probe. */
   readonly confirm?: () => Promise<boolean>
   /** Whether the connection is open. */
@@ -17,19 +25,22 @@ export interface AnsweringParts {
   readonly clock: Pick<Clock, 'monotonicMs'>
   /** @param isNew it is the first reply on this connection */
   readonly onAnswering: (isNew: boolean, roundTripMs: number) => void
-  readonly onSilent: (error: Error) => void
+  /** The server does not answer commands in time, or answers with an error that meets them all. */
+  readonly onFailing: (error: Error) => void
 }
 
 /**
- * Whether the server behind a connection answers. An open connection does not show it: the system accepts connections for a
- * process that is suspended. A response would wait for such a server until its deadline, so a connection counts from the
- * reply to a probe on, and no longer after some commands without a reply. Not a circuit breaker, because the probe of
- * that would be a change.
+ * Whether the server behind a connection answers well. An open connection does not show it: the system accepts connections for a
+ * process that is suspended, and Redis for clients without a password. A response would wait for such a server until its deadline, so
+ * a connection counts from the good reply to a probe on, and no longer after some commands without a reply, or one that is refused
+ * for a reason that meets all. Not a circuit breaker, because the probe of that would be a change.
  */
 export class Answering {
   readonly #parts: AnsweringParts
   #isAnswering = false
   #unanswered = 0
+  /** Probes in a row that were refused. */
+  #refusals = 0
   /** Of the connection. */
   #number = 0
 
@@ -54,32 +65,45 @@ export class Answering {
       this.#unanswered = 0
       return reply
     } catch (error) {
-      if (isReplyError(error)) this.#unanswered = 0
-      else if (number === this.#number) this.#countUnanswered(number)
+      if (!isReplyError(error)) {
+        if (number === this.#number) this.#countUnanswered(number)
+      } else {
+        this.#unanswered = 0
+        if (number === this.#number && redisFailureOf(error, true).isGeneral) this.#fail(error)
+      }
       throw error
     }
   }
 
   /** It may not be the server to talk to any more. */
   doubt(error: Error): void {
-    if (!this.isAnswering) return
+    if (this.isAnswering) this.#fail(error)
+  }
+
+  #fail(error: Error): void {
+    if (!this.#isAnswering) return
     this.#isAnswering = false
-    this.#parts.onSilent(error)
+    this.#parts.onFailing(error)
     this.#probeLater(this.#number, false)
   }
 
   #countUnanswered(number: number): void {
     if (++this.#unanswered < MAX_UNANSWERED || !this.isAnswering) return
     this.#isAnswering = false
-    this.#parts.onSilent(new Error(`The server did not answer ${MAX_UNANSWERED} commands in time`))
+    this.#parts.onFailing(new Error(`The server did not answer ${MAX_UNANSWERED} commands in time`))
     // At once: commands that were sent together fail together, for a pause that may be over.
     void this.#probe(number, false)
   }
 
   #probeLater(number: number, isNew: boolean): void {
-    this.#parts.timers.after(PROBE_AGAIN_MS, () => {
-      // A connection that was closed begins anew when it is open again.
-      if (number === this.#number && this.#parts.isOpen()) void this.#probe(number, isNew)
+    const pauseMs = Math.min(MAX_PROBE_AGAIN_MS, PROBE_AGAIN_MS * 2 ** Math.min(this.#refusals, 10))
+    this.#afterwards(number, pauseMs, () => void this.#probe(number, isNew))
+  }
+
+  /** A connection that was closed begins anew when it is open again. */
+  #afterwards(number: number, pauseMs: number, run: () => void): void {
+    this.#parts.timers.after(pauseMs, () => {
+      if (number === this.#number && this.#parts.isOpen()) run()
     })
   }
 
@@ -89,13 +113,26 @@ export class Answering {
     try {
       await this.#parts.probe()
     } catch (error) {
-      if (!isReplyError(error)) return this.#probeLater(number, isNew)
+      if (number !== this.#number) return
+      if (isReplyError(error)) this.#refusals++
+      this.#parts.onFailing(asError(error))
+      return this.#probeLater(number, isNew)
     }
     const roundTripMs = clock.monotonicMs() - sentAtMs
     if (!(await confirm())) return this.#probeLater(number, isNew)
     if (number !== this.#number) return
     this.#isAnswering = true
     this.#unanswered = 0
+    this.#refusals = 0
     this.#parts.onAnswering(isNew, roundTripMs)
+    if (this.#parts.isChecked === true) this.#checkLater(number)
+  }
+
+  #checkLater(number: number): void {
+    this.#afterwards(number, CHECK_EVERY_MS, async () => {
+      if (!this.#isAnswering) return
+      await this.watch(this.#parts.probe).catch(() => {}) // It has counted the failure.
+      if (this.#isAnswering) this.#checkLater(number)
+    })
   }
 }

@@ -57,9 +57,13 @@ export function safeOptions(settings: RedisSettings, access: Access): RedisOptio
   }
 }
 
-/** Exponential with jitter, so that gateways do not reconnect at the same moment; up to one second, without end. */
-export function reconnectDelayMs(attempt: number, random: () => number = Math.random): number {
-  const ceilingMs = Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** Math.min(attempt, 10))
+/** Exponential with jitter, so that gateways do not reconnect at the same moment; without end. */
+export function reconnectDelayMs(
+  attempt: number,
+  random: () => number = Math.random,
+  maxMs: number = RETRY_MAX_MS,
+): number {
+  const ceilingMs = Math.min(maxMs, RETRY_MIN_MS * 2 ** Math.min(attempt, 10))
   return Math.round(RETRY_MIN_MS + random() * (ceilingMs - RETRY_MIN_MS))
 }
 

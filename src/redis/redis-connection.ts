@@ -1,6 +1,9 @@
 import { Cluster, type Redis } from 'ioredis'
+import { type RedisFailure, redisFailureOf } from '../domain/redis-failure.ts'
 import { type RedisClient, settlePrimaries, socketOf } from './clients.ts'
+import { ConnectionTrouble, type FailingGauge } from './connection-trouble.ts'
 import type { Endpoint } from './endpoint.ts'
+import { reconnectDelayMs } from './options.ts'
 import { writeTogether } from './write-together.ts'
 
 /** The events of a connection, the same for every kind of Redis. */
@@ -8,24 +11,38 @@ export interface ConnectionEvents {
   onReady?(): void
   /** The connection closed or could not be opened. */
   onLost?(): void
-  /** Receives the cause. Not called after `stop()` or `reconnect()`. */
-  onTrouble?(error: Error): void
+  /** Receives the error and why the connection fails. Not called after `stop()` or `reconnect()`. */
+  onTrouble?(error: Error, failure: RedisFailure): void
   /** The client is about to reconnect. */
   onReconnecting?(): void
 }
 
-/** A client and its events. It reconnects without limit, in the background. */
+/** Longest pause between two attempts while the failure is one that an operator has to cure. */
+const REFUSED_RETRY_MAX_MS = 5_000
+
+/**
+ * A client and its events. It reconnects without limit, in the background, at growing intervals until the server answers
+ * well: an open connection alone shows nothing.
+ */
 export class RedisConnection<Client extends RedisClient = RedisClient> {
   readonly client: Client
   readonly #events: ConnectionEvents
+  readonly #trouble: ConnectionTrouble
   #ready = false
   #stopped = false
   #reconnecting = false
+  /** Opened, or tried to be, since the last good answer. */
+  #attempts = 0
+  /** The server rejected a command of the handshake after which ioredis goes on, such as the choice of a database. */
+  #isUnusable = false
 
-  constructor(client: Client, events: ConnectionEvents) {
+  /** @param failing counts the connection while it fails */
+  constructor(client: Client, events: ConnectionEvents, failing: FailingGauge | null = null) {
     this.client = client
     this.#events = events
+    this.#trouble = new ConnectionTrouble(failing)
     const emitter: RedisClient = client
+    if (!(emitter instanceof Cluster)) emitter.options.retryStrategy = () => this.#nextDelayMs()
     // Without a listener ioredis prints errors as plain text among the JSON of the log.
     emitter.on('error', (error: Error) => this.#failed(causeIn(error)))
     emitter.on('close', () => this.#lost())
@@ -35,6 +52,31 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
 
   get isReady(): boolean {
     return this.#ready && this.client.status === 'ready'
+  }
+
+  /** Why it fails; null since the last good answer. */
+  get failure(): RedisFailure | null {
+    return this.#trouble.failure
+  }
+
+  /** The server has answered a command well. */
+  answered(): void {
+    this.#attempts = 0
+    this.#trouble.clear()
+  }
+
+  /** A command failed. @returns why the connection fails */
+  refused(error: Error): RedisFailure {
+    return this.#trouble.note(error)
+  }
+
+  /** Replaces the connection whenever an error says that another one may fare better. */
+  reconnectOnRefusal(): this {
+    const client: RedisClient = this.client
+    if (!(client instanceof Cluster)) {
+      client.options.reconnectOnError = error => redisFailureOf(error, true).needsConnection
+    }
+    return this
   }
 
   /** The server it is connected to; null while disconnected and for a cluster. */
@@ -71,6 +113,7 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
 
   stop(): void {
     this.#stopped = true
+    this.#trouble.clear()
     this.client.disconnect()
   }
 
@@ -89,19 +132,33 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
 
   #becameReady(): void {
     if (this.isReady || this.client.status !== 'ready') return
+    if (this.#isUnusable) {
+      this.client.disconnect(true)
+      return
+    }
     this.#ready = true
     this.#events.onReady?.()
   }
 
   #lost(): void {
     this.#ready = false
+    this.#isUnusable = false
     if (!this.#reconnecting) this.#failed(new Error('The connection was closed'))
     this.#reconnecting = false
     this.#events.onLost?.()
   }
 
-  #failed(error: Error): void {
-    if (!this.#stopped) this.#events.onTrouble?.(error)
+  #failed(error: Error & { readonly command?: { readonly name?: unknown } }): void {
+    // Otherwise ioredis goes on with database 0.
+    if (error.command?.name === 'select') this.#isUnusable = true
+    if (this.#stopped) return
+    const failure = this.#trouble.note(error)
+    this.#events.onTrouble?.(error, failure)
+  }
+
+  #nextDelayMs(): number {
+    const maxMs = this.failure?.needsOperator === true ? REFUSED_RETRY_MAX_MS : undefined
+    return reconnectDelayMs(++this.#attempts, Math.random, maxMs)
   }
 }
 

@@ -19,7 +19,12 @@ import { createContext, type PlaneRun, type ProcessContext, runUntilSignal } fro
 /** `postern gateway`: the data plane alone. */
 export async function runGateway(host: Host, version: string, settings: RunSettings): Promise<void> {
   const context = createContext(host, version, settings, ['gateway'])
-  await runUntilSignal(context, async () => [await startGateway(context)])
+  await runUntilSignal(context, async () => {
+    const gateway = await startGateway(context)
+    // Whether the settings are right shows in the first answer: not before it may a rollout take this gateway for ready.
+    await gateway.tryKeyService()
+    return [gateway]
+  })
 }
 
 export interface GatewayRun extends PlaneRun {
@@ -27,6 +32,8 @@ export interface GatewayRun extends PlaneRun {
   readonly invalidations: InvalidationReceiver
   /** Settles once the console knows that this gateway is connected; null if no key service is configured. */
   readonly introduced: Promise<void> | null
+  /** Settles once the key service has answered for the first time, or has not in time. */
+  tryKeyService(): Promise<void>
 }
 
 /** Builds the data plane and starts to connect it to the invalidation channel. The listener is not open yet. */
@@ -57,12 +64,14 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
   })
   store.start()
   metrics.gatewayRegion.set({ region: config.region ?? DEFAULT_REGION }, 1)
+  let wasReady = false
   return {
     name: 'gateway',
     app,
     check,
     invalidations: store.invalidations,
     introduced: store.introduced,
+    tryKeyService: () => store.tryKeyService(),
     ...(assertions === null ? {} : { publicKeys: () => assertions.publicKeys() }),
     health: async () => ({
       ...(config.region === undefined ? {} : { region: config.region }),
@@ -70,7 +79,11 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
       limits: rateLimits.health(),
       signingSecrets: store.secretsMatch(),
     }),
-    isMisconfigured: () => store.secretsMatch() === 'mismatch',
+    // One that was ready stays so: where the key service has changed, a gateway that serves keys from memory is better than none.
+    isMisconfigured() {
+      wasReady ||= !store.isMisconfigured()
+      return !wasReady
+    },
     stop: async () => {
       rateLimits.stop()
       await store.stop(drain.hasTimedOut ? 'timed_out' : 'completed')

@@ -184,11 +184,9 @@ describe('without Redis for a while', () => {
     const { body } = await revoke(running, id)
     expect(body.announced).toBe(false)
     const before = heartbeats()
-    await until('several attempts were made', async () => {
-      const text = await running.metrics.registry.metrics()
-      const refused = /postern_redis_commands_total\{command="eval",outcome="error"\} (\d+)/.exec(text)
-      return Number(refused?.[1] ?? 0) >= 5
-    })
+    await until('it is noticed', async () => (await running.health()).announcer === 'failed')
+    const refused = async () => /errorstat_OOM:count=(\d+)/.exec(await redis.client().info('errorstats'))?.[1]
+    await until('several attempts were made', async () => Number((await refused()) ?? 0) >= 4)
     expect(changes()).toEqual([])
     // One may have been on its way before the change was a quarter of a second old.
     expect(heartbeats()).toBeLessThanOrEqual(before + 1)

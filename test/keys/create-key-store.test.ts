@@ -115,7 +115,7 @@ describe('a gateway whose Redis user may only GETRANGE and SUBSCRIBE', () => {
     start()
     await until('it is logged', () => log.text.includes('NOPERM'))
     expect(await versionOf(KEY)).toBe(1)
-    expect(running.health()).toMatchObject({ redis: 'ok', changes: 'disconnected' })
+    expect(running.health()).toMatchObject({ redis: 'failed', changes: 'disconnected' })
     expect(await reconnects()).toBe(0)
   })
 })

@@ -2,6 +2,7 @@ import { type RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { describe, expect, test } from 'vitest'
 import { Circuit } from '../../src/domain/circuit.ts'
 import type { RatePolicy } from '../../src/domain/limits/rate-limit.ts'
+import { type RedisFailure, redisFailureOf } from '../../src/domain/redis-failure.ts'
 import { LocalCounters } from '../../src/limits/local-counters.ts'
 import { RateLimiter } from '../../src/limits/rate-limiter.ts'
 import { RedisCounters } from '../../src/limits/redis-counters.ts'
@@ -39,6 +40,12 @@ class RedisDouble {
   }
 
   writeTogether(): void {}
+
+  answered(): void {}
+
+  refused(error: Error): RedisFailure {
+    return redisFailureOf(error, error.name === 'ReplyError')
+  }
 
   limiter({ windowSeconds }: RatePolicy): Pick<RateLimiterRedis, 'penalty'> {
     return {

@@ -18,7 +18,7 @@ function watched(confirm?: () => Promise<boolean>) {
     timers,
     clock: { monotonicMs: () => timers.nowMs },
     onAnswering: isNew => void events.push(isNew ? 'new' : 'again'),
-    onSilent: () => void events.push('silent'),
+    onFailing: () => void events.push('silent'),
   })
   const fail = () => answering.watch(() => Promise.reject(new Error('Command timed out'))).catch(() => {})
   return { answering, timers, probes, events, fail }

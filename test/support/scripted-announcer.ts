@@ -12,17 +12,17 @@ export class ScriptedAnnouncer implements Announcer {
   refusesPublishing = false
   /** While this is set, calls stall, as with a frozen server. */
   stalled: Promise<void> | null = null
-  #state: 'ready' | 'down' | 'off' = 'ready'
+  #state: 'ready' | 'down' | 'failed' | 'off' = 'ready'
   #listeners: (() => void)[] = []
 
   start(): void {}
   async stop(): Promise<void> {}
 
-  state(): 'ready' | 'down' | 'off' {
+  state(): 'ready' | 'down' | 'failed' | 'off' {
     return this.#state
   }
 
-  set(state: 'ready' | 'down' | 'off'): void {
+  set(state: 'ready' | 'down' | 'failed' | 'off'): void {
     this.#state = state
     if (state === 'ready') for (const listener of this.#listeners) listener()
   }

@@ -93,12 +93,14 @@ export class RedisSubscription implements ConnectionEvents {
     try {
       await this.#connection?.client.subscribe(CHANGES_CHANNEL)
       if (subscription !== this.#subscription) return // The reply belongs to an earlier connection.
+      this.#connection?.answered()
       // A repeated one begins no epoch: it would end each lookup that waits for a slow key service.
       if (this.#isSubscribed) return
       this.#isSubscribed = true
       this.#listener.subscribed()
-    } catch (error) {
-      this.#failures.failed(asError(error))
+    } catch (thrown) {
+      const error = asError(thrown)
+      this.#failures.failed(error, this.#connection?.refused(error))
     }
   }
 

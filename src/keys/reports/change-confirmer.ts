@@ -45,6 +45,8 @@ export interface ConfirmerParts {
 export class ChangeConfirmer {
   /** Settles once the console knows that this gateway is connected. */
   readonly introduced: Promise<void>
+  /** Settles once the first report was answered, or has failed. */
+  readonly attempted: Promise<void>
   readonly #parts: ConfirmerParts
   /** By digest, the applied version, in the order in which they were applied. */
   readonly #waiting: LRUCache<string, number>
@@ -57,11 +59,15 @@ export class ChangeConfirmer {
   #sending: Promise<void> | null = null
   #stopped = false
   readonly #introduce: () => void
+  readonly #noteAttempt: () => void
 
   constructor(parts: ConfirmerParts) {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.introduced = promise
     this.#introduce = resolve
+    const attempt = Promise.withResolvers<void>()
+    this.attempted = attempt.promise
+    this.#noteAttempt = attempt.resolve
     this.#parts = parts
     this.#timers = parts.timers ?? systemTimers
     this.#maxWaiting = parts.maxWaiting ?? MAX_WAITING
@@ -105,6 +111,7 @@ export class ChangeConfirmer {
   #send(): void {
     if (this.#stopped || this.#isResting()) return
     this.#sending ??= this.#sendAll().finally(() => {
+      this.#noteAttempt()
       this.#sending = null
     })
   }

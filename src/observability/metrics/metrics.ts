@@ -111,6 +111,10 @@ function declareDecisions(registers: MetricRegistry[]) {
       'postern_signing_secrets_mismatch',
       '1 while the gateway lacks the signing secret with which the key service signs keys, else 0',
     ),
+    keyServiceTokenRejected: gauge(
+      'postern_key_service_token_rejected',
+      '1 while the key service rejects the token of the gateway, else 0',
+    ),
     lookups: counter('postern_key_cache_lookups_total', 'Key lookups, by tier and result', [
       'tier',
       'result',
@@ -229,7 +233,8 @@ function declareRedis(registers: MetricRegistry[]) {
       'Duration of Redis commands, in seconds',
       ['command'],
     ),
-    redisUp: gauge('postern_redis_up', '1 while the Redis connection for commands is ready, else 0'),
+    redisUp: gauge('postern_redis_up', '1 while Redis answers commands without an error, else 0'),
+    redisFailing: gauge('postern_redis_failing', 'Connections to Redis that fail, by cause', ['cause']),
     redisReconnects: counter('postern_redis_reconnects_total', 'Reconnections to Redis'),
   }
 }

@@ -36,7 +36,7 @@ type Omitting<Type, Key extends string> = Type extends unknown ? Omit<Type, Key>
  */
 export class SimulatedRedis extends EventEmitter {
   status: 'wait' | 'connecting' | 'ready' | 'disconnecting' | 'close' | 'reconnecting' | 'end' = 'wait'
-  readonly options: { reconnectOnError?: (error: Error) => boolean | 1 | 2 } = {}
+  readonly options: { reconnectOnError?: (error: Error) => boolean | 1 | 2; retryStrategy?: unknown } = {}
   readonly #process: Process
   readonly #site: RedisSite
   readonly #random: Random
@@ -103,7 +103,7 @@ export class SimulatedRedis extends EventEmitter {
     return Buffer.from(String(await this.#send({ name: 'getrange', key })))
   }
 
-  /** The only script is that of `redis-announcer.ts`. */
+  /** The scripts are that of `redis-announcer.ts`, and the probe, which has no value for its keys. */
   async callBuffer(
     _command: string,
     _script: string,
@@ -111,6 +111,10 @@ export class SimulatedRedis extends EventEmitter {
     ...values: readonly (string | number | Buffer)[]
   ): Promise<(Buffer | null)[]> {
     const keys = values.slice(0, count)
+    if (values.length === count + 1) {
+      await this.#send({ name: 'getrange', key: String(keys[0]) })
+      return []
+    }
     let at = count + 1
     const writes = keys.map(key => {
       const [text, , version, unverified, messages] = values.slice(at, at + 5)

@@ -27,6 +27,7 @@ export function regionOf({ url, sentinel }: RedisSettings): number {
 /** Counts nothing: a registry of metrics for each of thousands of worlds would be most of the work. */
 const NO_METRIC = {
   inc: () => {},
+  dec: () => {},
   set: () => {},
   observe: () => {},
   onCollect: () => {},

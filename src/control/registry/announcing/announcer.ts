@@ -4,8 +4,8 @@ import type { Announcement } from './write-record.ts'
 export interface Announcer {
   start(): void
   stop(): Promise<void>
-  /** `off`: no Redis is configured; nothing is ever announced. */
-  state(): 'ready' | 'down' | 'off'
+  /** `failed`: Redis answers with errors. `off`: none is configured; nothing is ever announced. */
+  state(): 'ready' | 'down' | 'failed' | 'off'
   /** Whether what was announced before this call has reached the server that all others use, by what is known after it. */
   confirm(): Promise<boolean>
   /**

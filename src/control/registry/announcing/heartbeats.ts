@@ -60,7 +60,13 @@ export function startHeartbeats(parts: HeartbeatParts): () => void {
   }
 }
 
-type PauseReason = 'not_connected' | 'not_confirmed' | 'change_undelivered' | 'not_caught_up' | 'failed'
+type PauseReason =
+  | 'not_connected'
+  | 'redis_failed'
+  | 'not_confirmed'
+  | 'change_undelivered'
+  | 'not_caught_up'
+  | 'failed'
 
 async function publishHeartbeat({
   announcer,
@@ -72,6 +78,7 @@ async function publishHeartbeat({
 }: HeartbeatParts): Promise<PauseReason | null> {
   if (announcer.state() === 'off') return null
   if (announcer.state() === 'down') return 'not_connected'
+  if (announcer.state() === 'failed') return 'redis_failed'
   const allowedMs = maxPendingMs + ROUND_TRIPS_OF_A_CHANGE * (roundTrip?.ms ?? 0)
   // Another console may have announced a change to a server that replaced this one, and deleted it from the outbox.
   const askedAtMs = clock.monotonicMs()

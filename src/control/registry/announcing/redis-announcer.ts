@@ -58,7 +58,7 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
     // The connection reports failures by its own events, and reconnects.
     start: () => void connection.connect().catch(() => {}),
     stop: async () => connection.disconnect(),
-    state: () => (connection.status === 'ready' ? 'ready' : 'down'),
+    state: () => connection.status,
     confirm: () => connection.confirm(),
     onReady: listener => void connection.on('ready', listener),
     put: gathered(putAll),

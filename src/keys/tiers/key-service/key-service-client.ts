@@ -48,8 +48,18 @@ export class KeyServiceClient {
   readonly #basePath: string
   readonly #headers: { readonly value: Readonly<Record<string, string>> }
 
-  /** @param onReload for a new token and new certificates */
-  constructor(settings: KeyServiceSettings, onReload: OnReload<KeyServiceSettings> = neverReloads) {
+  readonly #onStatus: (status: number) => void
+
+  /**
+   * @param onReload for a new token and new certificates
+   * @param onStatus receives the status of each response
+   */
+  constructor(
+    settings: KeyServiceSettings,
+    onReload: OnReload<KeyServiceSettings> = neverReloads,
+    onStatus: (status: number) => void = () => {},
+  ) {
+    this.#onStatus = onStatus
     const url = new URL(settings.url)
     const connector = reloadable(settings, onReload, connectorFor)
     this.#pool = new Pool(url.origin, {
@@ -96,6 +106,7 @@ export class KeyServiceClient {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal,
     })
+    this.#onStatus(response.statusCode)
     return { status: response.statusCode, text: await readBounded(response, maxBytes) }
   }
 }

@@ -8,6 +8,7 @@ import {
   nodesOf,
   type OnRedisReload,
   REDIS_NETWORK,
+  type RedisClient,
   type RedisNetwork,
 } from '../../../redis/clients.ts'
 import { type Endpoint, type FindServer, isSameServer } from '../../../redis/endpoint.ts'
@@ -21,6 +22,7 @@ import type { InvalidationListener } from '../../invalidation/invalidation-liste
 import { RedisSubscription } from '../../invalidation/redis-subscription.ts'
 import type { KeyTier } from '../../key-store.ts'
 import { MeasuredReader } from './measured-reader.ts'
+import { ReaderHealth } from './reader-health.ts'
 import { RedisSkipped, RedisStore } from './redis-store.ts'
 
 export interface RedisAccessParts {
@@ -42,9 +44,11 @@ export class RedisAccess {
   readonly #network: RedisNetwork
   readonly #subscriber: ServerConnection
   readonly #reader: RedisConnection
+  readonly #readerHealth: ReaderHealth
   readonly #commands: MeasuredReader
   readonly #subscription: RedisSubscription
   readonly #isCluster: boolean
+  readonly #readerFailures: FailureLog
   /** The server that the subscriber last connected to, with the name in its certificate. */
   #subscribedAt: Endpoint | null = null
 
@@ -53,8 +57,15 @@ export class RedisAccess {
     this.#parts = parts
     this.#network = parts.network ?? REDIS_NETWORK
     this.#isCluster = topologyOf(settings).kind === 'cluster'
+    this.#readerFailures = this.#failuresOf('redis reader')
     const { find, reader } = this.#isCluster ? this.#readNodes() : this.#readOneServer()
     this.#reader = reader
+    this.#readerHealth = new ReaderHealth({
+      connection: reader,
+      isCluster: this.#isCluster,
+      clock,
+      failures: this.#readerFailures,
+    })
     this.#commands = new MeasuredReader(reader, { ...parts, commandTimeoutMs: settings.commandTimeoutMs })
     this.#subscription = new RedisSubscription({
       listener: invalidations,
@@ -70,13 +81,31 @@ export class RedisAccess {
       },
       parts.onReload,
     )
-    this.#subscriber = new RedisConnection(subscriber, this.#eventsOf('redis subscriber', this.#subscription))
+    const failures = this.#failuresOf('redis subscriber')
+    this.#subscriber = new RedisConnection(
+      subscriber,
+      {
+        ...eventsOf(failures, parts.metrics),
+        onReady: () => {
+          failures.succeeded()
+          this.#subscription.onReady()
+        },
+        onLost: () => this.#subscription.onLost(),
+      },
+      parts.metrics.redisFailing,
+    )
     this.#subscription.attach(this.#subscriber)
     this.tier = new RedisStore({ read: key => this.#read(key) }, recordKeys)
   }
 
+  /** Whether Redis answers lookups. */
   get isUp(): boolean {
-    return this.#reader.isReady
+    return this.#reader.isReady && this.#readerHealth.isAnswering
+  }
+
+  /** Whether it answers lookups or the subscription with errors. */
+  get isFailing(): boolean {
+    return [this.#reader, this.#subscriber].some(({ failure }) => failure?.isAnswer === true)
   }
 
   start(): void {
@@ -92,6 +121,7 @@ export class RedisAccess {
   /** Must be called a few times a second. */
   watch(): void {
     this.#subscription.watch()
+    this.#readerHealth.watch()
     if (!this.#readsWhereItSubscribes()) this.#reader.reconnect()
   }
 
@@ -100,7 +130,7 @@ export class RedisAccess {
     const cluster = createClusterClient(this.#parts.settings, this.#parts.onReload)
     return {
       find: this.#network.findServer(this.#parts.settings, () => nodesOf(cluster)),
-      reader: new RedisConnection(cluster, this.#eventsOf('redis reader')),
+      reader: this.#connectReader(cluster),
     }
   }
 
@@ -113,11 +143,22 @@ export class RedisAccess {
       () => this.#subscribedServer() ?? find(),
       onReload,
     )
-    return { find, reader: new RedisConnection(client, this.#eventsOf('redis reader')) }
+    return { find, reader: this.#connectReader(client) }
+  }
+
+  #connectReader(client: RedisClient): RedisConnection {
+    const { metrics } = this.#parts
+    const events = eventsOf(this.#readerFailures, metrics)
+    return new RedisConnection(
+      client,
+      { ...events, onReady: () => this.#readerHealth.opened() },
+      metrics.redisFailing,
+    ).reconnectOnRefusal()
   }
 
   async #read(key: string): Promise<Uint8Array> {
-    if (this.#readsWhereItSubscribes()) return await this.#commands.read(key)
+    if (this.#readsWhereItSubscribes())
+      return await this.#readerHealth.watched(() => this.#commands.read(key))
     this.#reader.reconnect()
     throw new RedisSkipped('The reader is connected to another server than the subscriber; reconnecting')
   }
@@ -138,20 +179,18 @@ export class RedisAccess {
     return { ...server, servername: this.#subscribedAt.servername ?? this.#subscribedAt.host }
   }
 
-  #eventsOf(part: string, more: Pick<ConnectionEvents, 'onReady' | 'onLost'> = {}): ConnectionEvents {
-    const failures = this.#failuresOf(part)
-    return {
-      onReady: () => {
-        failures.succeeded()
-        more.onReady?.()
-      },
-      onLost: () => more.onLost?.(),
-      onTrouble: error => failures.failed(error),
-      onReconnecting: () => this.#parts.metrics.redisReconnects.inc(),
-    }
-  }
-
   #failuresOf(part: string): FailureLog {
     return new FailureLog(part, this.#parts.logger, this.#parts.clock)
+  }
+}
+
+/** Logs what goes wrong with a connection, and counts its reconnections. */
+function eventsOf(
+  failures: FailureLog,
+  metrics: Metrics,
+): Pick<ConnectionEvents, 'onTrouble' | 'onReconnecting'> {
+  return {
+    onTrouble: (error, failure) => failures.failed(error, failure),
+    onReconnecting: () => metrics.redisReconnects.inc(),
   }
 }

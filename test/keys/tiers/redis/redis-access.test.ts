@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import type { Redis } from 'ioredis'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { encodeRecord } from '../../../../src/domain/wire.ts'
+import { encodeRecord, REDIS_PROBE_KEYS } from '../../../../src/domain/wire.ts'
 import { InvalidationListener } from '../../../../src/keys/invalidation/invalidation-listener.ts'
 import { RedisAccess } from '../../../../src/keys/tiers/redis/redis-access.ts'
 import { createMetrics, type Metrics } from '../../../../src/observability/metrics/metrics.ts'
@@ -24,6 +24,7 @@ const RECORD = Buffer.from(encodeRecord(recordOf({ version: 3 }), KEY, RECORD_KE
 /** The part of an ioredis client that is used. */
 class FakeRedis extends EventEmitter {
   status = 'wait'
+  readonly options = {}
   readonly calls: string[] = []
   readonly find: FindServer
 
@@ -60,8 +61,8 @@ class FakeRedis extends EventEmitter {
     this.calls.push('subscribe')
   }
 
-  async getrangeBuffer(): Promise<Buffer> {
-    this.calls.push('getrange')
+  async getrangeBuffer(key: string): Promise<Buffer> {
+    if (!REDIS_PROBE_KEYS.includes(key)) this.calls.push('getrange')
     return RECORD
   }
 }

@@ -1,0 +1,95 @@
+import type { Clock } from '../../../domain/clock.ts'
+import { redisFailureOf } from '../../../domain/redis-failure.ts'
+import { REDIS_PROBE_KEYS } from '../../../domain/wire.ts'
+import { asError, type FailureLog } from '../../../observability/failure-log.ts'
+import type { RedisConnection } from '../../../redis/redis-connection.ts'
+import { isReplyError } from '../../../redis/reply-error.ts'
+
+/** After an error, the pauses between probes grow from the first to the second. */
+const PROBE_AGAIN_MS = 500
+const MAX_PROBE_AGAIN_MS = 2_000
+/** Also while Redis answers: a gateway without requests must notice that it does not any more. */
+const CHECK_EVERY_MS = 2_000
+
+export interface ReaderHealthParts {
+  readonly connection: RedisConnection
+  readonly isCluster: boolean
+  readonly clock: Clock
+  readonly failures: FailureLog
+}
+
+/**
+ * Whether Redis answers lookups, which an open connection does not show: Redis also accepts one without a password, and so does a single
+ * node of a cluster. Probes are lookups of keys that never exist.
+ */
+export class ReaderHealth {
+  readonly #parts: ReaderHealthParts
+  #isAnswering = false
+  /** Probes in a row that were answered with errors. */
+  #refusals = 0
+  #probeDueMs = 0
+  #isProbing = false
+  /** Of the connection. */
+  #number = 0
+
+  constructor(parts: ReaderHealthParts) {
+    this.#parts = parts
+  }
+
+  /** False until the first good answer of a connection. */
+  get isAnswering(): boolean {
+    return this.#isAnswering
+  }
+
+  opened(): void {
+    this.#isAnswering = false
+    void this.#probe(++this.#number)
+  }
+
+  /** Sends a probe when one is due. Must be called a few times a second. */
+  watch(): void {
+    const { connection, clock } = this.#parts
+    if (this.#isProbing || !connection.isReady || clock.monotonicMs() < this.#probeDueMs) return
+    void this.#probe(this.#number)
+  }
+
+  /** A lookup: an error that meets all lookups counts at once. In a cluster, each node answers for its own keys alone. */
+  async watched<Reply>(look: () => Promise<Reply>): Promise<Reply> {
+    try {
+      return await look()
+    } catch (thrown) {
+      const error = asError(thrown)
+      const isAnswer = isReplyError(error) && redisFailureOf(error, true).isGeneral
+      if (isAnswer && !this.#parts.isCluster) this.#note(error)
+      throw error
+    }
+  }
+
+  async #probe(number: number): Promise<void> {
+    const { connection, isCluster, clock, failures } = this.#parts
+    const keys = isCluster ? REDIS_PROBE_KEYS.slice(0, 1) : REDIS_PROBE_KEYS
+    this.#isProbing = true
+    try {
+      await Promise.all(keys.map(key => connection.client.getrangeBuffer(key, 0, 0)))
+      if (number !== this.#number) return
+      this.#isAnswering = true
+      this.#refusals = 0
+      this.#probeDueMs = clock.monotonicMs() + CHECK_EVERY_MS
+      connection.answered()
+      failures.succeeded()
+    } catch (thrown) {
+      if (number === this.#number) this.#note(asError(thrown))
+    } finally {
+      if (number === this.#number) this.#isProbing = false
+    }
+  }
+
+  #note(error: Error): void {
+    const { connection, clock, failures } = this.#parts
+    const pauseMs = Math.min(MAX_PROBE_AGAIN_MS, PROBE_AGAIN_MS * 2 ** Math.min(this.#refusals, 10))
+    if (isReplyError(error)) this.#refusals++
+    this.#isAnswering = false
+    this.#probeDueMs = clock.monotonicMs() + pauseMs
+    failures.failed(error, connection.refused(error))
+  }
+}
