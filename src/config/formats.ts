@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { isWorkspaceId, OTHER_WORKSPACES } from '../domain/key/key-record.ts'
 import { isScope } from '../domain/scope.ts'
+import { REDIS_PROTOCOLS } from './redis-address.ts'
 
 interface Format {
   readonly accepts: (text: string) => boolean
@@ -41,13 +42,14 @@ export const formats: Readonly<Record<string, Format>> = {
     expectation: 'host:port, such as files-1.internal:8080, 10.0.0.5:8080 or [fd00::5]:8080',
   },
   'redis-url': {
-    accepts: text => hasProtocol(text, ['redis:', 'rediss:']),
-    expectation: 'a redis: or rediss: address',
+    accepts: text => hasProtocol(text, REDIS_PROTOCOLS),
+    expectation:
+      'a redis:, rediss:, valkey: or valkeys: address with a host; a path of a socket is not supported',
   },
   'redis-node': {
     accepts: isRedisNode,
     expectation:
-      'host:port, or a redis: or rediss: address of host and port alone (user and password are settings of their own)',
+      'host:port, or a redis:, rediss:, valkey: or valkeys: address of host and port alone (user and password are settings of their own)',
   },
   'database-url': {
     accepts: text => /^sqlite:.+/.test(text) || hasProtocol(text, ['postgres:', 'postgresql:']),
@@ -116,7 +118,9 @@ function isHostAndPort(text: string): boolean {
 }
 
 function isRedisNode(text: string): boolean {
-  const node = /^(?:rediss?:\/\/)?(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$/.exec(text)
+  const node = /^(?:(?:redis|valkey)s?:\/\/)?(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$/.exec(
+    text,
+  )
   const port = Number(node?.[1] ?? 1)
   return node !== null && port > 0 && port < 65_536
 }

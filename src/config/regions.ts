@@ -1,6 +1,7 @@
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import type { ConfigProblem } from './config-error.ts'
 import { formats } from './formats.ts'
+import { findIdleParts, isEncryptedRedis } from './redis-address.ts'
 import { REGION_REDIS_DEFAULTS, type region } from './schema/key-schema.ts'
 import type { Config, RegionSettings } from './schema/schema.ts'
 import type { ValueOf } from './schema/schema-builders.ts'
@@ -96,19 +97,22 @@ function redisProblemsOf(redis: RegionSettings['redis']): string[] {
   const kinds = [url !== undefined, isSentinel, cluster.urls.length > 0].filter(Boolean).length
   if (kinds !== 1) return ['needs exactly one of redis.url, redis.sentinel and redis.cluster']
   const topology = redisTopologyOf(redis)
-  if (topology === null || topology.kind === 'standalone') return isRedisUrl(url) ? [] : [URL_FORM]
+  if (topology === null || topology.kind === 'standalone') {
+    if (url === undefined || !isRedisUrl(url)) return [URL_FORM]
+    return findIdleParts(url).map(problem => `redis.url ${problem}`)
+  }
   if (topology.kind === 'sentinel' && (topology.name === '' || topology.urls.length === 0)) {
     return ['needs both redis.sentinel.name and redis.sentinel.urls']
   }
-  const encrypted = new Set(topology.urls.map(address => address.startsWith('rediss:')))
+  const encrypted = new Set(topology.urls.map(isEncryptedRedis))
   return encrypted.size > 1
-    ? [`redis.${topology.kind}.urls must be rediss: addresses all of them, or none`]
+    ? [`redis.${topology.kind}.urls must be rediss: (or valkeys:) addresses all of them, or none`]
     : []
 }
 
-const URL_FORM = 'redis.url must be redis:// or rediss:// with a host'
+const URL_FORM = 'redis.url must be redis://, rediss://, valkey:// or valkeys:// with a host'
 
 /** An address that was read from a file has not passed the schema. */
-function isRedisUrl(url: string | undefined): boolean {
-  return url !== undefined && formats['redis-url']?.accepts(url) === true
+function isRedisUrl(url: string): boolean {
+  return formats['redis-url']?.accepts(url) === true
 }

@@ -2,6 +2,7 @@ import { redisTopologyOf } from '../domain/redis-topology.ts'
 import { findAssertionProblems } from './assertion-keys.ts'
 import type { ConfigProblem } from './config-error.ts'
 import { findSharedPort, LISTENERS, type Listener, type Plane } from './listeners.ts'
+import { findIdleParts, isEncryptedRedis } from './redis-address.ts'
 import { findRegionProblems, findSecondRedis } from './regions.ts'
 import { findLimitProblems, findRewrittenPaths, findRouteProblems, findUnknownScopes } from './route-rules.ts'
 import type { Config } from './schema/schema.ts'
@@ -140,14 +141,19 @@ const REDIS_RULES: readonly Rule[] = [
     reads: ['redis.url', 'redis.sentinel.name', 'redis.sentinel.urls', 'redis.cluster.urls'],
     findProblems: findRedisContradiction,
   },
+  {
+    reads: ['redis.url'],
+    findProblems: ({ redis: { url } }) =>
+      (url === undefined ? [] : findIdleParts(url)).map(problem => ({ spelling: 'redis.url', problem })),
+  },
   needsRule('redis.sentinel.name', 'redis.sentinel.urls', 'the addresses of the Sentinels'),
   needsRule('redis.sentinel.urls', 'redis.sentinel.name', 'the name of the primary (often mymaster)'),
   ...(['sentinel', 'cluster'] as const).map(kind => ({
     reads: [`redis.${kind}.urls`],
     setting: `redis.${kind}.urls`,
-    problem: 'must be rediss: addresses all of them, or none',
+    problem: 'must be rediss: (or valkeys:) addresses all of them, or none',
     // Servers discovered from these nodes have no scheme of their own: one answer must hold for all.
-    isBroken: ({ redis }: Config) => new Set(redis[kind].urls.map(url => url.startsWith('rediss:'))).size > 1,
+    isBroken: ({ redis }: Config) => new Set(redis[kind].urls.map(isEncryptedRedis)).size > 1,
   })),
 ]
 

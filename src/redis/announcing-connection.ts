@@ -44,12 +44,13 @@ const MIN_LOG_INTERVAL_MS = 5_000
  * rights, by a replica, by a server that is full or cannot save, and, as its keys are far apart, by one node of a cluster.
  */
 const PROBE = `
-if redis.acl_check_cmd and not redis.acl_check_cmd('PUBLISH', ARGV[1], '') then
-  return redis.error_reply("NOPERM User has no permissions to run the 'publish' command on " .. ARGV[1])
+local function need(...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(...) then
+    return redis.error_reply("NOPERM User has no permissions to run the '" .. string.lower(...) .. "' command here")
+  end
 end
-redis.call('GETRANGE', KEYS[1], 0, 0)
-return redis.call('SET', KEYS[1], '', 'XX')`
-
+return need('GETRANGE', KEYS[1], 0, 0) or need('SET', KEYS[1], '') or need('PUBLISH', ARGV[1], '')
+  or redis.call('SET', KEYS[1], '', 'XX')`
 /** The part of an ioredis client that announcing needs. In a cluster it combines two clients. */
 export interface AnnouncingRedis {
   /** `ready` once the server has answered well on this connection; `failed` while it answers with errors. */

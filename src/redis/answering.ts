@@ -10,7 +10,7 @@ const PROBE_AGAIN_MS = 500
 /** After an error, the pauses between probes grow to this. */
 const MAX_PROBE_AGAIN_MS = 2_000
 /** Also while it answers: a server that is full, or has become a replica, must show before there is something to write. */
-const CHECK_EVERY_MS = 2_000
+const CHECK_EVERY_MS = 1_000
 
 export interface AnsweringParts {
   /** Sends a command that changes nothing, and is refused whenever one that changes something would be. */

@@ -13,6 +13,7 @@ import {
   topologyOf,
 } from './options.ts'
 import { createPrimaryQuestion, findPrimary, type PrimaryQuestion } from './sentinels.ts'
+import { findUnnamed } from './unknown-endpoints.ts'
 
 /** For commands on keys. The cluster client sends each command to the node that holds the key. */
 export type RedisClient = Redis | Cluster
@@ -138,12 +139,14 @@ export function createClusterClient(
   const access = reloadable(settings, onReload, serverAccess)
   const topology = topologyOf(settings)
   const start = topology.kind === 'cluster' ? topology.urls : []
+  let askedHost: string | null = null
   const cluster = new ThrottledCluster(
     start.map(url => parseEndpoint(url, REDIS_PORT)),
     {
       lazyConnect: true,
       enableOfflineQueue: false,
       enableReadyCheck: false,
+      natMap: key => findUnnamed(key, askedHost),
       // Each node finds its own address, so that a certificate is checked against the name it was configured by.
       dnsLookup: (host, callback) => callback(null, host),
       clusterRetryStrategy: attempt => reconnectDelayMs(attempt),
@@ -155,7 +158,9 @@ export function createClusterClient(
       retryDelayOnClusterDown: 0,
       redisOptions: {
         ...safeOptions(settings, access.value),
-        Connector: connectorToNode(settings.commandTimeoutMs),
+        Connector: connectorToNode(settings.commandTimeoutMs, host => {
+          askedHost = host
+        }),
       },
     },
   )

@@ -55,8 +55,14 @@ export function connectorTo(parts: ConnectorParts) {
   }
 }
 
-/** A connector of the nodes of a cluster: ioredis makes a client for each. */
-export function connectorToNode(disconnectTimeoutMs: number) {
+/** How ioredis names the connections that ask a cluster for its slots. */
+const ASKS_FOR_SLOTS = 'ioredis-cluster(refresher)'
+
+/**
+ * A connector of the nodes of a cluster: ioredis makes a client for each, and one for each question for the slots.
+ * @param onAsk receives the host that is asked for the slots
+ */
+export function connectorToNode(disconnectTimeoutMs: number, onAsk: (host: string) => void = () => {}) {
   return class extends Connector {
     /** @param options those of the client, which a reload changes */
     constructor(options: unknown) {
@@ -64,6 +70,7 @@ export function connectorToNode(disconnectTimeoutMs: number) {
       const node = options as RedisOptions
       const { host = '127.0.0.1', port = REDIS_PORT } = node
       super({ find: () => ({ host, port }), tls: () => node.tls ?? null, disconnectTimeoutMs })
+      if (node.connectionName?.startsWith(ASKS_FOR_SLOTS) === true) onAsk(host)
     }
   }
 }

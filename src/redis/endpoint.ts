@@ -14,17 +14,13 @@ export type FindServer = () => Endpoint | Promise<Endpoint>
 export const REDIS_PORT = 6379
 export const SENTINEL_PORT = 26_379
 
-/** @param text `host`, `host:port`, or an address of the schemes redis: and rediss: */
+/** @param text `host`, `host:port`, or an address with a scheme */
 export function parseEndpoint(text: string, defaultPort: number): Endpoint {
   const url = new URL(text.includes('://') ? text : `redis://${text}`)
   return {
     host: url.hostname.replace(/^\[|\]$/g, '') || '127.0.0.1',
     port: url.port === '' ? defaultPort : Number(url.port),
   }
-}
-
-export function isEncrypted(text: string): boolean {
-  return /^rediss:/i.test(text.trimStart())
 }
 
 /** The name that the server's certificate must carry; undefined for an IP address, which TLS does not accept as a name. */

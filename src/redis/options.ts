@@ -1,10 +1,10 @@
 import type { ConnectionOptions } from 'node:tls'
 import type { RedisOptions as IoredisOptions } from 'ioredis'
 import { readNamedFile } from '../config/read-named-file.ts'
+import { isEncryptedRedis } from '../config/redis-address.ts'
 import type { RegionSettings } from '../config/schema/schema.ts'
 import { requireAuthorities } from '../domain/pem.ts'
 import { type RedisTopology, redisTopologyOf } from '../domain/redis-topology.ts'
-import { isEncrypted } from './endpoint.ts'
 
 export type RedisSettings = RegionSettings['redis']
 
@@ -85,7 +85,8 @@ export function serverAccess(settings: RedisSettings): Access {
   const password = settings.password ?? decode(address?.password ?? '')
   return {
     ...(username === '' ? {} : { username }),
-    ...(password === '' ? {} : { password }),
+    // A user without a password needs an AUTH too.
+    ...(password === '' && username === '' ? {} : { password }),
     db: Number(address?.pathname.slice(1) ?? 0) || 0,
     tls: tlsOf(topology, settings),
   }
@@ -103,7 +104,7 @@ export function sentinelAccess(settings: RedisSettings): Access {
 
 function tlsOf(topology: RedisTopology, { caFile }: RedisSettings): ConnectionOptions | null {
   const urls = topology.kind === 'standalone' ? [topology.url] : topology.urls
-  if (!urls.some(isEncrypted)) return null
+  if (!urls.some(isEncryptedRedis)) return null
   if (caFile === undefined) return {}
   const ca = readNamedFile(caFile, 'redis.caFile')
   requireAuthorities(ca, 'redis.caFile')

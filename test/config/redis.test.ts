@@ -87,7 +87,7 @@ describe('settings that contradict each other are rejected, with what to set', (
     ],
     [
       { POSTERN_REDIS_CLUSTER_URLS: 'rediss://a,redis://b' },
-      /^POSTERN_REDIS_CLUSTER_URLS must be rediss: addresses all of them, or none/,
+      /^POSTERN_REDIS_CLUSTER_URLS must be rediss: \(or valkeys:\) addresses all of them, or none/,
     ],
   ])('%j', (environment, problem) => {
     expect(problemsOf(environment)).toEqual([expect.stringMatching(problem)])
@@ -102,6 +102,8 @@ describe('the address of a Sentinel or node', () => {
     '[::1]:26379',
     'redis://h',
     'rediss://redis.internal:6379',
+    'valkey://valkey-0:6379',
+    'valkeys://[::1]:6380',
   ])('may be %s', url => {
     expect(problemsOf({ POSTERN_REDIS_CLUSTER_URLS: url })).toEqual([])
   })
@@ -119,8 +121,37 @@ describe('the address of a Sentinel or node', () => {
   ])('is host and port and nothing more: %s is refused, and not repeated', url => {
     const problems = problemsOf({ POSTERN_REDIS_CLUSTER_URLS: JSON.stringify([url]) })
     expect(problems).toEqual([
-      expect.stringMatching(/^POSTERN_REDIS_CLUSTER_URLS, at 0 must be host:port, or a redis: or rediss:/),
+      expect.stringMatching(/^POSTERN_REDIS_CLUSTER_URLS, at 0 must be host:port, or a redis:, rediss:/),
     ])
     expect(problems.join()).not.toContain('hunter2')
+  })
+})
+
+describe('the address of a single Redis', () => {
+  it.each([
+    'valkey://valkey:6379',
+    'valkeys://user:p%40ss@valkey.internal:6380/2',
+    'rediss://[fd00::5]:6380/',
+    'redis://user@h',
+  ])('may be %s', url => {
+    expect(problemsOf({ POSTERN_REDIS_URL: url })).toEqual([])
+  })
+
+  it.each([
+    ['redis://h?db=2', 'query parameter db .*as the path'],
+    ['rediss://h/?ssl_cert_reqs=none', 'query parameter ssl_cert_reqs .*always verified'],
+    ['redis://h?socket_timeout=5', 'query parameter socket_timeout .*redis\\.commandTimeoutMs'],
+    ['redis://h?client_name=x', 'query parameter client_name .*remove it'],
+    ['redis://h?constructor=x', 'query parameter constructor .*remove it'],
+    ['redis://h?%3Cb%3E=x', 'query parameter which has no effect'],
+    ['redis://h/1#2', 'part after #'],
+    ['redis://h/main', 'no database number'],
+    ['redis:///run/redis.sock', 'socket is not supported'],
+    ['unix:///run/redis.sock', 'socket is not supported'],
+  ])('is refused where a part of it would have no effect: %s', (url, problem) => {
+    const problems = problemsOf({ POSTERN_REDIS_URL: url })
+    expect(problems).toEqual([expect.stringMatching(new RegExp(problem))])
+    const region = { name: 'eu', redis: { url } }
+    expect(mistakesOf({ environment: { ...NO_URL, POSTERN_REGIONS: JSON.stringify([region]) } })).not.toEqual([])
   })
 })

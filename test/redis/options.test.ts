@@ -46,6 +46,19 @@ describe('the address of a single Redis', () => {
     expect(await findServer(settingsOf({ url }))()).toEqual(server)
   })
 
+  test('of a user without a password signs that user in', () => {
+    expect(accessOf({ url: 'redis://gateway@redis' })).toMatchObject({ username: 'gateway', password: '' })
+    expect(accessOf({ url: 'redis://redis' })).toEqual({ db: 0, tls: null })
+  })
+
+  test.each([
+    ['valkey://redis', null],
+    ['valkeys://redis', {}],
+    ['VALKEYS://redis', {}],
+  ])('may have the scheme of Valkey: %s', (url, tls) => {
+    expect(accessOf({ url }).tls).toEqual(tls)
+  })
+
   test('cannot override options of the connection', () => {
     const settings = settingsOf({ url: 'redis://redis?commandTimeout=99999&enableOfflineQueue=true' })
     expect(safeOptions(settings, serverAccess(settings))).toMatchObject({

@@ -42,7 +42,7 @@ async function startRedis(reply: Reply, place: (redis: ScriptedRedis) => Place) 
   })
   onTestFinished(() => replica.running.stop())
   await until('the gateway is connected', () => replica.isConnected)
-  await until('it reads', () => replica.running.health().redis === 'ok')
+  await until('Redis was asked', () => redis.commands.some(([name]) => name?.toUpperCase() === 'GETRANGE'))
   return { replica, keyService }
 }
 
@@ -59,6 +59,7 @@ describe.each<[string, (redis: ScriptedRedis) => Place]>([
       const failed = () => metricValue(replica.metrics.lookups, { tier: 'redis', result: 'error' })
       expect(await failed()).toBe(1)
       expect(await metricValue(replica.metrics.lookups, { tier: 'redis', result: 'miss' })).toBe(0)
+      await until('/readyz says so', () => replica.running.health().redis !== 'ok')
       keyService.script = (_request, response) => response.destroy()
       expect(await replica.get(digestNo(2))).toMatchObject({ kind: 'unknown' })
       expect(await failed()).toBe(2)

@@ -14,6 +14,10 @@ const NODE_TIMEOUT_MS = 1_000
 export interface ClusterOptions {
   /** Replicas of each primary. */
   readonly replicas: 0 | 1
+  /** Of each node, such as `['--cluster-preferred-endpoint-type', 'hostname']`. */
+  readonly settings?: readonly string[]
+  /** By which the nodes are addressed; 127.0.0.1 by default. */
+  readonly host?: string
 }
 
 /** Three real primaries on loopback, each with a replica if requested. */
@@ -21,12 +25,16 @@ export class ClusterGroup implements RedisGroup {
   readonly kind = 'cluster'
   readonly servers: readonly RedisServer[]
 
-  private constructor(servers: readonly RedisServer[]) {
+  readonly #host: string
+
+  private constructor(servers: readonly RedisServer[], host: string) {
     this.servers = servers
+    this.#host = host
   }
 
-  static async start({ replicas }: ClusterOptions): Promise<ClusterGroup> {
-    const nodes = await Promise.all(Array.from({ length: PRIMARIES * (1 + replicas) }, startNode))
+  static async start({ replicas, settings = [], host = '127.0.0.1' }: ClusterOptions): Promise<ClusterGroup> {
+    const count = PRIMARIES * (1 + replicas)
+    const nodes = await Promise.all(Array.from({ length: count }, () => startNode(settings)))
     const [first] = nodes
     for (const [index, { server }] of nodes.entries()) {
       await server.admin.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1)
@@ -36,7 +44,10 @@ export class ClusterGroup implements RedisGroup {
         await server.admin.call('CLUSTER', 'MEET', '127.0.0.1', first.server.port, first.busPort)
       }
     }
-    const group = new ClusterGroup(nodes.map(({ server }) => server))
+    const group = new ClusterGroup(
+      nodes.map(({ server }) => server),
+      host,
+    )
     await until(
       'all nodes know each other',
       () => group.#all('cluster_known_nodes', String(nodes.length)),
@@ -60,7 +71,7 @@ export class ClusterGroup implements RedisGroup {
 
   get place(): Place {
     // One node that is down and one that is up must be enough, whichever they are.
-    const urls = this.servers.slice(0, PRIMARIES).map(({ port }) => `127.0.0.1:${port}`)
+    const urls = this.servers.slice(0, PRIMARIES).map(({ port }) => `${this.#host}:${port}`)
     return { ...NOWHERE, cluster: { urls } }
   }
 
@@ -136,7 +147,7 @@ function rangeOf(index: number): [number, number] | null {
   return [from, Math.ceil((SLOTS * (index + 1)) / PRIMARIES) - 1]
 }
 
-async function startNode(): Promise<{ server: RedisServer; busPort: number }> {
+async function startNode(more: readonly string[]): Promise<{ server: RedisServer; busPort: number }> {
   const busPort = await freePort()
   const settings = [
     ...['--cluster-enabled', 'yes', '--cluster-port', String(busPort)],
@@ -144,6 +155,7 @@ async function startNode(): Promise<{ server: RedisServer; busPort: number }> {
     // A slot without a primary must not stop the others.
     ...['--cluster-require-full-coverage', 'no'],
     ...['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1'],
+    ...more,
   ]
   return { server: await RedisServer.start({ settings }), busPort }
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { freePort } from './free-port.ts'
+import { REDIS_PROGRAM } from './redis-program.ts'
 import { until } from './until.ts'
 
 export interface RedisServerOptions {
@@ -100,7 +101,7 @@ export class RedisServer {
   }
 
   #spawn(): ChildProcess {
-    return spawn('redis-server', [...this.#command], { stdio: 'ignore' })
+    return spawn(REDIS_PROGRAM, [...this.#command], { stdio: 'ignore' })
   }
 
   async #untilItAnswers(): Promise<void> {

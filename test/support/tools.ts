@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { postgresPrograms } from './postgres-programs.ts'
+import { REDIS_PROGRAM } from './redis-program.ts'
 
 /** A program that tests run, and the Debian package that contains it. */
 export interface Tool {
@@ -12,7 +13,7 @@ export interface Tool {
   readonly isHere?: () => boolean
 }
 
-export const REDIS: Tool = { program: 'redis-server', debianPackage: 'redis-server' }
+export const REDIS: Tool = { program: REDIS_PROGRAM, debianPackage: 'redis-server' }
 export const OPENSSL: Tool = { program: 'openssl', debianPackage: 'openssl' }
 export const PROMTOOL: Tool = { program: 'promtool', debianPackage: 'prometheus' }
 export const PROMETHEUS: Tool = { program: 'prometheus', debianPackage: 'prometheus' }

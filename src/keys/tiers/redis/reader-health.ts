@@ -9,7 +9,7 @@ import { isReplyError } from '../../../redis/reply-error.ts'
 const PROBE_AGAIN_MS = 500
 const MAX_PROBE_AGAIN_MS = 2_000
 /** Also while Redis answers: a gateway without requests must notice that it does not any more. */
-const CHECK_EVERY_MS = 2_000
+const CHECK_EVERY_MS = 1_000
 
 export interface ReaderHealthParts {
   readonly connection: RedisConnection
