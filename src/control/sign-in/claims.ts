@@ -1,6 +1,14 @@
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { hasVisible } from '../../domain/visible-text.ts'
-import type { Person } from './person.ts'
+import type { Person, UnusedClaim } from './person.ts'
+import {
+  type ClaimFault,
+  type Claims,
+  hasClaim,
+  type ReadClaim,
+  readClaim,
+  SEND_TEXTS,
+} from './read-claim.ts'
 
 /** OpenID Connect Core 1.0, section 2: at most 255 ASCII characters. */
 const SUBJECT = /^[\x20-\x7e]{1,255}$/
@@ -8,8 +16,6 @@ const MAX_NAME_LENGTH = 100
 /** Of a session: each request reads it, and each list of keys names them. */
 export const MAX_WORKSPACES = 1000
 const NAME_CLAIMS = ['name', 'preferred_username', 'email'] as const
-
-export type Claims = Readonly<Record<string, unknown>>
 
 export interface ClaimNames {
   readonly workspacesClaim: string
@@ -23,15 +29,27 @@ export interface ClaimNames {
 export function personOf(claims: Claims, names: ClaimNames): Person | null {
   const subject = claims['sub']
   if (typeof subject !== 'string' || !SUBJECT.test(subject)) return null
-  const granted = new Set(valuesOf(claimAt(claims, names.workspacesClaim)).filter(isWorkspaceId))
-  const { administratorClaim, administratorValue, viewerClaim, viewerValue } = names
+  const { workspacesClaim, administratorClaim, administratorValue, viewerClaim, viewerValue } = names
+  const workspaces = readWorkspaces(claims, workspacesClaim)
+  const administrator = readRole(claims, administratorClaim, administratorValue)
+  const viewer = readRole(claims, viewerClaim, viewerValue)
+  // An administrator needs neither of the other claims.
+  const unusedClaims = administrator.isGranted
+    ? []
+    : [
+        unused('workspacesClaim', workspacesClaim, workspaces.fault),
+        unused('administratorClaim', administratorClaim, administrator.fault),
+        unused('viewerClaim', viewerClaim, viewer.fault),
+      ].filter(claim => claim !== null)
   return {
     subject,
     name: nameOf(claims) ?? subject,
-    workspaces: [...granted].sort().slice(0, MAX_WORKSPACES),
-    ...(granted.size > MAX_WORKSPACES ? { workspacesGranted: granted.size } : {}),
-    administrator: grants(claims, administratorClaim, administratorValue),
-    role: grants(claims, viewerClaim, viewerValue) ? 'viewer' : 'manager',
+    workspaces: [...workspaces.granted].sort().slice(0, MAX_WORKSPACES),
+    ...(workspaces.granted.size > MAX_WORKSPACES ? { workspacesGranted: workspaces.granted.size } : {}),
+    administrator: administrator.isGranted,
+    // A claim that cannot be read might say viewer: the role with fewer rights is safe.
+    role: viewer.isGranted || viewer.isUnknown ? 'viewer' : 'manager',
+    ...(unusedClaims.length > 0 ? { unusedClaims } : {}),
   }
 }
 
@@ -41,30 +59,76 @@ export function hasClaims(
   { workspacesClaim, administratorClaim, viewerClaim }: ClaimNames,
 ): boolean {
   const names = [workspacesClaim, administratorClaim, viewerClaim]
-  return names.every(name => name === undefined || claimAt(claims, name) !== undefined)
+  return names.every(name => name === undefined || hasClaim(claims, name))
 }
 
-function grants(claims: Claims, claim: string | undefined, value: string): boolean {
-  return claim !== undefined && valuesOf(claimAt(claims, claim)).includes(value)
+function unused(
+  setting: UnusedClaim['setting'],
+  claim: string | undefined,
+  fault: ClaimFault | null,
+): UnusedClaim | null {
+  return claim === undefined || fault === null ? null : { setting, claim, ...fault }
 }
 
-/** The claim of this name; dots belong to the name or separate nested claims. */
-function claimAt(claims: unknown, path: string): unknown {
-  if (typeof claims !== 'object' || claims === null || Array.isArray(claims)) return undefined
-  const own = new Map<string, unknown>(Object.entries(claims))
-  if (own.has(path)) return own.get(path)
-  for (let dot = path.indexOf('.'); dot > 0; dot = path.indexOf('.', dot + 1)) {
-    const within = claimAt(own.get(path.slice(0, dot)), path.slice(dot + 1))
-    if (within !== undefined) return within
+/** Other values of a list are skipped while some of it are workspaces: a claim of groups has others too. */
+function readWorkspaces(claims: Claims, name: string) {
+  const read = readClaim(claims, name)
+  const texts = read.kind === 'boolean' ? [] : read.values
+  const granted = new Set(texts.map(topLevelGroup).filter(isWorkspaceId))
+  return { granted, fault: read.fault ?? (granted.size > 0 ? null : faultOfWorkspaces(read)) }
+}
+
+function faultOfWorkspaces({ values, kind }: ReadClaim): ClaimFault {
+  if (kind === 'boolean') return { shape: 'a boolean', remedy: SEND_TEXTS }
+  const [text] = values
+  if (text === undefined) {
+    const remedy = 'Send the ids of the person’s workspaces in this claim'
+    return { shape: kind === 'list' ? 'an empty list' : 'missing or empty', remedy }
   }
-  return undefined
+  if (values.some(isPath)) {
+    const remedy = 'Only a group at the top level, such as /ws_1, names a workspace'
+    return { shape: 'a path of nested groups', remedy }
+  }
+  if (kind === 'list') return { shape: 'a list without a workspace id', remedy: 'Send the ids of workspaces' }
+  return { shape: shapeOfText(text), remedy: 'Send a list, or the id of one workspace alone' }
 }
 
-/** Members of a list, a whole text, or a boolean. A text is never split: `not keys-admin` must not grant `keys-admin`. */
-function valuesOf(claim: unknown): string[] {
-  if (Array.isArray(claim)) return claim.filter(item => typeof item === 'string')
-  if (typeof claim === 'string') return [claim]
-  return typeof claim === 'boolean' ? [String(claim)] : []
+interface ReadRole {
+  readonly isGranted: boolean
+  /** Whether the claim has something that cannot be read. */
+  readonly isUnknown: boolean
+  readonly fault: ClaimFault | null
+}
+
+/** An exact text, or an exact member of a list. A text is never split: `not keys-admin` must not grant `keys-admin`. */
+function readRole(claims: Claims, name: string | undefined, wanted: string): ReadRole {
+  if (name === undefined) return { isGranted: false, isUnknown: false, fault: null }
+  const { values, kind, fault } = readClaim(claims, name)
+  const isGranted = values.some(value => value === wanted || topLevelGroup(value) === wanted)
+  if (isGranted) return { isGranted, isUnknown: false, fault: null }
+  if (fault !== null) return { isGranted, isUnknown: true, fault }
+  if (values.some(value => isPath(value) && value.endsWith(`/${wanted}`))) {
+    const remedy = 'Set the whole path as the value to look for'
+    return { isGranted, isUnknown: true, fault: { shape: 'a path of nested groups', remedy } }
+  }
+  const [text = ''] = values
+  const isJoined = kind === 'text' && text.split(/[\s,]+/).includes(wanted)
+  const joined = { shape: shapeOfText(text), remedy: 'Send a list: a text is one value, never several' }
+  return { isGranted, isUnknown: false, fault: isJoined ? joined : null }
+}
+
+/** Keycloak writes a group as the path from the top: `/ws_1`. A nested group of the same name is another group. */
+function topLevelGroup(value: string): string {
+  return value.startsWith('/') && !isPath(value) ? value.slice(1) : value
+}
+
+function isPath(value: string): boolean {
+  return value.startsWith('/') && value.includes('/', 1)
+}
+
+function shapeOfText(text: string): string {
+  if (text.includes(',')) return 'a text with commas'
+  return /\s/.test(text) ? 'a text with blanks' : 'a text that is no workspace id'
 }
 
 /** One line, without control characters that could hide or reverse surrounding text. */

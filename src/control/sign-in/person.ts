@@ -12,6 +12,17 @@ export interface Person {
   readonly administrator: boolean
   /** A viewer sees, a manager also changes. Sessions of the release before have none: that of a manager. */
   readonly role?: Role
+  /** Claims that a setting names and that are not used, or not all of them. Never for an administrator. */
+  readonly unusedClaims?: readonly UnusedClaim[]
+}
+
+/** Shown to the person and logged: what the provider or the settings must change. It holds no value of the claim. */
+export interface UnusedClaim {
+  readonly setting: 'workspacesClaim' | 'administratorClaim' | 'viewerClaim'
+  readonly claim: string
+  /** Completes `The claim groups is …`. */
+  readonly shape: string
+  readonly remedy: string
 }
 
 export type Role = 'viewer' | 'manager'

@@ -9,7 +9,7 @@ import { requirePerson } from './authenticate-people.ts'
 import { MAX_WORKSPACES } from './claims.ts'
 import { returnPath } from './local-path.ts'
 import type { OneTimeLink } from './one-time-link.ts'
-import { type Person, personActorOf } from './person.ts'
+import { type Person, personActorOf, type UnusedClaim } from './person.ts'
 import type { Provider } from './provider.ts'
 import type { Origin, Sessions } from './sessions.ts'
 import { decodeSignInAttempt, encodeSignInAttempt, SIGN_IN_ATTEMPT_SECONDS } from './sign-in-attempt.ts'
@@ -105,7 +105,7 @@ async function startSession(
   if (before !== undefined) await sessions.end(before, from)
   setCookie(reply, site, site.sessionCookie, await sessions.start(person, from), absoluteSeconds)
   metrics.logins.inc({ outcome: 'ok' })
-  const { workspaces, workspacesGranted, administrator } = person
+  const { workspaces, workspacesGranted, administrator, unusedClaims = [] } = person
   const actor = personActorOf(person)
   logger.info({ actor, workspaces: workspaces.length, administrator }, 'person signed in')
   if (workspacesGranted !== undefined) {
@@ -114,7 +114,13 @@ async function startSession(
       'person has more workspaces than a session holds',
     )
   }
+  for (const unused of unusedClaims)
+    logger.warn({ actor, ...logFieldsOf(unused) }, 'claim of a person not used')
   return reply.redirect(then, 303)
+}
+
+function logFieldsOf({ setting, ...unused }: UnusedClaim) {
+  return { setting: `console.oidc.${setting}`, ...unused }
 }
 
 function originOf(request: FastifyRequest): Origin {

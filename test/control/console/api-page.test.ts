@@ -59,6 +59,7 @@ test('the JSON Schema of a route’s response is shown with the route, its text 
       mayChange: true,
       sessionExpired: false,
       leftOut: null,
+      unusedClaims: [],
     },
     ...{ isAdministrator: false, csrfToken: '', nowMs: 0 },
   }

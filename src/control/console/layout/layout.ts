@@ -1,3 +1,4 @@
+import type { UnusedClaim } from '../../sign-in/person.ts'
 import { ICON, SCRIPT, STYLESHEET } from './assets.ts'
 import { type Html, html, type Piece } from './html.ts'
 import {
@@ -23,6 +24,8 @@ export interface Frame {
   readonly isAdministrator: boolean
   /** Null unless the person has more workspaces than the session holds. */
   readonly leftOut: { readonly granted: number; readonly used: number } | null
+  /** What of their claims at sign-in was not used. */
+  readonly unusedClaims: readonly UnusedClaim[]
   /** Whether a form of this page was sent after its session had expired. */
   readonly sessionExpired: boolean
   /** For forms. */
@@ -61,7 +64,7 @@ export function page(frame: Frame, { title, section, main }: PageParts): Html {
       ${personMenu(frame)}
     </div>
     ${workspaceId === null ? null : navigation(workspaceId, section)}</header>`,
-    html`<main id="main" class="wide" tabindex="-1">${frame.sessionExpired ? EXPIRED_NOTICE : null}${workspaceId === null ? leftOutNotice(frame) : null}${main}</main>`,
+    html`<main id="main" class="wide" tabindex="-1">${frame.sessionExpired ? EXPIRED_NOTICE : null}${workspaceId === null ? leftOutNotice(frame) : null}${frame.unusedClaims.map(unusedClaimNotice)}${main}</main>`,
   ])
 }
 
@@ -70,6 +73,17 @@ function leftOutNotice({ leftOut }: Frame): Html | null {
   if (leftOut === null) return null
   const { granted, used } = leftOut
   return html`<p class="notice warn">Your account has ${granted} workspaces. The console uses the first ${used} in the order of their ids. Ask the administrator of your accounts to grant fewer.</p>`
+}
+
+/** On every page: the person may lack rights that they should have. */
+function unusedClaimNotice({ setting, claim, shape, remedy }: UnusedClaim): Html {
+  return html`<p class="notice warn">${UNUSED[setting]}: the claim <code>${claim}</code> of your account at the sign-in provider is ${shape}. ${remedy}. Ask the administrator of your accounts, then sign out and sign in again.</p>`
+}
+
+const UNUSED: Readonly<Record<UnusedClaim['setting'], string>> = {
+  workspacesClaim: 'The console cannot read which workspaces you have',
+  administratorClaim: 'The console cannot read whether you are an administrator',
+  viewerClaim: 'The console cannot read whether you are a viewer',
 }
 
 /** A page without a person: signing in, and errors before that. */

@@ -89,7 +89,8 @@ export function frameOf(
   reply: FastifyReply,
   { workspaceId, clock }: { readonly workspaceId: string | null; readonly clock: Clock },
 ): Frame {
-  const { name, workspaces, workspacesGranted: granted, administrator } = personOfRequest(request)
+  const person = personOfRequest(request)
+  const { name, workspaces, workspacesGranted: granted, administrator } = person
   return {
     personName: name,
     workspaceId,
@@ -97,6 +98,7 @@ export function frameOf(
     mayChange: workspaceId !== null && may(principalOf(request), 'keys:write', workspaceId),
     isAdministrator: administrator,
     leftOut: granted === undefined || administrator ? null : { granted, used: workspaces.length },
+    unusedClaims: person.unusedClaims ?? [],
     sessionExpired: queryOf(request)[EXPIRED] !== undefined,
     csrfToken: csrfTokenOf(request, reply),
     nowMs: clock.wallMs(),
