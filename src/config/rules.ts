@@ -127,6 +127,11 @@ const CONSOLE_RULES = onPlane('console', [
   { reads: ['regions', 'redis.url', 'redis.sentinel', 'redis.cluster'], findProblems: findSecondRedis },
   needsRule('console.oidc.issuer', 'console.oidc.clientId', 'the name of the console there'),
   needsRule('console.oidc.clientId', 'console.oidc.issuer', 'the provider at which people sign in'),
+  needsRule(
+    'console.oidc.tokenEndpointAuthMethod',
+    'console.oidc.clientSecret',
+    'a public client has none to send',
+  ),
   needsRule('console.oidc.issuer', 'console.publicUrl', 'the provider sends people back to it'),
   {
     reads: ['console.session.idleSeconds', 'console.session.absoluteSeconds'],

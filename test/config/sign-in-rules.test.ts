@@ -38,6 +38,11 @@ describe('sign-in', () => {
       /publicUrl is required .*sends people back/,
     ],
     ['a provider', { POSTERN_CONSOLE_OIDC_ISSUER: '' }, /oidc\.issuer is required/],
+    [
+      'a client secret that a way of sending it is set for',
+      { POSTERN_CONSOLE_OIDC_TOKEN_ENDPOINT_AUTH_METHOD: 'client_secret_post' },
+      /oidc\.clientSecret is required .*a public client has none/,
+    ],
   ])('is refused without %s', (_, change, text) => {
     expect(mistakes(change)).toEqual([expect.stringMatching(text)])
   })

@@ -16,6 +16,8 @@ export interface IdToken {
   claims: Record<string, unknown>
 }
 
+type AuthenticationMethod = 'client_secret_basic' | 'client_secret_post'
+
 export interface IdentityProviderOptions {
   readonly redirectUri: string
   /** Whether claims are in the id token. If not, only the userinfo endpoint returns them, as most providers do. */
@@ -23,7 +25,10 @@ export interface IdentityProviderOptions {
   readonly publicClient?: boolean
   /** Serves https with this certificate. */
   readonly tls?: { readonly cert: Buffer; readonly key: Buffer }
-  readonly authentication?: 'client_secret_basic' | 'client_secret_post'
+  /** How the client must send its secret. */
+  readonly authentication?: AuthenticationMethod
+  /** The methods that the metadata lists; by default that one alone. */
+  readonly listedMethods?: readonly AuthenticationMethod[]
 }
 
 /** A real OpenID provider that signs every visitor in as `person`. A test can make it misbehave. */
@@ -79,6 +84,7 @@ export class IdentityProvider {
 
   #createProvider(options: IdentityProviderOptions, jwk: object): Provider {
     const { redirectUri, claimsInIdToken = true, publicClient = false, authentication } = options
+    const listed = options.listedMethods ?? (authentication === undefined ? [] : [authentication])
     const secret = publicClient
       ? { token_endpoint_auth_method: 'none' as const }
       : {
@@ -87,7 +93,7 @@ export class IdentityProvider {
         }
     const provider = new Provider(this.issuer, {
       clients: [{ client_id: CLIENT_ID, redirect_uris: [redirectUri], ...secret }],
-      ...(authentication === undefined ? {} : { clientAuthMethods: [authentication] }),
+      ...(listed.length === 0 ? {} : { clientAuthMethods: [...listed] }),
       jwks: { keys: [jwk] },
       cookies: { keys: ['of the tests'] },
       conformIdTokenClaims: !claimsInIdToken,
@@ -107,6 +113,17 @@ export class IdentityProvider {
       },
     })
     provider.use(async (ctx, next) => {
+      // The library takes a secret from both places, where other providers insist on the registered one.
+      const isBasic = ctx.headers.authorization !== undefined
+      if (
+        ctx.path === '/token' &&
+        authentication !== undefined &&
+        isBasic !== (authentication === 'client_secret_basic')
+      ) {
+        ctx.status = 401
+        ctx.body = { error: 'invalid_client' }
+        return
+      }
       await next()
       const body = ctx.body as { id_token?: string } | undefined
       if (ctx.path === '/token' && body?.id_token !== undefined) body.id_token = this.#tampered(body.id_token)

@@ -6,6 +6,7 @@ import {
   integer,
   list,
   milliseconds,
+  oneOf,
   optional,
   port,
   seconds,
@@ -51,6 +52,12 @@ const oidc = section({
   ),
   clientSecret: optional(
     secretText({ description: 'Client secret; none for a public client (PKCE is always used)' }),
+  ),
+  tokenEndpointAuthMethod: optional(
+    oneOf(['client_secret_basic', 'client_secret_post'], {
+      description:
+        'How the client secret is sent: in HTTP Basic or in the form; without it as the provider’s metadata says, which prefers HTTP Basic if both are listed',
+    }),
   ),
   scopes: list(text({ format: 'scope' }), {
     default: ['profile', 'email'],

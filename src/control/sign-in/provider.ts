@@ -1,4 +1,5 @@
 import * as oidc from 'openid-client'
+import type { Config } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import { type ClaimNames, hasClaims, personOf } from './claims.ts'
@@ -6,7 +7,12 @@ import type { Person } from './person.ts'
 import { createProviderFetch, type ProviderFetch } from './provider-fetch.ts'
 import type { Claims } from './read-claim.ts'
 import type { SignInAttempt } from './sign-in-attempt.ts'
-import { explainProviderError, SignInError, throwProviderUnavailable } from './sign-in-error.ts'
+import {
+  explainProviderError,
+  explainUserInfoError,
+  SignInError,
+  throwProviderUnavailable,
+} from './sign-in-error.ts'
 import { createSignatureVerifier, type VerifySignature } from './verify-signature.ts'
 
 /** Lifetime of cached metadata. */
@@ -14,10 +20,13 @@ const METADATA_TTL_MS = 3_600_000
 /** Tolerated difference between the provider's clock and ours. */
 const CLOCK_TOLERANCE_SECONDS = 30
 
+type TokenEndpointAuthMethod = NonNullable<Config['console']['oidc']['tokenEndpointAuthMethod']>
+
 export interface ProviderSettings extends ClaimNames {
   readonly issuer: string
   readonly clientId: string
   readonly clientSecret?: string | undefined
+  readonly tokenEndpointAuthMethod?: TokenEndpointAuthMethod | undefined
   readonly scopes: readonly string[]
   readonly caFile?: string | undefined
   readonly timeoutMs: number
@@ -91,13 +100,13 @@ async function discover(
   { fetch }: ProviderFetch,
   clock: Clock,
 ): Promise<Discovered> {
-  const { issuer, clientId, clientSecret, timeoutMs } = settings
+  const { issuer, clientId, clientSecret, tokenEndpointAuthMethod, timeoutMs } = settings
   const isPlain = issuer.startsWith('http:')
   const config = await oidc.discovery(
     new URL(issuer),
     clientId,
     { [oidc.clockTolerance]: CLOCK_TOLERANCE_SECONDS },
-    authenticationWith(clientSecret),
+    authenticationWith(clientSecret, tokenEndpointAuthMethod),
     {
       execute: isPlain ? [oidc.allowInsecureRequests] : [],
       timeout: timeoutMs / 1000,
@@ -112,13 +121,17 @@ async function discover(
   return { config, verifySignature: createSignatureVerifier(jwksUri, { fetch, timeoutMs, clock }) }
 }
 
-/** As the provider's metadata says; by default HTTP Basic (OpenID Connect Discovery 1.0, section 3). */
-function authenticationWith(secret: string | undefined): oidc.ClientAuth {
+/** As configured, or as the provider's metadata says; by default HTTP Basic (OpenID Connect Discovery 1.0, section 3). */
+function authenticationWith(
+  secret: string | undefined,
+  method: TokenEndpointAuthMethod | undefined,
+): oidc.ClientAuth {
   if (secret === undefined) return oidc.None()
   const [basic, post] = [oidc.ClientSecretBasic(secret), oidc.ClientSecretPost(secret)]
   return (server, ...rest) => {
-    const supported = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic']
-    return (supported.includes('client_secret_basic') ? basic : post)(server, ...rest)
+    const supported = method === undefined ? server.token_endpoint_auth_methods_supported : [method]
+    const isBasic = (supported ?? ['client_secret_basic']).includes('client_secret_basic')
+    return (isBasic ? basic : post)(server, ...rest)
   }
 }
 
@@ -144,7 +157,7 @@ async function redeem(
     throw new SignInError('invalid', 'the id token is for another client: azp is not console.oidc.clientId')
   }
   if (hasClaims(claims, settings) || config.serverMetadata().userinfo_endpoint === undefined) return claims
-  const more = await oidc.fetchUserInfo(config, tokens.access_token, claims.sub)
+  const more = await oidc.fetchUserInfo(config, tokens.access_token, claims.sub).catch(explainUserInfoError)
   return { ...more, ...claims }
 }
 

@@ -3,21 +3,29 @@ import { causeOf } from '../../observability/control-logger.ts'
 import type { LOGIN_OUTCOMES } from '../../observability/metrics/metrics.ts'
 
 export type LoginOutcome = (typeof LOGIN_OUTCOMES)[number]
-export type SignInProblem = Exclude<LoginOutcome, 'ok'>
+/** What the sign-in page explains; counted as an outcome. */
+export type SignInProblem = Exclude<LoginOutcome, 'ok'> | 'client_rejected'
 
 /** Signing in failed. The message is for the log; it never repeats what the browser sent. */
 export class SignInError extends Error {
-  readonly outcome: SignInProblem
+  readonly problem: SignInProblem
 
-  constructor(outcome: SignInProblem, message: string, options?: ErrorOptions) {
+  constructor(problem: SignInProblem, message: string, options?: ErrorOptions) {
     super(message, options)
-    this.outcome = outcome
+    this.problem = problem
+  }
+
+  get outcome(): LoginOutcome {
+    return this.problem === 'client_rejected' ? 'unavailable' : this.problem
   }
 }
 
 /** Codes of the libraries for an invalid response; all others mean that the provider is unavailable. */
 const INVALID_CODE =
   /^(?:OAUTH_(?!TIMEOUT|RESPONSE_IS_NOT_CONFORM|PARSE_ERROR|RESPONSE_IS_NOT_JSON|HTTP_REQUEST_FORBIDDEN|WWW_)|ERR_JWS_|ERR_JWKS_(?:NO|MULTIPLE)_MATCHING|ERR_JOSE_(?:NOT_SUPPORTED|ALG_NOT_ALLOWED))/
+
+const CLIENT_REJECTED =
+  "the provider rejected the client's credentials: check console.oidc.clientId, clientSecret and tokenEndpointAuthMethod"
 
 /** Errors of RFC 6749, section 4.1.2.1, with an outcome other than `invalid`. */
 const PROVIDER_ERRORS: ReadonlyMap<string, SignInProblem> = new Map([
@@ -40,22 +48,41 @@ export function explainProviderError(error: unknown): never {
     const outcome = PROVIDER_ERRORS.get(error.error) ?? 'invalid'
     throw new SignInError(outcome, `the provider returned ${errorCodeOf(error.error)}`)
   }
+  if (rejectsClient(error)) throw new SignInError('client_rejected', CLIENT_REJECTED)
   if (error instanceof ResponseBodyError) {
-    // invalid_grant concerns this code alone; others, such as invalid_client, concern the settings.
+    // invalid_grant concerns this code alone; others concern the settings.
     const outcome = error.error === 'invalid_grant' ? 'invalid' : 'unavailable'
     throw new SignInError(
       outcome,
       `the provider rejected the authorization code: ${errorCodeOf(error.error)}`,
     )
   }
-  if (error instanceof WWWAuthenticateChallengeError) {
-    throw new SignInError('unavailable', 'the provider rejected console.oidc.clientId with its secret')
-  }
   const code = codeOf(error)
   const outcome = INVALID_CODE.test(code) ? 'invalid' : 'unavailable'
   throw new SignInError(outcome, `${innermostCauseOf(error)}${code === '' ? '' : ` (${code})`}`, {
     cause: error,
   })
+}
+
+/** @throws SignInError for the request to the userinfo endpoint, which has the access token and no secret */
+export function explainUserInfoError(error: unknown): never {
+  if (error instanceof WWWAuthenticateChallengeError) {
+    throw new SignInError('unavailable', 'the userinfo endpoint rejected the access token of the provider')
+  }
+  throw error
+}
+
+/** RFC 6749, section 5.2, and 401 with other codes: Keycloak sends unauthorized_client, Auth0 access_denied. */
+function rejectsClient(error: unknown): boolean {
+  if (error instanceof WWWAuthenticateChallengeError) return true
+  if (error instanceof ResponseBodyError) return error.error === 'invalid_client' || error.status === 401
+  return statusOf(error) === 401
+}
+
+/** Of a response without an OAuth error, which the library keeps as the cause. */
+function statusOf(error: unknown): unknown {
+  if (!(error instanceof Error) || typeof error.cause !== 'object' || error.cause === null) return undefined
+  return error.cause instanceof Error ? statusOf(error.cause) : Reflect.get(error.cause, 'status')
 }
 
 function codeOf(error: unknown): string {

@@ -37,6 +37,7 @@ const STATUS: Readonly<Record<SignInProblem, number>> = {
   denied: 403,
   invalid: 400,
   unavailable: 502,
+  client_rejected: 502,
   limited: 429,
 }
 
@@ -147,7 +148,7 @@ async function runStep(
     if (!(error instanceof SignInError)) throw error
     metrics.logins.inc({ outcome: error.outcome })
     logger.warn({ requestId: request.id, outcome: error.outcome, cause: error.message }, 'sign-in failed')
-    return sendPage(parts, reply, then, error.outcome)
+    return sendPage(parts, reply, then, error.problem)
   }
 }
 

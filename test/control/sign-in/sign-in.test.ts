@@ -4,7 +4,7 @@ import type { Config } from '../../../src/config/schema/schema.ts'
 import { BrowserDouble } from '../../support/browser-double.ts'
 import { type Certificates, makeCertificates } from '../../support/certificates.ts'
 import { consoleConfig, startConsole } from '../../support/console.ts'
-import type { IdentityProvider, IdToken } from '../../support/identity-provider.ts'
+import { CLIENT_SECRET, type IdentityProvider, type IdToken } from '../../support/identity-provider.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { metricValue } from '../../support/metric-value.ts'
 import {
@@ -359,10 +359,76 @@ describe('a provider that fails', () => {
     held.resolve()
   })
 
-  test('that rejects the console’s secret is reported as unavailable, not as an invalid sign-in', async () => {
-    const world = await startSignIn({ signIn: { oidc: { clientSecret: 'another one' } } })
-    await expectSignInFailed(world, world.browser(), START, 502, 'unavailable')
-    expect(JSON.stringify(world.log)).toContain('the provider rejected console.oidc.clientId with its secret')
+  describe('that rejects the client of the console is reported as such, in the log and on the page', () => {
+    const expectRejected = async (world: World) => {
+      await expectSignInFailed(world, world.browser(), START, 502, 'unavailable')
+      const { text } = await world.browser().visit(START)
+      expect(text).toContain("the provider rejected the client's credentials")
+      const failed = world.log.find(line => line['msg'] === 'sign-in failed')
+      expect(failed?.['cause']).toBe(
+        "the provider rejected the client's credentials: check console.oidc.clientId, clientSecret and tokenEndpointAuthMethod",
+      )
+      expect(JSON.stringify(world.log)).not.toContain(CLIENT_SECRET)
+    }
+    const bothListed = ['client_secret_basic', 'client_secret_post'] as const
+
+    test.each(bothListed)('with a wrong secret by %s', async authentication => {
+      const oidc = { clientSecret: 'another one' }
+      await expectRejected(await startSignIn({ provider: { authentication }, signIn: { oidc } }))
+    })
+
+    test('with its secret in another place than it is registered for', async () => {
+      const provider = { authentication: 'client_secret_post', listedMethods: bothListed } as const
+      await expectRejected(await startSignIn({ provider }))
+    })
+
+    test.each<[string, number, Record<string, string>, string]>([
+      ['Cognito', 400, {}, '{"error":"invalid_client"}'],
+      [
+        'Entra',
+        401,
+        {},
+        '{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret"}',
+      ],
+      [
+        'Keycloak',
+        401,
+        {},
+        '{"error":"unauthorized_client","error_description":"Invalid client credentials"}',
+      ],
+      ['Auth0', 401, {}, '{"error":"access_denied","error_description":"Unauthorized"}'],
+      ['a server with a challenge', 401, { 'www-authenticate': 'Basic realm="x"' }, ''],
+      ['a proxy in front of it', 401, {}, 'Unauthorized'],
+    ])('as %s says it, with %i', async (_, status, headers, body) => {
+      const world = await startSignIn()
+      world.provider.answer = (request, response) =>
+        request.url === '/token' &&
+        void response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body) ===
+          undefined
+      await expectRejected(world)
+    })
+
+    test('but not a token that only the userinfo endpoint rejects', async () => {
+      const world = await startSignIn({ provider: { claimsInIdToken: false } })
+      world.provider.answer = (request, response) =>
+        request.url === '/me' &&
+        void response.writeHead(401, { 'www-authenticate': 'Bearer error="invalid_token"' }).end() ===
+          undefined
+      await expectSignInFailed(world, world.browser(), START, 502, 'unavailable')
+      expect(JSON.stringify(world.log)).toContain('the userinfo endpoint rejected the access token')
+    })
+  })
+
+  test('gets the secret as console.oidc.tokenEndpointAuthMethod says, if its metadata lists several ways', async () => {
+    const listedMethods = ['client_secret_basic', 'client_secret_post'] as const
+    for (const tokenEndpointAuthMethod of listedMethods) {
+      const { signedIn } = await startSignIn({
+        provider: { authentication: tokenEndpointAuthMethod, listedMethods },
+        signIn: { oidc: { tokenEndpointAuthMethod } },
+      })
+      const ada = await signedIn({ sub: 'ada', workspaces: ['ws_1'] })
+      expect(ada.page.url).toContain(`${CONSOLE}/workspaces/ws_1`)
+    }
   })
 
   test('accepts a new client secret as soon as the console has reloaded it', async () => {

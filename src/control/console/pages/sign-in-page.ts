@@ -11,10 +11,11 @@ export interface SignInView {
   readonly problem: SignInProblem | null
 }
 
-const PROBLEMS: Readonly<Record<SignInProblem, string>> = {
+const PROBLEMS: Readonly<Record<SignInProblem, string | Html>> = {
   denied: 'The sign-in provider denied access. If you cancelled by accident, sign in again.',
   invalid: 'The sign-in provider’s response was invalid or too late. Sign in again.',
   unavailable: 'The sign-in provider is unavailable. Try again in a moment.',
+  client_rejected: html`Signing in failed: the provider rejected the client's credentials, which are those of this console. Its operator must correct them; the console log names the settings to check.`,
   limited: 'Too many sign-in attempts from your address. Wait one minute, then try again.',
 }
 const USED_LINK = 'This link was already used or has expired. Restart the demo for a new one.'
