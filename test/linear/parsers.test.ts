@@ -5,6 +5,7 @@ import { fastify } from 'fastify'
 import { expect, test } from 'vitest'
 import { parseDuration } from '../../src/cli/options/duration.ts'
 import { plainText } from '../../src/cli/output/text.ts'
+import { parseIfMatch } from '../../src/control/admin-api/if-match.ts'
 import { personOf } from '../../src/control/sign-in/claims.ts'
 import { localPath } from '../../src/control/sign-in/local-path.ts'
 import { decodeSignInAttempt } from '../../src/control/sign-in/sign-in-attempt.ts'
@@ -111,6 +112,7 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
         viewerValue: 'no',
       },
     ),
+  'If-Match': parseIfMatch,
   'a text in a terminal': plainText,
   'a record in Redis': text => decodeRecord(text, digest, null),
   'a message on the channel': readMessage,

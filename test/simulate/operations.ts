@@ -56,5 +56,5 @@ async function edit(
   const id = `key_${index}`
   const key = await registry.repository.findById(id)
   if (key === null) return
-  await editKey(registry, id, { request, version: key.record.version }, CONTEXT)
+  await editKey(registry, id, { request, versions: [key.record.version] }, CONTEXT)
 }

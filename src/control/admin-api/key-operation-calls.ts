@@ -145,7 +145,7 @@ const EDIT = adminCall({
   errors: ['not_found', 'conflict', 'precondition_failed', 'precondition_required'],
   handle: async ({ registry, count }, { request, reply, query, body }) => {
     const id = await visibleKeyIdOf(registry, request)
-    const edit = { request: body, version: readIfMatch(request) }
+    const edit = { request: body, versions: readIfMatch(request) }
     const context = { ...readRequestContext(request), idempotency: null }
     const lastUsedAtMs = await lastUseOf(registry, id)
     const result = await count('edit', () => editKey(registry, id, edit, context))

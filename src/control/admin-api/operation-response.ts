@@ -1,9 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError, invalidField } from '../http/api-error.ts'
 import type { OperationRejection, OperationSuccess } from '../registry/operations/run-operation.ts'
+import { type AcceptedVersions, parseIfMatch } from './if-match.ts'
 import { noSuchKey } from './request-parameters.ts'
-
-const ONE_VERSION = /^"([1-9]\d{0,9})"$/
 
 /** @throws ApiError if the operation was rejected */
 export function requireSuccess(
@@ -22,8 +21,8 @@ export function setVersionTag(reply: FastifyReply, { version }: { readonly versi
   void reply.header('etag', tagOf(version))
 }
 
-/** @returns the version that If-Match names */
-export function readIfMatch({ headers }: FastifyRequest): number {
+/** @returns the versions that If-Match names */
+export function readIfMatch({ headers }: FastifyRequest): AcceptedVersions {
   const sent = headers['if-match']
   if (sent === undefined) {
     throw new ApiError(
@@ -33,9 +32,10 @@ export function readIfMatch({ headers }: FastifyRequest): number {
       'If-Match',
     )
   }
-  const version = ONE_VERSION.exec(sent)?.[1]
-  if (version === undefined) throw invalidField('If-Match', 'one version in quotes, such as "3"')
-  return Number(version)
+  const versions = parseIfMatch(sent)
+  if (versions === null)
+    throw invalidField('If-Match', 'a version in quotes, such as "3", a list of them, or *')
+  return versions
 }
 
 function toApiError(rejection: OperationRejection): ApiError {

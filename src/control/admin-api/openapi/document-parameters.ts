@@ -19,8 +19,9 @@ const HEADERS = {
     name: 'If-Match',
     in: 'header',
     required: true,
-    description: 'The version that was read, in quotes: the `ETag` of the key',
-    schema: { type: 'string', pattern: '^"[1-9][0-9]{0,9}"$' },
+    description:
+      'The version that was read, in quotes: the `ETag` of the key. A weak tag counts as the version; `*` edits any version',
+    schema: { type: 'string', minLength: 1, examples: ['"3"'] },
   },
 } as const
 

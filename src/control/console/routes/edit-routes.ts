@@ -45,7 +45,7 @@ async function edit(
   const checked = checkEditForm(form, key.record, registry.clock.wallMs())
   if (!checked.ok) return showForm(sources, request, reply, key, { form, problems: checked.problems })
   const context = { caller: callerOf(request), idempotency: null }
-  const edit = { request: checked.request, version: form.version ?? 0 }
+  const edit = { request: checked.request, versions: [form.version ?? 0] }
   const result = await count('edit', () => editKey(registry, id, edit, context))
   switch (result.kind) {
     case 'done':

@@ -4,16 +4,17 @@ import { auditEdit } from './audit.ts'
 import { changeKey } from './change-key.ts'
 import type { OperationContext, OperationRejection, OperationSuccess } from './run-operation.ts'
 
-/** @param version the one that the caller has seen: of concurrent edits, one succeeds */
+/** @param versions those that the caller has seen: of concurrent edits, one succeeds. `any` changes whatever there is */
 export function editKey(
   registry: Registry,
   keyId: string,
-  { request, version }: { readonly request: EditRequest; readonly version: number },
+  { request, versions }: { readonly request: EditRequest; readonly versions: 'any' | readonly number[] },
   context: OperationContext,
 ): Promise<OperationSuccess | OperationRejection> {
   const { keyPrefix } = registry
   return changeKey(registry, keyId, context, (before, nowMs) => {
-    if (before.version !== version) return { kind: 'other_version', version: before.version }
+    const isSeen = versions === 'any' || versions.includes(before.version)
+    if (!isSeen) return { kind: 'other_version', version: before.version }
     const planned = planEdit(before, request, { keyPrefix, nowMs })
     if (planned.kind !== 'planned') return planned
     const { record, changed } = planned
