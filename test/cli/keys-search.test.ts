@@ -1,7 +1,9 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { ADMIN_TOKEN } from '../support/console.ts'
 import { type ConsoleWithCommands, startConsoleWithCommands } from '../support/console-commands.ts'
+import { PASTED_FORMS } from '../support/pasted-forms.ts'
 import { runPosternHere } from '../support/postern-here.ts'
+import { runs } from '../support/runs.ts'
 
 interface Issued {
   readonly key: { readonly id: string; readonly hint: string }
@@ -87,6 +89,18 @@ describe('keys find', () => {
     expect(stdout).toMatch(/^Workspace +ws_2$/m)
     expect(stdout).not.toContain(reports.secret)
     expect(await find(reports.secret, '-q')).toMatchObject({ code: 0, stdout: reports.key.id })
+  })
+
+  test('finds a key, hint, id or workspace that was pasted with what copying adds, also with a pasted token', async () => {
+    for (const [, wrap] of runs(PASTED_FORMS.slice(0, 4), PASTED_FORMS)) {
+      expect(await find(wrap(reports.secret), '-q')).toMatchObject({ code: 0, stdout: reports.key.id })
+    }
+    const quoted = ['--hint', `“${importer.key.hint}”`, '--token', `Bearer ${ADMIN_TOKEN}\n`]
+    expect(await find('', ...quoted, '-q')).toMatchObject({ code: 0, stdout: importer.key.id })
+    expect(await idsOf('--search', ` \`${importer.key.hint}\``)).toEqual([importer.key.id])
+    expect(await idsOf('--workspace', ' "ws_1"')).toEqual([importer.key.id])
+    const shown = await site.postern('keys', 'show', `\u200b'${importer.key.id}'`, '--json')
+    expect(JSON.parse(shown.stdout).key.id).toBe(importer.key.id)
   })
 
   test('an unknown secret exits 65 and is not repeated', async () => {

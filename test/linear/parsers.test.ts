@@ -14,6 +14,7 @@ import { planExpiry } from '../../src/domain/key/issue-key.ts'
 import { isKeyName } from '../../src/domain/key/key-fields.ts'
 import { isWorkspaceId } from '../../src/domain/key/key-record.ts'
 import { holdsStrayKey } from '../../src/domain/key/stray-keys.ts'
+import { plainPasted } from '../../src/domain/pasted-text.ts'
 import { parseQuery } from '../../src/domain/route/query.ts'
 import { matchRoute } from '../../src/domain/route/route.ts'
 import { normalizeScopes } from '../../src/domain/scope.ts'
@@ -113,6 +114,7 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
       },
     ),
   'If-Match': parseIfMatch,
+  'a pasted key': plainPasted,
   'a text in a terminal': plainText,
   'a record in Redis': text => decodeRecord(text, digest, null),
   'a message on the channel': readMessage,

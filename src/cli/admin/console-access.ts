@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { formats } from '../../config/formats.ts'
 import { fileErrorText } from '../../config/setting-files.ts'
 import { similarTo } from '../../config/similar-name.ts'
+import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT } from '../../run/host.ts'
 import { CliError } from '../cli-error.ts'
 import { contextsFileOf, readContexts } from './contexts.ts'
@@ -91,7 +92,7 @@ function firstToken(sources: readonly Source[]): GivenText | null {
 
 /** The console's own setting may hold several, separated as there. */
 function firstOfList(text: string): string {
-  return text.split(/[,\n]/, 1)[0]?.trim() ?? ''
+  return plainPasted(text.split(/[,\n]/, 1)[0] ?? '')
 }
 
 export function checkToken({ spelling, text }: GivenText): void {

@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
+import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT, type HostStreams } from '../../run/host.ts'
 import { CliError } from '../cli-error.ts'
 
@@ -12,7 +13,7 @@ const MAX_CHARACTERS = 8 * 1024
  */
 export async function readSecret(streams: HostStreams, question: string): Promise<string> {
   const text = streams.input.isTTY === true ? await readTyped(streams, question) : await readAll(streams)
-  const secret = text.trim()
+  const secret = plainPasted(text)
   if (secret === '') throw new CliError('Write the key to standard input', EXIT.usage)
   return secret
 }

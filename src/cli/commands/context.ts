@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { formats } from '../../config/formats.ts'
+import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { checkToken, unknownContext } from '../admin/console-access.ts'
 import {
@@ -121,7 +122,7 @@ async function readToken({ streams: { input } }: Host): Promise<Pick<Context, 't
     text += String(piece)
     if (text.length > MOST_TOKEN_BYTES) throw usage('Standard input is too long for a token')
   }
-  const token = text.trim()
+  const token = plainPasted(text)
   if (token === '') throw usage(NO_TOKEN)
   checkToken({ spelling: 'Standard input', text: token })
   return { token }

@@ -3,6 +3,7 @@ import { normalizeCidrs } from '../../domain/address/cidr.ts'
 import { MAX_LIFETIME_DAYS, parseInstant } from '../../domain/key/issue-key.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { MAX_OVERLAP_SECONDS } from '../../domain/key/rotate-key.ts'
+import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT } from '../../run/host.ts'
 import { CliError } from '../cli-error.ts'
 import { durationWithin } from './duration.ts'
@@ -64,14 +65,16 @@ function splitScopes(text: string): string[] {
 }
 
 export function checkWorkspace(text: string): string {
-  if (isWorkspaceId(text)) return text
+  const id = plainPasted(text)
+  if (isWorkspaceId(id)) return id
   const expected = '1 to 128 characters of A-Z, a-z, 0-9 and "-", ".", "_", "~"'
   throw new CliError(`--workspace must be ${expected}`, EXIT.usage)
 }
 
 /** A secret pasted here by mistake must not reach an error message, a URL or the console's log. */
 export function checkKeyId(text: string): string {
-  if (/^key_[0-9A-HJKMNP-TV-Z]{26}$/.test(text)) return text
+  const id = plainPasted(text)
+  if (/^key_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) return id
   const message = 'This is not the id of a key: ids begin with key_, and `postern keys list` shows them'
   throw new CliError(message, EXIT.usage)
 }

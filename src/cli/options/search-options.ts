@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
 import { systemClock } from '../../domain/clock.ts'
 import { KEY_STATES } from '../../domain/key/key-record.ts'
+import { plainSearch } from '../../domain/pasted-text.ts'
 import { parseDuration } from './duration.ts'
 
 const SORTS = ['createdAt', 'expiresAt', 'lastUsedAt', 'name'].flatMap(field => [field, `-${field}`])
@@ -18,7 +19,11 @@ export interface SearchOptions {
 export function addSearchOptions(command: Command): Command {
   return command
     .addOption(new Option('--state <state>', 'keys in this state').choices(KEY_STATES))
-    .option('--search <text>', 'keys with this text in name, id, hint or description, in any case')
+    .option(
+      '--search <text>',
+      'keys with this text in name, id, hint or description, in any case',
+      plainSearch,
+    )
     .option('--scope <scope>', 'keys with this scope')
     .addOption(
       new Option('--unused <duration>', 'keys not used for this long, such as 90d, or never').argParser(

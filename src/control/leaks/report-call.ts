@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { plainPasted } from '../../domain/pasted-text.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Call } from '../http/calls.ts'
 import { callerAddressOf } from '../http/request-context.ts'
@@ -33,7 +34,10 @@ export function reportCall({
       // The route's schema has validated the body.
       const { token, url } = request.body as { readonly token: string; readonly url?: string }
       const from = { address: callerAddressOf(request), requestId: request.id }
-      const [outcome] = await handleTokens('public', [{ token, url }], { ...ACTOR, ...from })
+      const [outcome] = await handleTokens('public', [{ token: plainPasted(token), url }], {
+        ...ACTOR,
+        ...from,
+      })
       if (outcome === 'unknown') return { label: 'false_positive' }
       logger.info({ requestId: request.id, outcome }, 'leak report of a key')
       return { label: 'true_positive' }

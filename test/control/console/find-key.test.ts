@@ -21,7 +21,8 @@ const plain = (text: string) => text.replace(/name="_csrf" value="[^"]*"|data-no
 test('a digest, and without JavaScript the key itself, lead to the key and to its revocation', async () => {
   const { ada, issue, log } = await start()
   const { key, secret } = await issue('ws_1')
-  for (const fields of [{ digest: digestOf(secret ?? '') }, { key: ` ${secret}\n` }]) {
+  const pasted = [` ${secret}\n`, `Authorization: Bearer ${secret}`, `“${secret}”`, `\u200b\`${secret}\`\r\n`]
+  for (const fields of [{ digest: digestOf(secret ?? '') }, ...pasted.map(key => ({ key }))]) {
     const { status, text } = await find(ada, fields)
     expect(status).toBe(200)
     expect(text).toContain('of &lt;i&gt;ws_1')

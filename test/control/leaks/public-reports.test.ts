@@ -35,7 +35,8 @@ async function startReceiving(leaks: { action?: 'revoke' | 'report'; reportsPerM
 test('who holds a key can end it, and learns that it was one', async () => {
   const { send, issue, report, log, metrics } = await startReceiving()
   const key = await issue()
-  const first = await report({ token: key.secret, url: PLACE })
+  // As a person pastes it.
+  const first = await report({ token: `Bearer "${key.secret}"\n`, url: PLACE })
   expect([first.status, first.text]).toEqual([200, '{"label":"true_positive"}'])
   expect((await send('GET', `/admin/v1/keys/${key.id}`)).body.key.state).toBe('revoked')
   expect((await report({ token: key.secret, url: PLACE })).text).toBe(first.text)

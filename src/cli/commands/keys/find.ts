@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import { digestOf } from '../../../domain/key/secret.ts'
+import { plainPasted } from '../../../domain/pasted-text.ts'
 import { readPages } from '../../admin/pages.ts'
 import { keyResponse, keysResponse, readResponse, type ShownKey } from '../../admin/responses.ts'
 import { readSecret } from '../../admin/secret-input.ts'
@@ -18,7 +19,7 @@ export function addFind(keys: Command, cli: Cli): void {
   const find = keys
     .command('find')
     .description('find the key that is on standard input; only its SHA-256 digest is sent')
-    .option('--hint <hint>', 'list the keys with this hint, such as wsk_…x7Qf, instead')
+    .option('--hint <hint>', 'list the keys with this hint, such as wsk_…x7Qf, instead', plainPasted)
   addAccessOptions(addListOptions(find)).action(async ({ hint }: { hint?: string }, self: Command) => {
     const session = openSession(cli, self)
     const format = outputFormatOf(self)

@@ -25,10 +25,10 @@ export function addRevokeAll(keys: Command, cli: Cli): void {
     .requiredOption('--workspace <id>', 'workspace of the keys')
     .option('--yes', 'do not ask for confirmation')
   addAccessOptions(addJsonOption(revokeAll)).action(
-    async ({ workspace, yes }: { workspace: string; yes?: boolean }, self: Command) => {
-      checkWorkspace(workspace)
+    async (options: { workspace: string; yes?: boolean }, self: Command) => {
+      const workspace = checkWorkspace(options.workspace)
       const session = openSession(cli, self)
-      if (yes !== true) await confirmFirst(session, workspace)
+      if (options.yes !== true) await confirmFirst(session, workspace)
       await revokeKeys(session, workspace)
     },
   )

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { plainPasted } from '../../../domain/pasted-text.ts'
 import { readPages } from '../../admin/pages.ts'
 import { refusalsResponse, type ShownRefusal } from '../../admin/refusal-responses.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../../admin/session.ts'
@@ -23,12 +24,11 @@ export function addList(refusals: Command, cli: Cli): void {
     .command('list')
     .description('list the last rejected requests of a workspace whose key was known, newest first')
     .requiredOption('--workspace <id>', 'workspace of the keys')
-    .option('--key <id>', 'requests with this key')
-    .option('--request-id <id>', 'the request whose response had this X-Request-Id')
+    .option('--key <id>', 'requests with this key', checkKeyId)
+    .option('--request-id <id>', 'the request whose response had this X-Request-Id', plainPasted)
     .addOption(limitOption('number of requests, at most (default: all that are kept)'))
   addAccessOptions(addListOptions(list)).action(async (options: Options, self: Command) => {
     const workspaceId = checkWorkspace(options.workspace)
-    if (options.key !== undefined) checkKeyId(options.key)
     const session = openSession(cli, self)
     const pages = matchesOf(session, workspaceId, options)
     await printList(session.host, outputFormatOf(self), viewOf(workspaceId, options), pages)

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { isTokenId } from '../../../control/access/admin-token.ts'
+import { plainPasted } from '../../../domain/pasted-text.ts'
 import { EXIT } from '../../../run/host.ts'
 import { readResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
@@ -48,7 +49,8 @@ async function confirmFirst({ host }: AdminSession, id: string): Promise<void> {
 
 /** A token pasted here by mistake must not reach an error message, a URL or the console's log. */
 function checkTokenId(text: string): string {
-  if (isTokenId(text)) return text
+  const id = plainPasted(text)
+  if (isTokenId(id)) return id
   const message = 'This is not the id of a token: ids begin with tok_, and `postern tokens list` shows them'
   throw new CliError(message, EXIT.usage)
 }

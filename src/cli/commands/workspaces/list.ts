@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { plainPasted } from '../../../domain/pasted-text.ts'
 import { readPages } from '../../admin/pages.ts'
 import { type ShownWorkspace, workspacesResponse } from '../../admin/responses.ts'
 import { addAccessOptions, openSession } from '../../admin/session.ts'
@@ -32,7 +33,7 @@ export function addList(workspaces: Command, cli: Cli): void {
   const list = workspaces
     .command('list')
     .description('list workspaces that have keys, with their keys by state')
-    .option('--search <text>', 'workspaces with this text in their id')
+    .option('--search <text>', 'workspaces with this text in their id', plainPasted)
   addAccessOptions(addListOptions(list)).action(async ({ search }: { search?: string }, self: Command) => {
     const { client, host } = openSession(cli, self)
     const query = search === undefined ? {} : { q: search }

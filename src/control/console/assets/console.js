@@ -116,13 +116,28 @@ function setUpContinuing() {
   document.querySelector('form[data-continues]')?.requestSubmit()
 }
 
+/** A pasted key without what copying adds to it: the same as `plainPasted` in src/domain/pasted-text.ts. */
+function plainPasted(text) {
+  const edges = '"\'`´“”„‟‘’‚‛«»‹›″′,;'
+  const isEdge = character => character.trim() === '' || edges.includes(character)
+  const withoutEdges = from => {
+    let [start, end] = [0, from.length]
+    while (start < end && isEdge(from.charAt(start))) start++
+    while (end > start && isEdge(from.charAt(end - 1))) end--
+    return from.slice(start, end)
+  }
+  const visible = withoutEdges(text.replace(/\p{Cf}/gu, ''))
+  const value = visible.replace(/^(?:authorization["'`]?\s*:\s*["'`]?)?bearer\s+/i, '')
+  return withoutEdges(value.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ''))
+}
+
 /** Sends the digest of a pasted key in place of the key. Without crypto.subtle (plain http), the key itself is sent. */
 function setUpFindingKeys() {
   if (globalThis.crypto?.subtle === undefined) return
   for (const form of document.querySelectorAll('form[data-digests]')) {
     const { key, digest } = form.elements
     form.addEventListener('submit', async event => {
-      const text = key.value.trim()
+      const text = plainPasted(key.value)
       if (text === '') return
       event.preventDefault()
       key.value = ''
@@ -182,7 +197,7 @@ function setUpTrying() {
     button.addEventListener('click', async () => {
       const text = document.createElement('pre')
       text.tabIndex = 0
-      text.textContent = await tryRequest(button.dataset.tries, key.value.trim())
+      text.textContent = await tryRequest(button.dataset.tries, plainPasted(key.value))
       document.getElementById(button.dataset.output).replaceChildren(text)
     })
   }

@@ -1,3 +1,4 @@
+import { plainSearch } from '../../../domain/pasted-text.ts'
 import { KEY_FILTERS, type KeyFilter } from '../../registry/database/rows/key-filter.ts'
 import { decodeCursor, parseOrder } from '../../registry/search/key-cursor.ts'
 import { EXPIRING_SOON_MS, type KeyQuery } from '../../registry/search/key-query.ts'
@@ -58,7 +59,7 @@ export function readKeyList(query: FormFields, scopes: readonly string[]): KeyLi
 }
 
 export function searchText(text: string): string {
-  const plain = text
+  const plain = plainSearch(text)
     .toWellFormed()
     .replace(/\p{Cc}/gu, ' ')
     .trim()

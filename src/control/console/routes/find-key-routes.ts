@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { digestOf } from '../../../domain/key/secret.ts'
+import { plainPasted } from '../../../domain/pasted-text.ts'
 import { sees } from '../../access/principal.ts'
 import { principalOf } from '../../http/request-context.ts'
 import { type FormFields, NO_PROBLEMS, textField } from '../forms/form-fields.ts'
@@ -48,6 +49,6 @@ async function findKey(
 function readDigest(fields: FormFields): string | null {
   const digest = textField(fields, 'digest')
   if (DIGEST.test(digest)) return digest
-  const key = textField(fields, 'key').trim()
+  const key = plainPasted(textField(fields, 'key'))
   return key === '' ? null : digestOf(key)
 }

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isWorkspaceId, keyState } from '../../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../../domain/key/secret.ts'
+import { plainPasted } from '../../../domain/pasted-text.ts'
 import { personOfRequest } from '../../sign-in/authenticate-people.ts'
 import { NO_PROBLEMS, type Problems, textField } from '../forms/form-fields.ts'
 import { isFiltered, keyQueryOf, readKeyList, searchText } from '../forms/key-list.ts'
@@ -35,7 +36,7 @@ async function listWorkspaces(
   const { workspaces, administrator } = personOfRequest(request)
   const query = queryOf(request)
   const sent = query['workspace'] !== undefined && administrator
-  const typed = textField(query, 'workspace').trim()
+  const typed = plainPasted(textField(query, 'workspace'))
   const q = searchText(textField(query, 'q'))
   // A redirect leaves no entry in the browser's history.
   if ([typed, q].some(text => holdsKeyForm(text, registry.keyPrefix))) return reply.redirect(FIND_KEY, 303)

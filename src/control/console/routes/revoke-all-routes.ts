@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { plainPasted } from '../../../domain/pasted-text.ts'
 import { callerOf } from '../../http/request-context.ts'
 import { isKeyId } from '../../registry/operations/ids.ts'
 import { revokeAllKeys } from '../../registry/operations/revoke-all.ts'
@@ -22,7 +23,7 @@ export function revokeAllRoutes(scope: FastifyInstance, { registry, count }: Pag
   scope.post(PATH, CHANGES, async (request, reply) => {
     const workspaceId = workspaceOf(request)
     const frame = frameOf(request, reply, { workspaceId, clock })
-    const typed = textField(fieldsOf(request), 'workspace').trim()
+    const typed = plainPasted(textField(fieldsOf(request), 'workspace'))
     if (typed !== workspaceId) {
       const problems = new Map([['workspace', `Enter ${workspaceId}, the id of this workspace`]])
       const liveKeys = await registry.repository.countLive(workspaceId)

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { holdsKeyForm } from '../../../domain/key/secret.ts'
+import { plainPasted } from '../../../domain/pasted-text.ts'
 import { personOfRequest } from '../../sign-in/authenticate-people.ts'
 import { REFUSALS_KEPT } from '../../usage/fold-reports.ts'
 import { readChartRange } from '../forms/chart-range.ts'
@@ -54,7 +55,7 @@ async function showRefusals(
   const frame = frameOf(request, reply, { workspaceId, clock })
   const { counts, refusals: areStored } = usage.stores
   if (!areStored) return sendPage(reply, noRefusalsPage(frame, counts ? 'refusals.enabled' : 'usage.enabled'))
-  const requestId = textField(queryOf(request), 'request').trim().slice(0, MAX_REQUEST_ID)
+  const requestId = plainPasted(textField(queryOf(request), 'request')).slice(0, MAX_REQUEST_ID)
   // A redirect leaves no entry in the browser's history.
   if (holdsKeyForm(requestId, keyPrefix)) return reply.redirect(FIND_KEY, 303)
   const kept = await usage.queries.listRefusals({ workspaceId, limit: REFUSALS_KEPT, after: null })

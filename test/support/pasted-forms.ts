@@ -1,0 +1,22 @@
+/** What copying a key from a terminal, a mail, a header or a file of settings adds to it. */
+export const PASTED_FORMS: readonly (readonly [from: string, wrap: (key: string) => string])[] = [
+  ['a line', key => `${key}\n`],
+  ['a file of Windows', key => `\ufeff${key}\r\n`],
+  ['a table', key => ` \t${key}\u00a0 `],
+  ['a header', key => `Authorization: Bearer ${key}`],
+  ['a header of HTTP/2', key => `authorization:bearer  ${key}`],
+  ['the value of a header', key => `Bearer ${key}\r\n`],
+  ['a header over two lines', key => `Authorization:\r\n Bearer\n${key}`],
+  ['a shell', key => `'${key}'`],
+  ['a shell that sets a header', key => `"Authorization: Bearer ${key}"`],
+  ['JSON', key => `"${key}",`],
+  ['JSON with a header', key => `"Authorization": "Bearer ${key}",`],
+  ['a header with quotes inside', key => `Bearer "${key}"`],
+  ['a word processor', key => `“${key}”`],
+  ['a French one', key => `« ${key} »`],
+  ['a German one', key => `„${key}“`],
+  ['single typographic quotes', key => `‘${key}’`],
+  ['a chat', key => `\`\`\`\n${key}\n\`\`\``],
+  ['a page with invisible characters', key => `\u200b${key.slice(0, 9)}\u200b\u2060${key.slice(9)}\u200d`],
+  ['a terminal that has wrapped it', key => `${key.slice(0, 20)}\r\n${key.slice(20)}`],
+]
