@@ -12,7 +12,7 @@ export const DENIALS = {
   malformed_request: {
     status: 400,
     code: 'invalid_request',
-    text: 'The request is malformed',
+    text: 'The request is not HTTP/1.1',
     responsible: 'client',
     countedAs: 'rejected',
     closesConnection: true,
@@ -44,7 +44,7 @@ export const DENIALS = {
   expectation_failed: {
     status: 417,
     code: 'invalid_request',
-    text: 'The Expect field of this request is not supported',
+    text: 'The Expect field is not supported, other than 100-continue',
     responsible: 'client',
     countedAs: 'rejected',
     closesConnection: true,

@@ -54,6 +54,10 @@ interface ReadRequest {
   readonly clientAddress: string
 }
 
+const ORIGINAL_UNKNOWN = denied('malformed_request', {
+  detail: 'The proxy does not say, each exactly once, which method and which target the client asked for',
+})
+
 /**
  * The lifecycle of a request, in the order of the contract's checks (section 2). Each step responds or continues.
  * @param original null if it is not known
@@ -71,8 +75,9 @@ export function handleRequest(
   const { httpVersion, rawHeaders, headers } = message
   const head = readHead({ httpVersion, url: original?.target ?? '', rawHeaders })
   observation.requestId = requestIdOf(head.ok ? headers['x-request-id'] : undefined)
-  if (!head.ok) return deny(request, denied(head.reason))
-  if (original === null) return deny(request, denied('malformed_request'))
+  if (!head.ok)
+    return deny(request, denied(head.reason, head.detail === undefined ? {} : { detail: head.detail }))
+  if (original === null) return deny(request, ORIGINAL_UNKNOWN)
   const { method, target } = original
   const { hasBody } = head.head
 

@@ -12,8 +12,12 @@ export interface RawDenial {
 }
 
 /** The denial response as text, for a request that Node's parser rejects before there is a response object. */
-export function rawDenialOf(reason: DenialReason, present: PresentDenial = errorResponseOf): RawDenial {
-  const { status, headers, body } = present(denied(reason))
+export function rawDenialOf(
+  reason: DenialReason,
+  present: PresentDenial = errorResponseOf,
+  detail?: string,
+): RawDenial {
+  const { status, headers, body } = present(denied(reason, detail === undefined ? {} : { detail }))
   const requestId = randomUUID()
   return { requestId, status, bytes: rawResponse(status, { ...headers, 'x-request-id': requestId }, body) }
 }

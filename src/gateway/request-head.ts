@@ -1,4 +1,5 @@
 import type { DenialReason } from '../domain/denial.ts'
+import { NO_HOST, NOT_HTTP_VERSION, TWO_HOSTS } from '../http/malformed-request.ts'
 
 export const MAX_TARGET_LENGTH = 8 * 1024
 export const MAX_HEADERS_LENGTH = 16 * 1024
@@ -14,7 +15,7 @@ export interface RequestHead {
 
 export type ReadHead =
   | { readonly ok: true; readonly head: RequestHead }
-  | { readonly ok: false; readonly reason: DenialReason }
+  | { readonly ok: false; readonly reason: DenialReason; readonly detail?: string }
 
 /**
  * uri-host and port (RFC 9110, section 7.2): a registered name or an address literal (RFC 3986, section 3.2.2), and a port
@@ -37,18 +38,22 @@ export function readHead(request: {
   if (fields.bytes > MAX_HEADERS_LENGTH || request.rawHeaders.length > 2 * MAX_HEADER_FIELDS) {
     return { ok: false, reason: 'headers_too_large' }
   }
-  const [host] = fields.hosts
   const version = request.httpVersion
-  const isValid =
-    (version === '1.1' || version === '1.0') &&
-    fields.hosts.length === 1 &&
-    host !== undefined &&
-    HOST.test(host) &&
-    isValidCoding(fields.codings, version)
-  if (!isValid) return { ok: false, reason: 'malformed_request' }
+  if (version !== '1.1' && version !== '1.0') return malformed(NOT_HTTP_VERSION)
+  const [host] = fields.hosts
+  if (host === undefined) return malformed(NO_HOST)
+  if (fields.hosts.length > 1) return malformed(TWO_HOSTS)
+  if (!HOST.test(host)) return malformed('The Host field is not a host name or address with an optional port')
+  if (!isValidCoding(fields.codings, version)) {
+    return malformed('The Transfer-Encoding field must be chunked alone, in a request of HTTP/1.1')
+  }
   const { authorization } = fields
   const hasBody = fields.codings.length > 0 || fields.hasLength
   return { ok: true, head: { host, authorization, hasBody } }
+}
+
+function malformed(detail: string): ReadHead {
+  return { ok: false, reason: 'malformed_request', detail }
 }
 
 /** Shared, because most requests have no field of a kind. */

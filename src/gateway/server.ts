@@ -52,8 +52,8 @@ export function createServer(
   guardConnections(server, {
     stallTimeoutMs: config.headersTimeoutMs,
     abortOnClose: config.abortOnClose,
-    responseTo: fault => {
-      const { requestId, status, bytes } = rawDenialOf(fault, present)
+    responseTo: (fault, cause) => {
+      const { requestId, status, bytes } = rawDenialOf(fault, present, cause)
       observer.rejectedByParser(fault, requestId, status)
       return bytes
     },

@@ -5,6 +5,7 @@ import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import { ClientConnection } from './client-connection.ts'
 import type { ForwardedRequest } from './forwarded-requests.ts'
+import { hasTwoHosts, irregularityOf, parserCauseOf, TWO_HOSTS } from './malformed-request.ts'
 import { ReadAheadBudget } from './read-ahead-budget.ts'
 import { hasBody } from './request-body.ts'
 
@@ -26,8 +27,13 @@ export type ConnectionFault =
 export interface GuardOptions {
   /** Time after which a client that does not read its responses is disconnected. */
   readonly stallTimeoutMs: number
-  /** Returns a complete response, head and body, with `Connection: close`. Called at most once per connection. */
-  readonly responseTo: (fault: ConnectionFault) => string
+  /**
+   * Returns a complete response, head and body, with `Connection: close`. Called at most once per connection.
+   * @param cause of a malformed request, as a text for the client; it holds no input of the client
+   */
+  readonly responseTo: (fault: ConnectionFault, cause?: string) => string
+  /** Rejects a request with two `Host` fields, where the listener's own handler does not. */
+  readonly rejectTwoHosts?: boolean
   readonly maxReadAheadBytes?: number
   /** Whether a client that half-closes while a forwarded request waits for its response has left; false by default. */
   readonly abortOnClose?: boolean
@@ -48,6 +54,7 @@ export function guardConnections(
     responseTo,
     maxReadAheadBytes = MAX_READ_AHEAD_BYTES,
     abortOnClose = false,
+    rejectTwoHosts = false,
   }: GuardOptions,
 ): void {
   server.setTimeout(stallTimeoutMs / 2, (socket: Socket) => ClientConnection.of(socket)?.onIdle())
@@ -70,7 +77,9 @@ export function guardConnections(
   const requestListeners = takeListeners(server, 'request')
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const connection = connectionOf(request.socket)
-    if (isIrregular(request, connection.requestLineLength)) reject(request.socket, 'malformed_request')
+    const irregularity = irregularityOf(request, connection.requestLineLength)
+    if (irregularity !== null) reject(request.socket, 'malformed_request', irregularity)
+    else if (rejectTwoHosts && hasTwoHosts(request)) reject(request.socket, 'malformed_request', TWO_HOSTS)
     else if (expectationOf(request) === 'other') reject(request.socket, 'expectation_failed')
     else if (connection.beginRequest(request, response)) {
       for (const listener of requestListeners) listener.call(server, request, response)
@@ -90,11 +99,11 @@ export function guardConnections(
     const connection = ClientConnection.of(socket)
     const fault = connection !== undefined && socket.writable ? faultOf(error, connection) : null
     if (fault === null) socket.destroy()
-    else reject(socket, fault)
+    else reject(socket, fault, fault === 'malformed_request' ? parserCauseOf(error) : undefined)
   })
 
-  function reject(socket: Socket, fault: ConnectionFault): void {
-    connectionOf(socket).reject(() => responseTo(fault))
+  function reject(socket: Socket, fault: ConnectionFault, cause?: string): void {
+    connectionOf(socket).reject(() => responseTo(fault, cause))
   }
 }
 
@@ -128,15 +137,6 @@ function connectionOf(socket: Socket): ClientConnection {
     throw new Error('The connection has no guard: call guardConnections before the server listens')
   }
   return connection
-}
-
-/** Accepted by Node's parser, but ambiguous between servers (RFC 9112, sections 3 and 3.2). */
-function isIrregular(request: IncomingMessage, lineLength: number): boolean {
-  const { method = '', url = '', httpVersion, headers } = request
-  // With additional spaces the line is longer.
-  if (lineLength !== method.length + url.length + '  HTTP/1.1'.length) return true
-  if (httpVersion !== '1.1' && httpVersion !== '1.0') return true
-  return headers.host === undefined && httpVersion === '1.1'
 }
 
 /** `continue`: the client may wait for a 100 before it sends a body; without a body it means nothing (RFC 9110, 10.1.1). */

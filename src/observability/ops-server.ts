@@ -1,5 +1,11 @@
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
 import { systemClock } from '../domain/clock.ts'
+import { denialRow } from '../domain/denial.ts'
 import { type ConnectionFault, guardConnections } from '../http/guard-connections.ts'
 import { rawResponse } from '../http/raw-response.ts'
 import { requestTimeouts } from '../http/request-timeouts.ts'
@@ -51,8 +57,13 @@ export function createOpsServer(deps: {
     forceCloseConnections: true,
     requestTimeout: STALL_TIMEOUT_MS,
     http: { ...requestTimeouts(STALL_TIMEOUT_MS), requireHostHeader: false },
+    frameworkErrors: explainError,
   })
-  guardConnections(app.server, { stallTimeoutMs: STALL_TIMEOUT_MS, responseTo: respondToFault })
+  guardConnections(app.server, {
+    stallTimeoutMs: STALL_TIMEOUT_MS,
+    rejectTwoHosts: true,
+    responseTo: respondToFault,
+  })
   limitListener(app.server, 'ops', LIMITS, { ...deps, clock: systemClock })
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
@@ -72,22 +83,31 @@ export function createOpsServer(deps: {
     if (keys === null) return reply.callNotFound()
     return reply.header('cache-control', `public, max-age=${PUBLIC_KEYS_MAX_AGE_SECONDS}`).send(keys)
   })
+  app.setErrorHandler(explainError)
   app.setNotFoundHandler((_request, reply) =>
     reply.code(404).send({ code: 'not_found', error: 'This port serves /livez, /readyz and /metrics' }),
   )
   return app
 }
 
-const STATUS: Readonly<Record<ConnectionFault, number>> = {
-  malformed_request: 400,
-  unknown_route: 404,
-  request_timeout: 408,
-  expectation_failed: 417,
-  url_too_long: 414,
-  headers_too_large: 431,
+function respondToFault(fault: ConnectionFault, cause?: string): string {
+  const { status, code, text } = denialRow(fault)
+  const body = JSON.stringify({ code, error: cause ?? text })
+  return rawResponse(status, { 'content-type': 'application/json; charset=utf-8' }, body)
 }
 
-function respondToFault(fault: ConnectionFault): string {
-  const body = JSON.stringify({ code: 'invalid_request', error: 'The request is malformed' })
-  return rawResponse(STATUS[fault], { 'content-type': 'application/json; charset=utf-8' }, body)
+/** Fastify's own texts repeat what the client sent. */
+function explainError(error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
+  const { statusCode = 500, code } = error
+  const ofClient = {
+    code: 'invalid_request',
+    error: OF_CLIENT[code] ?? 'The request is not one that this port answers',
+  }
+  void reply
+    .code(statusCode)
+    .send(statusCode < 500 ? ofClient : { code: 'internal_error', error: 'Internal error' })
+}
+
+const OF_CLIENT: Readonly<Record<string, string>> = {
+  FST_ERR_BAD_URL: 'The path has a percent sign that begins no encoded character',
 }

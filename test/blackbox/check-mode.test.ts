@@ -115,7 +115,9 @@ describe('nginx gets each denial as 401 or 403, and in headers what its clients 
       code,
       String(status),
     ])
-    expect(JSON.parse(field(answer, 'x-postern-body') ?? '')).toMatchObject({ code })
+    const denial = JSON.parse(field(answer, 'x-postern-body') ?? '')
+    expect(denial).toMatchObject({ code })
+    if (status === 400) expect(denial.error).toContain('which method and which target the client asked for')
     expect(field(answer, 'www-authenticate')).toBe(status === 401 ? 'Bearer realm="postern"' : undefined)
     expect(field(answer, 'allow')).toBe(status === 405 ? 'GET' : undefined)
   })

@@ -24,7 +24,7 @@ const error = (description: string) => ({
 })
 const ok = (schema: object) => ({ 200: { description: 'OK', content: { 'application/json': { schema } } } })
 const ALL = {
-  400: error('The request or its query is malformed'),
+  400: error('The request or its query is not valid; the text names the cause'),
   401: error('No usable key: key_missing, key_invalid, key_expired, key_revoked or key_suspended'),
   403: error('address_not_allowed: the key must not be used from this address'),
   429: error('Too many requests'),

@@ -86,7 +86,8 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
   app.server.maxHeadersCount = MAX_HEADERS
   guardConnections(app.server, {
     stallTimeoutMs: REQUEST_TIMEOUT_MS,
-    responseTo: fault => explainFault(fault, randomId(parts.randomBytes)),
+    rejectTwoHosts: true,
+    responseTo: (fault, cause) => explainFault(fault, randomId(parts.randomBytes), cause),
   })
   limitListener(app.server, parts.listener, parts.limits, parts)
   app.decorateRequest('isStillAdmitted', null)

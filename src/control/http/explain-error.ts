@@ -9,6 +9,13 @@ import { UnstorableText } from './storable-text.ts'
 /** A field name is echoed only if it looks like one: a key pasted in its place does not. */
 const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_]{0,31}$/
 
+/** What Fastify rejects, by the code of its error. It reads a body of JSON with an error without a code. */
+const BAD_REQUESTS: Readonly<Record<string, string>> = {
+  FST_ERR_BAD_URL: 'The path has a percent sign that begins no encoded character',
+  FST_ERR_CTP_INVALID_JSON_BODY: 'The request body is not JSON',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The request body is not as long as the Content-Length field says',
+}
+
 /** After a connection that broke, the next attempt has another. */
 const RETRY = { 'retry-after': '2' }
 const UNAVAILABLE = 'The database is unavailable; try again later. See the console log under this request id'
@@ -44,7 +51,7 @@ export function explainError(error: FastifyError | ApiError, schema: FastifySche
     case 415:
       return new ApiError('unsupported_media_type', 'The request body must be application/json')
     case 400:
-      return new ApiError('invalid_request', 'The path or the request body is malformed')
+      return new ApiError('invalid_request', BAD_REQUESTS[error.code] ?? 'The request body cannot be read')
     default:
       return new ApiError('internal_error', 'Internal console error; see its log under this request id')
   }
@@ -99,22 +106,22 @@ function unknownField(name: string, context: string): ApiError {
 const FAULT_RESPONSES: Readonly<
   Record<ConnectionFault, readonly [status: number, code: string, text: string]>
 > = {
-  malformed_request: [400, 'invalid_request', 'Malformed HTTP request'],
+  malformed_request: [400, 'invalid_request', 'The request is not HTTP/1.1'],
   unknown_route: [404, 'not_found', 'No resource at this path'],
   request_timeout: [408, 'invalid_request', 'The request was not received in time'],
-  expectation_failed: [417, 'invalid_request', 'The Expect field of this request is not supported'],
+  expectation_failed: [417, 'invalid_request', 'The Expect field is not supported, other than 100-continue'],
   url_too_long: [414, 'request_too_large', 'The URL is too long'],
   headers_too_large: [431, 'headers_too_large', 'The headers are too large'],
 }
 
-/** The response to bytes that never become a request. */
-export function explainFault(fault: ConnectionFault, requestId: string): string {
-  const [status, code, error] = FAULT_RESPONSES[fault]
+/** The response to bytes that never become a request. @param cause in place of the general text */
+export function explainFault(fault: ConnectionFault, requestId: string, cause?: string): string {
+  const [status, code, text] = FAULT_RESPONSES[fault]
   const headers = {
     'content-type': 'application/json; charset=utf-8',
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
     'x-request-id': requestId,
   }
-  return rawResponse(status, headers, JSON.stringify({ code, error }))
+  return rawResponse(status, headers, JSON.stringify({ code, error: cause ?? text }))
 }

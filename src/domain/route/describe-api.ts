@@ -156,7 +156,7 @@ function describeResponses(route: DescribedRoute): Record<string, ApiResponse> {
   }
   const lacksScope = route.scope === undefined ? '' : `scope_missing: the key lacks ${route.scope}. `
   const failures: Record<string, string> = {
-    400: 'The request or its query is malformed',
+    400: 'The request or its query is not valid; the text names the cause',
     401: 'No usable key: key_missing, key_invalid, key_expired, key_revoked or key_suspended',
     403: `${lacksScope}address_not_allowed: the key must not be used from this address`,
     ...(pathParameters(route).length === 0 ? {} : { 404: 'No such workspace for this key' }),

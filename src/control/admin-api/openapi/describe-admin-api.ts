@@ -17,7 +17,7 @@ const COMMON_ERRORS: readonly ApiErrorCode[] = [
   'database_unavailable',
 ]
 const MEANINGS: Readonly<Record<ApiErrorCode, string>> = {
-  invalid_request: 'The request is malformed; `field` names what is wrong',
+  invalid_request: 'The request is not valid: the text names the cause, and `field` where it is one',
   unauthenticated: 'No valid token or session',
   forbidden: 'A permission is missing, or the CSRF token of a session is wrong',
   not_found: 'No such key, token or workspace, or one that the caller may not see',

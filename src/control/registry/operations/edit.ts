@@ -4,7 +4,7 @@ import { auditEdit } from './audit.ts'
 import { changeKey } from './change-key.ts'
 import type { OperationContext, OperationRejection, OperationSuccess } from './run-operation.ts'
 
-/** @param versions those that the caller has seen: of concurrent edits, one succeeds. `any` changes whatever there is */
+/** @param versions those that the caller has seen: of concurrent edits, one succeeds. `any` changes the key in any version */
 export function editKey(
   registry: Registry,
   keyId: string,
