@@ -158,3 +158,44 @@ describe('console and key service name what is wrong with a path or a body', () 
     expect(causeOf(await exchange(listeners()[name], get('/%zz', undefined)))).toMatch(/percent sign/)
   })
 })
+
+describe('a health check of a load balancer, at the ops port', () => {
+  test.each([
+    ['of HTTP/1.0 without a Host', 'GET /readyz HTTP/1.0\r\n\r\n'],
+    ['of HTTP/1.0 that keeps its connection', 'GET /readyz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n'],
+    ['of HTTP/1.1', `GET /readyz HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`],
+    [
+      'with an address as its Host',
+      'GET /readyz HTTP/1.1\r\nHost: 10.0.0.7:9090\r\nConnection: close\r\n\r\n',
+    ],
+    [
+      'with the head of an Amazon checker',
+      `GET /readyz HTTP/1.1\r\n${HOST}User-Agent: ELB-HealthChecker/2.0\r\nAccept-Encoding: gzip, compressed\r\nConnection: close\r\n\r\n`,
+    ],
+  ])('%s is 200', async (_, bytes) => {
+    for (const name of ['ops', 'ops of the console'] as const) {
+      expect([name, (await exchange(listeners()[name], bytes)).status]).toEqual([name, 200])
+    }
+  })
+
+  test('of HTTP/1.0 that does not keep its connection ends it', async () => {
+    const client = new RawClient(world.gateway.urls.ops)
+    client.send('GET /readyz HTTP/1.0\r\n\r\n')
+    expect((await client.untilClosed()).map(({ status }) => status)).toEqual([200])
+    const ofHead = new RawClient(world.gateway.urls.ops)
+    ofHead.send('HEAD /readyz HTTP/1.0\r\n\r\n')
+    await ofHead.untilClosed()
+    expect(ofHead.received.toString('latin1')).toMatch(/^HTTP\/1\.1 200 OK\r\n[^{]*\r\n\r\n$/)
+  })
+
+  test('at the public port, where a balancer can ask no other, is 401 over HTTP/1.0 with a Host', async () => {
+    const bytes = `GET /api/v1/auth HTTP/1.0\r\n${HOST}\r\n`
+    expect((await exchange(world.gateway.urls.gateway, bytes)).status).toBe(401)
+  })
+
+  test('of HTTP/0.9 names the version, and HAProxy’s default names the path', async () => {
+    expect(causeOf(await exchange(world.gateway.urls.ops, 'GET /\r\n\r\n'))).toContain('HTTP version')
+    const { status, body } = await exchange(world.gateway.urls.ops, 'OPTIONS / HTTP/1.0\r\n\r\n')
+    expect([status, JSON.parse(body).error]).toEqual([404, 'This port serves /livez, /readyz and /metrics'])
+  })
+})
