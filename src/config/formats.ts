@@ -1,10 +1,13 @@
 import { isIP } from 'node:net'
 import { isWorkspaceId, OTHER_WORKSPACES } from '../domain/key/key-record.ts'
 import { isScope } from '../domain/scope.ts'
+import { isPostgresAddress, problemOfPostgresAddress } from './postgres-address.ts'
 import { REDIS_PROTOCOLS } from './redis-address.ts'
 
 interface Format {
   readonly accepts: (text: string) => boolean
+  /** What is wrong with a text that is not accepted, if more can be said than what it must be. Repeats no value. */
+  readonly problemOf?: (text: string) => string | null
   /** Completes the sentence "must be …". */
   readonly expectation: string
 }
@@ -52,7 +55,9 @@ export const formats: Readonly<Record<string, Format>> = {
       'host:port, or a redis:, rediss:, valkey: or valkeys: address of host and port alone (user and password are settings of their own)',
   },
   'database-url': {
-    accepts: text => /^sqlite:.+/.test(text) || hasProtocol(text, ['postgres:', 'postgresql:']),
+    accepts: text =>
+      /^sqlite:.+/.test(text) || (isPostgresAddress(text) && problemOfPostgresAddress(text) === null),
+    problemOf: text => (isPostgresAddress(text) ? problemOfPostgresAddress(text) : null),
     expectation: '`sqlite:FILE` or a postgres: address',
   },
   cidr: { accepts: isCidr, expectation: 'an IP address or a CIDR such as 10.0.0.0/8' },

@@ -91,7 +91,8 @@ function requireStillSet(path: string, running: Config, read: Config): void {
 
 function withoutLogin(address: unknown): string {
   if (typeof address !== 'string') return ''
-  if (!URL.canParse(address)) return address
+  // The address of a socket is no URL where it has a user and no host.
+  if (!URL.canParse(address)) return address.replace(/^([a-z]+:\/\/)[^/?]*@/i, '$1')
   const url = new URL(address)
   url.username = ''
   url.password = ''

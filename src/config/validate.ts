@@ -5,7 +5,7 @@ import type { ConfigProblem } from './config-error.ts'
 import { formats } from './formats.ts'
 import { configSchema } from './schema/schema.ts'
 import type { Schema } from './schema/schema-builders.ts'
-import { type Layer, settingByPath } from './settings.ts'
+import { type Layer, settingByPath, valueAt } from './settings.ts'
 import { similarTo } from './similar-name.ts'
 
 type SchemaError = ReturnType<typeof Errors>[1][number]
@@ -26,7 +26,7 @@ interface Violation {
 /** @returns one problem for each setting, or part of a setting, that contradicts the schema, in the schema's order */
 export function validate(candidate: unknown, given: Layer): ConfigProblem[] {
   const [, errors] = Errors(configSchema, candidate)
-  const problems = errors.flatMap(violationsIn).map(violation => toProblem(violation, given))
+  const problems = errors.flatMap(violationsIn).map(violation => toProblem(violation, candidate, given))
   return [...new Map(problems.map(problem => [problem.spelling, problem])).values()]
 }
 
@@ -74,17 +74,23 @@ function unescapePointer(name: string): string {
 }
 
 /** Names the setting as it was written, and where in its value the violation is. */
-function toProblem({ location, problem }: Violation, given: Layer): ConfigProblem {
+function toProblem({ location, problem }: Violation, candidate: unknown, given: Layer): ConfigProblem {
   for (let length = location.length; length > 0; length--) {
     const path = location.slice(0, length).join('.')
     const setting = settingByPath.get(path)
     if (setting === undefined) continue
     const spelling = given.get(path)?.spelling ?? path
     const within = location.slice(length).join('.')
-    if (within === '') return { spelling, problem: `must be ${expectationOf(setting.schema)}`, path }
+    if (within === '') return { spelling, problem: problemOf(setting.schema, valueAt(candidate, path)), path }
     return { spelling: `${spelling}, at ${within}`, problem, path }
   }
   return { spelling: location.join('.'), problem }
+}
+
+function problemOf(schema: Schema, value: unknown): string {
+  const format = schema.format === undefined ? undefined : formats[schema.format]
+  const known = typeof value === 'string' ? format?.problemOf?.(value) : null
+  return known ?? `must be ${expectationOf(schema)}`
 }
 
 /** Completes the sentence "must be …". */

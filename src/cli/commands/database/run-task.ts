@@ -46,7 +46,10 @@ function describe(error: unknown): string {
 export function databaseUrlOf(text: string, name: string): string {
   const [scheme] = /^(?:sqlite|postgres|postgresql):|^[a-z][a-z0-9+.-]*:(?=\/\/)/i.exec(text) ?? []
   if (scheme === undefined) return `sqlite:${text}`
-  if (formats['database-url']?.accepts(text) === true && text !== 'sqlite::memory:') return text
+  const format = formats['database-url']
+  if (format?.accepts(text) === true && text !== 'sqlite::memory:') return text
+  const problem = format?.problemOf?.(text) ?? null
+  if (problem !== null) throw new CliError(`${name} ${problem}`, EXIT.usage)
   // A password may be in the rest.
   throw new CliError(
     `${name} must be sqlite:FILE, a file, or postgres://USER@HOST/DATABASE, which ${scheme}… is not`,
