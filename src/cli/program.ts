@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { CommanderError } from 'commander'
 import { ConfigError } from '../config/config-error.ts'
-import { StartError } from '../domain/start-error.ts'
+import { SettingError, StartError } from '../domain/start-error.ts'
 import { EXIT, type Host } from '../run/host.ts'
 import { handlesFailure, outputErrorCode } from '../run/standard-output.ts'
 import { readArguments, requireKnownCommand } from './arguments.ts'
@@ -60,7 +60,7 @@ function exitCodeOf(error: unknown, host: Host): number {
     return EXIT.config
   }
   host.complain(`${error instanceof StartError ? error.message : describe(error)}\n`)
-  return EXIT.failure
+  return error instanceof SettingError ? EXIT.config : EXIT.failure
 }
 
 function describe(error: unknown): string {

@@ -1,2 +1,5 @@
 /** A mistake in the setup that stops the start. Only its message is printed, so it says what to do. */
 export class StartError extends Error {}
+
+/** The same for what a setting names, such as a database, a password or a file: no wait cures it. */
+export class SettingError extends StartError {}

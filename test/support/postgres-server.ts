@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -66,12 +66,35 @@ export class PostgresServer {
     await exited
   }
 
+  /** Answers nothing, while its connections stay open. `stop` also ends it. */
+  freeze(): void {
+    for (const pid of this.#processes()) process.kill(pid, 'SIGSTOP')
+  }
+
+  thaw(): void {
+    for (const pid of this.#processes()) process.kill(pid, 'SIGCONT')
+  }
+
+  /** Makes a replica a primary. */
+  async promote(): Promise<void> {
+    await this.#run('select pg_promote(true)')
+  }
+
+  /** Of the server and its sessions. */
+  #processes(): number[] {
+    const pid = this.#process?.pid
+    if (pid === undefined) throw new Error('The server is not one of the test')
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    return [pid, ...children.trim().split(/\s+/).map(Number)]
+  }
+
   async stop(): Promise<void> {
     if (this.#process === null) {
       for (const name of this.#databases) await this.#run(`drop database if exists ${name} with (force)`)
       return
     }
     if (this.#process.exitCode === null && this.#process.signalCode === null) {
+      this.thaw()
       const exited = once(this.#process, 'exit')
       this.#process.kill('SIGINT')
       await exited
@@ -86,6 +109,16 @@ export class PostgresServer {
         () => false,
       )
     await until('PostgreSQL answers', answers)
+    return this
+  }
+
+  async untilItRefuses(): Promise<PostgresServer> {
+    const refuses = () =>
+      this.#run('select 1').then(
+        () => false,
+        (error: unknown) => error instanceof pg.DatabaseError && error.code === '57P03',
+      )
+    await until('PostgreSQL says that it does not accept connections yet', refuses)
     return this
   }
 
@@ -117,8 +150,14 @@ async function startCluster(more: Readonly<Record<string, string>>): Promise<Pos
   return startServer(programs, { directory, data, password, more })
 }
 
-/** A streaming replica that reads from this URL, such as that of a proxy before a temporary server. */
-export async function startReplica(primaryUrl: string): Promise<PostgresServer> {
+/**
+ * A streaming replica that reads from this URL, such as that of a proxy before a temporary server.
+ * @param more settings; with `hot_standby: 'off'` it admits no one until it is promoted
+ */
+export async function startReplica(
+  primaryUrl: string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<PostgresServer> {
   const programs = postgresPrograms()
   if (programs === null) throw new Error('The tests need a real PostgreSQL (Debian: postgresql)')
   const directory = mkdtempSync(join(tmpdir(), 'postern-replica-'))
@@ -128,8 +167,9 @@ export async function startReplica(primaryUrl: string): Promise<PostgresServer> 
   const copy = [`--pgdata=${data}`, '--write-recovery-conf', '--checkpoint=fast', '--no-sync']
   const backUp = join(programs, 'pg_basebackup')
   await promisify(execFile)(backUp, [...copy, `--dbname=${primaryUrl}`], { ...owner, cwd: '/' })
-  const server = await startServer(programs, { directory, data, password: new URL(primaryUrl).password })
-  return server.untilItAnswers()
+  const { password } = new URL(primaryUrl)
+  const server = await startServer(programs, { directory, data, password, more })
+  return more['hot_standby'] === 'off' ? server.untilItRefuses() : server.untilItAnswers()
 }
 
 interface ServerParts {
@@ -162,7 +202,7 @@ async function startServer(
 }
 
 /** @returns null if the tests do not run as root */
-function unprivilegedUser(): { uid: number; gid: number } | null {
+export function unprivilegedUser(): { uid: number; gid: number } | null {
   if (process.getuid?.() !== 0) return null
   const idOf = (flag: string) => Number(execFileSync('id', [flag, UNPRIVILEGED], { encoding: 'utf8' }))
   return { uid: idOf('-u'), gid: idOf('-g') }

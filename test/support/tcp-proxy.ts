@@ -93,7 +93,7 @@ export class TcpProxy {
   /** Called for each chunk that arrives, held or not. */
   onPiece: (direction: Direction, bytes: Buffer) => void = () => {}
   readonly #server: Server
-  readonly #target: number
+  #target: number
   readonly #held: Record<Direction, (link: Link) => boolean> = { forth: () => false, back: () => false }
 
   private constructor(targetPort: number) {
@@ -128,6 +128,11 @@ export class TcpProxy {
   resume(): void {
     for (const direction of ['forth', 'back'] as const) this.#held[direction] = () => false
     for (const link of this.links) link.resume()
+  }
+
+  /** New connections lead to this server; open ones stay. */
+  leadTo(url: string): void {
+    this.#target = Number(new URL(url).port)
   }
 
   /** Closes all connections; held chunks are lost. */

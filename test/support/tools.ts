@@ -57,6 +57,12 @@ export const SCRIPT: Tool = { program: 'script', debianPackage: 'bsdutils' }
 export const HAPROXY: Tool = { program: 'haproxy', debianPackage: 'haproxy' }
 export const NGINX: Tool = { program: 'nginx', debianPackage: 'nginx-light' }
 
+/** Debian keeps it off a user's path. */
+export const PGBOUNCER: Tool = {
+  program: 'pgbouncer',
+  debianPackage: 'pgbouncer',
+  isHere: () => existsSync('/usr/sbin/pgbouncer'),
+}
 export const CADDY: Tool = { program: 'caddy', debianPackage: 'caddy' }
 
 /** Part of every Debian. */
@@ -85,6 +91,7 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   JQ,
   SQLITE,
   POSTGRES,
+  PGBOUNCER,
   SCRIPT,
   HELM,
   GITLEAKS,

@@ -1,5 +1,7 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { Database } from './database.ts'
+import { troubleOf } from './database-unavailable.ts'
+import { mayRunAgain } from './engines/postgres-errors.ts'
 import type { PendingChange } from './pending-changes.ts'
 import {
   type AnnouncedChange,
@@ -94,7 +96,17 @@ class ParallelChangeWriter implements ChangeWriter {
   }
 }
 
-/** Explicit: under another server default, concurrent changes would fail instead of waiting. */
-function transact<Result>(connections: Kysely<Tables>, work: Work<Result>): Promise<Result> {
-  return connections.transaction().setIsolationLevel('read committed').execute(work)
+/**
+ * Runs a transaction again, once, whose server went away before it committed: after a failover another one answers. Where the answer to a
+ * commit was lost, a second run might change something twice.
+ */
+async function transact<Result>(connections: Kysely<Tables>, work: Work<Result>): Promise<Result> {
+  // Explicit: under another server default, concurrent changes would fail instead of waiting.
+  const run = () => connections.transaction().setIsolationLevel('read committed').execute(work)
+  try {
+    return await run()
+  } catch (error) {
+    if (!mayRunAgain(troubleOf(error))) throw error
+    return run()
+  }
 }

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { StartError } from '../../../domain/start-error.ts'
+import { SettingError } from '../../../domain/start-error.ts'
 import type { AuditTrust } from './audit/audit-mac.ts'
 import type { Tables } from './tables.ts'
 
@@ -23,7 +23,7 @@ export interface Database {
 export const DATABASE_SETTING = 'database.url'
 
 /** The server refuses the user or the password, or a right of the user. */
-export class DatabaseForbidden extends StartError {}
+export class DatabaseForbidden extends SettingError {}
 
 /** The database does not answer, or not yet; opening it again may succeed. */
 export class DatabaseUnreachable extends Error {}

@@ -1,3 +1,4 @@
+import { isPostgresAddress } from '../../../config/postgres-address.ts'
 import { neverReloads, type OnReload } from '../../../config/reloadable.ts'
 import type { Clock } from '../../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
@@ -21,7 +22,7 @@ export async function openDatabase(
   onReload: OnReload<string> = neverReloads,
   report: ReportTrouble = () => {},
 ): Promise<Database> {
-  if (/^postgres(?:ql)?:/.test(url)) return openPostgres(url, onReload, report)
+  if (isPostgresAddress(url)) return openPostgres(url, onReload, report)
   if (/^sqlite:./.test(url)) return openSqlite(url.slice('sqlite:'.length), report)
   throw new Error('database.url must be sqlite:FILE, such as sqlite:postern.db, or postgres://…')
 }

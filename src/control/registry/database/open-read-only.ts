@@ -1,6 +1,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
+import { isPostgresAddress } from '../../../config/postgres-address.ts'
 import { causeOf } from '../../../observability/control-logger.ts'
 import { requireSqliteFile } from './backup/database-file.ts'
 import { Refused } from './backup/refused.ts'
@@ -11,13 +12,22 @@ import type { Tables } from './tables.ts'
 
 const BUSY_TIMEOUT_MS = 2000
 
+interface Options {
+  /** Of the setting or argument. */
+  readonly name?: string
+  /** Refuses a pooler, behind which running consoles cannot be seen. */
+  readonly seesConsoles?: boolean
+}
+
 /**
  * One connection that cannot write and migrates nothing, also beside a running console. Destroy it after use.
  * @param url `sqlite:FILE` or `postgres://…`; error messages never repeat it
- * @param name of the setting or argument
  */
-export async function openReadOnly(url: string, name = DATABASE_SETTING): Promise<Kysely<Tables>> {
-  if (/^postgres(?:ql)?:/.test(url)) return openPostgresReadOnly(url, name)
+export async function openReadOnly(
+  url: string,
+  { name = DATABASE_SETTING, seesConsoles = false }: Options = {},
+): Promise<Kysely<Tables>> {
+  if (isPostgresAddress(url)) return openPostgresReadOnly(url, { name, seesConsoles })
   const file = /^sqlite:(.+)$/s.exec(url)?.[1]
   if (file === undefined || file === ':memory:' || !existsSync(file)) {
     throw new Refused(`${name}: there is no SQLite file to read at ${file}`)

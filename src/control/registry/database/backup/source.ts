@@ -1,4 +1,5 @@
 import type { Kysely } from 'kysely'
+import { DATABASE_SETTING } from '../database.ts'
 import { countConsoles } from '../engines/postgres-database.ts'
 import { lockSqliteFile } from '../engines/sqlite-lock.ts'
 import { openReadOnly } from '../open-read-only.ts'
@@ -10,6 +11,8 @@ import { Refused } from './refused.ts'
 interface ReadOptions {
   /** Of the setting or argument. */
   readonly name?: string
+  /** Refuses a pooler, behind which running consoles cannot be seen. */
+  readonly seesConsoles?: boolean
   /** Before, on the same connection. */
   readonly check?: (connection: Kysely<Tables>) => Promise<void>
 }
@@ -20,9 +23,9 @@ interface ReadOptions {
 export async function readPostgres<Result>(
   url: string,
   read: (source: Kysely<Tables>) => Promise<Result>,
-  { name, check }: ReadOptions = {},
+  { name = DATABASE_SETTING, seesConsoles = false, check }: ReadOptions = {},
 ): Promise<Result> {
-  const connection = await openReadOnly(url, name)
+  const connection = await openReadOnly(url, { name, seesConsoles })
   try {
     await check?.(connection)
     return await connection
@@ -56,9 +59,9 @@ export async function readStopped<Result>(
       await requireSchema(connection, 'postgres', `${name}: the database`)
       await requireOwnPostgres(connection, name)
     }
-    return readPostgres(url, readAlone, { name, check })
+    return readPostgres(url, readAlone, { name, seesConsoles: true, check })
   }
-  const source = await openReadOnly(url, name)
+  const source = await openReadOnly(url, { name })
   try {
     return await whileLocked(url, name, async () => {
       checkIntegrity(file, `${name} (${file})`, true)
@@ -89,5 +92,7 @@ export async function whileLocked<Result>(
 export async function requireNoConsole(connection: Kysely<Tables>): Promise<void> {
   const count = await countConsoles(connection)
   if (count === 0) return
-  throw new Refused('A console uses this PostgreSQL database: stop every console first')
+  throw new Refused(
+    'A console uses this PostgreSQL database: stop every console first. A pooler keeps sessions of stopped consoles for some minutes',
+  )
 }

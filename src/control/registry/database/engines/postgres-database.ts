@@ -1,13 +1,16 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import type { OnReload } from '../../../../config/reloadable.ts'
-import { StartError } from '../../../../domain/start-error.ts'
+import { SettingError, StartError } from '../../../../domain/start-error.ts'
 import { UNSIGNED_AUDIT } from '../audit/audit-mac.ts'
 import { DATABASE_SETTING, type Database, DatabaseForbidden, DatabaseUnreachable } from '../database.ts'
 import { type ReportTrouble, troubleOf } from '../database-unavailable.ts'
 import { migrate } from '../migrations/migrations.ts'
 import type { Tables } from '../tables.ts'
-import { guardPool } from './postgres-pool.ts'
+import { adviceFor } from './postgres-advice.ts'
+import { connectionOf } from './postgres-connection.ts'
+import { type Failovers, guardPool } from './postgres-pool.ts'
+import type { SessionRules } from './postgres-session.ts'
 import { isConnectionLost, isForbidden } from './rejected-statement.ts'
 
 /** Small enough for several consoles on one PostgreSQL without a pooler. */
@@ -25,6 +28,16 @@ const CONSOLE_NAME = 'postern-console'
 const COPY_NAME = 'postern-database'
 const BIGINT = pg.types.builtins.INT8
 
+/** Compiling a statement takes up to 0.7 s, and is done where its cost is overestimated; ours take milliseconds. */
+const SETTINGS = { jit: 'off' }
+const LIMITED_SETTINGS = {
+  ...SETTINGS,
+  statement_timeout: STATEMENT_TIMEOUT_MS,
+  idle_in_transaction_session_timeout: NO_RESPONSE_TIMEOUT_MS,
+}
+const WRITES: SessionRules = { settings: LIMITED_SETTINGS, use: 'write' }
+const READS: SessionRules = { settings: LIMITED_SETTINGS, use: 'read' }
+
 /** Supports several consoles: each holds a few connections, and locks in the database coordinate them. */
 export async function openPostgres(
   url: string,
@@ -32,33 +45,37 @@ export async function openPostgres(
   report: ReportTrouble,
 ): Promise<Database> {
   const hasTextIndex = await prepare(url)
-  const timeouts = {
-    statement_timeout: STATEMENT_TIMEOUT_MS,
-    query_timeout: NO_RESPONSE_TIMEOUT_MS,
-    idle_in_transaction_session_timeout: NO_RESPONSE_TIMEOUT_MS,
-  }
-  const writers = createPool(url, { max: MAX_WRITERS, ...timeouts })
-  const readers = createPool(url, { max: MAX_READERS, ...timeouts })
-  const announcers = createPool(url, { max: MAX_ANNOUNCING, ...timeouts })
+  const address = { name: DATABASE_SETTING, url, connection: connectionOf(url, DATABASE_SETTING) }
   // Applies to new connections; open ones stay.
-  onReload(next => () => {
-    for (const { options } of [writers, readers, announcers]) options.connectionString = next
+  onReload(next => {
+    const connection = connectionOf(next, DATABASE_SETTING)
+    return () => Object.assign(address, { url: next, connection })
   })
-  const [writer, reader, announcing] = [
-    kyselyOver(writers, report),
-    kyselyOver(readers, report),
-    kyselyOver(announcers, report),
-  ]
+  const shared = { failovers: { count: 0 }, report }
+  const limits = { query_timeout: NO_RESPONSE_TIMEOUT_MS }
+  const writer = connectTo(address, { max: MAX_WRITERS, ...limits }, { rules: WRITES, ...shared })
+  const reader = connectTo(address, { max: MAX_READERS, ...limits }, { rules: READS, ...shared })
+  const announcing = connectTo(address, { max: MAX_ANNOUNCING, ...limits }, { rules: WRITES, ...shared })
   const close = async () => {
     await Promise.all([writer.destroy(), reader.destroy(), announcing.destroy()])
   }
   return { dialect: 'postgres', hasTextIndex, audit: UNSIGNED_AUDIT, writer, reader, announcing, close }
 }
 
-/** One connection that the server lets write nothing. A long read is not cut off. */
-export async function openPostgresReadOnly(url: string, name: string): Promise<Kysely<Tables>> {
-  const options = '-c default_transaction_read_only=on'
-  const connection = kyselyOver(createPool(url, { max: 1, options, application_name: 'postern-audit' }))
+interface ReadOnlyOptions {
+  /** Of the setting or argument. */
+  readonly name: string
+  /** Refuses a pooler. */
+  readonly seesConsoles?: boolean
+}
+
+/** One connection that the server lets write nothing, also to a standby. A long read is not cut off. */
+export async function openPostgresReadOnly(
+  url: string,
+  { name, seesConsoles = false }: ReadOnlyOptions,
+): Promise<Kysely<Tables>> {
+  const rules = { settings: SETTINGS, use: 'any', ...(seesConsoles ? seeingConsoles(name) : {}) } as const
+  const connection = connectOnce(url, { name, applicationName: 'postern-audit', rules })
   try {
     await requireVersion(connection, name)
     return connection
@@ -68,10 +85,17 @@ export async function openPostgresReadOnly(url: string, name: string): Promise<K
   }
 }
 
-/** One connection without timeouts to a migrated database: a copy takes long. */
+/** One connection without timeouts to a migrated database, and to the server itself: a copy takes long. */
 export async function openPostgresForCopy(url: string, name = DATABASE_SETTING): Promise<Kysely<Tables>> {
-  await prepare(url, COPY_NAME, name)
-  return kyselyOver(createPool(url, { max: 1, application_name: COPY_NAME }))
+  const rules = { settings: SETTINGS, use: 'write', ...seeingConsoles(name) } as const
+  await prepare(url, { name, applicationName: COPY_NAME, rules })
+  return connectOnce(url, { name, applicationName: COPY_NAME, rules })
+}
+
+/** A pooler keeps the names of sessions that ended, and gives those of others to sessions that are used. */
+function seeingConsoles(name: string): Pick<SessionRules, 'refusesPooler'> {
+  const refusesPooler = `${name}: a pooler is between here and PostgreSQL, behind which running consoles cannot be seen. Give the address of the server`
+  return { refusesPooler }
 }
 
 /** How many other connections of consoles the database has. */
@@ -82,23 +106,33 @@ export async function countConsoles(connection: Kysely<Tables>): Promise<number>
   return Number(rows[0]?.count)
 }
 
+interface OneConnection {
+  /** Of the setting or argument. */
+  readonly name: string
+  readonly applicationName: string
+  readonly rules: SessionRules
+}
+
 /**
  * On a connection without timeouts: another console may be migrating, and this one must wait.
  * @returns whether there is an index for parts of texts: the server may refuse its extension
  */
 async function prepare(
   url: string,
-  applicationName = CONSOLE_NAME,
-  name = DATABASE_SETTING,
+  one: OneConnection = {
+    name: DATABASE_SETTING,
+    applicationName: CONSOLE_NAME,
+    rules: { settings: SETTINGS, use: 'write' },
+  },
 ): Promise<boolean> {
-  const connection = kyselyOver(createPool(url, { max: 1, application_name: applicationName }))
+  const connection = connectOnce(url, one)
   try {
-    await requireVersion(connection, name)
+    await requireVersion(connection, one.name)
     await migrate(connection, 'postgres')
     return await hasIndex(connection, 'keys_by_text')
   } catch (error) {
     // A migration that broke off is rolled back.
-    throw isConnectionLost(error) ? unreachable(error, name) : error
+    throw isConnectionLost(error) ? unreachable(error, one.name) : error
   } finally {
     await connection.destroy()
   }
@@ -123,24 +157,54 @@ async function requireVersion(connection: Kysely<Tables>, name: string): Promise
   }
 }
 
-function createPool(url: string, settings: pg.PoolConfig): pg.Pool {
-  const pool = new pg.Pool({
-    connectionString: url,
+/** Where to connect, which a reload may change. */
+interface Address {
+  readonly name: string
+  url: string
+  connection: pg.ClientConfig
+}
+
+function connectOnce(url: string, { name, applicationName, rules }: OneConnection): Kysely<Tables> {
+  const address = { name, url, connection: connectionOf(url, name) }
+  const settings = { max: 1, application_name: applicationName }
+  return connectTo(address, settings, { rules, failovers: { count: 0 }, report: () => {} })
+}
+
+interface Guard {
+  readonly rules: SessionRules
+  readonly failovers: Failovers
+  readonly report: ReportTrouble
+}
+
+function connectTo(address: Address, settings: pg.PoolConfig, guard: Guard): Kysely<Tables> {
+  const common = {
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
     application_name: CONSOLE_NAME,
     types: { getTypeParser },
     ...settings,
-  })
+  }
+  class SessionClient extends pg.Client {
+    constructor() {
+      super({ ...common, ...freshConnection(address) })
+    }
+  }
+  const pool = new pg.Pool({ ...common, Client: SessionClient })
   // An idle connection that breaks is replaced at the next use.
   pool.on('error', () => {})
   // One that breaks inside a transaction fails the next statement.
   pool.on('connect', client => client.on('error', () => {}))
-  return pool
+  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: guardPool(pool, guard) }) })
 }
 
-function kyselyOver(pool: pg.Pool, report: ReportTrouble = () => {}): Kysely<Tables> {
-  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: guardPool(pool, report) }) })
+/** Reads certificates anew, which may have been renewed; keeps the last good ones while an operator replaces them. */
+function freshConnection(address: Address): pg.ClientConfig {
+  try {
+    address.connection = connectionOf(address.url, address.name)
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error
+  }
+  return address.connection
 }
 
 /** Times in ms and counts fit a number; the driver would return text. */
@@ -151,7 +215,8 @@ const getTypeParser: typeof pg.types.getTypeParser = (type: number, format?: 'te
 function unreachable(error: unknown, name: string): unknown {
   const trouble = troubleOf(error)
   if (trouble === null) return error
-  const text = `${name}: cannot reach PostgreSQL: ${trouble.reason}`
+  const advice = adviceFor(trouble)
+  const text = `${name}: cannot reach PostgreSQL: ${trouble.reason}${advice === null ? '' : `. ${advice}`}`
   if (isConnectionLost(error)) return new DatabaseUnreachable(text)
-  return isForbidden(trouble) ? new DatabaseForbidden(text) : new StartError(text)
+  return isForbidden(trouble) ? new DatabaseForbidden(text) : new SettingError(text)
 }

@@ -1,8 +1,12 @@
 import pg from 'pg'
+import { StartError } from '../../../../domain/start-error.ts'
 import { type DatabaseTrouble, DatabaseUnavailable, isCommit } from '../database-unavailable.ts'
 
 /** A statement that reached its time limit. */
 export const QUERY_CANCELED = '57014'
+
+/** Of every error of PgBouncer's own. */
+const PROTOCOL_VIOLATION = '08P01'
 
 /** By SQLSTATE or its class (PostgreSQL, appendix A); the longer one counts. What is not here is a mistake of ours. */
 const TROUBLES: Readonly<Record<string, DatabaseTrouble>> = {
@@ -24,6 +28,16 @@ const TROUBLES: Readonly<Record<string, DatabaseTrouble>> = {
   XX: 'damaged',
 }
 
+/** A server that does not speak TLS, in the words of the driver, which has no code for it. */
+export const NO_TLS = 'The server does not support SSL connections'
+/** A password that is missing, or a kind of authentication that the driver does not know. */
+const NO_LOGIN = /^(?:SASL|Unknown authentication)/
+/**
+ * PgBouncer has one SQLSTATE for what passes and for mistakes in the settings. The texts of the latter (src/client.c and src/objects.c of
+ * PgBouncer 1.18 to 1.24).
+ */
+const POOLER_REFUSES =
+  /unsupported startup parameter|no such (?:database|user)|auth failed|authentication failed|SSL required|database "[^"]*" does not exist|statement pooling mode/i
 const MALFORMED_ADDRESS = 'ERR_INVALID_URL'
 /** Errors of the driver and its pool have no code. */
 const TIME_OUT = /time(?:d )?-?out/i
@@ -42,6 +56,7 @@ const NO_RESPONSE_CODES: ReadonlySet<string> = new Set([
 
 /** @returns the error itself if the database is not to blame for it */
 export function explainConnectError(error: unknown): unknown {
+  if (error instanceof DatabaseUnavailable || error instanceof StartError) return error
   const kind = troubleOf(error)
   return kind === null ? error : new DatabaseUnavailable(kind, textOf(error), { sqlState: sqlStateOf(error) })
 }
@@ -71,16 +86,34 @@ export function isBroken(error: unknown): boolean {
   )
 }
 
+/** A server that is gone, has no answer or takes no writes: its other sessions are of no use either. */
+export function isServerLost(error: unknown): boolean {
+  return isBroken(error) && error instanceof DatabaseUnavailable && error.sqlState !== QUERY_CANCELED
+}
+
+/** Nothing happened, or nothing that was committed, and another session may do it. */
+export function mayRunAgain(error: unknown): boolean {
+  return (
+    error instanceof DatabaseUnavailable &&
+    (error.kind === 'unreachable' || error.kind === 'read_only') &&
+    !error.isOutcomeUnknown
+  )
+}
+
 function troubleOf(error: unknown): DatabaseTrouble | null {
   if (error instanceof pg.DatabaseError) {
     const { code = '' } = error
+    if (code === PROTOCOL_VIOLATION && POOLER_REFUSES.test(error.message)) return 'refused'
     return TROUBLES[code] ?? TROUBLES[code.slice(0, 2)] ?? null
   }
   const code = codeOf(error)
   if (code === MALFORMED_ADDRESS) return 'refused'
   // What the driver does not understand is a mistake of ours.
   if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) return null
-  if (code === null) return TIME_OUT.test(error.message) ? 'timeout' : 'unreachable'
+  if (code === null) {
+    if (error.message === NO_TLS || NO_LOGIN.test(error.message)) return 'refused'
+    return TIME_OUT.test(error.message) ? 'timeout' : 'unreachable'
+  }
   return NO_RESPONSE_CODES.has(code) ? 'unreachable' : 'refused'
 }
 

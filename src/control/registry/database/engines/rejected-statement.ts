@@ -22,9 +22,9 @@ export function isForbidden(error: unknown): boolean {
   return /^(?:28|42501)/.test(troubleOf(error)?.sqlState ?? '')
 }
 
-/** The server went away, or was full, which waiting may cure. */
+/** The server went away, was full, or is not a primary yet, which waiting may cure. */
 export function isConnectionLost(error: unknown): boolean {
   const trouble = troubleOf(error)
   if (trouble === null) return false
-  return trouble.kind === 'unreachable' || trouble.kind === 'timeout' || /^53/.test(trouble.sqlState ?? '')
+  return ['unreachable', 'timeout', 'read_only'].includes(trouble.kind) || /^53/.test(trouble.sqlState ?? '')
 }
