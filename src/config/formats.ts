@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { isWorkspaceId, OTHER_WORKSPACES } from '../domain/key/key-record.ts'
+import { isPostgresAddress, problemOfPostgresAddress } from '../domain/postgres-address.ts'
 import { isScope } from '../domain/scope.ts'
-import { isPostgresAddress, problemOfPostgresAddress } from './postgres-address.ts'
 import { REDIS_PROTOCOLS } from './redis-address.ts'
 
 interface Format {

@@ -108,6 +108,11 @@ describe.skipIf(!has(POSTGRES))('a console that starts on PostgreSQL', { timeout
     ['a wrong password', () => of(plain, '', { password: 'hunter2' }), /Correct the user or the password/],
     ['no password', () => of(plain, '', { password: '' }), /Correct the user or the password/],
     ['an unknown user', () => of(plain, '', { username: 'nobody2' }), /Correct the user or the password/],
+    [
+      'an option that PostgreSQL does not know',
+      () => of(plain, 'options=-c%20x_y%3D1'),
+      /Correct the parameter options/,
+    ],
     ['an unknown database', () => of(plain, '', { pathname: '/nowhere' }), /Create the database/],
   ])('with %s ends, and says what to do', async (_, url, advice) => {
     const text = await refusalOf(url())

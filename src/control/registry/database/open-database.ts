@@ -1,6 +1,6 @@
-import { isPostgresAddress } from '../../../config/postgres-address.ts'
 import { neverReloads, type OnReload } from '../../../config/reloadable.ts'
 import type { Clock } from '../../../domain/clock.ts'
+import { isPostgresAddress } from '../../../domain/postgres-address.ts'
 import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
 import { backoffMs, type Timers } from '../../timers.ts'
 import { type Database, DatabaseUnreachable } from './database.ts'

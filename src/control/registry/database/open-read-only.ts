@@ -1,7 +1,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
-import { isPostgresAddress } from '../../../config/postgres-address.ts'
+import { isPostgresAddress } from '../../../domain/postgres-address.ts'
 import { causeOf } from '../../../observability/control-logger.ts'
 import { requireSqliteFile } from './backup/database-file.ts'
 import { Refused } from './backup/refused.ts'

@@ -22,8 +22,12 @@ const ADVICE: readonly (readonly [says: RegExp, advice: string])[] = [
   ],
   [/certificate has expired/i, 'Renew the certificate of the server'],
   [
-    /unsupported startup parameter: options/i,
+    /unsupported startup parameter(?:: options| in options)|command-line options/i,
     'A pooler refuses the parameter options: set it for the user (ALTER ROLE … SET …)',
+  ],
+  [
+    /configuration parameter|invalid value for parameter|command-line argument/i,
+    'Correct the parameter options',
   ],
   [/statement pooling mode/i, 'The pooler splits transactions: set its pool_mode to transaction or session'],
   [/database "[^"]*" does not exist|no such database/i, 'Create the database, or correct its name'],

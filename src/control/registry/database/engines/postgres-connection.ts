@@ -1,8 +1,8 @@
 import type { ConnectionOptions } from 'node:tls'
 import type pg from 'pg'
-import { type PostgresTls, readPostgresAddress } from '../../../../config/postgres-address.ts'
 import { readNamedFile } from '../../../../config/read-named-file.ts'
 import { requireAuthorities, requirePair } from '../../../../domain/pem.ts'
+import { type PostgresTls, readPostgresAddress } from '../../../../domain/postgres-address.ts'
 import { SettingError } from '../../../../domain/start-error.ts'
 
 /** `sslrootcert` for the CAs that Node trusts. */

@@ -32,10 +32,7 @@ const TROUBLES: Readonly<Record<string, DatabaseTrouble>> = {
 export const NO_TLS = 'The server does not support SSL connections'
 /** A password that is missing, or a kind of authentication that the driver does not know. */
 const NO_LOGIN = /^(?:SASL|Unknown authentication)/
-/**
- * PgBouncer has one SQLSTATE for what passes and for mistakes in the settings. The texts of the latter (src/client.c and src/objects.c of
- * PgBouncer 1.18 to 1.24).
- */
+/** PgBouncer has one SQLSTATE for what passes and for mistakes in the settings. These are the texts of the latter, of 1.18 to 1.24. */
 const POOLER_REFUSES =
   /unsupported startup parameter|no such (?:database|user)|auth failed|authentication failed|SSL required|database "[^"]*" does not exist|statement pooling mode/i
 const MALFORMED_ADDRESS = 'ERR_INVALID_URL'
@@ -57,7 +54,8 @@ const NO_RESPONSE_CODES: ReadonlySet<string> = new Set([
 /** @returns the error itself if the database is not to blame for it */
 export function explainConnectError(error: unknown): unknown {
   if (error instanceof DatabaseUnavailable || error instanceof StartError) return error
-  const kind = troubleOf(error)
+  // No statement of ours is to blame: an option that the server does not know, a feature that a pooler does not have.
+  const kind = troubleOf(error) ?? (error instanceof pg.DatabaseError ? 'refused' : null)
   return kind === null ? error : new DatabaseUnavailable(kind, textOf(error), { sqlState: sqlStateOf(error) })
 }
 

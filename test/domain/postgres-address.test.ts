@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { problemOfPostgresAddress, readPostgresAddress } from '../../src/config/postgres-address.ts'
-import { configOf, mistakesOf } from './examples.ts'
+import { problemOfPostgresAddress, readPostgresAddress } from '../../src/domain/postgres-address.ts'
+import { configOf, mistakesOf } from '../config/examples.ts'
 
 const plain = { port: null, user: null, password: null, database: null, tls: undefined, options: null }
 
