@@ -74,7 +74,7 @@ describe.skipIf(!has(POSTGRES))('a console whose PostgreSQL is down when it star
     for (const url of [refused, absent]) {
       const { env } = await settings(url.href)
       const exit = await runPostern(['console'], env)
-      expect(exit.code).toBe(1)
+      expect(exit.code).toBe(78)
       expect(exit.stderr).toMatch(/database\.url: cannot reach PostgreSQL: /)
       expect(exit.stderr + exit.stdout).not.toContain('hunter2')
     }
