@@ -9,6 +9,8 @@ export interface Log {
 
 /** Minimum time between two warnings, so that an intermittent failure does not flood the log. */
 const MIN_INTERVAL_MS = 5_000
+/** A failure that lasts is logged again, so that the last minutes of a log name it. */
+const REPEAT_MS = 60_000
 
 /** What is known of a failure beyond its error. */
 export interface Explanation {
@@ -17,13 +19,13 @@ export interface Explanation {
   readonly advice: string | null
 }
 
-/** Logs the first of consecutive failures, each new cause of theirs, and the recovery. Metrics count each failure. */
+/** Logs the first of consecutive failures, each new cause of theirs, a line a minute after that, and the recovery. Metrics count each failure. */
 export class FailureLog {
   readonly #log: Log
   readonly #clock: Clock
   readonly #part: string
   #isFailing = false
-  #cause: string | undefined
+  #cause: unknown
   #lastLoggedMs = Number.NEGATIVE_INFINITY
 
   /** @param part component or operation that can fail, such as `key service lookup` */
@@ -36,10 +38,11 @@ export class FailureLog {
   /** Logs only message and code of the error: ioredis attaches the password of a rejected AUTH to its errors. */
   failed(error: Error & { code?: unknown }, explanation?: Explanation): void {
     const nowMs = this.#clock.monotonicMs()
-    if (this.#isFailing && (explanation === undefined || explanation.cause === this.#cause)) return
-    if (nowMs - this.#lastLoggedMs < MIN_INTERVAL_MS) return
+    const cause = explanation?.cause ?? error.code
+    const isKnown = this.#isFailing && (cause === undefined || cause === this.#cause)
+    if (nowMs - this.#lastLoggedMs < (isKnown ? REPEAT_MS : MIN_INTERVAL_MS)) return
     this.#isFailing = true
-    this.#cause = explanation?.cause
+    this.#cause = cause
     this.#lastLoggedMs = nowMs
     const why = explanation === undefined ? {} : { cause: explanation.cause, advice: explanation.advice }
     const fields = { part: this.#part, reason: error.message, code: error.code, ...why }

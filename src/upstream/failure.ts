@@ -1,5 +1,6 @@
 import { errors } from 'undici'
 import type { DenialReason } from '../domain/denial.ts'
+import { causeOf } from '../observability/control-logger.ts'
 import type { UPSTREAM_ERROR_KINDS } from '../observability/metrics/metrics.ts'
 
 /** `assertion`: the gateway could not sign one, so nothing was sent. It is no failure of the upstream. */
@@ -64,6 +65,27 @@ const UNREACHABLE_KINDS: ReadonlySet<UpstreamFailureKind> = new Set([
 /** Whether the upstream cannot be reached or does not respond in time, in contrast to an invalid response. */
 export function isUnreachable(kind: UpstreamFailureKind): boolean {
   return UNREACHABLE_KINDS.has(kind)
+}
+
+/** Failures that say nothing of the upstream. `circuit_open` follows from failures that were logged. */
+const OWN_KINDS: ReadonlySet<UpstreamFailureKind> = new Set([
+  'queue_full',
+  'preempted',
+  'circuit_open',
+  'assertion',
+])
+const CAUSES_WITHOUT_ERROR: Readonly<Partial<Record<UpstreamFailureKind, string>>> = {
+  headers_timeout: 'no response headers within upstream.headersTimeoutMs',
+  total_timeout: 'no complete response within upstream.totalTimeoutMs',
+  protocol: 'the response is not valid HTTP/1.1, or lacks a length',
+}
+
+/** @returns kind and cause for the log; null if the failure is not the upstream's */
+export function logCauseOf({ kind, cause }: UpstreamFailure): (Error & { code: string }) | null {
+  if (OWN_KINDS.has(kind)) return null
+  const why = cause === undefined ? CAUSES_WITHOUT_ERROR[kind] : causeOf(cause)
+  const text = why === undefined ? kind : `${kind}: ${why}`
+  return Object.assign(new Error(text), { code: textProperty(cause, 'code') || kind })
 }
 
 export function denialReasonOf(kind: UpstreamFailureKind): DenialReason {

@@ -3,7 +3,7 @@ import { Circuit } from '../../domain/circuit.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { FailureLog, type Log } from '../../observability/failure-log.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import { isUnreachable, UpstreamFailure } from '../failure.ts'
+import { isUnreachable, logCauseOf, UpstreamFailure } from '../failure.ts'
 import { UpstreamClients } from './clients.ts'
 import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './connection.ts'
 import { ConnectionShares } from './connection-shares.ts'
@@ -51,6 +51,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   #probe: UpstreamExchange | null = null
   readonly #shares: ConnectionShares<UpstreamExchange>
   readonly #addresses: UpstreamAddresses
+  readonly #failures: FailureLog
   #admitting = false
   #destroyed = false
 
@@ -63,6 +64,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     this.limits = { ...settings, clientStallMs: deps.clientStallMs ?? CLIENT_STALL_MS }
     const nowMs = () => deps.clock.monotonicMs()
     this.#sweeper = new DeadlineSweeper(nowMs)
+    this.#failures = new FailureLog('upstream', deps.logger, deps.clock)
     this.#addresses = new UpstreamAddresses(upstreamTargetsOf(settings), {
       nowMs,
       resolve: deps.resolve ?? resolveName,
@@ -134,6 +136,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
 
   headReceived(exchange: UpstreamExchange): void {
     this.#circuit.succeeded()
+    this.#failures.succeeded()
     this.#poolMetrics.headReceived(exchange.statusCode, exchange.waitedMs, exchange.retried)
   }
 
@@ -143,6 +146,8 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
       const address = exchange.client?.connection.address
       if (address) this.#addresses.book.failed(address, this.nowMs())
     }
+    const cause = exchange.statusCode === 0 && !this.#destroyed ? logCauseOf(failure) : null
+    if (cause !== null) this.#failures.failed(cause)
     this.#poolMetrics.failed(failure.kind, exchange.retried && exchange.statusCode === 0)
   }
 

@@ -502,11 +502,9 @@ test('the log says that the name of the upstream cannot be resolved', async () =
   dispatcher = poolOf({ url: 'http://files.test' }, { logger, resolve })
   // Without the code of a system error it counts as a lost connection.
   expect(await send().outcome).toBe('reset')
-  expect(logger.lines).toEqual([
-    {
-      level: 'warn',
-      fields: { part: 'upstream name resolution', reason: 'no such name', code: undefined },
-      message: 'upstream name resolution failing',
-    },
-  ])
+  expect(logger.lines).toContainEqual({
+    level: 'warn',
+    fields: { part: 'upstream name resolution', reason: 'no such name', code: undefined },
+    message: 'upstream name resolution failing',
+  })
 })
