@@ -25,6 +25,11 @@
 {{- $planes | join " " -}}
 {{- end -}}
 
+{{/* The planes of the release whose jobs the selectors of a rule file match: dict root, file. Rules about keys ask whether the console explains a fault. */}}
+{{- define "postern.scopePlanes" -}}
+{{- eq .file "keys.yaml" | ternary (include "postern.planes" .root) (include "postern.rulePlanes" .) -}}
+{{- end -}}
+
 {{/* An expression of a rule file, for this release alone: dict root, expr, planes. Each selector of a file has one of these matchers. */}}
 {{- define "postern.scoped" -}}
 {{- $jobs := list -}}
