@@ -52,7 +52,7 @@ COPY LICENSE /app/
 COPY --from=build --chown=65532:65532 /data /var/lib/postern
 ENV NODE_ENV=production
 # The program's own default is reachable from this machine alone, which here would be the container alone.
-ENV POSTERN_CONSOLE_HOST=0.0.0.0
+ENV POSTERN_CONSOLE_HOST=::
 # The console's SQLite file is written here where no other place is named.
 WORKDIR /var/lib/postern
 USER 65532:65532

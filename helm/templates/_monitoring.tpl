@@ -84,6 +84,9 @@ metadata:
 spec:
   clusterIP: None
   publishNotReadyAddresses: true
+  {{- with include "postern.ipFamilies" (dict "root" .root "spec" dict) }}
+  {{- . | nindent 2 }}
+  {{- end }}
   selector:
     {{- include "postern.selector" . | nindent 4 }}
   ports:

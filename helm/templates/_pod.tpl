@@ -94,7 +94,7 @@ spec:
         {{- if and (eq .plane "console") (not (has "POSTERN_CONSOLE_HOST" $names)) }}
         # In place of the image's own value, which would take precedence over the settings file.
         - name: POSTERN_CONSOLE_HOST
-          value: {{ include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "console.host") | default "0.0.0.0" | quote }}
+          value: {{ include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "console.host") | default "::" | quote }}
         {{- end }}
         {{- $memory := ($values.resources.limits | default dict).memory }}
         {{- if and $pod.heapPercent $memory (not (has "NODE_OPTIONS" $names)) }}
@@ -202,6 +202,16 @@ securityContext:
   {{- toYaml $kept | nindent 2 }}
 {{- end -}}
 
+{{/* The address families of a Service: dict root, spec (its further fields, which come first). Kubernetes chooses where none is set. */}}
+{{- define "postern.ipFamilies" -}}
+{{- $families := dict -}}
+{{- range $name := list "ipFamilyPolicy" "ipFamilies" -}}
+{{- $value := index $.root.Values $name -}}
+{{- if and $value (not (hasKey ($.spec | default dict) $name)) }}{{ $_ := set $families $name $value }}{{ end -}}
+{{- end -}}
+{{- if $families }}{{ toYaml $families }}{{ end -}}
+{{- end -}}
+
 {{- define "postern.service" -}}
 {{- $service := (index .root.Values .plane).service -}}
 apiVersion: v1
@@ -210,6 +220,9 @@ metadata:
   {{- include "postern.metadata" (merge (dict "name" (include "postern.planeName" .) "labels" $service.labels "annotations" $service.annotations) .) | nindent 2 }}
 spec:
   type: {{ $service.type }}
+  {{- with include "postern.ipFamilies" (dict "root" .root "spec" $service.spec) }}
+  {{- . | nindent 2 }}
+  {{- end }}
   {{- with $service.spec }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -236,6 +249,9 @@ metadata:
   {{- include "postern.metadata" (merge (dict "name" (include "postern.internalName" .) "labels" $service.labels "annotations" $service.annotations) $place) | nindent 2 }}
 spec:
   type: {{ $service.type }}
+  {{- with include "postern.ipFamilies" (dict "root" . "spec" $service.spec) }}
+  {{- . | nindent 2 }}
+  {{- end }}
   {{- with $service.spec }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -262,6 +278,9 @@ metadata:
   {{- include "postern.metadata" (merge (dict "name" (include "postern.checkName" .) "labels" $service.labels "annotations" $service.annotations) $place) | nindent 2 }}
 spec:
   type: ClusterIP
+  {{- with include "postern.ipFamilies" (dict "root" . "spec" dict) }}
+  {{- . | nindent 2 }}
+  {{- end }}
   selector:
     {{- include "postern.selector" $place | nindent 4 }}
   ports:

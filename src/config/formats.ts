@@ -130,7 +130,9 @@ function isRedisNode(text: string): boolean {
   return node !== null && port > 0 && port < 65_536
 }
 
+/** A zone names an interface of one machine: no other address can be compared with it. */
 function isCidr(text: string): boolean {
+  if (text.includes('%')) return false
   const [address = '', bits, ...rest] = text.split('/')
   const family = isIP(address)
   if (family === 0 || rest.length > 0) return false

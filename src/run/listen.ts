@@ -1,7 +1,11 @@
 import { lookup } from 'node:dns/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
+import { EVERY_ADDRESS } from '../config/schema/schema-builders.ts'
 import { StartError } from '../domain/start-error.ts'
+
+const EVERY_IPV4 = '0.0.0.0'
+const NO_IPV6: ReadonlySet<unknown> = new Set(['EAFNOSUPPORT', 'EADDRNOTAVAIL', 'EPROTONOSUPPORT'])
 
 /**
  * @param setting prefix of the settings that name the address, for the error message
@@ -12,22 +16,39 @@ export async function listen(
   setting: 'gateway' | 'gateway.check' | 'console' | 'console.internal' | 'ops',
   { host, port }: { host: string; port: number },
 ): Promise<string> {
+  // As in a URL: `[::1]`.
+  const wanted = host.replace(/^\[|\]$/g, '')
+  let shown = wanted
   try {
     // For a name with several addresses, such as localhost, Fastify creates more servers, which would lack our limits.
-    const { address } = await lookup(host)
-    await app.listen({ host: address, port })
+    const { address } = await lookup(wanted)
+    if ((await listenOn(app, address, port)) === EVERY_IPV4) shown = EVERY_IPV4
   } catch (error) {
     throw explainError(error, setting, host, port)
   }
   const address = app.server.address()
   const actualPort = address !== null && typeof address === 'object' ? address.port : port
   const scheme = app.server instanceof TlsServer ? 'https' : 'http'
-  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${actualPort}`
+  return `${scheme}://${shown.includes(':') ? `[${shown}]` : shown}:${actualPort}`
+}
+
+/**
+ * `::` takes connections of both families. A kernel or sandbox without IPv6 refuses it: then IPv4 is all that there is.
+ * @returns the address that it listens on
+ */
+async function listenOn(app: FastifyInstance, address: string, port: number): Promise<string> {
+  try {
+    await app.listen({ host: address, port })
+    return address
+  } catch (error) {
+    if (address !== EVERY_ADDRESS || !NO_IPV6.has(codeOf(error))) throw error
+    await app.listen({ host: EVERY_IPV4, port })
+    return EVERY_IPV4
+  }
 }
 
 function explainError(error: unknown, setting: string, host: string, port: number): unknown {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  switch (code) {
+  switch (codeOf(error)) {
     case 'EADDRINUSE':
       return new StartError(
         `${setting}.port: port ${port} is already in use. Set another port, or 0 for any free port`,
@@ -37,9 +58,14 @@ function explainError(error: unknown, setting: string, host: string, port: numbe
         `${setting}.port: this user may not listen on port ${port}. Set a port above 1023`,
       )
     case 'EADDRNOTAVAIL':
+    case 'EAFNOSUPPORT':
     case 'ENOTFOUND':
       return new StartError(`${setting}.host: ${host} is not an address of this machine`)
     default:
       return error
   }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
 }

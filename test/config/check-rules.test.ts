@@ -6,7 +6,7 @@ const mistakes = (change: NodeJS.ProcessEnv) => mistakesOf({ environment: { ...C
 
 describe('check mode', () => {
   test('is off by default', () => {
-    expect(configOf({ environment: {} }).gateway.check).toEqual({ host: '0.0.0.0' })
+    expect(configOf({ environment: {} }).gateway.check).toEqual({ host: '::' })
   })
 
   test.each<[string, NodeJS.ProcessEnv, RegExp]>([

@@ -11,13 +11,13 @@ function valueAt(config: unknown, path: string): unknown {
 
 describe('names and defaults of settings', () => {
   it.each([
-    ['POSTERN_GATEWAY_HOST', 'gateway.host', '0.0.0.0', '127.0.0.1', '127.0.0.1'],
+    ['POSTERN_GATEWAY_HOST', 'gateway.host', '::', '127.0.0.1', '127.0.0.1'],
     ['POSTERN_GATEWAY_PORT', 'gateway.port', 8080, '1', 1],
     ['POSTERN_CONSOLE_HOST', 'console.host', '127.0.0.1', '0.0.0.0', '0.0.0.0'],
     ['POSTERN_CONSOLE_PORT', 'console.port', 8081, '0', 0],
-    ['POSTERN_CONSOLE_INTERNAL_HOST', 'console.internal.host', '0.0.0.0', '::', '::'],
+    ['POSTERN_CONSOLE_INTERNAL_HOST', 'console.internal.host', '::', '0.0.0.0', '0.0.0.0'],
     ['POSTERN_CONSOLE_INTERNAL_PORT', 'console.internal.port', 8082, '0', 0],
-    ['POSTERN_OPS_HOST', 'ops.host', '0.0.0.0', '::', '::'],
+    ['POSTERN_OPS_HOST', 'ops.host', '::', '0.0.0.0', '0.0.0.0'],
     ['POSTERN_OPS_PORT', 'ops.port', 9090, '65535', 65535],
     ['POSTERN_UPSTREAM_URL', 'upstream.url', undefined, 'https://u/base', 'https://u/base'],
     ['POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS', 'upstream.headersTimeoutMs', 10000, '5', 5],

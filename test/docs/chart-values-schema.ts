@@ -185,6 +185,8 @@ const properties: JsonSchema = {
   namespaceOverride: { type: 'string', pattern: '^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$' },
   commonLabels: texts,
   commonAnnotations: texts,
+  ipFamilyPolicy: oneOf('', 'SingleStack', 'PreferDualStack', 'RequireDualStack'),
+  ipFamilies: { type: 'array', items: oneOf('IPv4', 'IPv6'), maxItems: 2, uniqueItems: true },
   image: within(image),
   imagePullSecrets,
   config,

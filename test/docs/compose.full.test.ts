@@ -48,7 +48,7 @@ describe.skipIf(!has(POSTGRES))('the services of compose.yaml, each as a process
     return Object.fromEntries(
       Object.entries(environment).map(([name, value]) => {
         const local = Object.entries(addresses).reduce((text, [from, to]) => text.replace(from, to), value)
-        return [name, local.replace('/run/postern', secrets).replace('0.0.0.0', '127.0.0.1')]
+        return [name, local.replace('/run/postern', secrets).replace(/^::$/, '127.0.0.1')]
       }),
     )
   }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Plane } from '../../src/config/rules.ts'
-import { MINIMAL, NAME, type Rendering, render, type Values } from '../support/chart.ts'
+import { MINIMAL, NAME, podOf, type Rendering, render, type Values, WITH_CONSOLE } from '../support/chart.ts'
 import { at, listAt, textAt, valueAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
 
@@ -307,5 +307,54 @@ describe.skipIf(!has(HELM))('access from outside', () => {
       expect(way).toMatch(/"name":"[a-z-]+-console"/)
       expect(way).not.toMatch(/-internal"|8082/)
     }
+  })
+})
+
+describe.skipIf(!has(HELM))('address families', () => {
+  const everyService = {
+    ...WITH_CONSOLE,
+    config: { ...MINIMAL.config, gateway: { check: { port: 8083, proxy: 'nginx' } } },
+    monitoring: { podMonitor: { enabled: false }, serviceMonitor: { enabled: true } },
+  }
+  const args = ['--api-versions', 'monitoring.coreos.com/v1/ServiceMonitor']
+  const familiesOf = (values: Values) =>
+    render({ ...everyService, ...values }, { args })
+      .all('Service')
+      .map(service => [
+        textAt(service, 'metadata.name'),
+        valueAt(service, 'spec.ipFamilyPolicy'),
+        valueAt(service, 'spec.ipFamilies'),
+      ])
+
+  it('of every Service are those of the cluster, unless the values name them', () => {
+    const names = familiesOf({}).map(([name]) => name)
+    expect(names.length).toBeGreaterThanOrEqual(6)
+    expect(familiesOf({})).toEqual(names.map(name => [name, undefined, undefined]))
+    expect(familiesOf({ ipFamilyPolicy: 'PreferDualStack' })).toEqual(
+      names.map(name => [name, 'PreferDualStack', undefined]),
+    )
+    expect(familiesOf({ ipFamilyPolicy: 'SingleStack', ipFamilies: ['IPv6'] })).toEqual(
+      names.map(name => [name, 'SingleStack', ['IPv6']]),
+    )
+  })
+
+  it('of one Service can differ, by its own spec', () => {
+    const spec = { ipFamilyPolicy: 'RequireDualStack', ipFamilies: ['IPv6', 'IPv4'] }
+    const families = familiesOf({
+      ipFamilyPolicy: 'SingleStack',
+      ipFamilies: ['IPv4'],
+      gateway: { service: { spec } },
+    })
+    expect(families.find(([name]) => name === `${NAME}-gateway`)?.slice(1)).toEqual([
+      'RequireDualStack',
+      ['IPv6', 'IPv4'],
+    ])
+    expect(families.filter(([, policy]) => policy === 'SingleStack')).toHaveLength(families.length - 1)
+  })
+
+  it('are both of them where the pods listen', () => {
+    const rendering = render(WITH_CONSOLE)
+    const [container] = podOf(rendering, 'console').spec['containers'] as { env: { name: string }[] }[]
+    expect(container?.env).toContainEqual({ name: 'POSTERN_CONSOLE_HOST', value: '::' })
   })
 })

@@ -9,6 +9,14 @@ export const SHARED = {
   POSTERN_DRAIN_DELAY_MS: '0',
 }
 
+/** Tests listen on one address; these let the program choose, as outside of tests. */
+export const DEFAULT_HOSTS = {
+  POSTERN_GATEWAY_HOST: '',
+  POSTERN_CONSOLE_HOST: '',
+  POSTERN_CONSOLE_INTERNAL_HOST: '',
+  POSTERN_OPS_HOST: '',
+}
+
 interface Readiness {
   readonly code: number
   readonly says: Record<string, unknown>

@@ -20,7 +20,7 @@ export class RawClient {
 
   constructor(url: string) {
     const { hostname, port } = new URL(url)
-    this.socket = connect({ host: hostname, port: Number(port), noDelay: true })
+    this.socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port), noDelay: true })
     this.socket.on('data', chunk => {
       this.received = Buffer.concat([this.received, chunk])
       this.#onEvent()

@@ -1,5 +1,6 @@
 import {
   bearerTokens,
+  EVERY_ADDRESS,
   file,
   host,
   httpUrl,
@@ -19,7 +20,7 @@ const THIRTY_DAYS_SECONDS = 2_592_000
 
 const internal = section({
   host: host(
-    '0.0.0.0',
+    EVERY_ADDRESS,
     'Address of the internal listener, where gateways look up keys; only they should reach it',
   ),
   port: port(8082, 'Port of the internal listener'),
@@ -129,7 +130,7 @@ const webhook = section({
 export const consoleSettings = section({
   host: host(
     '127.0.0.1',
-    'Address of the console, by default reachable from this machine alone; image, chart and `compose.yaml` set `0.0.0.0`',
+    'Address of the console, by default reachable from this machine alone; image, chart and `compose.yaml` set `::`',
   ),
   port: port(8081, 'Port of the console'),
   internal,

@@ -2,6 +2,7 @@ import {
   anyOf,
   boolean,
   circuit,
+  EVERY_ADDRESS,
   file,
   host,
   httpUrl,
@@ -17,7 +18,7 @@ import {
 } from './schema-builders.ts'
 
 const check = section({
-  host: host('0.0.0.0', 'Address of the check listener; only the proxy should reach it'),
+  host: host(EVERY_ADDRESS, 'Address of the check listener; only the proxy should reach it'),
   port: optional(
     integer({
       minimum: 0,
@@ -40,7 +41,7 @@ const check = section({
 })
 
 export const gateway = section({
-  host: host('0.0.0.0', 'Address of the public API'),
+  host: host(EVERY_ADDRESS, 'Address of the public API'),
   port: port(8080, 'Port of the public API'),
   maxInFlight: integer({
     default: 1000,

@@ -119,8 +119,12 @@ export function seconds(keywords: Keywords<number>): Schema<number> {
   return number({ ...keywords, description: `${keywords.description} (s)` })
 }
 
+/** Those of IPv6 and IPv4; on a machine without IPv6, those of IPv4 (`run/listen.ts`). */
+export const EVERY_ADDRESS = '::'
+
 export function host(byDefault: string, description: string): Schema<string> {
-  return text({ default: byDefault, minLength: 1, maxLength: 255, description })
+  const meaning = byDefault === EVERY_ADDRESS ? '; `::` is every address, of IPv6 and IPv4' : ''
+  return text({ default: byDefault, minLength: 1, maxLength: 255, description: description + meaning })
 }
 
 export function port(byDefault: number, description: string): Schema<number> {

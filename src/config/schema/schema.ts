@@ -15,6 +15,7 @@ import { leaks } from './leak-schema.ts'
 import { limits, type route, routes } from './route-schema.ts'
 import {
   boolean,
+  EVERY_ADDRESS,
   host,
   httpUrl,
   list,
@@ -33,7 +34,7 @@ import { refusals, usage } from './usage-schema.ts'
 import { webhooks } from './webhooks-schema.ts'
 
 const ops = section({
-  host: host('0.0.0.0', 'Address of probes and metrics'),
+  host: host(EVERY_ADDRESS, 'Address of probes and metrics'),
   port: port(9090, 'Port of probes and metrics'),
 })
 

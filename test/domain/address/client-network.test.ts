@@ -29,7 +29,10 @@ test.each([
   ['2001:db8::ffff:c000:207', '2001:db8::ffff:c000:207'],
   ['::ffff:c000:207:1', '::ffff:c000:207:1'],
   ['::ffff:no-address', '::ffff:no-address'],
+  ['fe80::1%eth0', 'fe80::1'],
+  ['::ffff:192.0.2.7%eth0', '192.0.2.7'],
   ['unknown', 'unknown'],
+  ['100%', '100%'],
 ])('the address %s is written as %s', (address, plain) => {
   expect(plainAddress(address)).toBe(plain)
 })
