@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { withoutFinalDot } from '../domain/address/absolute-name.ts'
 
 /** The address of a server. */
 export interface Endpoint {
@@ -25,7 +26,7 @@ export function parseEndpoint(text: string, defaultPort: number): Endpoint {
 
 /** The name that the server's certificate must carry; undefined for an IP address, which TLS does not accept as a name. */
 export function servernameOf({ host, servername = host }: Endpoint): string | undefined {
-  return isIP(servername) === 0 ? servername : undefined
+  return isIP(servername) === 0 ? withoutFinalDot(servername) : undefined
 }
 
 export function isSameServer(one: Endpoint | null, other: Endpoint | null): boolean {

@@ -52,15 +52,17 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
   domain: { values: [], types: [] },
   config: { values: ['domain/'], types: [] },
   http: { values: ['domain/'], types: ['config/'] },
-  observability: { values: ['domain/', 'http/'], types: ['config/'] },
+  observability: { values: ['domain/', 'http/', 'outgoing/'], types: ['config/'] },
   redis: {
     values: ['domain/', 'config/reloadable.ts', 'config/read-named-file.ts', 'observability/'],
     types: ['config/'],
   },
+  outgoing: { values: ['domain/'], types: ['config/'] },
   keys: {
     values: [
       'domain/',
       'redis/',
+      'outgoing/',
       'config/reloadable.ts',
       'config/read-named-file.ts',
       'observability/metrics/metrics.ts',
@@ -98,6 +100,7 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
     values: [
       'domain/',
       'redis/',
+      'outgoing/',
       'http/',
       'config/reloadable.ts',
       'config/read-named-file.ts',

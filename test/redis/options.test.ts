@@ -89,6 +89,7 @@ describe('TLS', () => {
   test('expects the configured name in the certificate, also for a resolved address', () => {
     expect(servernameOf({ host: 'redis.internal', port: 1 })).toBe('redis.internal')
     expect(servernameOf({ host: '10.0.0.1', port: 1, servername: 'redis.internal' })).toBe('redis.internal')
+    expect(servernameOf({ host: 'redis.internal.', port: 1 })).toBe('redis.internal')
     expect(servernameOf({ host: '10.0.0.1', port: 1 })).toBeUndefined()
   })
 })

@@ -2,6 +2,7 @@ import { connect, isIP, type Socket } from 'node:net'
 import { setDefaultHighWaterMark } from 'node:stream'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { type buildConnector, errors } from 'undici'
+import { withoutFinalDot } from '../../domain/address/absolute-name.ts'
 import { UpstreamFailure } from '../failure.ts'
 
 /**
@@ -28,7 +29,9 @@ export type SocketConnector = (options: ConnectOptions, connected: buildConnecto
 export function socketConnector(name: string, timeoutMs: number, tls: ConnectionOptions): SocketConnector {
   // For all streams of the process: a plain socket has no option of its own for it.
   setDefaultHighWaterMark(false, READ_BYTES)
-  const open = { http: openPlain, https: openSecure(isIP(name) === 0 ? { ...tls, servername: name } : tls) }
+  // The Host field keeps a final dot: it is the authority of the URL as written (RFC 9112, section 3.2), as curl and Go send it.
+  const named = isIP(name) === 0 ? { ...tls, servername: withoutFinalDot(name) } : tls
+  const open = { http: openPlain, https: openSecure(named) }
   return (options, connected) => {
     const isSecure = options.protocol === 'https:'
     const socket = isSecure ? open.https(options) : open.http(options)

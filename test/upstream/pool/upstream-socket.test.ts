@@ -215,3 +215,9 @@ test.each(PROTOCOLS)('%s a connection that is not made in time is given up', asy
     child.kill('SIGKILL')
   }
 })
+
+test('an upstream with an absolute name is asked for it without the final dot in TLS', async () => {
+  const connect = socketConnector('localhost.', 1000, tls)
+  const { upstream } = await pair('https:', { connect })
+  expect(upstream instanceof TLSSocket && upstream.servername).toBe('localhost')
+})

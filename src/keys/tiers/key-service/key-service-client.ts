@@ -1,9 +1,10 @@
-import { buildConnector, Pool } from 'undici'
+import { type buildConnector, Pool } from 'undici'
 import { readNamedFile } from '../../../config/read-named-file.ts'
 import { neverReloads, type OnReload, reloadable } from '../../../config/reloadable.ts'
 import type { Config } from '../../../config/schema/schema.ts'
 import { requireAuthorities, requirePair } from '../../../domain/pem.ts'
 import { REGION_HEADER } from '../../../domain/region.ts'
+import { createConnector } from '../../../outgoing/connector.ts'
 
 /** The settings if a key service is configured. */
 export type KeyServiceSettings = Omit<Config['keyService'], 'circuit'> & {
@@ -112,7 +113,7 @@ export class KeyServiceClient {
 }
 
 function connectorFor({ tls, timeoutMs }: KeyServiceSettings): buildConnector.connector {
-  return buildConnector({ ...authoritiesIn(tls), ...clientCertificateIn(tls), timeout: timeoutMs })
+  return createConnector({ ...authoritiesIn(tls), ...clientCertificateIn(tls), timeout: timeoutMs })
 }
 
 function authoritiesIn({ caFile }: KeyServiceSettings['tls']): { ca?: string } {

@@ -4,6 +4,7 @@ import { readNamedFile } from '../../../../config/read-named-file.ts'
 import { requireAuthorities, requirePair } from '../../../../domain/pem.ts'
 import { type PostgresTls, readPostgresAddress } from '../../../../domain/postgres-address.ts'
 import { SettingError } from '../../../../domain/start-error.ts'
+import { hostOf } from './absolute-host.ts'
 
 /** `sslrootcert` for the CAs that Node trusts. */
 const SYSTEM = 'system'
@@ -16,7 +17,7 @@ const SYSTEM = 'system'
 export function connectionOf(url: string, name: string): pg.ClientConfig {
   const { host, port, user, password, database, tls, options } = readPostgresAddress(url)
   return {
-    host,
+    ...hostOf(host),
     ...(port === null ? {} : { port }),
     ...(user === null ? {} : { user }),
     ...(password === null ? {} : { password }),
