@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { isWorkspaceId, OTHER_WORKSPACES } from '../domain/key/key-record.ts'
 import { isPostgresAddress, problemOfPostgresAddress } from '../domain/postgres-address.ts'
+import { isNoProxyEntry } from '../domain/proxy.ts'
 import { isScope } from '../domain/scope.ts'
 import { REDIS_PROTOCOLS } from './redis-address.ts'
 
@@ -60,6 +61,15 @@ export const formats: Readonly<Record<string, Format>> = {
     problemOf: text => (isPostgresAddress(text) ? problemOfPostgresAddress(text) : null),
     expectation: '`sqlite:FILE` or a postgres: address',
   },
+  'proxy-url': {
+    accepts: isProxyUrl,
+    expectation:
+      'an http: or https: address of a proxy, such as http://proxy.internal:3128, with user and password percent-encoded',
+  },
+  'no-proxy-entry': {
+    accepts: isNoProxyEntry,
+    expectation: 'a name such as example.com or .example.com, an address, a network such as 10.0.0.0/8, or *',
+  },
   cidr: { accepts: isCidr, expectation: 'an IP address or a CIDR such as 10.0.0.0/8' },
   scope: { accepts: isScope, expectation: '1 to 64 visible characters without quote or backslash' },
   'counted-workspace': {
@@ -110,6 +120,21 @@ function isHttpUrl(text: string): boolean {
   if (!hasProtocol(text, ['http:', 'https:'])) return false
   const url = new URL(text)
   return url.username === '' && url.password === '' && !/[?#]/.test(text)
+}
+
+function isProxyUrl(text: string): boolean {
+  if (!hasProtocol(text, ['http:', 'https:']) || /[?#\s]/.test(text)) return false
+  const { pathname, username, password } = new URL(text)
+  return pathname === '/' && [username, password].every(isPercentEncoded)
+}
+
+function isPercentEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function hasProtocol(text: string, protocols: readonly string[]): boolean {

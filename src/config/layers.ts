@@ -47,7 +47,10 @@ export function layerOfFile(text: string, label: string, problems: ConfigProblem
   return layer
 }
 
-/** Every `POSTERN_…` must be a setting. An empty one counts as not set, unless it is a secret. */
+/**
+ * Every `POSTERN_…` must be a setting. An empty one counts as not set, unless it is a secret. Those of other names belong to
+ * other programs, too: empty, they count as not set.
+ */
 export function layerOfEnvironment(environment: NodeJS.ProcessEnv, problems: ConfigProblem[]): Layer {
   const layer = new Map<string, GivenValue>()
   const spellings = settings.flatMap(setting => spellingsOf(setting, 'environment'))
@@ -59,6 +62,14 @@ export function layerOfEnvironment(environment: NodeJS.ProcessEnv, problems: Con
     else if (known === undefined) problems.push({ spelling: name, problem: unknown(name, byName.keys()) })
     else if (text !== '' || known.setting.secret)
       layer.set(known.path, { spelling: name, value: parseText(known.setting, known.path, text) })
+  }
+  for (const { name, path, setting } of spellings.filter(({ name }) => !name.startsWith('POSTERN_'))) {
+    const spelling = [name.toLowerCase(), name].find(variable => (environment[variable] ?? '').trim() !== '')
+    if (spelling === undefined) continue
+    const text = (environment[spelling] ?? '').trim()
+    // NO_PROXY is separated by commas, blanks or both.
+    const separated = setting.schema.type === 'array' ? text.replace(/\s+/g, ',') : text
+    layer.set(path, { spelling, value: parseText(setting, path, separated) })
   }
   return layer
 }

@@ -31,11 +31,13 @@ export const RELOADABLE_SETTINGS: ReadonlySet<string> = new Set([
   'leaks.github.keysFile',
   'leaks.github.caFile',
   'database.url',
+  'outgoing.httpsProxy',
+  'outgoing.httpProxy',
   'log.level',
 ])
 
 /** Addresses that may hold a password. Only user and password of them are reloadable. */
-const ADDRESSES = ['redis.url', 'database.url']
+const ADDRESSES = ['redis.url', 'database.url', 'outgoing.httpsProxy', 'outgoing.httpProxy']
 
 export interface ReloadedSettings {
   /** The settings to run with from now on. */

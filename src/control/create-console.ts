@@ -56,6 +56,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const signIn = createSignIn({
     ...context,
     config: config.console,
+    proxies: config.outgoing,
     onReload: onReloadOf(onReload, next => next.console),
     database: open.database,
     newAuditId: open.registry.newAuditId,
@@ -112,6 +113,7 @@ function createOperatorWebhook(context: ConsoleContext, deliveries: OperatorDeli
     deliveries,
     newEventId: createIds('msg', randomBytes),
     onReload: onReloadOf(onReload, next => next.console.webhook),
+    proxies: config.outgoing,
   })
 }
 

@@ -27,7 +27,10 @@ import { UnsignedLookupBudget } from './unsigned-lookup-budget.ts'
 import { createGatewayUsage, type GatewayUsage } from './usage/create-gateway-usage.ts'
 import type { UsageRequest } from './usage/usage-counts.ts'
 
-type KeyStoreConfig = Pick<Config, 'redis' | 'region' | 'keyService' | 'keys' | 'usage' | 'refusals'>
+type KeyStoreConfig = Pick<
+  Config,
+  'redis' | 'region' | 'keyService' | 'keys' | 'usage' | 'refusals' | 'outgoing'
+>
 
 export interface KeyStoreSettings {
   readonly config: KeyStoreConfig

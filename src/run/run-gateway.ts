@@ -8,6 +8,7 @@ import type { InvalidationReceiver } from '../keys/invalidation/invalidation-lis
 import { createRateLimits } from '../limits/create-rate-limits.ts'
 import { GatewayCount } from '../limits/gateway-count.ts'
 import { AccessLog } from '../observability/access-log.ts'
+import { FailureLog } from '../observability/failure-log.ts'
 import { createTracing } from '../observability/tracing/create-tracing.ts'
 import { openAssertions } from '../upstream/assertion/open-assertions.ts'
 import { readHeapLimit } from './heap-limit.ts'
@@ -41,7 +42,11 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
   const { logger, metrics, drain, version } = context
   const config = limitConnections(context)
   const { onReload } = context.reloader
-  const tracing = await createTracing(config.tracing, version, parentTrustOf(config))
+  const tracing = await createTracing(config, {
+    version,
+    trustsParent: parentTrustOf(config),
+    failures: new FailureLog('trace export', logger, systemClock),
+  })
   const parts = { config, metrics, logger, clock: systemClock, onReload }
   const gateways = new GatewayCount(config.limits.replicas, systemClock)
   const store = createKeyStore({ ...parts, onGatewayCount: count => gateways.report(count) })

@@ -97,6 +97,8 @@ export function createContext(
     logger.level = next.log.level
     describeConfig(metrics, planes, hashOf(next))
     describeCertificates(metrics, planes, next)
+    // Every client holds this object and reads it at each call.
+    Object.assign(config.outgoing, next.outgoing)
   })
   return { host, version, config, log, logger, metrics, drain, reloader, waitingFor: new Map() }
 }

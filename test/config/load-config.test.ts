@@ -60,11 +60,12 @@ describe('names and defaults of settings', () => {
     expect(valueAt(configOf({ environment: { ...others, [name]: text } }), path)).toEqual(value)
   })
 
-  it('follow one rule, with one exception: POSTERN_ and the path in upper snake case, -- and kebab case', () => {
+  it('follow one rule, with few exceptions: POSTERN_ and the path in upper snake case, -- and kebab case', () => {
     for (const { path, environment, flag } of settings) {
       const words = path.split(/\.|(?=[A-Z])/).map(word => word.toLowerCase())
       expect(flag).toBe(`--${words.join('-')}`)
       if (path === 'console.adminToken') expect(environment).toBe('POSTERN_ADMIN_TOKEN')
+      else if (path.startsWith('outgoing.')) expect(environment).toBe(words.slice(1).join('_').toUpperCase())
       else expect(environment).toBe(`POSTERN_${words.join('_').toUpperCase()}`)
     }
   })

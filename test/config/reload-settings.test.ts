@@ -63,6 +63,8 @@ describe('a running process never goes from some secrets to none', () => {
     POSTERN_DATABASE_URL: 'postgres://console:one@db/postern',
     POSTERN_KEYS_SIGNING_SECRETS: signingSecret(7),
     POSTERN_CONSOLE_WEBHOOK_SECRET: signingSecret(8),
+    HTTPS_PROXY: 'http://user:one@proxy:3128',
+    HTTP_PROXY: 'http://user:one@proxy:3128',
   }
 
   it.each(

@@ -13,6 +13,7 @@ import { retryDelayMs } from '../../src/control/webhooks/retry-delay.ts'
 import { createSender } from '../../src/control/webhooks/sender.ts'
 import { createOperatorDeliveries } from '../../src/control/webhooks/webhook-deliveries.ts'
 import { WebhookDispatcher } from '../../src/control/webhooks/webhook-dispatcher.ts'
+import { NO_PROXIES } from '../../src/domain/proxy.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
@@ -63,7 +64,7 @@ async function startDispatcher(keys: readonly StoredKey[] = []) {
   const metrics = createMetrics()
   const lines: string[] = []
   const logger = pino({ level: 'debug' }, { write: line => void lines.push(line) })
-  const sender = createSender({ ...webhook(), timeoutMs: 2_000 })
+  const sender = createSender({ ...webhook(), timeoutMs: 2_000 }, NO_PROXIES)
   const timers = new ManualTimers()
   const parts = { deliveries: webhookDeliveries, clock, timers, logger, metrics, random: () => 0 }
   const dispatcher = new WebhookDispatcher({ ...parts, sender, timeoutMs: 2_000 })

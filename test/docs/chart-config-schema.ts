@@ -16,6 +16,9 @@ export const PATTERNS: Readonly<Record<string, string>> = {
   'redis-url': '^[Rr][Ee][Dd][Ii][Ss][Ss]?://\\S+$',
   'redis-node': '^([Rr][Ee][Dd][Ii][Ss][Ss]?://)?[A-Za-z0-9._\\[\\]:-]+$',
   'database-url': '^(sqlite:|[Pp][Oo][Ss][Tt][Gg][Rr][Ee][Ss]([Qq][Ll])?://)\\S+$',
+  'proxy-url': '^[Hh][Tt][Tt][Pp][Ss]?://[^\\s?#]+$',
+  'no-proxy-entry':
+    '^(\\*|(\\*?\\.)?[0-9A-Za-z_-]+(\\.[0-9A-Za-z_-]+)*\\.?(:[0-9]{1,5})?|[0-9A-Fa-f.:]+(/[0-9]{1,3})?|\\[[0-9A-Fa-f.:]+\\](:[0-9]{1,5})?)$',
   cidr: '^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$',
   scope: '^[\\x21\\x23-\\x5b\\x5d-\\x7e]{1,64}$',
   'forwardable-header': '^[A-Za-z0-9-]{1,128}$',

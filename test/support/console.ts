@@ -108,9 +108,10 @@ export function consoleConfig({
   keepsRefusals = true,
   leaks = {},
 }: ConsoleOptions): Config {
-  const { gateway, upstream, usage, refusals, webhooks, leaks: leakDefaults } = defaultConfig()
+  const { gateway, upstream, usage, refusals, webhooks, leaks: leakDefaults, outgoing } = defaultConfig()
   return {
     gateway,
+    outgoing,
     console: {
       host: '127.0.0.1',
       port: 0,

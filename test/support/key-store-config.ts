@@ -49,6 +49,7 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       staleSeconds: changes.staleSeconds ?? 300,
       unsignedLookups: { perSecond: 1_000, perAddress: 1_000 },
     },
+    outgoing: { noProxy: [] },
     usage: {
       enabled: true,
       reportSeconds: changes.usageReportSeconds ?? 0,

@@ -26,6 +26,7 @@ import {
   optional,
   port,
   seconds,
+  secretText,
   section,
   text,
   type ValueOf,
@@ -36,6 +37,32 @@ import { webhooks } from './webhooks-schema.ts'
 const ops = section({
   host: host(EVERY_ADDRESS, 'Address of probes and metrics'),
   port: port(9090, 'Port of probes and metrics'),
+})
+
+/** The variables are those that curl, Node and others read, in both cases; of two the lower one wins. */
+const outgoing = section({
+  httpsProxy: optional(
+    secretText({
+      format: 'proxy-url',
+      environment: 'HTTPS_PROXY',
+      description:
+        'Proxy for https calls to what lies outside (docs/operate/network.md), with user and password if it asks for them',
+    }),
+  ),
+  httpProxy: optional(
+    secretText({
+      format: 'proxy-url',
+      environment: 'HTTP_PROXY',
+      description: 'The same for plain http calls',
+    }),
+  ),
+  noProxy: list(text({ format: 'no-proxy-entry' }), {
+    default: [],
+    maxItems: 1000,
+    environment: 'NO_PROXY',
+    description:
+      'Hosts that are called directly: names, with or without a leading dot, each with its subdomains; addresses; networks; `*` for all. A name or address may have a port',
+  }),
 })
 
 const drain = section({
@@ -118,6 +145,7 @@ export const configSchema = section({
   keys,
   limits,
   database,
+  outgoing,
   drain,
   reload,
   metrics,

@@ -75,7 +75,7 @@ interface StoppableSource {
 
 /** @throws if the file is not there or holds no key */
 function createKeySource(
-  { clock, logger }: ConsoleContext,
+  { clock, logger, config }: ConsoleContext,
   settings: Config['leaks']['github'],
   onReload: OnReload<Config['leaks']['github']>,
 ): StoppableSource {
@@ -85,7 +85,7 @@ function createKeySource(
     )
     return { keys: createFixedKeys(current), stop: nothing }
   }
-  const { fetchKeys, stop } = createKeyFetcher(settings, onReload)
+  const { fetchKeys, stop } = createKeyFetcher(settings, onReload, config.outgoing)
   const failures = new FailureLog('public keys of GitHub', logger, clock)
   return { keys: createCachedKeys({ fetchKeys, clock, failures }), stop }
 }

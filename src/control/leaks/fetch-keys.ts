@@ -1,8 +1,9 @@
-import { Agent } from 'undici'
 import { readNamedFile } from '../../config/read-named-file.ts'
 import { type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { requireAuthorities } from '../../domain/pem.ts'
+import type { ProxySettings } from '../../domain/proxy.ts'
+import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
 
 type GithubSettings = Config['leaks']['github']
 
@@ -21,16 +22,18 @@ export interface KeyFetcher {
   stop(): Promise<void>
 }
 
-export function createKeyFetcher(settings: GithubSettings, onReload: OnReload<GithubSettings>): KeyFetcher {
-  const { origin, pathname } = new URL(settings.keysUrl)
-  const agent = reloadable(settings, onReload, agentOf)
+export function createKeyFetcher(
+  settings: GithubSettings,
+  onReload: OnReload<GithubSettings>,
+  proxies: ProxySettings,
+): KeyFetcher {
+  const url = new URL(settings.keysUrl)
+  const client = reloadable(settings, onReload, next => clientOf(next, proxies))
   return {
     async fetchKeys(etag) {
       // It bounds the whole exchange, also one whose bytes trickle in.
       const signal = AbortSignal.timeout(settings.timeoutMs)
-      const { statusCode, headers, body } = await agent.value.request({
-        origin,
-        path: pathname,
+      const { statusCode, headers, body } = await client.value.request(url, {
         method: 'GET',
         headers: {
           accept: 'application/json',
@@ -48,17 +51,17 @@ export function createKeyFetcher(settings: GithubSettings, onReload: OnReload<Gi
       const isUsable = typeof fresh === 'string' && fresh.length <= MAX_ETAG_LENGTH
       return { text: await body.text(), etag: isUsable ? fresh : null }
     },
-    stop: () => agent.value.destroy(),
+    stop: () => client.value.stop(),
   }
 }
 
 /** @throws if the file holds no certificate */
-function agentOf({ caFile, timeoutMs }: GithubSettings): Agent {
+function clientOf({ caFile, timeoutMs }: GithubSettings, proxies: ProxySettings): OutgoingClient {
   const ca = caFile === undefined ? undefined : readNamedFile(caFile, 'leaks.github.caFile')
   if (ca !== undefined) requireAuthorities(ca, 'leaks.github.caFile')
-  return new Agent({
+  return new OutgoingClient({
+    ...{ proxies, ca, connectTimeoutMs: timeoutMs },
     connections: 1,
-    connect: { timeout: timeoutMs, ...(ca === undefined ? {} : { ca }) },
     maxResponseSize: MAX_BYTES,
   })
 }

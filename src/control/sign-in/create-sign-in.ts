@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { neverReloads, type OnReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
+import type { ProxySettings } from '../../domain/proxy.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { createAddressLimit } from '../http/address-limit.ts'
@@ -35,6 +36,7 @@ export interface SignInSources {
   readonly randomBytes: RandomBytes
   readonly metrics: Metrics
   readonly logger: ControlLogger
+  readonly proxies: ProxySettings
 }
 
 export function createSignIn(sources: SignInSources): SignIn {
@@ -75,10 +77,10 @@ export function createSignIn(sources: SignInSources): SignIn {
 }
 
 function configuredProvider(site: Site, sources: SignInSources): Provider | null {
-  const { config, onReload = neverReloads, clock, logger } = sources
+  const { config, onReload = neverReloads, clock, logger, proxies } = sources
   const { issuer, clientId } = config.oidc
   if (issuer === undefined || clientId === undefined) return null
-  const parts = { redirectUri: `${site.origin}/sign-in/callback`, clock, logger }
+  const parts = { redirectUri: `${site.origin}/sign-in/callback`, clock, logger, proxies }
   const providerOf = (oidc: Config['console']['oidc']) => createProvider({ ...oidc, issuer, clientId }, parts)
   let current = { oidc: config.oidc, provider: providerOf(config.oidc) }
   onReload(({ oidc }) => {

@@ -1,7 +1,9 @@
 import type { CustomFetch } from 'openid-client'
-import { Agent, fetch, type RequestInit } from 'undici'
+import type { RequestInit } from 'undici'
 import { readNamedFile } from '../../config/read-named-file.ts'
 import { requireAuthorities } from '../../domain/pem.ts'
+import type { ProxySettings } from '../../domain/proxy.ts'
+import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
 
 /** Metadata, keys and tokens are a few KiB. */
 const MAX_RESPONSE_BYTES = 1024 * 1024
@@ -12,23 +14,23 @@ export interface ProviderFetch {
 }
 
 /** HTTP to the provider, with its own CA if configured, bounded in time and size. */
-export function createProviderFetch(settings: {
-  readonly caFile?: string | undefined
-  readonly timeoutMs: number
-}): ProviderFetch {
-  const { caFile, timeoutMs } = settings
+export function createProviderFetch(
+  { caFile, timeoutMs }: { readonly caFile?: string | undefined; readonly timeoutMs: number },
+  proxies: ProxySettings,
+): ProviderFetch {
   const ca = caFile === undefined ? undefined : readNamedFile(caFile, 'console.oidc.caFile')
   if (ca !== undefined) requireAuthorities(ca, 'console.oidc.caFile')
-  const agent = new Agent({
-    connect: { timeout: timeoutMs, ...(ca === undefined ? {} : { ca }) },
+  const client = new OutgoingClient({
+    proxies,
+    ca,
+    connectTimeoutMs: timeoutMs,
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
     maxResponseSize: MAX_RESPONSE_BYTES,
   })
   return {
     // undici and Node declare the same Response and options twice.
-    fetch: async (url, options) =>
-      (await fetch(url, { ...(options as RequestInit), dispatcher: agent })) as unknown as Response,
-    stop: () => agent.destroy(),
+    fetch: async (url, options) => (await client.fetch(url, options as RequestInit)) as unknown as Response,
+    stop: () => client.stop(),
   }
 }

@@ -1,6 +1,7 @@
 import * as oidc from 'openid-client'
 import type { Config } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
+import type { ProxySettings } from '../../domain/proxy.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import { type ClaimNames, hasClaims, personOf } from './claims.ts'
 import type { Person } from './person.ts'
@@ -47,6 +48,13 @@ export interface Provider {
   stop(): Promise<void>
 }
 
+interface ProviderParts {
+  readonly redirectUri: string
+  readonly clock: Clock
+  readonly logger: ControlLogger
+  readonly proxies: ProxySettings
+}
+
 /** What the provider's metadata says. */
 interface Discovered {
   readonly config: oidc.Configuration
@@ -54,12 +62,9 @@ interface Discovered {
 }
 
 /** Sends nothing to the provider before the first sign-in: the console starts without it. */
-export function createProvider(
-  settings: ProviderSettings,
-  parts: { readonly redirectUri: string; readonly clock: Clock; readonly logger: ControlLogger },
-): Provider {
-  const { redirectUri, clock, logger } = parts
-  const http = createProviderFetch(settings)
+export function createProvider(settings: ProviderSettings, parts: ProviderParts): Provider {
+  const { redirectUri, clock, logger, proxies } = parts
+  const http = createProviderFetch(settings, proxies)
   const metadata = cacheMetadata(() => discover(settings, http, clock), clock, logger)
   const scope = [...new Set(['openid', ...settings.scopes])].join(' ')
 

@@ -1,5 +1,6 @@
 import type { OnReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
+import type { ProxySettings } from '../../domain/proxy.ts'
 import { startExpiryWatch } from './expiry-watch.ts'
 import { createSender, type WebhookSettings } from './sender.ts'
 import { WebhookDispatcher, type WebhookDispatcherParts } from './webhook-dispatcher.ts'
@@ -14,6 +15,7 @@ type Parts = Omit<WebhookDispatcherParts, 'sender' | 'timeoutMs'> & {
   readonly newEventId: (nowMs: number) => string
   /** Of the secret and the certificate authority. */
   readonly onReload: OnReload<Config['console']['webhook']>
+  readonly proxies: ProxySettings
 }
 
 export function isWebhookConfigured(webhook: Config['console']['webhook']): webhook is WebhookSettings {
@@ -30,7 +32,7 @@ export function eventReceiversOf({ console, webhooks }: Config): readonly EventR
 export function createWebhook(settings: Config['console']['webhook'], parts: Parts): Webhook | null {
   if (!isWebhookConfigured(settings)) return null
   const { timeoutMs } = settings
-  const sender = createSender(settings, parts.onReload)
+  const sender = createSender(settings, parts.proxies, parts.onReload)
   const dispatcher = new WebhookDispatcher({ ...parts, sender, timeoutMs })
   let stopWatch = () => {}
   return {

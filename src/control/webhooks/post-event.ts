@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import type { Agent } from 'undici'
+import type { OutgoingClient } from '../../outgoing/outgoing-client.ts'
 
 export interface SentEvent {
   readonly id: string
@@ -16,7 +16,7 @@ const MAX_RESPONSE_BYTES = 64 * 1024
 
 /** Follows no redirect: the signature is meant for this URL. @returns the status; throws without a whole response */
 export async function postEvent(
-  agent: Agent,
+  client: OutgoingClient,
   { url, secret }: Receiver,
   event: SentEvent,
   { nowMs, signal }: { readonly nowMs: number; readonly signal: AbortSignal },
@@ -26,9 +26,7 @@ export async function postEvent(
     'content-type': 'application/json',
     'user-agent': 'postern',
   }
-  const { origin, pathname, search } = url
-  const request = { origin, path: pathname + search, method: 'POST', body: event.body } as const
-  const response = await agent.request({ ...request, headers, signal })
+  const response = await client.request(url, { method: 'POST', body: event.body, headers, signal })
   await response.body.dump({ limit: MAX_RESPONSE_BYTES, signal })
   return response.statusCode
 }

@@ -82,7 +82,10 @@ export class WebhookDispatcher {
     } else await this.#recordFailure(delivery, result)
   }
 
-  async #recordFailure(delivery: DueDelivery, { status, reason }: SendResult & { ok: false }): Promise<void> {
+  async #recordFailure(
+    delivery: DueDelivery,
+    { status, reason, cause }: SendResult & { ok: false },
+  ): Promise<void> {
     const { deliveries, clock, metrics, logger, random } = this.#parts
     const attempts = delivery.attempts + 1
     const delayMs = retryDelayMs(attempts, random())
@@ -92,7 +95,7 @@ export class WebhookDispatcher {
       receiver: 'operator',
       outcome: delayMs === null ? 'given_up' : 'failed',
     })
-    const fields = { eventId: delivery.id, status, reason, attempts }
+    const fields = { eventId: delivery.id, status, reason, ...(cause === null ? {} : { cause }), attempts }
     if (delayMs === null) logger.error(fields, 'webhook delivery given up')
     else logger.warn({ ...fields, retryInMs: delayMs }, 'webhook delivery failed, retrying')
   }

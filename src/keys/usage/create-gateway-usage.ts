@@ -11,7 +11,7 @@ import { UsageReporter } from './usage-reporter.ts'
 const MIN_REPORT_TIMEOUT_MS = 5_000
 
 export interface UsageSettings {
-  readonly config: Pick<Config, 'keyService' | 'usage' | 'refusals'>
+  readonly config: Pick<Config, 'keyService' | 'usage' | 'refusals' | 'outgoing'>
   readonly metrics: Metrics
   readonly logger: Log
   readonly clock: Clock
@@ -41,7 +41,7 @@ export function createGatewayUsage(
   })
   const timeoutMs = Math.max(config.keyService.timeoutMs, MIN_REPORT_TIMEOUT_MS)
   const failuresOf = (part: string) => new FailureLog(part, logger, clock)
-  const exporting = { failures: failuresOf('usage export'), metrics, timeoutMs }
+  const exporting = { failures: failuresOf('usage export'), metrics, timeoutMs, proxies: config.outgoing }
   const reporter = new UsageReporter({
     client,
     clock,

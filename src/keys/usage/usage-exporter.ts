@@ -1,7 +1,8 @@
 import { once } from 'node:events'
-import { request } from 'undici'
+import type { ProxySettings } from '../../domain/proxy.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
+import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
 import type { UsageReport } from './report-sequence.ts'
 
 const MINUTE_MS = 60_000
@@ -16,6 +17,7 @@ export interface UsageExporterParts {
   readonly metrics: Pick<Metrics, 'usageExports'>
   /** For one request. */
   readonly timeoutMs: number
+  readonly proxies: ProxySettings
 }
 
 /**
@@ -24,12 +26,16 @@ export interface UsageExporterParts {
  */
 export class UsageExporter {
   readonly #parts: UsageExporterParts
+  readonly #url: URL
+  readonly #client: OutgoingClient
   /** Bodies, the oldest first. */
   readonly #waiting: string[] = []
   #sending: Promise<void> | null = null
 
   constructor(parts: UsageExporterParts) {
     this.#parts = parts
+    this.#url = new URL(parts.url)
+    this.#client = new OutgoingClient({ proxies: parts.proxies, connectTimeoutMs: parts.timeoutMs })
   }
 
   add(report: UsageReport): void {
@@ -53,6 +59,7 @@ export class UsageExporter {
   async stop(deadline: AbortSignal): Promise<void> {
     if (this.#sending !== null) await Promise.race([this.#sending, once(deadline, 'abort')])
     if (!deadline.aborted) await this.send(deadline)
+    await this.#client.stop()
   }
 
   async #sendAll(deadline: AbortSignal | undefined): Promise<void> {
@@ -75,7 +82,7 @@ export class UsageExporter {
   /** @throws if the collector may accept the same lines later */
   async #post(body: string, signal: AbortSignal): Promise<'accepted' | 'dropped'> {
     const headers = { 'content-type': 'application/x-ndjson' }
-    const response = await request(this.#parts.url, { method: 'POST', headers, body, signal })
+    const response = await this.#client.request(this.#url, { method: 'POST', headers, body, signal })
     await response.body.dump()
     const { statusCode } = response
     if (statusCode >= 200 && statusCode <= 299) return 'accepted'

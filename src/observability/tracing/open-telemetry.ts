@@ -8,16 +8,20 @@ import {
   type Tracer,
   trace,
 } from '@opentelemetry/api'
-import { parseTraceParent } from '@opentelemetry/core'
+import { ExportResultCode, parseTraceParent } from '@opentelemetry/core'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
 import { resourceFromAttributes } from '@opentelemetry/resources'
 import {
   BatchSpanProcessor,
   ParentBasedSampler,
+  type SpanExporter,
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
 import type { TierName } from '../../domain/key/lookup.ts'
+import type { ProxySettings } from '../../domain/proxy.ts'
+import { nodeAgentFor } from '../../outgoing/node-agent.ts'
+import type { FailureLog } from '../failure-log.ts'
 import type { RequestTrace, TracedRequest, Tracing, TrustsParent } from './tracing.ts'
 
 const EXPORT_TIMEOUT_MS = 5_000
@@ -28,6 +32,8 @@ interface OpenTelemetrySettings {
   readonly sampleRatio: number
   readonly version: string
   readonly trustsParent: TrustsParent
+  readonly proxies: ProxySettings
+  readonly failures: Pick<FailureLog, 'failed' | 'succeeded'>
   /** Returns 0 to 1: decides whether a trace with an untrusted parent is sampled. */
   readonly random?: () => number
 }
@@ -44,10 +50,16 @@ export class OpenTelemetryTracing implements Tracing {
     this.#sampleRatio = settings.sampleRatio
     this.#trustsParent = settings.trustsParent
     this.#random = settings.random ?? Math.random
-    const exporter = new OTLPTraceExporter({
-      url: tracesUrl(settings.endpoint),
-      timeoutMillis: EXPORT_TIMEOUT_MS,
-    })
+    const url = tracesUrl(settings.endpoint)
+    const { proxies } = settings
+    const exporter = reporting(
+      new OTLPTraceExporter({
+        url,
+        timeoutMillis: EXPORT_TIMEOUT_MS,
+        httpAgentOptions: () => nodeAgentFor(new URL(url), { proxies, timeoutMs: EXPORT_TIMEOUT_MS }),
+      }),
+      settings.failures,
+    )
     this.#provider = new TracerProvider({
       resource: resourceFromAttributes({ 'service.name': 'postern', 'service.version': settings.version }),
       sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(settings.sampleRatio) }),
@@ -136,6 +148,20 @@ class OpenTelemetryRequest implements RequestTrace {
     if (!aborted && status >= 500) this.#server.setStatus({ code: SpanStatusCode.ERROR })
     this.#upstream?.end()
     this.#server.end()
+  }
+}
+
+/** The SDK would drop spans that the collector does not accept without a word. */
+function reporting(exporter: SpanExporter, failures: OpenTelemetrySettings['failures']): SpanExporter {
+  return {
+    export: (spans, done) =>
+      exporter.export(spans, result => {
+        if (result.code === ExportResultCode.SUCCESS) failures.succeeded()
+        else failures.failed(result.error ?? new Error('The collector accepted no spans'))
+        done(result)
+      }),
+    forceFlush: async () => exporter.forceFlush?.(),
+    shutdown: () => exporter.shutdown(),
   }
 }
 

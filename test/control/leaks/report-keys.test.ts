@@ -5,6 +5,7 @@ import { createKeyFetcher } from '../../../src/control/leaks/fetch-keys.ts'
 import { parsePublicKeys } from '../../../src/control/leaks/parse-public-keys.ts'
 import { createCachedKeys } from '../../../src/control/leaks/report-keys.ts'
 import { isSignedBy, readSignature } from '../../../src/control/leaks/verify-report.ts'
+import { NO_PROXIES } from '../../../src/domain/proxy.ts'
 import { GithubDouble } from '../../support/github-double.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
@@ -14,7 +15,7 @@ async function startReading() {
   const github = await GithubDouble.start()
   const clock = new ManualClock()
   const settings = { keysUrl: github.keysUrl, timeoutMs: 500 }
-  const { fetchKeys, stop } = createKeyFetcher(settings, neverReloads)
+  const { fetchKeys, stop } = createKeyFetcher(settings, neverReloads, NO_PROXIES)
   onTestFinished(stop)
   const problems: string[] = []
   const failures = { failed: ({ message }: Error) => void problems.push(message), succeeded: () => {} }

@@ -7,7 +7,9 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { ResolveAddresses } from '../../../src/control/webhooks/workspaces/guarded-connector.ts'
 import { createWorkspaceSender } from '../../../src/control/webhooks/workspaces/workspace-sender.ts'
 import { type AddressPolicy, mayConnectTo } from '../../../src/domain/address/public-address.ts'
+import { NO_PROXIES, type ProxySettings } from '../../../src/domain/proxy.ts'
 import { makeCertificates } from '../../support/certificates.ts'
+import { ForwardProxy } from '../../support/forward-proxy.ts'
 import { WebhookReceiver } from '../../support/webhook-receiver.ts'
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
@@ -28,13 +30,18 @@ interface Scene {
   readonly policy?: AddressPolicy
   readonly resolve?: ResolveAddresses
   readonly timeoutMs?: number
+  readonly proxies?: ProxySettings
   readonly ca?: string
 }
 
-function send(url: string, { policy = LOOPBACK, resolve, timeoutMs = 2_000, ca }: Scene = {}) {
+function send(
+  url: string,
+  { policy = LOOPBACK, resolve, timeoutMs = 2_000, proxies = NO_PROXIES, ca }: Scene = {},
+) {
   const sender = createWorkspaceSender({
     mayConnectTo: address => mayConnectTo(address, policy),
     resolve: resolve ?? (async () => ['127.0.0.1']),
+    proxies,
     timeoutMs,
     ...(ca === undefined ? {} : { ca }),
   })
@@ -151,5 +158,96 @@ describe('an event to the address that a workspace has set', () => {
     expect(await send(`https://127.0.0.1:${secure}/`, { ca })).toEqual({ ok: true, status: 204 })
     expect(await send(`https://other.test:${secure}/`, { ca })).toMatchObject({ ok: false })
     expect(await send(`https://localhost:${secure}/`)).toMatchObject({ ok: false, reason: NO_RESPONSE })
+  })
+})
+
+describe('where outgoing calls take a proxy, which stands in the operator’s network', () => {
+  let proxy: ForwardProxy
+  beforeEach(async () => {
+    proxy = await ForwardProxy.start()
+    onTestFinished(() => proxy.stop())
+    // The proxy itself would reach everything.
+    for (const host of ['127.0.0.1', 'hooks.test', '169.254.169.254', '[::1]']) {
+      for (const suffix of [port, '80', '443']) proxy.routes.set(`${host}:${suffix}`, Number(port))
+    }
+  })
+  const through = () => ({ httpsProxy: proxy.url, httpProxy: proxy.url, noProxy: [] })
+
+  test.each([
+    ['an address of this machine', 'http://127.0.0.1/', ['93.184.215.14']],
+    ['the same by https', 'https://127.0.0.1/', ['93.184.215.14']],
+    ['the same in IPv6', 'https://[::1]/', ['93.184.215.14']],
+    ['the metadata service of a cloud', 'http://169.254.169.254/latest/meta-data/', ['93.184.215.14']],
+    ['a name with a private address', 'https://hooks.test/', ['10.0.0.1']],
+    ['a plain name with a private address', 'http://hooks.test/', ['127.0.0.1']],
+    ['a name with one private address of two', 'https://hooks.test/', ['93.184.215.14', '169.254.169.254']],
+  ])('%s is not asked of the proxy', async (_, url, addresses) => {
+    const resolve = async () => addresses
+    expect(await send(url, { policy: NOTHING, resolve, proxies: through() })).toMatchObject({
+      ok: false,
+      cause: 'ADDRESS_NOT_ALLOWED',
+    })
+    expect(proxy.requests).toEqual([])
+    expect(receiver.received).toEqual([])
+  })
+
+  test.each([
+    ['https', '443', '93.184.215.14'],
+    ['http', '80', '93.184.215.14'],
+    ['https', '443', '[2001:4860::1]'],
+  ])(
+    'an event by %s goes through a tunnel to port %s of the address that was checked, %s, never to a name',
+    async (scheme, port, host) => {
+      const resolve = async () => [host.replace(/[[\]]/g, '')]
+      await send(`${scheme}://hooks.test/`, { policy: NOTHING, resolve, proxies: through() })
+      expect(proxy.requests).toEqual([`CONNECT ${host}:${port}`])
+    },
+  )
+
+  test('it arrives, with the name of the receiver in Host', async () => {
+    const proxies = through()
+    expect(await send(`http://hooks.test:${port}/in`, { proxies })).toEqual({ ok: true, status: 204 })
+    expect(proxy.requests).toEqual([`CONNECT 127.0.0.1:${port}`])
+    expect(receiver.received[0]?.headers.host).toBe(`hooks.test:${port}`)
+  })
+
+  test('its certificate is that of the receiver’s name', async () => {
+    const certificates = makeCertificates()
+    onTestFinished(() => certificates.remove())
+    const accepted: string[] = []
+    const secure = createHttps(certificates.server, (request, response) => {
+      accepted.push(request.headers.host ?? '')
+      response.writeHead(204).end()
+    })
+    await once(secure.listen(0, '127.0.0.1'), 'listening')
+    onTestFinished(() => void secure.close())
+    // A server on a port has an address that is an object.
+    const { port: own } = secure.address() as AddressInfo
+    proxy.routes.set('127.0.0.1:443', own)
+    const scene = { ca: readFileSync(certificates.caFile, 'utf8'), proxies: through() }
+    expect(await send('https://localhost/', scene)).toEqual({ ok: true, status: 204 })
+    expect(await send('https://hooks.test/', scene)).toMatchObject({ ok: false })
+    expect(accepted).toEqual(['localhost'])
+  })
+
+  test('a refusal of the proxy is named to the operator, not to the workspace', async () => {
+    proxy.refusesWith = 403
+    expect(await send(`http://hooks.test:${port}/`, { proxies: through() })).toEqual({
+      ok: false,
+      status: null,
+      reason: NO_RESPONSE,
+      cause: expect.stringContaining(
+        `the proxy ${proxy.url} of outgoing.httpProxy (HTTP_PROXY) responded with 403`,
+      ),
+    })
+  })
+
+  test('hosts of noProxy are called directly, and guarded as ever', async () => {
+    const proxies = { ...through(), noProxy: ['hooks.test'] }
+    expect(await send(`http://hooks.test:${port}/`, { proxies })).toEqual({ ok: true, status: 204 })
+    expect(await send(`http://hooks.test:${port}/`, { proxies, policy: NOTHING })).toMatchObject({
+      ok: false,
+    })
+    expect(proxy.requests).toEqual([])
   })
 })

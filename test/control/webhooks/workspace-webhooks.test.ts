@@ -175,7 +175,12 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
     let nowMs = NOW_MS
     const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
     const timeoutMs = 400
-    const guard = { mayConnectTo: () => true, resolve: async () => ['127.0.0.1'], timeoutMs }
+    const guard = {
+      mayConnectTo: () => true,
+      resolve: async () => ['127.0.0.1'],
+      proxies: { noProxy: [] },
+      timeoutMs,
+    }
     const start = async () => {
       const database = await openDatabase(url)
       const metrics = createMetrics()

@@ -26,6 +26,7 @@ function create(usage: Changes, more: { timeoutMs?: number; refusals?: boolean }
     {
       config: {
         usage: { ...config.usage, ...usage },
+        outgoing: { noProxy: [] },
         refusals: { enabled: more.refusals ?? true },
         keyService: { ...keyService, timeoutMs: more.timeoutMs ?? 1_000 },
       },

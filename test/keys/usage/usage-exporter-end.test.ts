@@ -1,6 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { NO_PROXIES } from '../../../src/domain/proxy.ts'
 import type { UsageReport } from '../../../src/keys/usage/report-sequence.ts'
 import { UsageExporter } from '../../../src/keys/usage/usage-exporter.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
@@ -37,7 +38,7 @@ function create(timeoutMs = 30_000): UsageExporter {
   const failures = new FailureLog('usage export', log, new ManualClock())
   // A server that listens on TCP has such an address.
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/usage`
-  return new UsageExporter({ url, failures, metrics, timeoutMs })
+  return new UsageExporter({ url, failures, metrics, timeoutMs, proxies: NO_PROXIES })
 }
 
 function report(sequence: number, requests = 1): UsageReport {

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { NO_PROXIES } from '../../../src/domain/proxy.ts'
 import type { UsageReport } from '../../../src/keys/usage/report-sequence.ts'
 import { UsageExporter } from '../../../src/keys/usage/usage-exporter.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
@@ -17,7 +18,13 @@ beforeEach(async () => {
   log = new LogSpy()
   metrics = createMetrics()
   const failures = new FailureLog('usage export', log, new ManualClock())
-  exporter = new UsageExporter({ url: collector.url, failures, metrics, timeoutMs: 2_000 })
+  exporter = new UsageExporter({
+    url: collector.url,
+    failures,
+    metrics,
+    timeoutMs: 2_000,
+    proxies: NO_PROXIES,
+  })
 })
 afterEach(() => collector.stop())
 

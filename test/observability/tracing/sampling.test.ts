@@ -27,6 +27,8 @@ function begin(traceparent: string, address: string, settings: Settings = {}) {
   const { trustParent = 'trusted-proxies', sampleRatio = 0.5, drawn = 0.9 } = settings
   const config = { gateway: { trustedProxies: ['10.0.0.0/8'] }, tracing: { trustParent } }
   const tracing = new OpenTelemetryTracing({
+    proxies: { noProxy: [] },
+    failures: { failed: () => {}, succeeded: () => {} },
     endpoint: 'http://127.0.0.1:1',
     sampleRatio,
     version: '0',

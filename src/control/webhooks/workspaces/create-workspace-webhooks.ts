@@ -27,7 +27,12 @@ export function openWorkspaceWebhooks(
   const { timeoutMs } = settings
   const store = createWorkspaceWebhookStore(database, clock, metrics)
   const newEventId = createIds('msg', randomBytes)
-  const guard = { mayConnectTo: addressGuard(settings), resolve: createResolver(timeoutMs), timeoutMs }
+  const guard = {
+    mayConnectTo: addressGuard(settings),
+    resolve: createResolver(timeoutMs),
+    proxies: context.config.outgoing,
+    timeoutMs,
+  }
   const dispatcher = new WorkspaceDispatcher({
     ...context,
     store,

@@ -1,6 +1,9 @@
 import { Resolver } from 'node:dns/promises'
-import { isIP, isIPv6, type LookupFunction } from 'node:net'
-import { buildConnector } from 'undici'
+import { isIP, isIPv6, type LookupFunction, type Socket } from 'node:net'
+import type { buildConnector } from 'undici'
+import { type HttpProxy, type ProxySettings, proxyFor } from '../../../domain/proxy.ts'
+import { createConnector } from '../../../outgoing/connector.ts'
+import { hostAndPort, openTunnel } from '../../../outgoing/open-tunnel.ts'
 
 /** @returns the addresses of a name; rejects if there are none */
 export type ResolveAddresses = (hostname: string) => Promise<readonly string[]>
@@ -9,6 +12,7 @@ export interface Guard {
   readonly mayConnectTo: (address: string) => boolean
   readonly resolve: ResolveAddresses
   readonly timeoutMs: number
+  readonly proxies: ProxySettings
   /** Certificate authorities; default: those of Node. */
   readonly ca?: string
 }
@@ -21,9 +25,9 @@ const MAX_ADDRESSES = 8
  * another address between the check and the connection. An address in place of a name never comes to `lookup`.
  */
 export function createGuardedConnector(guard: Guard): buildConnector.connector {
-  const { timeoutMs, mayConnectTo, ca } = guard
+  const { timeoutMs, mayConnectTo, proxies, ca } = guard
   const trusted = ca === undefined ? {} : { ca }
-  const connect = buildConnector({
+  const connect = createConnector({
     ...trusted,
     timeout: timeoutMs,
     lookup: guardedLookup(guard),
@@ -33,6 +37,17 @@ export function createGuardedConnector(guard: Guard): buildConnector.connector {
   return (options, callback) => {
     const host = options.hostname.replace(/^\[|\]$/g, '')
     if (isIP(host) !== 0 && !mayConnectTo(host)) return callback(addressNotAllowed(), null)
+    const proxy = proxyFor(options, proxies)
+    if (proxy !== null) {
+      guardedTunnel(guard, proxy, options).then(
+        socket =>
+          options.protocol === 'https:'
+            ? connect({ ...options, httpSocket: socket }, callback)
+            : callback(null, socket),
+        (error: Error) => callback(error, null),
+      )
+      return
+    }
     connect(options, (...result) => {
       const [error, socket] = result
       if (error !== null) return callback(error, null)
@@ -45,12 +60,37 @@ export function createGuardedConnector(guard: Guard): buildConnector.connector {
 }
 
 /** One address that is not allowed refuses the name: no choice of addresses leads to it. */
-function guardedLookup({ resolve, mayConnectTo }: Guard): LookupFunction {
+async function allowedAddresses({ resolve, mayConnectTo }: Guard, hostname: string): Promise<string[]> {
+  const addresses = await resolve(hostname)
+  if (addresses.length === 0 || !addresses.every(mayConnectTo)) throw addressNotAllowed()
+  return addresses.slice(0, MAX_ADDRESSES)
+}
+
+/**
+ * A tunnel to an address that was checked, never to a name: the proxy would resolve it anew, and it stands in the network that
+ * the guard protects. The address of the proxy is the operator's own, so the guard does not apply to it.
+ */
+async function guardedTunnel(
+  guard: Guard,
+  proxy: HttpProxy,
+  { hostname, protocol, port }: buildConnector.Options,
+): Promise<Socket> {
+  const host = hostname.replace(/^\[|\]$/g, '')
+  const addresses = isIP(host) === 0 ? await allowedAddresses(guard, host) : [host]
+  // IPv4 first: a proxy without IPv6 is more common than one without IPv4.
+  const [address = host] = addresses.toSorted((one, other) => isIP(one) - isIP(other))
+  return openTunnel(
+    proxy,
+    hostAndPort(address, port || (protocol === 'https:' ? '443' : '80')),
+    guard.timeoutMs,
+  )
+}
+
+function guardedLookup(guard: Guard): LookupFunction {
   return (hostname, options, callback) => {
     const find = async () => {
-      const addresses = await resolve(hostname)
-      if (addresses.length === 0 || !addresses.every(mayConnectTo)) throw addressNotAllowed()
-      return addresses.slice(0, MAX_ADDRESSES).map(address => ({ address, family: isIPv6(address) ? 6 : 4 }))
+      const addresses = await allowedAddresses(guard, hostname)
+      return addresses.map(address => ({ address, family: isIPv6(address) ? 6 : 4 }))
     }
     find().then(
       found => {

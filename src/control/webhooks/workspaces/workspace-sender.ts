@@ -1,4 +1,6 @@
-import { Agent } from 'undici'
+import { NO_PROXIES } from '../../../domain/proxy.ts'
+import { OutgoingClient } from '../../../outgoing/outgoing-client.ts'
+import { ProxyError } from '../../../outgoing/proxy-error.ts'
 import { isAccepted, postEvent, type SentEvent } from '../post-event.ts'
 import { createGuardedConnector, type Guard } from './guarded-connector.ts'
 
@@ -28,15 +30,21 @@ export function createWorkspaceSender(guard: Guard): WorkspaceSender {
   return {
     async send({ url, secret }, event, nowMs) {
       const signal = AbortSignal.timeout(guard.timeoutMs)
-      const agent = new Agent({ connections: 1, connect: createGuardedConnector(guard) })
+      const client = new OutgoingClient({
+        // The guarded connector makes the tunnels: the client itself would send plain http to the proxy, unchecked.
+        proxies: NO_PROXIES,
+        connector: createGuardedConnector(guard),
+        connectTimeoutMs: guard.timeoutMs,
+        connections: 1,
+      })
       try {
-        const status = await postEvent(agent, { url: new URL(url), secret }, event, { nowMs, signal })
+        const status = await postEvent(client, { url: new URL(url), secret }, event, { nowMs, signal })
         if (isAccepted(status)) return { ok: true, status }
         return { ok: false, status, reason: `Response status ${status}`, cause: 'status' }
       } catch (error) {
         return { ok: false, status: null, reason: NO_RESPONSE, cause: causeOf(error) }
       } finally {
-        await agent.destroy()
+        await client.stop()
       }
     },
   }
@@ -45,5 +53,6 @@ export function createWorkspaceSender(guard: Guard): WorkspaceSender {
 function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown'
   if (error.name === 'TimeoutError') return 'timeout'
+  if (error instanceof ProxyError) return error.message
   return 'code' in error ? String(error.code) : error.name
 }

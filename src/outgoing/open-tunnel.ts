@@ -1,0 +1,58 @@
+import { request as requestPlain } from 'node:http'
+import { request as requestSecure } from 'node:https'
+import { isIP, isIPv6, type Socket } from 'node:net'
+import { withoutFinalDot } from '../domain/address/absolute-name.ts'
+import { type HttpProxy, portOf } from '../domain/proxy.ts'
+import { proxyUnreachable, refusedByProxy } from './proxy-error.ts'
+
+/** @param host a name, or an address without brackets @param port empty for that of the protocol */
+export function hostAndPort(host: string, port: string): string {
+  const name = isIPv6(host) ? `[${host}]` : host
+  return port === '' ? name : `${name}:${port}`
+}
+
+/** The proxy's header fields for user and password of its address. */
+export function proxyAuthorization({ username, password }: URL): { readonly 'proxy-authorization'?: string } {
+  if (username === '') return {}
+  const login = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  return { 'proxy-authorization': `Basic ${Buffer.from(login).toString('base64')}` }
+}
+
+/**
+ * Opens a connection through the proxy, by CONNECT (RFC 9110, section 9.3.6).
+ * @param authority `host:port` of the target @throws ProxyError
+ */
+export function openTunnel(proxy: HttpProxy, authority: string, timeoutMs: number): Promise<Socket> {
+  const { url } = proxy
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const { promise, resolve, reject } = Promise.withResolvers<Socket>()
+  const request = (url.protocol === 'https:' ? requestSecure : requestPlain)({
+    host,
+    port: portOf(url),
+    ...(isIP(host) === 0 ? { servername: withoutFinalDot(host) } : {}),
+    method: 'CONNECT',
+    path: authority,
+    headers: { host: authority, ...proxyAuthorization(url) },
+    // A connection of its own: what the socket carries afterwards is not HTTP to the proxy.
+    agent: false,
+  })
+  const deadline = setTimeout(() => {
+    reject(proxyUnreachable(proxy, `no response within ${timeoutMs} ms`))
+    request.destroy()
+  }, timeoutMs)
+  request.once('connect', ({ statusCode = 0 }, socket: Socket) => {
+    if (statusCode >= 200 && statusCode <= 299) return resolve(socket)
+    socket.destroy()
+    reject(refusedByProxy(proxy, authority, statusCode))
+  })
+  // Any other response to CONNECT than a tunnel comes as one, too, so a `response` is no HTTP proxy's.
+  request.once('response', response => {
+    response.destroy()
+    reject(refusedByProxy(proxy, authority, response.statusCode ?? 0))
+  })
+  request.on('error', (error: Error & { code?: string }) =>
+    reject(proxyUnreachable(proxy, error.code ?? error.message)),
+  )
+  request.end()
+  return promise.finally(() => clearTimeout(deadline))
+}
