@@ -175,6 +175,7 @@ function createKeyService(
       get fingerprints() {
         return secrets.value.fingerprints
       },
+      regions: regions.list.map(({ name }) => name),
       refill: (keys, region) => regions.refill(keys, region),
       logger,
     }),

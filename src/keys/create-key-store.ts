@@ -13,6 +13,7 @@ import { InvalidationListener, type InvalidationReceiver } from './invalidation/
 import type { KeyStore, KeyTier } from './key-store.ts'
 import { LookupChain } from './lookup-chain.ts'
 import { ChangeConfirmer, type DrainOutcome } from './reports/change-confirmer.ts'
+import { RegionCheck } from './reports/region-check.ts'
 import { type SecretsMatch, SigningSecretsCheck } from './reports/signing-secrets-check.ts'
 import { TokenCheck } from './reports/token-check.ts'
 import { KeyServiceClient } from './tiers/key-service/key-service-client.ts'
@@ -125,7 +126,9 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     },
     secretsMatch: () => keyService?.secretsCheck.state ?? 'off',
     isMisconfigured: () =>
-      keyService?.secretsCheck.state === 'mismatch' || keyService?.tokenCheck.state === 'rejected',
+      keyService?.secretsCheck.state === 'mismatch' ||
+      keyService?.tokenCheck.state === 'rejected' ||
+      keyService?.regionCheck.isUnknown === true,
     recordUsage: (request, status, aborted) => keyService?.usage?.counts.record(request, status, aborted),
     start() {
       redis?.start()
@@ -201,6 +204,7 @@ interface KeyServiceSide {
   readonly confirmer: ChangeConfirmer
   readonly secretsCheck: SigningSecretsCheck
   readonly tokenCheck: TokenCheck
+  readonly regionCheck: RegionCheck
 }
 
 function createKeyService(deps: Deps, invalidations: InvalidationListener): KeyServiceSide | null {
@@ -222,20 +226,22 @@ function createKeyService(deps: Deps, invalidations: InvalidationListener): KeyS
   const usage = createGatewayUsage(deps, client, `${gateway.name}:${gateway.id}`)
   const onKeysReload = onReloadOf(onReload, ({ keys }) => keys)
   const secretsCheck = new SigningSecretsCheck(config.keys, { log: logger, metrics }, onKeysReload)
+  const regionCheck = new RegionCheck(config.region, logger)
   const confirmer = new ChangeConfirmer({
     client,
     clock,
     failures: new FailureLog('change confirmation', logger, clock),
     gateway,
     timeoutMs,
-    onAccepted: ({ fingerprints, gateways, atMs }) => {
+    onAccepted: ({ fingerprints, gateways, atMs, regions }) => {
       secretsCheck.observe(fingerprints)
+      regionCheck.observe(regions)
       if (atMs !== null) invalidations.learnClock(atMs)
       if (gateways !== null) deps.onGatewayCount?.(gateways)
     },
   })
   const tier = new KeyServiceStore(client, { timeoutMs, clock })
-  return { client, tier, usage, confirmer, secretsCheck, tokenCheck }
+  return { client, tier, usage, confirmer, secretsCheck, tokenCheck, regionCheck }
 }
 
 /** Sends the last reports, then closes the connections. */

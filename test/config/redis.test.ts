@@ -152,6 +152,8 @@ describe('the address of a single Redis', () => {
     const problems = problemsOf({ POSTERN_REDIS_URL: url })
     expect(problems).toEqual([expect.stringMatching(new RegExp(problem))])
     const region = { name: 'eu', redis: { url } }
-    expect(mistakesOf({ environment: { ...NO_URL, POSTERN_REGIONS: JSON.stringify([region]) } })).not.toEqual([])
+    expect(mistakesOf({ environment: { ...NO_URL, POSTERN_REGIONS: JSON.stringify([region]) } })).not.toEqual(
+      [],
+    )
   })
 })

@@ -63,7 +63,11 @@ regions:
     ['no Redis', [region('eu', {})], /regions, at eu needs exactly one of redis\.url/],
     ['two kinds', [region('eu', { url: 'redis://a', cluster: { urls: ['b'] } })], /needs exactly one/],
     ['half of Sentinel', [region('eu', { sentinel: { urls: ['a'] } })], /needs both redis\.sentinel\.name/],
-    ['mixed encryption', [region('eu', { cluster: { urls: ['rediss://a', 'b'] } })], /rediss: \(or valkeys:\) addresses all/],
+    [
+      'mixed encryption',
+      [region('eu', { cluster: { urls: ['rediss://a', 'b'] } })],
+      /rediss: \(or valkeys:\) addresses all/,
+    ],
     ['no name for people', [region('EU West', { url: 'redis://a' })], /REGIONS, at 0\.name/],
     ['an address twice', [region('eu', { url: 'redis://a', urlFile: '/b' })], /is set twice/],
     ['a file that is not there', [region('eu', { urlFile: '/nowhere' })], /cannot be read: ENOENT/],

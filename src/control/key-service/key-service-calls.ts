@@ -28,6 +28,8 @@ export interface KeyServiceParts {
   readonly recordKeys: RecordKeys
   /** Fingerprints of the signing secrets, by which a gateway notices that it has others. */
   readonly fingerprints: readonly string[]
+  /** Names of the regions that changes are announced to; a gateway of another one is misconfigured. */
+  readonly regions: readonly string[]
   readonly liveGateways: Pick<LiveGateways, 'count'>
   readonly logger: ControlLogger
   readonly usageCall: Call
@@ -162,7 +164,7 @@ function abandonedSignal({ raw }: FastifyReply): AbortSignal {
 }
 
 async function recordConfirmations(
-  { repository, clock, fingerprints, liveGateways, metrics }: KeyServiceParts,
+  { repository, clock, fingerprints, regions, liveGateways, metrics }: KeyServiceParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -180,5 +182,5 @@ async function recordConfirmations(
   // Gateways share the rate limits that they cannot count together.
   const gateways = await liveGateways.count()
   // Read last: by it, gateways recognize heartbeats that are replayed.
-  return reply.send({ signingSecrets: fingerprints, gateways, at: clock.wallMs() })
+  return reply.send({ signingSecrets: fingerprints, regions, gateways, at: clock.wallMs() })
 }

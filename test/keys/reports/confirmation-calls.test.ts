@@ -86,7 +86,12 @@ test.each([200, 299])('the response to an accepted report (%i) is passed on', as
   reply = async () => ({ status, text: '{"gateways":3,"signingSecrets":["a"]}' })
   confirmer.watch(true)
   await gathered()
-  expect(onAccepted).toHaveBeenCalledExactlyOnceWith({ fingerprints: ['a'], gateways: 3, atMs: null })
+  expect(onAccepted).toHaveBeenCalledExactlyOnceWith({
+    fingerprints: ['a'],
+    gateways: 3,
+    atMs: null,
+    regions: [],
+  })
 })
 
 test.each([199, 300, 399, 401, 403, 408, 425, 429, 500])(
