@@ -333,7 +333,7 @@ const redis: Row = {
     },
     {
       title: 'Connection state and reconnections',
-      description: '1 while the connection for commands is ready; reconnections a second.',
+      description: '1 while Redis answers commands without an error; reconnections a second.',
       kind: 'timeseries',
       unit: 'none',
       width: 6,
@@ -341,6 +341,19 @@ const redis: Row = {
       queries: [
         { expr: gauge('postern_redis_up', 'pod'), legend: '{{pod}}' },
         { expr: rate('postern_redis_reconnects_total', 'pod'), legend: 'reconnections {{pod}}' },
+      ],
+    },
+    {
+      title: 'Failing connections and rejected tokens',
+      description:
+        'Connections to Redis that fail, by cause, and replicas whose token the key service rejects.',
+      kind: 'timeseries',
+      unit: 'short',
+      width: 6,
+      runbook: '#posternkeystoreunavailable',
+      queries: [
+        { expr: gauge('postern_redis_failing', 'cause'), legend: '{{cause}}' },
+        { expr: gauge('postern_key_service_token_rejected', 'pod'), legend: 'token {{pod}}' },
       ],
     },
     {
