@@ -26,6 +26,7 @@ export interface RuleState {
 
 export interface ActiveAlert {
   readonly state: string
+  readonly labels: Readonly<Record<string, string>>
   readonly annotations: Readonly<Record<string, string>>
 }
 
@@ -35,12 +36,14 @@ export interface Exemplar {
 }
 
 const START_DEADLINE_MS = 20_000
+/** As in the chart. */
+const MAX_SCRAPE_SECONDS = 10
 
 /** Of `/proc/PID/stat`, which counts in hundredths of a second: the fields after the name in parentheses. */
 const USER_TIME = 11
 const SYSTEM_TIME = 12
 
-/** A real Prometheus that scrapes every second. */
+/** A real Prometheus that scrapes every second, by default. */
 export class PrometheusServer {
   readonly url: string
   readonly #process: ChildProcess
@@ -56,19 +59,21 @@ export class PrometheusServer {
    * @param rules texts of rule files
    * @param flags further command-line flags
    * @param fill writes blocks to the directory of its data before it starts
+   * @param intervalSeconds between scrapes, and between evaluations
    */
   static async start(
     targets: readonly Target[],
     rules: readonly string[],
     flags: readonly string[] = [],
     fill: (data: string) => void = () => {},
+    intervalSeconds = 1,
   ): Promise<PrometheusServer> {
     const directory = await mkdtemp(join(tmpdir(), 'postern-prometheus-'))
     fill(join(directory, 'data'))
     const ruleFiles = rules.map((_, index) => join(directory, `rules-${index}.yaml`))
     await Promise.all(rules.map((text, index) => writeFile(ruleFiles[index] ?? '', text)))
     const settings = join(directory, 'prometheus.yaml')
-    await writeFile(settings, stringify(settingsOf(targets, ruleFiles)))
+    await writeFile(settings, stringify(settingsOf(targets, ruleFiles, intervalSeconds)))
     const address = `127.0.0.1:${await freePort()}`
     const process = spawn(
       'prometheus',
@@ -147,9 +152,15 @@ export class PrometheusServer {
   }
 }
 
-function settingsOf(targets: readonly Target[], ruleFiles: readonly string[]): object {
+function settingsOf(
+  targets: readonly Target[],
+  ruleFiles: readonly string[],
+  intervalSeconds: number,
+): object {
+  const interval = `${intervalSeconds}s`
+  const timeout = `${Math.min(intervalSeconds, MAX_SCRAPE_SECONDS)}s`
   return {
-    global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
+    global: { scrape_interval: interval, scrape_timeout: timeout, evaluation_interval: interval },
     rule_files: ruleFiles,
     scrape_configs: targets.map(({ url, labels }, index) => ({
       job_name: `target-${index}`,

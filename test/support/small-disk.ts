@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PROGRAM } from './postern-process.ts'
 
-const SIZE_BYTES = 1024 * 1024
+const MIB = 1024 * 1024
 
 /** A disk that can fill up, as real as this machine allows. */
 export interface SmallDisk {
@@ -18,22 +18,22 @@ export interface SmallDisk {
   remove(): void
 }
 
-/** A file system of 1 MiB if mounts are allowed; otherwise a limit on file sizes, which needs no rights. */
-export function makeSmallDisk(): SmallDisk {
+/** A file system of 1 MiB, or more, if mounts are allowed; otherwise a limit on file sizes, which needs no rights. */
+export function makeSmallDisk(mebibytes = 1): SmallDisk {
   const directory = mkdtempSync(join(tmpdir(), 'postern-disk-'))
-  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE_BYTES}`, 'none', directory])
-  return mounted.status === 0 ? mountedDisk(directory) : boundedFiles(directory)
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${mebibytes * MIB}`, 'none', directory])
+  return mounted.status === 0 ? mountedDisk(directory, mebibytes) : boundedFiles(directory)
 }
 
-function mountedDisk(directory: string): SmallDisk {
+function mountedDisk(directory: string, mebibytes: number): SmallDisk {
   const filler = join(directory, 'filler')
   return {
-    kind: 'a mounted disk of 1 MiB',
+    kind: `a mounted disk of ${mebibytes} MiB`,
     directory,
     launcher: [process.execPath, ...PROGRAM],
     fill: () => {
       try {
-        writeFileSync(filler, Buffer.alloc(SIZE_BYTES))
+        writeFileSync(filler, Buffer.alloc(mebibytes * MIB))
       } catch {
         // Fills all free space.
       }
