@@ -20,8 +20,10 @@ import { describeRevokeAll } from './revoke-all.contract.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 const TEST_MS = 60_000
-/** As many as the pooler has servers for one database. */
-const CLIENTS = 20
+/** PostgreSQL writes a checkpoint of every database. */
+const STOP_MS = 180_000
+/** With the sessions of a console, nearly as many as the pooler has servers for one database. */
+const CLIENTS = 8
 
 describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its default settings', () => {
   let server: PostgresServer
@@ -34,7 +36,7 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
   afterAll(async () => {
     await statements.stop()
     await server.stop()
-  })
+  }, STOP_MS)
 
   const clientOf = async (url: string) => {
     const client = new pg.Client({ connectionString: url })
@@ -143,6 +145,32 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
       await (await openDatabase(`sqlite:${file}`)).close()
       return file
     }
+
+    test('when the sessions that the pooler keeps accept no writes any more, others are used', {
+      timeout: TEST_MS,
+    }, async () => {
+      const { direct, running } = await setUp()
+      const keys = await Promise.all(Array.from({ length: CLIENTS }, () => issue(running)))
+      const admin = await clientOf(direct)
+      const set = async (value: string) => {
+        await admin.query(`alter system set default_transaction_read_only = ${value}`)
+        await admin.query('select pg_reload_conf()')
+        await until('it is so', async () => {
+          const { rows } = await admin.query('show default_transaction_read_only')
+          return rows[0].default_transaction_read_only === value
+        })
+      }
+      // Of new sessions only.
+      await admin.query('alter role current_user set default_transaction_read_only = off')
+      onTestFinished(async () => {
+        await set('off')
+        await admin.query('alter role current_user reset default_transaction_read_only')
+      })
+      await set('on')
+      const [first] = keys
+      await until('a change is made', async () => (await revoke(running, first?.key.id ?? '')).status === 200)
+      for (const { key } of keys) expect((await revoke(running, key.id)).status).toBe(200)
+    })
 
     test('when the servers of the pooler are ended, the next change is made', {
       timeout: TEST_MS,
