@@ -2,8 +2,8 @@ import { isIP } from 'node:net'
 import { isWorkspaceId, OTHER_WORKSPACES } from '../domain/key/key-record.ts'
 import { isPostgresAddress, problemOfPostgresAddress } from '../domain/postgres-address.ts'
 import { isNoProxyEntry } from '../domain/proxy.ts'
+import { REDIS_PROTOCOLS } from '../domain/redis-address.ts'
 import { isScope } from '../domain/scope.ts'
-import { REDIS_PROTOCOLS } from './redis-address.ts'
 
 interface Format {
   readonly accepts: (text: string) => boolean

@@ -1,7 +1,7 @@
+import { findIdleParts, isEncryptedRedis } from '../domain/redis-address.ts'
 import { redisTopologyOf } from '../domain/redis-topology.ts'
 import type { ConfigProblem } from './config-error.ts'
 import { formats } from './formats.ts'
-import { findIdleParts, isEncryptedRedis } from './redis-address.ts'
 import { REGION_REDIS_DEFAULTS, type region } from './schema/key-schema.ts'
 import type { Config, RegionSettings } from './schema/schema.ts'
 import type { ValueOf } from './schema/schema-builders.ts'

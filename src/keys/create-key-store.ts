@@ -85,8 +85,8 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   const { config, metrics, clock } = deps
   const { region } = config
   const verifying = reloadable(config, deps.onReload, ({ keys }) => verifyingKeysOf(keys))
-  const needsHeartbeats = config.redis.beats
   const messageKeys = () => verifying.value.messages
+  const needsHeartbeats = config.redis.beats
   const invalidations = new InvalidationListener({ clock, metrics, needsHeartbeats, region, messageKeys })
   const redis = createRedis(deps, invalidations, () => verifying.value.records)
   const keyService = createKeyService(deps, invalidations)
@@ -115,20 +115,13 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     for (const breaker of breakers) breaker.watch()
     metrics.redisUp.set(redis?.isUp === true ? 1 : 0)
   }
-
   return {
     keyStore,
     invalidations,
     introduced: keyService?.confirmer.introduced ?? null,
-    async tryKeyService() {
-      keyService?.confirmer.watch(invalidations.isConnected())
-      await keyService?.confirmer.attempted
-    },
+    tryKeyService: () => tryOnce(keyService, invalidations.isConnected()),
     secretsMatch: () => keyService?.secretsCheck.state ?? 'off',
-    isMisconfigured: () =>
-      keyService?.secretsCheck.state === 'mismatch' ||
-      keyService?.tokenCheck.state === 'rejected' ||
-      keyService?.regionCheck.isUnknown === true,
+    isMisconfigured: () => contradicts(keyService),
     recordUsage: (request, status, aborted) => keyService?.usage?.counts.record(request, status, aborted),
     start() {
       redis?.start()
@@ -152,6 +145,19 @@ function redisHealthOf(redis: RedisAccess | null, tier: BreakingTier | null): Ke
   if (redis === null) return 'off'
   if (redis.isFailing) return 'failed'
   return redis.isUp && tier?.isOpen === false ? 'ok' : 'down'
+}
+
+function contradicts(keyService: KeyServiceSide | null): boolean {
+  return (
+    keyService?.secretsCheck.state === 'mismatch' ||
+    keyService?.tokenCheck.state === 'rejected' ||
+    keyService?.regionCheck.isUnknown === true
+  )
+}
+
+async function tryOnce(keyService: KeyServiceSide | null, isConnected: boolean): Promise<void> {
+  keyService?.confirmer.watch(isConnected)
+  await keyService?.confirmer.attempted
 }
 
 function keyServiceHealthOf(
