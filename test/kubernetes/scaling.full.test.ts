@@ -272,6 +272,8 @@ describe.skipIf(!tools.every(has))('the number of gateways on a real Kubernetes 
         expect(await release.helm('rollback', RELEASE, '1')).toMatchObject({ ok: true })
         expect(await release.level()).toBe('none')
         await release.available(8)
+        await release.kubectl('rollout', 'undo', GATEWAY)
+        expect(await release.level()).not.toBe('none')
       })
       expect(new Set(numbers)).toEqual(new Set([8]))
     },
