@@ -22,6 +22,7 @@ values.
 {{- end -}}
 {{- include "postern.guardPlaces" (dict "root" . "into" $wrong) -}}
 {{- include "postern.guardServices" (dict "root" . "into" $wrong) -}}
+{{- if .Values.tests.enabled }}{{ include "postern.guardResources" (dict "into" $wrong "path" "tests.resources" "resources" .Values.tests.resources) }}{{ end -}}
 {{- range $plane := include "postern.planes" . | splitList " " | compact -}}
 {{- $place := dict "root" $ "plane" $plane "into" $wrong -}}
 {{- include "postern.guardResources" (dict "into" $wrong "path" (printf "%s.resources" $plane) "resources" (index $.Values $plane).resources) -}}
@@ -132,6 +133,7 @@ values.
 
 {{- define "postern.guardPod" -}}
 {{- $pod := include "postern.podSettings" . | fromYaml -}}
+{{- include "postern.guardBytes" (dict "into" .into "path" "pod.tmpSizeLimit" "value" $pod.tmpSizeLimit) -}}
 {{- $least := include "postern.drainSeconds" . | int -}}
 {{- if not (kindIs "invalid" $pod.terminationGracePeriodSeconds) -}}
 {{- if lt (int $pod.terminationGracePeriodSeconds) $least -}}

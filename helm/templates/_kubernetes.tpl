@@ -62,9 +62,23 @@
 {{- mulf (trimSuffix $unit $text | float64) (get $factors $unit | default 1.0) -}}
 {{- end -}}
 
-{{/* No request above its limit: dict into, path, resources. */}}
+{{/* An amount of bytes that can be meant: dict into, path, value. */}}
+{{- define "postern.guardBytes" -}}
+{{- if .value -}}
+{{- if lt (include "postern.quantity" .value | float64) 1048576.0 -}}
+{{- include "postern.wrong" (dict "into" .into "say" (printf "%s is %v, which is less than 1 MiB (m means thousandths of a byte): set a unit such as Mi" .path .value)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* No request above its limit, and memory in bytes: dict into, path, resources. */}}
 {{- define "postern.guardResources" -}}
 {{- $limits := .resources.limits | default dict -}}
+{{- range $kind, $amounts := pick .resources "requests" "limits" -}}
+{{- range $name := list "memory" "ephemeral-storage" -}}
+{{- include "postern.guardBytes" (dict "into" $.into "path" (printf "%s.%s.%s" $.path $kind $name) "value" (get ($amounts | default dict) $name)) -}}
+{{- end -}}
+{{- end -}}
 {{- range $name, $request := .resources.requests -}}
 {{- $limit := get $limits $name -}}
 {{- if and $request $limit -}}
@@ -75,8 +89,9 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What Kubernetes cannot change of a claim that exists: dict root, into, path, claim, volume. */}}
+{{/* A size that can be meant, and what Kubernetes cannot change of a claim that exists: dict root, into, path, claim, volume. */}}
 {{- define "postern.guardVolume" -}}
+{{- include "postern.guardBytes" (dict "into" .into "path" (printf "%s.size" .path) "value" .volume.size) -}}
 {{- with lookup "v1" "PersistentVolumeClaim" (include "postern.namespace" .root) .claim -}}
 {{- $size := .spec.resources.requests.storage -}}
 {{- if lt (include "postern.quantity" $.volume.size | float64) (include "postern.quantity" $size | float64) -}}

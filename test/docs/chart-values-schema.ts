@@ -20,11 +20,10 @@ const pod = { $ref: '#/$defs/pod' }
 const duration = { type: 'string', pattern: '^([0-9]+(ms|s|m|h))+$' }
 /** Processor time: cores, or thousandths of one. */
 const cpu = { type: ['string', 'number'], exclusiveMinimum: 0, pattern: '^[0-9]+(\\.[0-9]{1,3})?$|^[0-9]+m$' }
-/** Bytes: with the unit m, Kubernetes would take them for thousandths of a byte, and without one a number below 1 MiB is a mistake. */
+/** Bytes. The chart itself refuses less than 1 MiB, and says what the unit m means. */
 const bytes = {
   type: ['string', 'integer'],
-  minimum: 1_048_576,
-  pattern: '^[0-9]+(\\.[0-9]+)?(k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)$|^[0-9]{7,}$',
+  pattern: '^[0-9]+(\\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?$',
 }
 const portNumber = { type: 'integer', minimum: 1, maximum: 65_535 }
 const whole = (minimum: number, maximum = 1_000_000) => ({ type: 'integer', minimum, maximum })

@@ -87,6 +87,38 @@ const REFUSED: readonly (readonly [string, Values, string])[] = [
     'console.backup.resources.requests.memory is 1G, which is more than',
   ],
   [
+    'thousandths of a byte',
+    resources({ limits: { memory: '512m' } }),
+    'gateway.resources.limits.memory is 512m, which is less than 1 MiB (m means thousandths of a byte): set a unit such as Mi',
+  ],
+  [
+    'a request of thousandths',
+    resources({ requests: { memory: '256m' } }),
+    'gateway.resources.requests.memory is 256m,',
+  ],
+  ['bytes without a unit', resources({ limits: { memory: 512 } }), 'gateway.resources.limits.memory is 512,'],
+  [
+    'a console with thousandths of a byte',
+    consoleOn({ resources: { limits: { memory: '384m' } } }),
+    'console.resources.limits.memory is 384m,',
+  ],
+  [
+    'a backup with thousandths of a byte',
+    consoleOn({ backup: { enabled: true, resources: { limits: { memory: '384m' } } } }),
+    'console.backup.resources.limits.memory is 384m,',
+  ],
+  [
+    'a test with thousandths',
+    { ...MINIMAL, tests: { resources: { limits: { memory: '128m' } } } },
+    'tests.resources.limits.memory is 128m,',
+  ],
+  [
+    'a volume of thousandths',
+    { ...WITH_CONSOLE, console: { enabled: true, persistence: { size: '5m' } } },
+    'console.persistence.size is 5m,',
+  ],
+  ['a small directory', { ...MINIMAL, pod: { tmpSizeLimit: '64m' } }, 'pod.tmpSizeLimit is 64m,'],
+  [
     'a schedule of four fields',
     scheduled('17 3 * *'),
     'console.backup.schedule is "17 3 * *", which has 4 fields',
@@ -110,22 +142,8 @@ const REFUSED: readonly (readonly [string, Values, string])[] = [
 
 /** What the schema refuses, with the path that Helm prints. */
 const BY_SCHEMA: readonly (readonly [string, Values, string])[] = [
-  ['thousandths of a byte', resources({ limits: { memory: '512m' } }), '/gateway/resources/limits/memory'],
-  ['bytes without a unit', resources({ limits: { memory: 512 } }), '/gateway/resources/limits/memory'],
   ['an unknown unit', resources({ limits: { memory: '512MB' } }), '/gateway/resources/limits/memory'],
   ['memory in processors', resources({ requests: { cpu: '250Mi' } }), '/gateway/resources/requests/cpu'],
-  [
-    'a backup with thousandths of a byte',
-    consoleOn({ backup: { resources: { limits: { memory: '384m' } } } }),
-    '/console/backup/resources/limits/memory',
-  ],
-  [
-    'a test with thousandths',
-    { ...MINIMAL, tests: { resources: { limits: { memory: '128m' } } } },
-    '/tests/resources',
-  ],
-  ['a volume of thousandths', consoleOn({ persistence: { size: '5m' } }), '/console/persistence/size'],
-  ['a small directory', { ...MINIMAL, pod: { tmpSizeLimit: '64m' } }, '/pod/tmpSizeLimit'],
   ['a place for a time zone', consoleOn({ backup: { timeZone: 'Local' } }), '/console/backup/timeZone'],
   ['an offset for a time zone', consoleOn({ backup: { timeZone: '+02:00' } }), '/console/backup/timeZone'],
   [

@@ -72,7 +72,7 @@ const REFUSED: Readonly<Record<string, Values>> = {
     gateway: { podDisruptionBudget: { maxUnavailable: 0 } },
   },
   'gateway.service.nodePort is 30080': { gateway: { service: { nodePort: 30_080 } } },
-  '/gateway/resources/limits/memory': { gateway: { resources: { limits: { memory: '512m' } } } },
+  'gateway.resources.limits.memory is 512m': { gateway: { resources: { limits: { memory: '512m' } } } },
   'console.backup.schedule is': {
     console: { enabled: true, backup: { enabled: true, schedule: '61 3 * * *' } },
   },
