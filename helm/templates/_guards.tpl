@@ -79,7 +79,7 @@ values.
 {{- range (include "postern.named" . | fromYaml).found }}{{ $_ := set $references .path true }}{{ end -}}
 {{- $environment := dict -}}
 {{- range $secret := (include "postern.known" .root | fromYaml).secrets -}}
-{{- $_ := set $environment .environment .path -}}
+{{- $_ := set $environment .environment . -}}
 {{- $value := include "postern.at" (dict "tree" $given "path" .path) -}}
 {{- if eq .path "upstream.headers" -}}
 {{- range $name, $header := ($given.upstream | default dict).headers -}}
@@ -99,8 +99,10 @@ values.
 {{- end -}}
 {{- $pod := include "postern.podSettings" . | fromYaml -}}
 {{- range $pod.extraEnv -}}
-{{- if and (hasKey $environment .name) .value -}}
-{{- include "postern.wrong" (dict "into" $.into "say" (printf "extraEnv contains %s, and an environment must not contain secrets: put it into a Secret and set secrets.%s.existingSecret" .name (get $environment .name))) -}}
+{{- $secret := get $environment (upper .name) -}}
+{{- /* An address without a password is none. */}}
+{{- if and $secret .value (or (not $secret.address) (regexMatch "//[^,]*:[^,]*@|[?&]password=" .value)) -}}
+{{- include "postern.wrong" (dict "into" $.into "say" (printf "extraEnv contains %s, and an environment must not contain secrets: put it into a Secret and set secrets.%s.existingSecret" .name $secret.path)) -}}
 {{- end -}}
 {{- end -}}
 {{- $wanting := include "postern.wanting" . | splitList " " | compact -}}

@@ -69,12 +69,17 @@
 {{- contains "/" . | ternary . (printf "%s/%s" . (contains ":" . | ternary "128" "32")) -}}
 {{- end -}}
 
-{{/* Egress of a plane to the proxies that its environment names. A Secret may hold an address; then the port is the default: dict root, plane. */}}
+{{/* Egress of a plane to the proxies that its settings and environment name. A Secret may hold an address; then the port is the default: dict root, plane. */}}
 {{- define "postern.proxyEgress" -}}
 {{- $policy := .root.Values.networkPolicy.egressProxy -}}
 {{- $proxies := list -}}
 {{- range tpl (toYaml ((include "postern.podSettings" . | fromYaml).extraEnv | default list)) .root | fromYamlArray -}}
 {{- if regexMatch "^(?i)https?_proxy$" .name }}{{ $proxies = append $proxies (hasKey . "valueFrom" | ternary "secret" .value) }}{{ end -}}
+{{- end -}}
+{{- $outgoing := (include "postern.settingsFile" . | fromYaml).outgoing | default dict -}}
+{{- range $name := list "httpsProxy" "httpProxy" -}}
+{{- $proxies = append $proxies (get $outgoing $name) -}}
+{{- if get $outgoing (printf "%sFile" $name) }}{{ $proxies = append $proxies "secret" }}{{ end -}}
 {{- end -}}
 {{- if or (compact $proxies) $policy.ports -}}
 {{- include "postern.egress" (dict "values" $policy "addresses" ($proxies | compact | join ",") "default" 3128) -}}

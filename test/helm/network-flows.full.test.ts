@@ -162,6 +162,23 @@ const FLOWS: Readonly<Record<string, Flow>> = {
     port: 4017,
   },
   'an egress proxy for plain http': { pod: 'console', on: proxy('HTTP_PROXY', 'http://proxy'), port: 80 },
+  'an egress proxy of the settings': {
+    pod: 'console',
+    on: config({ outgoing: { httpsProxy: 'http://proxy.example.com:4019' } }),
+    port: 4019,
+    setting: 'outgoing.httpsProxy',
+  },
+  'an egress proxy of the settings, for plain http': {
+    pod: 'gateway',
+    on: config({ outgoing: { httpProxy: 'http://proxy.example.com:4020' } }),
+    port: 4020,
+    setting: 'outgoing.httpProxy',
+  },
+  'an egress proxy of the settings, from a Secret': {
+    pod: 'gateway',
+    on: { secrets: { outgoing: { httpsProxy: OF_SECRET } } },
+    port: 3128,
+  },
   'an egress proxy, from a Secret': {
     pod: 'gateway',
     on: { pod: { extraEnv: [{ name: 'HTTPS_PROXY', valueFrom: { secretKeyRef: {} } }] } },

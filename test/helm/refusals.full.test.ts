@@ -108,6 +108,11 @@ const CONTRADICTIONS: readonly (readonly [string, Values, string])[] = [
     'set secrets.redis.password.existingSecret',
   ],
   [
+    'the password of a proxy in the environment',
+    pod({ extraEnv: [{ name: 'https_proxy', value: 'http://user:hunter2@proxy:3128' }] }),
+    'set secrets.outgoing.httpsProxy.existingSecret',
+  ],
+  [
     'one secret in two places',
     config({ redis: { url: 'redis://redis' } }),
     'secrets.redis.url and config.redis.url set the same setting: remove one of them',
