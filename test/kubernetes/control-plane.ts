@@ -128,7 +128,9 @@ export class ControlPlane {
     await until('the API server is ready', () => this.#isReady(), START_DEADLINE_MS)
     const common = [config, '--bind-address=127.0.0.1', '--leader-elect=false', '--secure-port=0']
     const accounts = `--service-account-private-key-file=${join(this.#directory, 'accounts.key')}`
-    this.#spawn('kube-controller-manager', [...common, accounts])
+    // At the usual 15 s, an autoscaler would add its pods when a test already takes the Deployment for complete.
+    const autoscaling = '--horizontal-pod-autoscaler-sync-period=1s'
+    this.#spawn('kube-controller-manager', [...common, accounts, autoscaling])
     this.#spawn('kube-scheduler', common)
   }
 
