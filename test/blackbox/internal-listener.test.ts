@@ -11,7 +11,7 @@ import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 const SUCCESS = 'postern_config_last_reload_success'
 const TIMESTAMP = 'postern_config_last_reload_timestamp_seconds'
 const CONSOLE_EXPIRY = 'postern_tls_cert_not_after_seconds{purpose="internal_server"}'
-const [old, young] = [makeCertificates(2), makeCertificates(30)]
+const [old, young] = [await makeCertificates(2), await makeCertificates(30)]
 const text = (file: string) => readFileSync(file, 'utf8')
 const both = text(old.caFile) + text(young.caFile)
 

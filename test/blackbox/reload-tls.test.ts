@@ -13,7 +13,7 @@ import { until } from '../support/until.ts'
 import { startWorld, type World } from '../support/world.ts'
 
 /** The gateway presents a client certificate to the upstream; the certificate and the authorities change under load. */
-const [old, young] = [makeCertificates(2), makeCertificates(30)]
+const [old, young] = [await makeCertificates(2), await makeCertificates(30)]
 const text = (file: string) => readFileSync(file, 'utf8')
 const SUCCESS = 'postern_config_last_reload_success'
 const EXPIRY = 'postern_tls_cert_not_after_seconds{purpose="upstream_client"}'

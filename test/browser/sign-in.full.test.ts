@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { launchBrowser, type Visitor, visitor } from '../support/browser.ts'
 import { startConsole } from '../support/console.ts'
 import { freePort } from '../support/free-port.ts'
-import { Certificates } from '../support/self-signed.ts'
+import { type SelfSigned, selfSigned } from '../support/certificates.ts'
 import { SESSION_COOKIE, startProvider, trusting } from '../support/signed-in.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
@@ -18,11 +18,11 @@ const NEIGHBOUR_HOST = 'evil.corp.localhost'
 
 describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminates TLS', () => {
   let browser: Browser
-  let certificates: Certificates
+  let certificates: SelfSigned
   let tls: { cert: Buffer; key: Buffer }
   beforeAll(async () => {
     browser = await launchBrowser()
-    certificates = new Certificates()
+    certificates = await selfSigned()
     tls = { cert: readFileSync(certificates.certFile), key: readFileSync(certificates.keyFile) }
   })
   afterAll(async () => {

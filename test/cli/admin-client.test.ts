@@ -48,7 +48,7 @@ test('each command has an idempotency key of its own', async () => {
 })
 
 test('the certificate of the console is verified, against an authority that can be named', async () => {
-  const certificates = makeCertificates()
+  const certificates = await makeCertificates()
   const server = createServer(certificates.server, (_, response) => {
     response.end('{"keys":[]}')
   }).listen(0, '127.0.0.1')

@@ -14,7 +14,7 @@ import { metricValue } from '../support/metric-value.ts'
 import { SecretMount } from '../support/secret-mount.ts'
 import { until } from '../support/until.ts'
 
-const [ours, others] = [makeCertificates(), makeCertificates()]
+const [ours, others] = [await makeCertificates(), await makeCertificates()]
 afterAll(() => {
   for (const certificates of [ours, others]) certificates.remove()
 })

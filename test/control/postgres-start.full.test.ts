@@ -26,7 +26,7 @@ describe.skipIf(!has(POSTGRES))('a console that starts on PostgreSQL', { timeout
   // Short, because the path of a socket is.
   const directory = mkdtempSync(join(tmpdir(), 'pg-'))
   beforeAll(async () => {
-    certificates = makeCertificates()
+    certificates = await makeCertificates()
     plain = await start({ unix_socket_directories: socketDirectory() })
     secured = await withTls('server', certificates.server)
     misnamed = await withTls('misnamed', certificates.misnamed)

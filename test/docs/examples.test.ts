@@ -6,11 +6,11 @@ import { parse } from 'yaml'
 import { settings } from '../../src/config/settings.ts'
 import { fileWith, mistakesOf, SIGNING_SECRET } from '../config/examples.ts'
 import { assertionKeyPem } from '../support/assertion-keys.ts'
-import { Certificates } from '../support/self-signed.ts'
+import { selfSigned } from '../support/certificates.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const SECTIONS = new Set(settings.map(({ path }) => path.split('.')[0]))
-const certificates = new Certificates()
+const certificates = await selfSigned()
 const CERTIFICATE = readFileSync(certificates.certFile, 'utf8')
 const KEY = readFileSync(certificates.keyFile, 'utf8')
 certificates.remove()

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { certificatesIn, requireAuthorities, requirePair } from '../../src/domain/pem.ts'
 import { makeCertificates } from '../support/certificates.ts'
 
-const [one, other] = [makeCertificates(), makeCertificates()]
+const [one, other] = [await makeCertificates(), await makeCertificates()]
 afterAll(() => {
   for (const certificates of [one, other]) certificates.remove()
 })

@@ -210,7 +210,7 @@ const tools = [GO, HELM, POSTGRES, REDIS]
 describe.skipIf(!tools.every(has))('each example of values, started as a kubelet would', () => {
   beforeAll(async () => {
     agent = join(buildChartTools(), 'consul-template')
-    certificates = makeCertificates()
+    certificates = await makeCertificates()
     tlsPort = await freePort()
     const file = (name: string) => join(certificates.caFile, '..', name)
     const files = [

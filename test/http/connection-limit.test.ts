@@ -10,7 +10,7 @@ import { guardConnections } from '../../src/http/guard-connections.ts'
 import { rawResponse } from '../../src/http/raw-response.ts'
 import { requestTimeouts } from '../../src/http/request-timeouts.ts'
 import { RawClient } from '../support/raw-client.ts'
-import { Certificates } from '../support/self-signed.ts'
+import { selfSigned } from '../support/certificates.ts'
 import { until } from '../support/until.ts'
 
 const HEAD = 'GET / HTTP/1.1\r\nHost: a\r\n'
@@ -165,7 +165,7 @@ test('a trusted proxy has no limit of its own, since its connections are those o
 })
 
 test('over TLS, clients that do not complete their handshake or request are replaced', async () => {
-  const certificates = new Certificates()
+  const certificates = await selfSigned()
   cleanups.push(() => certificates.remove())
   const [key, cert] = [readFileSync(certificates.keyFile), readFileSync(certificates.certFile)]
   const server = await listen(createTlsServer({ key, cert }) as unknown as Server)

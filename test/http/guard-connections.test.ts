@@ -10,7 +10,7 @@ import { MAX_PIPELINED } from '../../src/http/client-connection.ts'
 import { type ConnectionFault, guardConnections } from '../../src/http/guard-connections.ts'
 import { rawResponse } from '../../src/http/raw-response.ts'
 import { RawClient } from '../support/raw-client.ts'
-import { Certificates } from '../support/self-signed.ts'
+import { selfSigned } from '../support/certificates.ts'
 import { until } from '../support/until.ts'
 
 const REQUEST = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
@@ -156,7 +156,7 @@ test('a body sent with Connection: close is read, and its response is the last',
 })
 
 test('a TLS server applies the same rules to its connections', async () => {
-  const certificates = new Certificates()
+  const certificates = await selfSigned()
   const { certFile, keyFile } = certificates
   const secure = createTlsServer(
     { cert: readFileSync(certFile), key: readFileSync(keyFile), requireHostHeader: false },

@@ -8,7 +8,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { awaitUpstream, guardConnections } from '../../src/http/guard-connections.ts'
 import { rawResponse } from '../../src/http/raw-response.ts'
 import { RawClient } from '../support/raw-client.ts'
-import { Certificates } from '../support/self-signed.ts'
+import { selfSigned } from '../support/certificates.ts'
 import { until } from '../support/until.ts'
 
 const request = (path: string, ...lines: string[]) =>
@@ -180,7 +180,7 @@ describe('a client that closes its side', () => {
   })
 
   test('has left over TLS too, and gets the responses of the gateway itself', async () => {
-    const certificates = new Certificates()
+    const certificates = await selfSigned()
     const [cert, key] = [readFileSync(certificates.certFile), readFileSync(certificates.keyFile)]
     server = createTlsServer({ cert, key }, handle)
     await listen(server, true)

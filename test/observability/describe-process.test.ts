@@ -1,20 +1,19 @@
-import { execFileSync } from 'node:child_process'
-import { appendFileSync, readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { describeCertificates } from '../../src/observability/describe-process.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
-import { makeCertificates } from '../support/certificates.ts'
+import { issue, makeCertificates } from '../support/certificates.ts'
 import { consoleConfig } from '../support/console.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
-const certificates = makeCertificates()
+const certificates = await makeCertificates()
 afterAll(() => certificates.remove())
 
 const { upstream, redis, keyService, console } = consoleConfig({})
 const DAY_SECONDS = 86_400
-/** Expiry that openssl was given for these certificates. */
+/** Expiry of these certificates. */
 const IN_TWO_DAYS = Date.now() / 1000 + 2 * DAY_SECONDS
 
 async function expiries(planes: readonly string[], settings: object): Promise<Record<string, number>> {
@@ -62,9 +61,8 @@ describe('the expiry of a certificate is exposed', () => {
 
   test('as the last expiry of a bundle of authorities, and the first of a certificate chain', async () => {
     const bundle = join(temporaryDirectory(), 'bundle.pem')
-    const first = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-subj', '/CN=old']
-    execFileSync('openssl', [...first, '-keyout', '/dev/null', '-out', bundle], { stdio: 'ignore' })
-    appendFileSync(bundle, readFileSync(caFile))
+    const old = await issue('old', { days: 1 })
+    writeFileSync(bundle, `${old.cert}${readFileSync(caFile)}`)
     const found = await expiries(['gateway'], {
       upstream: { ...upstream, tls: { caFile: bundle, certFile: bundle, keyFile } },
     })

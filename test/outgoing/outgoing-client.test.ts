@@ -11,7 +11,7 @@ import { makeCertificates } from '../support/certificates.ts'
 import { ForwardProxy } from '../support/forward-proxy.ts'
 import { freePort } from '../support/free-port.ts'
 
-const certificates = makeCertificates()
+const certificates = await makeCertificates()
 const ca = readFileSync(certificates.caFile, 'utf8')
 const seen: { headers: IncomingHttpHeaders; target: string }[] = []
 const serverNames: string[] = []

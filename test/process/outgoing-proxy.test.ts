@@ -18,7 +18,7 @@ import { ADMIN_TOKEN, issue, SHARED } from './starts.ts'
 const OUTSIDE = 'https://elsewhere.example'
 const PASSWORD = 'proxy-password-of-the-tests'
 
-const certificates = makeCertificates()
+const certificates = await makeCertificates()
 afterAll(() => certificates.remove())
 
 /** All that lies outside: an identity provider, a receiver of webhooks, GitHub's keys, a collector of traces. */

@@ -10,9 +10,9 @@ import {
   serverAccess,
 } from '../../src/redis/options.ts'
 import { keyStoreConfig } from '../support/key-store-config.ts'
-import { Certificates } from '../support/self-signed.ts'
+import { selfSigned } from '../support/certificates.ts'
 
-const certificates = new Certificates()
+const certificates = await selfSigned()
 afterAll(() => certificates.remove())
 
 function settingsOf(changes: Partial<RedisSettings>): RedisSettings {

@@ -16,8 +16,8 @@ import { until } from '../support/until.ts'
 const KEY = digestNo(1)
 let certificates: Certificates
 
-beforeAll(() => {
-  certificates = makeCertificates()
+beforeAll(async () => {
+  certificates = await makeCertificates()
 })
 afterAll(() => certificates.remove())
 

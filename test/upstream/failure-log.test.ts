@@ -9,7 +9,7 @@ import { LogSpy } from '../support/log-spy.ts'
 import { json, type ScriptedUpstream, startScriptedUpstream } from '../support/scripted-upstream.ts'
 import { until } from '../support/until.ts'
 
-const certificates = makeCertificates()
+const certificates = await makeCertificates()
 let gateway: ForwardingApp
 let upstream: ScriptedUpstream | null = null
 

@@ -110,7 +110,7 @@ test.each(Object.entries(FRAMINGS))(
 test('a client that does not read a large response sent over TLS holds at most 128 KiB', {
   timeout: 90_000,
 }, async () => {
-  const certificates = makeCertificates()
+  const certificates = await makeCertificates()
   const { cert, key } = certificates.server
   const script = [
     '-e',

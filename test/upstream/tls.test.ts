@@ -14,7 +14,7 @@ import {
 import { get } from '../support/http-client.ts'
 import { json, type ScriptedUpstream, startScriptedUpstream } from '../support/scripted-upstream.ts'
 
-const certificates = makeCertificates()
+const certificates = await makeCertificates()
 let upstream: ScriptedUpstream
 let gateway: ForwardingApp
 

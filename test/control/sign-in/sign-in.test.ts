@@ -534,8 +534,8 @@ describe('a person with more workspaces than a session holds', () => {
 
 describe('over TLS', () => {
   let certificates: Certificates
-  beforeAll(() => {
-    certificates = makeCertificates()
+  beforeAll(async () => {
+    certificates = await makeCertificates()
   })
   afterAll(() => certificates.remove())
 

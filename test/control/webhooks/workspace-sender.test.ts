@@ -145,7 +145,7 @@ describe('an event to the address that a workspace has set', () => {
   })
 
   test('is sent over TLS only to the holder of a certificate for its name', async () => {
-    const certificates = makeCertificates()
+    const certificates = await makeCertificates()
     const ca = readFileSync(certificates.caFile, 'utf8')
     const server = createHttps(certificates.server, (_, response) => response.writeHead(204).end())
     await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -212,7 +212,7 @@ describe('where outgoing calls take a proxy, which stands in the operator’s ne
   })
 
   test('its certificate is that of the receiver’s name', async () => {
-    const certificates = makeCertificates()
+    const certificates = await makeCertificates()
     onTestFinished(() => certificates.remove())
     const accepted: string[] = []
     const secure = createHttps(certificates.server, (request, response) => {

@@ -10,11 +10,11 @@ import { keyStoreConfig } from '../../support/key-store-config.ts'
 import { LogSpy } from '../../support/log-spy.ts'
 import { RedisServer } from '../../support/redis-server.ts'
 import { answer } from '../../support/scripted-key-service.ts'
-import { Certificates } from '../../support/self-signed.ts'
+import { selfSigned } from '../../support/certificates.ts'
 import { until } from '../../support/until.ts'
 
 const KEY = digestNo(1)
-const certificates = new Certificates()
+const certificates = await selfSigned()
 let redis: RedisServer
 let redisUrl: string
 let keyService: Server

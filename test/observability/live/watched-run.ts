@@ -54,7 +54,7 @@ export interface WatchedRun {
 
 /** Runs gateway and console under load and one fault after another, scraped by a real Prometheus. */
 export async function runWatched(): Promise<WatchedRun> {
-  const certificates = makeCertificates()
+  const certificates = await makeCertificates()
   const directory = mkdtempSync(join(tmpdir(), 'postern-watched-'))
   const assertionKey = join(directory, 'assertion.pem')
   writeFileSync(assertionKey, assertionKeyPem())

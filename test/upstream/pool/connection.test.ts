@@ -121,8 +121,8 @@ test('a client that is closed carries no further exchange', async () => {
   expect(() => client.carry(exchange)).toThrow('The client is destroyed')
 })
 
-describe('the files of TLS are read at the start, and an error names the setting:', () => {
-  const certificates = makeCertificates()
+describe('the files of TLS are read at the start, and an error names the setting:', async () => {
+  const certificates = await makeCertificates()
   afterAll(() => certificates.remove())
   const { caFile, clientCertFile: certFile, clientKeyFile: keyFile } = certificates
   const build = (tls: UpstreamSettings['tls']) =>

@@ -18,7 +18,7 @@ import {
 } from '../../support/scripted-upstream.ts'
 
 const HOSTS = ['127.0.0.2', '127.0.0.3', '127.0.0.4']
-const certificates = makeCertificates()
+const certificates = await makeCertificates()
 let servers: ScriptedUpstream[] = []
 let gateway: ForwardingApp
 let port = 0

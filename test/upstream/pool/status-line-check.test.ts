@@ -45,7 +45,7 @@ describe('a response that is split at any position', () => {
   })
 })
 
-const certificates = makeCertificates()
+const certificates = await makeCertificates()
 const open: { stop(): Promise<void> }[] = []
 afterEach(async () => {
   for (const part of open.splice(0).reverse()) await part.stop()

@@ -16,7 +16,7 @@ import { freePort } from '../../support/free-port.ts'
 import { keepAliveMs } from '../../support/tcp-table.ts'
 import { until } from '../../support/until.ts'
 
-const certificates = makeCertificates()
+const certificates = await makeCertificates()
 const tls = { ca: readFileSync(certificates.caFile) }
 const PROTOCOLS = ['http:', 'https:']
 const connector = socketConnector('localhost', 1000, tls)

@@ -12,7 +12,7 @@ import {
   type KeyServiceSettings,
   OversizedResponse,
 } from '../../../../src/keys/tiers/key-service/key-service-client.ts'
-import { Certificates } from '../../../support/self-signed.ts'
+import { selfSigned } from '../../../support/certificates.ts'
 
 const GET = { method: 'GET', path: '/keys/1', maxBytes: 100 } as const
 
@@ -165,8 +165,8 @@ test('an unreachable server is tried once', async () => {
   await expect(client.request(GET, patient())).rejects.toMatchObject({ code: 'ECONNREFUSED' })
 })
 
-describe('files of its certificates are read at once, and an error names the setting', () => {
-  const certificates = new Certificates()
+describe('files of its certificates are read at once, and an error names the setting', async () => {
+  const certificates = await selfSigned()
   const { certFile, keyFile } = certificates
 
   test.each<[KeyServiceSettings['tls'], RegExp]>([
