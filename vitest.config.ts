@@ -1,4 +1,5 @@
 import { configDefaults, defineConfig } from 'vitest/config'
+import { LeftBehindReporter } from './test/support/left-behind-reporter.ts'
 import { SkipReporter } from './test/support/skip-reporter.ts'
 
 /** Files of `npm test`: their tests leave no state behind, so a worker loads the sources once for all of them. */
@@ -29,15 +30,16 @@ export default defineConfig(({ mode }) => {
   }
   return {
     test: {
-      reporters: ['default', new SkipReporter()],
+      reporters: ['default', new SkipReporter(), new LeftBehindReporter()],
       // The identity provider of the tests keeps its state in memory on purpose.
       onConsoleLog: log => !log.includes('oidc-provider WARNING'),
       globalSetup: ['test/support/global-setup.ts'],
       // On two cores: the fast suite waits as often as it computes, and tests of load must not disturb each other.
       maxWorkers: mode === 'full' ? 2 : 3,
       env,
-      testTimeout: 30_000,
-      hookTimeout: 60_000,
+      // No bound of the product: it ends a test that hangs, also on a machine with four times the work.
+      testTimeout: 120_000,
+      hookTimeout: 180_000,
       projects: [
         { extends: true, test: { name: 'shared', isolate: false, include: SHARED, exclude: left } },
         {

@@ -36,7 +36,13 @@ export class PostgresServer {
 
   /** A server of the test's own, which it may kill. */
   static async temporary(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
-    return (await startCluster(settings)).untilItAnswers()
+    const server = await startCluster(settings)
+    try {
+      return await server.untilItAnswers()
+    } catch (error) {
+      await server.stop()
+      throw error
+    }
   }
 
   static ofCluster(url: string, process: ChildProcess, directory: string): PostgresServer {

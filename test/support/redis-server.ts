@@ -44,7 +44,12 @@ export class RedisServer {
   static async start(options: RedisServerOptions = {}): Promise<RedisServer> {
     const directory = await mkdtemp(join(tmpdir(), 'postern-redis-'))
     const server = new RedisServer(options.port ?? (await freePort()), directory, options)
-    await server.#untilItAnswers()
+    try {
+      await server.#untilItAnswers()
+    } catch (error) {
+      await server.stop()
+      throw error
+    }
     return server
   }
 

@@ -36,6 +36,9 @@ export class ThrowawayRedis {
     const probe = this.#connect()
     try {
       await until('Redis answers', () => probe.ping().catch(() => null))
+    } catch (error) {
+      await this.stop()
+      throw error
     } finally {
       probe.disconnect()
     }

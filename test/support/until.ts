@@ -1,22 +1,27 @@
+import { Patience } from './patience.ts'
+
 const DEADLINE_MS = 10_000
 const FIRST_PAUSE_MS = 5
 /** Asking often takes processor time from what is awaited. */
 const LONGEST_PAUSE_MS = 20
 
-/** Calls `check` until it returns a value. A test states what it waits for, never how long. */
+/**
+ * Calls `check` until it returns a value. A test states what it waits for, never how long.
+ * @throws if nothing happens for `timeoutMs`, in which the time that a starved machine took does not count
+ */
 export async function until<Value>(
   what: string,
   check: () => Value | Promise<Value>,
   timeoutMs = DEADLINE_MS,
 ): Promise<NonNullable<Exclude<Value, false>>> {
-  const endMs = performance.now() + timeoutMs
+  const patience = new Patience(timeoutMs)
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 1.2, LONGEST_PAUSE_MS)) {
     const answer = await check()
     if (answer !== false && answer !== null && answer !== undefined) {
       // The remaining type once these three are excluded, which the compiler cannot derive.
       return answer as NonNullable<Exclude<Value, false>>
     }
-    if (performance.now() > endMs) throw new Error(`Deadline passed while waiting until ${what}`)
+    if (patience.isOver) throw new Error(`Deadline passed while waiting until ${what}`)
     await new Promise(resolve => setTimeout(resolve, pauseMs))
   }
 }
