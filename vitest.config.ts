@@ -1,6 +1,6 @@
 import { configDefaults, defineConfig } from 'vitest/config'
 import { LeftBehindReporter } from './test/support/left-behind-reporter.ts'
-import { SkipReporter } from './test/support/skip-reporter.ts'
+import { SummaryReporter } from './test/support/summary-reporter.ts'
 
 /** Files of `npm test`: their tests leave no state behind, so a worker loads the sources once for all of them. */
 const SHARED = ['test/**/!(*.full).test.ts']
@@ -30,7 +30,7 @@ export default defineConfig(({ mode }) => {
   }
   return {
     test: {
-      reporters: ['default', new SkipReporter(), new LeftBehindReporter()],
+      reporters: ['default', new LeftBehindReporter(), new SummaryReporter()],
       // The identity provider of the tests keeps its state in memory on purpose.
       onConsoleLog: log => !log.includes('oidc-provider WARNING'),
       globalSetup: ['test/support/global-setup.ts'],

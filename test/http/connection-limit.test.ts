@@ -9,8 +9,8 @@ import { limitConnections, type ReachedLimit } from '../../src/http/connection-l
 import { guardConnections } from '../../src/http/guard-connections.ts'
 import { rawResponse } from '../../src/http/raw-response.ts'
 import { requestTimeouts } from '../../src/http/request-timeouts.ts'
-import { RawClient } from '../support/raw-client.ts'
 import { selfSigned } from '../support/certificates.ts'
+import { RawClient } from '../support/raw-client.ts'
 import { until } from '../support/until.ts'
 
 const HEAD = 'GET / HTTP/1.1\r\nHost: a\r\n'

@@ -7,8 +7,8 @@ import { connect } from 'node:tls'
 import { afterEach, describe, expect, test } from 'vitest'
 import { awaitUpstream, guardConnections } from '../../src/http/guard-connections.ts'
 import { rawResponse } from '../../src/http/raw-response.ts'
-import { RawClient } from '../support/raw-client.ts'
 import { selfSigned } from '../support/certificates.ts'
+import { RawClient } from '../support/raw-client.ts'
 import { until } from '../support/until.ts'
 
 const request = (path: string, ...lines: string[]) =>

@@ -9,8 +9,8 @@ import {
   sentinelAccess,
   serverAccess,
 } from '../../src/redis/options.ts'
-import { keyStoreConfig } from '../support/key-store-config.ts'
 import { selfSigned } from '../support/certificates.ts'
+import { keyStoreConfig } from '../support/key-store-config.ts'
 
 const certificates = await selfSigned()
 afterAll(() => certificates.remove())

@@ -10,6 +10,7 @@ import { digestNo, recordOf } from '../support/key-records.ts'
 import { keyStoreConfig } from '../support/key-store-config.ts'
 import { LogSpy } from '../support/log-spy.ts'
 import { NOWHERE, type Place } from '../support/redis-group.ts'
+import { redisHasTls } from '../support/redis-program.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { until } from '../support/until.ts'
 
@@ -78,7 +79,9 @@ async function startCluster(): Promise<Encrypted> {
   return { server, place, stop: () => server.stop() }
 }
 
-describe.each([
+const suite = redisHasTls() ? describe : describe.skip
+
+suite.each([
   ['a single Redis', startSingle],
   ['a primary that encrypted Sentinels name', startSentinel],
   ['a Redis Cluster', startCluster],

@@ -1,16 +1,11 @@
-import { ensure, has, OPTIONAL_TOOLS, REQUIRED_TOOLS } from './tools.ts'
+import { ensureRedis } from './redis-program.ts'
+import { missingTools } from './tools.ts'
 
-/** Runs once before all suites: installs required tools, and names optional ones that are missing. */
-export default function setup(): () => void {
-  for (const tool of REQUIRED_TOOLS) ensure(tool)
-  const missing = OPTIONAL_TOOLS.filter(tool => !has(tool))
-  const names = missing
-    .map(tool => `${tool.program} (${tool.otherwise ?? `Debian: ${tool.debianPackage}`})`)
-    .join(', ')
-  if (missing.length > 0 && process.env['CI'] === 'true') {
-    throw new Error(`With CI=true no suite may be skipped, but these tools are missing: ${names}`)
-  }
-  return () => {
-    if (missing.length > 0) process.stdout.write(`\nMissing tools, their suites are skipped: ${names}\n`)
+/** Runs once before all suites: finds a Redis, or fetches one. */
+export default async function setup(): Promise<void> {
+  await ensureRedis()
+  const missing = missingTools()
+  if (missing !== '' && process.env['CI'] === 'true') {
+    throw new Error(`With CI=true no suite may be left out, but these tools are missing: ${missing}`)
   }
 }

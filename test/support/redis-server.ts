@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { freePort } from './free-port.ts'
-import { REDIS_PROGRAM } from './redis-program.ts'
+import { redisProgram } from './redis-program.ts'
 import { until } from './until.ts'
 
 export interface RedisServerOptions {
@@ -106,11 +106,12 @@ export class RedisServer {
   }
 
   #spawn(): ChildProcess {
-    return spawn(REDIS_PROGRAM, [...this.#command], { stdio: 'ignore' })
+    return spawn(redisProgram(), [...this.#command], { stdio: 'ignore' })
   }
 
   async #untilItAnswers(): Promise<void> {
     await until('redis-server answers', async () => {
+      if (!this.isRunning) throw new Error(`${redisProgram()} has ended: ${this.#command.join(' ')}`)
       if (this.admin.status === 'wait') await this.admin.connect().catch(() => {})
       return (await this.admin.ping().catch(() => '')) === 'PONG'
     })

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { Redis } from 'ioredis'
 import { onTestFinished } from 'vitest'
-import { REDIS_PROGRAM } from './redis-program.ts'
+import { redisProgram } from './redis-program.ts'
 import { until } from './until.ts'
 
 /** A real Redis on its own port that a test can start, freeze and kill. */
@@ -32,7 +32,7 @@ export class ThrowawayRedis {
 
   async start(): Promise<void> {
     const settings = ['--port', String(this.port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
-    this.#process = spawn(REDIS_PROGRAM, settings, { stdio: 'ignore' })
+    this.#process = spawn(redisProgram(), settings, { stdio: 'ignore' })
     const probe = this.#connect()
     try {
       await until('Redis answers', () => probe.ping().catch(() => null))

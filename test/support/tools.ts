@@ -1,7 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { postgresPrograms } from './postgres-programs.ts'
-import { REDIS_PROGRAM } from './redis-program.ts'
 
 /** A program that tests run, and the Debian package that contains it. */
 export interface Tool {
@@ -13,7 +12,7 @@ export interface Tool {
   readonly isHere?: () => boolean
 }
 
-export const REDIS: Tool = { program: REDIS_PROGRAM, debianPackage: 'redis-server' }
+export const REDIS: Tool = { program: 'redis-server', debianPackage: 'redis-server' }
 /** For the commands of docs/bring-your-own-keys.md. */
 export const OPENSSL: Tool = { program: 'openssl', debianPackage: 'openssl' }
 export const REDIS_CLI: Tool = { program: 'redis-cli', debianPackage: 'redis-tools' }
@@ -82,9 +81,6 @@ export const DEBOOTSTRAP: Tool = {
   isHere: () => existsSync('/usr/sbin/debootstrap'),
 }
 
-/** Every run needs these; the setup installs them if it may. */
-export const REQUIRED_TOOLS: readonly Tool[] = [REDIS]
-
 /** Only some suites need these; they are skipped by name, or fail if CI is set. */
 export const OPTIONAL_TOOLS: readonly Tool[] = [
   OPENSSL,
@@ -114,18 +110,23 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   DEBOOTSTRAP,
 ]
 
+/** @returns their names, each with what installs it; empty if none is missing */
+export function missingTools(): string {
+  const missing = OPTIONAL_TOOLS.filter(tool => !has(tool))
+  return missing
+    .map(tool => `${tool.program} (${tool.otherwise ?? `Debian: ${tool.debianPackage}`})`)
+    .join(', ')
+}
+
 export function has(tool: Tool): boolean {
   if (tool.isHere !== undefined) return tool.isHere()
   return spawnSync('sh', ['-c', `command -v ${tool.program}`]).status === 0
 }
 
-/** Installs a required tool if the tests run as root on Debian. */
-export function ensure(tool: Tool): void {
-  if (has(tool)) return
+/** Installs a program with the system's package manager. @throws if the tests do not run as root on Debian */
+export function install(tool: Tool): void {
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) {
-    throw new Error(
-      `The tests need ${tool.program}: install it (Debian: apt-get install ${tool.debianPackage})`,
-    )
+    throw new Error(`${tool.debianPackage} can be installed only by root on Debian`)
   }
   process.stdout.write(`Installing ${tool.debianPackage}, which the tests need\n`)
   // RUNLEVEL=1 keeps Debian from starting it as a service; the tests start their own.

@@ -4,13 +4,14 @@ import { createServer, type Server } from 'node:https'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createKeyStore, type RunningKeyStore } from '../../../src/keys/create-key-store.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
+import { selfSigned } from '../../support/certificates.ts'
 import { freePort } from '../../support/free-port.ts'
 import { digestNo } from '../../support/key-records.ts'
 import { keyStoreConfig } from '../../support/key-store-config.ts'
 import { LogSpy } from '../../support/log-spy.ts'
+import { redisHasTls } from '../../support/redis-program.ts'
 import { RedisServer } from '../../support/redis-server.ts'
 import { answer } from '../../support/scripted-key-service.ts'
-import { selfSigned } from '../../support/certificates.ts'
 import { until } from '../../support/until.ts'
 
 const KEY = digestNo(1)
@@ -58,7 +59,7 @@ async function running<T>(caFile: string | null, use: (keys: RunningKeyStore, lo
   }
 }
 
-describe('over TLS', () => {
+describe.skipIf(!redisHasTls())('over TLS', () => {
   test('Redis and the key service are reached if the configured authority issued their certificates', async () => {
     await running(certificates.certFile, async keys => {
       await until('the gateway is connected', () => keys.health().changes === 'connected')
