@@ -3,29 +3,44 @@ import { LeftBehindReporter } from './test/support/left-behind-reporter.ts'
 import { SummaryReporter } from './test/support/summary-reporter.ts'
 
 /** Files of `npm test`: their tests leave no state behind, so a worker loads the sources once for all of them. */
-const SHARED = ['test/**/!(*.full).test.ts']
+const FAST = 'test/**/!(*.full|*.qualify).test.ts'
+const FULL = 'test/**/*.full.test.ts'
+const QUALIFY = 'test/qualify/**/*.qualify.test.ts'
+
+/** Whether what `npm run build` compiles starts, loads, runs a key's whole life, uses memory and ends like the sources. */
+const BUILT = [
+  'test/process/{start,loaded,end,heap-limit}.test.ts',
+  'test/process/{start-postgres,idle-memory}.full.test.ts',
+  'test/cli/keys-whole-life.full.test.ts',
+  'test/blackbox/demo.full.test.ts',
+]
+
+/** On two cores: the fast suite waits as often as it computes, and tests of load must not disturb each other. */
+const MAX_WORKERS: Readonly<Record<string, number>> = { full: 2, qualify: 1 }
+
+interface Suite {
+  readonly shared: readonly string[]
+  readonly alone: readonly string[]
+}
 
 /**
- * Files of the full suite that `npm run test:built` repeats on what `npm run build` compiles, beside every file of `npm test`
- * that starts the program. They load what those do not. The others test load, faults and time, which the form does not change.
+ * `npm test` is to take under three minutes on two cores. What needs clusters, browsers, Prometheus or minutes is
+ * `npm run test:full`; what searches for an hour is `npm run qualify`.
  */
-const BUILT = ['start-postgres', 'idle-memory', 'keys-whole-life', 'demo']
-
-/**
- * `npm test` is to take under three minutes on two cores, so most files share a worker that has loaded the sources.
- * What needs clusters, browsers, Prometheus or minutes is `npm run test:full`.
- */
-const LEFT_OUT: Readonly<Record<string, readonly string[]>> = {
-  full: [],
-  built: [`test/**/!(${BUILT.join('|')}).full.test.ts`],
+function suiteOf(mode: string): Suite {
+  if (mode === 'full') return { shared: [FAST], alone: [FULL] }
+  if (mode === 'built') return { shared: [], alone: BUILT }
+  if (mode === 'qualify') return { shared: [], alone: [QUALIFY] }
+  return { shared: [FAST], alone: [] }
 }
 
 export default defineConfig(({ mode }) => {
-  // The Valkey that `.ci/run` installs speaks no TLS.
-  const otherRedis = (process.env['POSTERN_TEST_REDIS'] ?? '') === '' ? [] : ['test/**/tls.test.ts']
-  const left = [...configDefaults.exclude, ...otherRedis, ...(LEFT_OUT[mode] ?? ['test/**/*.full.test.ts'])]
+  const { shared, alone } = suiteOf(mode)
+  // The Valkey of `POSTERN_TEST_REDIS=valkey` does not encrypt.
+  const encrypted = (process.env['POSTERN_TEST_REDIS'] ?? '') === '' ? [] : ['test/**/tls.test.ts']
+  const exclude = [...configDefaults.exclude, ...encrypted]
   const env = {
-    TEST_SUITE: mode === 'full' ? 'full' : 'fast',
+    TEST_SUITE: mode === 'full' || mode === 'qualify' ? 'full' : 'fast',
     ...(mode === 'built' ? { TEST_FORM: 'built' } : {}),
   }
   return {
@@ -34,19 +49,15 @@ export default defineConfig(({ mode }) => {
       // The identity provider of the tests keeps its state in memory on purpose.
       onConsoleLog: log => !log.includes('oidc-provider WARNING'),
       globalSetup: ['test/support/global-setup.ts'],
-      // On two cores: the fast suite waits as often as it computes, and tests of load must not disturb each other.
-      maxWorkers: mode === 'full' ? 2 : 3,
+      maxWorkers: MAX_WORKERS[mode] ?? 3,
       env,
       // No bound of the product: it ends a test that hangs, also on a machine with four times the work.
       testTimeout: 120_000,
       hookTimeout: 180_000,
       projects: [
-        { extends: true, test: { name: 'shared', isolate: false, include: SHARED, exclude: left } },
-        {
-          extends: true,
-          test: { name: 'alone', include: ['test/**/*.test.ts'], exclude: [...left, ...SHARED] },
-        },
-      ],
+        { extends: true as const, test: { name: 'shared', isolate: false, include: [...shared], exclude } },
+        { extends: true as const, test: { name: 'alone', include: [...alone], exclude } },
+      ].filter(({ test }) => test.include.length > 0),
     },
   }
 })

@@ -18,12 +18,17 @@ interface Workflow {
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
 const textOf = (file: string) => readFileSync(`${CHECKOUT}${file}`, 'utf8')
 const FILES = globSync('.github/workflows/*.yml', { cwd: CHECKOUT }).sort()
-const [ci = { jobs: {} }, release = { jobs: {} }] = FILES.map(file => parse(textOf(file)) as Workflow)
+const workflow = (name: string) => parse(textOf(`.github/workflows/${name}.yml`)) as Workflow
+const [ci, qualify, release] = [workflow('ci'), workflow('qualify'), workflow('release')]
 const stepsOf = ({ jobs }: Workflow) => Object.values(jobs).flatMap(({ steps = [] }) => steps)
 
 describe('the workflows', () => {
   it.skipIf(!has(ACTIONLINT))('have no mistake that actionlint finds', () => {
-    expect(FILES).toEqual(['.github/workflows/ci.yml', '.github/workflows/release.yml'])
+    expect(FILES).toEqual([
+      '.github/workflows/ci.yml',
+      '.github/workflows/qualify.yml',
+      '.github/workflows/release.yml',
+    ])
     expect(execFileSync('actionlint', ['-no-color'], { cwd: CHECKOUT, encoding: 'utf8' })).toBe('')
   })
 
@@ -39,13 +44,18 @@ describe('the workflows', () => {
   it('run everything that must be green, on the base image of the Dockerfile, before anything is published', () => {
     expect(stepsOf(ci).map(({ run }) => run)).toContain('bash .ci/run')
     const [, base] = /^ARG BUILD_IMAGE=(.+)$/m.exec(textOf('Dockerfile')) ?? []
-    expect(Object.values(ci.jobs).map(({ container }) => container?.image)).toEqual([base])
+    for (const { jobs } of [ci, qualify]) {
+      expect(Object.values(jobs).map(({ container }) => container?.image)).toEqual([base])
+    }
+    expect(stepsOf(qualify).at(-1)?.run).toContain('npm run qualify')
     expect(release.jobs['ci']?.uses).toBe('./.github/workflows/ci.yml')
     expect(release.jobs['publish']?.needs).toBe('ci')
   })
 
   it('name only build arguments that the Dockerfile has', () => {
-    const used = [...textOf(FILES[1] ?? '').matchAll(/--build-arg "?(\w+)/g)].map(([, name]) => name)
+    const used = [...textOf('.github/workflows/release.yml').matchAll(/--build-arg "?(\w+)/g)].map(
+      ([, name]) => name,
+    )
     const declared = [...textOf('Dockerfile').matchAll(/^ARG (\w+)/gm)].map(([, name]) => name)
     // The builder itself declares this one.
     expect(used.filter(name => !declared.includes(name))).toEqual(['SOURCE_DATE_EPOCH'])

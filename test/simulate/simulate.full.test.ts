@@ -1,12 +1,9 @@
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { PLANTED_FAULTS } from './planted/planted-faults.ts'
 
-const SEEDS = 20_000
-/** The first fault that is found only later than this is too well hidden. */
-const MAX_SCHEDULES = 20_000
+/** `npm run qualify` tries ten times as many, and finds each planted fault again. */
+const SEEDS = 2_000
 const PATIENCE_MS = 1_800_000
 /** Most objects of a schedule live as long as it: a larger young generation takes a fifth of the time away. */
 const MEMORY = ['--min-semi-space-size=16', '--max-semi-space-size=32']
@@ -30,23 +27,3 @@ test(`${SEEDS} schedules of faults break no law`, { timeout: PATIENCE_MS }, asyn
   process.stdout.write(stdout)
   expect(stdout).toMatch(new RegExp(`^${SEEDS} schedules.*\n$`))
 })
-
-test('each planted fault has a name and a place of its own', () => {
-  expect(new Set(PLANTED_FAULTS.map(({ name }) => name)).size).toBe(PLANTED_FAULTS.length)
-  for (const { file, from, to } of PLANTED_FAULTS.flatMap(({ mutations }) => mutations)) {
-    const text = readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8')
-    expect(text.split(from), `${file}: ${from}`).toHaveLength(2)
-    expect(to).not.toBe(from)
-  }
-})
-
-test.each(PLANTED_FAULTS)(
-  'schedules find this planted fault: $name',
-  { timeout: PATIENCE_MS },
-  async ({ name }) => {
-    const stdout = await runProgram('planted/run-planted.ts', [name, String(MAX_SCHEDULES)])
-    const { schedules, violation } = JSON.parse(stdout)
-    process.stdout.write(`after ${schedules} schedules: ${name}: ${violation?.law}\n`)
-    expect(violation).not.toBeNull()
-  },
-)

@@ -1,4 +1,4 @@
-import type { Holdings } from '../support/inspected-process.ts'
+import type { Holdings } from '../../support/inspected-process.ts'
 import type { SoakReport } from './soak.ts'
 
 export function reportLines(report: SoakReport): string[] {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { chance } from '../fuzz/mutate.ts'
+import { chance } from '../../fuzz/mutate.ts'
 import {
   compare,
   DISTINCT_FROM,

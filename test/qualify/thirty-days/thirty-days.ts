@@ -1,7 +1,7 @@
+import { catalogue } from '../../observability/catalogue.ts'
+import { partsOf } from '../../observability/promql.ts'
+import { rules } from '../../observability/rule-files.ts'
 import { type StoredSeries, writeBlock } from '../../support/tsdb/write-block.ts'
-import { catalogue } from '../catalogue.ts'
-import { partsOf } from '../promql.ts'
-import { rules } from '../rule-files.ts'
 
 const DAYS = 30
 /** As Prometheus compacts them: a tenth of the retention. */

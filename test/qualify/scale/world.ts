@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { Pool } from 'undici'
-import type { Database } from '../../src/control/registry/database/database.ts'
-import { openDatabase } from '../../src/control/registry/database/open-database.ts'
-import { type Listening, startPostern } from '../support/postern-process.ts'
-import { PostgresServer } from '../support/postgres-server.ts'
-import { RedisServer } from '../support/redis-server.ts'
-import { until } from '../support/until.ts'
+import type { Database } from '../../../src/control/registry/database/database.ts'
+import { openDatabase } from '../../../src/control/registry/database/open-database.ts'
+import { type Listening, startPostern } from '../../support/postern-process.ts'
+import { PostgresServer } from '../../support/postgres-server.ts'
+import { RedisServer } from '../../support/redis-server.ts'
+import { until } from '../../support/until.ts'
 import { fillKeys } from './fill-keys.ts'
 
 /** As on a server of its own: it syncs the disk, and its caches hold what is asked often. */

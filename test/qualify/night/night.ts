@@ -5,16 +5,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { stringify } from 'yaml'
-import { shellBlocks } from '../docs/shell-blocks.ts'
-import { render, WITH_CONSOLE } from '../support/chart.ts'
-import { listAt } from '../support/manifests.ts'
-import { type ActiveAlert, PrometheusServer } from '../support/prometheus-server.ts'
+import { shellBlocks } from '../../docs/shell-blocks.ts'
+import { render, WITH_CONSOLE } from '../../support/chart.ts'
+import { listAt } from '../../support/manifests.ts'
+import { type ActiveAlert, PrometheusServer } from '../../support/prometheus-server.ts'
 import type { Breakable, Fault } from './faults.ts'
 
 const PAGE = 'helm/runbooks/alerts.md'
 const POLL_MS = 2_000
 const RUNBOOK_MS = 60_000
-const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 
 export interface NightTimes {
   readonly scrapeSeconds: number

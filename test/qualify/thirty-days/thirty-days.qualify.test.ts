@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Panel } from '../../observability/dashboards/dashboard.ts'
+import { PANELS } from '../../observability/live/watched-run.ts'
+import { rules } from '../../observability/rule-files.ts'
 import { sendPipelined } from '../../support/pipelined-load.ts'
 import { PrometheusServer } from '../../support/prometheus-server.ts'
 import { get } from '../../support/raw-client.ts'
 import { jsonAnswer } from '../../support/recording-upstream.ts'
 import { has, PROMETHEUS } from '../../support/tools.ts'
 import { startWorld } from '../../support/world.ts'
-import type { Panel } from '../dashboards/dashboard.ts'
-import { rules } from '../rule-files.ts'
 import { STEP_SECONDS, ThirtyDays } from './thirty-days.ts'
-import { PANELS } from './watched-run.ts'
 
 const GATEWAYS = 3
 const SECONDS_PER_PANEL = 2

@@ -1,8 +1,8 @@
 import { loadavg } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { postmasterOf, processorTimeUs, residentBytes, treeTimeUs } from '../bench/processor-time.ts'
-import { scrape, sumOf } from '../support/scrape.ts'
+import { postmasterOf, processorTimeUs, residentBytes, treeTimeUs } from '../../bench/processor-time.ts'
+import { scrape, sumOf } from '../../support/scrape.ts'
 import type { ScaleWorld } from './world.ts'
 
 /** Sums since the start of each process. */

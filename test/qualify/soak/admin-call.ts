@@ -1,6 +1,6 @@
 import { request } from 'node:http'
 import { json } from 'node:stream/consumers'
-import type { World } from '../support/world.ts'
+import type { World } from '../../support/world.ts'
 
 export interface AdminResponse {
   readonly status: number

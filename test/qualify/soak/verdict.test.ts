@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Holdings } from '../support/inspected-process.ts'
+import type { Holdings } from '../../support/inspected-process.ts'
 import { growthOf } from './report.ts'
 import type { SoakReport } from './soak.ts'
 import { type Asked, judge } from './verdict.ts'

@@ -1,9 +1,9 @@
-import { loadConfig } from '../../src/config/load-config.ts'
-import type { Config } from '../../src/config/schema/schema.ts'
-import { createKeyStore, type RunningKeyStore } from '../../src/keys/create-key-store.ts'
-import { createMetrics, type Metrics } from '../../src/observability/metrics/metrics.ts'
-import { silentLogger } from '../support/silent-logger.ts'
-import { usageRequest } from '../support/usage-request.ts'
+import { loadConfig } from '../../../src/config/load-config.ts'
+import type { Config } from '../../../src/config/schema/schema.ts'
+import { createKeyStore, type RunningKeyStore } from '../../../src/keys/create-key-store.ts'
+import { createMetrics, type Metrics } from '../../../src/observability/metrics/metrics.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { usageRequest } from '../../support/usage-request.ts'
 import type { ScaleRegion, ScaleWorld, StoredKeyName } from './world.ts'
 
 /** Started together: many more would be a test of this process. */

@@ -3,11 +3,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'undici'
-import { freePort } from '../support/free-port.ts'
-import { type Listening, startPostern } from '../support/postern-process.ts'
-import type { Target } from '../support/prometheus-server.ts'
-import { RedisServer } from '../support/redis-server.ts'
-import { json, type ScriptedUpstream, startScriptedUpstream } from '../support/scripted-upstream.ts'
+import { freePort } from '../../support/free-port.ts'
+import { type Listening, startPostern } from '../../support/postern-process.ts'
+import type { Target } from '../../support/prometheus-server.ts'
+import { RedisServer } from '../../support/redis-server.ts'
+import { json, type ScriptedUpstream, startScriptedUpstream } from '../../support/scripted-upstream.ts'
 
 /** A process as the runbooks' commands see it. */
 export interface NightPod {

@@ -1,10 +1,10 @@
 import { once } from 'node:events'
 import { globSync } from 'node:fs'
-import { PostgresServer, startReplica } from '../support/postgres-server.ts'
-import { RedisServer } from '../support/redis-server.ts'
-import { json, startScriptedUpstream } from '../support/scripted-upstream.ts'
-import { makeSmallDisk } from '../support/small-disk.ts'
-import { TcpProxy } from '../support/tcp-proxy.ts'
+import { PostgresServer, startReplica } from '../../support/postgres-server.ts'
+import { RedisServer } from '../../support/redis-server.ts'
+import { json, startScriptedUpstream } from '../../support/scripted-upstream.ts'
+import { makeSmallDisk } from '../../support/small-disk.ts'
+import { TcpProxy } from '../../support/tcp-proxy.ts'
 import { type NightOptions, NightWorld } from './night-world.ts'
 
 /** A world that is about to break. */

@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net'
-import type { World } from '../support/world.ts'
+import type { World } from '../../support/world.ts'
 import type { Mood, MoodyUpstream } from './moody-upstream.ts'
 
 export interface Fault {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { alerts } from '../observability/rule-files.ts'
+import { alerts } from '../../observability/rule-files.ts'
 import { FAULTS, type Fault } from './faults.ts'
 import type { Firing } from './night.ts'
 import { tableOf, wrongIn } from './report.ts'
@@ -25,7 +25,7 @@ test('every alert that a fault of the night must or may raise exists', () => {
 })
 
 test('every alert that must name a fault of the night is in its page', () => {
-  const page = readFileSync(new URL('../../docs/operate/faults.md', import.meta.url), 'utf8')
+  const page = readFileSync(new URL('../../../docs/operate/faults.md', import.meta.url), 'utf8')
   expect(FAULTS.flatMap(({ named }) => named.slice(0, 1)).filter(name => !page.includes(name))).toEqual([])
 })
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
-import { ALL_SCOPES, type World } from '../support/world.ts'
+import { importSigningSecret, mintSecret } from '../../../src/domain/key/secret.ts'
+import { ALL_SCOPES, type World } from '../../support/world.ts'
 import { adminCall } from './admin-call.ts'
 
 export interface HeldKey {

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { get } from '../support/raw-client.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { get } from '../../support/raw-client.ts'
+import { startWorld, type World } from '../../support/world.ts'
 import {
   type Comparison,
   compare,

@@ -1,8 +1,8 @@
 import { randomBytes, randomInt } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
-import { until } from '../support/until.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { importSigningSecret, mintSecret } from '../../../src/domain/key/secret.ts'
+import { until } from '../../support/until.ts'
+import { startWorld, type World } from '../../support/world.ts'
 import { compare, isDistinguishable, leastDetectable } from './compare-times.ts'
 import { drawKinds, type Subject, timePairs } from './time-pairs.ts'
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
-import type { RunningKeyStore } from '../../src/keys/create-key-store.ts'
+import type { RunningKeyStore } from '../../../src/keys/create-key-store.ts'
 import { PlayedGateways } from './played-gateways.ts'
 import { describeTimes, observed, say } from './readings.ts'
 import { ScaleWorld, type StoredKeyName } from './world.ts'

@@ -1,0 +1,61 @@
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { CHART } from '../support/chart.ts'
+import { pythonEnvironment } from '../support/python-environment.ts'
+import { ControlPlane } from './control-plane.ts'
+import { buildControlPlane, programOf } from './control-plane-programs.ts'
+import { definitionFiles } from './custom-resources.ts'
+
+const CONFIGURATION = fileURLToPath(new URL('../../.ct/', import.meta.url))
+const RUN_MS = 10 * 60_000
+
+/** `ct` as its documentation runs it: in a Git checkout, with the configuration of `.ct/`, against a real Kubernetes API. */
+export class ChartTesting {
+  readonly #cluster: ControlPlane
+  readonly #checkout: string
+
+  private constructor(cluster: ControlPlane, checkout: string) {
+    this.#cluster = cluster
+    this.#checkout = checkout
+  }
+
+  static async start(): Promise<ChartTesting> {
+    buildControlPlane()
+    const checkout = mkdtempSync(join(tmpdir(), 'postern-chart-testing-'))
+    cpSync(CHART, join(checkout, 'helm'), { recursive: true })
+    cpSync(CONFIGURATION, join(checkout, '.ct'), { recursive: true })
+    execFileSync('git', ['init', '-q'], { cwd: checkout })
+    addPython(checkout, 'yamllint', 'yamllint==1.37.1', 'yamllint')
+    addPython(checkout, 'yamale', 'yamale==6.0.0', 'yamale.command_line')
+    const cluster = await ControlPlane.start()
+    for (const file of definitionFiles()) await cluster.kubectl('create', '-f', file)
+    await cluster.apply({
+      apiVersion: 'scheduling.k8s.io/v1',
+      kind: 'PriorityClass',
+      metadata: { name: 'edge' },
+      value: 1000,
+    })
+    return new ChartTesting(cluster, checkout)
+  }
+
+  run(...args: string[]) {
+    const folders = [join(this.#checkout, 'bin'), dirname(programOf('kubectl')), process.env['PATH']]
+    const environment = { PATH: folders.join(':') }
+    return this.#cluster.run(programOf('ct'), args, { environment, cwd: this.#checkout, deadlineMs: RUN_MS })
+  }
+
+  async stop(): Promise<void> {
+    await this.#cluster.stop()
+    rmSync(this.#checkout, { recursive: true, force: true })
+  }
+}
+
+/** Puts a Python program on the path of `ct`. */
+function addPython(checkout: string, name: string, pinned: string, module: string): void {
+  const python = join(pythonEnvironment(pinned), 'python3')
+  mkdirSync(join(checkout, 'bin'), { recursive: true })
+  writeFileSync(join(checkout, 'bin', name), `#!/bin/sh\nexec ${python} -m ${module} "$@"\n`, { mode: 0o755 })
+}
