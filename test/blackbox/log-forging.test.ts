@@ -68,10 +68,14 @@ describe("each request writes one JSON log line in the gateway's format, with ho
   })
 
   test('raw control bytes in header values are rejected and not logged', async () => {
+    const statuses: number[] = []
     const lines = await linesFor('after-control', async () => {
-      for (const byte of ['\x1b[2J', '\x07', '\x00', '\x7f'])
-        await exchange(world.gateway.urls.gateway, get(WORKSPACE, key.secret, `User-Agent: a${byte}b`))
+      for (const byte of ['\x1b[2J', '\x07', '\x00', '\x7f']) {
+        const request = get(WORKSPACE, key.secret, `User-Agent: a${byte}b`)
+        statuses.push((await exchange(world.gateway.urls.gateway, request)).status)
+      }
     })
+    expect(statuses).toEqual([400, 400, 400, 400])
     for (const line of lines) expect(line).toMatch(/^[\x20-\x7e…]+$/)
   })
 
