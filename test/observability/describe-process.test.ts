@@ -96,6 +96,7 @@ describe('a process exposes the metrics of its parts', () => {
       'postern_redis_commands_total',
       'postern_redis_command_duration_seconds',
       'postern_redis_up',
+      'postern_redis_failing',
       'postern_redis_reconnects_total',
     ])
     expect(await namesOf('gateway')).not.toContain('postern_redis_up')
