@@ -43,8 +43,8 @@ export class IdentityProvider {
 
   /** The user whom the provider signs in. */
   person: AccountClaims = { sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] }
-  /** Whether the user denies consent. */
-  denies = false
+  /** The error with which it sends the browser back in place of a code, such as `access_denied`. */
+  refusal: string | null = null
   /** Changes an id token before it is signed, or signs it with another key. */
   tamper: ((token: IdToken) => void) | null = null
   signsWithOtherKey = false
@@ -143,9 +143,9 @@ export class IdentityProvider {
   /** Signs in and consents without a page. */
   async #interact(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { prompt, params, session } = await this.#provider.interactionDetails(request, response)
-    if (this.denies) {
-      const denied = { error: 'access_denied', error_description: 'the user denied consent' }
-      return this.#provider.interactionFinished(request, response, denied)
+    if (this.refusal !== null) {
+      const refused = { error: this.refusal, error_description: 'refused' }
+      return this.#provider.interactionFinished(request, response, refused)
     }
     if (prompt.name === 'login') {
       const login = { accountId: this.person.sub }

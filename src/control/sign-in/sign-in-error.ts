@@ -27,11 +27,13 @@ const INVALID_CODE =
 const CLIENT_REJECTED =
   "the provider rejected the client's credentials: check console.oidc.clientId, clientSecret and tokenEndpointAuthMethod"
 
-/** Errors of RFC 6749, section 4.1.2.1, with an outcome other than `invalid`. */
+/** Errors of RFC 6749, section 4.1.2.1, and of Entra before it asks the person, with an outcome other than `invalid`. */
 const PROVIDER_ERRORS: ReadonlyMap<string, SignInProblem> = new Map([
   ['access_denied', 'denied'],
   ['server_error', 'unavailable'],
   ['temporarily_unavailable', 'unavailable'],
+  ['invalid_client', 'client_rejected'],
+  ['unauthorized_client', 'client_rejected'],
 ])
 
 /** Before there is anything to validate, every failure is the provider's or that of its settings. */
@@ -46,6 +48,7 @@ export function explainProviderError(error: unknown): never {
   if (error instanceof SignInError) throw error
   if (error instanceof AuthorizationResponseError) {
     const outcome = PROVIDER_ERRORS.get(error.error) ?? 'invalid'
+    if (outcome === 'client_rejected') throw new SignInError(outcome, CLIENT_REJECTED)
     throw new SignInError(outcome, `the provider returned ${errorCodeOf(error.error)}`)
   }
   if (rejectsClient(error)) throw new SignInError('client_rejected', CLIENT_REJECTED)

@@ -138,7 +138,7 @@ describe('signing in', () => {
 describe('sign-in fails', () => {
   test('if the person denies access at the provider', async () => {
     const world = await startSignIn()
-    world.provider.denies = true
+    world.provider.refusal = 'access_denied'
     await expectSignInFailed(world, world.browser(), START, 403, 'denied')
   })
 
@@ -407,6 +407,15 @@ describe('a provider that fails', () => {
           undefined
       await expectRejected(world)
     })
+
+    test.each(['invalid_client', 'unauthorized_client'])(
+      'before it asks the person, with %s',
+      async refusal => {
+        const world = await startSignIn()
+        world.provider.refusal = refusal
+        await expectRejected(world)
+      },
+    )
 
     test('but not a token that only the userinfo endpoint rejects', async () => {
       const world = await startSignIn({ provider: { claimsInIdToken: false } })
