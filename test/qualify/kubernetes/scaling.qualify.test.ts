@@ -1,0 +1,3 @@
+import { AUTOSCALERS, describeScaling } from '../../kubernetes/describe-scaling.ts'
+
+describeScaling(AUTOSCALERS)
