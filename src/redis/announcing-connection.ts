@@ -7,6 +7,7 @@ import { CHANGES_CHANNEL, REDIS_PROBE_KEYS } from '../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../observability/control-logger.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import { Answering } from './answering.ts'
+import { anyGoodAnswer } from './any-node.ts'
 import {
   createClusterClient,
   nodesOf,
@@ -136,10 +137,12 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
   }
 }
 
-/** In a cluster one node answers for its own keys alone. */
+/** In a cluster each node answers for its own keys alone. */
 async function probe(client: RedisClient): Promise<void> {
-  const keys = client instanceof Cluster ? REDIS_PROBE_KEYS.slice(0, 1) : REDIS_PROBE_KEYS
-  await client.callBuffer('eval', PROBE, keys.length, ...keys, CHANGES_CHANNEL)
+  const ask = (keys: readonly string[]) =>
+    client.callBuffer('eval', PROBE, keys.length, ...keys, CHANGES_CHANNEL)
+  if (client instanceof Cluster) await anyGoodAnswer(REDIS_PROBE_KEYS.map(key => ask([key])))
+  else await ask(REDIS_PROBE_KEYS)
 }
 
 function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents): Connections {

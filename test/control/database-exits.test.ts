@@ -71,11 +71,11 @@ describe.each(READERS)('database %s', (_, run, called) => {
 
 describe('the addresses of a copy', () => {
   test.each([
-    ['mysql://root:hunter2@db/postern', 'mysql:…'],
-    ['https://db/postern', 'https:…'],
-    ['sqlite::memory:', 'sqlite:…'],
-    ['sqlite:', 'sqlite:…'],
-    ['postgres://u:hunter2@[bad/db', 'postgres:…'],
+    ['mysql://root:hunter2@db/postern', 'must be .*mysql:…'],
+    ['https://db/postern', 'must be .*https:…'],
+    ['sqlite::memory:', 'must be .*sqlite:…'],
+    ['sqlite:', 'must be .*sqlite:…'],
+    ['postgres://u:hunter2@[bad/db', 'has a host or port that is malformed'],
   ])('that it does not know are a wrong command line, named by the argument: %s', async (address, shown) => {
     for (const [args, name] of [
       [[address, at('out.db')], '<from>'],
@@ -84,7 +84,7 @@ describe('the addresses of a copy', () => {
       const { code, stderr } = await database('', 'copy', ...args)
       expect({ code, stderr }).toEqual({
         code: 64,
-        stderr: expect.stringMatching(`^${name} must be .*${shown}`),
+        stderr: expect.stringMatching(`^${name} ${shown}`),
       })
       expect(stderr).not.toContain(PASSWORD)
       expect(stderr).not.toContain('database.url')

@@ -80,7 +80,7 @@ describe('the console’s database', () => {
   test.each([
     ['postgres://user:hunter2@127.0.0.1:1/postern', /cannot reach PostgreSQL/],
     ['postgresql://user:hunter2@db.invalid/postern', /cannot reach PostgreSQL/],
-    ['postgres://user:hunter2@[/postern', /cannot reach PostgreSQL: the address is malformed/],
+    ['postgres://user:hunter2@[/postern', /has a host or port that is malformed/],
     ['mysql://user:hunter2@db/postern', /must be sqlite:FILE/],
     ['sqlite:', /must be sqlite:FILE/],
     ['sqlite:/no/such/directory/a.db', /cannot open the SQLite file \/no\/such/],

@@ -90,7 +90,7 @@ describe('a sync', () => {
     const { status, body } = await sync(running)
     await redis.client().config('SET', 'maxmemory', '0')
     expect({ status, code: body.code }).toEqual({ status: 503, code: 'redis_unavailable' })
-    expect((await sync(running)).status).toBe(200)
+    await until('the console has noticed', async () => (await sync(running)).status === 200)
   })
 
   test.each([

@@ -30,7 +30,7 @@ export const redis = section({
       format: 'redis-url',
       secret: true,
       description:
-        'Shared cache of key records: a single server, `redis://` or `rediss://` (`valkey://` or `valkeys://`). Instead of it, set Sentinels or a cluster; with none of the three, gateways use memory and the key service only',
+        'Shared cache of key records: one server, `redis://`, `rediss://`, `valkey://` or `valkeys://`. Instead of it, set Sentinels or a cluster; without any, gateways use memory and the key service',
     }),
   ),
   sentinel: section({

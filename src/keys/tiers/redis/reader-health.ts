@@ -2,6 +2,7 @@ import type { Clock } from '../../../domain/clock.ts'
 import { redisFailureOf } from '../../../domain/redis-failure.ts'
 import { REDIS_PROBE_KEYS } from '../../../domain/wire.ts'
 import { asError, type FailureLog } from '../../../observability/failure-log.ts'
+import { anyGoodAnswer } from '../../../redis/any-node.ts'
 import type { RedisConnection } from '../../../redis/redis-connection.ts'
 import { isReplyError } from '../../../redis/reply-error.ts'
 
@@ -67,10 +68,10 @@ export class ReaderHealth {
 
   async #probe(number: number): Promise<void> {
     const { connection, isCluster, clock, failures } = this.#parts
-    const keys = isCluster ? REDIS_PROBE_KEYS.slice(0, 1) : REDIS_PROBE_KEYS
     this.#isProbing = true
     try {
-      await Promise.all(keys.map(key => connection.client.getrangeBuffer(key, 0, 0)))
+      const answers = REDIS_PROBE_KEYS.map(key => connection.client.getrangeBuffer(key, 0, 0))
+      await (isCluster ? anyGoodAnswer(answers) : Promise.all(answers))
       if (number !== this.#number) return
       this.#isAnswering = true
       this.#refusals = 0

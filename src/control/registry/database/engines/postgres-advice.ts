@@ -1,14 +1,13 @@
 import type { DatabaseUnavailable } from '../database-unavailable.ts'
-import { NO_TLS } from './postgres-errors.ts'
 
 /** What to do about a connection that is not admitted, by what the server, the driver or OpenSSL says. The first that fits counts. */
 const ADVICE: readonly (readonly [says: RegExp, advice: string])[] = [
   [
-    new RegExp(NO_TLS),
+    /The server does not support SSL connections/,
     'Turn on TLS at the server, or set sslmode=disable, which sends everything unencrypted',
   ],
   [
-    /no pg_hba\.conf entry.*no encryption|SSL required|SSL (?:connection )?is required/i,
+    /, no encryption\b|SSL required|SSL (?:connection )?is required/i,
     'The server may admit only TLS: set sslmode=verify-full, and sslrootcert unless its CA is a public one',
   ],
   [/no pg_hba\.conf entry/i, 'Add a line for this user, database and address to pg_hba.conf'],

@@ -29,7 +29,7 @@ const TROUBLES: Readonly<Record<string, DatabaseTrouble>> = {
 }
 
 /** A server that does not speak TLS, in the words of the driver, which has no code for it. */
-export const NO_TLS = 'The server does not support SSL connections'
+const NO_TLS = 'The server does not support SSL connections'
 /** A password that is missing, or a kind of authentication that the driver does not know. */
 const NO_LOGIN = /^(?:SASL|Unknown authentication)/
 /** PgBouncer has one SQLSTATE for what passes and for mistakes in the settings. These are the texts of the latter, of 1.18 to 1.24. */
