@@ -1,5 +1,6 @@
 import { withoutFinalDot } from './address/absolute-name.ts'
 import { isInCidrs, normalizeCidrs } from './address/cidr.ts'
+import { withoutBrackets } from './address/without-brackets.ts'
 
 /** The settings of outgoing calls, which the variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY set. */
 export interface ProxySettings {
@@ -58,8 +59,4 @@ function isNamedBy(entry: string, target: Target): boolean {
   const name = withoutFinalDot(withoutBrackets(named).toLowerCase()).replace(/^\*?\./, '')
   if (normalizeCidrs([name]) !== null) return isInCidrs(host, [name])
   return host === name || host.endsWith(`.${name}`)
-}
-
-function withoutBrackets(host: string): string {
-  return host.replace(/^\[|\]$/g, '')
 }

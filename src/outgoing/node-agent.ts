@@ -3,6 +3,7 @@ import { Agent as HttpsAgent } from 'node:https'
 import { isIP, Socket } from 'node:net'
 import { type ConnectionOptions, connect } from 'node:tls'
 import { withoutFinalDot } from '../domain/address/absolute-name.ts'
+import { withoutBrackets } from '../domain/address/without-brackets.ts'
 import { type ProxySettings, portOf, proxyFor } from '../domain/proxy.ts'
 import { hostAndPort, openTunnel } from './open-tunnel.ts'
 
@@ -11,7 +12,7 @@ export function nodeAgentFor(
   url: URL,
   { proxies, timeoutMs }: { readonly proxies: ProxySettings; readonly timeoutMs: number },
 ): HttpAgent {
-  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const host = withoutBrackets(url.hostname)
   const proxy = proxyFor(url, proxies)
   if (url.protocol === 'http:') {
     const through = proxy === null ? {} : { proxyEnv: { http_proxy: proxy.url.href } }

@@ -2,6 +2,7 @@ import { request as requestPlain } from 'node:http'
 import { request as requestSecure } from 'node:https'
 import { isIP, isIPv6, type Socket } from 'node:net'
 import { withoutFinalDot } from '../domain/address/absolute-name.ts'
+import { withoutBrackets } from '../domain/address/without-brackets.ts'
 import { type HttpProxy, portOf } from '../domain/proxy.ts'
 import { proxyUnreachable, refusedByProxy } from './proxy-error.ts'
 
@@ -24,7 +25,7 @@ export function proxyAuthorization({ username, password }: URL): { readonly 'pro
  */
 export function openTunnel(proxy: HttpProxy, authority: string, timeoutMs: number): Promise<Socket> {
   const { url } = proxy
-  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const host = withoutBrackets(url.hostname)
   const { promise, resolve, reject } = Promise.withResolvers<Socket>()
   const request = (url.protocol === 'https:' ? requestSecure : requestPlain)({
     host,

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import { withoutFinalDot } from '../domain/address/absolute-name.ts'
+import { withoutBrackets } from '../domain/address/without-brackets.ts'
 
 /** The address of a server. */
 export interface Endpoint {
@@ -19,7 +20,7 @@ export const SENTINEL_PORT = 26_379
 export function parseEndpoint(text: string, defaultPort: number): Endpoint {
   const url = new URL(text.includes('://') ? text : `redis://${text}`)
   return {
-    host: url.hostname.replace(/^\[|\]$/g, '') || '127.0.0.1',
+    host: withoutBrackets(url.hostname) || '127.0.0.1',
     port: url.port === '' ? defaultPort : Number(url.port),
   }
 }

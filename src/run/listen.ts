@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import { EVERY_ADDRESS } from '../config/schema/schema-builders.ts'
+import { withoutBrackets } from '../domain/address/without-brackets.ts'
 import { StartError } from '../domain/start-error.ts'
 
 const EVERY_IPV4 = '0.0.0.0'
@@ -17,7 +18,7 @@ export async function listen(
   { host, port }: { host: string; port: number },
 ): Promise<string> {
   // As in a URL: `[::1]`.
-  const wanted = host.replace(/^\[|\]$/g, '')
+  const wanted = withoutBrackets(host)
   let shown = wanted
   try {
     // For a name with several addresses, such as localhost, Fastify creates more servers, which would lack our limits.

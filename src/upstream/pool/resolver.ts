@@ -112,8 +112,3 @@ export class UpstreamAddresses {
     this.book.replace(this.#targets.flatMap(target => this.#known.get(target) ?? []))
   }
 }
-
-/** IPv6 literals carry brackets in a URL (RFC 3986, section 3.2.2), but not in a socket address. */
-export function withoutBrackets(host: string): string {
-  return host.replace(/^\[|\]$/g, '')
-}

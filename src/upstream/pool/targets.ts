@@ -1,5 +1,6 @@
+import { withoutBrackets } from '../../domain/address/without-brackets.ts'
 import type { UpstreamSettings } from './connection.ts'
-import { type UpstreamTarget, withoutBrackets } from './resolver.ts'
+import type { UpstreamTarget } from './resolver.ts'
 
 /** @returns the configured addresses, or the host and port of the URL if none are configured */
 export function upstreamTargetsOf({

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import { resolveName, UpstreamAddresses, withoutBrackets } from '../../../src/upstream/pool/resolver.ts'
+import { withoutBrackets } from '../../../src/domain/address/without-brackets.ts'
+import { resolveName, UpstreamAddresses } from '../../../src/upstream/pool/resolver.ts'
 
 /** Addresses of an upstream whose names the test resolves. */
 function start(...hosts: string[]) {

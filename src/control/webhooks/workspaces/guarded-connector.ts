@@ -1,6 +1,7 @@
 import { Resolver } from 'node:dns/promises'
 import { isIP, isIPv6, type LookupFunction, type Socket } from 'node:net'
 import type { buildConnector } from 'undici'
+import { withoutBrackets } from '../../../domain/address/without-brackets.ts'
 import { type HttpProxy, type ProxySettings, proxyFor } from '../../../domain/proxy.ts'
 import { createConnector } from '../../../outgoing/connector.ts'
 import { hostAndPort, openTunnel } from '../../../outgoing/open-tunnel.ts'
@@ -35,7 +36,7 @@ export function createGuardedConnector(guard: Guard): buildConnector.connector {
     maxCachedSessions: 0,
   })
   return (options, callback) => {
-    const host = options.hostname.replace(/^\[|\]$/g, '')
+    const host = withoutBrackets(options.hostname)
     if (isIP(host) !== 0 && !mayConnectTo(host)) return callback(addressNotAllowed(), null)
     const proxy = proxyFor(options, proxies)
     if (proxy !== null) {
@@ -75,7 +76,7 @@ async function guardedTunnel(
   proxy: HttpProxy,
   { hostname, protocol, port }: buildConnector.Options,
 ): Promise<Socket> {
-  const host = hostname.replace(/^\[|\]$/g, '')
+  const host = withoutBrackets(hostname)
   const addresses = isIP(host) === 0 ? await allowedAddresses(guard, host) : [host]
   // IPv4 first: a proxy without IPv6 is more common than one without IPv4.
   const [address = host] = addresses.toSorted((one, other) => isIP(one) - isIP(other))

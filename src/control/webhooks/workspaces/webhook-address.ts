@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { withoutBrackets } from '../../../domain/address/without-brackets.ts'
 import { type Planned, wrong } from '../../../domain/key/key-fields.ts'
 import { holdsKeyForm } from '../../../domain/key/secret.ts'
 
@@ -28,7 +29,7 @@ export function planWebhookUrl(
   if (hasCredentials || text.includes('#') || !isAllowedPort(url.port)) return wrong('url', URL_EXPECTED)
   if (holdsKeyForm(text, keyPrefix)) return wrong('url', 'an address without an API key in it')
   // The parser has turned forms such as 0x7f.1 into addresses.
-  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const host = withoutBrackets(url.hostname)
   if (isIP(host) !== 0 && !mayConnectTo(host)) return wrong('url', ADDRESS_EXPECTED)
   return { ok: true, value: url.href }
 }
