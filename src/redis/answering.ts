@@ -2,15 +2,11 @@ import type { Clock } from '../domain/clock.ts'
 import { redisFailureOf } from '../domain/redis-failure.ts'
 import type { Timers } from '../domain/timers.ts'
 import { asError } from '../observability/failure-log.ts'
+import { CHECK_EVERY_MS, probePauseMs } from './probe-pace.ts'
 import { isReplyError } from './reply-error.ts'
 
 /** Commands in a row without a reply, after which nothing more is sent than probes. */
 const MAX_UNANSWERED = 3
-const PROBE_AGAIN_MS = 500
-/** After an error, the pauses between probes grow to this. */
-const MAX_PROBE_AGAIN_MS = 2_000
-/** Also while it answers: a server that is full, or has become a replica, must show before there is something to write. */
-const CHECK_EVERY_MS = 1_000
 
 export interface AnsweringParts {
   /** Sends a command that changes nothing, and is refused whenever one that changes something would be. */
@@ -96,8 +92,7 @@ export class Answering {
   }
 
   #probeLater(number: number, isNew: boolean): void {
-    const pauseMs = Math.min(MAX_PROBE_AGAIN_MS, PROBE_AGAIN_MS * 2 ** Math.min(this.#refusals, 10))
-    this.#afterwards(number, pauseMs, () => void this.#probe(number, isNew))
+    this.#afterwards(number, probePauseMs(this.#refusals), () => void this.#probe(number, isNew))
   }
 
   /** A connection that was closed begins anew when it is open again. */

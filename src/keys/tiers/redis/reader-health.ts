@@ -3,14 +3,9 @@ import { redisFailureOf } from '../../../domain/redis-failure.ts'
 import { REDIS_PROBE_KEYS } from '../../../domain/wire.ts'
 import { asError, type FailureLog } from '../../../observability/failure-log.ts'
 import { anyGoodAnswer } from '../../../redis/any-node.ts'
+import { CHECK_EVERY_MS, probePauseMs } from '../../../redis/probe-pace.ts'
 import type { RedisConnection } from '../../../redis/redis-connection.ts'
 import { isReplyError } from '../../../redis/reply-error.ts'
-
-/** After an error, the pauses between probes grow from the first to the second. */
-const PROBE_AGAIN_MS = 500
-const MAX_PROBE_AGAIN_MS = 2_000
-/** Also while Redis answers: a gateway without requests must notice that it does not any more. */
-const CHECK_EVERY_MS = 1_000
 
 export interface ReaderHealthParts {
   readonly connection: RedisConnection
@@ -87,7 +82,7 @@ export class ReaderHealth {
 
   #note(error: Error): void {
     const { connection, clock, failures } = this.#parts
-    const pauseMs = Math.min(MAX_PROBE_AGAIN_MS, PROBE_AGAIN_MS * 2 ** Math.min(this.#refusals, 10))
+    const pauseMs = probePauseMs(this.#refusals)
     if (isReplyError(error)) this.#refusals++
     this.#isAnswering = false
     this.#probeDueMs = clock.monotonicMs() + pauseMs
