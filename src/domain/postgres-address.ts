@@ -163,7 +163,7 @@ function tlsOf(parameters: Parameters, isSocket: boolean): PostgresAddress['tls'
   }
   if (mode === 'verify-ca' && files.rootCertFile === null) {
     throw new Problem(
-      'has sslmode=verify-ca, which needs sslrootcert: any name of a public CA would be accepted',
+      'has sslmode=verify-ca, which needs sslrootcert: without it, a certificate of a public CA for another name would be accepted',
     )
   }
   if (mode === 'disable') return null

@@ -36,7 +36,7 @@ export class FailureLog {
   }
 
   /** Logs only message and code of the error: ioredis attaches the password of a rejected AUTH to its errors. */
-  failed(error: Error & { code?: unknown }, explanation?: Explanation): void {
+  failed(error: { readonly message: string; readonly code?: unknown }, explanation?: Explanation): void {
     const nowMs = this.#clock.monotonicMs()
     const cause = explanation?.cause ?? error.code
     const isKnown = this.#isFailing && (cause === undefined || cause === this.#cause)

@@ -80,12 +80,12 @@ const CAUSES_WITHOUT_ERROR: Readonly<Partial<Record<UpstreamFailureKind, string>
   protocol: 'the response is not valid HTTP/1.1, or lacks a length',
 }
 
-/** @returns kind and cause for the log; null if the failure is not the upstream's */
-export function logCauseOf({ kind, cause }: UpstreamFailure): (Error & { code: string }) | null {
+/** @returns kind and cause for the log; null if the failure is not the upstream's. No error, since each failed request has one. */
+export function logCauseOf({ kind, cause }: UpstreamFailure): { message: string; code: string } | null {
   if (OWN_KINDS.has(kind)) return null
   const why = cause === undefined ? CAUSES_WITHOUT_ERROR[kind] : causeOf(cause)
   const text = why === undefined ? kind : `${kind}: ${why}`
-  return Object.assign(new Error(text), { code: textProperty(cause, 'code') || kind })
+  return { message: text, code: textProperty(cause, 'code') || kind }
 }
 
 export function denialReasonOf(kind: UpstreamFailureKind): DenialReason {
