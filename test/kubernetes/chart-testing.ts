@@ -3,17 +3,21 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe } from 'vitest'
 import { CHART } from '../support/chart.ts'
 import { pythonEnvironment } from '../support/python-environment.ts'
+import { GO, HELM, has, PYTHON } from '../support/tools.ts'
 import { ControlPlane } from './control-plane.ts'
 import { buildControlPlane, programOf } from './control-plane-programs.ts'
 import { definitionFiles } from './custom-resources.ts'
 
 const CONFIGURATION = fileURLToPath(new URL('../../.ct/', import.meta.url))
-const RUN_MS = 10 * 60_000
+const BUILD_MS = 30 * 60_000
+/** Of one command. */
+export const RUN_MS = 10 * 60_000
 
 /** `ct` as its documentation runs it: in a Git checkout, with the configuration of `.ct/`, against a real Kubernetes API. */
-export class ChartTesting {
+class ChartTesting {
   readonly #cluster: ControlPlane
   readonly #checkout: string
 
@@ -58,4 +62,16 @@ function addPython(checkout: string, name: string, pinned: string, module: strin
   const python = join(pythonEnvironment(pinned), 'python3')
   mkdirSync(join(checkout, 'bin'), { recursive: true })
   writeFileSync(join(checkout, 'bin', name), `#!/bin/sh\nexec ${python} -m ${module} "$@"\n`, { mode: 0o755 })
+}
+
+/** @param declare declares tests, which run `ct` by the function that it gets */
+export function describeChartTesting(declare: (run: ChartTesting['run']) => void): void {
+  describe.skipIf(![GO, HELM, PYTHON].every(has))('chart-testing on a real Kubernetes API', () => {
+    let chartTesting: ChartTesting
+    beforeAll(async () => {
+      chartTesting = await ChartTesting.start()
+    }, BUILD_MS)
+    afterAll(() => chartTesting?.stop(), 30_000)
+    declare((...args) => chartTesting.run(...args))
+  })
 }
