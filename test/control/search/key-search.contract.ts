@@ -116,6 +116,11 @@ export function describeKeySearch(name: string, newDatabase: () => Promise<strin
       )
     })
 
+    it('counts none for someone who may see no workspace', async () => {
+      const all = { state: null, text: null, scope: null, expiresBeforeMs: null, createdBeforeMs: null }
+      expect(await repository.count({ ...all, lastUsedBeforeMs: null, workspaceIds: [] })).toBe(0)
+    })
+
     it('counts the keys of a page of workspaces up to a bound, and says where there are more', async () => {
       const query = { workspaceIds: WORKSPACES, text: null, limit: 50, afterId: null }
       const all = await repository.listWorkspaces({ ...query, maxKeysCounted: null })

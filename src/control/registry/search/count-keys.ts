@@ -20,6 +20,7 @@ export async function countKeys(
   selector: KeySelector,
   context: SearchContext & { readonly clock: Clock },
 ): Promise<number | null> {
+  if (selector.workspaceIds?.length === 0) return 0
   const isOfSeveral = selector.workspaceIds !== null && selector.workspaceIds.length > 1
   return context.dialect === 'postgres' && isOfSeveral
     ? countAtOnce(database, selector, context)
