@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { has, PROMTOOL } from '../support/tools.ts'
-import { DASHBOARDS } from './dashboards/dashboards.ts'
+import { DASHBOARDS } from './dashboards.ts'
 import { ALERT_TEST_FILES, alerts, RULE_FILES, rules } from './rule-files.ts'
 
 interface TestFile {
@@ -84,7 +84,7 @@ describe('an alert says what is wrong', () => {
       expect(annotations['summary']?.match(/\. /g)).toBeNull()
       expect(annotations['description']).toMatch(/\{\{ \$(value|labels)/)
       const dashboard = annotations['dashboard_url']?.replace('https://grafana.example/d/', '')
-      expect(DASHBOARDS.map(({ uid }) => uid)).toContain(dashboard)
+      expect(DASHBOARDS.map(({ json }) => json.uid)).toContain(dashboard)
     },
   )
 })

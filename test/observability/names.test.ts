@@ -2,15 +2,14 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { settings } from '../../src/config/settings.ts'
 import { catalogue, OF_KUBERNETES, ourMetrics, TARGET_LABELS } from './catalogue.ts'
-import { DASHBOARDS, fileOf, textOf } from './dashboards/dashboards.ts'
+import { PANELS } from './dashboards.ts'
 import { partsOf } from './promql.ts'
 import { alerts, RUNBOOK_FILES, recordings, rules } from './rule-files.ts'
 
-const panels = DASHBOARDS.flatMap(dashboard =>
-  dashboard.rows.flatMap(row =>
-    row.panels.map(panel => ({ ...panel, where: `${dashboard.title} › ${row.title}` })),
-  ),
-)
+const panels = PANELS.map(({ dashboard, row, panel }) => ({
+  ...panel,
+  where: `${dashboard.title} › ${row.title}`,
+}))
 const queries = [
   ...rules.map(({ record, alert, expr }) => ({ where: record ?? alert ?? '', expr, legend: '' })),
   ...panels.flatMap(({ where, title, queries: own }) =>
@@ -51,7 +50,7 @@ describe('metrics, rules and dashboards use the same names', () => {
 
   const used = new Set(queries.flatMap(({ expr }) => partsOf(expr).selectors.map(({ metric }) => metric)))
 
-  test('every metric has a panel (test/observability/dashboards) or an alert: add one, then run npm run docs', () => {
+  test('every metric has a panel (helm/dashboards) or an alert (helm/alerts)', () => {
     const seen = (name: string) => ['', '_bucket', '_count'].some(suffix => used.has(name + suffix))
     expect(ourMetrics.filter(name => !seen(name))).toEqual([])
   })
@@ -63,67 +62,6 @@ describe('metrics, rules and dashboards use the same names', () => {
 
   test('every recording rule is used', () => {
     expect(recordings.map(({ record }) => record).filter(name => !used.has(name))).toEqual([])
-  })
-})
-
-describe('dashboards', () => {
-  test.each(DASHBOARDS.map(dashboard => [dashboard.file, dashboard] as const))(
-    '%s.json is as described: npm run docs writes it',
-    (_, dashboard) => {
-      expect(readFileSync(fileOf(dashboard), 'utf8')).toBe(textOf(dashboard))
-    },
-  )
-
-  test.each(
-    DASHBOARDS.map(dashboard => [dashboard.file, JSON.parse(textOf(dashboard)) as Dashboard] as const),
-  )(
-    '%s.json names no data source, has no overlapping panels, and has the expected variables',
-    (_, { uid, panels: laid, templating, editable, schemaVersion }) => {
-      expect([uid.startsWith('postern-'), editable, schemaVersion]).toEqual([true, false, 39])
-      const names = templating.list.map(variable => variable.name)
-      expect(names).toEqual(expect.arrayContaining(['datasource', 'cluster', 'namespace', 'job', 'pod']))
-      const all = laid.flatMap(panel => [panel, ...(panel.panels ?? [])])
-      for (const panel of all.filter(({ type }) => type !== 'row')) {
-        expect(panel.datasource).toEqual({ type: 'prometheus', uid: '$datasource' })
-        const mentioned = panel.targets.flatMap(({ expr }) =>
-          [...expr.matchAll(/\$(\w+)/g)].map(([, name = '']) => name),
-        )
-        const own = mentioned.filter(name => !name.startsWith('__'))
-        expect(own.filter(name => !names.includes(name))).toEqual([])
-      }
-      for (const shown of [laid, ...laid.map(({ panels: folded }) => folded ?? [])]) {
-        const cells = shown.flatMap(({ gridPos: { x, y, w, h } }) =>
-          Array.from({ length: w * h }, (_cell, index) => `${x + (index % w)},${y + Math.floor(index / w)}`),
-        )
-        expect(new Set(cells).size).toBe(cells.length)
-      }
-      expect(new Set(all.map(({ id }) => id)).size).toBe(all.length)
-    },
-  )
-
-  test('the gateway’s opens with its first two rows; the others load when they are unfolded', () => {
-    const [gateway] = DASHBOARDS
-    const { panels: laid } = JSON.parse(textOf(gateway as (typeof DASHBOARDS)[number])) as Dashboard
-    const rows = laid.filter(({ type }) => type === 'row')
-    expect(rows.map(({ title, collapsed }) => [title, collapsed])).toEqual(
-      gateway?.rows.map(({ title }, index) => [title, index >= 2]),
-    )
-    expect(rows.map(row => row.panels?.length)).toEqual(
-      gateway?.rows.map(({ panels: own }, index) => (index >= 2 ? own.length : 0)),
-    )
-    expect(laid.length - rows.length).toBe(gateway?.rows.slice(0, 2).flatMap(row => row.panels).length)
-  })
-
-  test('counters are drawn only as rates, over windows that are long enough', () => {
-    const counters = ourMetrics.filter(name => name.endsWith('_total'))
-    for (const { expr } of panels.flatMap(({ queries: own }) => own)) {
-      for (const name of counters.filter(counter => expr.includes(counter))) {
-        expect(expr).toMatch(new RegExp(`(rate|increase)\\(${name}`))
-      }
-      expect([...expr.matchAll(/\brate\([^[]*\[([^\]]*)\]/g)].map(([, window]) => window)).toEqual(
-        [...expr.matchAll(/\brate\(/g)].map(() => '$__rate_interval'),
-      )
-    }
   })
 })
 
@@ -161,23 +99,3 @@ describe('runbooks', () => {
     },
   )
 })
-
-interface Dashboard {
-  readonly uid: string
-  readonly editable: boolean
-  readonly schemaVersion: number
-  readonly templating: { readonly list: readonly { readonly name: string }[] }
-  readonly panels: readonly LaidPanel[]
-}
-
-interface LaidPanel {
-  readonly id: number
-  readonly type: string
-  readonly title: string
-  readonly datasource: unknown
-  readonly gridPos: { x: number; y: number; w: number; h: number }
-  readonly targets: readonly { readonly expr: string }[]
-  /** Of a row: those that it hides while it is folded. */
-  readonly collapsed?: boolean
-  readonly panels?: readonly LaidPanel[]
-}

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { has, PROMETHEUS } from '../../support/tools.ts'
-import { FIRING } from '../dashboards/grafana.ts'
+import { FIRING, PANELS } from '../dashboards.ts'
 import { alerts, rules } from '../rule-files.ts'
 import { shortened } from './shorten.ts'
-import { PANELS, runWatched, type WatchedRun } from './watched-run.ts'
+import { runWatched, type WatchedRun } from './watched-run.ts'
 
 /** Panels that no fault of this run changes: a value of 0 is enough. */
 const MAY_STAY_ZERO = new Set([

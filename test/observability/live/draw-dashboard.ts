@@ -1,5 +1,5 @@
 import type { Series } from '../../support/prometheus-server.ts'
-import type { Dashboard } from '../dashboards/dashboard.ts'
+import type { Dashboard } from '../dashboards.ts'
 import { drawPanel, type Span, text, xmlOf } from './draw.ts'
 
 const WIDTH = 1200

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import type { Series } from '../../support/prometheus-server.ts'
-import { DASHBOARDS } from '../dashboards/dashboards.ts'
+import { DASHBOARDS, pictureOf } from '../dashboards.ts'
 import { drawDashboard } from './draw-dashboard.ts'
 import { runWatched } from './watched-run.ts'
 
@@ -12,7 +12,7 @@ try {
     for (const row of dashboard.rows)
       values.push(await Promise.all(row.panels.map(panel => run.valuesOf(panel))))
     const picture = drawDashboard(dashboard, (row, panel) => values[row]?.[panel] ?? [], run)
-    writeFileSync(new URL(`../../../helm/dashboards/${dashboard.file}.svg`, import.meta.url), picture)
+    writeFileSync(pictureOf(dashboard), picture)
   }
 } finally {
   await run.stop()

@@ -1,5 +1,5 @@
 import type { Series } from '../../support/prometheus-server.ts'
-import type { Panel, Unit } from '../dashboards/dashboard.ts'
+import type { Panel } from '../dashboards.ts'
 import { formatted } from './format.ts'
 
 /** The time axis: the seconds of the run, and the start of each phase. */
@@ -32,6 +32,13 @@ const COLOURS = [
   '#70707a',
   '#e24d9c',
 ]
+/** Grafana's names of the colours that thresholds use. */
+const SHADES: Readonly<Record<string, string>> & { readonly blue: string } = {
+  blue: '#3871dc',
+  green: '#56a64b',
+  orange: '#e0752d',
+  red: '#c4162a',
+}
 const MARGIN = { left: 46, right: 8, top: 26, bottom: 14 }
 const LEGEND_LINE = 13
 const LEGEND_LINES = 3
@@ -86,19 +93,16 @@ function drawStat(panel: Panel, lines: readonly Line[], { width, height }: Box):
         xmlOf(clip(name, each / CHARACTER)),
         'text-anchor="middle" fill="#70707a"',
       )
-      const colour = colourOf(last, panel.thresholds)
+      const colour = colourOf(last, panel.steps)
       const number = `text-anchor="middle" font-size="${size.toFixed(1)}" font-weight="600" fill="${colour}"`
       return text(middle, height / 2 + 14, xmlOf(value), number) + named
     })
     .join('')
 }
 
-function colourOf(value: number | undefined, thresholds: Panel['thresholds']): string {
-  if (value === undefined || thresholds === undefined) return '#3871dc'
-  const [warning, alarm] = thresholds
-  const beyond = (limit: number) => (warning <= alarm ? value >= limit : value < limit)
-  if (beyond(alarm)) return '#c4162a'
-  return beyond(warning) ? '#e0752d' : '#56a64b'
+function colourOf(value: number | undefined, steps: Panel['steps']): string {
+  const reached = steps.filter(step => value !== undefined && (step.value === null || value >= step.value))
+  return SHADES[reached.at(-1)?.color ?? ''] ?? SHADES.blue
 }
 
 function drawGraph(panel: Panel, lines: readonly Line[], box: Box, span: Span): string {
@@ -109,7 +113,7 @@ function drawGraph(panel: Panel, lines: readonly Line[], box: Box, span: Span): 
     width: box.width - MARGIN.left - MARGIN.right,
     height: box.height - MARGIN.top - MARGIN.bottom - legend.lines * LEGEND_LINE - 4,
   }
-  const stacked = panel.stacked === true ? stack(lines) : lines
+  const stacked = panel.stacked ? stack(lines) : lines
   const values = stacked.flatMap(({ points }) => points.map(([, value]) => value))
   const low = Math.min(0, ...values)
   const high = panel.max ?? niceCeiling(values.some(value => value > low) ? Math.max(...values) : low + 1)
@@ -117,14 +121,13 @@ function drawGraph(panel: Panel, lines: readonly Line[], box: Box, span: Span): 
     plot.x + ((at - span.fromSeconds) / (span.toSeconds - span.fromSeconds)) * plot.width
   const up = (value: number) => plot.y + plot.height * (1 - (value - low) / (high - low))
   // The last line of a stack is drawn behind the others.
-  const drawn =
-    panel.stacked === true
-      ? stacked.map((line, index) => [line, index] as const).reverse()
-      : stacked.map((line, index) => [line, index] as const)
+  const drawn = panel.stacked
+    ? stacked.map((line, index) => [line, index] as const).reverse()
+    : stacked.map((line, index) => [line, index] as const)
   const paths = drawn.map(([{ points }, index]) => {
     const colour = COLOURS[index % COLOURS.length] ?? ''
     const way = pathOf(points.map(([at, value]) => [across(at), up(Math.min(value, high))]))
-    const area = panel.stacked === true && way !== '' ? areaOf(way, points, across, up(low)) : ''
+    const area = panel.stacked && way !== '' ? areaOf(way, points, across, up(low)) : ''
     const fill = area === '' ? '' : `<path d="${area}" fill="${colour}" opacity=".45"/>`
     return `${fill}<path d="${way}" fill="none" stroke="${colour}" stroke-width="1.2"/>`
   })
@@ -167,7 +170,7 @@ function pathOf(points: readonly (readonly number[])[]): string {
   return path
 }
 
-function scale(plot: Box, low: number, high: number, unit: Unit): string {
+function scale(plot: Box, low: number, high: number, unit: string): string {
   return [0, 0.5, 1]
     .map(part => {
       const y = Math.round(plot.y + plot.height * (1 - part))

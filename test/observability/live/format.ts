@@ -1,7 +1,5 @@
-import type { Unit } from '../dashboards/dashboard.ts'
-
 /** Formats a value similarly to Grafana. */
-export function formatted(value: number, unit: Unit): string {
+export function formatted(value: number, unit: string): string {
   switch (unit) {
     case 's':
       return duration(value)

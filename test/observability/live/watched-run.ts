@@ -8,8 +8,7 @@ import { PrometheusServer, type Series } from '../../support/prometheus-server.t
 import { startScriptedUpstream } from '../../support/scripted-upstream.ts'
 import { WebhookReceiver } from '../../support/webhook-receiver.ts'
 import { startWorld, type World } from '../../support/world.ts'
-import type { Panel } from '../dashboards/dashboard.ts'
-import { DASHBOARDS } from '../dashboards/dashboards.ts'
+import type { Panel } from '../dashboards.ts'
 import { RULE_FILES } from '../rule-files.ts'
 import { Clients, SHARED_PATH, upstreamScripts } from './faults.ts'
 import { shortened, shortenedRules } from './shorten.ts'
@@ -175,7 +174,3 @@ async function reportLeak(world: World): Promise<void> {
   const sent = { method: 'POST', headers, body: '{"token":"wsk_unknown"}' }
   await (await fetch(`${world.console.urls.console}/leaks/report`, sent)).arrayBuffer()
 }
-
-export const PANELS = DASHBOARDS.flatMap(dashboard =>
-  dashboard.rows.flatMap(row => row.panels.map(panel => ({ dashboard, row, panel }))),
-)

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Panel } from '../../observability/dashboards/dashboard.ts'
-import { PANELS } from '../../observability/live/watched-run.ts'
+import { PANELS, type Panel } from '../../observability/dashboards.ts'
 import { rules } from '../../observability/rule-files.ts'
 import { sendPipelined } from '../../support/pipelined-load.ts'
 import { PrometheusServer } from '../../support/prometheus-server.ts'
