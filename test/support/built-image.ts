@@ -87,10 +87,16 @@ export class BuiltImage {
 
   /** The image's configuration, as containers/image declares it. */
   config(): Readonly<Record<string, unknown>> {
+    // `buildah inspect` prints it of every image.
+    return this.description()['config'] as Readonly<Record<string, unknown>>
+  }
+
+  /** Configuration, history and digests of the layers (OCI): with the files all of what the image's id is a digest of. */
+  description(): Readonly<Record<string, unknown>> {
     const { OCIv1 } = JSON.parse(buildah('inspect', '--type', 'image', this.id)) as {
-      OCIv1: { config: Record<string, unknown> }
+      OCIv1: Record<string, unknown>
     }
-    return OCIv1.config
+    return OCIv1
   }
 
   remove(): void {
