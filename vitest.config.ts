@@ -1,5 +1,6 @@
 import { configDefaults, defineConfig } from 'vitest/config'
 import { LeftBehindReporter } from './test/support/left-behind-reporter.ts'
+import { testsOfRedis } from './test/support/redis-tests.ts'
 import { SummaryReporter } from './test/support/summary-reporter.ts'
 
 /** Files of `npm test`: their tests leave no state behind, so a worker loads the sources once for all of them. */
@@ -29,6 +30,7 @@ interface Suite {
  */
 function suiteOf(mode: string): Suite {
   if (mode === 'full') return { shared: [FAST], alone: [FULL] }
+  if (mode === 'redis') return { shared: testsOfRedis(FAST), alone: [] }
   if (mode === 'built') return { shared: [], alone: BUILT }
   if (mode === 'qualify') return { shared: [], alone: [QUALIFY] }
   return { shared: [FAST], alone: [] }
