@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
@@ -9,10 +9,15 @@ interface Step {
   readonly uses?: string
   readonly run?: string
 }
+interface Job {
+  readonly uses?: string
+  readonly needs?: string
+  readonly container?: { readonly image: string }
+  readonly strategy?: { readonly matrix: { readonly part: readonly string[] } }
+  readonly steps?: readonly Step[]
+}
 interface Workflow {
-  readonly jobs: Readonly<
-    Record<string, { uses?: string; needs?: string; container?: { image: string }; steps?: readonly Step[] }>
-  >
+  readonly jobs: Readonly<Record<string, Job>>
 }
 
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
@@ -23,6 +28,11 @@ const [ci, qualify, release] = [workflow('ci'), workflow('qualify'), workflow('r
 const stepsOf = ({ jobs }: Workflow) => Object.values(jobs).flatMap(({ steps = [] }) => steps)
 
 describe('the workflows', () => {
+  it('stop at a part that .ci/run does not have, before they install anything', () => {
+    const { status, stderr } = spawnSync('bash', ['.ci/run', 'test'], { cwd: CHECKOUT, encoding: 'utf8' })
+    expect([status, stderr]).toEqual([2, expect.stringContaining("no part 'test'")])
+  })
+
   it.skipIf(!has(ACTIONLINT))('have no mistake that actionlint finds', () => {
     expect(FILES).toEqual([
       '.github/workflows/ci.yml',
@@ -42,12 +52,18 @@ describe('the workflows', () => {
   })
 
   it('run everything that must be green, on the base image of the Dockerfile, before anything is published', () => {
-    expect(stepsOf(ci).map(({ run }) => run)).toContain('bash .ci/run')
+    const [, all = ''] = /^all=\((.*)\)$/m.exec(textOf('.ci/run')) ?? []
+    expect(ci.jobs['part']?.steps?.at(-1)?.run).toMatch(/^bash \.ci\/run \$\{\{ matrix\.part \}\}$/)
+    const words = ci.jobs['part']?.strategy?.matrix.part.flatMap(part => part.split(' ')) ?? []
+    const isShard = (word: string) => word.startsWith('--shard=')
+    expect(new Set(words.filter(word => !isShard(word)))).toEqual(new Set(all.split(' ')))
+    const shards = words.filter(isShard)
+    expect(shards).toEqual(shards.map((_, index) => `--shard=${index + 1}/${shards.length}`))
+    expect(stepsOf(qualify).at(-1)?.run).toBe(`bash .ci/run ${all} qualify`)
     const [, base] = /^ARG BUILD_IMAGE=(.+)$/m.exec(textOf('Dockerfile')) ?? []
     for (const { jobs } of [ci, qualify]) {
       expect(Object.values(jobs).map(({ container }) => container?.image)).toEqual([base])
     }
-    expect(stepsOf(qualify).at(-1)?.run).toContain('npm run qualify')
     expect(release.jobs['ci']?.uses).toBe('./.github/workflows/ci.yml')
     expect(release.jobs['publish']?.needs).toBe('ci')
   })
