@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, globSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { BuiltImage, canConfine, USER } from '../support/built-image.ts'
+import { BuiltImage, canConfine, copyOfContext, USER } from '../support/built-image.ts'
 import { imageDifferences } from '../support/image-differences.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
@@ -41,11 +41,15 @@ describe.skipIf(!isPossible)(
     let upstream: RecordingUpstream
     beforeAll(async () => {
       standInImages()
-      ids = await Promise.all([BuiltImage.build(REVISION), BuiltImage.build(REVISION)])
+      // Of one state, also while files of the checkout change, and with other times: two clones of one commit.
+      const first = copyOfContext()
+      const contexts = [first, copyOfContext(first)]
+      ids = await Promise.all(contexts.map(context => BuiltImage.build(REVISION, context)))
+      for (const context of contexts) rmSync(context, { recursive: true })
       image = new BuiltImage(ids[0] ?? '')
       redis = await RedisServer.start()
       upstream = await RecordingUpstream.start()
-    }, 600_000)
+    }, 2_000_000)
     afterAll(async () => {
       await Promise.all([redis.stop(), upstream.stop()])
       image.remove()

@@ -1,5 +1,14 @@
 import { execFile, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+} from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,6 +20,9 @@ const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
 export const USER = 65532
 /** As a release does: the time of the commit, here any. */
 const SOURCE_DATE_EPOCH = 1_700_000_000
+
+/** It ends a build that hangs; one takes seven minutes where thirty programs wait for two cores. */
+const BUILD_DEADLINE_MS = 1_800_000
 
 /** Mounts the image read-only except for /tmp and the volume, as the chart does, and runs Node in it as the image's user. */
 const CONFINE = `
@@ -36,6 +48,16 @@ export function canConfine(): boolean {
   )
 }
 
+/** A copy of what the Dockerfile reads, which does not change while an image is built. @returns its directory */
+export function copyOfContext(from = CHECKOUT): string {
+  const directory = mkdtempSync(join(tmpdir(), 'postern-context-'))
+  const ignored = readFileSync(join(from, '.dockerignore'), 'utf8')
+  const named = [...ignored.matchAll(/^!(.+)$/gm)].map(([, name = '']) => name)
+  for (const name of ['Dockerfile', '.dockerignore', ...named])
+    cpSync(join(from, name), join(directory, name), { recursive: true })
+  return directory
+}
+
 /** The image of the Dockerfile, on stand-ins for its base images. */
 export class BuiltImage {
   readonly #directory = mkdtempSync(join(tmpdir(), 'postern-image-'))
@@ -56,8 +78,8 @@ export class BuiltImage {
     }
   }
 
-  /** Builds the Dockerfile of this checkout. @returns the image's id, a digest of its content */
-  static async build(revision: string): Promise<string> {
+  /** Builds the Dockerfile of a copy of this checkout. @returns the image's id, a digest of its content */
+  static async build(revision: string, context: string): Promise<string> {
     const bases = standInImages()
     const directory = mkdtempSync(join(tmpdir(), 'postern-build-'))
     const file = join(directory, 'id')
@@ -65,9 +87,9 @@ export class BuiltImage {
     const words = [
       ...['bud', '--isolation', 'chroot', '--no-cache', '--timestamp', String(SOURCE_DATE_EPOCH)],
       ...args.flatMap(arg => ['--build-arg', arg]),
-      ...['--iidfile', file, CHECKOUT],
+      ...['--iidfile', file, context],
     ]
-    const options = { env: BUILDAH_ENV, cwd: homedir(), timeout: 300_000, maxBuffer: 2 ** 26 }
+    const options = { env: BUILDAH_ENV, cwd: homedir(), timeout: BUILD_DEADLINE_MS, maxBuffer: 2 ** 26 }
     await promisify(execFile)('buildah', [...BUILDAH_STORE, ...words], options)
     const id = readFileSync(file, 'utf8')
     rmSync(directory, { recursive: true })
