@@ -68,6 +68,15 @@ test('a connection has a limited number of pending requests; the next one is rea
   expect(await client.answers(MAX_PIPELINED + 3)).toHaveLength(MAX_PIPELINED + 3)
 })
 
+test('the response to a CONNECT follows those to the requests before it', async () => {
+  const client = open(`${REQUEST.repeat(2)}CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n`)
+  await until('the requests before it have been read', () => pending.length === 2)
+  expect(faults).toEqual([])
+  respondToAll()
+  expect((await client.untilClosed()).map(({ status }) => status)).toEqual([200, 200, 400])
+  expect(faults).toEqual(['unknown_route'])
+})
+
 test('if the read-ahead budget is used up, the connection closes after its pending responses', async () => {
   const patient = open(REQUEST.repeat(60))
   await until('the first connection is paused', () => pending.length === MAX_PIPELINED)
