@@ -119,10 +119,10 @@ describe('the response to a revocation', () => {
     const { running, id } = await startWithKey((digest, version) => changes.push({ digest, version }), {
       timers,
     })
-    const begin = async () => {
+    const begin = async (path = `keys/${id}/revoke`) => {
       await later()
       let isAnswered = false
-      const answer = running.send('POST', `/admin/v1/keys/${id}/revoke?wait=1`).finally(() => {
+      const answer = running.send('POST', `/admin/v1/${path}?wait=1`).finally(() => {
         isAnswered = true
       })
       const asked = () =>
@@ -149,6 +149,17 @@ describe('the response to a revocation', () => {
   test('waits for a gateway that is not known yet, until it has confirmed', async () => {
     const { running, timers, changes, begin } = await startWaiting()
     const revocation = await begin()
+    expect(revocation.isAnswered()).toBe(false)
+    await report(running, '1', { confirmed: changes })
+    const gateways = await revocation.answer()
+    expect(gateways).toEqual({ known: 1, confirmed: 1, verifying: 0, silent: [] })
+    expect(timers.nowMs).toBeLessThan(1_000)
+  })
+
+  test('waits for known gateways also after all keys of the workspace were revoked', async () => {
+    const { running, timers, changes, begin } = await startWaiting()
+    await report(running, '1')
+    const revocation = await begin('workspaces/ws_1/revoke-all')
     expect(revocation.isAnswered()).toBe(false)
     await report(running, '1', { confirmed: changes })
     const gateways = await revocation.answer()
@@ -205,8 +216,9 @@ describe('the response to a revocation', () => {
     await report(running, '2')
     await report(running, '2', { leaving: true })
     await later()
+    const gateways = { known: 1, confirmed: 0, silent: [{ name: 'pod-1' }] }
     const { body } = await running.send('POST', `/admin/v1/keys/${id}/revoke`)
-    expect(body.gateways).toMatchObject({ known: 1, confirmed: 0, silent: [{ name: 'pod-1' }] })
+    expect(body.gateways).toMatchObject(gateways)
   })
 
   test('is part of the response to a rotation without overlap, for the old key', async () => {

@@ -281,6 +281,20 @@ export function describeOperations(
       expect(second.headers['idempotency-replayed']).toBe('true')
     })
 
+    test('by another token is another request: each token gets a key, with its secret', async () => {
+      const running = await started()
+      const token = { permissions: ['keys:write'], expiresInDays: 1 }
+      const send = async (name: string) => {
+        const { secret } = (await running.send('POST', '/admin/v1/tokens', { ...token, name })).body
+        const headers = { ...again, authorization: `Bearer ${secret}` }
+        return running.send('POST', KEYS, request, { headers })
+      }
+      const [one, other] = [await send('one'), await send('other')]
+      expect([other.status, other.headers['idempotency-replayed']]).toEqual([201, undefined])
+      expect(other.body.secret).toMatch(/^wsk_/)
+      expect(other.body.key.id).not.toBe(one.body.key.id)
+    })
+
     test.each<[string, string, object]>([
       ['another body', KEYS, { ...request, name: 'another' }],
       ['another workspace', '/admin/v1/workspaces/ws_2/keys', request],

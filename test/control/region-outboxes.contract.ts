@@ -3,6 +3,7 @@ import type { Database } from '../../src/control/registry/database/database.ts'
 import type { KeyRepository } from '../../src/control/registry/database/key-repository.ts'
 import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
+import { insertChanges } from '../../src/control/registry/database/rows/outbox-rows.ts'
 import { insert, replace } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
@@ -48,6 +49,19 @@ export function describeRegionOutboxes(name: string, freshUrl: () => Promise<str
       expect(await pending('us')).toEqual([[key.digest, 1]])
     })
 
+    test('get every change of a transaction with thousands, more than fit into one statement', async () => {
+      const regions = ['asia', 'eu', 'us']
+      const changes = Array.from({ length: 2_001 }, (_, index) => ({
+        digest: index.toString(16).padStart(64, '0'),
+        version: 2,
+        atMs: nowMs,
+      }))
+      await database.writer.transaction().execute(tx => insertChanges(tx, regions, changes))
+      for (const region of regions) {
+        expect(await repository.pendingIn(region).claimChanges(10_000)).toEqual(changes)
+      }
+    })
+
     test('are announced by several consoles, each change by one', async () => {
       await register('eu', 'us')
       for (let keys = 0; keys < 4; keys++) await insert(repository, someKey())
@@ -57,6 +71,25 @@ export function describeRegionOutboxes(name: string, freshUrl: () => Promise<str
       expect(await other.pendingIn('eu').claimChanges(10)).toHaveLength(1)
       expect(await other.pendingIn('us').claimChanges(10)).toHaveLength(4)
     })
+
+    test.each(['default', 'eu'])(
+      'respect a claim by a console whose clock is up to two seconds ahead, and none by one further ahead: %s',
+      async region => {
+        await register('eu')
+        await insert(repository, someKey())
+        const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
+        const other = createKeyRepository(database, clock, 'console-2')
+        const claimAhead = async (ms: number) => {
+          nowMs += ms
+          expect(await repository.pendingIn(region).claimChanges(10)).toHaveLength(1)
+          nowMs -= ms
+        }
+        await claimAhead(2_000)
+        expect(await other.pendingIn(region).claimChanges(10)).toEqual([])
+        await claimAhead(2_001)
+        expect(await other.pendingIn(region).claimChanges(10)).toHaveLength(1)
+      },
+    )
 
     test('put changes since a time into the outbox of one region again', async () => {
       await register('eu', 'us')

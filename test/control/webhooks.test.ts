@@ -9,6 +9,7 @@ import { openDatabase } from '../../src/control/registry/database/open-database.
 import { createIds } from '../../src/control/registry/operations/ids.ts'
 import { WARNING_DAYS } from '../../src/control/webhooks/create-events.ts'
 import { expirySpans, recordExpiries } from '../../src/control/webhooks/expiry-watch.ts'
+import { createRequestedDeliveries } from '../../src/control/webhooks/requested-deliveries.ts'
 import { retryDelayMs } from '../../src/control/webhooks/retry-delay.ts'
 import { createSender } from '../../src/control/webhooks/sender.ts'
 import { createOperatorDeliveries } from '../../src/control/webhooks/webhook-deliveries.ts'
@@ -321,6 +322,20 @@ describe.each(DATABASES)('several consoles on one database (%s)', (name, isThere
       expect(await one.claim(10, 5_000)).toEqual([])
     },
   )
+
+  test.skipIf(!isThere)('send an event again for its own workspace alone', async () => {
+    const { consoles, parts } = await open()
+    const [first] = consoles
+    await recordExpiries({ ...parts, deliveries: first })
+    const [due] = await first.claim(10, 5_000)
+    if (due === undefined) throw new Error('The expiry of the key is due')
+    await first.recordAttempt(due, { kind: 'delivered', status: 200 })
+    const { sendAgain } = createRequestedDeliveries(first, parts.clock, parts.newEventId)
+    await sendAgain({ workspaceId: 'ws_2', id: due.id })
+    expect(await first.claim(10, 5_000)).toEqual([])
+    await sendAgain({ workspaceId: 'ws_1', id: due.id })
+    expect(await first.claim(10, 5_000)).toMatchObject([{ id: due.id, attempts: 1 }])
+  })
 
   test.skipIf(!isThere)('delete delivered events after 30 days, and never pending ones', async () => {
     const { consoles, parts, pass } = await open()

@@ -147,6 +147,16 @@ export function describeAdminTokens(name: string, freshUrl: () => Promise<string
       expect(body.entries).toMatchObject([{ keyId: null, workspaceId: null, detail: { tokenId: token.id } }])
     })
 
+    test('revoked twice at once are revoked once, and the audit log has one entry', async () => {
+      const { token } = (await issue()).body
+      const revoke = () => running.send('POST', `/admin/v1/tokens/${token.id}/revoke`)
+      const [one, other] = await Promise.all([revoke(), revoke()])
+      expect([one.status, one.body.token.revokedAt]).toEqual([200, new Date(clock.wallMs()).toISOString()])
+      expect(other.text).toBe(one.text)
+      const { body } = await running.send('GET', '/admin/v1/audit?action=token.revoked')
+      expect(body.entries).toHaveLength(1)
+    })
+
     test('say when they were used, to the minute, and without a write for each request', async () => {
       const { secret, token } = (await issue({ permissions: ['keys:read'] })).body
       const used = async () => (await listed()).find(({ id }) => id === token.id)?.lastUsedAt

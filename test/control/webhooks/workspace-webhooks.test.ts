@@ -252,6 +252,22 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
     },
   )
 
+  test.skipIf(!isThere)('a receiver that takes one of the events sent together does not rest', async () => {
+    const { console, set, insert, pass } = await open()
+    receiver.answer = response => response.writeHead(500).end()
+    await set('ws_1', receiver)
+    await insert('ws_1', 1)
+    await console.dispatcher.deliver()
+    await insert('ws_1', 2)
+    receiver.answer = (response, number) => response.writeHead(number === 2 ? 204 : 500).end()
+    pass(pauseMs(1))
+    await console.dispatcher.deliver()
+    const before = receiver.received.length
+    await insert('ws_1', 1)
+    await console.dispatcher.deliver()
+    expect(receiver.received).toHaveLength(before + 1)
+  })
+
   test.skipIf(!isThere)('two consoles send each event once', async () => {
     const { console, second, set, insert } = await open()
     const others = await Promise.all(Array.from({ length: 5 }, startReceiver))
