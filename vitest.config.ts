@@ -51,6 +51,7 @@ export default defineConfig(({ mode }) => {
       // The identity provider of the tests keeps its state in memory on purpose.
       onConsoleLog: log => !log.includes('oidc-provider WARNING'),
       globalSetup: ['test/support/global-setup.ts'],
+      setupFiles: ['test/support/no-empty-tables.ts'],
       maxWorkers: MAX_WORKERS[mode] ?? 3,
       env,
       // No bound of the product: it ends a test that hangs, also on a machine with four times the work.
