@@ -1,6 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { findViolations, lagsOf, quantile, type Revocation, type Violation } from '../revocation/history.ts'
+import {
+  type ExcuseMs,
+  excused,
+  findViolations,
+  lagsOf,
+  quantile,
+  type Revocation,
+} from '../revocation/history.ts'
 import { Load } from '../revocation/load.ts'
 import { atRate, BEYOND_MS, watchKey } from '../revocation/watch-key.ts'
 import { StarvationMeter } from '../support/starvation-meter.ts'
@@ -26,9 +33,6 @@ export interface Phase {
   /** Replaces `fleet.revoke`. */
   readonly revoke?: (key: IssuedKey) => Promise<Revocation>
 }
-
-/** For how long the machine kept a change from passing between two times. */
-type ExcuseMs = (fromMs: number, toMs: number) => number
 
 interface Watched {
   readonly region: FarRegion
@@ -130,17 +134,14 @@ function check(
   const { firstRefusalMs, lastAcceptanceMs } = lagsOf(history)
   const [p50, p99, longest] = [0.5, 0.99, 1].map(share => quantile(firstRefusalMs, share))
   const violations = findViolations(history, bound ?? Number.POSITIVE_INFINITY)
-  const isExcused = (violation: Violation) => {
-    if (violation.kind === 'not_shown') return bound === null
-    if (violation.kind !== 'accepted_late') return false
-    const { key, answeredAtMs } = violation.sample
-    return violation.lateByMs <= excuseMs(revocations.get(key)?.committedAtMs ?? 0, answeredAtMs)
-  }
-  const found = violations.filter(violation => !isExcused(violation))
+  const byMachine = new Set(excused(violations, history, excuseMs))
+  const found = violations.filter(
+    violation => !byMachine.has(violation) && !(violation.kind === 'not_shown' && bound === null),
+  )
   const rejected =
     bound === null
       ? 'cut off'
-      : `rejected after p50/p99/longest ${p50}/${p99}/${longest} ms, last accepted ${quantile(lastAcceptanceMs, 1)} ms after the commit, bound ${bound} ms, ${violations.length - found.length} excused`
+      : `rejected after p50/p99/longest ${p50}/${p99}/${longest} ms, last accepted ${quantile(lastAcceptanceMs, 1)} ms after the commit, bound ${bound} ms, ${byMachine.size} excused`
   process.stdout.write(
     `${name}, ${region.name}: ${revocations.size} keys, ${load.samples.length} requests; ${rejected}\n`,
   )

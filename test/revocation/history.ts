@@ -46,6 +46,25 @@ export function findViolations(history: History, boundMs: number): Violation[] {
   return [...violationsOfSamples(history, boundMs), ...notShown(history, boundMs)]
 }
 
+/** For how long the machine kept a change from passing between two times, in ms since the epoch. */
+export type ExcuseMs = (fromMs: number, toMs: number) => number
+
+/**
+ * The requests that were accepted too late, but by no longer than the machine kept the change from passing between the commit and
+ * the response. Each proves nothing: not that the bound holds, nor that it is broken.
+ */
+export function excused(
+  violations: readonly Violation[],
+  { revocations }: Pick<History, 'revocations'>,
+  excuseMs: ExcuseMs,
+): Violation[] {
+  return violations.filter(violation => {
+    if (violation.kind !== 'accepted_late') return false
+    const { key, answeredAtMs } = violation.sample
+    return violation.lateByMs <= excuseMs(revocations.get(key)?.committedAtMs ?? 0, answeredAtMs)
+  })
+}
+
 function* violationsOfSamples(
   { samples, revocations, refusedAs }: History,
   boundMs: number,

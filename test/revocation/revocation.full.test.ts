@@ -7,7 +7,7 @@ import { scrape, scrapeOne, sumOf } from '../support/scrape.ts'
 import type { TcpProxy } from '../support/tcp-proxy.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
-import { lagsOf, quantile } from './history.ts'
+import { excused, findViolations } from './history.ts'
 import { run } from './scenario.ts'
 import { describeThousandKeys } from './thousand-keys.ts'
 
@@ -39,7 +39,7 @@ describe('a revoked key', () => {
     ['key whose allowed networks were narrowed', 'narrow'],
   ])('every replica rejects a %s, usually within 100 ms and always within a second', async (name, ending) => {
     const before = await lags()
-    const { history, boundMs } = await run(fleet, good, {
+    const { history, excuseMs } = await run(fleet, good, {
       name: `all well, ${name}`,
       refusedAs: REFUSED_AS[ending],
       revoke: key => fleet.end(key, ending),
@@ -48,19 +48,26 @@ describe('a revoked key', () => {
       revocationsPerSecond: 60,
     })
     // `run` holds every request to the bound of a second; half of the keys must meet the target.
-    const starvedMs = boundMs - CONNECTED_BOUND_MS
-    expect(quantile(lagsOf(history).lastAcceptanceMs, 0.5)).toBeLessThan(TARGET_MS + starvedMs)
+    const late = findViolations(history, TARGET_MS)
+    const byMachine = new Set(excused(late, history, excuseMs))
+    const missed = new Set(
+      late.flatMap(each =>
+        each.kind === 'accepted_late' && !byMachine.has(each)
+          ? [`${each.sample.key} ${each.sample.replica}`]
+          : [],
+      ),
+    )
+    expect(missed.size).toBeLessThan((history.revocations.size * history.replicas) / 2)
     for (const [replica, after] of (await lags()).entries()) {
       const received = after.received - (before[replica]?.received ?? 0)
       expect(received).toBeGreaterThanOrEqual(400) // Each key is issued and revoked.
       // A replica measures the lag of a change only while it is connected, which a loaded machine may interrupt.
       const measured = after.count - (before[replica]?.count ?? 0)
-      expect((after.sum - (before[replica]?.sum ?? 0)) / measured).toBeLessThan(boundMs / 1000)
+      expect((after.sum - (before[replica]?.sum ?? 0)) / measured).toBeLessThan(CONNECTED_BOUND_MS / 1000)
     }
   })
 
   test('a subscription that closes repeatedly during a burst of 2,000 changes loses none of them', async () => {
-    const others = await fleet.issue(1_700)
     let burst: Promise<void> = Promise.resolve()
     const before = await reconnects()
     await run(fleet, good, {
@@ -68,7 +75,8 @@ describe('a revoked key', () => {
       boundMs: DISCONNECTED_BOUND_MS,
       keys: 300,
       revocationsPerSecond: 100,
-      fault: () => {
+      fault: async () => {
+        const others = await fleet.issue(1_700)
         burst = revokeAll(others, async index => {
           if (index % 300 === 299) await fleet.redis.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
         })

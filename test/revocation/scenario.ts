@@ -3,7 +3,16 @@ import { expect } from 'vitest'
 import type { Fleet, Revoked } from '../support/fleet.ts'
 import { StarvationMeter } from '../support/starvation-meter.ts'
 import type { IssuedKey } from '../support/world.ts'
-import { findViolations, type History, lagsOf, quantile, REFUSALS, type Revocation } from './history.ts'
+import {
+  type ExcuseMs,
+  excused,
+  findViolations,
+  type History,
+  lagsOf,
+  quantile,
+  REFUSALS,
+  type Revocation,
+} from './history.ts'
 import { Load } from './load.ts'
 import { atRate, BEYOND_MS, watchKey } from './watch-key.ts'
 
@@ -11,6 +20,8 @@ import { atRate, BEYOND_MS, watchKey } from './watch-key.ts'
 const PROBE_MS = 5
 const REPROBE_MS = 150
 const BACKGROUND_PER_SECOND = 150
+/** Of a scenario in which the machine starved a process that a change passes. */
+const MEASUREMENTS = 5
 
 export interface Scenario {
   readonly name: string
@@ -30,17 +41,32 @@ export interface Scenario {
 }
 
 export interface Outcome {
-  /** The bound that was checked: that of the scenario, and the time for which other programs starved these processes. */
-  readonly boundMs: number
   readonly history: History
+  readonly excuseMs: ExcuseMs
   readonly revoked: readonly Revoked[]
 }
 
 /**
  * Revokes keys under load during a fault, repairs it, and checks what all clients saw against the guarantee. Other keys are
  * in use all the time, and none of them may be rejected.
+ *
+ * If the machine kept a process from running for as long as a key was accepted too late, the run proves nothing, and is
+ * repeated with other keys.
+ * @throws if a bound was exceeded, or the machine starved every run
  */
 export async function run(fleet: Fleet, good: readonly IssuedKey[], scenario: Scenario): Promise<Outcome> {
+  for (let left = MEASUREMENTS; left > 0; left--) {
+    const outcome = await measure(fleet, good, scenario)
+    const violations = findViolations(outcome.history, scenario.boundMs)
+    const unproven = new Set(excused(violations, outcome.history, outcome.excuseMs))
+    expect(summary(violations.filter(violation => !unproven.has(violation)))).toEqual({})
+    if (unproven.size === 0) return outcome
+    process.stdout.write(`${scenario.name}: the machine delayed ${unproven.size} requests; measured again\n`)
+  }
+  throw new Error(`${scenario.name}: the machine is too busy to measure ${scenario.boundMs} ms`)
+}
+
+async function measure(fleet: Fleet, good: readonly IssuedKey[], scenario: Scenario): Promise<Outcome> {
   await fleet.untilHealthy()
   const keys = await fleet.issue(scenario.keys)
   const load = new Load(fleet.replicas.map(({ urls }) => urls.gateway))
@@ -62,15 +88,13 @@ export async function run(fleet: Fleet, good: readonly IssuedKey[], scenario: Sc
     await fleet.untilHealthy()
     // The last requests must be sent after the bound.
     const committedAtMs = Math.max(...[...revocations.values()].map(each => each.committedAtMs))
-    await pause(Math.max(0, committedAtMs + scenario.boundMs + starvation.longestMs + BEYOND_MS - Date.now()))
-    const boundMs = scenario.boundMs + starvation.longestMs
+    await pause(Math.max(0, committedAtMs + scenario.boundMs + BEYOND_MS - Date.now()))
     await load.askAll([...good, ...keys])
     await load.stop()
     const { refusedAs = 'key_revoked' } = scenario
     const history = { replicas: fleet.replicas.length, samples: load.samples, revocations, refusedAs }
-    report({ ...scenario, boundMs }, history)
-    expect(summary(findViolations(history, boundMs))).toEqual({})
-    return { history, revoked, boundMs }
+    report(scenario, history)
+    return { history, revoked, excuseMs: (fromMs, toMs) => starvation.waitedMs(fromMs, toMs) }
   } finally {
     await load.stop()
     await load.close()
@@ -122,7 +146,7 @@ function report({ name, boundMs }: Scenario, history: History): void {
     [
       `revocation, ${name}: ${history.revocations.size} keys, ${history.samples.length} requests, ${failed} failed;`,
       `rejected after p50/p99/max ms per replica ${ofReplica.join(' ')};`,
-      `accepted until ${quantile(lastAcceptanceMs, 1)} ms (bound ${boundMs.toFixed(0)})\n`,
+      `accepted until ${quantile(lastAcceptanceMs, 1)} ms (bound ${boundMs})\n`,
     ].join(' '),
   )
 }

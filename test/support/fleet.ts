@@ -52,6 +52,9 @@ export class Fleet {
   readonly console: Listening
   readonly consoleToRedis: TcpProxy
   readonly replicas: readonly Replica[]
+  readonly upstream: RecordingUpstream
+  /** Where the console keeps its database. */
+  readonly directory: string
   readonly #adminToken: string
   readonly #admin: Pool
   readonly #close: () => Promise<void>
@@ -61,6 +64,8 @@ export class Fleet {
     console: Listening
     consoleToRedis: TcpProxy
     replicas: readonly Replica[]
+    upstream: RecordingUpstream
+    directory: string
     adminToken: string
     close: () => Promise<void>
   }) {
@@ -68,6 +73,8 @@ export class Fleet {
     this.console = parts.console
     this.consoleToRedis = parts.consoleToRedis
     this.replicas = parts.replicas
+    this.upstream = parts.upstream
+    this.directory = parts.directory
     this.#adminToken = parts.adminToken
     this.#admin = new Pool(parts.console.urls.console, { connections: 16 })
     this.#close = parts.close
@@ -119,7 +126,8 @@ export class Fleet {
       await redis.stop()
       await rm(directory, { recursive: true, force: true })
     }
-    const fleet = new Fleet({ redis, console, consoleToRedis, replicas, adminToken, close })
+    const parts = { redis, console, consoleToRedis, replicas, upstream, directory, adminToken, close }
+    const fleet = new Fleet(parts)
     await fleet.untilHealthy()
     return fleet
   }
@@ -141,14 +149,19 @@ export class Fleet {
     })
   }
 
-  async issue(count: number): Promise<IssuedKey[]> {
+  async issue(count: number, workspaceId = 'ws_1', scopes = ALL_SCOPES): Promise<IssuedKey[]> {
     return Promise.all(
       Array.from({ length: count }, async () => {
-        const body = { name: 'fleet test key', scopes: ALL_SCOPES }
-        const { key, secret } = await this.#post('/workspaces/ws_1/keys', 201, body)
+        const body = { name: 'fleet test key', scopes }
+        const { key, secret } = await this.#post(`/workspaces/${workspaceId}/keys`, 201, body)
         return { id: String((key as { id: string }).id), secret: String(secret) }
       }),
     )
+  }
+
+  /** A response of the admin API, as text. */
+  async read(path: string): Promise<string> {
+    return JSON.stringify(await this.#send('GET', path, 200))
   }
 
   async revoke({ id }: IssuedKey): Promise<Revoked> {
@@ -210,7 +223,7 @@ export class Fleet {
   }
 
   async #send(
-    method: 'POST' | 'PATCH',
+    method: 'GET' | 'POST' | 'PATCH',
     path: string,
     expected: number,
     body?: unknown,
