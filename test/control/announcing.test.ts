@@ -4,10 +4,14 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createInProcessAnnouncer } from '../../src/control/registry/announcing/announcer.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
+import { REVOCATION_TIMING } from '../../src/domain/revocation-timing.ts'
+import { systemTimers, type Timers } from '../../src/domain/timers.ts'
 import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
 import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
+import { threadCpuMs } from '../support/cpu-time.ts'
 import { readMessage } from '../support/messages.ts'
 import { runs } from '../support/runs.ts'
+import { StarvationMeter } from '../support/starvation-meter.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
@@ -38,8 +42,7 @@ async function listen() {
   const subscriber = redis.client()
   subscriber.on('message', (_, text: string) => {
     received.push(text)
-    const { user, system } = process.threadCpuUsage()
-    if (readMessage(text)?.kind === 'heartbeat') heartbeatCpuMs.push((user + system) / 1000)
+    if (readMessage(text)?.kind === 'heartbeat') heartbeatCpuMs.push(threadCpuMs())
   })
   await subscriber.subscribe(CHANGES_CHANNEL)
   const changes = () =>
@@ -111,7 +114,11 @@ describe('with Redis', () => {
     const redisUrl = redis.url
     await redis.start()
     const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
-    const running = await startConsole({ databaseUrl, redisUrl })
+    // All are announced, however long a busy machine takes: elsewhere, a revocation waits for a second.
+    const after: Timers['after'] = (delayMs, run) =>
+      systemTimers.after(delayMs === REVOCATION_TIMING.announceTimeoutMs ? delayMs * 30 : delayMs, run)
+    const parts = { timers: { ...systemTimers, after } }
+    const running = await startConsole({ databaseUrl, redisUrl, parts })
     await connected(running)
     const ids: string[] = []
     for (let index = 0; index < BURST; index++) ids.push((await issue(running)).id)
@@ -202,10 +209,14 @@ describe('without Redis for a while', () => {
     const running = await started()
     const { id, digest } = await issue(running)
     redis.freeze()
-    const startedAtMs = performance.now()
+    const starvation = new StarvationMeter([process.pid])
+    const startedAtMs = Date.now()
     const { status, body } = await revoke(running, id)
+    const endedAtMs = Date.now()
+    starvation.stop()
     expect({ status, announced: body.announced }).toEqual({ status: 200, announced: false })
-    expect(performance.now() - startedAtMs).toBeLessThan(2500)
+    // Of a machine that gives this process no processor, nothing can be measured.
+    expect(endedAtMs - startedAtMs - starvation.waitedMs(startedAtMs, endedAtMs)).toBeLessThan(2500)
     redis.thaw()
     const client = redis.client()
     await until('the record is revoked', async () => (await grantIn(client, digest))?.version === 2)

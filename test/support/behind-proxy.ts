@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { assertionKeyPem } from './assertion-keys.ts'
 import { type CheckProxy, RunningProxy } from './check-proxies.ts'
 import { BASE } from './hostile-targets.ts'
+import { whenOver } from './patience.ts'
 import { type Listening, startPostern } from './postern-process.ts'
 import { get, RawClient } from './raw-client.ts'
 import type { IssuedKey, World } from './world.ts'
@@ -88,9 +89,9 @@ export class BehindProxy {
       client.send(bytes + get(FOLLOWING, this.#key.secret, 'Connection: close'))
       const closed = Promise.withResolvers<void>()
       client.socket.once('close', () => closed.resolve())
-      const patience = setTimeout(closed.resolve, PATIENCE_MS)
+      const cancel = whenOver(PATIENCE_MS, closed.resolve)
       await closed.promise
-      clearTimeout(patience)
+      cancel()
       client.end()
       const seen = this.faults()
       telling += this.#world.upstream.requests.length

@@ -23,10 +23,16 @@ export interface LoadFigures {
  * @param options.callers one for each connection, in turn
  * @param options.accepted stops after so many 200 responses; the first fifth is warm-up and not measured, because all
  * connections start at the same moment
+ * @param options.onConnected called when each connection has had a response: a server that is late closes new connections
+ * whose first request it has not read in time
  */
 export async function loadClosed(
   url: string,
-  options: (Caller | { readonly callers: readonly Caller[] }) & { connections: number; accepted: number },
+  options: (Caller | { readonly callers: readonly Caller[] }) & {
+    readonly connections: number
+    readonly accepted: number
+    readonly onConnected?: () => void
+  },
 ): Promise<LoadFigures> {
   const { hostname, port } = new URL(url)
   const callers = 'callers' in options ? options.callers : [options]
@@ -35,11 +41,13 @@ export async function loadClosed(
   const tookMs: number[] = []
   const startedAtMs = performance.now()
   const done = Promise.withResolvers<void>()
+  let unanswered = options.connections
   const sockets = Array.from({ length: options.connections }, (_, number) => {
     const request = requests[number % requests.length] ?? ''
     const socket = connect(Number(port), hostname).setNoDelay(true)
     let askedAtMs = performance.now()
     let received = ''
+    let isFirst = true
     const send = () => {
       received = ''
       askedAtMs = performance.now()
@@ -51,6 +59,8 @@ export async function loadClosed(
       if (!isWhole(received)) return
       const status = Number(received.slice(9, 12))
       statuses.set(status, (statuses.get(status) ?? 0) + 1)
+      if (isFirst && --unanswered === 0) options.onConnected?.()
+      isFirst = false
       if (status === 200) tookMs.push(performance.now() - askedAtMs)
       if (tookMs.length >= options.accepted) done.resolve()
       else send()

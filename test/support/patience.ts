@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 
 /** A wait lasts at most this many times longer on a machine that gives programs no processor. */
 const LONGEST_FACTOR = 6
+const CHECK_EVERY_MS = 100
 const PRESSURE_FILE = '/proc/pressure/cpu'
 /** Where the system does not say how long programs waited, each wait is as long as on a busy machine. */
 const KNOWS_PRESSURE = existsSync(PRESSURE_FILE)
@@ -25,6 +26,17 @@ export class Patience {
     if (passedMs > this.#ms * LONGEST_FACTOR) return true
     return KNOWS_PRESSURE && passedMs - (stalledMs() - this.#stalledMs) > this.#ms
   }
+}
+
+/** Calls `late` once the deadline has passed. @returns a function that cancels it */
+export function whenOver(ms: number, late: () => void): () => void {
+  const patience = new Patience(ms)
+  const timer = setInterval(() => {
+    if (!patience.isOver) return
+    clearInterval(timer)
+    late()
+  }, CHECK_EVERY_MS)
+  return () => clearInterval(timer)
 }
 
 /** @returns how long in all some program has waited for a processor (Linux, Documentation/accounting/psi.rst) */

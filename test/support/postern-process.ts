@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { Patience } from './patience.ts'
+import { whenOver } from './patience.ts'
 import { runServerHere } from './server-here.ts'
 
 /** `TEST_FORM=built` runs the output of `npm run build`, as the image does; otherwise the sources run. */
@@ -17,7 +17,6 @@ const COMPILE_CACHE = fileURLToPath(new URL('../../src/compile-cache.cjs', impor
 /** Node's arguments to start the program, before the program's own. */
 export const PROGRAM: readonly string[] = BUILT ? [ENTRY] : ['--require', COMPILE_CACHE, ENTRY]
 const START_DEADLINE_MS = HERE ? 60_000 : 20_000
-const DEADLINE_CHECK_MS = 100
 
 export type LogLine = Record<string, unknown>
 
@@ -81,15 +80,13 @@ export class PosternProcess {
         )
       }
     }
-    const patience = new Patience(deadlineMs)
-    const deadline = setInterval(() => {
-      if (!patience.isOver) return
-      reject(new Error(`No such line within the deadline:\n${this.lines.join('\n')}\n${this.#stderr}`))
-    }, DEADLINE_CHECK_MS)
+    const cancel = whenOver(deadlineMs, () =>
+      reject(new Error(`No such line within the deadline:\n${this.lines.join('\n')}\n${this.#stderr}`)),
+    )
     this.#waiting.add(look)
     look()
     return promise.finally(() => {
-      clearInterval(deadline)
+      cancel()
       this.#waiting.delete(look)
     })
   }

@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net'
+import { whenOver } from './patience.ts'
 
 export interface RawAnswer {
   readonly status: number
@@ -54,12 +55,12 @@ export class RawClient {
       reject(
         new Error(`Deadline reached after receiving: ${JSON.stringify(this.received.toString('latin1'))}`),
       )
-    const deadline = setTimeout(complain, ANSWER_DEADLINE_MS)
+    const cancel = whenOver(ANSWER_DEADLINE_MS, complain)
     this.#onEvent = () => {
       if (condition()) resolve()
     }
     this.#onEvent()
-    return promise.finally(() => clearTimeout(deadline))
+    return promise.finally(cancel)
   }
 
   end(): void {

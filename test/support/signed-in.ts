@@ -57,6 +57,7 @@ export interface ApiAnswer {
 export async function signIn(browser: BrowserDouble, provider: IdentityProvider, person: AccountClaims) {
   provider.person = person
   const page = await browser.visit(START)
+  if (page.status !== 200) throw new Error(`Sign-in ended with ${page.status} at ${page.url}: ${page.text}`)
   const csrf = BrowserDouble.csrfTokenIn(page)
   const call = async (
     method: 'GET' | 'POST',

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { whenOver } from './patience.ts'
 import { PROGRAM } from './postern-process.ts'
 
 const DEADLINE_MS = 20_000
@@ -41,11 +42,11 @@ export class Terminal {
       if (this.shown.includes(text)) resolve()
       else if (this.#child.exitCode !== null) fail('It ended')
     }
-    const deadline = setTimeout(() => fail('Within the deadline it showed'), DEADLINE_MS)
+    const cancel = whenOver(DEADLINE_MS, () => fail('Within the deadline it showed'))
     this.#waiting.add(look)
     look()
     await promise.finally(() => {
-      clearTimeout(deadline)
+      cancel()
       this.#waiting.delete(look)
     })
   }

@@ -1,3 +1,5 @@
+import { threadCpuMs } from './cpu-time.ts'
+
 /** Measures how much processor time each turn of the event loop of this thread takes: what others wait for at most. */
 export class TurnMeter {
   /** Processor time, not time that has passed: a busy machine does not lengthen it. */
@@ -5,7 +7,7 @@ export class TurnMeter {
   totalMs = 0
   turns = 0
   #isStopped = false
-  #turnStartedAtMs = processorMs()
+  #turnStartedAtMs = threadCpuMs()
 
   constructor() {
     this.#awaitNextTurn()
@@ -17,7 +19,7 @@ export class TurnMeter {
 
   #awaitNextTurn(): void {
     setImmediate(() => {
-      const nowMs = processorMs()
+      const nowMs = threadCpuMs()
       const tookMs = nowMs - this.#turnStartedAtMs
       this.#turnStartedAtMs = nowMs
       this.longestMs = Math.max(this.longestMs, tookMs)
@@ -26,10 +28,4 @@ export class TurnMeter {
       if (!this.#isStopped) this.#awaitNextTurn()
     })
   }
-}
-
-/** Of this thread: other work of the process holds up no one. */
-function processorMs(): number {
-  const { user, system } = process.threadCpuUsage()
-  return (user + system) / 1000
 }

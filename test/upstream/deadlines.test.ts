@@ -10,12 +10,14 @@ import {
   WORKSPACE_PATH,
 } from '../support/forwarding-app.ts'
 import { exchangeRaw, get } from '../support/http-client.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 import {
   json,
   type Script,
   type ScriptedUpstream,
   startScriptedUpstream,
 } from '../support/scripted-upstream.ts'
+import { until } from '../support/until.ts'
 
 let upstream: ScriptedUpstream
 let gateway: ForwardingApp
@@ -49,11 +51,14 @@ afterEach(async () => {
 })
 
 test('if the headers do not arrive in time, the client gets a 504 and the connection closes', async () => {
-  await start(() => {}, { headersTimeoutMs: 100 })
-  expect(await send()).toMatchObject({ status: 504, text: denial('upstream_timeout') })
+  const clock = new ManualClock()
+  await start(() => {}, { headersTimeoutMs: 100 }, { clock })
+  const sent = send()
+  await upstream.received(1)
+  clock.advance(100)
+  expect(await sent).toMatchObject({ status: 504, text: denial('upstream_timeout') })
   expect(await errorsOf('headers_timeout')).toBe(1)
-  expect(gateway.requests[0]?.observation.upstreamWaitMs).toBeGreaterThanOrEqual(100)
-  expect(gateway.requests[0]?.observation.upstreamWaitMs).toBeLessThan(300)
+  expect(gateway.requests[0]?.observation.upstreamWaitMs).toBe(100)
   await upstream.disconnected(1)
 })
 
@@ -85,10 +90,14 @@ test('interim responses do not extend the deadline', async () => {
 })
 
 test('the headers deadline includes the wait for a connection', async () => {
-  await start(() => {}, { connections: 1, headersTimeoutMs: 200 })
-  const responses = await Promise.all([send(), send(), send()])
-  expect(responses.map(response => response.status)).toEqual([504, 504, 504])
-  for (const { observation } of gateway.requests) expect(observation.upstreamWaitMs).toBeLessThan(400)
+  const clock = new ManualClock()
+  await start(() => {}, { connections: 1, headersTimeoutMs: 200 }, { clock })
+  const sent = [send(), send(), send()]
+  await until('all were sent or are queued', () => gateway.requests.length === sent.length)
+  await upstream.received(1)
+  clock.advance(200)
+  expect((await Promise.all(sent)).map(({ status }) => status)).toEqual([504, 504, 504])
+  for (const { observation } of gateway.requests) expect(observation.upstreamWaitMs).toBe(200)
 })
 
 test('a body that stalls is aborted, and the client’s connection closes', async () => {

@@ -350,7 +350,8 @@ describe('a provider that fails', () => {
   })
 
   test('that does not respond to the token request times out', async () => {
-    const world = await startSignIn({ signIn: { oidc: { timeoutMs: 100 } } })
+    // The calls before it have to succeed on a busy machine.
+    const world = await startSignIn({ signIn: { oidc: { timeoutMs: 1_500 } } })
     const ada = world.browser()
     const back = await comeBack(ada)
     const held = Promise.withResolvers<void>()

