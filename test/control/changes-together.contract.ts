@@ -6,7 +6,7 @@ import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
 const KEYS = 20
 
-/** @param freshUrl the address of a PostgreSQL database that is empty */
+/** @param freshUrl the address of a PostgreSQL database without rows */
 export function describeChangesTogether(freshUrl: () => Promise<string>): void {
   describe('changes of many keys at once', () => {
     let repository: KeyRepository

@@ -238,5 +238,5 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
     server = await PostgresServer.started()
   })
   afterAll(() => server.stop())
-  describeCrashes('PostgreSQL', () => server.database())
+  describeCrashes('PostgreSQL', () => server.migratedDatabase())
 })

@@ -33,7 +33,7 @@ describe.skipIf(!has(POSTGRES))('while PostgreSQL', () => {
   })
 
   async function setUp() {
-    const direct = await server.database()
+    const direct = await server.migratedDatabase()
     const proxy = await TcpProxy.start(direct)
     let stopped: Promise<void> | null = null
     const refuse = () => {

@@ -9,7 +9,7 @@ const request = { name: 'build server', scopes: ['workspace:read'] }
 
 /**
  * Suspending, resuming and editing a key, whichever database is behind the console.
- * @param freshUrl the address of a database that is empty
+ * @param freshUrl the address of a database without rows
  */
 export function describeKeyChanges(database: string, freshUrl: () => Promise<string>): void {
   const started = async () => {

@@ -8,7 +8,7 @@ import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
 const EXPORT = '/admin/v1/keys/export'
 
-/** @param freshUrl the address of an empty database that a second connection sees */
+/** @param freshUrl the address of a database without rows that a second connection sees */
 export function describeKeyExport(database: string, freshUrl: () => Promise<string>): void {
   const started = async (keys: readonly StoredKey[]) => {
     const databaseUrl = await freshUrl()

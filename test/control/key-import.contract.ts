@@ -18,7 +18,7 @@ const entryOf = (secret: string, more: object = {}) => ({
   ...more,
 })
 
-/** @param freshUrl the address of an empty database */
+/** @param freshUrl the address of a database without rows */
 export function describeKeyImport(database: string, freshUrl: () => Promise<string>): void {
   const started = async () => {
     const announcer = new ScriptedAnnouncer()

@@ -17,7 +17,7 @@ import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
 /**
  * What every database behind the registry must do.
- * @param freshUrl the address of a database that is empty
+ * @param freshUrl the address of a database without rows
  * @param severalConsoles whether it is for more than one console in one process
  */
 export function describeKeyRepository(
@@ -442,7 +442,6 @@ export function describeKeyRepository(
       nowMs = NOW_MS
       const url = await freshUrl()
       const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
-      // At the same time: the schema is made once.
       consoles = await Promise.all([openRepository(url, clock, 'a'), openRepository(url, clock, 'b')])
     })
     afterEach(() => Promise.all(consoles.map(repository => repository.close())))

@@ -11,9 +11,8 @@ import { describeOperations } from './operations.contract.ts'
 import { describeRegionOutboxes } from './region-outboxes.contract.ts'
 import { describeRevokeAll } from './revoke-all.contract.ts'
 
-const contracts = [describeKeyRepository, describeOperations, describeKeyChanges]
-for (const describeOn of contracts) describeOn('SQLite in memory', async () => 'sqlite::memory:', false)
-describeKeyLife('SQLite', async () => 'sqlite::memory:', 60)
+// The other contracts hold on SQLite in `npm test`.
+describeKeyLife('SQLite', async () => 'sqlite::memory:', 25)
 
 describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
   let server: PostgresServer
@@ -21,11 +20,14 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
     server = await PostgresServer.started()
   })
   afterAll(() => server.stop())
-  describeKeyLife('PostgreSQL', () => server.database(), 8)
-  for (const describeOn of contracts) describeOn('PostgreSQL', () => server.database(), true)
+  describeKeyLife('PostgreSQL', () => server.migratedDatabase(), 3)
+  for (const describeOn of [describeKeyRepository, describeOperations, describeKeyChanges]) {
+    describeOn('PostgreSQL', () => server.migratedDatabase(), true)
+  }
+  // Its clock begins with the migration.
   describeRegionOutboxes('PostgreSQL', () => server.database())
-  describeChangesTogether(() => server.database())
-  describeRevokeAll('PostgreSQL', () => server.database())
-  describeKeyExport('PostgreSQL', () => server.database())
-  describeKeyImport('PostgreSQL', () => server.database())
+  describeChangesTogether(() => server.migratedDatabase())
+  describeRevokeAll('PostgreSQL', () => server.migratedDatabase())
+  describeKeyExport('PostgreSQL', () => server.migratedDatabase())
+  describeKeyImport('PostgreSQL', () => server.migratedDatabase())
 })

@@ -11,7 +11,7 @@ const START_MS = Date.parse('2026-11-20T09:00:00Z')
 
 /**
  * What a program may rely on, whichever database is behind the console.
- * @param freshUrl the address of a database that is empty
+ * @param freshUrl the address of a database without rows
  * @param severalConsoles whether it is for more than one console in one process
  */
 export function describeOperations(

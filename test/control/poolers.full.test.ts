@@ -59,7 +59,7 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
     })
     afterAll(() => pooler.stop())
     const setUp = async () => {
-      const direct = await server.database()
+      const direct = await server.migratedDatabase()
       const url = pooler.urlOf(direct)
       return { direct, url, running: await startConsole({ databaseUrl: url }) }
     }
@@ -191,7 +191,7 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
       pooler = await PgBouncer.start(server.urlOf('postgres'), 'transaction')
     })
     afterAll(() => pooler.stop())
-    const freshUrl = async () => pooler.urlOf(await server.database())
+    const freshUrl = async () => pooler.urlOf(await server.migratedDatabase())
     describeOperations('PostgreSQL behind PgBouncer', freshUrl, true)
     describeChangesTogether(freshUrl)
     describeRevokeAll('PostgreSQL behind PgBouncer', freshUrl)

@@ -7,7 +7,8 @@ import { openDatabase } from '../../src/control/registry/database/open-database.
 import { SettingError } from '../../src/domain/start-error.ts'
 import { type Certificates, makeCertificates } from '../support/certificates.ts'
 import { runPostern } from '../support/postern-process.ts'
-import { PostgresServer, unprivilegedUser } from '../support/postgres-server.ts'
+import { unprivilegedUser } from '../support/postgres-programs.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
 import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 

@@ -12,7 +12,7 @@ import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 const REVOKE_ALL = '/admin/v1/workspaces/ws_1/revoke-all'
 const LATER_MS = NOW_MS + 1000
 
-/** @param freshUrl the address of an empty database that a second connection sees */
+/** @param freshUrl the address of a database without rows that a second connection sees */
 export function describeRevokeAll(database: string, freshUrl: () => Promise<string>): void {
   const started = async (keys: readonly StoredKey[], announcer = new ScriptedAnnouncer()) => {
     const databaseUrl = await freshUrl()

@@ -301,7 +301,7 @@ describe.each(DATABASES)('several consoles on one database (%s)', (name, isThere
   async function freshPostgres(): Promise<string> {
     const server = await PostgresServer.started()
     onTestFinished(() => server.stop())
-    return server.database()
+    return server.migratedDatabase()
   }
 
   test.skipIf(!isThere)(

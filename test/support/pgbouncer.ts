@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { freePort } from './free-port.ts'
-import { unprivilegedUser } from './postgres-server.ts'
+import { unprivilegedUser } from './postgres-programs.ts'
 import { until } from './until.ts'
 
 const PROGRAM = '/usr/sbin/pgbouncer'

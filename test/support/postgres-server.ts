@@ -1,17 +1,16 @@
-import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chownSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import pg from 'pg'
+import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { freePort } from './free-port.ts'
-import { postgresPrograms } from './postgres-programs.ts'
+import { clusterTemplate } from './postgres-cluster.ts'
+import { postgresPrograms, unprivilegedUser } from './postgres-programs.ts'
 import { until } from './until.ts'
-
-/** PostgreSQL refuses to run as root; Debian's package creates this user. */
-const UNPRIVILEGED = 'postgres'
 
 /** A real PostgreSQL: the server at POSTERN_TEST_DATABASE_URL, or a temporary one. */
 export class PostgresServer {
@@ -19,6 +18,7 @@ export class PostgresServer {
   readonly #process: ChildProcess | null
   readonly #directory: string | null
   readonly #databases: string[] = []
+  #migrated: Promise<string> | null = null
 
   private constructor(adminUrl: string, process: ChildProcess | null, directory: string | null) {
     this.#adminUrl = adminUrl
@@ -51,10 +51,27 @@ export class PostgresServer {
 
   /** Creates an empty database. @returns its URL */
   async database(): Promise<string> {
+    return this.urlOf(await this.#create('template1'))
+  }
+
+  /** Copies a database that has the schema and no rows: migrating each one takes longer. @returns its URL */
+  async migratedDatabase(): Promise<string> {
+    this.#migrated ??= this.#migrate()
+    return this.urlOf(await this.#create(await this.#migrated))
+  }
+
+  async #migrate(): Promise<string> {
+    const name = await this.#create('template1')
+    // A database with sessions cannot be copied.
+    await (await openDatabase(this.urlOf(name))).close()
+    return name
+  }
+
+  async #create(template: string): Promise<string> {
     const name = `postern_test_${randomBytes(6).toString('hex')}`
-    await this.#run(`create database ${name}`)
+    await this.#run(`create database ${name} template ${template}`)
     this.#databases.push(name)
-    return this.urlOf(name)
+    return name
   }
 
   /** The URL of a database of this name. */
@@ -102,7 +119,8 @@ export class PostgresServer {
     if (this.#process.exitCode === null && this.#process.signalCode === null) {
       this.thaw()
       const exited = once(this.#process, 'exit')
-      this.#process.kill('SIGINT')
+      // At once: a checkpoint of every database would be for a directory that is deleted.
+      this.#process.kill('SIGQUIT')
       await exited
     }
     if (this.#directory !== null) rmSync(this.#directory, { recursive: true, force: true })
@@ -143,17 +161,15 @@ export class PostgresServer {
 async function startCluster(more: Readonly<Record<string, string>>): Promise<PostgresServer> {
   const programs = postgresPrograms()
   if (programs === null) throw new Error('The tests need a real PostgreSQL (Debian: postgresql)')
+  const template = await clusterTemplate(programs)
   const directory = mkdtempSync(join(tmpdir(), 'postern-postgres-'))
-  const password = randomBytes(12).toString('hex')
-  const passwordFile = join(directory, 'password')
-  writeFileSync(passwordFile, password)
-  const owner = unprivilegedUser()
-  for (const path of [directory, passwordFile]) if (owner !== null) chownSync(path, owner.uid, owner.gid)
-  const data = join(directory, 'data')
-  const authentication = ['--username=postern', `--pwfile=${passwordFile}`, '--auth=scram-sha-256']
-  const initdb = [`--pgdata=${data}`, '--no-sync', '--encoding=UTF8', '--locale=C.UTF-8', ...authentication]
-  execFileSync(join(programs, 'initdb'), initdb, { ...owner, stdio: 'ignore', cwd: '/' })
-  return startServer(programs, { directory, data, password, more })
+  await promisify(execFile)('cp', ['-a', `${template.directory}/.`, directory])
+  return startServer(programs, {
+    directory,
+    data: join(directory, 'data'),
+    password: template.password,
+    more,
+  })
 }
 
 /**
@@ -205,11 +221,4 @@ async function startServer(
   })
   const url = `postgres://postern:${password}@127.0.0.1:${port}/postgres`
   return PostgresServer.ofCluster(url, server, directory)
-}
-
-/** @returns null if the tests do not run as root */
-export function unprivilegedUser(): { uid: number; gid: number } | null {
-  if (process.getuid?.() !== 0) return null
-  const idOf = (flag: string) => Number(execFileSync('id', [flag, UNPRIVILEGED], { encoding: 'utf8' }))
-  return { uid: idOf('-u'), gid: idOf('-g') }
 }

@@ -9,5 +9,5 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
     server = await PostgresServer.started()
   })
   afterAll(() => server.stop())
-  describeAuditChain('PostgreSQL', () => server.database())
+  describeAuditChain('PostgreSQL', () => server.migratedDatabase())
 })

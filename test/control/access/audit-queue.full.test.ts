@@ -26,7 +26,7 @@ describe.skipIf(!has(POSTGRES))('audit entries of changes on a real PostgreSQL',
     server = await PostgresServer.started()
   })
   beforeEach(async () => {
-    url = await server.database()
+    url = await server.migratedDatabase()
   })
   afterAll(() => server.stop())
 

@@ -9,5 +9,5 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
     server = await PostgresServer.started()
   })
   afterAll(() => server.stop())
-  describeAuditSearch('PostgreSQL', () => server.database())
+  describeAuditSearch('PostgreSQL', () => server.migratedDatabase())
 })

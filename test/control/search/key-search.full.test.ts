@@ -10,6 +10,6 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
     server = await PostgresServer.started()
   })
   afterAll(() => server.stop())
-  describeKeySearch('PostgreSQL', () => server.database())
-  describeKeyWalks('PostgreSQL', () => server.database())
+  describeKeySearch('PostgreSQL', () => server.migratedDatabase())
+  describeKeyWalks('PostgreSQL', () => server.migratedDatabase())
 })

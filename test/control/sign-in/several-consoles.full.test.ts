@@ -24,7 +24,7 @@ describe.skipIf(!has(POSTGRES))('two consoles on one PostgreSQL', () => {
 
   /** Behind one address, asked in turn. */
   async function twoConsoles() {
-    const databaseUrl = await server.database()
+    const databaseUrl = await server.migratedDatabase()
     const provider = await startProvider()
     const clock = new ManualClock()
     const start = () => startConsole(trusting(provider, { databaseUrl, parts: { clock } }))

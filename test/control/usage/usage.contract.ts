@@ -23,7 +23,7 @@ const DAY_MS = 86_400_000
 
 /**
  * What every database must do with counts and refusals.
- * @param freshUrl the address of a database that is empty
+ * @param freshUrl the address of a database without rows
  * @param consoles how many share it
  */
 export function describeUsage(name: string, freshUrl: () => Promise<string>, consoles: number): void {

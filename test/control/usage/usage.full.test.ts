@@ -11,10 +11,10 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
     server = await PostgresServer.started()
   })
   afterAll(() => server.stop())
-  describeUsage('PostgreSQL', () => server.database(), 2)
+  describeUsage('PostgreSQL', () => server.migratedDatabase(), 2)
 
   test('while the tables of counts are locked, keys are issued, and reports are answered 503 until they can be stored', async () => {
-    const databaseUrl = await server.database()
+    const databaseUrl = await server.migratedDatabase()
     const { send } = await startConsole({ databaseUrl })
     const issue = () =>
       send('POST', '/admin/v1/workspaces/ws_1/keys', { name: 'build server', scopes: ['files:read'] })

@@ -166,7 +166,7 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
   async function freshPostgres(): Promise<string> {
     const server = await PostgresServer.started()
     onTestFinished(() => server.stop())
-    return server.database()
+    return server.migratedDatabase()
   }
 
   /** Two consoles over one database, on a clock that only the test moves. */
