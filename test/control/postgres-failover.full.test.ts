@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import pg from 'pg'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { DatabaseUnreachable } from '../../src/control/registry/database/database.ts'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
@@ -31,6 +31,11 @@ const lookUp = async ({ send }: RunningConsole, digest: string) =>
 
 describe.skipIf(!has(POSTGRES))('when PostgreSQL fails over', () => {
   const clean: (() => Promise<unknown>)[] = []
+  let single: PostgresServer
+  beforeAll(async () => {
+    single = await PostgresServer.started()
+  })
+  afterAll(() => single.stop())
   afterEach(async () => {
     for (const step of clean.splice(0).reverse()) await step()
   })
@@ -132,9 +137,7 @@ describe.skipIf(!has(POSTGRES))('when PostgreSQL fails over', () => {
   })
 
   test('and ends every session, no request notices', { timeout: TEST_MS }, async () => {
-    const server = await PostgresServer.temporary()
-    clean.push(() => server.stop())
-    const url = await server.database()
+    const url = await single.migratedDatabase()
     const running = await startConsole({ databaseUrl: url })
     const keys = await Promise.all(Array.from({ length: 8 }, () => issue(running)))
     for (const { key, secret } of keys) {
@@ -150,9 +153,7 @@ describe.skipIf(!has(POSTGRES))('when PostgreSQL fails over', () => {
   test('and ends a session in the middle of a change, the change is made, and once', {
     timeout: TEST_MS,
   }, async () => {
-    const server = await PostgresServer.temporary()
-    clean.push(() => server.stop())
-    const url = await server.database()
+    const url = await single.migratedDatabase()
     const running = await startConsole({ databaseUrl: url })
     const { key } = await issue(running)
     const holder = new pg.Client({ connectionString: url })
