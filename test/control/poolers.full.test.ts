@@ -15,13 +15,10 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, PGBOUNCER, POSTGRES } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 import { describeChangesTogether } from './changes-together.contract.ts'
-import { describeOperations } from './operations.contract.ts'
 import { describeRevokeAll } from './revoke-all.contract.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 const TEST_MS = 60_000
-/** PostgreSQL writes a checkpoint of every database. */
-const STOP_MS = 180_000
 /** With the sessions of a console, nearly as many as the pooler has servers for one database. */
 const CLIENTS = 8
 
@@ -36,7 +33,7 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
   afterAll(async () => {
     await statements.stop()
     await server.stop()
-  }, STOP_MS)
+  })
 
   const clientOf = async (url: string) => {
     const client = new pg.Client({ connectionString: url })
@@ -192,7 +189,6 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
     })
     afterAll(() => pooler.stop())
     const freshUrl = async () => pooler.urlOf(await server.migratedDatabase())
-    describeOperations('PostgreSQL behind PgBouncer', freshUrl, true)
     describeChangesTogether(freshUrl)
     describeRevokeAll('PostgreSQL behind PgBouncer', freshUrl)
   })
