@@ -7,7 +7,7 @@ import { exchange, get } from '../support/raw-client.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
 const WORKSPACE = '/api/v1/workspaces/ws_1'
-const ROUNDS = 3
+const ROUNDS = 2
 /** On a loaded machine a load balancer needs so long to notice that a replica drains. */
 const DRAIN_DELAY_MS = 3_000
 /** Clients that send requests continuously on keep-alive connections. */

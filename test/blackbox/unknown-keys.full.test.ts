@@ -11,9 +11,9 @@ import { startWorld, type World } from '../support/world.ts'
 const FLOOD_PER_SECOND = 2_500
 /** A machine that others use at the same time sends fewer. */
 const LEAST_PER_SECOND = 1_000
-const SECONDS = 6
-const COLD_SIGNED = 60
-const COLD_IMPORTED = 600
+const SECONDS = 4
+const COLD_SIGNED = 40
+const COLD_IMPORTED = 400
 /** The defaults of `keys.unsignedLookups`. */
 const PER_SECOND = 500
 const PER_ADDRESS = 100
@@ -159,7 +159,7 @@ test('a flood of random tokens from a few addresses is shed, and every holder of
   const budget = 4 * PER_ADDRESS * (seconds + 1)
   expect(lookups.redis).toBeLessThanOrEqual(budget + ofClients)
   expect(lookups.keyService).toBeLessThanOrEqual(budget + ofClients)
-  expect(grown).toBeLessThan(150)
+  expect(grown).toBeLessThan(100)
 })
 
 test('a flood from very many addresses never stops keys with a MAC, or keys in memory, and no holder gets 401', {
