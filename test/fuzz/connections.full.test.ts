@@ -4,7 +4,7 @@ import { ConnectionFuzzer } from './fuzz-connections.ts'
 import { keptConnections } from './kept-cases.ts'
 
 /** For a long run: `npm run fuzz -- --kind connections --seconds 600`. A finding names its seed. */
-const RUNS = Number(process.env['FUZZ_RUNS'] ?? 200)
+const RUNS = Number(process.env['FUZZ_RUNS'] ?? 80)
 const SEED = Number(process.env['FUZZ_SEED'] ?? 1)
 let fuzzer: ConnectionFuzzer
 

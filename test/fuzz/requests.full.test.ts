@@ -3,7 +3,7 @@ import { startWorld, type World } from '../support/world.ts'
 import { fuzzRequests } from './fuzz-requests.ts'
 
 /** For a long run: `FUZZ_RUNS=100000 FUZZ_SEED=1 npx vitest run test/fuzz`. A finding names its seed. */
-const RUNS = Number(process.env['FUZZ_RUNS'] ?? 2000)
+const RUNS = Number(process.env['FUZZ_RUNS'] ?? 600)
 const SEED = Number(process.env['FUZZ_SEED'] ?? 1)
 let world: World
 
