@@ -10,7 +10,7 @@ import { HAPROXY, has } from '../support/tools.ts'
 import { startWorld, type World } from '../support/world.ts'
 
 /** For a longer run: `ROLLING_RESTART_REQUESTS=1000000 npx vitest run --mode full test/process/rolling-restart.full.test.ts`. */
-const REQUESTS = Number(process.env['ROLLING_RESTART_REQUESTS'] ?? 100_000)
+const REQUESTS = Number(process.env['ROLLING_RESTART_REQUESTS'] ?? 20_000)
 const REPLICAS = 3
 const CLIENTS = 32
 /** Longer than HAProxy takes to notice that a replica is not ready. */
