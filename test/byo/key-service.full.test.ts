@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
@@ -114,12 +114,12 @@ describe.each<Case>([
       ...(signingSecret === undefined ? {} : { signingSecret }),
     })
 
-  beforeEach(async () => {
+  beforeAll(async () => {
     service = await startService()
     gateway = await startGateway(`http://127.0.0.1:${service.port}`, settings())
     if (usesRedis) await untilConnected(gateway)
   })
-  afterEach(async () => {
+  afterAll(async () => {
     await gateway.process.stop()
     await service.stop()
   })
@@ -168,21 +168,21 @@ describe.each<Case>([
   test('while the service is down, known keys work for a limited time, then get 503; none is called invalid', async () => {
     const key = newKey()
     await service.put(key, recordOf())
-    await gateway.process.stop()
     // Otherwise a connected replica trusts its memory for half a minute.
-    gateway = await startGateway(`http://127.0.0.1:${service.port}`, {
+    const forgetful = await startGateway(`http://127.0.0.1:${service.port}`, {
       ...settings(),
       POSTERN_KEYS_MEMORY_TTL_SECONDS: '0.5',
     })
-    expect((await send(gateway, key)).status).toBe(200)
+    onTestFinished(async () => void (await forgetful.process.stop()))
+    expect((await send(forgetful, key)).status).toBe(200)
     const { port } = service
     await service.stop()
     const beganMs = performance.now()
-    expect(await send(gateway, newKey())).toMatchObject({ status: 503, code: 'key_store_unavailable' })
+    expect(await send(forgetful, newKey())).toMatchObject({ status: 503, code: 'key_store_unavailable' })
 
     const seen = new Set<string>()
     await until('the key store is unavailable', async () => {
-      const { status, code } = await send(gateway, key)
+      const { status, code } = await send(forgetful, key)
       seen.add(code === undefined ? `${status}` : `${status} ${code}`)
       return status === 503
     })
@@ -191,7 +191,7 @@ describe.each<Case>([
 
     service = await startService(port)
     await service.put(key, recordOf())
-    await until('the key works', async () => (await send(gateway, key)).status === 200)
+    await until('the key works', async () => (await send(forgetful, key)).status === 200)
   })
 })
 
