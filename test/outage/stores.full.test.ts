@@ -25,12 +25,12 @@ let warm: IssuedKey[]
 beforeAll(async () => {
   fleet = await Fleet.start(REPLICAS, SETTINGS)
   warm = await fleet.issue(20)
-}, 60_000)
+})
 afterAll(() => fleet.stop())
 
 interface Outage {
   readonly name: string
-  /** Keys that no gateway has seen; by default 60 that were issued before the fault. */
+  /** Keys that no gateway has seen; by default 30 that were issued before the fault. */
   readonly cold?: () => Promise<IssuedKey[]>
   readonly fault: () => unknown
   readonly mend: () => unknown
@@ -43,7 +43,7 @@ interface Outage {
 async function suffer(outage: Outage): Promise<Seen[]> {
   const { name, fault, mend, pauseMs = 15 } = outage
   await fleet.untilHealthy()
-  const before = outage.cold === undefined ? await fleet.issue(60) : []
+  const before = outage.cold === undefined ? await fleet.issue(30) : []
   const load = new ObservedLoad(fleet.replicas)
   try {
     expect(wrongOf(await load.askAll(warm))).toEqual([])
@@ -96,9 +96,7 @@ async function openTiers(): Promise<number> {
 }
 
 describe('Redis', () => {
-  test('that refuses connections: every key is served, new ones by the key service', {
-    timeout: 60_000,
-  }, async () => {
+  test('that refuses connections: every key is served, new ones by the key service', async () => {
     const seen = await suffer({
       name: 'Redis gone',
       fault: () => fleet.redis.kill(),
@@ -109,9 +107,7 @@ describe('Redis', () => {
     expectFewSlow(seen, FAILURES)
   })
 
-  test('that is frozen delays a few lookups by the timeout, and none after those', {
-    timeout: 60_000,
-  }, async () => {
+  test('that is frozen delays a few lookups by the timeout, and none after those', async () => {
     const seen = await suffer({
       name: 'Redis frozen',
       fault: () => fleet.redis.freeze(),
@@ -123,9 +119,7 @@ describe('Redis', () => {
     expectFewSlow(seen, FAILURES)
   })
 
-  test('that is busy with one command for seconds delays a few lookups by the timeout, and none after those', {
-    timeout: 60_000,
-  }, async () => {
+  test('that is busy with one command for seconds delays a few lookups by the timeout, and none after those', async () => {
     let busy: Promise<unknown> = Promise.resolve()
     const script = `
       local function now() local time = redis.call('TIME'); return time[1] * 1000 + time[2] / 1000 end
@@ -143,9 +137,7 @@ describe('Redis', () => {
     expectFewSlow(seen, FAILURES)
   })
 
-  test('that accepts commands without replying, while heartbeats still arrive: the circuit breaker opens', {
-    timeout: 60_000,
-  }, async () => {
+  test('that accepts commands without replying, while heartbeats still arrive: the circuit breaker opens', async () => {
     let opened = 0
     const seen = await suffer({
       name: 'Redis without replies',
@@ -166,9 +158,7 @@ describe('Redis', () => {
     expect(opened).toBe(REPLICAS)
   })
 
-  test('that rejects new clients (maxclients) is handled like one that is down', {
-    timeout: 60_000,
-  }, async () => {
+  test('that rejects new clients (maxclients) is handled like one that is down', async () => {
     const { admin } = fleet.redis
     const seen = await suffer({
       name: 'Redis with maxclients reached',
@@ -184,9 +174,7 @@ describe('Redis', () => {
     expect(failedOf(seen)).toEqual([])
   })
 
-  test('that evicts records does not make their keys unknown', {
-    timeout: 60_000,
-  }, async () => {
+  test('that evicts records does not make their keys unknown', async () => {
     const { admin } = fleet.redis
     const seen = await suffer({
       name: 'eviction storm in Redis',
@@ -219,25 +207,17 @@ describe('Redis', () => {
       () => fleet.redis.admin.call('REPLICAOF', '127.0.0.1', '1'),
       () => fleet.redis.admin.call('REPLICAOF', 'NO', 'ONE'),
     ],
-  ])(
-    'that rejects writes %s is still read, and newly issued keys work at once',
-    {
-      timeout: 60_000,
-    },
-    async (why, fault, mend) => {
-      const seen = await suffer({
-        name: `Redis rejects writes ${why}`,
-        fault,
-        mend,
-        cold: () => fleet.issue(60),
-      })
-      expect(failedOf(seen)).toEqual([])
-    },
-  )
+  ])('that rejects writes %s is still read, and newly issued keys work at once', async (why, fault, mend) => {
+    const seen = await suffer({
+      name: `Redis rejects writes ${why}`,
+      fault,
+      mend,
+      cold: () => fleet.issue(30),
+    })
+    expect(failedOf(seen)).toEqual([])
+  })
 
-  test('with unreadable records: each costs a lookup at the key service, and other keys are unaffected', {
-    timeout: 60_000,
-  }, async () => {
+  test('with unreadable records: each costs a lookup at the key service, and other keys are unaffected', async () => {
     const { admin } = fleet.redis
     const corrupt: ((record: string) => string)[] = [
       record => record.slice(0, -30),
@@ -265,9 +245,7 @@ describe('Redis', () => {
     expect(failedOf(seen)).toEqual([])
   })
 
-  test('that disconnects slow subscribers and drops their messages loses no revocation', {
-    timeout: 60_000,
-  }, async () => {
+  test('that disconnects slow subscribers and drops their messages loses no revocation', async () => {
     const { admin } = fleet.redis
     const revoked: IssuedKey[] = []
     const accepted: Seen[] = []
@@ -325,11 +303,9 @@ describe('the key service', () => {
     return keys
   }
 
-  test('that does not respond: known keys are served, others get 503, soon without delay', {
-    timeout: 60_000,
-  }, async () => {
-    const hidden = await unknownToRedis(60)
-    const known = await fleet.issue(40)
+  test('that does not respond: known keys are served, others get 503, soon without delay', async () => {
+    const hidden = await unknownToRedis(30)
+    const known = await fleet.issue(20)
     const mixed = hidden.flatMap((key, index) => [key, ...known.slice(index, index + 1)])
     const seen = await suffer({
       name: 'key service without responses',
@@ -348,9 +324,7 @@ describe('the key service', () => {
     expectFewSlow(seen, FAILURES)
   })
 
-  test('frozen together with the console: gateways are disconnected and serve the records in Redis', {
-    timeout: 60_000,
-  }, async () => {
+  test('frozen together with the console: gateways are disconnected and serve the records in Redis', async () => {
     const seen = await suffer({
       name: 'console frozen',
       fault: () => fleet.console.process.child.kill('SIGSTOP'),
@@ -364,72 +338,74 @@ describe('the key service', () => {
   })
 })
 
-describe.each([
-  { staleSeconds: 5, what: 'a verified key is accepted until the stale limit, and no longer' },
-  { staleSeconds: 0, what: 'no key is accepted that was not verified within the last second' },
-])('Redis and the key service both down, with a stale limit of $staleSeconds s', ({ staleSeconds, what }) => {
-  let own: Fleet
-  beforeAll(async () => {
-    own = await Fleet.start(1, {
+describe('Redis and the key service both down', () => {
+  // At the same time: both mostly wait.
+  test.concurrent.each([
+    { staleSeconds: 4, what: 'a verified key is accepted until the stale limit, and no longer' },
+    { staleSeconds: 0, what: 'no key is accepted that was not verified within the last second' },
+  ])('with a stale limit of $staleSeconds s $what; expiry always applies', async ({ staleSeconds }) => {
+    const own = await Fleet.start(1, {
       ...SETTINGS,
       POSTERN_REDIS_CIRCUIT_FAILURES: '1',
       POSTERN_KEY_SERVICE_CIRCUIT_FAILURES: '1',
       POSTERN_KEYS_STALE_SECONDS: String(staleSeconds),
     })
-  }, 60_000)
-  afterAll(() => own.stop())
-
-  test(`${what}; expiry always applies`, { timeout: 60_000 }, async () => {
-    const [lasting, ending] = await own.issue(2)
-    if (lasting === undefined || ending === undefined) throw new Error('Two keys were issued')
-    const expiresAtMs = await own.endSoon(ending, 2)
-    const load = new ObservedLoad(own.replicas)
-    await until('both keys are served', async () => {
-      const answers = await load.askAll([lasting, ending])
-      return answers.every(({ answer }) => answer === '200')
-    })
-    const begun = await load.storeRequests()
-    own.redis.freeze()
-    for (const { toKeyService } of own.replicas) toKeyService.hold('forth')
-    const goneAtMs = Date.now()
-    const seen: Seen[] = []
-    const endMs = goneAtMs + (staleSeconds + 2.5) * 1000
-    while (Date.now() < endMs) seen.push(...(await load.askAll([lasting, ending])))
-    const stores = await load.storeRequests()
-
-    own.redis.thaw()
-    for (const { toKeyService } of own.replicas) toKeyService.resume()
-    const mendedMs = performance.now()
-    await until(
-      'the key is served again',
-      async () => (await load.send(lasting, 0)).answer === '200',
-      RECOVERY_MS,
-    )
-    const asked = { redis: stores.redis - begun.redis, keyService: stores.keyService - begun.keyService }
-    report(
-      `both gone, staleSeconds ${staleSeconds}`,
-      seen.filter(({ key }) => key === lasting.id),
-      {
-        slowMs: SLOW_MS,
-        recoveredMs: performance.now() - mendedMs,
-        stores: asked,
-      },
-    )
-    await load.stop()
-
-    const of = (key: IssuedKey) => seen.filter(each => each.key === key.id)
-    expect(wrongOf(of(lasting))).toEqual([])
-    const served = of(lasting).filter(({ answer }) => answer === '200')
-    // Trusted for up to a second while disconnected, which takes a second to notice; then stale up to the limit.
-    const boundMs = Math.max(2, staleSeconds) * 1000
-    expect(served.filter(({ sentAtMs }) => sentAtMs > goneAtMs + boundMs)).toEqual([])
-    expect(served.some(({ sentAtMs }) => sentAtMs > goneAtMs + 3_000)).toBe(staleSeconds > 3)
-    expect(of(lasting).at(-1)?.answer).toBe('key_store_unavailable')
-    // The other key is accepted until its expiry; afterwards it is expired or unavailable, and never accepted.
-    const late = of(ending).filter(({ sentAtMs }) => sentAtMs >= expiresAtMs)
-    expect(late.filter(({ answer }) => !['key_expired', 'key_store_unavailable'].includes(answer))).toEqual(
-      [],
-    )
-    expect(late.length).toBeGreaterThan(0)
+    try {
+      await takeBothAway(own, staleSeconds)
+    } finally {
+      await own.stop()
+    }
   })
 })
+
+async function takeBothAway(own: Fleet, staleSeconds: number): Promise<void> {
+  const [lasting, ending] = await own.issue(2)
+  if (lasting === undefined || ending === undefined) throw new Error('Two keys were issued')
+  const expiresAtMs = await own.endSoon(ending, 2)
+  const load = new ObservedLoad(own.replicas)
+  await until('both keys are served', async () => {
+    const answers = await load.askAll([lasting, ending])
+    return answers.every(({ answer }) => answer === '200')
+  })
+  const begun = await load.storeRequests()
+  own.redis.freeze()
+  for (const { toKeyService } of own.replicas) toKeyService.hold('forth')
+  const goneAtMs = Date.now()
+  const seen: Seen[] = []
+  const endMs = goneAtMs + (staleSeconds + 2.5) * 1000
+  while (Date.now() < endMs) seen.push(...(await load.askAll([lasting, ending])))
+  const stores = await load.storeRequests()
+
+  own.redis.thaw()
+  for (const { toKeyService } of own.replicas) toKeyService.resume()
+  const mendedMs = performance.now()
+  await until(
+    'the key is served again',
+    async () => (await load.send(lasting, 0)).answer === '200',
+    RECOVERY_MS,
+  )
+  const asked = { redis: stores.redis - begun.redis, keyService: stores.keyService - begun.keyService }
+  report(
+    `both gone, staleSeconds ${staleSeconds}`,
+    seen.filter(({ key }) => key === lasting.id),
+    {
+      slowMs: SLOW_MS,
+      recoveredMs: performance.now() - mendedMs,
+      stores: asked,
+    },
+  )
+  await load.stop()
+
+  const of = (key: IssuedKey) => seen.filter(each => each.key === key.id)
+  expect(wrongOf(of(lasting))).toEqual([])
+  const served = of(lasting).filter(({ answer }) => answer === '200')
+  // Trusted for up to a second while disconnected, which takes a second to notice; then stale up to the limit.
+  const boundMs = Math.max(2, staleSeconds) * 1000
+  expect(served.filter(({ sentAtMs }) => sentAtMs > goneAtMs + boundMs)).toEqual([])
+  expect(served.some(({ sentAtMs }) => sentAtMs > goneAtMs + 3_000)).toBe(staleSeconds > 3)
+  expect(of(lasting).at(-1)?.answer).toBe('key_store_unavailable')
+  // The other key is accepted until its expiry; afterwards it is expired or unavailable, and never accepted.
+  const late = of(ending).filter(({ sentAtMs }) => sentAtMs >= expiresAtMs)
+  expect(late.filter(({ answer }) => !['key_expired', 'key_store_unavailable'].includes(answer))).toEqual([])
+  expect(late.length).toBeGreaterThan(0)
+}
