@@ -14,11 +14,10 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
-const ROUNDS = 5
 const CLIENTS = 8
 const MAX_ANSWERS = 60
-/** Some twenty batches. */
-const BULK_KEYS = 5000
+/** Some twelve batches. */
+const BULK_KEYS = 3000
 const ROWS_AT_ONCE = 500
 const DAY_MS = 86_400_000
 const TOKEN = 'admin-token-of-the-crashes'
@@ -160,7 +159,8 @@ async function expectNothingLost(running: Running, acknowledged: Acknowledged): 
   }
 }
 
-function describeCrashes(database: string, freshUrl: () => Promise<string>): void {
+/** @param rounds how often a console is killed */
+function describeCrashes(database: string, freshUrl: () => Promise<string>, rounds: number): void {
   test(`on ${database}, nothing that was answered is lost when the console is killed in the middle of work`, {
     timeout: 180_000,
   }, async () => {
@@ -171,7 +171,7 @@ function describeCrashes(database: string, freshUrl: () => Promise<string>): voi
       rotated: new Map(),
       revoked: new Map(),
     }
-    for (let round = 0; round < ROUNDS; round++) await loadUntilKilled(await start(url), acknowledged)
+    for (let round = 0; round < rounds; round++) await loadUntilKilled(await start(url), acknowledged)
     const last = await start(url)
     const { reader, close } = await openDatabase(url)
     try {
@@ -230,7 +230,7 @@ function describeCrashes(database: string, freshUrl: () => Promise<string>): voi
   })
 }
 
-describeCrashes('SQLite', async () => `sqlite:${join(temporaryDirectory(), 'keys.db')}`)
+describeCrashes('SQLite', async () => `sqlite:${join(temporaryDirectory(), 'keys.db')}`, 5)
 
 describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
   let server: PostgresServer
@@ -238,5 +238,5 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
     server = await PostgresServer.started()
   })
   afterAll(() => server.stop())
-  describeCrashes('PostgreSQL', () => server.migratedDatabase())
+  describeCrashes('PostgreSQL', () => server.migratedDatabase(), 3)
 })

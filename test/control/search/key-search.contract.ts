@@ -85,7 +85,11 @@ const someQuery: fc.Arbitrary<KeyQuery> = fc.record({
 const BOUNDS = { usual: SEARCH_BOUNDS, tight: { examined: 20, candidates: 15 } }
 
 /** Lists and searches, for every database. */
-export function describeKeySearch(name: string, newDatabase: () => Promise<string>): void {
+export function describeKeySearch(
+  name: string,
+  newDatabase: () => Promise<string>,
+  numRuns = runs(25, 80),
+): void {
   describe.each(['usual', 'tight'] as const)(`searching keys in ${name} within %s bounds`, kind => {
     let repository: KeyRepository
     const stored: { readonly key: StoredKey; readonly lastUsedAtMs: number }[] = []
@@ -112,7 +116,7 @@ export function describeKeySearch(name: string, newDatabase: () => Promise<strin
           expect(found).toEqual(expectedIds(stored, query))
           expect(await repository.count(query)).toBe(found.length)
         }),
-        { numRuns: runs(25, 80) },
+        { numRuns },
       )
     })
 

@@ -10,6 +10,7 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
     server = await PostgresServer.started()
   })
   afterAll(() => server.stop())
-  describeKeySearch('PostgreSQL', () => server.migratedDatabase())
-  describeKeyWalks('PostgreSQL', () => server.migratedDatabase())
+  // As often as on SQLite in `npm test`.
+  describeKeySearch('PostgreSQL', () => server.migratedDatabase(), 25)
+  describeKeyWalks('PostgreSQL', () => server.migratedDatabase(), 4)
 })

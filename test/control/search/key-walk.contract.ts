@@ -24,7 +24,11 @@ const someAction = fc.oneof(
 type Action = typeof someAction extends fc.Arbitrary<infer Value> ? Value : never
 
 /** What a reader of several pages can rely on, for every database. */
-export function describeKeyWalks(name: string, newDatabase: () => Promise<string>): void {
+export function describeKeyWalks(
+  name: string,
+  newDatabase: () => Promise<string>,
+  numRuns = runs(4, 15),
+): void {
   describe(`reading a list page by page in ${name} while keys are issued, edited and used`, () => {
     let repository: KeyRepository
     let workspaces = 0
@@ -51,7 +55,7 @@ export function describeKeyWalks(name: string, newDatabase: () => Promise<string
             if (sort === 'expiresAt' || sort === '-lastUsedAt') expect(twice).toEqual([])
             if (sort === '-expiresAt' || sort === 'lastUsedAt') expect(skipped).toEqual([])
           }),
-          { numRuns: runs(4, 15) },
+          { numRuns },
         )
       },
     )
