@@ -1,5 +1,6 @@
 import { configDefaults, defineConfig } from 'vitest/config'
 import { LeftBehindReporter } from './test/support/left-behind-reporter.ts'
+import { LongestFirst } from './test/support/longest-first.ts'
 import { testsOfRedis } from './test/support/redis-tests.ts'
 import { SummaryReporter } from './test/support/summary-reporter.ts'
 
@@ -53,6 +54,7 @@ export default defineConfig(({ mode }) => {
       globalSetup: ['test/support/global-setup.ts'],
       setupFiles: ['test/support/no-empty-tables.ts'],
       maxWorkers: MAX_WORKERS[mode] ?? 3,
+      sequence: { sequencer: LongestFirst },
       env,
       // No bound of the product: it ends a test that hangs, also on a machine with four times the work.
       testTimeout: 120_000,
