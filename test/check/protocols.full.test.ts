@@ -83,69 +83,74 @@ function streamCases(): (readonly [name: string, ...requests: StreamRequest[]])[
   ]
 }
 
-describe.each(CHECK_PROXIES)('behind $kind', proxy => {
-  describe.skipIf(!has(proxy.tool))(`with the configuration of docs/behind/check-${proxy.kind}.md`, () => {
-    let behind: BehindProxy
-    beforeAll(async () => {
-      behind = await BehindProxy.start(proxy, world, key)
-    }, INSTALL_MS)
-    afterAll(() => behind?.stop())
-    beforeEach(() => world.upstream.reset())
+/** The proxies at once, since their tests mostly wait; the tests of one by one, since they watch its upstream. */
+describe.each(CHECK_PROXIES)('behind $kind', { concurrent: true }, proxy => {
+  describe.skipIf(!has(proxy.tool))(
+    `with the configuration of docs/behind/check-${proxy.kind}.md`,
+    { concurrent: false },
+    () => {
+      let behind: BehindProxy
+      beforeAll(async () => {
+        behind = await BehindProxy.start(proxy, world, key)
+      }, INSTALL_MS)
+      afterAll(() => behind?.stop())
+      beforeEach(() => behind.upstream.reset())
 
-    test(
-      'the upstream gets the target that was checked, also if the client writes it in absolute form',
-      async () => {
-        const targets = absoluteTargets(PATH, OTHER)
-        const { faults, telling } = await behind.sendAll(
-          targets.map(target => [target, get(target, key.secret)]),
-        )
-        expect(faults).toEqual([])
-        expect(telling).toBeGreaterThan(0)
-      },
-      CASES_MS,
-    )
-
-    test(
-      'the upstream gets neither a body nor trailers of a GET',
-      async () => {
-        const { faults, telling } = await behind.sendAll(bodies())
-        expect(faults).toEqual([])
-        expect(telling).toBeGreaterThan(0)
-      },
-      CASES_MS,
-    )
-
-    test(
-      'an upstream that switches protocols gives no client a connection past the gateway',
-      async () => {
-        world.upstream.answer = request =>
-          /^upgrade:/im.test(request)
-            ? 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n'
-            : 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'
-        const upgrades = [
-          ['Upgrade: websocket', 'Connection: Upgrade'],
-          ['Upgrade: h2c'],
-          ['Upgrade: websocket'],
-        ]
-        for (const upgrade of upgrades) {
-          const { faults } = await behind.sendAll([
-            [upgrade.join(), headFor(key.secret, ...upgrade) + SMUGGLED],
-          ])
+      test(
+        'the upstream gets the target that was checked, also if the client writes it in absolute form',
+        async () => {
+          const targets = absoluteTargets(PATH, OTHER)
+          const { faults, telling } = await behind.sendAll(
+            targets.map(target => [target, get(target, key.secret)]),
+          )
           expect(faults).toEqual([])
-        }
-      },
-      CASES_MS,
-    )
+          expect(telling).toBeGreaterThan(0)
+        },
+        CASES_MS,
+      )
 
-    if (proxy.speaksHttp2 === true)
-      test('the same holds over HTTP/2', () => expectNoFaults(behind, sendOverHttp2), CASES_MS)
-    else
-      test('HTTP/2 without TLS is refused', async () => {
-        const [outcome] = await sendOverHttp2(behind.url, [[asked(FILES)]], PATIENCE_MS)
-        expect(outcome).not.toBe(200)
-        expect(world.upstream.requests).toEqual([])
-      })
-  })
+      test(
+        'the upstream gets neither a body nor trailers of a GET',
+        async () => {
+          const { faults, telling } = await behind.sendAll(bodies())
+          expect(faults).toEqual([])
+          expect(telling).toBeGreaterThan(0)
+        },
+        CASES_MS,
+      )
+
+      test(
+        'an upstream that switches protocols gives no client a connection past the gateway',
+        async () => {
+          behind.upstream.answer = request =>
+            /^upgrade:/im.test(request)
+              ? 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n'
+              : 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'
+          const upgrades = [
+            ['Upgrade: websocket', 'Connection: Upgrade'],
+            ['Upgrade: h2c'],
+            ['Upgrade: websocket'],
+          ]
+          for (const upgrade of upgrades) {
+            const { faults } = await behind.sendAll([
+              [upgrade.join(), headFor(key.secret, ...upgrade) + SMUGGLED],
+            ])
+            expect(faults).toEqual([])
+          }
+        },
+        CASES_MS,
+      )
+
+      if (proxy.speaksHttp2 === true)
+        test('the same holds over HTTP/2', () => expectNoFaults(behind, sendOverHttp2), CASES_MS)
+      else
+        test('HTTP/2 without TLS is refused', async () => {
+          const [outcome] = await sendOverHttp2(behind.url, [[asked(FILES)]], PATIENCE_MS)
+          expect(outcome).not.toBe(200)
+          expect(behind.upstream.requests).toEqual([])
+        })
+    },
+  )
 })
 
 describe.skipIf(!has(CADDY_OVER_TLS.tool))('behind caddy with a host name, and so with TLS', () => {
@@ -154,7 +159,7 @@ describe.skipIf(!has(CADDY_OVER_TLS.tool))('behind caddy with a host name, and s
     behind = await BehindProxy.start(CADDY_OVER_TLS, world, key)
   }, INSTALL_MS)
   afterAll(() => behind?.stop())
-  beforeEach(() => world.upstream.reset())
+  beforeEach(() => behind.upstream.reset())
 
   test(
     'the upstream gets the checked target, and neither a body nor trailers, over HTTP/2',
@@ -170,7 +175,7 @@ async function expectNoFaults(behind: BehindProxy, send: typeof sendOverHttp2): 
   const faults: string[] = []
   const outcomes: unknown[] = []
   for (const [name, ...requests] of streamCases()) {
-    world.upstream.forget()
+    behind.upstream.forget()
     const connections = requests.map(request => [request, asked(FOLLOWING)])
     outcomes.push(...(await send(behind.url, connections, PATIENCE_MS)))
     faults.push(...behind.faults().map(fault => `${name}: ${fault}`))

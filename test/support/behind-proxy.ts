@@ -7,6 +7,7 @@ import { BASE } from './hostile-targets.ts'
 import { whenOver } from './patience.ts'
 import { type Listening, startPostern } from './postern-process.ts'
 import { get, RawClient } from './raw-client.ts'
+import { RecordingUpstream } from './recording-upstream.ts'
 import type { IssuedKey, World } from './world.ts'
 
 export const PATH = `${BASE}/ws_1`
@@ -18,26 +19,25 @@ const PERMITTED = new Set([PATH, FILES, `${FILES}?limit=5`, FOLLOWING])
 /** Time after which a proxy that waits for the rest of a request is left alone. */
 export const PATIENCE_MS = 1000
 
-/** A gateway in check mode behind a proxy with the configuration of its page. */
+/** A gateway in check mode behind a proxy with the configuration of its page, and an upstream that no other proxy uses. */
 export class BehindProxy {
   readonly gateway: Listening
   readonly running: RunningProxy
+  readonly upstream: RecordingUpstream
   readonly #proxy: CheckProxy
-  readonly #world: World
   readonly #key: IssuedKey
   readonly #directory: string
 
   private constructor(
-    parts: { readonly gateway: Listening; readonly running: RunningProxy; readonly directory: string },
+    parts: Pick<BehindProxy, 'gateway' | 'running' | 'upstream'> & { readonly directory: string },
     proxy: CheckProxy,
-    world: World,
     key: IssuedKey,
   ) {
     this.gateway = parts.gateway
     this.running = parts.running
+    this.upstream = parts.upstream
     this.#directory = parts.directory
     this.#proxy = proxy
-    this.#world = world
     this.#key = key
   }
 
@@ -45,8 +45,10 @@ export class BehindProxy {
     const directory = mkdtempSync(join(tmpdir(), `postern-check-${proxy.kind}-`))
     const keyFile = join(directory, 'assertion.pem')
     writeFileSync(keyFile, assertionKeyPem())
+    const upstream = await RecordingUpstream.start()
     const gateway = await startPostern('gateway', {
       ...world.env,
+      POSTERN_UPSTREAM_URL: upstream.url,
       POSTERN_GATEWAY_CHECK_PORT: '0',
       POSTERN_GATEWAY_CHECK_HOST: '127.0.0.1',
       POSTERN_GATEWAY_CHECK_PROXY: proxy.kind,
@@ -59,9 +61,9 @@ export class BehindProxy {
     const running = await RunningProxy.start(proxy, directory, {
       check: new URL(urls.check).host,
       gateway: new URL(urls.gateway).host,
-      upstream: new URL(world.upstream.url).host,
+      upstream: new URL(upstream.url).host,
     })
-    return new BehindProxy({ gateway, running, directory }, proxy, world, key)
+    return new BehindProxy({ gateway, running, upstream, directory }, proxy, key)
   }
 
   get url(): string {
@@ -71,6 +73,7 @@ export class BehindProxy {
   async stop(): Promise<void> {
     await this.running.stop()
     await this.gateway.process.stop()
+    await this.upstream.stop()
     rmSync(this.#directory, { recursive: true, force: true })
   }
 
@@ -84,7 +87,7 @@ export class BehindProxy {
     const faults: string[] = []
     let telling = 0
     for (const [name, bytes] of cases) {
-      this.#world.upstream.forget()
+      this.upstream.forget()
       const client = new RawClient(this.url)
       client.send(bytes + get(FOLLOWING, this.#key.secret, 'Connection: close'))
       const closed = Promise.withResolvers<void>()
@@ -94,7 +97,7 @@ export class BehindProxy {
       cancel()
       client.end()
       const seen = this.faults()
-      telling += this.#world.upstream.requests.length
+      telling += this.upstream.requests.length
       if (this.#proxy.closesAfter400 === true && client.received.includes('HTTP/1.1 400')) telling += 1
       faults.push(...seen.map(fault => `${name}: ${fault}`))
     }
@@ -103,7 +106,7 @@ export class BehindProxy {
 
   /** What is wrong with the bytes that have reached the upstream since its last reset. */
   faults(): string[] {
-    const { requests, remainders } = this.#world.upstream
+    const { requests, remainders } = this.upstream
     return [
       ...requests.flatMap(request => faultsOf(request, this.#key)),
       ...remainders.map(bytes => `has bytes behind its head: ${bytes.slice(0, 300)}`),
