@@ -1,11 +1,11 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { rawAnswer } from '../support/recording-upstream.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { CURL, has, type Tool } from '../support/tools.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 import { clientIn } from './integrators-page.ts'
@@ -22,41 +22,59 @@ const CLIENTS = [
   { name: 'curl', language: 'bash', file: 'files.sh', run: ['bash'], tools: [BASH, CURL] },
   { name: 'JavaScript', language: 'js', file: 'files.mjs', run: [process.execPath], tools: [] },
   { name: 'Python', language: 'python', file: 'files.py', run: ['python3'], tools: [PYTHON] },
-  { name: 'Go', language: 'go', file: 'files.go', run: ['go', 'run'], tools: [GO] },
+  { name: 'Go', language: 'go', file: 'files.go', run: [], tools: [GO] },
 ]
 
 let world: World
-let key: IssuedKey
 let revoked: IssuedKey
+let directory: string
+/** What the upstream answers to a key, by its id, in place of the files. */
+const answers = new Map<string, () => string>()
 beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'postern-clients-'))
   const policies = [{ name: 'second', per: 'key', route: 'files', requests: 1, windowSeconds: 4 }]
   world = await startWorld({ POSTERN_LIMITS_POLICIES: JSON.stringify(policies) })
   revoked = await world.issue()
   await world.revoke(revoked.id)
+  world.upstream.answer = request => answers.get(keyOf(request))?.() ?? answer(200, FILES)
 }, TIMEOUT_MS)
-afterAll(() => world.stop())
-beforeEach(async () => {
-  world.upstream.reset()
-  world.upstream.answer = () => answer(200, FILES)
-  key = await world.issue()
+afterAll(async () => {
+  await world.stop()
+  rmSync(directory, { recursive: true })
 })
+
+/** The id of the key that a request was permitted for. */
+function keyOf(request: string): string {
+  return /^x-postern-key-id: (\S+)/im.exec(request)?.[1] ?? ''
+}
+
+function requestsOf({ id }: IssuedKey): readonly string[] {
+  return world.upstream.requests.filter(request => keyOf(request) === id)
+}
 
 function answer(status: number, body: string, ...fields: string[]): string {
   return rawAnswer(status, body, 'Content-Type: application/json', ...fields)
 }
 
-describe.each(CLIENTS)('the client in $name', ({ language, file, run, tools }) => {
-  describe.skipIf(!tools.every(has))('where the language is installed', () => {
-    async function runClient(settings: { key?: IssuedKey; workspace?: string } = {}) {
-      const path = join(temporaryDirectory(), file)
+describe.each(CLIENTS)('the client in $name', { concurrent: true }, ({ language, file, run, tools }) => {
+  describe.skipIf(!tools.every(has))('where the language is installed', { timeout: TIMEOUT_MS }, () => {
+    let command: readonly string[]
+    beforeAll(() => {
+      const path = join(directory, file)
       writeFileSync(path, clientIn(language))
-      const [program = '', ...args] = run
-      const child = spawn(program, [...args, path], {
+      const program = join(directory, 'files')
+      if (language === 'go') execFileSync('go', ['build', '-o', program, path])
+      command = language === 'go' ? [program] : [...run, path]
+    }, TIMEOUT_MS)
+
+    async function runClient(key: IssuedKey, workspace = 'ws_1') {
+      const [program = '', ...args] = command
+      const child = spawn(program, args, {
         env: {
           ...process.env,
           API_URL: world.gateway.urls.gateway,
-          API_KEY: (settings.key ?? key).secret,
-          WORKSPACE: settings.workspace ?? 'ws_1',
+          API_KEY: key.secret,
+          WORKSPACE: workspace,
         },
       })
       const [output, errors, [code]] = await Promise.all([
@@ -67,45 +85,48 @@ describe.each(CLIENTS)('the client in $name', ({ language, file, run, tools }) =
       return { code, output, errors }
     }
 
-    test('prints the files of the workspace', { timeout: TIMEOUT_MS }, async () => {
-      const { code, output, errors } = await runClient()
+    test('prints the files of the workspace', async () => {
+      const { code, output, errors } = await runClient(await world.issue())
       expect({ code, errors }).toEqual({ code: 0, errors: '' })
       expect(JSON.parse(output)).toEqual(JSON.parse(FILES))
     })
 
-    test('reports a revoked key at once, without a retry', { timeout: TIMEOUT_MS }, async () => {
-      const { code, errors } = await runClient({ key: revoked })
+    test('reports a revoked key at once, without a retry', async () => {
+      const { code, errors } = await runClient(revoked)
       expect(code).toBe(1)
       expect(errors).toMatch(
         /the key was not accepted.*401.*key_revoked|the key was not accepted.*key_revoked/i,
       )
     })
 
-    test('reports a workspace that the key cannot see', { timeout: TIMEOUT_MS }, async () => {
-      const { code, errors } = await runClient({ workspace: OTHER_WORKSPACE })
+    test('reports a workspace that the key cannot see', async () => {
+      const key = await world.issue()
+      const { code, errors } = await runClient(key, OTHER_WORKSPACE)
       expect(code).toBe(1)
       expect(errors).toMatch(/no such resource for this key.*not_found/i)
-      expect(world.upstream.requests).toEqual([])
+      expect(requestsOf(key)).toEqual([])
     })
 
-    test('waits out a rate limit', { timeout: TIMEOUT_MS }, async () => {
+    test('waits out a rate limit', async () => {
+      const key = await world.issue()
       const headers = { authorization: `Bearer ${key.secret}` }
       const target = `${world.gateway.urls.gateway}/api/v1/workspaces/ws_1/files`
-      // The window is used up before the client starts, and again if it ended while the client was compiled.
+      // The window is used up before the client starts, and again if it ended meanwhile.
       expect((await fetch(target, { headers })).status).toBe(200)
-      const { code, output } = await runClient()
+      const { code, output } = await runClient(key)
       expect(code).toBe(0)
       expect(JSON.parse(output)).toEqual(JSON.parse(FILES))
-      expect(world.upstream.requests).toHaveLength(2)
+      expect(requestsOf(key)).toHaveLength(2)
     })
 
-    test('waits as long as a 503 says, then succeeds', { timeout: TIMEOUT_MS }, async () => {
+    test('waits as long as a 503 says, then succeeds', async () => {
+      const key = await world.issue()
       const atMs: number[] = []
-      world.upstream.answer = () => {
+      answers.set(key.id, () => {
         atMs.push(performance.now())
         return atMs.length === 1 ? answer(503, '{}', 'Retry-After: 5') : answer(200, FILES)
-      }
-      const { code, output } = await runClient()
+      })
+      const { code, output } = await runClient(key)
       expect(code).toBe(0)
       expect(JSON.parse(output)).toEqual(JSON.parse(FILES))
       const [first = 0, second = 0] = atMs
