@@ -4,7 +4,7 @@ import { CI_FILES } from '../support/chart.ts'
 import { describeChartTesting, RUN_MS } from './chart-testing.ts'
 import { programOf } from './control-plane-programs.ts'
 
-describeChartTesting(run => {
+describeChartTesting('lint', run => {
   it(
     'ct lint finds no mistake in the chart, its values and its maintainers',
     async () => {

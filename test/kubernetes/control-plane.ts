@@ -2,18 +2,36 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
+import { Agent, get as sendGet } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { stringify } from 'yaml'
 import { freePort } from '../support/free-port.ts'
-import { at, type Manifest } from '../support/manifests.ts'
+import { listAt, type Manifest } from '../support/manifests.ts'
 import { until } from '../support/until.ts'
 import { programOf } from './control-plane-programs.ts'
 import { kwokConfig } from './kwok-config.ts'
 
 const START_DEADLINE_MS = 90_000
-const VOLUMES = 8
+const VOLUMES = 40
 const COMMAND_DEADLINE_MS = 120_000
+/** Where the API has the kinds that tests ask for while they wait. */
+const PATHS: Readonly<Record<string, string>> = {
+  configmap: '/api/v1',
+  cronjob: '/apis/batch/v1',
+  deployment: '/apis/apps/v1',
+  horizontalpodautoscaler: '/apis/autoscaling/v2',
+  networkpolicy: '/apis/networking.k8s.io/v1',
+  persistentvolumeclaim: '/api/v1',
+  pod: '/api/v1',
+  scaledobject: '/apis/keda.sh/v1alpha1',
+  secret: '/api/v1',
+  service: '/api/v1',
+  statefulset: '/apis/apps/v1',
+}
+
 export interface CommandResult {
   readonly ok: boolean
   readonly stdout: string
@@ -23,7 +41,6 @@ export interface CommandResult {
 export interface RunOptions {
   readonly environment?: Readonly<Record<string, string>>
   readonly cwd?: string
-  readonly deadlineMs?: number
 }
 
 /**
@@ -34,6 +51,9 @@ export class ControlPlane {
   readonly #directory = mkdtempSync(join(tmpdir(), 'postern-kubernetes-'))
   readonly #processes: ChildProcess[] = []
   readonly #token = randomBytes(16).toString('hex')
+  // The certificate is the API server's own.
+  readonly #agent = new Agent({ keepAlive: true, rejectUnauthorized: false })
+  #port = 0
 
   static async start(): Promise<ControlPlane> {
     const plane = new ControlPlane()
@@ -60,7 +80,7 @@ export class ControlPlane {
     return this.#run('helm', args, input)
   }
 
-  /** Any program that reads KUBECONFIG, with a deadline of its own. */
+  /** Any program that reads KUBECONFIG. */
   run(program: string, args: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
     return this.#run(program, args, '', options)
   }
@@ -77,13 +97,18 @@ export class ControlPlane {
     return this.#run(programOf('kubectl'), ['create', '-f', '-', ...flags], input)
   }
 
+  /** @throws if it does not exist */
   async get(kind: string, name: string, namespace: string): Promise<Manifest> {
-    return JSON.parse(await this.kubectl('-n', namespace, 'get', kind, name, '-o', 'json')) as Manifest
+    return JSON.parse(await this.#read(`${pathOf(kind, namespace)}/${name}`)) as Manifest
   }
 
   async list(kind: string, namespace: string): Promise<readonly Manifest[]> {
-    const text = await this.kubectl('-n', namespace, 'get', kind, '-o', 'json')
-    return at(JSON.parse(text), 'items') as unknown as Manifest[]
+    return listAt(JSON.parse(await this.#read(pathOf(kind, namespace))), 'items')
+  }
+
+  /** Objects of several kinds, as kubectl knows them. */
+  async listAll(kinds: string, namespace: string): Promise<readonly Manifest[]> {
+    return listAt(JSON.parse(await this.kubectl('-n', namespace, 'get', kinds, '-o', 'json')), 'items')
   }
 
   async stop(): Promise<void> {
@@ -92,12 +117,28 @@ export class ControlPlane {
       child.kill('SIGKILL')
       await once(child, 'exit')
     }
+    this.#agent.destroy()
     rmSync(this.#directory, { recursive: true, force: true })
+  }
+
+  /** Without a process for each question: a test that waits asks many times a second. @throws unless the answer is 200 */
+  async #read(path: string): Promise<string> {
+    const headers = { authorization: `Bearer ${this.#token}` }
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+    const options = { agent: this.#agent, headers, timeout: COMMAND_DEADLINE_MS }
+    const request = sendGet(`https://127.0.0.1:${this.#port}${path}`, options, resolve)
+    request.on('error', reject)
+    request.on('timeout', () => request.destroy(new Error(`No answer to GET ${path}`)))
+    const response = await promise
+    const body = await text(response)
+    if (response.statusCode !== 200) throw new Error(`GET ${path}: ${response.statusCode} ${body}`)
+    return body
   }
 
   async #startServers(): Promise<void> {
     const [store, peers, api] = [await freePort(), await freePort(), await freePort()]
     const local = (port: number) => `http://127.0.0.1:${port}`
+    this.#port = api
     this.#writeFiles(api)
     const config = `--kubeconfig=${this.kubeconfig}`
     this.#spawn('etcd', [
@@ -167,7 +208,8 @@ export class ControlPlane {
       `--tls-cert-file=${certificate}.crt`,
       `--tls-private-key-file=${certificate}.key`,
     ])
-    const room = { cpu: '16', memory: '64Gi', pods: '110' }
+    // For the pods of a whole file: nothing is uninstalled.
+    const room = { cpu: '256', memory: '1024Gi', pods: '1000' }
     await this.apply(
       ...['a', 'b'].map(name => ({
         apiVersion: 'v1',
@@ -196,8 +238,11 @@ export class ControlPlane {
     )
   }
 
-  async #isReady(): Promise<boolean> {
-    return (await this.#run(programOf('kubectl'), ['get', '--raw', '/readyz'])).ok
+  #isReady(): Promise<boolean> {
+    return this.#read('/readyz').then(
+      () => true,
+      () => false,
+    )
   }
 
   #spawn(name: string, args: readonly string[]): void {
@@ -214,17 +259,26 @@ export class ControlPlane {
     program: string,
     args: readonly string[],
     input = '',
-    { environment = {}, cwd, deadlineMs = COMMAND_DEADLINE_MS }: RunOptions = {},
+    { environment = {}, cwd }: RunOptions = {},
   ): Promise<CommandResult> {
     const { promise, resolve } = Promise.withResolvers<CommandResult>()
     const home = join(this.#directory, 'helm')
     const own = { KUBECONFIG: this.kubeconfig, HELM_CACHE_HOME: home, HELM_CONFIG_HOME: home }
     const env = { ...process.env, ...own, ...environment }
-    const options = { env, cwd, maxBuffer: 64 * 1024 * 1024, timeout: deadlineMs }
+    const options = { env, cwd, maxBuffer: 64 * 1024 * 1024, timeout: COMMAND_DEADLINE_MS }
     const child = execFile(program, args, options, (error, stdout, stderr) =>
       resolve({ ok: error === null, stdout, stderr }),
     )
     child.stdin?.end(input)
     return promise
   }
+}
+
+/** @param kind in the singular or plural */
+function pathOf(kind: string, namespace: string): string {
+  const singular = kind.toLowerCase().replace(/ies$/, 'y').replace(/s$/, '')
+  const path = PATHS[singular]
+  if (path === undefined) throw new Error(`Where is the kind ${kind}?`)
+  const plural = singular.endsWith('y') ? `${singular.slice(0, -1)}ies` : `${singular}s`
+  return `${path}/namespaces/${namespace}/${plural}`
 }

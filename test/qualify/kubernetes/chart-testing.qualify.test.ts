@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { describeChartTesting, RUN_MS } from '../../kubernetes/chart-testing.ts'
 import { CI_FILES } from '../../support/chart.ts'
 
-describeChartTesting(run => {
+describeChartTesting('install', run => {
   it(
     'ct install installs, tests and uninstalls each example of values',
     async () => {

@@ -1,3 +1,0 @@
-import { AUTOSCALERS, describeScaling } from '../../kubernetes/describe-scaling.ts'
-
-describeScaling(AUTOSCALERS)
