@@ -74,10 +74,15 @@ interface AxeResults {
   }[]
 }
 
+const RULES = {
+  all: { resultTypes: ['violations'] },
+  contrast: { resultTypes: ['violations'], runOnly: ['color-contrast'] },
+}
+
 /** Serious and critical accessibility violations that axe-core finds, each with its element. */
-export async function barriersOf(page: Page): Promise<string[]> {
-  await page.evaluate(AXE)
-  const { violations } = await page.evaluate<AxeResults>('axe.run(document, { resultTypes: ["violations"] })')
+export async function barriersOf(page: Page, rules: keyof typeof RULES = 'all'): Promise<string[]> {
+  if (!(await page.evaluate<boolean>('"axe" in window'))) await page.evaluate(AXE)
+  const { violations } = await page.evaluate<AxeResults>(`axe.run(document, ${JSON.stringify(RULES[rules])})`)
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(node => `${id}: ${node.target.join(' ')}: ${node.failureSummary}`))
