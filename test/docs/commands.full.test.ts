@@ -1,14 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { PostgresServer } from '../support/postgres-server.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { CURL, has, JQ, POSTGRES } from '../support/tools.ts'
 import { INSTALLATION_PAGES } from './command-pages.ts'
 import { blocksOf, Installation } from './installation.ts'
 import { saveOldKeys } from './old-keys.ts'
+import { BACKUP, drill, drillPostgres, PG_TOOLS, POSTERN_TOOL } from './restore-drill.ts'
 
 const TIMEOUT_MS = 180_000
-const BACKUP = 'docs/operate/backup.md'
 const SECRET = /^wsk_\w+$/
 
 let redis: RedisServer
@@ -58,38 +57,6 @@ describe.skipIf(![CURL, JQ].every(has))('without Kubernetes', () => {
   })
 })
 
-/**
- * The restore drill of docs/operate/backup.md.
- * @param tool the blocks that use it
- * @param takesOver whether the restore itself takes over revocations
- */
-async function drill(installation: Installation, tool: RegExp, takesOver: boolean): Promise<void> {
-  const blocks = blocksOf(BACKUP)
-  const [backUp = '', restore = ''] = blocks.filter(block => tool.test(block))
-  const emptyRedis = blocks.find(block => block.includes('redis-cli')) ?? ''
-  const keys = [await installation.issue('a'), await installation.issue('b')]
-  const statuses = async () => Promise.all(keys.map(async key => (await installation.describe(key)).status))
-  const { keyId } = await installation.describe(keys[0] ?? '')
-  await installation.follow([backUp])
-  await installation.keys(`revoke ${keyId} --yes`)
-  keys.push(await installation.issue('c'))
-  expect(await statuses()).toEqual([401, 200, 200])
-
-  await installation.stop('console')
-  await installation.follow([restore])
-  await installation.startAgain('console')
-  expect(await statuses()).toEqual([401, 200, 200])
-  if (!takesOver) await installation.keys(`revoke ${keyId} --yes`)
-  await installation.follow([emptyRedis])
-  await installation.keys('sync')
-  await installation.stop('gateway')
-  await installation.startAgain('gateway')
-  expect(await statuses()).toEqual([401, 200, 401])
-}
-
-const POSTERN_TOOL = /database (?:backup|restore)/
-const PG_TOOLS = /pg_dump|pg_restore/
-
 describe.skipIf(![CURL, JQ].every(has))('a restored SQLite database', () => {
   test('gives the statuses of the restore drill', { timeout: TIMEOUT_MS }, async () => {
     await drill(await Installation.start({ redis, upstream }), POSTERN_TOOL, true)
@@ -97,29 +64,8 @@ describe.skipIf(![CURL, JQ].every(has))('a restored SQLite database', () => {
 })
 
 describe.skipIf(![CURL, JQ, POSTGRES].every(has))('a restored PostgreSQL database', () => {
-  test.each([
-    ['postern', POSTERN_TOOL, true],
-    ['its own tools', PG_TOOLS, false],
-  ] as const)(
-    'gives the statuses of the drill with %s',
-    { timeout: TIMEOUT_MS },
-    async (_, tool, takesOver) => {
-      const postgres = await PostgresServer.started()
-      try {
-        const databaseUrl = await postgres.database()
-        const { hostname, port, username, password, pathname } = new URL(databaseUrl)
-        const env = {
-          PGHOST: hostname,
-          PGPORT: port,
-          PGUSER: username,
-          PGDATABASE: pathname.slice(1),
-          PGPASSWORD: password,
-        }
-        await drill(await Installation.start({ redis, upstream, databaseUrl, env }), tool, takesOver)
-      } finally {
-        await postgres.stop()
-      }
-    },
+  test('gives the statuses of the drill with its own tools', { timeout: TIMEOUT_MS }, () =>
+    drillPostgres({ redis, upstream }, PG_TOOLS, false),
   )
 })
 

@@ -1,0 +1,59 @@
+import { expect } from 'vitest'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { blocksOf, Installation, type Surroundings } from './installation.ts'
+
+export const BACKUP = 'docs/operate/backup.md'
+export const POSTERN_TOOL = /database (?:backup|restore)/
+export const PG_TOOLS = /pg_dump|pg_restore/
+
+/**
+ * The restore drill of docs/operate/backup.md.
+ * @param tool the blocks that use it
+ * @param takesOver whether the restore itself takes over revocations
+ */
+export async function drill(installation: Installation, tool: RegExp, takesOver: boolean): Promise<void> {
+  const blocks = blocksOf(BACKUP)
+  const [backUp = '', restore = ''] = blocks.filter(block => tool.test(block))
+  const emptyRedis = blocks.find(block => block.includes('redis-cli')) ?? ''
+  const keys = [await installation.issue('a'), await installation.issue('b')]
+  const statuses = async () => Promise.all(keys.map(async key => (await installation.describe(key)).status))
+  const { keyId } = await installation.describe(keys[0] ?? '')
+  await installation.follow([backUp])
+  await installation.keys(`revoke ${keyId} --yes`)
+  keys.push(await installation.issue('c'))
+  expect(await statuses()).toEqual([401, 200, 200])
+
+  await installation.stop('console')
+  await installation.follow([restore])
+  await installation.startAgain('console')
+  expect(await statuses()).toEqual([401, 200, 200])
+  if (!takesOver) await installation.keys(`revoke ${keyId} --yes`)
+  await installation.follow([emptyRedis])
+  await installation.keys('sync')
+  await installation.stop('gateway')
+  await installation.startAgain('gateway')
+  expect(await statuses()).toEqual([401, 200, 401])
+}
+
+/** The drill on a PostgreSQL server of its own. */
+export async function drillPostgres(
+  surroundings: Surroundings,
+  tool: RegExp,
+  takesOver: boolean,
+): Promise<void> {
+  const postgres = await PostgresServer.started()
+  try {
+    const databaseUrl = await postgres.database()
+    const { hostname, port, username, password, pathname } = new URL(databaseUrl)
+    const env = {
+      PGHOST: hostname,
+      PGPORT: port,
+      PGUSER: username,
+      PGDATABASE: pathname.slice(1),
+      PGPASSWORD: password,
+    }
+    await drill(await Installation.start({ ...surroundings, databaseUrl, env }), tool, takesOver)
+  } finally {
+    await postgres.stop()
+  }
+}
