@@ -92,6 +92,11 @@ export class BehindProxy {
       client.send(bytes + get(FOLLOWING, this.#key.secret, 'Connection: close'))
       const closed = Promise.withResolvers<void>()
       client.socket.once('close', () => closed.resolve())
+      // Envoy reads no more after a 400, but waits a second for the end of the client.
+      client.socket.on('data', () => {
+        if (this.#proxy.closesAfter400 === true && client.received.includes('HTTP/1.1 400'))
+          client.socket.end()
+      })
       const cancel = whenOver(PATIENCE_MS, closed.resolve)
       await closed.promise
       cancel()
