@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
 import type { Plane } from '../../src/config/rules.ts'
 import { buildChartTools } from '../kubernetes/control-plane-programs.ts'
 import { type ClusterObjects, KubeletDouble, type Surroundings } from '../kubernetes/kubelet-double.ts'
 import { type Certificates, makeCertificates } from '../support/certificates.ts'
-import { CI_FILES, podOf, podsOf, type Rendering, render } from '../support/chart.ts'
+import { CI_FILES, podOf, podsOf, type Rendering, readCi, render } from '../support/chart.ts'
 import { freePort } from '../support/free-port.ts'
 import { at, type Manifest, textAt, valueAt } from '../support/manifests.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
@@ -127,13 +128,13 @@ class RenderedObjects implements ClusterObjects {
 async function renderExample(file: string): Promise<Rendering> {
   const ports = await Promise.all(Array.from({ length: 5 }, freePort))
   const [api, ops, pages, internal, consoleOps] = ports
-  const base = render({}, { files: [file] })
-  const has = (plane: string) =>
-    base.all('Service').some(service => textAt(service, 'metadata.name').endsWith(`-${plane}`))
+  const values: unknown = parse(readCi(file))
+  const hasGateway = valueAt(values, 'gateway.enabled') !== false
+  const hasConsole = valueAt(values, 'console.enabled') === true
   return render(
     {
-      ...(has('gateway') ? { gateway: { config: { gateway: { port: api }, ops: { port: ops } } } } : {}),
-      ...(has('console')
+      ...(hasGateway ? { gateway: { config: { gateway: { port: api }, ops: { port: ops } } } } : {}),
+      ...(hasConsole
         ? {
             console: {
               config: { console: { port: pages, internal: { port: internal } }, ops: { port: consoleOps } },

@@ -22,17 +22,25 @@ import json, sys
 import kubernetes_validate as kv
 asked = json.load(sys.stdin)
 wrong = []
-for object in asked["objects"]:
+for name, object in asked["objects"]:
     try:
         kv.validate(object, asked["version"], strict=True)
     except Exception as error:
-        wrong.append(f"{object['kind']} {object['metadata']['name']}: {error.message} {list(getattr(error, 'path', []))}")
+        wrong.append(f"{name}: {object['kind']} {object['metadata']['name']}: {error.message} {list(getattr(error, 'path', []))}")
 print(json.dumps(wrong))
 `
 
-/** Errors that a Kubernetes API server of that version would report for the objects, unknown fields included. */
-export function schemaMistakes(objects: readonly Manifest[], version: string): string[] {
-  const own = objects.filter(({ kind }) => !FOREIGN_KINDS.includes(String(kind)))
+/**
+ * Errors that a Kubernetes API server of that version would report for the objects, unknown fields included.
+ * @param renderings objects by the name of what renders them, all for one start of Python
+ */
+export function schemaMistakes(
+  renderings: Readonly<Record<string, readonly Manifest[]>>,
+  version: string,
+): string[] {
+  const own = Object.entries(renderings).flatMap(([name, objects]) =>
+    objects.filter(({ kind }) => !FOREIGN_KINDS.includes(String(kind))).map(object => [name, object]),
+  )
   const { status, stdout, stderr } = spawnSync(join(pythonEnvironment(PACKAGE), 'python3'), ['-c', PROGRAM], {
     input: JSON.stringify({ objects: own, version }),
     encoding: 'utf8',
