@@ -4,10 +4,11 @@ import { measureCheck } from './check.ts'
 import { type Contestant, checkAnswer, startContestants } from './contestants.ts'
 import { evaluateGoals, inTurns } from './goals.ts'
 import { runRounds, type Samples } from './measure.ts'
-import { sideTable, writeReport } from './report.ts'
+import { sideTable, writeResultSections } from './pages.ts'
 import { whatIsHere } from './requirements.ts'
+import { saveRequests } from './results.ts'
 import { measureScale } from './scale.ts'
-import { compareWithRecorded, record, SHORT_NAMES } from './short.ts'
+import { compareShort, writeShort } from './short.ts'
 import { measureSideFigures } from './side-figures.ts'
 import { measureStarts } from './starts.ts'
 import { goalsTable, samplesTable } from './tables.ts'
@@ -15,10 +16,10 @@ import { BenchWorld } from './world.ts'
 
 const { values: options } = parseArgs({
   options: {
-    /** Compares a few ratios with the recorded ones, and fails if one is worse. */
+    /** Compares a few ratios with those of a quiet machine, and fails if one is worse. */
     short: { type: 'boolean', default: false },
-    /** Records these ratios. */
-    record: { type: 'boolean', default: false },
+    /** With --short: writes these ratios, if this machine is quiet. */
+    write: { type: 'boolean', default: false },
     /** Measures where the time of a request goes, instead of comparing contestants. */
     budget: { type: 'boolean', default: false },
     /** Measures the time to readiness and the idle memory of a gateway instead. */
@@ -39,21 +40,16 @@ const { values: options } = parseArgs({
   },
 })
 const UNAVAILABLE = 69
-const SHORT_ATTEMPTS = 3
 
 const here = whatIsHere()
 for (const note of here.notes) say(note)
 process.exitCode = here.canRun ? await (options.short ? runShort() : runLong()) : UNAVAILABLE
 
-/** A regression counts only if it repeats in new processes minutes later; otherwise the machine caused it. */
 async function runShort(): Promise<number> {
-  for (let attempt = 1; attempt <= SHORT_ATTEMPTS; attempt++) {
-    const { worse, text } = await inWorld(async world => compareWithRecorded(await contestantsOf(world)))
-    say(text)
-    if (!worse) return 0
-    if (attempt < SHORT_ATTEMPTS) say('Repeating in new processes:')
-  }
-  return 1
+  if (!options.write) return (await compareShort(say)) ? 1 : 0
+  if (!(await writeShort(say))) return UNAVAILABLE
+  writeResultSections()
+  return 0
 }
 
 async function inWorld<Result>(use: (world: BenchWorld) => Promise<Result>): Promise<Result> {
@@ -74,7 +70,6 @@ function runLong(): Promise<number> {
       say(await measureCheck(world, pace, here.lua))
     } else if (options.scale)
       say(await measureScale(world, options.keys.split(',').map(Number), options.against))
-    else if (options.record) say(await record(await contestantsOf(world)))
     else await runAll(world)
     return 0
   })
@@ -84,14 +79,10 @@ async function contestantsOf(world: BenchWorld): Promise<Contestant[]> {
   const all = await startContestants(world, {
     lua: here.lua,
     against: options.against ?? null,
-    cold: !options.short && !options.record,
     nodeFlags: options.node,
   })
   const { only } = options
-  const few = options.short || options.record
-  const contestants = all.filter(({ name }) =>
-    few ? SHORT_NAMES.has(name) : only === undefined || only.some(part => name.includes(part)),
-  )
+  const contestants = all.filter(({ name }) => only === undefined || only.some(part => name.includes(part)))
   for (const contestant of contestants) await checkAnswer(contestant)
   return contestants
 }
@@ -109,7 +100,8 @@ async function runAll(world: BenchWorld): Promise<void> {
   if (options.only !== undefined || options.against !== undefined || options.node.length > 0) return
   const side = await measureSideFigures(contestants, samples)
   say(sideTable(side))
-  writeReport({ samples, goals, side, rounds, seconds })
+  saveRequests(samples, { rounds, seconds, side })
+  writeResultSections()
   await world.stopGateways()
   say(await measureStarts(world))
 }

@@ -2,7 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { contestantNamed, startContestants } from './contestants.ts'
 import { measureOnce } from './measure.ts'
-import { machine, writeSection } from './report.ts'
+import { writePerformance } from './pages.ts'
+import { machine } from './results.ts'
 import { median } from './statistics.ts'
 import { table } from './tables.ts'
 import type { BenchWorld } from './world.ts'
@@ -63,12 +64,12 @@ export async function measureBudget(world: BenchWorld): Promise<string> {
   // The format that V8 writes.
   const profile = JSON.parse(readFileSync(join(profiles, file), 'utf8')) as Profile
   const text = describe(sharesOf(profile), median(times))
-  writeSection('bench-budget', text)
+  writePerformance('bench-budget', text)
   return text
 }
 
 async function gatewayOf(world: BenchWorld, nodeFlags: readonly string[]) {
-  const all = await startContestants(world, { lua: false, against: null, cold: false, nodeFlags })
+  const all = await startContestants(world, { lua: false, against: null, nodeFlags })
   return contestantNamed(NAME, all)
 }
 

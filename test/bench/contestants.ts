@@ -28,7 +28,7 @@ const ROTATED_KEYS = 4096
 /** Starts every contestant that this machine supports. @param has Lua modules of nginx; a checkout to compare with */
 export async function startContestants(
   world: BenchWorld,
-  has: { lua: boolean; against: string | null; cold: boolean; nodeFlags: readonly string[] },
+  has: { lua: boolean; against: string | null; nodeFlags: readonly string[] },
 ): Promise<Contestant[]> {
   const keys = await world.mint.mint(ROTATED_KEYS)
   const key = keys[0] ?? ''
@@ -39,19 +39,13 @@ export async function startContestants(
     list.push(...waysOfGateway('other', other, key))
   }
   list.push(...(await startSharing(world, key)))
-  if (has.cold) {
-    const cold = await world.startGateway('gateway-cold', { POSTERN_KEYS_MEMORY_MAX_ENTRIES: '1' })
-    const keysFile = writeKeys(join(world.directory, 'keys'), keys)
-    list.push(...(await startAsserting(world, key)))
-    list.push({ ...way('gateway, key from Redis', cold, '/api/v1/auth', key, { status: 200 }), keysFile })
-  }
-  const engine = await world.startNode('http-proxy.ts', 'http-proxy-3')
-  const replyFrom = await world.startNode('reply-from.ts', 'reply-from')
+  const cold = await world.startGateway('gateway-cold', { POSTERN_KEYS_MEMORY_MAX_ENTRIES: '1' })
+  const keysFile = writeKeys(join(world.directory, 'keys'), keys)
+  list.push(...(await startAsserting(world, key)))
+  list.push({ ...way('gateway, key from Redis', cold, '/api/v1/auth', key, { status: 200 }), keysFile })
+  list.push(...(await startPeers(world, key)))
   const least = await world.startNode('least-proxy.ts', 'least-proxy')
-  const floor = await world.startNode('refuse-all.ts', 'bare-node')
-  list.push(...forwarding('http-proxy-3', engine, key), ...forwarding('reply-from', replyFrom, key))
   list.push(...forwarding('node:http + undici, no auth', least, key))
-  list.push(way('bare Node 401', floor, WORKSPACE_PATH, key, { status: 401 }))
   if (has.lua) {
     const lua = await world.startLua()
     list.push(...forwarding('nginx + Lua', lua, key))
@@ -59,6 +53,26 @@ export async function startContestants(
   }
   list.push(...forwarding('upstream alone', world.upstream, key))
   return list
+}
+
+/** Starts the gateway with default settings, and the servers of Node that it is compared with. */
+export async function startGatewayAndPeers(world: BenchWorld): Promise<Contestant[]> {
+  const [key = ''] = await world.mint.mint(1)
+  return [
+    ...waysOfGateway('gateway', await world.startGateway('gateway'), key),
+    ...(await startPeers(world, key)),
+  ]
+}
+
+async function startPeers(world: BenchWorld, key: string): Promise<Contestant[]> {
+  const engine = await world.startNode('http-proxy.ts', 'http-proxy-3')
+  const replyFrom = await world.startNode('reply-from.ts', 'reply-from')
+  const floor = await world.startNode('refuse-all.ts', 'bare-node')
+  return [
+    ...forwarding('http-proxy-3', engine, key),
+    ...forwarding('reply-from', replyFrom, key),
+    way('bare Node 401', floor, WORKSPACE_PATH, key, { status: 401 }),
+  ]
 }
 
 /** All connections request the same objects, so that the gateway coalesces or caches their upstream requests. */

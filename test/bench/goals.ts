@@ -10,21 +10,31 @@ export interface Goal {
 }
 
 export const GOALS: readonly Goal[] = [
-  { name: 'gateway, 0.4 KB', to: 'http-proxy-3, 0.4 KB', atMost: 0.6 },
-  { name: 'gateway, 0.4 KB', to: 'reply-from, 0.4 KB', atMost: 0.8 },
-  { name: 'gateway, 0.4 KB', to: 'nginx + Lua, 0.4 KB', atMost: 2.2 },
+  { name: 'gateway, 0.4 KB', to: 'http-proxy-3, 0.4 KB', atMost: 0.58 },
+  { name: 'gateway, 0.4 KB', to: 'reply-from, 0.4 KB', atMost: 0.82 },
+  { name: 'gateway, 0.4 KB', to: 'nginx + Lua, 0.4 KB', atMost: 2.0 },
   { name: 'gateway, 11 KB', to: 'nginx + Lua, 11 KB', atMost: 2.6 },
   { name: 'gateway, cached, 0.4 KB', to: 'nginx + Lua, 0.4 KB', atMost: 1.0 },
   { name: 'gateway, assertion, 0.4 KB', to: 'gateway, 0.4 KB', atMost: 1.02 },
   { name: 'gateway, forged key', to: 'bare Node 401', atMost: 1.45 },
   { name: 'gateway, foreign workspace', to: 'bare Node 401', atMost: 1.4 },
-  { name: 'gateway, auth endpoint', to: 'bare Node 401', atMost: 1.4 },
+  { name: 'gateway, auth endpoint', to: 'bare Node 401', atMost: 1.35 },
 ]
 
+/** Added to the upstream's own latency at half of the gateway's maximum rate. */
+export const P99_ADDED_MS = 2
+/** From the start of `node`, which npm delays by another 150 to 210 ms. */
+export const START_GOAL = { readyAfterMs: 350, idleMegabytes: 115 }
+
+export type Mark = 'met' | 'missed'
+
+export function markOf(measured: number, atMost: number): Mark {
+  return measured <= atMost ? 'met' : 'missed'
+}
+
 export interface GoalResult extends Goal {
-  readonly ratios: readonly number[]
   readonly ratio: number
-  readonly met: boolean
+  readonly mark: Mark
 }
 
 /** Skips goals against contestants that did not run. */
@@ -33,7 +43,7 @@ export function evaluateGoals(samples: Samples, goals: readonly Goal[] = GOALS):
     const ratios = ratiosOf(samples, goal.name, goal.to)
     if (ratios.length === 0) return []
     const ratio = median(ratios)
-    return [{ ...goal, ratios, ratio, met: ratio <= goal.atMost }]
+    return [{ ...goal, ratio, mark: markOf(ratio, goal.atMost) }]
   })
 }
 

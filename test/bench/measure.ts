@@ -28,27 +28,43 @@ const WARM_UP_SECONDS = 8
 /** Before each turn, because an idle contestant reopens its connections and recompiles for half a second. */
 export const LEAD_IN_SECONDS = 1
 
-/**
- * Every contestant has a turn in each round, so that disturbances affect all of them. Every other round runs in reverse
- * order, so that no contestant always comes first.
- */
+/** Every contestant has a turn in each round, so that disturbances affect all of them. */
 export async function runRounds(
   contestants: readonly Contestant[],
   pace: Pace,
   tell: (text: string) => void,
 ): Promise<Samples> {
   const samples: Samples = new Map(contestants.map(({ name }) => [name, []]))
+  await warmUp(contestants, WARM_UP_SECONDS, tell)
+  for (let round = 1; round <= pace.rounds; round++)
+    await runRound(contestants, { round, seconds: pace.seconds }, samples, text =>
+      tell(`round ${round} of ${pace.rounds}: ${text}`),
+    )
+  return samples
+}
+
+export async function warmUp(
+  contestants: readonly Contestant[],
+  seconds: number,
+  tell: (text: string) => void,
+): Promise<void> {
   for (const contestant of contestants) {
     tell(`warming up: ${contestant.name}`)
-    await measureOnce(contestant, WARM_UP_SECONDS)
+    await measureOnce(contestant, seconds)
   }
-  for (let round = 1; round <= pace.rounds; round++) {
-    for (const contestant of round % 2 === 1 ? contestants : contestants.toReversed()) {
-      tell(`round ${round} of ${pace.rounds}: ${contestant.name}`)
-      samples.get(contestant.name)?.push(await measureWarm(contestant, pace.seconds))
-    }
+}
+
+/** Every other round runs in reverse order, so that no contestant always comes first. */
+export async function runRound(
+  contestants: readonly Contestant[],
+  { round, seconds }: { round: number; seconds: number },
+  samples: Samples,
+  tell: (text: string) => void,
+): Promise<void> {
+  for (const contestant of round % 2 === 1 ? contestants : contestants.toReversed()) {
+    tell(contestant.name)
+    samples.get(contestant.name)?.push(await measureWarm(contestant, seconds))
   }
-  return samples
 }
 
 /** Measures after a lead-in that does not count. */
@@ -72,7 +88,8 @@ export async function measureOnce(
   const result = await runWrk({ ...contestant, connections: CONNECTIONS, seconds, ...pace })
   const cpuUs = usedUs(contestant) - beforeUs
   const refused = contestant.expect.status >= 400 ? result.requests - result.refused : result.refused
-  if (result.requests === 0 || result.broken > 0 || refused !== 0) {
+  if (result.requests === 0) throw new NoResponseError(contestant.name)
+  if (result.broken > 0 || refused !== 0) {
     throw new Error(`${contestant.name} returned unexpected responses: ${JSON.stringify(result)}`)
   }
   return {
@@ -80,6 +97,13 @@ export async function measureOnce(
     perSecond: (result.requests / result.durationUs) * 1e6,
     p50Us: result.p50Us,
     p99Us: result.p99Us,
+  }
+}
+
+/** A contestant answered nothing in its turn: it hangs, or the machine gave it no time. */
+export class NoResponseError extends Error {
+  constructor(name: string) {
+    super(`${name} returned no response in its turn`)
   }
 }
 

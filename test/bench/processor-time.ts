@@ -34,15 +34,41 @@ export function residentBytes(pid: number): number {
   return Number(kilobytes) * 1024
 }
 
-/** Processor time of a process and its children, ended ones included, in microseconds. */
+/** Processor time of a process and all below it, ended ones included, in microseconds. */
 export function treeTimeUs(pid: number): number {
-  const ticks = readdirSync('/proc')
+  const processes = readdirSync('/proc')
     .filter(name => /^[0-9]+$/.test(name))
     .map(name => ({ pid: Number(name), stat: statOf(Number(name)) }))
-    .filter(process => process.pid === pid || Number(process.stat[1]) === pid)
+  const tree = new Set([pid])
+  // Parents may have higher numbers than their children, so one pass is not enough.
+  for (let before = 0; before < tree.size; ) {
+    before = tree.size
+    for (const process of processes) if (tree.has(Number(process.stat[1]))) tree.add(process.pid)
+  }
+  const ticks = processes
+    .filter(process => tree.has(process.pid))
     // Of ended children the parent has the sum.
-    .map(({ stat }) => [11, 12, 13, 14].reduce((sum, field) => sum + Number(stat[field]), 0))
+    .map(({ stat }) => [11, 12, 13, 14].reduce((sum, field) => sum + Number(stat[field] ?? 0), 0))
   return (ticks.reduce((sum, own) => sum + own, 0) * TICK_NS) / 1000
+}
+
+/** Starts to watch the machine. @returns what others took of all processors since then, 0 to 1 */
+export function watchOthers(): () => number {
+  const before = { ...machineTimeUs(), ownUs: treeTimeUs(process.pid) }
+  return () => {
+    const now = machineTimeUs()
+    const ownUs = treeTimeUs(process.pid) - before.ownUs
+    return Math.max(0, (now.busyUs - before.busyUs - ownUs) / (now.allUs - before.allUs))
+  }
+}
+
+/** Interrupts count as idle: most of them serve the load. Time that the hypervisor gave to others counts as busy. */
+function machineTimeUs(): { busyUs: number; allUs: number } {
+  const [total = ''] = readFileSync('/proc/stat', 'utf8').split('\n')
+  const ticks = total.trim().split(/\s+/).slice(1, 9).map(Number)
+  const [user = 0, nice = 0, system = 0, , , , , steal = 0] = ticks
+  const us = (count: number) => (count * TICK_NS) / 1000
+  return { busyUs: us(user + nice + system + steal), allUs: us(ticks.reduce((sum, own) => sum + own, 0)) }
 }
 
 /** The process whose children are the connections of a PostgreSQL on this machine. */

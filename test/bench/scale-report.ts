@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs'
 import { drawCurve } from './curve.ts'
 import type { Invalidations } from './invalidations.ts'
-import { machine, writeSection } from './report.ts'
+import { writePerformance } from './pages.ts'
+import { machine } from './results.ts'
 import { table } from './tables.ts'
 
 const RESULTS = new URL('scale.json', import.meta.url)
@@ -53,7 +54,7 @@ export function writeScale(report: ScaleReport): void {
   writeFileSync(RESULTS, `${JSON.stringify(json, null, 2)}\n`)
   const points = report.sizes.map(({ keys, cpuUs }) => ({ at: keys, value: cpuUs }))
   writeFileSync(PICTURE, drawCurve('Processor time of a request by keys in use, in microseconds', points))
-  writeSection('bench-scale', describe(report))
+  writePerformance('bench-scale', describe(report))
 }
 
 interface ScaleGoal {

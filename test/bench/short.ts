@@ -1,79 +1,176 @@
-import { readFileSync, writeFileSync } from 'node:fs'
 import type { Contestant } from './contestants.ts'
-import { ratiosOf, runRounds, type Samples } from './measure.ts'
-import { median, quantile } from './statistics.ts'
+import { checkAnswer, startGatewayAndPeers } from './contestants.ts'
+import {
+  cannotTell,
+  isDisturbed,
+  type Judgement,
+  judge,
+  percent,
+  type Round,
+  type Series,
+  summarize,
+  TOLERANCE,
+} from './gate.ts'
+import { inTurns } from './goals.ts'
+import { NoResponseError, ratiosOf, runRound, type Samples, warmUp } from './measure.ts'
+import { watchOthers } from './processor-time.ts'
+import { commit, machine, readRatios, saveRatios, type WrittenRatios } from './results.ts'
+import { median } from './statistics.ts'
 import { table } from './tables.ts'
+import { BenchWorld } from './world.ts'
 
-const RECORDED = new URL('ratios.json', import.meta.url)
-const WORSE = 1.15
-/** Disturbances mostly increase a ratio, so the first quartile describes the code better than the median. */
-const SHARE = 0.25
-const PACE = { rounds: 5, seconds: 1 }
-
+const FLOOR = 'bare Node 401'
 const PAIRS = [
   ['gateway, 0.4 KB', 'http-proxy-3, 0.4 KB'],
   ['gateway, 0.4 KB', 'reply-from, 0.4 KB'],
-  ['gateway, forged key', 'bare Node 401'],
-  ['gateway, auth endpoint', 'bare Node 401'],
+  ['gateway, forged key', FLOOR],
+  ['gateway, auth endpoint', FLOOR],
 ] as const
+const NAMES: ReadonlySet<string> = new Set(PAIRS.flat())
 
-/** Contestants needed for these ratios. */
-export const SHORT_NAMES: ReadonlySet<string> = new Set(PAIRS.flat())
+const ROUNDS = 5
+const ROUND_SECONDS = 1
+const SHORT_WARM_UP_SECONDS = 3
+const SERIES_TO_WRITE = 3
 
-interface Ratio {
-  readonly pair: string
-  readonly measured: number
-  readonly recorded: number | undefined
+/**
+ * Compares with the written ratios. A ratio counts as worse only if it is so again in new processes.
+ * @returns whether one is worse
+ */
+export async function compareShort(say: (text: string) => void): Promise<boolean> {
+  const written = readRatios()
+  for (const isLast of [false, true]) {
+    const judgements = judgeAll(written, await runSeries())
+    say(describe(written, judgements))
+    const worse = [...judgements.values()].some(({ verdict }) => verdict === 'worse')
+    if (!worse || isLast) return worse
+    say('\nOnce more, in new processes:')
+  }
+  return false
 }
 
 /**
- * Compares with the recorded ratios.
- * @returns whether any is worse, and the table
+ * Writes the ratios of a quiet machine.
+ * @returns whether it was quiet enough for every ratio; otherwise the file stays as it is
  */
-export async function compareWithRecorded(
-  contestants: readonly Contestant[],
-): Promise<{ worse: boolean; text: string }> {
-  const samples = await runRounds(contestants, PACE, () => {})
-  const ratios = ratiosNow(samples, readRecorded(), values => quantile(values, SHARE))
-  return { worse: ratios.some(isWorse), text: describe(ratios) }
-}
-
-/** Records the median of the rounds. @returns the table */
-export async function record(contestants: readonly Contestant[]): Promise<string> {
-  const ratios = ratiosNow(await runRounds(contestants, PACE, () => {}), {}, median)
-  const named = Object.fromEntries(
-    ratios.map(({ pair, measured }) => [pair, Math.round(measured * 100) / 100]),
+export async function writeShort(say: (text: string) => void): Promise<boolean> {
+  const all: RoundsByPair[] = []
+  for (let series = 1; series <= SERIES_TO_WRITE; series++) {
+    say(`Series ${series} of ${SERIES_TO_WRITE}`)
+    all.push(await runSeries())
+  }
+  const summaries = PAIRS.map(pairName).map(
+    pair => [pair, summarize(all.map(series => series.get(pair) ?? []))] as const,
   )
-  writeFileSync(RECORDED, `${JSON.stringify(named, null, 2)}\n`)
-  return describe(ratios)
+  const ratios: Record<string, WrittenRatios['ratios'][string]> = {}
+  for (const [pair, summary] of summaries) {
+    say(`${pair}: ${lineOf(summary)}`)
+    if (typeof summary === 'string') continue
+    const { low, high } = summary
+    ratios[pair] = { median: rounded(summary.median), spread: [rounded(low), rounded(high)] }
+  }
+  if (Object.keys(ratios).length < PAIRS.length) {
+    say('Nothing is written: run this on a machine without other work.')
+    return false
+  }
+  const floorUs = median(
+    all.flatMap(series =>
+      [...series.values()]
+        .flat()
+        .filter(round => !isDisturbed(round))
+        .map(round => round.floorUs),
+    ),
+  )
+  const measured = `npm run bench -- --short --write, ${new Date().toISOString().slice(0, 10)}, commit ${commit()}, ${machine()}: median and spread of ${SERIES_TO_WRITE} series of ${ROUNDS} rounds, each with new processes`
+  saveRatios({ measured, floorUs: rounded(floorUs), ratios })
+  return true
 }
 
-function ratiosNow(
-  samples: Samples,
-  recorded: Readonly<Record<string, number>>,
-  ofRounds: (ratios: readonly number[]) => number,
-): Ratio[] {
-  return PAIRS.map(([name, to]) => {
-    const pair = `${name} : ${to}`
-    return { pair, measured: ofRounds(ratiosOf(samples, name, to)), recorded: recorded[pair] }
-  })
+type RoundsByPair = ReadonlyMap<string, readonly Round[]>
+
+/** Rounds of each ratio, with processes that this series starts and stops. */
+async function runSeries(): Promise<RoundsByPair> {
+  const world = await BenchWorld.start()
+  try {
+    const contestants = (await startGatewayAndPeers(world)).filter(({ name }) => NAMES.has(name))
+    for (const contestant of contestants) await checkAnswer(contestant)
+    return await measureRounds(inTurns(contestants))
+  } finally {
+    await world.stop()
+  }
 }
 
-function isWorse({ measured, recorded }: Ratio): boolean {
-  return recorded !== undefined && measured > recorded * WORSE
+async function measureRounds(contestants: readonly Contestant[]): Promise<RoundsByPair> {
+  const rounds: { samples: Samples; othersShare: number }[] = []
+  await unlessDisturbed(() => warmUp(contestants, SHORT_WARM_UP_SECONDS, SILENT))
+  for (let round = 1; round <= ROUNDS; round++) {
+    const samples: Samples = new Map(contestants.map(({ name }) => [name, []]))
+    const othersShare = await unlessDisturbed(() =>
+      runRound(contestants, { round, seconds: ROUND_SECONDS }, samples, SILENT),
+    )
+    rounds.push({ samples, othersShare })
+    if (cannotTell(rounds, ROUNDS)) break
+  }
+  return new Map(
+    PAIRS.map(pair => [
+      pairName(pair),
+      rounds.map(({ samples, othersShare }) => ({
+        ratio: ratiosOf(samples, pair[0], pair[1])[0] ?? Number.NaN,
+        floorUs: samples.get(FLOOR)?.[0]?.cpuUs ?? Number.NaN,
+        othersShare,
+      })),
+    ]),
+  )
 }
 
-function readRecorded(): Record<string, number> {
-  // Written by `record`.
-  return JSON.parse(readFileSync(RECORDED, 'utf8')) as Record<string, number>
+const SILENT = () => {}
+
+/** A contestant that does not answer is a fault, but on a machine that others use. @returns what others took */
+async function unlessDisturbed(run: () => Promise<void>): Promise<number> {
+  const othersShare = watchOthers()
+  const outcome = await run().then(
+    () => null,
+    (error: unknown) => ({ error }),
+  )
+  const share = othersShare()
+  if (outcome === null) return share
+  if (outcome.error instanceof NoResponseError && isDisturbed({ othersShare: share })) return share
+  throw outcome.error
 }
 
-function describe(ratios: readonly Ratio[]): string {
-  const rows = ratios.map(ratio => [
-    ratio.pair,
-    ratio.measured.toFixed(2),
-    ratio.recorded?.toFixed(2) ?? '',
-    isWorse(ratio) ? 'worse' : 'unchanged',
+function judgeAll({ ratios, floorUs }: WrittenRatios, rounds: RoundsByPair): Map<string, Judgement> {
+  return new Map(
+    [...rounds].map(([pair, own]) => {
+      const written = ratios[pair]
+      if (written === undefined) throw new Error(`ratios.json holds no ratio ${pair}`)
+      return [pair, judge({ median: written.median, ...(floorUs === undefined ? {} : { floorUs }) }, own)]
+    }),
+  )
+}
+
+function describe({ ratios }: WrittenRatios, judgements: ReadonlyMap<string, Judgement>): string {
+  const rows = [...judgements].map(([pair, { measured, verdict, reason }]) => [
+    pair,
+    Number.isNaN(measured) ? '–' : measured.toFixed(2),
+    ratios[pair]?.median.toFixed(2) ?? '',
+    reason === '' ? verdict : `${verdict}: ${reason}`,
   ])
-  return table(['processor time, as a ratio', 'measured', 'recorded', ''], rows)
+  const better = [...judgements.values()].some(({ verdict }) => verdict === 'better')
+  return [
+    table(['processor time, as a ratio', 'measured', 'written', `within ${percent(TOLERANCE)}`], rows),
+    ...(better ? ['Better than written. To hold it: npm run bench -- --short --write'] : []),
+  ].join('\n')
+}
+
+function lineOf(summary: Series | string): string {
+  if (typeof summary === 'string') return `not measured: ${summary}`
+  return `${summary.median.toFixed(2)}, ${summary.low.toFixed(2)} to ${summary.high.toFixed(2)}`
+}
+
+function pairName([name, to]: readonly [string, string]): string {
+  return `${name} : ${to}`
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 100) / 100
 }

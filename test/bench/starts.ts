@@ -1,16 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { V8_FLAGS } from '../support/start-arguments.ts'
 import { buildForm } from './built-form.ts'
+import { startsSection, writeResultSections } from './pages.ts'
 import { residentBytes } from './processor-time.ts'
-import { machine, writeSection } from './report.ts'
+import { readResults, saveStarts } from './results.ts'
 import type { ServerProcess } from './server-process.ts'
 import { median } from './statistics.ts'
-import { table } from './tables.ts'
 import type { BenchWorld } from './world.ts'
 
 const ROUNDS = 5
 const SETTLE_MS = 2_000
-const GOAL = { readyAfterMs: 500, idleMegabytes: 90 }
 /** Node's own variable. */
 const WITHOUT_CACHE = { NODE_DISABLE_COMPILE_CACHE: '1' }
 
@@ -36,9 +35,16 @@ export async function measureStarts(world: BenchWorld): Promise<string> {
       starts.get(form)?.push(await measureStart(await start(`start-${form.replaceAll(/\W+/g, '-')}`)))
     }
   }
-  const text = describe(starts)
-  writeSection('bench-starts', text)
-  return text
+  const forMedian = [...starts].map(([form, all]) => [
+    form,
+    {
+      readyAfterMs: median(all.map(start => start.readyAfterMs)),
+      idleMegabytes: median(all.map(start => start.idleMegabytes)),
+    },
+  ])
+  saveStarts({ rounds: ROUNDS, forms: Object.fromEntries(forMedian) })
+  writeResultSections()
+  return startsSection(readResults())
 }
 
 async function measureStart(server: ServerProcess): Promise<Start> {
@@ -46,18 +52,4 @@ async function measureStart(server: ServerProcess): Promise<Start> {
   const idleMegabytes = residentBytes(server.pid) / 1024 / 1024
   await server.stop()
   return { readyAfterMs: server.readyAfterMs, idleMegabytes }
-}
-
-function describe(starts: ReadonlyMap<string, readonly Start[]>): string {
-  const rows = [...starts].map(([form, all]) => [
-    form,
-    median(all.map(start => start.readyAfterMs)).toFixed(0),
-    median(all.map(start => start.idleMegabytes)).toFixed(0),
-  ])
-  rows.push(['goal: at most', String(GOAL.readyAfterMs), String(GOAL.idleMegabytes)])
-  return [
-    `\`npm run bench -- --starts\`, ${new Date().toISOString().slice(0, 10)}, ${machine()}: medians of ${ROUNDS} starts in turns, on one core.`,
-    '',
-    table(['', 'ready after ms', 'resident when idle, MB'], rows),
-  ].join('\n')
 }

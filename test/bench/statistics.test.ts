@@ -23,5 +23,5 @@ test('a goal against a contestant that did not run is skipped, neither met nor m
     { name: 'ours', to: 'theirs', atMost: 0.4 },
     { name: 'ours', to: 'absent', atMost: 1 },
   ]
-  expect(evaluateGoals(samples, goals).map(({ ratio, met }) => [ratio, met])).toEqual([[0.5, false]])
+  expect(evaluateGoals(samples, goals).map(({ ratio, mark }) => [ratio, mark])).toEqual([[0.5, 'missed']])
 })

@@ -1,0 +1,3 @@
+import { writeResultSections } from '../bench/pages.ts'
+
+writeResultSections()
