@@ -6,8 +6,8 @@ import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { ADMIN_CALLS } from '../../src/control/admin-api/admin-calls.ts'
 import { ADMIN_TOKEN, startConsole } from '../support/console.ts'
 import { pythonEnvironment } from '../support/python-environment.ts'
+import { RedisServer } from '../support/redis-server.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
-import { ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { has, PYTHON } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
@@ -26,7 +26,7 @@ describe.skipIf(!has(PYTHON))('the admin API under generated requests', () => {
   beforeAll(() => void pythonEnvironment(SCHEMATHESIS), 300_000)
 
   test('never fails, and answers only as its OpenAPI document says', { timeout: LIMIT_MS }, async () => {
-    const redis = await ThrowawayRedis.started()
+    const redis = await RedisServer.start()
     onTestFinished(() => redis.stop())
     const { app, console: running } = await startConsole({ redisUrl: redis.url })
     await until('Redis is ready', async () => (await running.health()).announcer === 'ready')

@@ -10,20 +10,20 @@ import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, redisKeyOf } from '../.
 import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { threadCpuMs } from '../support/cpu-time.ts'
 import { readMessage } from '../support/messages.ts'
+import { RedisServer } from '../support/redis-server.ts'
 import { runs } from '../support/runs.ts'
 import { StarvationMeter } from '../support/starvation-meter.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
-import { ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
 const BURST = runs(150, 500)
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 const request = { name: 'build server', scopes: ['workspace:read'] }
 const recordKeys = [deriveRecordKey(SIGNING_SECRET)]
-let redis: ThrowawayRedis
+let redis: RedisServer
 
 beforeEach(async () => {
-  redis = await ThrowawayRedis.absent()
+  redis = await RedisServer.absent()
 })
 afterEach(() => redis.stop())
 
@@ -60,7 +60,7 @@ const connected = ({ health }: RunningConsole) =>
   until('the console is connected', async () => (await health()).announcer === 'ready')
 
 const started = async () => {
-  await redis.start()
+  await redis.revive()
   const running = await startConsole({ redisUrl: redis.url })
   await connected(running)
   return running
@@ -112,7 +112,7 @@ describe('with Redis', () => {
 
   test(`a burst of ${BURST} revocations is announced as it is committed, and no gateway disconnects`, async () => {
     const redisUrl = redis.url
-    await redis.start()
+    await redis.revive()
     const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
     // All are announced, however long a busy machine takes: elsewhere, a revocation waits for a second.
     const after: Timers['after'] = (delayMs, run) =>
@@ -172,7 +172,7 @@ describe('without Redis for a while', () => {
     const running = await startConsole({ redisUrl: redis.url })
     const { id, digest } = await issue(running)
     await revoke(running, id)
-    await redis.start()
+    await redis.revive()
     const client = redis.client()
     const grant = await until('the record is there', () => grantIn(client, digest))
     expect(grant).toMatchObject({ version: 2, revokedAtMs: expect.any(Number) })
@@ -180,7 +180,7 @@ describe('without Redis for a while', () => {
   })
 
   test('no heartbeat is sent while a revocation is unannounced, although Redis would publish it', async () => {
-    await redis.start()
+    await redis.revive()
     const running = await startConsole({ redisUrl: redis.url })
     await connected(running)
     const { id, digest } = await issue(running)
@@ -226,11 +226,11 @@ describe('without Redis for a while', () => {
     const running = await startConsole({ redisUrl: redis.url })
     const count = (text: string) => running.log.filter(line => String(line['msg']).includes(text)).length
     await until('it is noticed', () => count('redis connection failed') > 0)
-    await redis.start()
+    await redis.revive()
     await connected(running)
-    await redis.stop()
+    await redis.kill()
     await until('it is noticed again', () => count('redis connection failed') > 1)
-    await redis.start()
+    await redis.revive()
     await connected(running)
     expect(count('redis connection failed')).toBe(2)
     expect(count('redis connected')).toBe(2)
@@ -256,7 +256,7 @@ describe('signing in to Redis', () => {
   ]
 
   test('works for a user with the least rights', async () => {
-    await redis.start()
+    await redis.revive()
     await redis.client().call('ACL', 'SETUSER', user, 'on', `>${password}`, ...rights)
     const redisUrl = redis.url.replace('//', `//${user}:${password}@`)
     const running = await startConsole({ redisUrl })
@@ -267,7 +267,7 @@ describe('signing in to Redis', () => {
   })
 
   test('with a wrong password is logged as rejected, without the password', async () => {
-    await redis.start()
+    await redis.revive()
     const redisUrl = redis.url.replace('//', `//${user}:${password}@`)
     const running = await startConsole({ redisUrl })
     await until('the refusal is logged', () => JSON.stringify(running.log).includes('WRONGPASS'))
@@ -285,7 +285,7 @@ describe('a crash', () => {
     const { id, digest } = await issue(first)
     await revoke(first, id)
     await first.stop()
-    await redis.start()
+    await redis.revive()
     const second = await startConsole({ databaseUrl, redisUrl: redis.url })
     const client = redis.client()
     const grant = await until('the record is there', () => grantIn(client, digest))
@@ -318,7 +318,7 @@ test('stop may be called twice, and nothing is published afterwards', async () =
 
 test('a console that stops right after a response leaves nothing in the outbox', async () => {
   const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
-  await redis.start()
+  await redis.revive()
   const running = await startConsole({ databaseUrl, redisUrl: redis.url })
   await connected(running)
   const { id } = await issue(running)

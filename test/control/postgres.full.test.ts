@@ -8,8 +8,8 @@ import { digestOf } from '../../src/domain/key/secret.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
+import { RedisServer } from '../support/redis-server.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
-import { ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
@@ -210,7 +210,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     })
 
     test('announces all changes made while Redis was down, without waiting for the other', async () => {
-      const redis = await ThrowawayRedis.absent()
+      const redis = await RedisServer.absent()
       try {
         const url = await server.database()
         const options = { databaseUrl: url, redisUrl: redis.url }
@@ -219,7 +219,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
           Array.from({ length: 100 }, (_, index) => issue(index % 2 ? first : second)),
         )
         await Promise.all(issued.map(({ key }, index) => revoke(index % 2 ? second : first, key.id)))
-        await redis.start()
+        await redis.revive()
         const client = redis.client()
         await until('every record is there', async () => (await client.dbsize()) === 100)
         for (const { key } of issued) {

@@ -7,11 +7,11 @@ import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, redisKeyOf } from '../.
 import { SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf, readMessage } from '../support/messages.ts'
+import { RedisServer } from '../support/redis-server.ts'
 import { insert, openRepository, replace } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
-import { ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
 const MINUTE_MS = 60_000
@@ -154,7 +154,7 @@ describe('after Redis reconnects', () => {
 const FAILOVER = 'failover'
 
 test('a real Redis that lost a revocation in a failover gets it back before gateways receive a heartbeat', async () => {
-  const redis = await ThrowawayRedis.started()
+  const redis = await RedisServer.start()
   try {
     const running = await startConsole({ redisUrl: redis.url })
     await until('it is connected', async () => (await running.health()).announcer === 'ready')

@@ -5,10 +5,10 @@ import type { StoredKey } from '../../src/control/registry/database/key-reposito
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
+import { RedisServer } from '../support/redis-server.ts'
 import { insert, openRepository } from '../support/repository.ts'
 import { revoked, someKey } from '../support/stored-keys.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
-import { ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
 const HOUR_MS = 3_600_000
@@ -19,9 +19,9 @@ const textOf = ({ record, digest }: StoredKey) => encodeRecord(record, digest, r
 const sync = ({ send }: RunningConsole, body?: object) => send('POST', '/admin/v1/sync', body)
 
 describe('a sync', () => {
-  let redis: ThrowawayRedis
+  let redis: RedisServer
   beforeAll(async () => {
-    redis = await ThrowawayRedis.started()
+    redis = await RedisServer.start()
   })
   afterAll(() => redis.stop())
   beforeEach(() => redis.client().flushall())
@@ -111,7 +111,7 @@ describe('a sync', () => {
 })
 
 test('without a reachable Redis a sync is rejected with the reason', async () => {
-  const redis = await ThrowawayRedis.absent()
+  const redis = await RedisServer.absent()
   for (const options of [{}, { redisUrl: redis.url }]) {
     const { status, body } = await sync(await startConsole(options))
     expect({ status, code: body.code }).toEqual({ status: 503, code: 'redis_unavailable' })
@@ -125,7 +125,7 @@ test('in one process, without Redis, a sync writes nothing', async () => {
 })
 
 test('a lookup of many keys restores all records that Redis has lost', async () => {
-  const redis = await ThrowawayRedis.started()
+  const redis = await RedisServer.start()
   try {
     const running = await startConsole({ redisUrl: redis.url })
     await until('it is connected', async () => (await running.health()).announcer === 'ready')

@@ -18,9 +18,9 @@ import {
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { createRedisConnection } from '../../src/redis/announcing-connection.ts'
 import { consoleConfig } from '../support/console.ts'
+import { RedisServer } from '../support/redis-server.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
-import { ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
 const ours = deriveRecordKey(Buffer.alloc(32, 1))
@@ -107,10 +107,10 @@ test('fails after 32 attempts on an entry that others keep changing, and is retr
 })
 
 describe('a record in a real Redis', () => {
-  let redis: ThrowawayRedis
+  let redis: RedisServer
   let announcer: ReturnType<typeof createRedisAnnouncer>
   beforeAll(async () => {
-    redis = await ThrowawayRedis.started()
+    redis = await RedisServer.start()
     const metrics = createMetrics()
     const config = { ...consoleConfig({ redisUrl: redis.url }).redis, commandTimeoutMs: 2000 }
     const parts = { config, metrics, logger: silentLogger, onUp: () => {} }

@@ -5,7 +5,7 @@ import { freePort } from '../support/free-port.ts'
 import { at, listAt, type Manifest, textAt, valueAt } from '../support/manifests.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
-import { ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { RedisServer } from '../support/redis-server.ts'
 import { has, POSTGRES, REDIS } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 import type { ControlPlane } from './control-plane.ts'
@@ -17,7 +17,7 @@ const ROLLOUT_MS = 90_000
 
 let cluster: ControlPlane
 let postgres: PostgresServer
-let redis: ThrowawayRedis
+let redis: RedisServer
 let upstream: RecordingUpstream
 let kubelet: KubeletDouble
 let values: Values
@@ -119,7 +119,7 @@ async function request(): Promise<number> {
 async function prepare(): Promise<void> {
   ;[postgres, redis, upstream] = await Promise.all([
     PostgresServer.started(),
-    ThrowawayRedis.started(),
+    RedisServer.start(),
     RecordingUpstream.start(),
   ])
   kubelet = new KubeletDouble(cluster, NAMESPACE)
@@ -271,8 +271,8 @@ export const describeWalk: Part = shared =>
         )
         expect(await cluster.list('deployments', NAMESPACE)).toEqual([])
         // A Redis without data, so that the gateway asks the console.
-        await redis.stop()
-        await redis.start()
+        await redis.kill()
+        await redis.revive()
         await upgrade()
         await Promise.all([rolledOut('gateway', 2), rolledOut('console', 2)])
         expect(at(await generated(), 'data')).toEqual(before)

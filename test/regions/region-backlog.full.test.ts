@@ -6,7 +6,7 @@ import { startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
-import { ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { RedisServer } from '../support/redis-server.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 import { regionAt } from './region-settings.ts'
@@ -32,7 +32,7 @@ const someImports = () =>
 test.skipIf(!has(POSTGRES))(
   `a region that was away gets ${CHANGES} changes in the order of their commits, before a heartbeat`,
   async () => {
-    const [eu, us] = [await ThrowawayRedis.started(), await ThrowawayRedis.absent()]
+    const [eu, us] = [await RedisServer.start(), await RedisServer.absent()]
     onTestFinished(() => Promise.all([eu.stop(), us.stop()]).then(() => {}))
     const postgres = await PostgresServer.started()
     onTestFinished(() => postgres.stop())
@@ -69,7 +69,7 @@ test.skipIf(!has(POSTGRES))(
       mostMb = Math.max(mostMb, heldMb())
     }, 50)
     onTestFinished(() => clearInterval(sampling))
-    await us.start()
+    await us.revive()
     const times: number[] = []
     const subscriber = us.client()
     subscriber.on('message', (_, text: string) => {

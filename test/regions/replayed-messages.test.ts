@@ -5,21 +5,21 @@ import { startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { Replica } from '../support/redis-fleet.ts'
+import { RedisServer } from '../support/redis-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
-import { ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 import { regionAt } from './region-settings.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 
-async function startRedis(): Promise<ThrowawayRedis> {
-  const redis = await ThrowawayRedis.started()
+async function startRedis(): Promise<RedisServer> {
+  const redis = await RedisServer.start()
   onTestFinished(() => redis.stop())
   return redis
 }
 
 /** Publishes in one Redis the heartbeats of the other, as an attacker with the rights to do so would. */
-async function replayHeartbeats(from: ThrowawayRedis, to: ThrowawayRedis) {
+async function replayHeartbeats(from: RedisServer, to: RedisServer) {
   const replayed = { heartbeats: 0 }
   const [subscriber, publisher] = [from.client(), to.client()]
   subscriber.on('message', (channel: string, text: string) => {

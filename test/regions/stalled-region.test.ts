@@ -2,16 +2,16 @@ import { expect, onTestFinished, test } from 'vitest'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
 import { SIGNING_SECRET, startConsole } from '../support/console.ts'
+import { RedisServer } from '../support/redis-server.ts'
 import { type Link, TcpProxy } from '../support/tcp-proxy.ts'
-import { ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 import { regionAt } from './region-settings.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 const CONNECTIONS = 3
 
-async function startRedis(): Promise<ThrowawayRedis> {
-  const redis = await ThrowawayRedis.started()
+async function startRedis(): Promise<RedisServer> {
+  const redis = await RedisServer.start()
   onTestFinished(() => redis.stop())
   return redis
 }

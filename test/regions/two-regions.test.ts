@@ -5,19 +5,19 @@ import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, redisKeyOf } from '../.
 import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
 import { metricValue } from '../support/metric-value.ts'
-import { ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { RedisServer } from '../support/redis-server.ts'
 import { until } from '../support/until.ts'
 import { regionAt } from './region-settings.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 const recordKeys = [deriveRecordKey(SIGNING_SECRET)]
-let eu: ThrowawayRedis
-let us: ThrowawayRedis
+let eu: RedisServer
+let us: RedisServer
 
 beforeEach(async () => {
-  eu = await ThrowawayRedis.absent()
-  us = await ThrowawayRedis.absent()
-  await Promise.all([eu.start(), us.start()])
+  eu = await RedisServer.absent()
+  us = await RedisServer.absent()
+  await Promise.all([eu.revive(), us.revive()])
 })
 afterEach(() => Promise.all([eu.stop(), us.stop()]))
 
@@ -39,7 +39,7 @@ const revoke = ({ send }: RunningConsole, id: string, query = '') =>
   send('POST', `/admin/v1/keys/${id}/revoke${query}`)
 
 /** What gateways of a region receive from now on: versions of changes, and heartbeats as `-`. */
-async function listen(redis: ThrowawayRedis) {
+async function listen(redis: RedisServer) {
   const received: string[] = []
   const subscriber = redis.client()
   subscriber.on('message', (_, text: string) => {
@@ -50,7 +50,7 @@ async function listen(redis: ThrowawayRedis) {
   return received
 }
 
-async function versionIn(redis: ThrowawayRedis, digest: string) {
+async function versionIn(redis: RedisServer, digest: string) {
   const decoded = decodeRecord((await redis.client().get(redisKeyOf(digest))) ?? '', digest, recordKeys)
   return decoded.ok ? decoded.grant.version : null
 }
@@ -105,7 +105,7 @@ describe('a console with two regions', () => {
     const running = await start()
     await regionsAre(running, { eu: 'ready', us: 'ready' })
     const keys = [await issue(running), await issue(running)]
-    await us.stop()
+    await us.kill()
     await regionsAre(running, { eu: 'ready', us: 'down' })
     expect((await running.health()).announcer).toBe('degraded')
     expect(await metricValue(running.metrics.regionUp, { region: 'us' })).toBe(0)
@@ -122,7 +122,7 @@ describe('a console with two regions', () => {
     const heartbeats = () => inEu.filter(message => message === '-').length
     const before = heartbeats()
     await until('heartbeats go on in the other region', () => heartbeats() > before + 2)
-    await us.start()
+    await us.revive()
     const inUs = await listen(us)
     await until('heartbeats resume', () => inUs.includes('-'))
     for (const { digest } of keys) {
@@ -187,7 +187,7 @@ describe('a console with two regions', () => {
     await regionsAre(running, { eu: 'ready', us: 'ready' })
     const { digest } = await issue(running)
     await eu.client().flushall()
-    await us.stop()
+    await us.kill()
     await regionsAre(running, { eu: 'ready', us: 'down' })
     const sync = (body: object) => running.send('POST', '/admin/v1/sync', body)
     const failed = await sync({})

@@ -16,21 +16,21 @@ export interface RedisServerOptions {
   readonly port?: number
 }
 
-/** A real redis-server on a free port, without persistence. */
+/** A real redis-server on a port of its own, without persistence, that a test can freeze, kill and start again. */
 export class RedisServer {
   readonly port: number
   /** Client with all rights, for the test's own commands. */
   readonly admin: Redis
   readonly #directory: string
   readonly #command: readonly string[]
-  #process: ChildProcess
+  readonly #clients: Redis[] = []
+  #process: ChildProcess | null = null
 
   private constructor(port: number, directory: string, { settings = [], command }: RedisServerOptions) {
     this.port = port
     this.#directory = directory
     const fixed = ['--port', String(port), '--bind', '127.0.0.1', '--dir', directory]
     this.#command = command ?? [...fixed, '--save', '', '--appendonly', 'no', ...settings]
-    this.#process = this.#spawn()
     this.admin = new Redis({
       port,
       host: '127.0.0.1',
@@ -42,15 +42,20 @@ export class RedisServer {
   }
 
   static async start(options: RedisServerOptions = {}): Promise<RedisServer> {
-    const directory = await mkdtemp(join(tmpdir(), 'postern-redis-'))
-    const server = new RedisServer(options.port ?? (await freePort()), directory, options)
+    const server = await RedisServer.absent(options)
     try {
-      await server.#untilItAnswers()
+      await server.revive()
     } catch (error) {
       await server.stop()
       throw error
     }
     return server
+  }
+
+  /** Not started: no server listens on its port until `revive`. */
+  static async absent(options: RedisServerOptions = {}): Promise<RedisServer> {
+    const directory = await mkdtemp(join(tmpdir(), 'postern-redis-'))
+    return new RedisServer(options.port ?? (await freePort()), directory, options)
   }
 
   get url(): string {
@@ -68,39 +73,48 @@ export class RedisServer {
     await this.addUser(name, ...rules, '&postern:keys:changed')
   }
 
+  /** A further client, such as a subscriber, that waits for the server as long as it is down. It closes with `stop`. */
+  client(): Redis {
+    const client = new Redis(this.url, { retryStrategy: () => 10, maxRetriesPerRequest: null })
+    client.on('error', () => {})
+    this.#clients.push(client)
+    return client
+  }
+
   /** Stops the process with SIGSTOP: connections stay open, but it does not respond. */
   freeze(): void {
-    this.#process.kill('SIGSTOP')
+    this.#process?.kill('SIGSTOP')
   }
 
   thaw(): void {
-    this.#process.kill('SIGCONT')
+    this.#process?.kill('SIGCONT')
   }
 
   get pid(): number {
-    return this.#process.pid ?? 0
+    return this.#process?.pid ?? 0
   }
 
   get isRunning(): boolean {
-    return this.#process.exitCode === null && this.#process.signalCode === null
+    return this.#process?.exitCode === null && this.#process.signalCode === null
   }
 
   /** Kills the server; its data is lost. */
   async kill(): Promise<void> {
-    if (!this.isRunning) return
-    const exited = once(this.#process, 'exit')
-    this.#process.kill('SIGKILL')
+    const running = this.#process
+    if (running === null || !this.isRunning) return
+    const exited = once(running, 'exit')
+    running.kill('SIGKILL')
     await exited
   }
 
-  /** Starts the server again on the same port, empty. */
+  /** Starts the server on its port, empty. */
   async revive(): Promise<void> {
     this.#process = this.#spawn()
     await this.#untilItAnswers()
   }
 
   async stop(): Promise<void> {
-    this.admin.disconnect()
+    for (const client of [this.admin, ...this.#clients]) client.disconnect()
     await this.kill()
     await rm(this.#directory, { recursive: true, force: true })
   }
