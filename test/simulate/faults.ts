@@ -1,9 +1,11 @@
+import { redisKeyOf } from '../../src/domain/wire.ts'
 import type { FAULTS, Step } from './plan.ts'
 import type { ConsoleRun } from './world/console-process.ts'
 import { DATABASE } from './world/database.ts'
 import type { GatewayRun } from './world/gateway-process.ts'
 import type { RedisServer } from './world/redis-server.ts'
 import type { RedisSite } from './world/redis-site.ts'
+import { SCOPES } from './world/settings.ts'
 import type { World } from './world/world.ts'
 
 /** Of clocks that are set. */
@@ -79,6 +81,73 @@ function pick<Item>(items: readonly Item[], index: number): Item {
   return item
 }
 
+/** Attackers publish this often. */
+const ATTACK_EVERY_MS = 120
+const NO_MAC = 'A'.repeat(43)
+
+/** Publishes what was recorded, in the same rhythm, or what is published in another region now. */
+function replay({ world, site, durationMs }: Target, { a }: Step): void {
+  const { scheduler } = world
+  const source = pick(world.sites, a)
+  const startMs = world.nowMs
+  const publishAt = (atMs: number, text: string): void => scheduler.atServer(atMs, () => site.publish(text))
+  if (source === site) {
+    const recorded = source.published
+    const firstMs = recorded[0]?.atMs ?? 0
+    for (const { text, atMs } of recorded) {
+      if (atMs - firstMs < durationMs) publishAt(startMs + atMs - firstMs, text)
+    }
+    return
+  }
+  repeat(world, durationMs, fromMs => {
+    for (const { text, atMs } of source.published) if (atMs >= fromMs) site.publish(text)
+  })
+}
+
+/** A heartbeat that looks like the next one of the console that sent the last, and a change of each key. */
+function forgeMessages({ world, site, durationMs }: Target): void {
+  const forged = (text: string, more: object): string =>
+    JSON.stringify({ ...JSON.parse(text), ...more, mac: NO_MAC })
+  repeat(world, durationMs, () => {
+    const { published } = site
+    const beat = published.findLast(({ text }) => text.startsWith('{"beat"'))
+    if (beat !== undefined) {
+      const { monotonic, at } = JSON.parse(beat.text)
+      const sinceMs = Math.round(world.nowMs - beat.atMs)
+      site.publish(forged(beat.text, { monotonic: monotonic + sinceMs, at: at + sinceMs }))
+    }
+    const change = published.findLast(({ text }) => !text.startsWith('{"beat"'))
+    if (change !== undefined)
+      for (const digest of world.digests) site.publish(forged(change.text, { digest, version: 1_000 }))
+  })
+}
+
+/** Writes a record of each key that gives more than the key had, with the MAC of the record that is there. */
+function forgeRecords({ world, site }: Target): void {
+  for (const digest of world.digests) {
+    const text = site.primary.textOf(redisKeyOf(digest))
+    if (text === '') continue
+    const record = JSON.parse(text)
+    const forged = {
+      ...record,
+      v: 1,
+      revokedAt: null,
+      scopes: SCOPES,
+      version: record.version + 1,
+      isForged: true,
+    }
+    for (const restriction of ['suspendedAt', 'allowedCidrs']) delete forged[restriction]
+    site.primary.set(redisKeyOf(digest), JSON.stringify(forged))
+  }
+}
+
+function repeat(world: World, durationMs: number, run: (sinceMs: number) => void): void {
+  const startMs = world.nowMs
+  for (let atMs = startMs; atMs < startMs + durationMs; atMs += ATTACK_EVERY_MS) {
+    world.scheduler.atServer(atMs, () => run(atMs - ATTACK_EVERY_MS))
+  }
+}
+
 type Fault = (target: Target, step: Step) => void
 
 const RUN: Readonly<Record<(typeof FAULTS)[number], Fault>> = {
@@ -138,6 +207,19 @@ const RUN: Readonly<Record<(typeof FAULTS)[number], Fault>> = {
     target.trouble(null)
   },
   jump_gateway_clock: ({ gateway }, step) => gateway?.process.jump(jumpOf(step)),
+  lag_replica({ site, durationMs, world }) {
+    const [one, other] = site.servers
+    if (one !== undefined && other !== undefined) world.network.way(one.name, other.name).block(durationMs)
+  },
+  evict_records: ({ site, world }, { a }) =>
+    site.evict(world.digests.filter((_, index) => a % 2 === 0 || index % 2 === 0).map(redisKeyOf)),
+  forge_records: target => forgeRecords(target),
+  forge_messages: target => forgeMessages(target),
+  replay_messages: (target, step) => replay(target, step),
+  lag_key_service({ world, durationMs }) {
+    world.database.lag(durationMs)
+    world.laws.lagging(world.nowMs + durationMs)
+  },
   jump_console_clock: ({ console }, step) => console.process.jump(jumpOf(step)),
 }
 

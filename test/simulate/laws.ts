@@ -1,12 +1,9 @@
-import type { GatewayReport, StoredKey } from '../../src/control/registry/database/key-repository.ts'
-import { decodeMessage } from '../../src/domain/invalidation-message.ts'
-import type { Lookup } from '../../src/domain/key/lookup.ts'
-import { REVOCATION_TIMING } from '../../src/domain/revocation-timing.ts'
+import { type Answer, answerTo, type ClientRequest, type KeyFacts, PROMISE, wrongChange } from './oracle.ts'
 import { agreementMs, type Settings } from './plan.ts'
 import { RegionBounds } from './region-bounds.ts'
-import { type GatewayRun, type Verdict, verdictOf } from './world/gateway-process.ts'
+import type { GatewayRun } from './world/gateway-process.ts'
 import type { Process } from './world/process.ts'
-import type { DatabaseWatcher } from './world/repository.ts'
+import type { CommittedKey, DatabaseWatcher } from './world/repository.ts'
 
 export type Law =
   | 'a change takes effect within its bound'
@@ -15,6 +12,9 @@ export type Law =
   | 'a usable key is refused only when no store can vouch for it'
   | 'a region that is down holds up no other'
   | 'everything agrees five seconds after the last fault'
+  | 'a change builds on the one before it, and what was answered is done'
+  | 'nothing is used for longer than its life'
+  | 'nothing is granted that was never granted'
 
 export interface Violation {
   readonly law: Law
@@ -25,16 +25,18 @@ export interface Violation {
 export interface Decision {
   readonly gateway: GatewayRun
   readonly digest: string
+  readonly request: ClientRequest
   readonly beganMs: number
-  readonly lookup: Lookup
+  readonly answer: Answer
+  /** Of the record by which the gateway decided; 0 without one. */
+  readonly version: number
 }
 
 interface InForce {
-  readonly key: StoredKey
+  readonly facts: KeyFacts
   readonly fromMs: number
 }
 
-const { connectedBoundMs, disconnectedBoundMs, disconnectedTrustMs } = REVOCATION_TIMING
 /** Drift of two clocks, and what happens within a millisecond. */
 const SLACK_MS = 20
 /** The key service answers again, but a probe that began before has to fail first, and the circuit to close. */
@@ -43,8 +45,12 @@ const NOTICED_AFTER_MS = 2_000
 const NOTICED_FAR_MS = 3_000
 /** All changes are announced to a region that is far, also those that overtake each other. */
 const SETTLED_MS = 2_000
+/** An answer that there is no such key is used for this long, as `world.ts` sets it. */
+export const ABSENT_TTL_MS = 5_000
 
-/** Compares what gateways decide with what the database held. */
+const { connectedBoundMs, disconnectedBoundMs, silenceMs, disconnectedTrustMs } = PROMISE
+
+/** Compares what gateways decide with what the database held, by the model of `oracle.ts`. */
 export class Laws implements DatabaseWatcher {
   violation: Violation | null = null
   decisions = 0
@@ -52,10 +58,13 @@ export class Laws implements DatabaseWatcher {
   readonly #versions = new Map<string, InForce[]>()
   /** By gateway, then by digest. */
   readonly #confirmed = new Map<string, Map<string, number>>()
-  readonly #received = new Map<Process, { readonly text: string; readonly atMs: number }[]>()
+  readonly #heartbeats = new Map<Process, { readonly text: string; readonly atMs: number }[]>()
+  /** When an answer of a store about a key last arrived at a gateway. */
+  readonly #verified = new Map<Process, Map<string, number>>()
   readonly #senders = new Map<string, Process>()
   readonly #troubleUntilMs = new Map<string, number>()
   #allTroubleUntilMs = 0
+  #laggingUntilMs = Number.NEGATIVE_INFINITY
   #lastCommitMs = 0
 
   readonly regions: RegionBounds
@@ -71,19 +80,40 @@ export class Laws implements DatabaseWatcher {
     this.#noticedAfterMs = settings.distancesMs.length > 1 ? NOTICED_FAR_MS : NOTICED_AFTER_MS
   }
 
-  committed(key: StoredKey): void {
-    const versions = this.#versions.get(key.digest) ?? []
+  committed({ digest, record }: CommittedKey): void {
+    const versions = this.#versions.get(digest) ?? []
     this.#lastCommitMs = this.#nowMs()
-    versions.push({ key, fromMs: this.#lastCommitMs })
-    this.#versions.set(key.digest, versions)
+    const facts: KeyFacts = {
+      version: record.version,
+      workspaceId: record.workspaceId,
+      scopes: record.scopes,
+      networks: record.allowedCidrs,
+      expiresAtMs: record.expiresAtMs,
+      isRevoked: record.revokedAtMs !== null,
+      isSuspended: record.suspendedAtMs !== null,
+    }
+    const wrong = wrongChange(versions.at(-1)?.facts ?? null, facts)
+    if (wrong !== null) this.fail(CHANGES, `${digest.slice(0, 8)} ${wrong}`)
+    versions.push({ facts, fromMs: this.#lastCommitMs })
+    this.#versions.set(digest, versions)
   }
 
-  newest(digest: string): StoredKey | null {
-    return this.#versions.get(digest)?.at(-1)?.key ?? null
+  /** Of keys that exist. */
+  get digests(): readonly string[] {
+    return [...this.#versions.keys()]
   }
 
-  reported({ id, confirmed }: GatewayReport): void {
-    for (const { digest, version } of confirmed) this.applied(id, digest, version)
+  newest(digest: string): KeyFacts | null {
+    return this.#versions.get(digest)?.at(-1)?.facts ?? null
+  }
+
+  /** An operation was answered with success. @param isDone of a version in force since the operation began */
+  answered(operation: string, digest: string, sinceMs: number, isDone: (facts: KeyFacts) => boolean): void {
+    const versions = this.#versions.get(digest) ?? []
+    const isInForce = (index: number): boolean =>
+      (versions[index + 1]?.fromMs ?? Number.POSITIVE_INFINITY) >= sinceMs
+    if (!versions.some(({ facts }, index) => isInForce(index) && isDone(facts)))
+      this.fail(CHANGES, `${operation} of ${digest.slice(0, 8)} is answered and not done`)
   }
 
   applied(gatewayId: string, digest: string, version: number): void {
@@ -92,15 +122,28 @@ export class Laws implements DatabaseWatcher {
     this.#confirmed.set(gatewayId, ofGateway)
   }
 
+  reported({ id, confirmed }: Parameters<DatabaseWatcher['reported']>[0]): void {
+    for (const { digest, version } of confirmed) this.applied(id, digest, version)
+  }
+
   sends(sender: string, console: Process): void {
     this.#senders.set(sender, console)
   }
 
+  /** A message of the channel has arrived. */
   received(process: Process, text: string): void {
-    const message = { text, atMs: this.#nowMs() }
-    const messages = this.#received.get(process)
-    if (messages === undefined) this.#received.set(process, [message])
-    else messages.push(message)
+    if (!text.startsWith('{"beat"')) return
+    const heartbeat = { text, atMs: this.#nowMs() }
+    const heartbeats = this.#heartbeats.get(process)
+    if (heartbeats === undefined) this.#heartbeats.set(process, [heartbeat])
+    else heartbeats.push(heartbeat)
+  }
+
+  /** An answer of a store about this key has arrived. */
+  verified(process: Process, digest: string): void {
+    const ofGateway = this.#verified.get(process) ?? new Map<string, number>()
+    ofGateway.set(digest, this.#nowMs())
+    this.#verified.set(process, ofGateway)
   }
 
   /** The way from this gateway to an answer of the key service may fail until then. */
@@ -109,43 +152,58 @@ export class Laws implements DatabaseWatcher {
     else this.#troubleUntilMs.set(gateway, Math.max(untilMs, this.#troubleUntilMs.get(gateway) ?? 0))
   }
 
-  decided({ gateway, digest, beganMs, lookup }: Decision): void {
+  /** The key service answers by an old state until then. */
+  lagging(untilMs: number): void {
+    this.trouble(null, untilMs)
+    this.#laggingUntilMs = Math.max(this.#laggingUntilMs, untilMs)
+  }
+
+  decided(decision: Decision): void {
     this.decisions++
     if (this.violation !== null) return
-    const atMs = this.#nowMs()
+    const { gateway, answer } = decision
     const wallMs = gateway.process.clock.wallMs()
-    const verdict = verdictOf(lookup, wallMs)
-    if (lookup.kind === 'found') this.#checkConfirmed(gateway, digest, lookup.grant.version)
-    if (this.#isUndisturbed(gateway)) this.#checkUndisturbed(gateway, digest, verdict, wallMs)
-    if (verdict === 'unknown') {
-      if (
-        this.#isUsable(digest, beganMs, wallMs) &&
-        gateway.keyServiceFailedAtMs < beganMs &&
-        this.#answeredSince(gateway) < beganMs - this.#noticedAfterMs &&
-        !this.#mayBeSuperseded(gateway)
-      ) {
-        this.#violated('a usable key is refused only when no store can vouch for it', gateway, 'unknown')
-      }
+    if (this.#isUndisturbed(gateway)) this.#checkUndisturbed(decision, wallMs)
+    if (answer === 'key_store_unavailable') {
+      this.#checkUnavailable(decision, wallMs)
       return
     }
-    if (lookup.kind === 'found' && lookup.grant.version === this.newest(digest)?.record.version) return
-    const sinceMs = atMs - this.regions.boundMs(gateway.region) - SLACK_MS
-    if (this.#explains(digest, verdict, sinceMs, wallMs)) return
-    if (this.#explains(digest, verdict, sinceMs - this.#leastDelayMs(gateway), wallMs)) return
-    if (lookup.kind === 'absent') this.#violated('unknown is never no', gateway, digest.slice(0, 8))
-    else if (!this.#isExcused(gateway, atMs)) {
-      const law =
-        verdict === 'permitted'
-          ? 'a change takes effect within its bound'
-          : 'a usable key is refused only when no store can vouch for it'
-      const version = lookup.kind === 'found' ? lookup.grant.version : 0
-      const tier = lookup.kind === 'found' ? lookup.tier : ''
-      this.#violated(law, gateway, `${digest.slice(0, 8)} version ${version} from ${tier}: ${verdict}`)
-    }
+    this.#checkConfirmed(decision)
+    this.#checkLife(decision)
+    this.#checkBound(decision, wallMs)
   }
 
   fail(law: Law, detail: string): void {
     this.violation ??= { law, atMs: this.#nowMs(), detail }
+  }
+
+  #checkUnavailable({ gateway, digest, request, beganMs }: Decision, wallMs: number): void {
+    if (
+      this.#isUsable(digest, request, beganMs, wallMs) &&
+      gateway.keyServiceFailedAtMs < beganMs &&
+      this.#answeredSince(gateway) < beganMs - this.#noticedAfterMs &&
+      !this.#mayBeSuperseded(gateway)
+    ) {
+      this.#violated('a usable key is refused only when no store can vouch for it', gateway, 'unknown')
+    }
+  }
+
+  #checkBound({ gateway, digest, request, answer, version }: Decision, wallMs: number): void {
+    const sinceMs = this.#nowMs() - this.regions.boundMs(gateway.region) - SLACK_MS
+    const explains = (fromMs: number): boolean => this.#explains({ digest, request, answer }, fromMs, wallMs)
+    if (explains(sinceMs) || explains(sinceMs - this.#leastDelayMs(gateway))) return
+    const detail = `${digest.slice(0, 8)} version ${version}: ${answer}`
+    if (!explains(Number.NEGATIVE_INFINITY))
+      this.#violated('nothing is granted that was never granted', gateway, detail)
+    else if (this.#isLagging()) return
+    else if (answer === 'key_invalid') this.#violated('unknown is never no', gateway, detail)
+    else if (!this.#isExcused(gateway)) {
+      const law =
+        answer === 'permitted'
+          ? 'a change takes effect within its bound'
+          : 'a usable key is refused only when no store can vouch for it'
+      this.#violated(law, gateway, detail)
+    }
   }
 
   /** No fault has hit its region, the consoles or the database. To start takes no longer than to recover. */
@@ -159,39 +217,67 @@ export class Laws implements DatabaseWatcher {
     return this.regions.isFar(region) && this.#nowMs() - this.#lastCommitMs < SETTLED_MS
   }
 
-  #checkUndisturbed(gateway: GatewayRun, digest: string, verdict: Verdict, wallMs: number): void {
+  #checkUndisturbed({ gateway, digest, request, answer }: Decision, wallMs: number): void {
     const law = 'a region that is down holds up no other'
     // Changes of one key that overtake each other on a long way may pause heartbeats for a moment.
     const isSettled = this.#nowMs() - this.#lastCommitMs > SETTLED_MS
     if (isSettled && !gateway.isConnected()) this.#violated(law, gateway, 'nothing changed')
     const sinceMs = this.#nowMs() - connectedBoundMs - this.regions.distanceMs(gateway.region) - SLACK_MS
-    if (verdict !== 'unknown' && !this.#explains(digest, verdict, sinceMs, wallMs))
-      this.#violated(law, gateway, `${digest.slice(0, 8)} ${verdict}`)
+    const isUnavailable = answer === 'key_store_unavailable'
+    if (!isUnavailable && !this.#explains({ digest, request, answer }, sinceMs, wallMs))
+      this.#violated(law, gateway, `${digest.slice(0, 8)} ${answer}`)
   }
 
-  #checkConfirmed(gateway: GatewayRun, digest: string, version: number): void {
+  /** An answer that there is no such key goes back behind every version. */
+  #checkConfirmed({ gateway, digest, version }: Decision): void {
     const confirmed = this.#confirmed.get(gateway.id)?.get(digest) ?? 0
-    if (version >= confirmed) return
+    // A floor that was evicted is promised only while the stores are right.
+    const mayForget = this.#settings.floors === 1 && (this.#isExcused(gateway) || this.#isLagging())
+    if (version >= confirmed || mayForget) return
     const detail = `${digest.slice(0, 8)} version ${version} after ${confirmed}`
     this.#violated('a confirmed gateway never goes back', gateway, detail)
   }
 
-  /** Whether a version that was in force since then gives this verdict. */
-  #explains(digest: string, verdict: Verdict, sinceMs: number, wallMs: number): boolean {
-    const versions = this.#versions.get(digest) ?? []
-    const first = versions[0]
-    if (verdict === 'key_invalid') return first === undefined || first.fromMs >= sinceMs
-    return versions.some(({ key }, index) => {
-      const next = versions[index + 1]
-      if (next !== undefined && next.fromMs < sinceMs) return false
-      return verdictOf({ kind: 'found', grant: key.record, tier: 'memory' }, wallMs) === verdict
-    })
+  /** From the last answer of a store, however often it was used since. */
+  #checkLife({ gateway, digest, answer }: Decision): void {
+    const verifiedMs = this.#verified.get(gateway.process)?.get(digest) ?? Number.NEGATIVE_INFINITY
+    const { ttlMs, staleMs } = this.#settings
+    const connectedMs = answer === 'key_invalid' ? ABSENT_TTL_MS : ttlMs
+    const freshMs = this.#isSilent(gateway) ? disconnectedTrustMs : connectedMs
+    const isStaleUsed = answer !== 'key_invalid' && this.#isExcused(gateway)
+    const lifeMs = isStaleUsed ? Math.max(freshMs, staleMs) : freshMs
+    const ageMs = this.#nowMs() - verifiedMs
+    if (ageMs > lifeMs + SLACK_MS) {
+      const detail = `${digest.slice(0, 8)} ${answer} ${ageMs.toFixed(0)} ms after it was verified`
+      this.#violated('nothing is used for longer than its life', gateway, detail)
+    }
   }
 
-  #isUsable(digest: string, atMs: number, wallMs: number): boolean {
+  /** No heartbeat has arrived, valid or not. */
+  #isSilent({ process }: GatewayRun): boolean {
+    const lastMs = this.#heartbeats.get(process)?.at(-1)?.atMs ?? Number.NEGATIVE_INFINITY
+    return this.#nowMs() - lastMs > silenceMs + SLACK_MS
+  }
+
+  /** Whether a version that was in force since then gives this answer. */
+  #explains(
+    { digest, request, answer }: Pick<Decision, 'digest' | 'request' | 'answer'>,
+    sinceMs: number,
+    wallMs: number,
+  ): boolean {
+    const versions = this.#versions.get(digest) ?? []
+    if (answer === 'key_invalid') return (versions[0]?.fromMs ?? Number.POSITIVE_INFINITY) >= sinceMs
+    for (let index = versions.length - 1; index >= 0; index--) {
+      const version = versions[index]
+      if (version === undefined || (versions[index + 1]?.fromMs ?? Number.POSITIVE_INFINITY) < sinceMs) break
+      if (answerTo(version.facts, request, wallMs) === answer) return true
+    }
+    return false
+  }
+
+  #isUsable(digest: string, request: ClientRequest, atMs: number, wallMs: number): boolean {
     const held = this.#versions.get(digest)?.findLast(({ fromMs }) => fromMs <= atMs)
-    if (held === undefined) return false
-    return verdictOf({ kind: 'found', grant: held.key.record, tier: 'memory' }, wallMs) === 'permitted'
+    return held !== undefined && answerTo(held.facts, request, wallMs) === 'permitted'
   }
 
   #answeredSince(gateway: GatewayRun): number {
@@ -199,25 +285,33 @@ export class Laws implements DatabaseWatcher {
   }
 
   /** While the key service does not answer, a gateway that is disconnected uses what Redis or memory has. */
-  #isExcused(gateway: GatewayRun, atMs: number): boolean {
+  #isExcused(gateway: GatewayRun): boolean {
+    const atMs = this.#nowMs()
     if (atMs - gateway.keyServiceFailedAtMs > disconnectedTrustMs + SLACK_MS) return false
     return this.#answeredSince(gateway) + this.#noticedAfterMs + disconnectedBoundMs > atMs
+  }
+
+  /** A gateway that has not received a change uses the answer of a key service that lags for the life of a record. */
+  #isLagging(): boolean {
+    const usedMs = Math.max(this.#settings.ttlMs, ABSENT_TTL_MS)
+    return this.#nowMs() < this.#laggingUntilMs + usedMs + disconnectedBoundMs
   }
 
   /** A channel that is slow from the first heartbeat of a sender on looks like a clock that is behind. */
   #leastDelayMs({ process, region }: GatewayRun): number {
     const least = new Map<string, number>()
-    for (const { text, atMs } of this.#received.get(process) ?? []) {
-      const message = decodeMessage(text, null)
-      const sender = message === null ? undefined : this.#senders.get(message.sender)
-      if (message?.kind !== 'heartbeat' || sender === undefined) continue
-      const delayMs = atMs - sender.trueTimeOf(message.monotonicMs ?? 0)
-      least.set(message.sender, Math.min(delayMs, least.get(message.sender) ?? Number.POSITIVE_INFINITY))
+    for (const { text, atMs } of this.#heartbeats.get(process) ?? []) {
+      const { beat, monotonic }: { beat: string; monotonic: number } = JSON.parse(text)
+      const delayMs = atMs - (this.#senders.get(beat)?.trueTimeOf(monotonic) ?? Number.NEGATIVE_INFINITY)
+      least.set(beat, Math.min(delayMs, least.get(beat) ?? Number.POSITIVE_INFINITY))
     }
-    return Math.max(0, ...least.values()) - this.regions.distanceMs(region)
+    const delaysMs = [...least.values()].filter(Number.isFinite)
+    return Math.max(0, ...delaysMs) - this.regions.distanceMs(region)
   }
 
   #violated(law: Law, { process, isConnected }: GatewayRun, detail: string): void {
     this.fail(law, `${process.name} (${isConnected() ? 'connected' : 'disconnected'}): ${detail}`)
   }
 }
+
+const CHANGES: Law = 'a change builds on the one before it, and what was answered is done'

@@ -10,6 +10,8 @@ export interface Settings {
   readonly isWatched: boolean
   readonly ttlMs: number
   readonly staleMs: number
+  /** Announced versions that a gateway remembers; beyond that, the one that was used least is evicted. */
+  readonly floors: number
   /** Mean time between two requests of a gateway. */
   readonly requestEveryMs: number
   /** Of each region from the consoles, one way. A single one is an installation without regions. */
@@ -31,7 +33,18 @@ export type Step = {
   readonly kind: StepKind
 }
 
-export const OPERATIONS = ['issue', 'revoke', 'suspend', 'resume', 'narrow', 'shorten'] as const
+export const OPERATIONS = [
+  'issue',
+  'revoke',
+  'suspend',
+  'resume',
+  'narrow',
+  'widen',
+  'shorten',
+  'rotate',
+  'revoke_all',
+  'import',
+] as const
 /** They hit one region, and no console or database. */
 const FAULTS_OF_A_REGION = [
   'stall_redis',
@@ -52,6 +65,11 @@ const FAULTS_OF_A_REGION = [
   'restart_gateway',
   'freeze_gateway',
   'jump_gateway_clock',
+  'lag_replica',
+  'evict_records',
+  'forge_records',
+  'forge_messages',
+  'replay_messages',
 ] as const
 export const FAULTS = [
   ...FAULTS_OF_A_REGION,
@@ -62,6 +80,7 @@ export const FAULTS = [
   'restart_console',
   'freeze_console',
   'jump_console_clock',
+  'lag_key_service',
 ] as const
 export type FaultKind = (typeof FAULTS)[number]
 export type StepKind = (typeof OPERATIONS)[number] | FaultKind | 'add_region'
@@ -81,7 +100,10 @@ const ONLY_WATCHED: readonly FaultKind[] = [
   'fail_over_frozen',
   'fail_over_cut_off',
   'part_from_sentinels',
+  'lag_replica',
 ]
+/** What a key service says that lags is used for this long, and must have expired when all agree. */
+const LAGGING_TTL_MS = 1_000
 /** Redis goes back to old records, what puts it right is slow, and a gateway that knows nothing reads it meanwhile. */
 const REDIS_FAMILY: readonly FaultKind[] = [
   'restart_redis',
@@ -110,6 +132,8 @@ const AGREEMENT_MS = 5_000
 const AGREEMENT_OF_REGIONS_MS = 8_000
 export const agreementMs = ({ distancesMs }: Settings): number =>
   distancesMs.length > 1 ? AGREEMENT_OF_REGIONS_MS : AGREEMENT_MS
+/** More than there are keys. */
+const MANY_FLOORS = 32
 const SHORTEST_MS = 1_000
 const LONGEST_MS = 54_000
 const MAX_FAULTS = 8
@@ -176,8 +200,10 @@ function aimedPlan(random: Random): Parts {
 }
 
 /** Most schedules have few kinds of faults: a race of three is rare among all kinds. A gateway that starts anew knows nothing. */
-function kindsOf(random: Random, { isQuiet, isWatched, distancesMs }: Settings): readonly FaultKind[] {
-  const isPossible = (kind: FaultKind): boolean => !(isWatched ? ONLY_SINGLE : ONLY_WATCHED).includes(kind)
+function kindsOf(random: Random, { isQuiet, isWatched, distancesMs, ttlMs }: Settings): readonly FaultKind[] {
+  const isPossible = (kind: FaultKind): boolean =>
+    !(isWatched ? ONLY_SINGLE : ONLY_WATCHED).includes(kind) &&
+    (kind !== 'lag_key_service' || ttlMs === LAGGING_TTL_MS)
   const all = (isQuiet ? FAULTS_OF_A_REGION : FAULTS).filter(isPossible)
   const few = [...Array.from({ length: 3 }, () => random.pick(all)), 'restart_gateway' as const]
   if (isQuiet) return random.pick([all, few])
@@ -187,12 +213,13 @@ function kindsOf(random: Random, { isQuiet, isWatched, distancesMs }: Settings):
 
 function settingsOf(random: Random, regions = random.chance(OF_REGIONS) ? 2 + random.below(2) : 1): Settings {
   return {
-    consoles: random.chance(0.4) ? 2 : 1,
+    consoles: random.pick([1, 1, 1, 2, 2, 3]),
     gateways: regions === 1 ? 1 + random.below(3) : regions + random.below(2),
     keys: 1 + random.below(4),
     isWatched: random.chance(0.4),
     ttlMs: random.pick([1_000, 30_000, 30_000]),
-    staleMs: random.pick([0, 0, 300_000]),
+    staleMs: random.pick([0, 0, 4_000, 300_000]),
+    floors: random.pick([1, MANY_FLOORS, MANY_FLOORS, MANY_FLOORS]),
     requestEveryMs: random.pick([50, 150, 400]),
     distancesMs: regions === 1 ? [0] : Array.from({ length: regions }, () => random.pick(DISTANCES_MS)),
     ...(regions === 1 ? { isQuiet: false, addsRegion: false } : whatHappensTo(random)),

@@ -1,4 +1,4 @@
-import { REVOCATION_TIMING } from '../../src/domain/revocation-timing.ts'
+import { PROMISE } from './oracle.ts'
 import type { Settings } from './plan.ts'
 
 /** The most that a round trip may count for, as in `round-trip.ts`. */
@@ -37,7 +37,7 @@ export class RegionBounds {
 
   /** A change that cannot be announced to a far region: heartbeats go on for two round trips more, and take the way there. */
   boundMs(region: number): number {
-    const { disconnectedBoundMs } = REVOCATION_TIMING
+    const { disconnectedBoundMs } = PROMISE
     if (this.#settings.distancesMs.length === 1) return disconnectedBoundMs
     const distanceMs = this.distanceMs(region)
     const roundTripMs = this.#isSlow(region) ? MAX_ROUND_TRIP_MS : 2 * distanceMs + NEAR_MS

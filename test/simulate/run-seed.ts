@@ -1,10 +1,11 @@
+import type { Lookup } from '../../src/domain/key/lookup.ts'
 import { addRegion, fillAddedRegion } from './add-region.ts'
 import { waitForAgreement } from './agreement.ts'
 import { breakSomething } from './faults.ts'
 import type { Violation } from './laws.ts'
 import { operate } from './operations.ts'
 import { OPERATIONS, type Plan, planOf, type Step, type StepKind } from './plan.ts'
-import type { GatewayRun } from './world/gateway-process.ts'
+import { type GatewayRun, respond, type Sent } from './world/gateway-process.ts'
 import { World } from './world/world.ts'
 
 export interface Outcome {
@@ -56,8 +57,7 @@ function issueFirstKeys(world: World): void {
   for (const [index, digest] of world.digests.entries()) {
     if (index % 2 === 1) continue
     const key = { digest, record: world.newRecord(index) }
-    world.database.keys.set(digest, { key, changedAtMs: key.record.createdAtMs })
-    world.database.digestById.set(key.record.id, digest)
+    world.database.store(key, key.record.createdAtMs)
     world.laws.committed(key)
   }
 }
@@ -81,12 +81,30 @@ function request(world: World, index: number, isBusy: (atMs: number) => boolean)
   })
 }
 
+const HOME = '192.0.2.1'
+const AWAY = '203.0.113.9'
+/** Most keys may make most of them. */
+const REQUESTS: readonly Sent[] = [
+  { path: '/auth', workspaceId: null, scope: null, address: HOME },
+  { path: '/auth', workspaceId: null, scope: null, address: AWAY },
+  { path: '/workspaces/ws_1/files', workspaceId: 'ws_1', scope: 'files:read', address: HOME },
+  { path: '/workspaces/ws_1/files', workspaceId: 'ws_1', scope: 'files:read', address: AWAY },
+  { path: '/workspaces/ws_1', workspaceId: 'ws_1', scope: 'workspace:read', address: HOME },
+  { path: '/workspaces/ws_2/files', workspaceId: 'ws_2', scope: 'files:read', address: HOME },
+]
+
 function decide(world: World, gateway: GatewayRun, digest: string): void {
   const beganMs = world.nowMs
+  const request = world.random.pick(REQUESTS)
+  const decided = (lookup: Lookup): void => {
+    const answer = respond(lookup, request, gateway.process.clock.wallMs())
+    const version = lookup.kind === 'found' ? lookup.grant.version : 0
+    world.laws.decided({ gateway, digest, request, beganMs, answer, version })
+  }
   const lookup = gateway.chain.get(digest)
-  if (!(lookup instanceof Promise)) world.laws.decided({ gateway, digest, beganMs, lookup })
+  if (!(lookup instanceof Promise)) decided(lookup)
   else {
     world.scheduler.settle()
-    void lookup.then(found => world.laws.decided({ gateway, digest, beganMs, lookup: found }))
+    void lookup.then(decided)
   }
 }

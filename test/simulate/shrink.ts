@@ -11,6 +11,7 @@ const SMALLER: readonly Partial<Settings>[] = [
   { keys: 1 },
   { isWatched: false },
   { staleMs: 0 },
+  { floors: 32 },
   { requestEveryMs: 400 },
 ]
 

@@ -1,15 +1,18 @@
 import { createMessageEncoder } from '../../../src/control/registry/announcing/message-encoder.ts'
 import { createRegions } from '../../../src/control/registry/announcing/regions.ts'
+import type { StoredKey } from '../../../src/control/registry/database/key-repository.ts'
+import { createIds } from '../../../src/control/registry/operations/ids.ts'
 import type { Registry } from '../../../src/control/registry/registry.ts'
 import type {
   KeyServiceRequest,
   KeyServiceResponse,
 } from '../../../src/keys/tiers/key-service/key-service-client.ts'
+import type { Database } from './database.ts'
 import { answer } from './key-service-calls.ts'
 import { Process } from './process.ts'
 import { redisNetworkOf } from './redis-sites.ts'
 import { createSimulatedRepository } from './repository.ts'
-import { CONSOLE_SECRETS, consoleConfig, NO_LOG, NO_METRICS } from './settings.ts'
+import { CONSOLE_SECRETS, consoleConfig, NO_LOG, NO_METRICS, SCOPES } from './settings.ts'
 import type { World } from './world.ts'
 
 /** A console that cannot register its regions ends, and is started again after this. */
@@ -30,8 +33,9 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
   const process = new Process(name, scheduler, random)
   const { clock, timers } = process
   const sender = `${name}-${run}`
-  const repository = createSimulatedRepository(world.database, process, world.laws)
-  const randomBytes = (size: number): Buffer => Buffer.alloc(size)
+  const repository = createSimulatedRepository(world.database, process, sender, world.watcher)
+  const randomBytes = (size: number): Buffer =>
+    Buffer.from(Array.from({ length: size }, () => random.below(256)))
   const regions = createRegions(
     {
       config: consoleConfig(world.settings, world.knownRegions),
@@ -43,7 +47,7 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
       secrets: { value: CONSOLE_SECRETS },
     },
     repository,
-    region => createMessageEncoder({ sender, region, clock, messageKey: () => null }),
+    region => createMessageEncoder({ sender, region, clock, messageKey: () => CONSOLE_SECRETS.messageKey }),
   )
   world.laws.sends(sender, process)
   let isRegistered = false
@@ -57,24 +61,32 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
     )
   }
   start()
-  let ids = 0
-  const newId = (): string => `${name}_${run}_${ids++}`
+  /** A key service that reads from a replica writes nothing to Redis. */
+  const refill = (keys: readonly StoredKey[]): void => {
+    if (!world.database.isLagging) regions.refill(keys)
+  }
   return {
     process,
     registry: {
       ...{ repository, clock, timers, randomBytes },
       outbox: regions.outboxes,
-      newKeyId: newId,
-      newAuditId: newId,
+      newKeyId: createIds('key', randomBytes),
+      newAuditId: createIds('audit', randomBytes),
       keyPrefix: 'wsk_',
       signingKey: CONSOLE_SECRETS.signingKey,
-      knownScopes: [],
+      knownScopes: SCOPES,
       createEvents: () => [],
     },
     get isServing() {
       return isRegistered && process.isAlive
     },
-    serve: request => answer({ repository, clock, refill: keys => regions.refill(keys) }, request),
+    serve: request => answer({ repository, clock, find: findFor(world.database, process), refill }, request),
     end: () => process.end(),
   }
+}
+
+/** Lookups of the key service, which may read from a replica. */
+function findFor(database: Database, process: Process) {
+  return (digests: readonly string[]): Promise<(StoredKey | null)[]> =>
+    database.call(process, () => digests.map(digest => database.findAtReplica(digest)))
 }

@@ -35,6 +35,8 @@ export interface StoredGateway extends Omit<GatewayStatus, 'confirmed'> {
 /** One PostgreSQL for all consoles: what it has executed is kept, whether or not its answer arrives. */
 export class Database {
   readonly keys = new Map<string, { readonly key: StoredKey; readonly changedAtMs: number }>()
+  /** Every version of every key, with the time of its commit. */
+  readonly #history: { readonly key: StoredKey; readonly atMs: number }[] = []
   readonly digestById = new Map<string, string>()
   /** The regions that get every change, with their outboxes. */
   readonly regions = new Map<string, RegionOutbox>()
@@ -43,6 +45,7 @@ export class Database {
   #stalledUntilMs = 0
   #writesStalledUntilMs = 0
   #losesAnswersUntilMs = 0
+  #lag = { fromMs: 0, untilMs: Number.NEGATIVE_INFINITY }
 
   constructor(parts: { scheduler: Scheduler; network: Network; random: Random }) {
     this.#parts = parts
@@ -60,6 +63,34 @@ export class Database {
   /** For a while it commits, and then half of the answers are lost. */
   loseAnswers(durationMs: number): void {
     this.#losesAnswersUntilMs = this.#parts.scheduler.nowMs + durationMs
+  }
+
+  /** A replica that only the key service reads shows what the primary had at the beginning. */
+  lag(durationMs: number): void {
+    const { nowMs } = this.#parts.scheduler
+    this.#lag = { fromMs: nowMs, untilMs: nowMs + durationMs }
+  }
+
+  get isLagging(): boolean {
+    return this.#lag.untilMs > this.#parts.scheduler.nowMs
+  }
+
+  /** @param changedAtMs by the clock of the console */
+  store(key: StoredKey, changedAtMs: number): void {
+    this.keys.set(key.digest, { key, changedAtMs })
+    this.digestById.set(key.record.id, key.digest)
+    this.#history.push({ key, atMs: this.#parts.scheduler.nowMs })
+  }
+
+  find(digest: string): StoredKey | null {
+    return this.keys.get(digest)?.key ?? null
+  }
+
+  /** As the key service reads it. */
+  findAtReplica(digest: string): StoredKey | null {
+    if (!this.isLagging) return this.find(digest)
+    const { fromMs } = this.#lag
+    return this.#history.findLast(({ key, atMs }) => key.digest === digest && atMs <= fromMs)?.key ?? null
   }
 
   /** Runs a statement or transaction of a console at one moment of virtual time. */

@@ -1,4 +1,5 @@
 import { authorize } from '../../../src/domain/authorize.ts'
+import { denialRow } from '../../../src/domain/denial.ts'
 import type { Lookup } from '../../../src/domain/key/lookup.ts'
 import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import { REVOCATION_TIMING } from '../../../src/domain/revocation-timing.ts'
@@ -14,22 +15,24 @@ import { RedisAccess } from '../../../src/keys/tiers/redis/redis-access.ts'
 import { withBreaker } from '../../../src/keys/tiers/with-breaker.ts'
 import { UnsignedLookupBudget } from '../../../src/keys/unsigned-lookup-budget.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
+import type { Answer, ClientRequest } from '../oracle.ts'
 import { Process } from './process.ts'
 import { redisNetworkOf } from './redis-sites.ts'
-import { CONFIG, NO_LOG, NO_METRICS, nameOfRegion, redisSettings } from './settings.ts'
+import { CONFIG, CONSOLE_SECRETS, NO_LOG, NO_METRICS, nameOfRegion, redisSettings } from './settings.ts'
 import type { World } from './world.ts'
 
-export const CLIENT_ADDRESS = '192.0.2.1'
-/** Another network, for keys that are narrowed to it. */
-export const OTHER_NETWORK = '203.0.113.0/24'
-
 /** More than a world has. */
-const MAX_KEYS = 16
+const MAX_KEYS = 32
 /** Every simulated key has a MAC. */
 const UNUSED_BUDGET = new UnsignedLookupBudget(CONFIG.keys.unsignedLookups)
 
-const ROUTES = compileRoutes([{ name: 'read', path: '/read' }])
-const MATCH = matchRoute(ROUTES, '/read')
+const MESSAGE_KEYS = [CONSOLE_SECRETS.messageKey]
+
+const ROUTES = compileRoutes([
+  { name: 'auth', path: '/auth' },
+  { name: 'files', path: '/workspaces/{workspaceId}/files', scope: 'files:read' },
+  { name: 'workspace', path: '/workspaces/{workspaceId}', scope: 'workspace:read' },
+])
 
 export const nameOfGateway = (index: number): string => `gateway-${index}`
 
@@ -48,14 +51,19 @@ export interface GatewayRun {
   end(): void
 }
 
-export type Verdict = 'permitted' | 'unknown' | 'key_invalid' | 'key_revoked' | 'key_expired' | string
+/** A request of a client: what the oracle sees of it, and the path that the gateway sees. */
+export interface Sent extends ClientRequest {
+  readonly path: string
+}
 
-/** The decision of the real `authorize`. */
-export function verdictOf(lookup: Lookup, nowMs: number): Verdict {
-  if (lookup.kind === 'unknown' || lookup.kind === 'limited') return 'unknown'
-  if (MATCH === null) throw new Error('The route does not match its own path')
-  const verdict = authorize({ lookup, match: MATCH, query: '', nowMs, clientAddress: CLIENT_ADDRESS })
-  return verdict.kind === 'permitted' ? 'permitted' : verdict.reason
+/** What the client of this request sees, by the real `authorize`. */
+export function respond(lookup: Lookup, { path, address }: Sent, nowMs: number): Answer {
+  const match = matchRoute(ROUTES, path)
+  if (match === null) throw new Error(`No route matches ${path}`)
+  const verdict = authorize({ lookup, match, query: '', nowMs, clientAddress: address })
+  if (verdict.kind === 'permitted') return 'permitted'
+  // The codes that this order of checks can give are those of the contract; another one is no answer that the oracle explains.
+  return denialRow(verdict.reason).code as Answer
 }
 
 export function startGateway(world: World, index: number, run: number): GatewayRun {
@@ -69,13 +77,12 @@ export function startGateway(world: World, index: number, run: number): GatewayR
     metrics: NO_METRICS,
     needsHeartbeats: true,
     region: world.settings.distancesMs.length > 1 ? nameOfRegion(region) : DEFAULT_REGION,
-    // No message or record is forged here, and MACs would be a sixth of the work.
-    messageKeys: () => null,
-    maxAnnounced: MAX_KEYS,
+    messageKeys: () => MESSAGE_KEYS,
+    maxAnnounced: world.settings.floors,
   })
   const redis = new RedisAccess({
     settings: redisSettings(region, world.settings.isWatched),
-    recordKeys: () => null,
+    recordKeys: () => CONSOLE_SECRETS.recordKeys,
     onReload: () => {},
     invalidations: listener,
     ...{ clock, timers, metrics: NO_METRICS, logger: NO_LOG },

@@ -12,7 +12,9 @@ const [RECORD_KEY] = CONSOLE_SECRETS.recordKeys
 const TEXTS = new WeakMap<StoredKey, string>()
 
 interface Answering {
-  readonly repository: KeyRepository
+  readonly repository: Pick<KeyRepository, 'recordGateway'>
+  /** One for each digest, in their order. */
+  readonly find: (digests: readonly string[]) => Promise<readonly (StoredKey | null)[]>
   readonly clock: Pick<Clock, 'wallMs'>
   readonly refill: (keys: readonly StoredKey[]) => void
 }
@@ -27,11 +29,11 @@ interface Body {
 
 /** What `key-service-calls.ts` does, without HTTP. */
 export async function answer(
-  { repository, clock, refill }: Answering,
+  { repository, clock, find, refill }: Answering,
   { path, body }: KeyServiceRequest,
 ): Promise<KeyServiceResponse> {
   if (path.startsWith('/keys/')) {
-    const key = await repository.findByDigest(path.slice('/keys/'.length))
+    const [key = null] = await find([path.slice('/keys/'.length)])
     if (key === null) return { status: 404, text: '{"code":"not_found"}' }
     refill([key])
     return { status: 200, text: textOf(key) }
@@ -39,9 +41,9 @@ export async function answer(
   // Made by `KeyServiceStore` and `ChangeConfirmer`; another path has no body that fits.
   const { digests = [], gateway, hearing, leaving, confirmed } = body as Body
   if (path === '/lookups') {
-    const keys = await repository.findByDigests(digests)
-    refill([...keys.values()])
-    const texts = digests.map(digest => `"${digest}":${textOrNull(keys.get(digest))}`)
+    const keys = await find(digests)
+    refill(keys.filter(key => key !== null))
+    const texts = digests.map((digest, index) => `"${digest}":${textOrNull(keys[index] ?? null)}`)
     return { status: 200, text: `{"records":{${texts.join(',')}}}` }
   }
   await repository.recordGateway({
@@ -53,8 +55,8 @@ export async function answer(
   return { status: 200, text: `{"at":${clock.wallMs()}}` }
 }
 
-function textOrNull(key: StoredKey | undefined): string {
-  return key === undefined ? 'null' : textOf(key)
+function textOrNull(key: StoredKey | null): string {
+  return key === null ? 'null' : textOf(key)
 }
 
 function textOf(key: StoredKey): string {

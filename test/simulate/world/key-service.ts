@@ -1,4 +1,7 @@
-import type { KeyServiceClient } from '../../../src/keys/tiers/key-service/key-service-client.ts'
+import type {
+  KeyServiceClient,
+  KeyServiceRequest,
+} from '../../../src/keys/tiers/key-service/key-service-client.ts'
 import type { ConsoleRun } from './console-process.ts'
 import type { Network } from './network.ts'
 import type { Process } from './process.ts'
@@ -12,6 +15,8 @@ interface Parts {
   readonly consoles: () => readonly ConsoleRun[]
   /** A request of this gateway got no response in time. */
   readonly onUnanswered: (gateway: Process) => void
+  /** A response about these keys has arrived. */
+  readonly onAnswered: (gateway: Process, digests: readonly string[]) => void
 }
 
 /** Calls to any console: a request or its response may be late or get lost. */
@@ -23,7 +28,7 @@ export class KeyServiceNetwork {
   }
 
   clientOf(gateway: Process): KeyServiceClient['request'] {
-    const { scheduler, network, random, consoles, onUnanswered } = this.#parts
+    const { scheduler, network, random, consoles, onUnanswered, onAnswered } = this.#parts
     return (request, signal) => {
       const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>()
       const giveUp = (): void => {
@@ -45,7 +50,11 @@ export class KeyServiceNetwork {
       }
       travel(target.process, () => {
         target.serve(request).then(
-          response => travel(gateway, () => resolve(response)),
+          response =>
+            travel(gateway, () => {
+              onAnswered(gateway, digestsOf(request))
+              resolve(response)
+            }),
           () => travel(gateway, () => resolve({ status: 503, text: '' })),
         )
       })
@@ -56,4 +65,10 @@ export class KeyServiceNetwork {
 
 function refuse(gateway: Process, atMs: number, reject: (error: Error) => void): void {
   gateway.at(atMs, () => reject(new Error('connect ECONNREFUSED')))
+}
+
+function digestsOf({ path, body }: KeyServiceRequest): readonly string[] {
+  if (path.startsWith('/keys/')) return [path.slice('/keys/'.length)]
+  // Made by `KeyServiceStore`.
+  return path === '/lookups' ? (body as { digests: string[] }).digests : []
 }

@@ -28,12 +28,12 @@ export function registerRegions({ regions }: Database, names: readonly string[],
 }
 
 /** Of the outbox: no part of the guarantee. */
-export type UnusedMethods = 'hasPendingUntil' | 'countPending' | 'oldestPendingMs'
+export type UnusedMethods = 'countPending' | 'oldestPendingMs'
 
 /** What one console calls of the outbox of a region. */
 export function pendingChangesIn(
   database: Database,
-  console: Process,
+  { console, consoleId }: { readonly console: Process; readonly consoleId: string },
   region: string,
 ): Omit<PendingChanges, UnusedMethods> {
   const call = <Result>(execute: () => Result): Promise<Result> => database.call(console, execute)
@@ -42,9 +42,15 @@ export function pendingChangesIn(
   return {
     claimChanges(limit) {
       const nowMs = console.clock.wallMs()
-      return write(() => claim(rows(), console.name, nowMs, limit))
+      return write(() => claim(rows(), consoleId, nowMs, limit))
     },
     pendingChangesOf: digest => call(() => inOrder(rows()).filter(change => change.digest === digest)),
+    hasPendingUntil: (workspaceId, atMs) =>
+      call(() =>
+        inOrder(rows()).some(
+          row => row.atMs <= atMs && database.find(row.digest)?.record.workspaceId === workspaceId,
+        ),
+      ),
     pendingSpan: () => call(() => spanOf(database.regions.get(region))),
     deletePendingChanges: changes =>
       changes.length === 0

@@ -100,7 +100,9 @@ export class SimulatedRedis extends EventEmitter {
   }
 
   async getrangeBuffer(key: string): Promise<Buffer> {
-    return Buffer.from(String(await this.#send({ name: 'getrange', key })))
+    const text = String(await this.#send({ name: 'getrange', key }))
+    if (text !== '') this.#site.onRecord(this.#process, key)
+    return Buffer.from(text)
   }
 
   /** The scripts are that of `redis-announcer.ts`, and the probe, which has no value for its keys. */

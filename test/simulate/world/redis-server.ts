@@ -69,6 +69,14 @@ interface Parts {
   readonly network: Network
 }
 
+/** Messages that an attacker remembers. */
+const MAX_PUBLISHED = 64
+
+export interface Published {
+  readonly text: string
+  readonly atMs: number
+}
+
 /** A Redis: it forgets what it published, and may lose what it has acknowledged. */
 export class RedisServer {
   readonly name: string
@@ -79,6 +87,7 @@ export class RedisServer {
   #data = new Map<string, string>()
   /** Every write with its time, for snapshots. */
   #log: { readonly atMs: number; readonly key: string; readonly text: string }[] = []
+  readonly #published: Published[] = []
   readonly #links = new Set<RedisLink>()
   readonly #subscribers = new Set<RedisLink>()
   readonly #delayed: (() => void)[] = []
@@ -172,6 +181,20 @@ export class RedisServer {
     this.#log.push({ atMs: 0, key, text })
   }
 
+  /** @param text empty: the key is deleted */
+  set(key: string, text: string): void {
+    this.#write({ kind: 'set', key, text })
+  }
+
+  publish(text: string): void {
+    this.#write({ kind: 'publish', text })
+  }
+
+  /** What consoles published last, as an attacker has read it. */
+  get published(): readonly Published[] {
+    return this.#published
+  }
+
   textOf(key: string): string {
     return this.#data.get(key) ?? ''
   }
@@ -189,7 +212,7 @@ export class RedisServer {
         this.#subscribers.add(link)
         return 1
       case 'publish':
-        this.#write({ kind: 'publish', text: command.text })
+        this.#publishFor(command.text)
         return this.#subscribers.size
       case 'write':
         return this.#writeAll(command.writes)
@@ -214,8 +237,15 @@ export class RedisServer {
       if (this.isReplica) return new ReplyError("READONLY You can't write against a read only replica.")
       this.#write({ kind: 'set', key, text })
     }
-    for (const message of messages) this.#write({ kind: 'publish', text: message })
+    for (const message of messages) this.#publishFor(message)
     return null
+  }
+
+  /** For a console. */
+  #publishFor(text: string): void {
+    this.#published.push({ text, atMs: this.#parts.scheduler.nowMs })
+    if (this.#published.length > MAX_PUBLISHED) this.#published.shift()
+    this.publish(text)
   }
 
   #write(write: Write): void {

@@ -3,7 +3,7 @@ import type { PrimaryQuestion } from '../../../src/redis/sentinels.ts'
 import type { Network } from './network.ts'
 import type { Process } from './process.ts'
 import type { Random } from './random.ts'
-import { type RedisLink, RedisServer } from './redis-server.ts'
+import { type Published, type RedisLink, RedisServer } from './redis-server.ts'
 import type { Scheduler } from './scheduler.ts'
 import { hostOf } from './settings.ts'
 
@@ -31,6 +31,8 @@ export class RedisSite {
   readonly sentinels: string
   /** Called with each message that a subscriber reads. */
   onMessage: (process: Process, text: string) => void = () => {}
+  /** Called with each record that a client reads. */
+  onRecord: (process: Process, key: string) => void = () => {}
   /** The one that most Sentinels name. */
   #primary: RedisServer
   #isFailingOver = false
@@ -57,6 +59,21 @@ export class RedisSite {
 
   get primary(): RedisServer {
     return this.#primary
+  }
+
+  /** What consoles published last. */
+  get published(): readonly Published[] {
+    return this.servers.flatMap(server => server.published).sort((a, b) => a.atMs - b.atMs)
+  }
+
+  /** As an attacker who may publish in Redis. */
+  publish(text: string): void {
+    if (this.#primary.isUp) this.#primary.publish(text)
+  }
+
+  /** Records that were least used, when memory is full. */
+  evict(keys: readonly string[]): void {
+    for (const key of keys) this.#primary.set(key, '')
   }
 
   serverAt(endpoint: Endpoint): RedisServer {

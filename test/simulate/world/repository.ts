@@ -1,29 +1,50 @@
 import type {
+  BulkRevocation,
+  BulkRevoked,
   Change,
   CommitOutcome,
   GatewayReport,
   GatewayStatus,
+  ImportedKeys,
+  KeyImport,
   KeyRepository,
+  LivePosition,
+  LiveRange,
   StoredKey,
 } from '../../../src/control/registry/database/key-repository.ts'
 import type {
+  PendingChange,
   PendingChanges,
   RegionRegister,
 } from '../../../src/control/registry/database/pending-changes.ts'
+import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
 import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import type { Database } from './database.ts'
 import { enqueueChanges, pendingChangesIn, registerRegions, type UnusedMethods } from './outboxes.ts'
 import type { Process } from './process.ts'
 
+/** The fields of a stored key that decide. */
+export interface CommittedKey {
+  readonly digest: string
+  readonly record: Pick<
+    StoredKey['record'],
+    'version' | 'workspaceId' | 'scopes' | 'allowedCidrs' | 'expiresAtMs' | 'revokedAtMs' | 'suspendedAtMs'
+  >
+}
+
 /** What happens in the database, for those who check the laws. */
 export interface DatabaseWatcher {
-  committed(key: StoredKey): void
-  reported(report: GatewayReport): void
+  committed(key: CommittedKey): void
+  reported(report: { readonly id: string; readonly confirmed: GatewayReport['confirmed'] }): void
 }
 
 /** Only what announcing, lookups and confirmations use: the rest would be no part of the guarantee. */
 type UsedMethods =
   | 'commit'
+  | 'revokeKeys'
+  | 'importKeys'
+  | 'newestKeyId'
+  | 'listLive'
   | 'findById'
   | 'findByDigest'
   | 'findByDigests'
@@ -33,28 +54,45 @@ type UsedMethods =
   | 'recordGateway'
   | 'listGatewayStatuses'
 
-/** The registry in memory, as one console sees it. */
+/**
+ * The registry in memory, as one console sees it.
+ * @param consoleId distinguishes its claims
+ */
 export function createSimulatedRepository(
   database: Database,
   console: Process,
+  consoleId: string,
   watcher: DatabaseWatcher,
 ): KeyRepository {
   const wallMs = (): number => console.clock.wallMs()
   const call = <Result>(execute: () => Result): Promise<Result> => database.call(console, execute)
   const write = <Result>(execute: () => Result): Promise<Result> => database.call(console, execute, true)
-  const find = (digest: string): StoredKey | null => database.keys.get(digest)?.key ?? null
+  const find = (digest: string): StoredKey | null => database.find(digest)
   const used: Pick<KeyRepository, UsedMethods> = {
     commit(change) {
       const nowMs = wallMs()
       return write(() => commit(database, change, nowMs, watcher))
     },
+    revokeKeys(revocation) {
+      const nowMs = wallMs()
+      return write(() => revokeMany(database, revocation, nowMs, watcher))
+    },
+    importKeys(keys) {
+      const nowMs = wallMs()
+      return write(() => importMany(database, keys, nowMs, watcher))
+    },
+    newestKeyId: workspaceId => call(() => newestOf(database, workspaceId)),
+    listLive(range) {
+      const nowMs = wallMs()
+      return call(() => liveIn(database, range, nowMs))
+    },
     findById: id => call(() => find(database.digestById.get(id) ?? '')),
     findByDigest: digest => call(() => find(digest)),
     findByDigests: digests => call(() => new Map(foundAmong(digests, find))),
     findResponse: async () => null,
-    ...pendingChangesIn(database, console, DEFAULT_REGION),
+    ...pendingChangesIn(database, { console, consoleId }, DEFAULT_REGION),
     // What is missing in it is not called either.
-    pendingIn: region => pendingChangesIn(database, console, region) as PendingChanges,
+    pendingIn: region => pendingChangesIn(database, { console, consoleId }, region) as PendingChanges,
     registerRegions: names => write(() => registerRegions(database, names)),
     forgetRegions: async () => [],
     recordGateway(report) {
@@ -90,12 +128,70 @@ function commit(
     if (held !== replaced.record.version - 1) return { kind: 'stale' }
   }
   const changed = [issued, replaced].filter(key => key !== null)
-  for (const key of changed) {
-    database.keys.set(key.digest, { key, changedAtMs: nowMs })
-    database.digestById.set(key.record.id, key.digest)
+  return { kind: 'committed', pending: storeAll(database, changed, nowMs, watcher) }
+}
+
+function storeAll(
+  database: Database,
+  keys: readonly StoredKey[],
+  nowMs: number,
+  watcher: DatabaseWatcher,
+): PendingChange[] {
+  for (const key of keys) {
+    database.store(key, nowMs)
     watcher.committed(key)
   }
-  return { kind: 'committed', pending: enqueueChanges(database, changed, nowMs) }
+  return enqueueChanges(database, keys, nowMs)
+}
+
+/** As the statement of `revoke-rows.ts`. */
+function revokeMany(
+  database: Database,
+  { ids }: BulkRevocation,
+  nowMs: number,
+  watcher: DatabaseWatcher,
+): BulkRevoked {
+  const found = ids.toSorted().map(id => database.find(database.digestById.get(id) ?? ''))
+  const keys = found.flatMap(key => {
+    if (key === null || key.record.revokedAtMs !== null || key.record.expiresAtMs <= nowMs) return []
+    const { record, digest } = key
+    const version = record.version + 1
+    return [{ digest, record: { ...record, revokedAtMs: nowMs, suspendedAtMs: null, version } }]
+  })
+  return { keys, pending: storeAll(database, keys, nowMs, watcher) }
+}
+
+function importMany(
+  database: Database,
+  { keys }: KeyImport,
+  nowMs: number,
+  watcher: DatabaseWatcher,
+): ImportedKeys {
+  const imported = keys.filter(({ digest }) => database.find(digest) === null)
+  return { keys: imported, pending: storeAll(database, imported, nowMs, watcher) }
+}
+
+const recordsOf = ({ keys }: Database, workspaceId: string): KeyRecord[] =>
+  [...keys.values()].map(({ key }) => key.record).filter(record => record.workspaceId === workspaceId)
+
+function newestOf(database: Database, workspaceId: string): string | null {
+  const ids = recordsOf(database, workspaceId).map(({ id }) => id)
+  return ids.sort().at(-1) ?? null
+}
+
+function liveIn(
+  database: Database,
+  { workspaceId, after, untilId, limit }: LiveRange,
+  nowMs: number,
+): LivePosition[] {
+  const start = after ?? { expiresAtMs: nowMs + 1, id: '' }
+  const isAfter = ({ expiresAtMs, id }: LivePosition): boolean =>
+    expiresAtMs > start.expiresAtMs || (expiresAtMs === start.expiresAtMs && id > start.id)
+  return recordsOf(database, workspaceId)
+    .filter(record => record.revokedAtMs === null && record.expiresAtMs > nowMs && record.id <= untilId)
+    .filter(isAfter)
+    .sort((a, b) => a.expiresAtMs - b.expiresAtMs || (a.id < b.id ? -1 : 1))
+    .slice(0, limit)
 }
 
 function record(database: Database, report: GatewayReport, nowMs: number, watcher: DatabaseWatcher): void {

@@ -56,3 +56,7 @@ export function consoleConfig({ distancesMs, isWatched }: Settings, known: numbe
   }))
   return { ...CONFIG, regions }
 }
+
+/** All that a key of the simulation may have. */
+export const SCOPES = ['files:read', 'workspace:read']
+export const WORKSPACES = ['ws_1', 'ws_2']

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
 import { DEFAULT_REGION } from '../../../src/domain/region.ts'
+import { redisKeyOf } from '../../../src/domain/wire.ts'
 import type { TrustLimits } from '../../../src/keys/trust.ts'
-import { Laws } from '../laws.ts'
+import { ABSENT_TTL_MS, Laws } from '../laws.ts'
 import type { Settings } from '../plan.ts'
 import { type ConsoleRun, startConsole } from './console-process.ts'
 import { Database } from './database.ts'
@@ -13,8 +14,9 @@ import { registerRegions } from './outboxes.ts'
 import { EPOCH_MS } from './process.ts'
 import { Random } from './random.ts'
 import { RedisSite } from './redis-site.ts'
+import type { DatabaseWatcher } from './repository.ts'
 import { Scheduler } from './scheduler.ts'
-import { nameOfRegion } from './settings.ts'
+import { nameOfRegion, SCOPES } from './settings.ts'
 
 const DIGESTS = Array.from({ length: 8 }, (_, index) =>
   createHash('sha256').update(`simulated key ${index}`).digest('hex'),
@@ -32,7 +34,9 @@ export class World {
   readonly keyService: KeyServiceNetwork
   readonly laws: Laws
   readonly limits: TrustLimits
-  readonly digests: readonly string[]
+  /** Keys that clients use: also some that do not exist yet. */
+  readonly digests: string[]
+  readonly watcher: DatabaseWatcher
   readonly consoles: ConsoleRun[]
   /** By index: those of a region that is added start later. */
   readonly gateways = new Map<number, GatewayRun>()
@@ -56,18 +60,29 @@ export class World {
       ...parts,
       consoles: () => this.consoles,
       onUnanswered: ({ name }) => this.laws.trouble(name, scheduler.nowMs),
+      onAnswered: (gateway, digests) => {
+        for (const digest of digests) this.laws.verified(gateway, digest)
+      },
     })
     this.digests = DIGESTS.slice(0, settings.keys)
     this.laws = new Laws(() => scheduler.nowMs, settings)
+    this.watcher = {
+      committed: key => {
+        this.laws.committed(key)
+        if (!this.digests.includes(key.digest)) this.digests.push(key.digest)
+      },
+      reported: report => this.laws.reported(report),
+    }
     for (const site of this.sites) {
       site.onMessage = (process, text) => this.laws.received(process, text)
+      site.onRecord = (process, key) => this.laws.verified(process, key.slice(redisKeyOf('').length))
       const { region, servers, sentinels } = site
       for (const name of [...servers.map(server => server.name), sentinels]) this.#place(name, region)
     }
     const names = distancesMs.length === 1 ? [DEFAULT_REGION] : distancesMs.map((_, i) => nameOfRegion(i))
     for (let i = 0; i < settings.gateways; i++) this.#place(nameOfGateway(i), this.regionOf(i))
     registerRegions(this.database, names.slice(0, this.knownRegions), true)
-    this.limits = { ttlMs: settings.ttlMs, absentTtlMs: 5_000, staleMs: settings.staleMs }
+    this.limits = { ttlMs: settings.ttlMs, absentTtlMs: ABSENT_TTL_MS, staleMs: settings.staleMs }
     this.consoles = []
     for (let i = 0; i < settings.consoles; i++) this.startConsole(i)
     for (let i = 0; i < settings.gateways; i++) if (this.regionOf(i) < this.knownRegions) this.startGateway(i)
@@ -97,11 +112,12 @@ export class World {
 
   newRecord(index: number): KeyRecord {
     return {
-      id: `key_${index}`,
-      workspaceId: 'ws_1',
+      // Before all that are issued later.
+      id: `key_${String(index).padStart(26, '0')}`,
+      workspaceId: index % 4 === 2 ? 'ws_2' : 'ws_1',
       name: 'simulated',
       description: null,
-      scopes: [],
+      scopes: index % 2 === 0 ? ['files:read'] : SCOPES,
       hint: '',
       createdAtMs: EPOCH_MS,
       createdBy: 'simulation',
