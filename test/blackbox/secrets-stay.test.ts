@@ -1,14 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { OtlpReceiver } from '../support/otlp-receiver.ts'
-import { type Listening, startPostern } from '../support/postern-process.ts'
+import { Parts } from '../support/parts.ts'
+import type { Listening } from '../support/postern-process.ts'
 import { exchange, get, type RawAnswer } from '../support/raw-client.ts'
-import { jsonAnswer, RecordingUpstream } from '../support/recording-upstream.ts'
-import { RedisServer } from '../support/redis-server.ts'
+import { jsonAnswer, type RecordingUpstream } from '../support/recording-upstream.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { until } from '../support/until.ts'
 
 const WORKSPACE = '/api/v1/workspaces/ws_1'
@@ -38,6 +37,7 @@ const ROUTES = [
   },
 ]
 const outputs = new Map<string, string>()
+const parts = new Parts()
 let redis: RedisServer
 let upstream: RecordingUpstream
 let collector: OtlpReceiver
@@ -46,12 +46,11 @@ let gateway: Listening
 let databaseFolder: string
 
 beforeAll(async () => {
-  databaseFolder = await mkdtemp(join(tmpdir(), 'postern-secrets-'))
   const password = planted['Redis password'] ?? ''
-  redis = await RedisServer.start({
+  redis = await parts.redis({
     settings: ['--user', 'planes', 'on', `>${password}`, '~*', '&*', '+@all'],
   })
-  upstream = await RecordingUpstream.start()
+  upstream = await parts.upstream()
   collector = await OtlpReceiver.start()
   const shared = {
     POSTERN_REDIS_URL: redis.url,
@@ -60,14 +59,15 @@ beforeAll(async () => {
     POSTERN_KEY_SERVICE_TOKEN: planted['key service token'] ?? '',
     POSTERN_KEYS_SIGNING_SECRETS: planted['signing secret'] ?? '',
     POSTERN_LOG_LEVEL: 'trace',
-    POSTERN_DRAIN_DELAY_MS: '0',
   }
-  console = await startPostern('console', {
+  const databaseUrl = await parts.sqlite()
+  databaseFolder = dirname(databaseUrl.replace('sqlite:', ''))
+  console = await parts.console({
     ...shared,
     POSTERN_ADMIN_TOKEN: planted['admin token'] ?? '',
-    POSTERN_DATABASE_URL: `sqlite:${join(databaseFolder, 'postern.db')}`,
+    POSTERN_DATABASE_URL: databaseUrl,
   })
-  gateway = await startPostern('gateway', {
+  gateway = await parts.gateway({
     ...shared,
     POSTERN_KEY_SERVICE_URL: console.urls.internal,
     POSTERN_UPSTREAM_URL: upstream.url,
@@ -79,10 +79,8 @@ beforeAll(async () => {
   })
 })
 afterAll(async () => {
-  await Promise.all([gateway.process.stop(), console.process.stop(), upstream.stop()])
+  await parts.stop()
   collector.stop()
-  await redis.stop()
-  await rm(databaseFolder, { recursive: true, force: true })
 })
 
 test('after a run in which everything fails once, no secret is in any output or store', {

@@ -1,10 +1,6 @@
-import { randomBytes } from 'node:crypto'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { type Listening, runPostern, startPostern } from '../support/postern-process.ts'
-import { RecordingUpstream } from '../support/recording-upstream.ts'
+import { IN_MEMORY, Parts } from '../support/parts.ts'
+import { type Listening, runPostern } from '../support/postern-process.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
 import type { RegionRedis } from './region-redis.ts'
@@ -13,8 +9,6 @@ import { type Relay, Relays } from './relays.ts'
 const RECOVERY_MS = 60_000
 /** Processes that start at a time, on two cores. */
 const STARTS_AT_ONCE = 3
-/** In memory: on a busy disk a commit takes a second, and the tests measure from its beginning. */
-const DATABASES = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
 /** Gateways beside their Redis, far from the console. */
 export interface FarRegion<Redis extends RegionRedis = RegionRedis> {
@@ -51,65 +45,58 @@ export interface Revocation {
 export class RegionFleet<Redis extends RegionRedis = RegionRedis> {
   readonly regions: readonly FarRegion<Redis>[]
   readonly relays: Relays
+  readonly #parts: Parts
   readonly #consoles: Listening[]
   readonly #environment: Readonly<Record<string, string>>
-  readonly #adminToken: string
 
   private constructor(
-    parts: Pick<RegionFleet<Redis>, 'regions' | 'relays'>,
+    parts: Parts,
+    { regions, relays }: Pick<RegionFleet<Redis>, 'regions' | 'relays'>,
     consoles: Listening[],
     environment: Readonly<Record<string, string>>,
-    adminToken: string,
   ) {
-    this.regions = parts.regions
-    this.relays = parts.relays
+    this.#parts = parts
+    this.regions = regions
+    this.relays = relays
     this.#consoles = consoles
     this.#environment = environment
-    this.#adminToken = adminToken
-    onTestFinished(async () => {
-      for (const { process } of this.#consoles) await process.stop('SIGKILL')
-    })
   }
 
+  /** Stops when the running test ends. */
   static async start<Redis extends RegionRedis>(plan: FleetPlan<Redis>): Promise<RegionFleet<Redis>> {
-    const upstream = await RecordingUpstream.start()
-    onTestFinished(() => upstream.stop())
+    const parts = new Parts()
+    onTestFinished(() => parts.stop())
+    const upstream = await parts.upstream()
     const relays = Relays.start()
-    const adminToken = randomBytes(24).toString('base64url')
-    const shared = {
-      POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
-      POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
-      POSTERN_DRAIN_DELAY_MS: '0',
-      POSTERN_LOG_LEVEL: 'warn',
-    }
     const places = []
     for (const [name, { delayMs, redis }] of Object.entries(plan.regions)) {
       places.push({ name, delayMs, redis: await redis(relays, delayMs) })
     }
+    const quiet = { ...parts.shared, POSTERN_LOG_LEVEL: 'warn' }
     const environment = {
-      ...shared,
+      ...quiet,
       POSTERN_REGIONS: JSON.stringify(places.map(({ name, redis }) => ({ name, redis: redis.atConsole }))),
-      POSTERN_ADMIN_TOKEN: adminToken,
-      POSTERN_DATABASE_URL: plan.databaseUrl ?? sqliteInMemory(),
+      POSTERN_ADMIN_TOKEN: parts.adminToken,
+      POSTERN_DATABASE_URL: plan.databaseUrl ?? (await parts.sqlite(IN_MEMORY)),
     }
     const consoles: Listening[] = []
     for (let count = plan.consoles ?? 1; count > 0; count--) {
-      consoles.push(await startPostern('console', environment))
+      consoles.push(await parts.console(environment))
     }
     const regions: FarRegion<Redis>[] = []
     for (const place of places) {
       const toKeyService = await relays.open(String(consoles.at(-1)?.urls.internal), place.delayMs)
       const settings = {
-        ...shared,
+        ...quiet,
         ...place.redis.atGateway,
         POSTERN_REGION: place.name,
         POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${toKeyService.port}`,
         POSTERN_KEY_SERVICE_TIMEOUT_MS: '3000',
         POSTERN_UPSTREAM_URL: upstream.url,
       }
-      regions.push({ ...place, toKeyService, gateways: await startGateways(plan.gateways, settings) })
+      regions.push({ ...place, toKeyService, gateways: await startGateways(parts, plan.gateways, settings) })
     }
-    const fleet = new RegionFleet<Redis>({ regions, relays }, consoles, environment, adminToken)
+    const fleet = new RegionFleet<Redis>(parts, { regions, relays }, consoles, environment)
     await fleet.untilHealthy()
     return fleet
   }
@@ -152,7 +139,7 @@ export class RegionFleet<Redis extends RegionRedis = RegionRedis> {
 
   /** At the same address for gateways. */
   async startConsole(index: number, settings: Readonly<Record<string, string>> = {}): Promise<void> {
-    this.#consoles[index] = await startPostern('console', {
+    this.#consoles[index] = await this.#parts.console({
       ...this.#environment,
       POSTERN_CONSOLE_INTERNAL_PORT: new URL(this.console(index).urls.internal).port,
       ...settings,
@@ -188,7 +175,7 @@ export class RegionFleet<Redis extends RegionRedis = RegionRedis> {
     const response = await fetch(`${this.console(index).urls.console}/admin/v1${path}`, {
       method: 'POST',
       headers: {
-        authorization: `Bearer ${this.#adminToken}`,
+        authorization: `Bearer ${this.#parts.adminToken}`,
         ...(body && { 'content-type': 'application/json' }),
       },
       ...(body && { body: JSON.stringify(body) }),
@@ -206,25 +193,15 @@ interface AdminAnswer {
   readonly committedAt: string
 }
 
-function sqliteInMemory(): string {
-  const directory = mkdtempSync(join(DATABASES, 'postern-regions-'))
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
-  return `sqlite:${join(directory, 'postern.db')}`
-}
-
 async function startGateways(
+  parts: Parts,
   count: number,
   settings: Readonly<Record<string, string>>,
 ): Promise<Listening[]> {
   const gateways: Listening[] = []
   while (gateways.length < count) {
-    const some = Array.from({ length: Math.min(STARTS_AT_ONCE, count - gateways.length) }, () =>
-      startPostern('gateway', settings),
-    )
-    for (const gateway of await Promise.all(some)) {
-      gateways.push(gateway)
-      onTestFinished(async () => void (await gateway.process.stop('SIGKILL')))
-    }
+    const some = Math.min(STARTS_AT_ONCE, count - gateways.length)
+    gateways.push(...(await Parts.several(some, () => parts.gateway(settings))))
   }
   return gateways
 }

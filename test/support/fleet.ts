@@ -1,14 +1,11 @@
-import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname } from 'node:path'
 import { Pool } from 'undici'
 import type { AdminResponse, GatewaysResponse } from './admin-response.ts'
-import { type Listening, startPostern } from './postern-process.ts'
-import { RecordingUpstream } from './recording-upstream.ts'
-import { RedisServer } from './redis-server.ts'
-import { TcpProxy } from './tcp-proxy.ts'
+import { IN_MEMORY, Parts } from './parts.ts'
+import type { Listening } from './postern-process.ts'
+import type { RecordingUpstream } from './recording-upstream.ts'
+import type { RedisServer } from './redis-server.ts'
+import type { TcpProxy } from './tcp-proxy.ts'
 import { until } from './until.ts'
 import { ALL_SCOPES, type IssuedKey } from './world.ts'
 
@@ -43,8 +40,6 @@ export interface Ended extends Revoked {
 /** Of a key whose expiry is shortened. */
 const EXPIRES_IN_MS = 500
 const RECOVERY_MS = 20_000
-/** In memory, because on a shared disk one commit can take a second and the tests measure the time after it. */
-const DATABASES = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
 /** Redis, console and gateways as processes, with a proxy on each connection between them. */
 export class Fleet {
@@ -55,81 +50,53 @@ export class Fleet {
   readonly upstream: RecordingUpstream
   /** Where the console keeps its database. */
   readonly directory: string
-  readonly #adminToken: string
+  readonly #parts: Parts
   readonly #admin: Pool
-  readonly #close: () => Promise<void>
 
-  private constructor(parts: {
-    redis: RedisServer
-    console: Listening
-    consoleToRedis: TcpProxy
-    replicas: readonly Replica[]
-    upstream: RecordingUpstream
-    directory: string
-    adminToken: string
-    close: () => Promise<void>
-  }) {
-    this.redis = parts.redis
-    this.console = parts.console
-    this.consoleToRedis = parts.consoleToRedis
-    this.replicas = parts.replicas
-    this.upstream = parts.upstream
-    this.directory = parts.directory
-    this.#adminToken = parts.adminToken
-    this.#admin = new Pool(parts.console.urls.console, { connections: 16 })
-    this.#close = parts.close
+  private constructor(
+    parts: Parts,
+    fleet: Pick<Fleet, 'redis' | 'console' | 'consoleToRedis' | 'replicas' | 'upstream' | 'directory'>,
+  ) {
+    this.redis = fleet.redis
+    this.console = fleet.console
+    this.consoleToRedis = fleet.consoleToRedis
+    this.replicas = fleet.replicas
+    this.upstream = fleet.upstream
+    this.directory = fleet.directory
+    this.#parts = parts
+    this.#admin = new Pool(fleet.console.urls.console, { connections: 16 })
   }
 
   /** @param settings for the gateways */
   static async start(count: number, settings: Readonly<Record<string, string>> = {}): Promise<Fleet> {
-    const directory = await mkdtemp(join(DATABASES, 'postern-fleet-'))
-    const redis = await RedisServer.start()
-    const upstream = await RecordingUpstream.start()
-    const consoleToRedis = await TcpProxy.start(redis.url)
-    const adminToken = randomBytes(24).toString('base64url')
-    const shared = {
-      POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
-      POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
-      POSTERN_DRAIN_DELAY_MS: '0',
-      POSTERN_LOG_LEVEL: 'warn',
-    }
-    const console = await startPostern('console', {
-      ...shared,
-      POSTERN_REDIS_URL: urlOf(consoleToRedis, 'redis'),
-      POSTERN_ADMIN_TOKEN: adminToken,
-      POSTERN_DATABASE_URL: `sqlite:${join(directory, 'postern.db')}`,
-    })
-    const replicas = await Promise.all(
-      Array.from({ length: count }, async () => {
-        const toRedis = await TcpProxy.start(redis.url)
-        const toKeyService = await TcpProxy.start(console.urls.internal)
-        const gateway = await startPostern('gateway', {
-          ...shared,
+    return await Parts.start(async parts => {
+      const redis = await parts.redis()
+      const upstream = await parts.upstream()
+      const consoleToRedis = await parts.proxy(redis.url)
+      const databaseUrl = await parts.sqlite(IN_MEMORY)
+      const directory = dirname(databaseUrl.replace('sqlite:', ''))
+      const quiet = { POSTERN_LOG_LEVEL: 'warn' }
+      const console = await parts.console({
+        ...quiet,
+        POSTERN_REDIS_URL: urlOf(consoleToRedis, 'redis'),
+        POSTERN_DATABASE_URL: databaseUrl,
+      })
+      const replicas = await Parts.several(count, async () => {
+        const toRedis = await parts.proxy(redis.url)
+        const toKeyService = await parts.proxy(console.urls.internal)
+        const gateway = await parts.gateway({
+          ...quiet,
           POSTERN_REDIS_URL: urlOf(toRedis, 'redis'),
           POSTERN_KEY_SERVICE_URL: urlOf(toKeyService, 'http'),
           POSTERN_UPSTREAM_URL: upstream.url,
           ...settings,
         })
         return { ...gateway, toRedis, toKeyService }
-      }),
-    )
-    const close = async () => {
-      const processes = [console, ...replicas].map(({ process }) => process)
-      for (const { child } of processes) child.kill('SIGCONT')
-      await Promise.all(processes.map(process => process.stop()))
-      const proxies = [
-        consoleToRedis,
-        ...replicas.flatMap(({ toRedis, toKeyService }) => [toRedis, toKeyService]),
-      ]
-      await Promise.all(proxies.map(proxy => proxy.stop()))
-      await upstream.stop()
-      await redis.stop()
-      await rm(directory, { recursive: true, force: true })
-    }
-    const parts = { redis, console, consoleToRedis, replicas, upstream, directory, adminToken, close }
-    const fleet = new Fleet(parts)
-    await fleet.untilHealthy()
-    return fleet
+      })
+      const fleet = new Fleet(parts, { redis, console, consoleToRedis, replicas, upstream, directory })
+      await fleet.untilHealthy()
+      return fleet
+    })
   }
 
   /** Waits until every replica is connected to Redis and the console announces changes. */
@@ -210,7 +177,7 @@ export class Fleet {
 
   async stop(): Promise<void> {
     await this.#admin.destroy()
-    await this.#close()
+    await this.#parts.stop()
   }
 
   #post(path: string, expected: number, body?: unknown): Promise<Record<string, unknown>> {
@@ -233,7 +200,7 @@ export class Fleet {
     const answer = await this.#admin.request({
       method,
       path: `/admin/v1${path}`,
-      headers: { authorization: `Bearer ${this.#adminToken}`, ...json, ...headers },
+      headers: { authorization: `Bearer ${this.#parts.adminToken}`, ...json, ...headers },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     const text = await answer.body.text()

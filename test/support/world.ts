@@ -1,10 +1,7 @@
-import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { type Listening, startPostern } from './postern-process.ts'
-import { RecordingUpstream } from './recording-upstream.ts'
-import { RedisServer } from './redis-server.ts'
+import { Parts } from './parts.ts'
+import type { Listening } from './postern-process.ts'
+import type { RecordingUpstream } from './recording-upstream.ts'
+import type { RedisServer } from './redis-server.ts'
 import { until } from './until.ts'
 
 export interface IssuedKey {
@@ -47,28 +44,25 @@ export async function startWorld(
   settings: Readonly<Record<string, string>> = {},
   consoleSettings: Readonly<Record<string, string>> = {},
 ): Promise<World> {
-  const directory = await mkdtemp(join(tmpdir(), 'postern-world-'))
-  const redis = await RedisServer.start()
-  const upstream = await RecordingUpstream.start()
-  const adminToken = randomBytes(24).toString('base64url')
-  const shared = {
-    POSTERN_REDIS_URL: redis.url,
-    POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
-    POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
-    POSTERN_DRAIN_DELAY_MS: '0',
-  }
-  const console = await startPostern('console', {
-    ...shared,
-    POSTERN_ADMIN_TOKEN: adminToken,
-    POSTERN_DATABASE_URL: `sqlite:${join(directory, 'postern.db')}`,
-    ...consoleSettings,
-  })
+  return await Parts.start(parts => build(parts, settings, consoleSettings))
+}
+
+async function build(
+  parts: Parts,
+  settings: Readonly<Record<string, string>>,
+  consoleSettings: Readonly<Record<string, string>>,
+): Promise<World> {
+  const { adminToken } = parts
+  const redis = await parts.redis()
+  const upstream = await parts.upstream()
+  const shared = { ...parts.shared, POSTERN_REDIS_URL: redis.url }
+  const console = await parts.console({ ...shared, ...consoleSettings })
   const env = {
     ...shared,
     POSTERN_KEY_SERVICE_URL: console.urls.internal,
     POSTERN_UPSTREAM_URL: upstream.url,
   }
-  const gateway = await startPostern('gateway', { ...env, ...settings })
+  const gateway = await parts.gateway({ ...env, ...settings })
   await until('the gateway is connected', async () => {
     const readiness = await fetch(`${gateway.urls.ops}/readyz`)
     return ((await readiness.json()) as { changes: string }).changes === 'connected'
@@ -106,10 +100,6 @@ export async function startWorld(
       const { status } = await admin('POST', `/keys/${id}/revoke`)
       if (status !== 200) throw new Error(`The console answered ${status}`)
     },
-    stop: async () => {
-      await Promise.all([gateway.process.stop(), console.process.stop(), upstream.stop()])
-      await redis.stop()
-      await rm(directory, { recursive: true, force: true })
-    },
+    stop: () => parts.stop(),
   }
 }

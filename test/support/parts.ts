@@ -1,0 +1,103 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Listening, startPostern } from './postern-process.ts'
+import { RecordingUpstream } from './recording-upstream.ts'
+import { RedisServer, type RedisServerOptions } from './redis-server.ts'
+import { TcpProxy } from './tcp-proxy.ts'
+
+type Settings = Readonly<Record<string, string>>
+
+/** On a busy disk one commit can take a second: for tests that measure the time after it. */
+export const IN_MEMORY = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+
+/**
+ * Starts the parts of an installation as processes that share their secrets, and stops them in the opposite order. World,
+ * Fleet and RegionFleet are built of it.
+ */
+export class Parts {
+  readonly adminToken = randomBytes(24).toString('base64url')
+  /** Settings of every process. */
+  readonly shared: Settings = {
+    POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
+    POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
+    POSTERN_DRAIN_DELAY_MS: '0',
+  }
+  readonly #started = new AsyncDisposableStack()
+
+  /** Where one part does not start, those before it are stopped. */
+  static async start<Built>(build: (parts: Parts) => Promise<Built>): Promise<Built> {
+    const parts = new Parts()
+    try {
+      return await build(parts)
+    } catch (error) {
+      await parts.stop()
+      throw error
+    }
+  }
+
+  async redis(options: RedisServerOptions = {}): Promise<RedisServer> {
+    return this.#own(await RedisServer.start(options))
+  }
+
+  async upstream(): Promise<RecordingUpstream> {
+    return this.#own(await RecordingUpstream.start())
+  }
+
+  /** A relay before a server, that a test can delay, hold and cut. */
+  async proxy(url: string): Promise<TcpProxy> {
+    return this.#own(await TcpProxy.start(url))
+  }
+
+  /** @returns the URL of a new database */
+  async sqlite(folder = tmpdir()): Promise<string> {
+    const directory = await mkdtemp(join(folder, 'postern-database-'))
+    this.#started.defer(() => rm(directory, { recursive: true, force: true }))
+    return `sqlite:${join(directory, 'postern.db')}`
+  }
+
+  /** Over a database of its own, unless settings name one. */
+  async console(settings: Settings): Promise<Listening> {
+    const databaseUrl = settings['POSTERN_DATABASE_URL'] ?? (await this.sqlite())
+    return this.#process('console', {
+      POSTERN_ADMIN_TOKEN: this.adminToken,
+      ...settings,
+      POSTERN_DATABASE_URL: databaseUrl,
+    })
+  }
+
+  gateway(settings: Settings): Promise<Listening> {
+    return this.#process('gateway', settings)
+  }
+
+  /** Several at a time. Where one does not start, the others are waited for, so that they are stopped too. */
+  static async several<Part>(count: number, start: (index: number) => Promise<Part>): Promise<Part[]> {
+    const settled = await Promise.allSettled(Array.from({ length: count }, (_, index) => start(index)))
+    return settled.map(outcome => {
+      if (outcome.status === 'rejected') throw outcome.reason
+      return outcome.value
+    })
+  }
+
+  /** Processes are killed, frozen ones too. */
+  async stop(): Promise<void> {
+    await this.#started.disposeAsync()
+  }
+
+  async #process(plane: 'console' | 'gateway', settings: Settings): Promise<Listening> {
+    const running = await startPostern(plane, { ...this.shared, ...settings })
+    await this.#own({ stop: () => running.process.stop() })
+    return running
+  }
+
+  async #own<Part extends { stop(): unknown }>(part: Part): Promise<Part> {
+    if (this.#started.disposed) {
+      await part.stop()
+      throw new Error('The other parts were stopped while this one started')
+    }
+    this.#started.defer(async () => void (await part.stop()))
+    return part
+  }
+}
