@@ -9,7 +9,6 @@ import { someKey } from '../../support/stored-keys.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
 
 const KEYS = 100_000
-const ROWS_AT_ONCE = 500
 const ROUNDS = 15
 const GOAL_MS = 50
 const DAY_MS = 86_400_000
@@ -19,22 +18,20 @@ async function fill(databaseUrl: string): Promise<void> {
   const database = await openDatabase(databaseUrl)
   const { writer, close } = database
   const nowMs = Date.now()
-  const rowAt = (number: number) =>
-    rowOf(
-      someKey({
-        name: `program ${number}`,
-        createdAtMs: nowMs - (KEYS - number) * 1000,
-        expiresAtMs: nowMs + ((number % 180) - 5) * DAY_MS,
-        revokedAtMs: number % 7 === 0 ? nowMs : null,
-      }),
-      nowMs,
-    )
-  await writer.transaction().execute(async tx => {
-    for (let made = 0; made < KEYS; made += ROWS_AT_ONCE) {
-      const rows = Array.from({ length: ROWS_AT_ONCE }, (_, index) => rowAt(made + index))
-      await tx.insertInto('keys').values(rows).execute()
-    }
-  })
+  const row = {
+    ...rowOf(someKey(), nowMs),
+    id: sql`printf('key_%026d', n)`,
+    digest: sql`lower(hex(randomblob(32)))`,
+    name: sql`'program ' || n`,
+    hint: sql`'wsk_…' || n`,
+    created_at_ms: sql`${nowMs - KEYS * 1000} + n * 1000`,
+    expires_at_ms: sql`${nowMs} + ((n % 180) - 5) * ${sql.lit(DAY_MS)}`,
+    revoked_at_ms: sql`case when n % 7 = 0 then ${nowMs} end`,
+  }
+  const names = Object.keys(row).map(name => sql.ref(name))
+  const values = Object.values(row).map(value => sql`${value}`)
+  await sql`with recursive number(n) as (select 1 union all select n + 1 from number where n < ${KEYS})
+    insert into keys (${sql.join(names)}) select ${sql.join(values)} from number`.execute(writer)
   await fillUsage(database, nowMs)
   await close()
 }
