@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { KeepAliveLoad } from '../support/keep-alive-load.ts'
 import { type Listening, PosternProcess, startPostern } from '../support/postern-process.ts'
 import { get } from '../support/raw-client.ts'
@@ -13,20 +13,22 @@ let world: World
 let gateway: Listening
 let load: KeepAliveLoad
 
-beforeEach(async () => {
+beforeAll(async () => {
   world = await startWorld()
+})
+afterAll(() => world.stop())
+
+/** Of a gateway of its own, which ends with the test. */
+async function startLoad(): Promise<void> {
   const { secret } = await world.issue()
   gateway = await startPostern('gateway', world.env)
+  onTestFinished(async () => void (await gateway.process.stop()))
   load = new KeepAliveLoad({
     clients: 8,
     target: () => gateway.urls.gateway,
     next: () => ({ bytes: get(WORKSPACE, secret), expected: '{"id":"ws_1"}' }),
   })
-})
-afterEach(async () => {
-  await gateway.process.stop()
-  await world.stop()
-})
+}
 
 async function untilDropped(lines: number): Promise<void> {
   await until(
@@ -53,6 +55,7 @@ function expectAllAnswered(): void {
 test('if the log reader stalls, requests are served, lines are dropped and counted, and the log says so once it is read again', {
   timeout: 120_000,
 }, async () => {
+  await startLoad()
   gateway.process.child.stdout?.pause()
   await untilDropped(1000)
   // The rest of the buffer holds a few thousand lines; every later line is dropped.
@@ -79,6 +82,7 @@ test('if the log reader stalls, requests are served, lines are dropped and count
 })
 
 test('if the log reader has exited, requests are served, and the process shuts down in order', async () => {
+  await startLoad()
   await load.reached(100)
   gateway.process.child.stdout?.destroy()
   await untilDropped(1000)
