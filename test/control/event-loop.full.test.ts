@@ -86,6 +86,7 @@ test('no call holds up the console for long, with 100,000 keys in 1,000 workspac
     ...[...OF_ONE, ...EXPORTS].map(path => ({ token: ADMIN_TOKEN, path })),
   ]
   const tooLong: unknown[] = []
+  const lines = new Map<string, number>()
   for (const { token, path } of calls) {
     const attempts: { longestMs: number; totalMs: number }[] = []
     const isGood = () =>
@@ -97,13 +98,14 @@ test('no call holds up the console for long, with 100,000 keys in 1,000 workspac
       const { response, longestMs, totalMs } = await measure('GET', path, token)
       expect([path, response.status]).toEqual([path, 200])
       attempts.push({ longestMs, totalMs })
+      lines.set(path, response.lines)
     }
     if (!isGood()) tooLong.push({ path, isConfined: token === confined, attempts })
   }
   expect(tooLong).toEqual([])
-  expect((await call('GET', '/keys/export', ADMIN_TOKEN)).lines).toBe(LARGE_KEYS)
+  expect(lines.get('/keys/export')).toBe(LARGE_KEYS)
   // Entries that the console does not recognise as its own would be left out, and cost little.
-  expect((await call('GET', '/audit/export', ADMIN_TOKEN)).lines).toBeGreaterThan(LARGE_KEYS)
+  expect(lines.get('/audit/export')).toBeGreaterThan(LARGE_KEYS)
   const revokeAll = await measure('POST', '/workspaces/ws_large/revoke-all', ADMIN_TOKEN)
   expect(revokeAll.response.status).toBe(200)
   expect(revokeAll.longestMs).toBeLessThan(LONGEST_TURN_MS)

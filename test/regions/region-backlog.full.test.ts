@@ -12,7 +12,7 @@ import { until } from '../support/until.ts'
 import { regionAt } from './region-settings.ts'
 
 /** `BACKLOG=360000` is an hour of 100 changes a second. */
-const CHANGES = Number(process.env['BACKLOG'] ?? 20_000)
+const CHANGES = Number(process.env['BACKLOG'] ?? 10_000)
 /** Of the console in this process, however many changes wait: it reads a part of them at a time. */
 const MOST_MB = 300
 const AT_ONCE = 1_000
