@@ -10,6 +10,7 @@ import { digestOf } from '../../src/domain/key/secret.ts'
 import { decodeRecord, deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 import type { AdminResponse } from '../support/admin-response.ts'
 import { fillDatabase, readAll } from '../support/filled-database.ts'
+import { runPosternHere } from '../support/postern-here.ts'
 import { type Exit, PosternProcess, PROGRAM, runPostern, startPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -45,7 +46,10 @@ const environment = (url: string) => ({
   POSTERN_DRAIN_DELAY_MS: '0',
 })
 
+/** In this process; those that are killed have their own. */
 const database = (url: string, ...args: string[]): Promise<Exit> =>
+  runPosternHere(['database', ...args], environment(url))
+const databaseApart = (url: string, ...args: string[]): Promise<Exit> =>
   runPostern(['database', ...args], environment(url))
 /** Redis holds nothing of a database that a test has filled. */
 const copy = (from: string, to: string) => database('', 'copy', from, to, '--without-redis')
@@ -130,7 +134,7 @@ describe.each(Object.entries(engines))('%s', (name, createUrl) => {
         code: 0,
         stdout: expect.stringContaining('1 key revoked since the backup'),
       })
-      expect((await runPostern(['audit', 'verify'], environment(url))).stdout).toMatch(AUDIT_INTACT)
+      expect((await runPosternHere(['audit', 'verify'], environment(url))).stdout).toMatch(AUDIT_INTACT)
       const again = await startConsole(url)
       expect((await again.send(`/keys/${a.id}`)).key).toMatchObject({ state: 'revoked' })
       expect((await again.send(`/keys/${b.id}`)).key).toMatchObject({ state: 'active' })
@@ -234,7 +238,7 @@ describe.skipIf(!has(POSTGRES))('a copy from SQLite to PostgreSQL and back', () 
     await (await startConsole(back)).stop()
     const { audit, audit_queue } = await readAll(back)
     expect([audit?.length, audit_queue]).toEqual([1201, []])
-    expect((await runPostern(['audit', 'verify'], environment(back))).stdout).toMatch(AUDIT_INTACT)
+    expect((await runPosternHere(['audit', 'verify'], environment(back))).stdout).toMatch(AUDIT_INTACT)
     expect((await copy(from, to)).stderr).toContain('holds data, so nothing was changed')
     expect((await copy(from, back)).stderr).toContain('holds data, so nothing was changed')
   })
@@ -307,12 +311,12 @@ test('of two backups to one name at once, one is saved whole, and the other says
   const directory = temporaryDirectory()
   const backup = join(directory, 'backup.db')
   await fillDatabase(url, MANY_KEYS)
-  const exits = await Promise.all([database(url, 'backup', backup), database(url, 'backup', backup)])
+  const exits = await Promise.all([1, 2].map(() => databaseApart(url, 'backup', backup)))
   expect(exits.map(({ code }) => code).toSorted()).toEqual([0, 65])
   expect(exits.map(({ stderr }) => stderr).join()).toContain(`${backup} exists already`)
   expect(readdirSync(directory)).toEqual(['backup.db'])
   expect(await readAll(`sqlite:${backup}`)).toEqual(await readAll(url))
-  const forced = await Promise.all([1, 2].map(() => database(url, 'backup', backup, '--force')))
+  const forced = await Promise.all([1, 2].map(() => databaseApart(url, 'backup', backup, '--force')))
   expect(forced.map(({ code }) => code)).toEqual([0, 0])
   expect(await readAll(`sqlite:${backup}`)).toEqual(await readAll(url))
 })
