@@ -35,7 +35,7 @@ const isPossible = has(BUILDAH) && has(DEBOOTSTRAP) && canConfine()
 describe.skipIf(!isPossible)(
   'the image, built and started on a read-only root as its own user (needs buildah, debootstrap, root and mount)',
   () => {
-    let ids: readonly string[]
+    const ids: string[] = []
     let image: BuiltImage
     let redis: RedisServer
     let upstream: RecordingUpstream
@@ -44,15 +44,16 @@ describe.skipIf(!isPossible)(
       // Of one state, also while files of the checkout change, and with other times: two clones of one commit.
       const first = copyOfContext()
       const contexts = [first, copyOfContext(first)]
-      ids = await Promise.all(contexts.map(context => BuiltImage.build(REVISION, context)))
+      // One after the other: builds in one store share their intermediate images, which the first to end removes.
+      for (const context of contexts) ids.push(await BuiltImage.build(REVISION, context))
       for (const context of contexts) rmSync(context, { recursive: true })
       image = new BuiltImage(ids[0] ?? '')
       redis = await RedisServer.start()
       upstream = await RecordingUpstream.start()
-    }, 2_000_000)
+    }, 4_000_000)
     afterAll(async () => {
-      await Promise.all([redis.stop(), upstream.stop()])
-      image.remove()
+      await Promise.all([redis?.stop(), upstream?.stop()])
+      image?.remove()
     })
 
     /** Runs Node in the tree until it exits. */
