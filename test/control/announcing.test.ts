@@ -10,6 +10,7 @@ import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, redisKeyOf } from '../.
 import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { threadCpuMs } from '../support/cpu-time.ts'
 import { readMessage } from '../support/messages.ts'
+import { metricValue } from '../support/metric-value.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { runs } from '../support/runs.ts'
 import { StarvationMeter } from '../support/starvation-meter.ts'
@@ -84,6 +85,24 @@ describe('with Redis', () => {
     expect(change).toMatchObject({ digest, version: 2 })
     expect(change?.atMs).toBeGreaterThanOrEqual(Date.parse(body.key.revokedAt))
     expect((await revoke(running, id)).body.announced).toBe(true)
+  })
+
+  test('the commands of the announcer are counted, with the time that they took', async () => {
+    const beganMs = performance.now()
+    const running = await started()
+    await issue(running)
+    const { redisCommands, redisCommandDuration } = running.metrics
+    for (const command of ['eval', 'publish']) {
+      const counted = () => metricValue(redisCommands, { command, outcome: 'ok' })
+      const count = await until(`${command} is counted`, async () => (await counted()) || null)
+      const { values } = await redisCommandDuration.get()
+      const of = (end: string) =>
+        values.find(({ metricName, labels }) => metricName?.endsWith(end) && labels.command === command)
+          ?.value
+      expect(of('_count')).toBeGreaterThanOrEqual(count)
+      expect(of('_sum')).toBeGreaterThan(0)
+      expect(of('_sum')).toBeLessThan((performance.now() - beganMs) / 1000)
+    }
   })
 
   test('Redis never holds the secret', async () => {

@@ -39,9 +39,16 @@ test.each([
   const { text } = await ada.browser.visit('/workspaces/ws_1/api')
   expect(text.includes('data-tries')).toBe(canTry)
   if (canTry) expect(text).toContain(`data-tries="${gatewayUrl}/api/v1/auth"`)
+  const [known, unknown] = [
+    `The URL of the API is <code>${gatewayUrl}</code>.`,
+    'In the commands, replace <code>$API</code> with the URL of the API.',
+  ]
+  expect([text.includes(known), text.includes(unknown)]).toEqual(
+    gatewayUrl === undefined ? [false, true] : [true, false],
+  )
 })
 
-test('the JSON Schema of a route’s response is shown with the route, its text escaped', () => {
+test('the reference says where keys come from, and shows the JSON Schema of a route’s response, its text escaped', () => {
   const schema = { type: 'object', description: '<b>files' }
   const route = {
     name: 'files',
@@ -65,6 +72,10 @@ test('the JSON Schema of a route’s response is shown with the route, its text 
   }
   const view = { workspaceId: 'ws_1', document, routes: [route], gatewayUrl: null, canTry: false }
   const text = String(apiPage(frame, view))
+  expect(text).toContain('<a href="/workspaces/ws_1/keys/new">Issue a key</a> with the scopes you need.')
+  expect(String(apiPage({ ...frame, mayChange: false }, view))).toContain(
+    'Ask a manager of the workspace for a key with the scopes you need.',
+  )
   expect(text).not.toContain('<b>files')
   expect(plain(text)).toContain(JSON.stringify(schema, null, 2))
   expect(

@@ -43,6 +43,13 @@ describe('the form for issuing a key', () => {
     })
   })
 
+  it('ignores spaces around a day', () => {
+    expect(check({ expiry: 'date', date: ' 2027-01-31 ' })).toMatchObject({
+      request: { expiresAt: '2027-01-31T23:59:59Z' },
+    })
+    expect(check({ expiry: '90', date: ' ' })).toMatchObject({ ok: true })
+  })
+
   it('takes addresses one a line, or separated by spaces or commas', () => {
     const allowedCidrs = '192.0.2.1\r\n 2001:db8::/32, 198.51.100.0/24\r\n'
     expect(check({ allowedCidrs })).toMatchObject({
