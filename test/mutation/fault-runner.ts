@@ -4,12 +4,15 @@ import { type Plan, readEvents, readPlan, record, testNameOf } from './plan.ts'
 /** A faulty run of a test may take this long, or three times as long as the test takes without a fault. */
 const LEAST_DEADLINE_MS = { fault: 1_000, confirm: 2_000 }
 /**
- * A test that takes longer than this tries a mutant only if fewer such tests of its file did than `MAX_SLOW_TRIES`, and all
- * of them have taken less than `SLOW_BUDGET_MS` for it. A file named as the mutant's source has no such limit.
+ * A test that takes longer than this tries a mutant only if few such tests of its file did, and all of them have taken less than
+ * the mutant's budget. A file named as the mutant's source has no such limit.
  */
 const SLOW_MS = 20
-const MAX_SLOW_TRIES = 8
-const SLOW_BUDGET_MS = 4_000
+const MS_A_SLOW_TRY = 500
+/** Of each mutant. The fewer are tried, the more each may take: a sample of the console has hundreds of tests for one mutant. */
+const LEAST_BUDGET_MS = 4_000
+const MOST_BUDGET_MS = 30_000
+const BUDGET_OF_ALL_MS = 600_000
 /** A test may replace them, and end before it restores them. */
 const { setTimeout: startTimer, clearTimeout: stopTimer } = globalThis
 const ENDLESS = 'Hit count limit reached'
@@ -38,6 +41,7 @@ export default class FaultRunner extends TestRunner {
   readonly #namespace: Namespace
   /** For each file and mutant, the number of slow tests that tried it. */
   readonly #slowTries = new Map<string, number>()
+  readonly #budgetMs: number
   /** For each mutant, how long slow tests took for it. */
   readonly #spentMs = new Map<string, number>()
   #phase: Phase = 'baseline'
@@ -58,6 +62,8 @@ export default class FaultRunner extends TestRunner {
     const scope = globalThis as { __stryker__?: Namespace }
     scope.__stryker__ ??= {}
     this.#namespace = scope.__stryker__
+    const shareMs = BUDGET_OF_ALL_MS / this.#alive.size
+    this.#budgetMs = Math.min(MOST_BUDGET_MS, Math.max(LEAST_BUDGET_MS, shareMs))
     for (const event of readEvents(this.#plan.events)) {
       if (event.kind === 'try') this.#tried.add(`${event.test} ${event.id}`)
       if (event.kind === 'killed') this.#alive.delete(event.id)
@@ -99,9 +105,10 @@ export default class FaultRunner extends TestRunner {
     if (this.#plan.alone !== null && suite.result?.state === 'fail') {
       this.#killed(suite.file.name, this.#current, suite.result.errors?.[0]?.message ?? '')
     }
-    if (!('filepath' in suite) || this.#plan.alone !== null) return
+    if (!('filepath' in suite)) return
     const { static: counts = {} } = this.#namespace.mutantCoverage ?? {}
-    const ids = Object.keys(counts).filter(id => counts[id] !== (this.#outside.get(id) ?? 0))
+    const isRun = (id: string) => this.#plan.alone === null && counts[id] !== (this.#outside.get(id) ?? 0)
+    const ids = Object.keys(counts).filter(isRun)
     const ms = performance.now() - this.#fileStartMs
     record(this.#plan.events, { kind: 'outside', file: suite.name, ids, ms })
   }
@@ -201,7 +208,7 @@ export default class FaultRunner extends TestRunner {
     const slowTries = this.#slowTries.get(ofFile) ?? 0
     const spentMs = this.#spentMs.get(id) ?? 0
     const isOwnFile = test.file.name.startsWith(testNameOf(this.#plan.mutants[id] ?? ''))
-    if (!isOwnFile && (slowTries >= MAX_SLOW_TRIES || spentMs > SLOW_BUDGET_MS)) return false
+    if (!isOwnFile && (slowTries >= this.#budgetMs / MS_A_SLOW_TRY || spentMs > this.#budgetMs)) return false
     this.#slowTries.set(ofFile, slowTries + 1)
     this.#spentMs.set(id, spentMs + this.#baselineMs)
     return true

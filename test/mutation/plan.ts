@@ -32,7 +32,7 @@ export type Event =
   | { readonly kind: 'unstable'; readonly test: string; readonly message: string }
   /** Code of these mutants ran during the test. */
   | { readonly kind: 'covered'; readonly test: string; readonly ids: readonly string[] }
-  /** Code of these mutants ran while the file was loaded, or in its hooks. The file took so long without them. */
+  /** The file ends. Code of these mutants ran while it was loaded, or in its hooks. It took so long without them. */
   | { readonly kind: 'outside'; readonly file: string; readonly ids: readonly string[]; readonly ms: number }
 
 /** How the path of the test of a source file begins. */

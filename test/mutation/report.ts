@@ -12,15 +12,18 @@ type Survivors = Readonly<
 /** Reasons that begin with this are of mutants that behave as the original. */
 const EQUIVALENT = 'same: '
 
+/** What was tried of a part. */
+export type Extent = 'all' | 'files' | 'sample'
+
 /**
- * Compares the result with the known survivors.
- * @param isWhole whether all mutants of the part were tried, so that known survivors that are missing no longer exist
+ * Compares the result with the known survivors. Of a whole part, known survivors that are missing no longer exist. A sample
+ * that the seed of the day chooses also finds mutants that were never examined: enough of all must be killed.
  */
 export function report(
   part: string,
   mutants: readonly Mutant[],
   verdicts: ReadonlyMap<string, Verdict>,
-  isWhole: boolean,
+  extent: Extent,
 ): { text: string; isComplete: boolean } {
   const known = readSurvivors()
   const reasonOf = (mutant: Mutant) => known.get(nameOf(mutant))
@@ -37,11 +40,12 @@ export function report(
   const lines = [
     ...unexplained.map(mutant => `${mutant.path}:${mutant.line} ${statusOf(mutant)}: ${mutant.fault}`),
     ...[...found].map(name => `found by a test now, take it off the list: ${name}`),
-    ...(isWhole ? gone(part, known, mutants) : []),
+    ...(extent === 'all' ? gone(part, known, mutants) : []),
     `${part}: ${killed} of ${changing} mutants that change behaviour were found (${((100 * killed) / changing).toFixed(1)} %),`,
     `${late} of them by a deadline; ${equivalent.length} more change nothing, ${unexplained.length} are not on the list`,
   ]
-  return { text: `${lines.join('\n')}\n`, isComplete: unexplained.length === 0 && killed >= 0.9 * changing }
+  const isExamined = unexplained.length === 0 || extent === 'sample'
+  return { text: `${lines.join('\n')}\n`, isComplete: isExamined && killed >= 0.9 * changing }
 }
 
 function gone(part: string, known: ReadonlyMap<string, string>, mutants: readonly Mutant[]): string[] {

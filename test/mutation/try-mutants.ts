@@ -118,7 +118,7 @@ function fileOf(test: string): string {
 async function runTests(name: string, plan: Plan): Promise<Event[]> {
   const events = `${WORK}${name}.events`
   writeFileSync(events, '')
-  while (await isStuck(name, { ...plan, events })) {
+  while (await isCutShort(name, { ...plan, events })) {
     killLast(events)
     for (const event of readEvents(events)) {
       if (plan.alone !== null && event.kind === 'try')
@@ -128,16 +128,16 @@ async function runTests(name: string, plan: Plan): Promise<Event[]> {
   return readEvents(events)
 }
 
-/** The mutant that was active when a process stopped to answer is killed. */
+/** The mutant that was active when a process stopped to answer, or crashed, is killed. */
 function killLast(path: string): void {
   const last = readEvents(path).findLast(event => event.kind === 'try')
-  if (last?.kind !== 'try') throw new Error(`The tests hang without a mutant: see ${path}`)
+  if (last?.kind !== 'try') throw new Error(`The tests end early without a mutant: see ${path}`)
   const { id, test } = last
-  record(path, { kind: 'killed', id, test, how: 'endless', message: 'the process was stuck' })
+  record(path, { kind: 'killed', id, test, how: 'endless', message: 'the process was stuck or crashed' })
 }
 
-/** Runs tests to their end. @returns whether they had to be ended */
-async function isStuck(name: string, plan: Plan): Promise<boolean> {
+/** Runs tests. @returns whether they had to be ended, or crashed: otherwise the end of a file is what is recorded last */
+async function isCutShort(name: string, plan: Plan): Promise<boolean> {
   const path = `${WORK}${name}.plan.json`
   writeFileSync(path, JSON.stringify(plan))
   const output = openSync(`${WORK}${name}.log`, 'a')
@@ -150,7 +150,7 @@ async function isStuck(name: string, plan: Plan): Promise<boolean> {
     detached: true,
   })
   const { promise, resolve } = Promise.withResolvers<boolean>()
-  once(child, 'close').then(() => resolve(false))
+  once(child, 'close').then(() => resolve(readEvents(plan.events).at(-1)?.kind !== 'outside'))
   void watch(plan.events, child.pid ?? 0, resolve, () => child.exitCode !== null)
   return promise
 }

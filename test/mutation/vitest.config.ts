@@ -17,6 +17,14 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
     'upstream/!(deadlines|fair-shares|faults|forwarding-contract|pieces|queueing|*.full).test.ts',
     'upstream/*/!(cached-responses|circuit|coalescing|send|*.full).test.ts',
   ],
+  // Those that wait for deadlines of connections come last: with a fault, they wait for long.
+  http: [
+    'http/!(connection-limit|guard-connections|half-closed-clients).test.ts',
+    'gateway/{create-gateway,deny,raw-denial,responses}.test.ts',
+    'control/{client-address,ended-streams,unread-bodies}.test.ts',
+    'http/{guard-connections,half-closed-clients,connection-limit}.test.ts',
+  ],
+  control: [`control${FAST}`],
 }
 
 /** Text of a test of properties, or one that starts a server: with a fault it may wait for a deadline, where a test of functions fails at once. */
