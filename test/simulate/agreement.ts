@@ -21,18 +21,18 @@ export async function waitForAgreement(world: World, calmAtMs: number): Promise<
   const endMs = calmAtMs + agreementMs(settings)
   await scheduler.run(calmAtMs + settlingMs(settings))
   while (laws.violation === null && scheduler.nowMs < endMs) {
-    if (disagreement(world) === null && (await otherDecision(world)) === null) return
+    if ((await disagreement(world)) === null && (await otherDecision(world)) === null) return
     await scheduler.run(Math.min(endMs, scheduler.nowMs + CHECK_EVERY_MS))
   }
-  const detail = disagreement(world) ?? (await otherDecision(world))
+  const detail = (await disagreement(world)) ?? (await otherDecision(world))
   if (detail !== null) laws.fail(LAW, detail)
 }
 
 /** What a change waits for, a gateway that is disconnected, or an older record in Redis. */
-function disagreement(world: World): string | null {
-  const { laws, database, digests } = world
-  for (const [region, { rows }] of database.regions) {
-    if (rows.size > 0) return `${rows.size} changes are not announced to ${region}`
+async function disagreement(world: World): Promise<string | null> {
+  const { laws, digests } = world
+  for (const [region, count] of await world.waiting()) {
+    if (count > 0) return `${count} changes are not announced to ${region}`
   }
   for (const gateway of world.gateways.values()) {
     if (!gateway.isConnected()) return `${gateway.process.name} is disconnected`

@@ -18,6 +18,8 @@ export interface Settings {
   readonly distancesMs: readonly number[]
   /** The consoles learn of the last region only at a step; its Redis has records of the time before. */
   readonly addsRegion: boolean
+  /** The program's statements in SQLite, instead of their model. */
+  readonly isRealDatabase: boolean
   /** No packet is lost and no statement is slow, and faults hit one region: the others notice nothing. */
   readonly isQuiet: boolean
 }
@@ -141,6 +143,8 @@ const MAX_FAULTS = 8
 const AIMED = 0.4
 /** Share of the others that have regions. */
 const OF_REGIONS = 0.4
+/** Share of the schedules with the program's statements in SQLite, which take three times as long. */
+const REAL = 0.04
 const TOGETHER_MS = 700
 /** Sentinels need time to agree. */
 const FAIL_OVER_MS = [1_000, 8_000] as const
@@ -200,10 +204,13 @@ function aimedPlan(random: Random): Parts {
 }
 
 /** Most schedules have few kinds of faults: a race of three is rare among all kinds. A gateway that starts anew knows nothing. */
-function kindsOf(random: Random, { isQuiet, isWatched, distancesMs, ttlMs }: Settings): readonly FaultKind[] {
+function kindsOf(
+  random: Random,
+  { isQuiet, isWatched, isRealDatabase, distancesMs, ttlMs }: Settings,
+): readonly FaultKind[] {
   const isPossible = (kind: FaultKind): boolean =>
     !(isWatched ? ONLY_SINGLE : ONLY_WATCHED).includes(kind) &&
-    (kind !== 'lag_key_service' || ttlMs === LAGGING_TTL_MS)
+    (kind !== 'lag_key_service' || (ttlMs === LAGGING_TTL_MS && !isRealDatabase))
   const all = (isQuiet ? FAULTS_OF_A_REGION : FAULTS).filter(isPossible)
   const few = [...Array.from({ length: 3 }, () => random.pick(all)), 'restart_gateway' as const]
   if (isQuiet) return random.pick([all, few])
@@ -221,6 +228,7 @@ function settingsOf(random: Random, regions = random.chance(OF_REGIONS) ? 2 + ra
     staleMs: random.pick([0, 0, 4_000, 300_000]),
     floors: random.pick([1, MANY_FLOORS, MANY_FLOORS, MANY_FLOORS]),
     requestEveryMs: random.pick([50, 150, 400]),
+    isRealDatabase: random.chance(REAL),
     distancesMs: regions === 1 ? [0] : Array.from({ length: regions }, () => random.pick(DISTANCES_MS)),
     ...(regions === 1 ? { isQuiet: false, addsRegion: false } : whatHappensTo(random)),
   }

@@ -6,6 +6,7 @@ import type { Violation } from './laws.ts'
 import { operate } from './operations.ts'
 import { OPERATIONS, type Plan, planOf, type Step, type StepKind } from './plan.ts'
 import { type GatewayRun, respond, type Sent } from './world/gateway-process.ts'
+import { openSqlite } from './world/sqlite-repository.ts'
 import { World } from './world/world.ts'
 
 export interface Outcome {
@@ -27,9 +28,17 @@ export function runSeed(seed: number): Promise<Outcome> {
 }
 
 export async function runPlan({ seed, settings, steps, calmAtMs }: Plan): Promise<Outcome> {
-  const world = new World(seed, settings)
-  const { scheduler, laws } = world
-  issueFirstKeys(world)
+  const sqlite = settings.isRealDatabase ? await openSqlite() : null
+  try {
+    return await runIn(new World(seed, settings, sqlite), { steps, calmAtMs })
+  } finally {
+    await sqlite?.close()
+  }
+}
+
+async function runIn(world: World, { steps, calmAtMs }: Pick<Plan, 'steps' | 'calmAtMs'>): Promise<Outcome> {
+  const { scheduler, laws, settings } = world
+  await world.start()
   fillAddedRegion(world)
   const fault = steps.find(({ kind }) => !isOperation(kind))
   if (fault !== undefined) laws.troubledRegion = fault.region % world.sites.length
@@ -50,16 +59,6 @@ export async function runPlan({ seed, settings, steps, calmAtMs }: Plan): Promis
   for (const console of world.consoles) console.end()
   for (const gateway of world.gateways.values()) gateway.end()
   return { violation: laws.violation, virtualMs: nowMs, events: count, decisions: laws.decisions }
-}
-
-/** Every other key exists from the start; the others are issued by operations, or never. */
-function issueFirstKeys(world: World): void {
-  for (const [index, digest] of world.digests.entries()) {
-    if (index % 2 === 1) continue
-    const key = { digest, record: world.newRecord(index) }
-    world.database.store(key, key.record.createdAtMs)
-    world.laws.committed(key)
-  }
 }
 
 /** @returns whether something may still follow from a step */

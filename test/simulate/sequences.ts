@@ -22,6 +22,14 @@ const MAKERS = [
   lateConsole,
   frozenLookup,
   briefParting,
+  halfRecovered,
+  staleUse,
+  recordedHeartbeats,
+  foreignHeartbeats,
+  loweredFloor,
+  absentBelowFloor,
+  crossedLookups,
+  twoChanges,
 ]
 
 export function sequenceOf(random: Random): Sequence {
@@ -180,5 +188,155 @@ function briefParting(random: Random): Sequence {
     settings: { isWatched: false, consoles: 2, requestEveryMs: 50 },
     steps: [step('part_console_from_redis', partedMs, endMs, 0, random.below(64)), ...changes],
     calmAtMs: 5_000,
+  }
+}
+
+/** Redis comes back with old records; of two consoles, one claims what is announced again and then stops. */
+function halfRecovered(random: Random): Sequence {
+  const changedMs = random.between(400, 1_000)
+  const lostMs = changedMs + random.between(800, 1_200)
+  const backMs = lostMs + random.between(20, 200)
+  const frozenMs = backMs + random.between(0, 600)
+  const restarts = Array.from({ length: 2 }, (_, gateway) => {
+    const atMs = backMs + random.between(100, 900)
+    return step('restart_gateway', atMs, atMs + 20, gateway)
+  })
+  return {
+    settings: {
+      isWatched: false,
+      consoles: 2,
+      gateways: 3,
+      keys: 1,
+      requestEveryMs: 50,
+      isRealDatabase: false,
+    },
+    steps: [
+      step(random.pick(CHANGES), changedMs, changedMs, random.below(2)),
+      // Back to the time before the change.
+      step('restart_redis', lostMs, backMs, 0, Math.floor((64 * changedMs) / lostMs) - 1),
+      step('freeze_console', frozenMs, frozenMs + random.between(700, 1_900), 0, random.below(2)),
+      ...restarts,
+    ],
+    calmAtMs: 5_500,
+  }
+}
+
+/** A gateway reaches no store for longer than a stale record may be used, and clients go on. */
+function staleUse(random: Random): Sequence {
+  const partedMs = random.between(600, 1_500)
+  const endMs = partedMs + 4_000 + random.between(1_500, 4_000)
+  const gateway = random.below(64)
+  return {
+    settings: { consoles: 1, keys: 2, staleMs: 4_000, requestEveryMs: 50 },
+    steps: [
+      step('part_gateway_from_redis', partedMs, endMs, gateway),
+      step('part_gateway_from_console', partedMs, endMs, gateway),
+    ],
+    calmAtMs: Math.round(endMs) + 200,
+  }
+}
+
+/** An attacker repeats what consoles published, at a gateway that has just started, while they cannot publish. */
+function recordedHeartbeats(random: Random): Sequence {
+  const partedMs = random.between(3_000, 4_000)
+  const replayedMs = partedMs + random.between(1_100, 1_500)
+  const restartedMs = partedMs + random.between(0, 1_000)
+  const changedMs = partedMs + random.between(0, 1_000)
+  return {
+    settings: { isWatched: false, consoles: 1, gateways: 2, keys: 1, requestEveryMs: 50 },
+    steps: [
+      step('part_console_from_redis', partedMs, 9_000),
+      step('restart_gateway', restartedMs, restartedMs + 20, random.below(2)),
+      step(random.pick(CHANGES), changedMs, changedMs),
+      step('replay_messages', replayedMs, replayedMs + 4_000),
+    ],
+    calmAtMs: 9_200,
+  }
+}
+
+/** The same with heartbeats of another region, which the consoles still reach. */
+function foreignHeartbeats(random: Random): Sequence {
+  const partedMs = random.between(1_500, 3_000)
+  const changedMs = partedMs + random.between(0, 1_000)
+  return {
+    settings: { ...TWO_REGIONS, isWatched: false, consoles: 1, gateways: 2, keys: 1, requestEveryMs: 50 },
+    steps: [
+      step('part_console_from_redis', partedMs, 7_000),
+      step(random.pick(CHANGES), changedMs, changedMs),
+      step('replay_messages', partedMs, 6_500, 1),
+    ],
+    calmAtMs: 7_200,
+  }
+}
+const TWO_REGIONS: Partial<Settings> = { distancesMs: [0, 5], isQuiet: false, addsRegion: false }
+
+/** An older change is repeated, Redis has lost the record, and the key service lags behind the newer one. */
+function loweredFloor(random: Random): Sequence {
+  const firstMs = random.between(500, 900)
+  const secondMs = firstMs + random.between(900, 1_400)
+  const [first, second] = random.pick([
+    ['narrow', 'revoke'],
+    ['suspend', 'revoke'],
+    ['narrow', 'widen'],
+  ] as const)
+  const replayedMs = secondMs + random.between(20, 200)
+  return {
+    settings: { isWatched: false, keys: 2, ttlMs: 1_000, floors: 32, staleMs: 0, isRealDatabase: false },
+    steps: [
+      step(first, firstMs, firstMs),
+      step('lag_key_service', firstMs + random.between(200, 600), secondMs + 3_500),
+      step(second, secondMs, secondMs),
+      ...[20, 400, 800, 1_200].map(afterMs => step('evict_records', secondMs + afterMs, secondMs + afterMs)),
+      step('replay_messages', replayedMs, replayedMs + 3_000),
+    ],
+    calmAtMs: Math.round(secondMs) + 4_000,
+  }
+}
+
+/** A key is issued and announced; Redis loses it, and the key service does not know it yet. */
+function absentBelowFloor(random: Random): Sequence {
+  const issuedMs = random.between(800, 1_500)
+  const evicted = [5, 50, 300, 600].map(afterMs => {
+    const atMs = issuedMs + afterMs * random.between(1, 2)
+    return step('evict_records', atMs, atMs)
+  })
+  return {
+    settings: { keys: 2, ttlMs: 1_000, floors: 32, staleMs: 0, requestEveryMs: 50, isRealDatabase: false },
+    steps: [
+      step('lag_key_service', issuedMs - random.between(50, 300), issuedMs + 2_500),
+      step('issue', issuedMs, issuedMs, random.below(64), 1),
+      ...evicted,
+    ],
+    calmAtMs: Math.round(issuedMs) + 3_000,
+  }
+}
+
+/** Changes of two keys overtake lookups on a slow way, at a gateway that remembers the announced version of one. */
+function crossedLookups(random: Random): Sequence {
+  const startMs = random.between(1_200, 1_600)
+  const count = 12
+  const changes = Array.from({ length: count }, (_, index) => {
+    const atMs = startMs + index * random.between(90, 110)
+    const kind = index % 4 < 2 ? 'suspend' : 'resume'
+    return step(kind, atMs, atMs, 0, index % 2 === 0 ? 0 : 2)
+  })
+  return {
+    settings: { isWatched: false, consoles: 1, keys: 3, ttlMs: 30_000, floors: 1, requestEveryMs: 50 },
+    steps: [step('slow_redis', startMs - 200, startMs + 1_500, 0, 0), ...changes],
+    calmAtMs: Math.round(startMs) + 4_500,
+  }
+}
+
+/** Two people change one key at the same moment, at two consoles. */
+function twoChanges(random: Random): Sequence {
+  const changes = Array.from({ length: 3 }, () => {
+    const atMs = random.between(600, 2_000)
+    const key = random.below(4)
+    return [0, 1].map(console => step(random.pick(CHANGES), atMs, atMs, console, key))
+  })
+  return {
+    settings: { consoles: 2, keys: 4, requestEveryMs: 400, isRealDatabase: random.chance(0.5) },
+    steps: changes.flat(),
+    calmAtMs: 2_500,
   }
 }

@@ -12,6 +12,7 @@ const SMALLER: readonly Partial<Settings>[] = [
   { isWatched: false },
   { staleMs: 0 },
   { floors: 32 },
+  { isRealDatabase: false },
   { requestEveryMs: 400 },
 ]
 

@@ -121,4 +121,64 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
       },
     ],
   },
+  {
+    name: 'a recovery counts as complete while another console still holds claimed changes',
+    mutations: [
+      {
+        file: 'control/registry/announcing/recovery.ts',
+        from: 'if (pending === null || pending.oldestMs > this.#requeuedUntilMs) this.#completed',
+        to: 'if (pending?.oldestMs !== Number.NaN) this.#completed',
+      },
+    ],
+  },
+  {
+    name: 'two concurrent changes of one key both commit',
+    mutations: [
+      {
+        file: 'control/registry/database/commit-change.ts',
+        from: "    .where('version', '=', changed.version - 1)\n",
+        to: '',
+      },
+    ],
+  },
+  {
+    name: 'revoke-all commits without putting its changes into the outbox',
+    mutations: [
+      {
+        file: 'control/registry/database/rows/revoke-rows.ts',
+        from: 'const pending = await enqueueChanges(tx, keys, nowMs)',
+        to: 'const pending = await enqueueChanges(tx, [], nowMs)',
+      },
+      {
+        file: 'control/registry/operations/revoke-all.ts',
+        from: '? outbox.announceAll(keys, pending)',
+        to: '? Promise.resolve([])',
+      },
+    ],
+  },
+  {
+    name: 'a rotation without an overlap does not revoke the old key',
+    mutations: [
+      {
+        file: 'domain/key/rotate-key.ts',
+        from: 'revokedAtMs: overlapEndsMs > nowMs ? null : nowMs,',
+        to: '',
+      },
+    ],
+  },
+  {
+    name: 'an import puts nothing into the outbox',
+    mutations: [
+      {
+        file: 'control/registry/operations/import.ts',
+        from: 'const announced = await outbox.announceAll(done.keys.slice(from, until), done.pending.slice(from, until))',
+        to: 'const announced = await Promise.resolve([])',
+      },
+      {
+        file: 'control/registry/database/rows/import-rows.ts',
+        from: 'const pending = await enqueueChanges(tx, imported, nowMs)',
+        to: 'const pending = await enqueueChanges(tx, [], nowMs)',
+      },
+    ],
+  },
 ]

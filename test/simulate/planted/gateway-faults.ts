@@ -181,4 +181,44 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
       },
     ],
   },
+  {
+    name: 'an announced version goes back when an older change is repeated',
+    mutations: [
+      {
+        file: 'keys/invalidation/invalidation-listener.ts',
+        from: 'known !== undefined && version <= known.version',
+        to: 'known !== undefined && version === known.version',
+      },
+    ],
+  },
+  {
+    name: 'an answer that there is no such key counts behind an announced version',
+    mutations: [
+      {
+        file: 'keys/trust.ts',
+        from: '(grant === null || grant.version < known.version)',
+        to: 'grant !== null && grant.version < known.version',
+      },
+    ],
+  },
+  {
+    name: 'a change does not supersede a lookup in flight',
+    mutations: [
+      {
+        file: 'keys/in-flight-lookups.ts',
+        from: 'lookup.isSuperseded = true\n',
+        to: '\n',
+      },
+    ],
+  },
+  {
+    name: 'the life of a stale record counts from its last use',
+    mutations: [
+      {
+        file: 'keys/lookup-chain.ts',
+        from: "if (trust === 'stale') this.#lookups.stale.inc()",
+        to: "if (trust === 'stale') Object.assign(held, { verifiedAtMs: now.nowMs })",
+      },
+    ],
+  },
 ]

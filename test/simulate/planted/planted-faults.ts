@@ -1,4 +1,5 @@
 import { CONSOLE_FAULTS } from './console-faults.ts'
+import { DECISION_FAULTS } from './decision-faults.ts'
 import { GATEWAY_FAULTS } from './gateway-faults.ts'
 import type { PlantedFault } from './planted-fault.ts'
 import { REGION_FAULTS } from './region-faults.ts'
@@ -7,4 +8,5 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   ...GATEWAY_FAULTS,
   ...CONSOLE_FAULTS,
   ...REGION_FAULTS,
+  ...DECISION_FAULTS,
 ]

@@ -29,4 +29,6 @@ registerHooks({
 const { runSeeds } = await import('../run-seeds.ts')
 for (const { file } of missing) throw new Error(`${file} was not loaded`)
 const { schedules, found } = await runSeeds({ first: 1, count: Number(count), maxFound: 1 })
-process.stdout.write(`${JSON.stringify({ schedules, violation: found[0]?.violation ?? null })}\n`)
+const { user, system } = process.cpuUsage()
+const seconds = Math.round((user + system) / 1e5) / 10
+process.stdout.write(`${JSON.stringify({ schedules, seconds, violation: found[0]?.violation ?? null })}\n`)

@@ -1,6 +1,6 @@
 import { createMessageEncoder } from '../../../src/control/registry/announcing/message-encoder.ts'
 import { createRegions } from '../../../src/control/registry/announcing/regions.ts'
-import type { StoredKey } from '../../../src/control/registry/database/key-repository.ts'
+import type { KeyRepository, StoredKey } from '../../../src/control/registry/database/key-repository.ts'
 import { createIds } from '../../../src/control/registry/operations/ids.ts'
 import type { Registry } from '../../../src/control/registry/registry.ts'
 import type {
@@ -13,6 +13,7 @@ import { Process } from './process.ts'
 import { redisNetworkOf } from './redis-sites.ts'
 import { createSimulatedRepository } from './repository.ts'
 import { CONSOLE_SECRETS, consoleConfig, NO_LOG, NO_METRICS, SCOPES } from './settings.ts'
+import { createSqliteRepository } from './sqlite-repository.ts'
 import type { World } from './world.ts'
 
 /** A console that cannot register its regions ends, and is started again after this. */
@@ -33,7 +34,12 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
   const process = new Process(name, scheduler, random)
   const { clock, timers } = process
   const sender = `${name}-${run}`
-  const repository = createSimulatedRepository(world.database, process, sender, world.watcher)
+  const { database, watcher } = world
+  const { sqlite } = database
+  const repository =
+    sqlite === null
+      ? createSimulatedRepository(database, process, sender, watcher)
+      : createSqliteRepository({ sqlite, database }, process, sender, watcher)
   const randomBytes = (size: number): Buffer =>
     Buffer.from(Array.from({ length: size }, () => random.below(256)))
   const regions = createRegions(
@@ -63,7 +69,7 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
   start()
   /** A key service that reads from a replica writes nothing to Redis. */
   const refill = (keys: readonly StoredKey[]): void => {
-    if (!world.database.isLagging) regions.refill(keys)
+    if (!database.isLagging) regions.refill(keys)
   }
   return {
     process,
@@ -80,13 +86,18 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
     get isServing() {
       return isRegistered && process.isAlive
     },
-    serve: request => answer({ repository, clock, find: findFor(world.database, process), refill }, request),
+    serve: request =>
+      answer({ repository, clock, find: findFor(database, process, repository), refill }, request),
     end: () => process.end(),
   }
 }
 
 /** Lookups of the key service, which may read from a replica. */
-function findFor(database: Database, process: Process) {
-  return (digests: readonly string[]): Promise<(StoredKey | null)[]> =>
-    database.call(process, () => digests.map(digest => database.findAtReplica(digest)))
+function findFor(database: Database, process: Process, repository: KeyRepository) {
+  return async (digests: readonly string[]): Promise<(StoredKey | null)[]> => {
+    if (database.sqlite === null)
+      return database.call(process, () => digests.map(digest => database.findAtReplica(digest)))
+    const found = await repository.findByDigests(digests)
+    return digests.map(digest => found.get(digest) ?? null)
+  }
 }

@@ -1,3 +1,4 @@
+import type { Database as SqliteDatabase } from '../../../src/control/registry/database/database.ts'
 import type {
   GatewayStatus,
   PendingChange,
@@ -47,7 +48,14 @@ export class Database {
   #losesAnswersUntilMs = 0
   #lag = { fromMs: 0, untilMs: Number.NEGATIVE_INFINITY }
 
-  constructor(parts: { scheduler: Scheduler; network: Network; random: Random }) {
+  /** The program's SQLite, in place of these maps, which then only mirror it. */
+  readonly sqlite: SqliteDatabase | null
+
+  constructor(
+    parts: { scheduler: Scheduler; network: Network; random: Random },
+    sqlite: SqliteDatabase | null,
+  ) {
+    this.sqlite = sqlite
     this.#parts = parts
   }
 
@@ -94,7 +102,7 @@ export class Database {
   }
 
   /** Runs a statement or transaction of a console at one moment of virtual time. */
-  call<Result>(process: Process, execute: () => Result, isWrite = false): Promise<Result> {
+  call<Result>(process: Process, execute: () => Result | Promise<Result>, isWrite = false): Promise<Result> {
     const { scheduler, network, random } = this.#parts
     const { promise, resolve, reject } = Promise.withResolvers<Result>()
     const fail = (): void => reject(new Error('the connection to the database was lost'))
@@ -110,12 +118,16 @@ export class Database {
       isWrite ? this.#writesStalledUntilMs + random.next() : 0,
     )
     scheduler.atServer(arrivesAtMs, () => {
-      const settle = settlerOf(execute, resolve, reject)
+      const settler = settlerOf(execute, resolve, reject)
+      if (settler instanceof Promise) scheduler.hold(settler.then(answer))
+      else answer(settler)
+    })
+    const answer = (settle: () => void): void => {
       const isLost = way.isBlocked || (this.#losesAnswersUntilMs > scheduler.nowMs && random.chance(0.5))
       if (!isLost) process.at(scheduler.nowMs + this.#delayMs(way), settle)
       else if (random.chance(0.5)) process.at(scheduler.nowMs + random.between(1, 50), fail)
       else giveUp()
-    })
+    }
     return promise
   }
 
@@ -128,14 +140,16 @@ export class Database {
 
 /** Executes now. @returns what settles the promise once the answer arrives: a constraint rejects it */
 function settlerOf<Result>(
-  execute: () => Result,
+  execute: () => Result | Promise<Result>,
   resolve: (result: Result) => void,
   reject: (error: unknown) => void,
-): () => void {
+): (() => void) | Promise<() => void> {
+  const failed = (error: unknown) => () => reject(error)
+  const done = (result: Result) => () => resolve(result)
   try {
     const result = execute()
-    return () => resolve(result)
+    return result instanceof Promise ? result.then(done, failed) : done(result)
   } catch (error) {
-    return () => reject(error)
+    return failed(error)
   }
 }

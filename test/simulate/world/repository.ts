@@ -39,7 +39,7 @@ export interface DatabaseWatcher {
 }
 
 /** Only what announcing, lookups and confirmations use: the rest would be no part of the guarantee. */
-type UsedMethods =
+export type UsedMethods =
   | 'commit'
   | 'revokeKeys'
   | 'importKeys'

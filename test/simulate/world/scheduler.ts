@@ -30,6 +30,7 @@ export class Scheduler {
   count = 0
   #order = 0
   #mustSettle = false
+  #holds = 0
   readonly #heap: Event[] = []
 
   at(atMs: number, run: () => void, host: Host = WORLD): Event {
@@ -46,6 +47,15 @@ export class Scheduler {
     this.#mustSettle = true
   }
 
+  /** No event runs before this has settled: real work, which takes no virtual time. */
+  hold(work: Promise<void>): void {
+    this.#holds++
+    void work.finally(() => {
+      this.#holds--
+    })
+    this.settle()
+  }
+
   /** Runs everything until then. */
   run(untilMs: number): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -55,7 +65,7 @@ export class Scheduler {
       left--
       if (isDone) return
       try {
-        isDone = !this.#runNext(untilMs)
+        isDone = this.#holds === 0 && !this.#runNext(untilMs)
       } catch (error) {
         isDone = true
         reject(error)

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { Database as SqliteDatabase } from '../../../src/control/registry/database/database.ts'
 import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
 import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import { redisKeyOf } from '../../../src/domain/wire.ts'
@@ -17,6 +18,7 @@ import { RedisSite } from './redis-site.ts'
 import type { DatabaseWatcher } from './repository.ts'
 import { Scheduler } from './scheduler.ts'
 import { nameOfRegion, SCOPES } from './settings.ts'
+import { countWaiting, fillSqlite } from './sqlite-repository.ts'
 
 const DIGESTS = Array.from({ length: 8 }, (_, index) =>
   createHash('sha256').update(`simulated key ${index}`).digest('hex'),
@@ -44,7 +46,7 @@ export class World {
   knownRegions: number
   #runs = 0
 
-  constructor(seed: number, settings: Settings) {
+  constructor(seed: number, settings: Settings, sqlite: SqliteDatabase | null) {
     const { scheduler } = this
     const random = new Random(seed)
     this.random = random
@@ -55,7 +57,7 @@ export class World {
     this.network.isCalm = isQuiet
     this.sites = distancesMs.map((_, region) => new RedisSite(parts, region, isWatched))
     this.knownRegions = distancesMs.length - (settings.addsRegion ? 1 : 0)
-    this.database = new Database(parts)
+    this.database = new Database(parts, sqlite)
     this.keyService = new KeyServiceNetwork({
       ...parts,
       consoles: () => this.consoles,
@@ -79,13 +81,41 @@ export class World {
       const { region, servers, sentinels } = site
       for (const name of [...servers.map(server => server.name), sentinels]) this.#place(name, region)
     }
-    const names = distancesMs.length === 1 ? [DEFAULT_REGION] : distancesMs.map((_, i) => nameOfRegion(i))
     for (let i = 0; i < settings.gateways; i++) this.#place(nameOfGateway(i), this.regionOf(i))
-    registerRegions(this.database, names.slice(0, this.knownRegions), true)
     this.limits = { ttlMs: settings.ttlMs, absentTtlMs: ABSENT_TTL_MS, staleMs: settings.staleMs }
     this.consoles = []
+  }
+
+  /** Every other key exists from the start; the others are issued by operations, or never. */
+  async start(): Promise<void> {
+    const { settings, database } = this
+    const known = this.#regionNames()
+    const keys = this.digests.flatMap((digest, index) =>
+      index % 2 === 1 ? [] : [{ digest, record: this.newRecord(index) }],
+    )
+    for (const key of keys) {
+      database.store(key, key.record.createdAtMs)
+      this.laws.committed(key)
+    }
+    registerRegions(database, known, true)
+    if (database.sqlite !== null) await fillSqlite(database.sqlite, keys, known)
     for (let i = 0; i < settings.consoles; i++) this.startConsole(i)
     for (let i = 0; i < settings.gateways; i++) if (this.regionOf(i) < this.knownRegions) this.startGateway(i)
+  }
+
+  /** How many changes wait for a region, by its name. */
+  async waiting(): Promise<ReadonlyMap<string, number>> {
+    const { regions, sqlite } = this.database
+    return sqlite === null
+      ? new Map([...regions].map(([name, { rows }]) => [name, rows.size]))
+      : await countWaiting(sqlite, this.#regionNames())
+  }
+
+  /** Those that the settings of the consoles name. */
+  #regionNames(): string[] {
+    const { distancesMs } = this.settings
+    const names = distancesMs.length === 1 ? [DEFAULT_REGION] : distancesMs.map((_, i) => nameOfRegion(i))
+    return names.slice(0, this.knownRegions)
   }
 
   get nowMs(): number {
