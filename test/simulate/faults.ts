@@ -81,6 +81,8 @@ function pick<Item>(items: readonly Item[], index: number): Item {
   return item
 }
 
+const isHeartbeat = (text: string): boolean => !text.includes('"digest"')
+
 /** Attackers publish this often. */
 const ATTACK_EVERY_MS = 120
 const NO_MAC = 'A'.repeat(43)
@@ -110,13 +112,13 @@ function forgeMessages({ world, site, durationMs }: Target): void {
     JSON.stringify({ ...JSON.parse(text), ...more, mac: NO_MAC })
   repeat(world, durationMs, () => {
     const { published } = site
-    const beat = published.findLast(({ text }) => text.startsWith('{"beat"'))
-    if (beat !== undefined) {
-      const { monotonic, at } = JSON.parse(beat.text)
-      const sinceMs = Math.round(world.nowMs - beat.atMs)
-      site.publish(forged(beat.text, { monotonic: monotonic + sinceMs, at: at + sinceMs }))
+    const heartbeat = published.findLast(({ text }) => isHeartbeat(text))
+    if (heartbeat !== undefined) {
+      const { monotonic, at } = JSON.parse(heartbeat.text)
+      const sinceMs = Math.round(world.nowMs - heartbeat.atMs)
+      site.publish(forged(heartbeat.text, { monotonic: monotonic + sinceMs, at: at + sinceMs }))
     }
-    const change = published.findLast(({ text }) => !text.startsWith('{"beat"'))
+    const change = published.findLast(({ text }) => !isHeartbeat(text))
     if (change !== undefined)
       for (const digest of world.digests) site.publish(forged(change.text, { digest, version: 1_000 }))
   })

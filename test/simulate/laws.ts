@@ -132,7 +132,7 @@ export class Laws implements DatabaseWatcher {
 
   /** A message of the channel has arrived. */
   received(process: Process, text: string): void {
-    if (!text.startsWith('{"beat"')) return
+    if (text.includes('"digest"')) return
     const heartbeat = { text, atMs: this.#nowMs() }
     const heartbeats = this.#heartbeats.get(process)
     if (heartbeats === undefined) this.#heartbeats.set(process, [heartbeat])
@@ -301,9 +301,9 @@ export class Laws implements DatabaseWatcher {
   #leastDelayMs({ process, region }: GatewayRun): number {
     const least = new Map<string, number>()
     for (const { text, atMs } of this.#heartbeats.get(process) ?? []) {
-      const { beat, monotonic }: { beat: string; monotonic: number } = JSON.parse(text)
-      const delayMs = atMs - (this.#senders.get(beat)?.trueTimeOf(monotonic) ?? Number.NEGATIVE_INFINITY)
-      least.set(beat, Math.min(delayMs, least.get(beat) ?? Number.POSITIVE_INFINITY))
+      const { sender, monotonicMs } = readHeartbeat(text)
+      const delayMs = atMs - (this.#senders.get(sender)?.trueTimeOf(monotonicMs) ?? Number.NEGATIVE_INFINITY)
+      least.set(sender, Math.min(delayMs, least.get(sender) ?? Number.POSITIVE_INFINITY))
     }
     const delaysMs = [...least.values()].filter(Number.isFinite)
     return Math.max(0, ...delaysMs) - this.regions.distanceMs(region)
@@ -315,3 +315,9 @@ export class Laws implements DatabaseWatcher {
 }
 
 const CHANGES: Law = 'a change builds on the one before it, and what was answered is done'
+
+/** The first two fields: the sender and its monotonic clock. */
+function readHeartbeat(text: string): { readonly sender: string; readonly monotonicMs: number } {
+  const [sender, monotonic] = Object.values(JSON.parse(text))
+  return { sender: String(sender), monotonicMs: Number(monotonic) }
+}

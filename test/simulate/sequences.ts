@@ -29,6 +29,7 @@ const MAKERS = [
   loweredFloor,
   absentBelowFloor,
   crossedLookups,
+  importedKey,
   twoChanges,
 ]
 
@@ -191,14 +192,14 @@ function briefParting(random: Random): Sequence {
   }
 }
 
-/** Redis comes back with old records; of two consoles, one claims what is announced again and then stops. */
+/** Redis comes back with old records; of two consoles, one claims what is announced again and reaches Redis slowly. */
 function halfRecovered(random: Random): Sequence {
   const changedMs = random.between(400, 1_000)
-  const lostMs = changedMs + random.between(800, 1_200)
+  const lostMs = changedMs + random.between(2_100, 2_500)
   const backMs = lostMs + random.between(20, 200)
-  const frozenMs = backMs + random.between(0, 600)
-  const restarts = Array.from({ length: 2 }, (_, gateway) => {
-    const atMs = backMs + random.between(100, 900)
+  const slow = random.below(2)
+  const restarts = Array.from({ length: 3 }, (_, gateway) => {
+    const atMs = random.between(lostMs - 50, backMs + 100)
     return step('restart_gateway', atMs, atMs + 20, gateway)
   })
   return {
@@ -214,10 +215,11 @@ function halfRecovered(random: Random): Sequence {
       step(random.pick(CHANGES), changedMs, changedMs, random.below(2)),
       // Back to the time before the change.
       step('restart_redis', lostMs, backMs, 0, Math.floor((64 * changedMs) / lostMs) - 1),
-      step('freeze_console', frozenMs, frozenMs + random.between(700, 1_900), 0, random.below(2)),
+      step('slow_redis', backMs, backMs + 3_000, 1, slow),
+      step('part_console_from_redis', lostMs, backMs + random.between(50, 600), 0, 1 - slow),
       ...restarts,
     ],
-    calmAtMs: 5_500,
+    calmAtMs: 7_000,
   }
 }
 
@@ -311,19 +313,39 @@ function absentBelowFloor(random: Random): Sequence {
   }
 }
 
-/** Changes of two keys overtake lookups on a slow way, at a gateway that remembers the announced version of one. */
+/** Changes of two keys overtake a lookup on a slow way, at a gateway that remembers the announced version of one. */
 function crossedLookups(random: Random): Sequence {
   const startMs = random.between(1_200, 1_600)
-  const count = 12
-  const changes = Array.from({ length: count }, (_, index) => {
-    const atMs = startMs + index * random.between(90, 110)
-    const kind = index % 4 < 2 ? 'suspend' : 'resume'
-    return step(kind, atMs, atMs, 0, index % 2 === 0 ? 0 : 2)
+  const changes = [0, 1, 2].flatMap(group => {
+    const atMs = startMs + group * 2_600
+    const [first, second] =
+      group % 2 === 0 ? (['suspend', 'resume'] as const) : (['narrow', 'widen'] as const)
+    const secondMs = atMs + random.between(100, 250)
+    const otherMs = secondMs + random.between(10, 60)
+    return [step(first, atMs, atMs), step(second, secondMs, secondMs), step(first, otherMs, otherMs, 0, 2)]
   })
   return {
-    settings: { isWatched: false, consoles: 1, keys: 3, ttlMs: 30_000, floors: 1, requestEveryMs: 50 },
-    steps: [step('slow_redis', startMs - 200, startMs + 1_500, 0, 0), ...changes],
-    calmAtMs: Math.round(startMs) + 4_500,
+    settings: {
+      isWatched: false,
+      consoles: 1,
+      gateways: 1,
+      keys: 3,
+      ttlMs: 30_000,
+      floors: 1,
+      requestEveryMs: 50,
+    },
+    steps: [step('slow_redis', startMs - 200, startMs + 6_500), ...changes],
+    calmAtMs: Math.round(startMs) + 8_000,
+  }
+}
+
+/** A key is imported that clients have used already. */
+function importedKey(random: Random): Sequence {
+  const importedMs = random.between(800, 1_600)
+  return {
+    settings: { keys: 2, requestEveryMs: 50, isRealDatabase: random.chance(0.5) },
+    steps: [step('import', importedMs, importedMs, 1, 1)],
+    calmAtMs: Math.round(importedMs) + 3_000,
   }
 }
 

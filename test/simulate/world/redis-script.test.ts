@@ -121,7 +121,10 @@ function createModel() {
     })
     // A failure is for the caller, and must not count as unhandled before.
     end.catch(() => {})
-    while (!isSettled) await scheduler.run(scheduler.nowMs + REPLY_MS)
+    // Once more than needed, so that messages arrive too.
+    do await scheduler.run(scheduler.nowMs + REPLY_MS)
+    while (!isSettled)
+    await scheduler.run(scheduler.nowMs + REPLY_MS)
     return await end
   }
   return { site, client, messages, subscribed, settled }
