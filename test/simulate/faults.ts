@@ -87,7 +87,7 @@ const isHeartbeat = (text: string): boolean => !text.includes('"digest"')
 const ATTACK_EVERY_MS = 120
 const NO_MAC = 'A'.repeat(43)
 
-/** Publishes what was recorded, in the same rhythm, or what is published in another region now. */
+/** Publishes what was recorded, in the same rhythm, or the heartbeats of another region as they are published. */
 function replay({ world, site, durationMs }: Target, { a }: Step): void {
   const { scheduler } = world
   const source = pick(world.sites, a)
@@ -97,12 +97,13 @@ function replay({ world, site, durationMs }: Target, { a }: Step): void {
     const recorded = source.published
     const firstMs = recorded[0]?.atMs ?? 0
     for (const { text, atMs } of recorded) {
+      world.laws.copied(text)
       if (atMs - firstMs < durationMs) publishAt(startMs + atMs - firstMs, text)
     }
     return
   }
   repeat(world, durationMs, fromMs => {
-    for (const { text, atMs } of source.published) if (atMs >= fromMs) site.publish(text)
+    for (const { text, atMs } of source.published) if (atMs >= fromMs && isHeartbeat(text)) site.publish(text)
   })
 }
 

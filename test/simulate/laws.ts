@@ -61,6 +61,7 @@ export class Laws implements DatabaseWatcher {
   readonly #heartbeats = new Map<Process, { readonly text: string; readonly atMs: number }[]>()
   /** When an answer of a store about a key last arrived at a gateway. */
   readonly #verified = new Map<Process, Map<string, number>>()
+  readonly #copies = new Set<string>()
   readonly #senders = new Map<string, Process>()
   readonly #troubleUntilMs = new Map<string, number>()
   #allTroubleUntilMs = 0
@@ -137,6 +138,11 @@ export class Laws implements DatabaseWatcher {
     const heartbeats = this.#heartbeats.get(process)
     if (heartbeats === undefined) this.#heartbeats.set(process, [heartbeat])
     else heartbeats.push(heartbeat)
+  }
+
+  /** An attacker publishes it again: how late it is says nothing about the channel. */
+  copied(text: string): void {
+    this.#copies.add(text)
   }
 
   /** An answer of a store about this key has arrived. */
@@ -301,6 +307,7 @@ export class Laws implements DatabaseWatcher {
   #leastDelayMs({ process, region }: GatewayRun): number {
     const least = new Map<string, number>()
     for (const { text, atMs } of this.#heartbeats.get(process) ?? []) {
+      if (this.#copies.has(text)) continue
       const { sender, monotonicMs } = readHeartbeat(text)
       const delayMs = atMs - (this.#senders.get(sender)?.trueTimeOf(monotonicMs) ?? Number.NEGATIVE_INFINITY)
       least.set(sender, Math.min(delayMs, least.get(sender) ?? Number.POSITIVE_INFINITY))
