@@ -18,7 +18,6 @@ export const LONGEST = [
   'observability/live/dashboards.full',
   'check/proxies.full',
   'docs/commands.full',
-  'docs/integrators.full',
   'byo/key-service.full',
   'redis/sentinel.full',
   'control/database-unavailable.full',
