@@ -30,7 +30,7 @@ describe.skipIf(!has(PROMTOOL))('according to promtool', () => {
     async (_, file) => {
       expect(await testRules(file)).toEqual({ ok: true, output: expect.stringContaining('SUCCESS') })
     },
-    120_000,
+    600_000,
   )
 })
 
