@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { startConsole } from '../support/console.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { SIGNING_SECRET } from '../support/signing-secret.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 
 const SECRETS = { POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64') }
 
@@ -22,7 +22,7 @@ const KEYS = '/admin/v1/workspaces/ws_1/keys'
 const headIn = (output: string) => /^Head: ([0-9a-f]{64})$/m.exec(output)?.[1] ?? ''
 
 test('the audit chain is checked beside a running console, and against a head kept elsewhere', async () => {
-  const file = join(temporaryDirectory(), 'a.db')
+  const file = join(databaseDirectory(), 'a.db')
   const { send } = await startConsole({ databaseUrl: `sqlite:${file}` })
   const issue = () => send('POST', KEYS, { name: 'importer', scopes: ['files:read'] })
   for (let times = 0; times < 3; times++) await issue()
@@ -54,7 +54,7 @@ test('the audit chain is checked beside a running console, and against a head ke
 })
 
 test('a database that is missing, unreachable or not migrated is no broken chain', async () => {
-  const file = join(temporaryDirectory(), 'a.db')
+  const file = join(databaseDirectory(), 'a.db')
   const missing = await run('--database-url', `sqlite:${file}`)
   expect([missing.code, missing.errors]).toEqual([69, expect.stringContaining('no SQLite file to read')])
   new DatabaseSync(file).close()
@@ -66,7 +66,7 @@ test('a database that is missing, unreachable or not migrated is no broken chain
 })
 
 test('an entry that the console did not write is named, and neither shown nor exported', async () => {
-  const file = join(temporaryDirectory(), 'a.db')
+  const file = join(databaseDirectory(), 'a.db')
   const { send } = await startConsole({ databaseUrl: `sqlite:${file}` })
   for (let times = 0; times < 3; times++)
     await send('POST', KEYS, { name: 'importer', scopes: ['files:read'] })
@@ -94,7 +94,7 @@ test('an entry that the console did not write is named, and neither shown nor ex
 })
 
 test('without the secret that signed the entries, they are not called intact', async () => {
-  const file = join(temporaryDirectory(), 'a.db')
+  const file = join(databaseDirectory(), 'a.db')
   const { send } = await startConsole({ databaseUrl: `sqlite:${file}` })
   await send('POST', KEYS, { name: 'importer', scopes: ['files:read'] })
   const others = { POSTERN_KEYS_SIGNING_SECRETS: hash('sha256', 'another secret', 'base64') }

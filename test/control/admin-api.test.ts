@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { digestOf, importSigningSecret } from '../../src/domain/key/secret.ts'
 import { ADMIN_TOKEN, type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { isWellFormedKey } from '../support/is-well-formed-key.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory, temporaryDirectory } from '../support/temporary-directory.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 const DAY_MS = 86_400_000
@@ -427,7 +427,7 @@ describe('every response', () => {
 
 test('an internal error is 500 without detail, and logged with its cause', async () => {
   await running.console.health()
-  const file = join(temporaryDirectory(), 'keys.db')
+  const file = join(databaseDirectory(), 'keys.db')
   const { send, log, health } = await startConsole({ databaseUrl: `sqlite:${file}` })
   const { DatabaseSync } = await import('node:sqlite')
   const other = new DatabaseSync(file)

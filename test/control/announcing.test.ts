@@ -14,10 +14,10 @@ import { metricValue } from '../support/metric-value.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { runs } from '../support/runs.ts'
 import { StarvationMeter } from '../support/starvation-meter.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 import { until } from '../support/until.ts'
 
-const BURST = runs(150, 500)
+const BURST = runs(80, 500)
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 const request = { name: 'build server', scopes: ['workspace:read'] }
 const recordKeys = [deriveRecordKey(SIGNING_SECRET)]
@@ -132,7 +132,7 @@ describe('with Redis', () => {
   test(`a burst of ${BURST} revocations is announced as it is committed, and no gateway disconnects`, async () => {
     const redisUrl = redis.url
     await redis.revive()
-    const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
+    const databaseUrl = `sqlite:${join(databaseDirectory(), 'keys.db')}`
     // All are announced, however long a busy machine takes: elsewhere, a revocation waits for a second.
     const after: Timers['after'] = (delayMs, run) =>
       systemTimers.after(delayMs === REVOCATION_TIMING.announceTimeoutMs ? delayMs * 30 : delayMs, run)
@@ -298,7 +298,7 @@ describe('signing in to Redis', () => {
 
 describe('a crash', () => {
   test('between commit and announcement loses nothing: the next console announces the change', async () => {
-    const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
+    const databaseUrl = `sqlite:${join(databaseDirectory(), 'keys.db')}`
     // A console that never gets to announcing: to the database this is what a crash looks like.
     const first = await startConsole({ databaseUrl, redisUrl: redis.url })
     const { id, digest } = await issue(first)
@@ -336,7 +336,7 @@ test('stop may be called twice, and nothing is published afterwards', async () =
 })
 
 test('a console that stops right after a response leaves nothing in the outbox', async () => {
-  const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
+  const databaseUrl = `sqlite:${join(databaseDirectory(), 'keys.db')}`
   await redis.revive()
   const running = await startConsole({ databaseUrl, redisUrl: redis.url })
   await connected(running)

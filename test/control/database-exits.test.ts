@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { freePort } from '../support/free-port.ts'
 import { runPosternHere } from '../support/postern-here.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 
 const PASSWORD = 'hunter2'
 let folder = ''
@@ -32,17 +32,17 @@ const READERS: readonly (readonly [name: string, run: (file: string) => Promise<
   [
     [
       'backup',
-      file => database(`sqlite:${file}`, 'backup', join(temporaryDirectory(), 'out.db')),
+      file => database(`sqlite:${file}`, 'backup', join(databaseDirectory(), 'out.db')),
       /^database\.url: |^The database|^the database/,
     ],
     [
       'restore',
-      file => database(`sqlite:${join(temporaryDirectory(), 'p.db')}`, 'restore', file, '--without-redis'),
+      file => database(`sqlite:${join(databaseDirectory(), 'p.db')}`, 'restore', file, '--without-redis'),
       /\.db|folder/,
     ],
     [
       'copy',
-      file => database('', 'copy', file, join(temporaryDirectory(), 'out.db')),
+      file => database('', 'copy', file, join(databaseDirectory(), 'out.db')),
       /^<from>: |^Nothing was copied/,
     ],
   ]

@@ -3,11 +3,11 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, onTestFinished, test } from 'vitest'
 import { startWithEveryRoute } from '../support/every-route.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 import { databaseErrors, issueKey, untilDatabaseIs } from './database-unavailable.contract.ts'
 
 async function setUp() {
-  const file = join(temporaryDirectory(), 'keys.db')
+  const file = join(databaseDirectory(), 'keys.db')
   return { file, running: await startWithEveryRoute(`sqlite:${file}`) }
 }
 

@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { insert, openRepository } from '../support/repository.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 
 const clock = { wallMs: () => NOW_MS, monotonicMs: () => 0 }
 const run = promisify(execFile)
@@ -16,7 +16,7 @@ const DATABASE_MODULE = new URL('../../src/control/registry/database/open-databa
 
 describe('the console’s database', () => {
   test('keeps committed changes when it is opened again', async () => {
-    const url = `sqlite:${join(temporaryDirectory(), 'a.db')}`
+    const url = `sqlite:${join(databaseDirectory(), 'a.db')}`
     const key = someKey()
     const before = await openRepository(url, clock)
     await insert(before, key)
@@ -28,7 +28,7 @@ describe('the console’s database', () => {
   })
 
   test('survives power loss: write-ahead log, full sync, foreign keys on', async () => {
-    const database = await openDatabase(`sqlite:${join(temporaryDirectory(), 'a.db')}`)
+    const database = await openDatabase(`sqlite:${join(databaseDirectory(), 'a.db')}`)
     for (const connection of [database.writer, database.reader]) {
       const pragma = async (name: string) =>
         Object.values(
@@ -44,7 +44,7 @@ describe('the console’s database', () => {
   })
 
   test('is readable only by its owner', async () => {
-    const file = join(temporaryDirectory(), 'a.db')
+    const file = join(databaseDirectory(), 'a.db')
     const database = await openDatabase(`sqlite:${file}`)
     expect(statSync(file).mode & 0o077).toBe(0)
     expect(statSync(`${file}-wal`).mode & 0o077).toBe(0)
@@ -52,7 +52,7 @@ describe('the console’s database', () => {
   })
 
   test('refuses a schema of a newer Postern, and says what to do', async () => {
-    const file = join(temporaryDirectory(), 'a.db')
+    const file = join(databaseDirectory(), 'a.db')
     await (await openDatabase(`sqlite:${file}`)).close()
     const other = new DatabaseSync(file)
     other.exec("INSERT INTO kysely_migration VALUES ('9999_from_the_future', '2030-01-01T00:00:00Z')")
@@ -63,7 +63,7 @@ describe('the console’s database', () => {
   })
 
   test('is migrated once if several consoles start at the same time', async () => {
-    const url = `sqlite:${join(temporaryDirectory(), 'a.db')}`
+    const url = `sqlite:${join(databaseDirectory(), 'a.db')}`
     // Processes of their own: SQLite waits for a lock by stopping the whole thread.
     const script = `const { openDatabase } = await import(${JSON.stringify(DATABASE_MODULE)})
       await (await openDatabase(${JSON.stringify(url)})).close()`

@@ -8,7 +8,7 @@ import { openDatabase } from '../../src/control/registry/database/open-database.
 import { ADMIN_TOKEN, type ConsoleOptions, type RunningConsole, startConsole } from '../support/console.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { CONSOLE, SESSION_COOKIE, startSignIn } from '../support/signed-in.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 
 const ROWS = 500
 /** Of each row: all together are several times of what sockets and streams hold for a client that does not read. */
@@ -28,7 +28,7 @@ async function fill(databaseUrl: string): Promise<void> {
 async function started<Running extends { readonly app: FastifyInstance }>(
   start: (options: ConsoleOptions) => Promise<Running>,
 ) {
-  const databaseUrl = `sqlite:${join(temporaryDirectory(), 'streams.db')}`
+  const databaseUrl = `sqlite:${join(databaseDirectory(), 'streams.db')}`
   const clock = new ManualClock()
   await fill(databaseUrl)
   const running = await start({ databaseUrl, parts: { clock } })

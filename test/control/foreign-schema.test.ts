@@ -6,7 +6,7 @@ import { openDatabase } from '../../src/control/registry/database/open-database.
 import { startConsole } from '../support/console.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { runPosternHere } from '../support/postern-here.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 
 /** What makes a database another one than the migrations make, and how the refusal names it. */
 const CHANGES: readonly (readonly [statement: string, named: string])[] = [
@@ -55,7 +55,7 @@ const REWRITTEN: readonly (readonly [statement: string, named: string])[] = [
 ]
 
 async function migrated(): Promise<string> {
-  const file = join(temporaryDirectory(), 'postern.db')
+  const file = join(databaseDirectory(), 'postern.db')
   await (await openDatabase(`sqlite:${file}`)).close()
   return file
 }
@@ -71,7 +71,7 @@ describe('a file whose schema is not as the migrations make it', () => {
   test.each([...CHANGES, ...REWRITTEN])('is neither restored nor copied: %s', async (statement, named) => {
     const file = await migrated()
     change(file, statement)
-    const target = join(temporaryDirectory(), 'target.db')
+    const target = join(databaseDirectory(), 'target.db')
     const env = { POSTERN_DATABASE_URL: `sqlite:${target}` }
     for (const args of [
       ['restore', file, '--without-redis'],
@@ -84,12 +84,12 @@ describe('a file whose schema is not as the migrations make it', () => {
   })
 
   test('is refused also if it is of another program, or has no tables', async () => {
-    const file = join(temporaryDirectory(), 'other.db')
+    const file = join(databaseDirectory(), 'other.db')
     change(file, 'create table t (x)')
-    const empty = join(temporaryDirectory(), 'empty.db')
+    const empty = join(databaseDirectory(), 'empty.db')
     change(empty, 'pragma user_version = 7')
     for (const from of [file, empty]) {
-      const target = join(temporaryDirectory(), 'target.db')
+      const target = join(databaseDirectory(), 'target.db')
       const { code, stderr } = await runPosternHere(['database', 'restore', from, '--without-redis'], {
         POSTERN_DATABASE_URL: `sqlite:${target}`,
       })
@@ -104,7 +104,7 @@ describe('a file whose schema is not as the migrations make it', () => {
   test('is saved by a backup, which says that a restore will refuse it', async () => {
     const file = await migrated()
     change(file, 'create index keys_by_actor on keys (created_by)')
-    const backup = join(temporaryDirectory(), 'backup.db')
+    const backup = join(databaseDirectory(), 'backup.db')
     const { code, stderr } = await runPosternHere(['database', 'backup', backup], {
       POSTERN_DATABASE_URL: `sqlite:${file}`,
     })
@@ -130,7 +130,7 @@ test('a database with statistics, or one that was vacuumed, is as the migrations
   expect(log).not.toContain('schema')
   expect(await found('added')).toBe(0)
   await stop()
-  const target = join(temporaryDirectory(), 'target.db')
+  const target = join(databaseDirectory(), 'target.db')
   copyFileSync(file, target)
   const { code } = await runPosternHere(['database', 'restore', target, '--without-redis', '--replace'], {
     POSTERN_DATABASE_URL: `sqlite:${file}`,

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 import { describeKeyExport } from './key-export.contract.ts'
 
-describeKeyExport('an SQLite file', async () => `sqlite:${join(temporaryDirectory(), 'a.db')}`)
+describeKeyExport('an SQLite file', async () => `sqlite:${join(databaseDirectory(), 'a.db')}`)

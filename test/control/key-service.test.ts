@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { decodeRecord, deriveRecordKey } from '../../src/domain/wire.ts'
 import { ADMIN_TOKEN, KEY_SERVICE_TOKEN, SIGNING_SECRET, startConsole } from '../support/console.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 const request = { name: 'build server', scopes: ['workspace:read'] }
@@ -70,7 +70,7 @@ describe('the key service', () => {
   })
 
   test('answers 500, not 404, if the database fails', async () => {
-    const file = join(temporaryDirectory(), 'keys.db')
+    const file = join(databaseDirectory(), 'keys.db')
     const { send } = await startConsole({ databaseUrl: `sqlite:${file}` })
     const other = new DatabaseSync(file)
     other.exec('DROP TABLE keys')
@@ -80,7 +80,7 @@ describe('the key service', () => {
   })
 
   test('omits a key whose row is invalid from a batch, and returns the others', async () => {
-    const file = join(temporaryDirectory(), 'postern.db')
+    const file = join(databaseDirectory(), 'postern.db')
     const { send } = await startConsole({ databaseUrl: `sqlite:${file}` })
     const [broken, whole] = [await send('POST', KEYS, request), await send('POST', KEYS, request)]
     const other = new DatabaseSync(file)

@@ -11,7 +11,7 @@ import { runPosternHere } from '../support/postern-here.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { revoked, someKey } from '../support/stored-keys.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory, temporaryDirectory } from '../support/temporary-directory.ts'
 
 const OTHER_SECRET = Buffer.from('b3RoZXIgc2VjcmV0LCAzMiBieXRlcyBsb25nLCBvayE', 'base64')
 const WORKS_AGAIN = /work again/
@@ -29,7 +29,7 @@ const liveKey = () => someKey({ expiresAtMs: Date.now() + 90 * 86_400_000 })
 
 /** An installation with its keys in Redis, and a backup of it. */
 async function installation(keys: readonly StoredKey[] = [liveKey(), liveKey()]) {
-  const directory = temporaryDirectory()
+  const directory = databaseDirectory()
   const url = `sqlite:${join(directory, 'postern.db')}`
   const backup = join(directory, 'backup.db')
   const database = await openDatabase(url)

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 import { describeRevokeAll } from './revoke-all.contract.ts'
 
-describeRevokeAll('an SQLite file', async () => `sqlite:${join(temporaryDirectory(), 'a.db')}`)
+describeRevokeAll('an SQLite file', async () => `sqlite:${join(databaseDirectory(), 'a.db')}`)

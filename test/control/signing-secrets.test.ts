@@ -3,13 +3,13 @@ import { describe, expect, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
 import { signingSecret } from '../config/examples.ts'
 import { consoleConfig, startConsole } from '../support/console.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 
 const [A, B, C] = [signingSecret(1), signingSecret(2), signingSecret(3)]
 
 /** A console with these signing secrets on one database, from start to start. */
 function consoles(format: 'signed' | 'opaque' = 'signed') {
-  const databaseUrl = `sqlite:${join(temporaryDirectory(), 'postern.db')}`
+  const databaseUrl = `sqlite:${join(databaseDirectory(), 'postern.db')}`
   const config = consoleConfig({ databaseUrl })
   return {
     databaseUrl,

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { openDatabase } from '../../src/control/registry/database/open-database.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 import { TurnMeter } from '../support/turn-meter.ts'
 
 const STATEMENTS = 500
@@ -13,7 +13,7 @@ test.each([
   ['reader', 'one after the other'],
   ['writer', 'in one transaction'],
 ] as const)('statements of the %s, %s, let others have their turn', async (kind, _how) => {
-  const database = await openDatabase(`sqlite:${join(temporaryDirectory(), 'a.db')}`)
+  const database = await openDatabase(`sqlite:${join(databaseDirectory(), 'a.db')}`)
   const meter = new TurnMeter()
   if (kind === 'reader')
     for (let left = STATEMENTS; left > 0; left--) await STATEMENT.execute(database.reader)
@@ -29,7 +29,7 @@ test.each([
 })
 
 test('heartbeats go on during a long read: a statement of one connection waits for one turn of another', async () => {
-  const database = await openDatabase(`sqlite:${join(temporaryDirectory(), 'a.db')}`)
+  const database = await openDatabase(`sqlite:${join(databaseDirectory(), 'a.db')}`)
   let [isReading, heartbeats] = [true, 0]
   const sendHeartbeats = async () => {
     for (; isReading; heartbeats++) await sql`select 1`.execute(database.announcing)

@@ -8,7 +8,7 @@ import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/co
 import { RedisServer } from '../support/redis-server.ts'
 import { insert, openRepository } from '../support/repository.ts'
 import { revoked, someKey } from '../support/stored-keys.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 import { until } from '../support/until.ts'
 
 const HOUR_MS = 3_600_000
@@ -28,7 +28,7 @@ describe('a sync', () => {
 
   /** A console whose Redis knows nothing of these keys, though nothing is left to announce. */
   async function startedWith(keys: readonly StoredKey[]) {
-    const databaseUrl = `sqlite:${join(temporaryDirectory(), 'keys.db')}`
+    const databaseUrl = `sqlite:${join(databaseDirectory(), 'keys.db')}`
     const repository = await openRepository(databaseUrl, clock)
     for (const key of keys) await insert(repository, key)
     await repository.deletePendingChanges(await repository.claimChanges(10_000))

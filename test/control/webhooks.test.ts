@@ -24,7 +24,7 @@ import { insert } from '../support/repository.ts'
 import { runs } from '../support/runs.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 import { WebhookReceiver } from '../support/webhook-receiver.ts'
@@ -271,7 +271,7 @@ const DATABASES = [['SQLite', true] as const, ...runs([], [['PostgreSQL', has(PO
 describe.each(DATABASES)('several consoles on one database (%s)', (name, isThere) => {
   /** Two consoles' views of webhook events, over a database with a key that is about to expire. */
   async function open() {
-    const url = name === 'SQLite' ? `sqlite:${temporaryDirectory()}/a.db` : await freshPostgres()
+    const url = name === 'SQLite' ? `sqlite:${databaseDirectory()}/a.db` : await freshPostgres()
     const databases = [await openDatabase(url), await openDatabase(url)] as const
     onTestFinished(async () => {
       for (const database of databases) await database.close()

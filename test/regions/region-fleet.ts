@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest'
-import { IN_MEMORY, Parts } from '../support/parts.ts'
+import { Parts } from '../support/parts.ts'
 import { type Listening, runPostern } from '../support/postern-process.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
@@ -77,7 +77,7 @@ export class RegionFleet<Redis extends RegionRedis = RegionRedis> {
       ...quiet,
       POSTERN_REGIONS: JSON.stringify(places.map(({ name, redis }) => ({ name, redis: redis.atConsole }))),
       POSTERN_ADMIN_TOKEN: parts.adminToken,
-      POSTERN_DATABASE_URL: plan.databaseUrl ?? (await parts.sqlite(IN_MEMORY)),
+      POSTERN_DATABASE_URL: plan.databaseUrl ?? (await parts.sqlite()),
     }
     const consoles: Listening[] = []
     for (let count = plan.consoles ?? 1; count > 0; count--) {

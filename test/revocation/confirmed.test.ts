@@ -6,7 +6,7 @@ import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
 import { quantile } from './history.ts'
 
-const ROUNDS = runs(20, 50)
+const ROUNDS = runs(10, 50)
 let fleet: Fleet
 
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path'
 import { Pool } from 'undici'
 import type { AdminResponse, GatewaysResponse } from './admin-response.ts'
-import { IN_MEMORY, Parts } from './parts.ts'
+import { Parts } from './parts.ts'
 import type { Listening } from './postern-process.ts'
 import type { RecordingUpstream } from './recording-upstream.ts'
 import type { RedisServer } from './redis-server.ts'
@@ -73,7 +73,7 @@ export class Fleet {
       const redis = await parts.redis()
       const upstream = await parts.upstream()
       const consoleToRedis = await parts.proxy(redis.url)
-      const databaseUrl = await parts.sqlite(IN_MEMORY)
+      const databaseUrl = await parts.sqlite()
       const directory = dirname(databaseUrl.replace('sqlite:', ''))
       const quiet = { POSTERN_LOG_LEVEL: 'warn' }
       const console = await parts.console({

@@ -1,17 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DATABASES } from './databases.ts'
 import { type Listening, startPostern } from './postern-process.ts'
 import { RecordingUpstream } from './recording-upstream.ts'
 import { RedisServer, type RedisServerOptions } from './redis-server.ts'
 import { TcpProxy } from './tcp-proxy.ts'
 
 type Settings = Readonly<Record<string, string>>
-
-/** On a busy disk one commit can take a second: for tests that measure the time after it. */
-export const IN_MEMORY = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
 /**
  * Starts the parts of an installation as processes that share their secrets, and stops them in the opposite order. World,
@@ -52,8 +48,8 @@ export class Parts {
   }
 
   /** @returns the URL of a new database */
-  async sqlite(folder = tmpdir()): Promise<string> {
-    const directory = await mkdtemp(join(folder, 'postern-database-'))
+  async sqlite(): Promise<string> {
+    const directory = await mkdtemp(join(DATABASES, 'postern-database-'))
     this.#started.defer(() => rm(directory, { recursive: true, force: true }))
     return `sqlite:${join(directory, 'postern.db')}`
   }

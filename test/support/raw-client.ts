@@ -18,6 +18,9 @@ export class RawClient {
   received = Buffer.alloc(0)
   closed = false
   #onEvent: () => void = () => {}
+  readonly #answers: RawAnswer[] = []
+  /** Number of bytes of the responses in `#answers`. */
+  #parsed = 0
 
   constructor(url: string) {
     const { hostname, port } = new URL(url)
@@ -39,13 +42,21 @@ export class RawClient {
 
   /** Waits for so many complete responses, or until the connection closes. */
   async answers(count: number): Promise<RawAnswer[]> {
-    await this.#until(() => this.closed || splitAnswers(this.received).answers.length >= count)
-    return splitAnswers(this.received).answers
+    await this.#until(() => this.closed || this.#parse().length >= count)
+    return [...this.#parse()]
   }
 
   async untilClosed(): Promise<RawAnswer[]> {
     await this.#until(() => this.closed)
-    return splitAnswers(this.received).answers
+    return [...this.#parse()]
+  }
+
+  /** Tests wait for hundreds of responses on one connection: each is parsed once. */
+  #parse(): readonly RawAnswer[] {
+    const { answers, rest } = splitAnswers(this.received.subarray(this.#parsed))
+    this.#answers.push(...answers)
+    this.#parsed = this.received.length - rest.length
+    return this.#answers
   }
 
   /** Checks the condition after every event of the connection. */

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { temporaryDirectory } from '../../support/temporary-directory.ts'
+import { databaseDirectory } from '../../support/temporary-directory.ts'
 import { describeAuditChain } from './audit-chain.contract.ts'
 
-describeAuditChain('SQLite', async () => `sqlite:${join(temporaryDirectory(), 'audit.db')}`)
+describeAuditChain('SQLite', async () => `sqlite:${join(databaseDirectory(), 'audit.db')}`)

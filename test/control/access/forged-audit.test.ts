@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { temporaryDirectory } from '../../support/temporary-directory.ts'
+import { databaseDirectory } from '../../support/temporary-directory.ts'
 import { describeForgedAudit } from './forged-audit.contract.ts'
 
-describeForgedAudit('SQLite', async () => `sqlite:${join(temporaryDirectory(), 'forged.db')}`)
+describeForgedAudit('SQLite', async () => `sqlite:${join(databaseDirectory(), 'forged.db')}`)

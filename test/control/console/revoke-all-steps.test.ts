@@ -6,12 +6,12 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { ScriptedAnnouncer } from '../../support/scripted-announcer.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'
-import { temporaryDirectory } from '../../support/temporary-directory.ts'
+import { databaseDirectory } from '../../support/temporary-directory.ts'
 
 const PATH = '/workspaces/ws_1/revoke-all'
 
 test('the page leads through revoking more keys than one request can, and counts them all', async () => {
-  const databaseUrl = `sqlite:${join(temporaryDirectory(), 'a.db')}`
+  const databaseUrl = `sqlite:${join(databaseDirectory(), 'a.db')}`
   const { writer, close } = await openDatabase(databaseUrl)
   const rows = Array.from({ length: 300 }, () => rowOf(someKey(), NOW_MS))
   await writer.insertInto('keys').values(rows).execute()

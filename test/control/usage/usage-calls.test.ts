@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, test } from 'vitest'
 import { type ConsoleOptions, startConsole } from '../../support/console.ts'
 import { metricValue } from '../../support/metric-value.ts'
-import { temporaryDirectory } from '../../support/temporary-directory.ts'
+import { databaseDirectory } from '../../support/temporary-directory.ts'
 
 const USAGE = '/internal/v1/usage'
 const UNKNOWN_KEY = `key_${'0'.repeat(26)}`
@@ -181,7 +181,7 @@ describe('a report of a gateway', () => {
   })
 
   test('is answered 503 while the database takes no counts, counts when it is repeated, and changes to keys go on', async () => {
-    const file = join(temporaryDirectory(), 'postern.db')
+    const file = join(databaseDirectory(), 'postern.db')
     const { count, report, requests, issue, metrics, log } = await started({ databaseUrl: `sqlite:${file}` })
     const other = new DatabaseSync(file)
     other.exec(`create trigger full_disk before insert on usage_hours

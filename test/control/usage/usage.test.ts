@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { temporaryDirectory } from '../../support/temporary-directory.ts'
+import { databaseDirectory } from '../../support/temporary-directory.ts'
 import { describeUsage } from './usage.contract.ts'
 
-describeUsage('an SQLite file', async () => `sqlite:${join(temporaryDirectory(), 'postern.db')}`, 1)
+describeUsage('an SQLite file', async () => `sqlite:${join(databaseDirectory(), 'postern.db')}`, 1)

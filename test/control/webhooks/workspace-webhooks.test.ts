@@ -21,7 +21,7 @@ import { runs } from '../../support/runs.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
-import { temporaryDirectory } from '../../support/temporary-directory.ts'
+import { databaseDirectory } from '../../support/temporary-directory.ts'
 import { has, POSTGRES } from '../../support/tools.ts'
 import { until } from '../../support/until.ts'
 import { WebhookReceiver } from '../../support/webhook-receiver.ts'
@@ -171,7 +171,7 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
 
   /** Two consoles over one database, on a clock that only the test moves. */
   async function open() {
-    const url = name === 'SQLite' ? `sqlite:${temporaryDirectory()}/a.db` : await freshPostgres()
+    const url = name === 'SQLite' ? `sqlite:${databaseDirectory()}/a.db` : await freshPostgres()
     let nowMs = NOW_MS
     const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
     const timeoutMs = 400

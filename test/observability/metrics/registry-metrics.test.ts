@@ -3,13 +3,13 @@ import { expect, test } from 'vitest'
 import { startConsole } from '../../support/console.ts'
 import { ManualTimers } from '../../support/manual-timers.ts'
 import { metricValue } from '../../support/metric-value.ts'
-import { temporaryDirectory } from '../../support/temporary-directory.ts'
+import { databaseDirectory } from '../../support/temporary-directory.ts'
 import { settled, until } from '../../support/until.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 
 test('a change whose audit entry cannot be written is rejected, counted, and not applied', async () => {
-  const file = `${temporaryDirectory()}/postern.db`
+  const file = `${databaseDirectory()}/postern.db`
   const { send, metrics } = await startConsole({ databaseUrl: `sqlite:${file}` })
   const database = new DatabaseSync(file)
   database.exec(`create trigger full before insert on audit begin select raise(abort, 'disk is full'); end`)
@@ -22,7 +22,7 @@ test('a change whose audit entry cannot be written is rejected, counted, and not
 })
 
 test('keys are counted by state at the start and every 15 seconds, not at scrapes', async () => {
-  const databaseUrl = `sqlite:${temporaryDirectory()}/postern.db`
+  const databaseUrl = `sqlite:${databaseDirectory()}/postern.db`
   const before = await startConsole({ databaseUrl })
   await before.send('POST', KEYS, { name: 'short', scopes: ['files:read'], expiresInDays: 1 })
   const { body } = await before.send('POST', KEYS, { name: 'long', scopes: ['files:read'] })
