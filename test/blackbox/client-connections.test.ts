@@ -123,28 +123,23 @@ describe('a connection has a bounded number of responses outstanding', () => {
     await expectDisconnected()
   })
 
-  test('clients that do not read their responses are disconnected within the timeout', async () => {
-    world.upstream.answer = () => jsonAnswer(200, JSON.stringify('x'.repeat(1_000_000)))
-    const attackers = Array.from({ length: 5 }, () => openUnread(world.gateway.urls.gateway))
-    const request = get(WORKSPACE, key.secret)
-    for (const socket of attackers) socket.write(request.repeat(40))
-    await until('responses are waiting for the clients', async () => (await inFlight()) >= attackers.length)
-    await expectDisconnected()
-    await until('nothing is in flight', async () => (await inFlight()) === 0)
-  })
-
-  test('clients that do not read the last response of a connection are disconnected, too', async () => {
+  test('clients that do not read their responses, or the last response of a connection, are disconnected within the timeout', async () => {
     world.upstream.answer = () => jsonAnswer(200, JSON.stringify('x'.repeat(20_000_000)))
-    const attackers = Array.from({ length: 5 }, () => openUnread(world.gateway.urls.gateway))
-    for (const socket of attackers) socket.write(get(WORKSPACE, key.secret, 'Connection: close'))
-    await until('responses are waiting for the clients', async () => (await inFlight()) >= attackers.length)
+    const attackers = Array.from({ length: 6 }, () => openUnread(world.gateway.urls.gateway))
+    for (const [number, socket] of attackers.entries()) {
+      const request = (...lines: string[]) =>
+        get(WORKSPACE, key.secret, `User-Agent: client-${number}.`, ...lines)
+      socket.write(number % 2 === 0 ? request().repeat(40) : request('Connection: close'))
+    }
+    // Not by the number in flight: on a busy machine, the first ones end before the last ones begin.
+    const isForwarded = (number: number) =>
+      world.upstream.requests.some(request => request.includes(`client-${number}.`))
+    await until('each client has a response waiting', () => [...attackers.keys()].every(isForwarded))
     await expectDisconnected()
     await until('nothing is in flight', async () => (await inFlight()) === 0)
   })
 
-  test('a slow reader that keeps reading gets the whole response, however long it takes', {
-    timeout: 60_000,
-  }, async () => {
+  test('a slow reader that keeps reading gets the whole response, however long it takes', async () => {
     const body = JSON.stringify('x'.repeat(16_000_000))
     world.upstream.answer = () => jsonAnswer(200, body)
     const socket = openUnread(world.gateway.urls.gateway)
@@ -177,9 +172,7 @@ describe('a connection has a bounded number of responses outstanding', () => {
     attacker.end()
   })
 
-  test(`50 and ${MANY} pipelined requests are answered in order`, {
-    timeout: 60_000,
-  }, async () => {
+  test(`50 and ${MANY} pipelined requests are answered in order`, async () => {
     for (const [name, url] of listeners()) {
       for (const count of [50, MANY]) {
         const client = openUnread(url)

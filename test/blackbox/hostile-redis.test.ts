@@ -11,7 +11,6 @@ import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 
 const HUGE_BYTES = 512 * 1024 * 1024
 const HOUR_MS = 3_600_000
-const LONG = { timeout: 60_000 }
 
 let world: World
 let key: IssuedKey
@@ -61,7 +60,7 @@ function report(what: string, { answers, statuses, p99Ms }: LoadFigures): void {
   expect(failed).toBe(0)
 }
 
-test('a forged version makes no live key unavailable', LONG, async () => {
+test('a forged version makes no live key unavailable', async () => {
   const digest = digestOf(key.secret)
   const forged = [null, OTHER_MESSAGE_KEY].flatMap(signer =>
     [2, 1_000, 2_147_483_647].map(version => changeMessage({ digest, version, atMs: Date.now() }, signer)),
@@ -73,7 +72,7 @@ test('a forged version makes no live key unavailable', LONG, async () => {
   expect(await send(world.gateway.urls.gateway, key.secret)).toBe('200')
 })
 
-test('a replayed genuine change makes no live key unavailable', LONG, async () => {
+test('a replayed genuine change makes no live key unavailable', async () => {
   const digest = digestOf(key.secret)
   const issued = published.find(text => text.includes(digest)) ?? ''
   expect(JSON.parse(issued)).toMatchObject({ digest, version: 1 })
@@ -83,7 +82,7 @@ test('a replayed genuine change makes no live key unavailable', LONG, async () =
   report('2000 replays of a genuine change', await load)
 })
 
-test('a version that the console would reject does not stop confirmations', LONG, async () => {
+test('a version that the console would reject does not stop confirmations', async () => {
   const known = await world.issue()
   expect(await send(world.gateway.urls.gateway, known.secret)).toBe('200')
   const before = await received('unreadable')
@@ -97,7 +96,7 @@ test('a version that the console would reject does not stop confirmations', LONG
   expect(await send(world.gateway.urls.gateway, known.secret)).toBe('key_revoked')
 })
 
-test('forged heartbeats, from the future or the past, disconnect no gateway', LONG, async () => {
+test('forged heartbeats, from the future or the past, disconnect no gateway', async () => {
   const load = honest(1_500)
   for (const aheadMs of [HOUR_MS, -HOUR_MS, 0]) {
     const sender = (JSON.parse(heartbeats()[0] ?? '{}') as { beat: string }).beat
@@ -115,7 +114,7 @@ test('forged heartbeats, from the future or the past, disconnect no gateway', LO
   report('forged heartbeats', await load)
 })
 
-test('forged heartbeats, and replayed genuine ones, do not connect a gateway', LONG, async () => {
+test('forged heartbeats, and replayed genuine ones, do not connect a gateway', async () => {
   const console_ = world.console.process.child
   console_.kill('SIGSTOP')
   try {
@@ -141,7 +140,7 @@ test('forged heartbeats, and replayed genuine ones, do not connect a gateway', L
   await until('the gateway is connected again', async () => (await connected()) === 1)
 })
 
-test("a 512 MB value stored under one key's name costs no memory and delays no other key", LONG, async () => {
+test("a 512 MB value stored under one key's name costs no memory and delays no other key", async () => {
   // The heap of a young process grows anyway, so peaks are compared after warm-up.
   let calm = await askedBesideLoad()
   for (let round = 0; round < 4; round++) calm = await askedBesideLoad()

@@ -4,9 +4,7 @@ import { exchange, get } from '../support/raw-client.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
 import { ADMIN_TOKEN, DEFAULT_HOSTS, SHARED } from './starts.ts'
 
-test('every listener of a gateway and a console takes connections of IPv4 and IPv6 by default, and IPv4 clients keep their IPv4 address', {
-  timeout: 60_000,
-}, async () => {
+test('every listener of a gateway and a console takes connections of IPv4 and IPv6 by default, and IPv4 clients keep their IPv4 address', async () => {
   const upstream = await RecordingUpstream.start()
   const console = await startPostern('console', {
     ...SHARED,

@@ -135,9 +135,7 @@ test('a console with an uncaught exception shuts down in order, too', async () =
   })
 })
 
-test('SIGKILL loses the requests in flight and nothing else, and the next process is ready at once', {
-  timeout: 60_000,
-}, async () => {
+test('SIGKILL loses the requests in flight and nothing else, and the next process is ready at once', async () => {
   const CLIENTS = 8
   const env = { ...world.env, POSTERN_GATEWAY_PORT: String(await freePort()) }
   const before = await stored()

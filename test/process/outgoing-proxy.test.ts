@@ -46,9 +46,7 @@ async function startOutside(): Promise<{ readonly port: number; readonly asked: 
   return { port: (server.address() as AddressInfo).port, asked }
 }
 
-test('sign-in, webhooks, keys of leak reports, usage export and traces take the proxy of the environment; upstream, key service and Redis do not', {
-  timeout: 60_000,
-}, async () => {
+test('sign-in, webhooks, keys of leak reports, usage export and traces take the proxy of the environment; upstream, key service and Redis do not', async () => {
   const [proxy, outside, collector, redis, upstream] = await Promise.all([
     ForwardProxy.start(),
     startOutside(),

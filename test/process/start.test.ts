@@ -4,13 +4,11 @@ import { startPostern } from '../support/postern-process.ts'
 import { exchange, get, RawClient } from '../support/raw-client.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
 import { RedisServer } from '../support/redis-server.ts'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { databaseDirectory } from '../support/temporary-directory.ts'
 import { until } from '../support/until.ts'
 import { ADMIN_TOKEN, issue, readiness, recovery, SHARED } from './starts.ts'
 
-test('a gateway that starts while Redis, key service and upstream are down is ready, names what is missing, and recovers', {
-  timeout: 60_000,
-}, async () => {
+test('a gateway that starts while Redis, key service and upstream are down is ready, names what is missing, and recovers', async () => {
   const ports = { redis: await freePort(), console: await freePort(), upstream: await freePort() }
   const gateway = await startPostern('gateway', {
     ...SHARED,
@@ -70,15 +68,13 @@ test('a gateway that listens on a name with several addresses applies its limits
   expect(reached).toEqual(reached.map(() => [431, 'request_too_large']))
 })
 
-test('a console that starts while Redis is down issues keys, names what is missing, and announces keys once Redis is up', {
-  timeout: 60_000,
-}, async () => {
+test('a console that starts while Redis is down issues keys, names what is missing, and announces keys once Redis is up', async () => {
   const port = await freePort()
   const console = await startPostern('console', {
     ...SHARED,
     POSTERN_REDIS_URL: `redis://127.0.0.1:${port}`,
     POSTERN_ADMIN_TOKEN: ADMIN_TOKEN,
-    POSTERN_DATABASE_URL: `sqlite:${temporaryDirectory()}/keys.db`,
+    POSTERN_DATABASE_URL: `sqlite:${databaseDirectory()}/keys.db`,
   })
   onTestFinished(() => void console.process.stop())
   expect(await readiness(console.urls.ops)).toMatchObject({

@@ -9,7 +9,7 @@ import { GithubDouble, type SignedReport } from '../../support/github-double.ts'
 import { metricValue } from '../../support/metric-value.ts'
 import { runPosternHere } from '../../support/postern-here.ts'
 import { SIGNING_SECRET } from '../../support/signing-secret.ts'
-import { temporaryDirectory } from '../../support/temporary-directory.ts'
+import { databaseDirectory, temporaryDirectory } from '../../support/temporary-directory.ts'
 import { until } from '../../support/until.ts'
 import { WebhookReceiver } from '../../support/webhook-receiver.ts'
 
@@ -165,7 +165,7 @@ test('at most ten places of one key are recorded', async () => {
 })
 
 test('the audit chain stays verifiable', async () => {
-  const databaseUrl = `sqlite:${join(temporaryDirectory(), 'a.db')}`
+  const databaseUrl = `sqlite:${join(databaseDirectory(), 'a.db')}`
   const { issue, report } = await startReceiving({}, { databaseUrl })
   const key = await issue()
   await report([found(key.secret), found(key.secret, `${PLACE}?again`)])
@@ -229,7 +229,7 @@ test('a signed report that is malformed or too large is rejected', async () => {
   expect(await statusOf(`["${'x'.repeat(1024 * 1024)}"]`), 'more than 1 MiB').toBe(413)
 })
 
-test('every key of a report with a thousand tokens is revoked', { timeout: 60_000 }, async () => {
+test('every key of a report with a thousand tokens is revoked', async () => {
   const { send, issue, report } = await startReceiving()
   const keys = await Promise.all(Array.from({ length: 40 }, () => issue()))
   const strangers = Array.from({ length: 960 }, (_, index) => found(`stranger-${index}`))

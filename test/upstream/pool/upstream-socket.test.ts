@@ -19,7 +19,7 @@ import { until } from '../../support/until.ts'
 const certificates = await makeCertificates()
 const tls = { ca: readFileSync(certificates.caFile) }
 const PROTOCOLS = ['http:', 'https:']
-const connector = socketConnector('localhost', 1000, tls)
+const connector = socketConnector('localhost', 30_000, tls)
 
 let server: Server
 const opened: Socket[] = []
@@ -126,7 +126,7 @@ test.each(PROTOCOLS)(
 )
 
 test('a second connection resumes the TLS session of the first', async () => {
-  const connect = socketConnector('localhost', 1000, tls)
+  const connect = socketConnector('localhost', 30_000, tls)
   const { socket, upstream } = await pair('https:', { connect })
   // The session follows the handshake, with the first bytes.
   const session = once(socket, 'session')
@@ -164,7 +164,7 @@ test.each([
   // An address is no server name (RFC 6066, section 3).
   ['127.0.0.1', false],
 ])('the TLS handshake with the upstream %s sends the server name %s', async (name, serverName) => {
-  const { upstream } = await pair('https:', { connect: socketConnector(name, 1000, tls) })
+  const { upstream } = await pair('https:', { connect: socketConnector(name, 30_000, tls) })
   expect(upstream instanceof TLSSocket && upstream.servername).toBe(serverName)
 })
 
@@ -192,7 +192,7 @@ test.each(PROTOCOLS)('%s a connection that is silent for a minute is probed', as
 
 test('streams of the process hold 16 KiB before reading pauses', () => {
   setDefaultHighWaterMark(false, 64 * 1024)
-  socketConnector('localhost', 1000, tls)
+  socketConnector('localhost', 30_000, tls)
   expect(getDefaultHighWaterMark(false)).toBe(READ_BYTES)
 })
 
@@ -217,7 +217,7 @@ test.each(PROTOCOLS)('%s a connection that is not made in time is given up', asy
 })
 
 test('an upstream with an absolute name is asked for it without the final dot in TLS', async () => {
-  const connect = socketConnector('localhost.', 1000, tls)
+  const connect = socketConnector('localhost.', 30_000, tls)
   const { upstream } = await pair('https:', { connect })
   expect(upstream instanceof TLSSocket && upstream.servername).toBe('localhost')
 })
