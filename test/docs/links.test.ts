@@ -97,7 +97,11 @@ const LONG_PAGES: readonly { page: string; most: number; reason: string }[] = [
   { page: 'docs/upstream.md', most: 12, reason: 'how to verify an assertion, in five languages' },
   { page: 'docs/settings.md', most: 32, reason: 'generated reference' },
   { page: 'docs/performance.md', most: 16, reason: 'generated tables of the bench' },
-  { page: 'docs/simulator.md', most: 10, reason: 'what it simulates, its laws, and what it finds and does not cover' },
+  {
+    page: 'docs/simulator.md',
+    most: 10,
+    reason: 'what it simulates, its laws, and what it finds and does not cover',
+  },
   { page: 'docs/architecture.md', most: 15, reason: 'for maintainers, with what was measured and rejected' },
   { page: 'docs/integrators.md', most: 14, reason: 'four complete clients' },
   { page: 'docs/migrate.md', most: 10, reason: 'commands for each system' },
