@@ -3,8 +3,9 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { promisify } from 'node:util'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { codeExamples } from '../../../src/control/console/pages/key/code-examples.ts'
+import { CURL, has, PYTHON, type Tool } from '../../support/tools.ts'
 
 const KEY = `wsk_${'A'.repeat(54)}`
 
@@ -24,9 +25,11 @@ const RUNS: Readonly<Record<string, (code: string) => [program: string, paramete
   Python: code => ['python3', ['-c', code]],
 }
 
-test.each(['curl', 'JavaScript', 'Python'])(
-  'the example in %s sends the key that it is given',
-  async name => {
+const NEEDS: Readonly<Record<string, Tool>> = { curl: CURL, Python: PYTHON }
+
+describe.each(['curl', 'JavaScript', 'Python'])('the example in %s', name => {
+  const tool = NEEDS[name]
+  test.skipIf(tool !== undefined && !has(tool))('sends the key that it is given', async () => {
     const example = codeExamples(await startEcho()).find(one => one.name === name)
     const [program, parameters] = RUNS[name]?.(example?.code ?? '') ?? ['false', []]
     const running = promisify(execFile)(program, parameters, {
@@ -35,8 +38,8 @@ test.each(['curl', 'JavaScript', 'Python'])(
     })
     running.child.stdin?.end(`${KEY}\n`)
     expect((await running).stdout).toContain(`Bearer ${KEY}`)
-  },
-)
+  })
+})
 
 test('the example in Go asks the same URL', () => {
   const [, , , go] = codeExamples('https://api.example.com/api/v1/auth')
