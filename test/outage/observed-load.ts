@@ -1,6 +1,7 @@
 import { Pool } from 'undici'
-import type { Replica } from '../support/fleet.ts'
+import type { Fleet, Replica } from '../support/fleet.ts'
 import { scrape, sumOf } from '../support/scrape.ts'
+import { StarvationMeter } from '../support/starvation-meter.ts'
 import type { IssuedKey } from '../support/world.ts'
 
 /** One response: `200`, or the code of the denial. */
@@ -11,6 +12,8 @@ export interface Seen {
   /** When the request was sent, in ms since the epoch. */
   readonly sentAtMs: number
   readonly tookMs: number
+  /** For how much of this the machine kept one of the processes from running. */
+  readonly starvedMs: number
 }
 
 /** Requests that the gateways sent to the stores. */
@@ -24,11 +27,13 @@ export class ObservedLoad {
   readonly seen: Seen[] = []
   readonly #replicas: readonly Replica[]
   readonly #pools: readonly Pool[]
+  readonly #starvation: StarvationMeter
   /** Chunks sent to the key service: one per request. */
   #toKeyService = 0
 
-  constructor(replicas: readonly Replica[]) {
+  constructor({ replicas, pids }: Fleet) {
     this.#replicas = replicas
+    this.#starvation = new StarvationMeter(pids)
     this.#pools = replicas.map(({ urls }) => new Pool(urls.gateway, { connections: 8, pipelining: 1 }))
     for (const { toKeyService } of replicas) {
       toKeyService.onPiece = direction => {
@@ -42,7 +47,9 @@ export class ObservedLoad {
     if (pool === undefined) throw new RangeError(`There is no replica ${replica}`)
     const [sentAtMs, beganMs] = [Date.now(), performance.now()]
     const answer = await answerOf(pool, key.secret)
-    const seen = { key: key.id, replica, answer, sentAtMs, tookMs: performance.now() - beganMs }
+    const tookMs = performance.now() - beganMs
+    const starvedMs = this.#starvation.waitedMs(sentAtMs, sentAtMs + tookMs)
+    const seen = { key: key.id, replica, answer, sentAtMs, tookMs, starvedMs }
     this.seen.push(seen)
     return seen
   }
@@ -94,6 +101,7 @@ export class ObservedLoad {
   }
 
   async stop(): Promise<void> {
+    this.#starvation.stop()
     for (const { toKeyService } of this.#replicas) toKeyService.onPiece = () => {}
     await Promise.all(this.#pools.map(pool => pool.destroy()))
   }
@@ -119,7 +127,7 @@ export function wrongOf(seen: readonly Seen[]): Seen[] {
 }
 
 export function slowOf(seen: readonly Seen[], slowMs: number): Seen[] {
-  return seen.filter(({ tookMs }) => tookMs >= slowMs)
+  return seen.filter(({ tookMs, starvedMs }) => tookMs - starvedMs >= slowMs)
 }
 
 async function answerOf(pool: Pool, secret: string): Promise<string> {

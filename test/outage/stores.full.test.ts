@@ -44,7 +44,7 @@ async function suffer(outage: Outage): Promise<Seen[]> {
   const { name, fault, mend, pauseMs = 15 } = outage
   await fleet.untilHealthy()
   const before = outage.cold === undefined ? await fleet.issue(30) : []
-  const load = new ObservedLoad(fleet.replicas)
+  const load = new ObservedLoad(fleet)
   try {
     expect(wrongOf(await load.askAll(warm))).toEqual([])
     const begun = await load.storeRequests()
@@ -259,7 +259,7 @@ describe('Redis', () => {
       fault: async () => {
         await admin.config('SET', 'client-output-buffer-limit', 'pubsub 1kb 1kb 1')
         const keys = await fleet.issue(5)
-        const load = new ObservedLoad(fleet.replicas)
+        const load = new ObservedLoad(fleet)
         for (const key of keys) {
           await load.askAll([key])
           // Far more than the 16 KiB per client that Redis buffers in addition to the limit, followed by the change.
@@ -362,7 +362,7 @@ async function takeBothAway(own: Fleet, staleSeconds: number): Promise<void> {
   const [lasting, ending] = await own.issue(2)
   if (lasting === undefined || ending === undefined) throw new Error('Two keys were issued')
   const expiresAtMs = await own.endSoon(ending, 2)
-  const load = new ObservedLoad(own.replicas)
+  const load = new ObservedLoad(own)
   await until('both keys are served', async () => {
     const answers = await load.askAll([lasting, ending])
     return answers.every(({ answer }) => answer === '200')

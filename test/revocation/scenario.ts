@@ -71,9 +71,7 @@ async function measure(fleet: Fleet, good: readonly IssuedKey[], scenario: Scena
   const keys = await fleet.issue(scenario.keys)
   const load = new Load(fleet.replicas.map(({ urls }) => urls.gateway))
   const revocations = new Map<string, Revocation>()
-  const pids = [fleet.console, ...fleet.replicas].map(({ process: { child } }) => child.pid ?? 0)
-  // Every process that a change passes.
-  const starvation = new StarvationMeter([process.pid, fleet.redis.pid, ...pids])
+  const starvation = new StarvationMeter(fleet.pids)
   let mend = async () => {
     mend = async () => {}
     await scenario.mend?.(fleet)

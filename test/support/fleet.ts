@@ -99,6 +99,12 @@ export class Fleet {
     })
   }
 
+  /** Every process that a change or a lookup passes. */
+  get pids(): number[] {
+    const listening = [this.console, ...this.replicas].map(({ process: { child } }) => child.pid ?? 0)
+    return [process.pid, this.redis.pid, ...listening]
+  }
+
   /** Waits until every replica is connected to Redis and the console announces changes. */
   async untilHealthy(): Promise<void> {
     for (const { urls } of this.replicas) {
