@@ -20,8 +20,8 @@ const BUILT = [
 /** The two longest of the fast files that start a Redis. They are about bytes between client and gateway, on any server. */
 const OF_ANY_REDIS = ['test/blackbox/offers.test.ts', 'test/blackbox/client-connections.test.ts']
 
-/** On two cores: the fast suite waits as often as it computes, and tests of load must not disturb each other. */
-const MAX_WORKERS: Readonly<Record<string, number>> = { full: 2, qualify: 1 }
+/** On two cores: tests wait as often as they compute. Those of `qualify` measure. */
+const MAX_WORKERS: Readonly<Record<string, number>> = { qualify: 1 }
 
 interface Suite {
   readonly shared: readonly string[]
