@@ -330,7 +330,8 @@ describe('the key service', () => {
       fault: () => fleet.console.process.child.kill('SIGSTOP'),
       mend: () => fleet.console.process.child.kill('SIGCONT'),
       degraded: { redis: 'ok', changes: 'disconnected', keyService: 'down' },
-      pauseMs: 25,
+      // Lookups go on after the second that it takes to notice.
+      pauseMs: 50,
     })
     expect(failedOf(seen)).toEqual([])
     // Lookups of a warm key and a cold one can wait together and fail together.
