@@ -3,18 +3,24 @@ import { judge, type Round, summarize, type Written } from './gate.ts'
 
 const WRITTEN: Written = { median: 1.5, floorUs: 15 }
 
-/** Five rounds on a quiet machine, 1 % apart, around a ratio. */
+/** Nine rounds on a quiet machine, 1 % apart, around a ratio. */
 function rounds(ratio: number, change: Partial<Round> = {}): Round[] {
-  return [0.98, 0.99, 1, 1.01, 1.02].map(factor => ({
-    ratio: ratio * factor,
-    floorUs: 15,
-    othersShare: 0.02,
-    ...change,
-  }))
+  return [-4, -3, -2, -1, 0, 1, 2, 3, 4]
+    .map(step => 1 + step / 100)
+    .map(factor => ({
+      ratio: ratio * factor,
+      floorUs: 15,
+      othersShare: 0.02,
+      ...change,
+    }))
 }
 
 const scattered = (ratio: number): Round[] =>
-  [0.8, 0.9, 1, 1.1, 1.2].map(factor => ({ ratio: ratio * factor, floorUs: 15, othersShare: 0.02 }))
+  [0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4].map(factor => ({
+    ratio: ratio * factor,
+    floorUs: 15,
+    othersShare: 0.02,
+  }))
 
 /** The first rounds were disturbed, and gave a ratio far above. */
 const disturbed = (count: number): Round[] =>
@@ -26,8 +32,8 @@ test.each<[situation: string, verdict: string, measured: Round[]]>([
   ['a quiet machine, 9 % more', 'worse', rounds(1.5 * 1.09)],
   ['a quiet machine, twice as much', 'worse', rounds(3)],
   ['a quiet machine, 9 % less', 'better', rounds(1.5 * 0.91)],
-  ['one disturbed round of five: the others count', 'unchanged', disturbed(1)],
-  ['two disturbed rounds of five', 'not measured', disturbed(2)],
+  ['three disturbed rounds of nine: the others count', 'unchanged', disturbed(3)],
+  ['four disturbed rounds of nine', 'not measured', disturbed(4)],
   ['other work throughout, the same ratio', 'not measured', rounds(1.5, { othersShare: 0.3 })],
   ['other work throughout, twice as much', 'not measured', rounds(3, { othersShare: 0.3 })],
   ['rounds that differ by more than the gate', 'not measured', scattered(1.5)],
@@ -43,7 +49,7 @@ test.each<[situation: string, verdict: string, measured: Round[]]>([
 test('noise never widens the bound: a ratio passes or fails at the same figure, or nothing is measured', () => {
   for (const ratio of [1.55, 1.6, 1.65, 1.7, 2, 3])
     for (const noise of [0, 0.01, 0.02, 0.04, 0.08, 0.2]) {
-      const noisy = [-2, -1, 0, 1, 2].map(step => ({
+      const noisy = [-4, -3, -2, -1, 0, 1, 2, 3, 4].map(step => ({
         ratio: ratio * (1 + step * noise),
         floorUs: 15,
         othersShare: 0.02,

@@ -7,7 +7,9 @@ export const TOLERANCE = 0.08
 const QUIET_SHARE = 0.05
 /** A bare server that takes this much longer or shorter than written runs on another machine, or on one that is throttled. */
 const SAME_MACHINE = 0.15
-const FEWEST_ROUNDS = 4
+const FEWEST_ROUNDS = 6
+/** Twice this must fit into the tolerance, so that chance alone seldom passes or fails. */
+const MOST_ERROR = TOLERANCE / 2
 
 /** What one round says of one ratio, and of the machine meanwhile. */
 export interface Round {
@@ -61,8 +63,9 @@ export function isDisturbed({ othersShare }: Pick<Round, 'othersShare'>): boolea
 function noiseOf(quiet: readonly Round[], all: number): string | null {
   if (quiet.length < FEWEST_ROUNDS)
     return `other processes took over ${percent(QUIET_SHARE)} of the machine in ${all - quiet.length} of ${all} rounds`
-  const ratios = spreadOf(quiet.map(({ ratio }) => ratio))
-  if (ratios > TOLERANCE) return `half of the rounds differ by ${percent(ratios)}`
+  const error = errorOfMedian(quiet.map(({ ratio }) => ratio))
+  if (error > MOST_ERROR)
+    return `the rounds scatter so much that their median is known within ${percent(error)} only`
   const floor = spreadOf(quiet.map(({ floorUs }) => floorUs))
   return floor > SAME_MACHINE ? `the bare server’s own time differs by ${percent(floor)}` : null
 }
@@ -73,7 +76,12 @@ function otherMachine({ floorUs }: Written, quiet: readonly Round[]): string | n
   return `the bare server takes ${now.toFixed(1)} µs, and ${floorUs.toFixed(1)} µs where the ratios were written`
 }
 
-/** Width of the middle half, as a share of the median: the median of five rounds is known about as exactly. */
+/** Standard error of a median, as a share of it, by the middle half of a normal distribution: 1.253 / 1.349 = 0.93. */
+export function errorOfMedian(values: readonly number[]): number {
+  return (0.93 * spreadOf(values)) / Math.sqrt(values.length)
+}
+
+/** Width of the middle half, as a share of the median. */
 export function spreadOf(values: readonly number[]): number {
   return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values)
 }

@@ -28,7 +28,7 @@ const PAIRS = [
 ] as const
 const NAMES: ReadonlySet<string> = new Set(PAIRS.flat())
 
-const ROUNDS = 5
+const ROUNDS = 9
 const ROUND_SECONDS = 1
 const SHORT_WARM_UP_SECONDS = 3
 const SERIES_TO_WRITE = 3
