@@ -69,9 +69,12 @@ test('what is written is the middle of quiet series of new processes, with their
 })
 
 test.each<[string, Round[]]>([
-  ['one is disturbed', rounds(1.5, { othersShare: 0.2 })],
-  ['rounds of one are scattered', scattered(1.5)],
+  ['more than a third of the rounds were disturbed', [...rounds(1.5, { othersShare: 0.2 }), ...disturbed(4)]],
   ['one is further off than the gate’s tolerance', rounds(1.5 * 1.1)],
 ])('of several series nothing is written if %s', (_what, odd) => {
   expect(summarize([rounds(1.5), odd, rounds(1.49)])).toEqual(expect.any(String))
+})
+
+test('of several series nothing is written if the rounds of all are scattered', () => {
+  expect(summarize([scattered(1.5), scattered(1.5), scattered(1.5)])).toEqual(expect.any(String))
 })

@@ -8,6 +8,7 @@ const QUIET_SHARE = 0.05
 /** A bare server that takes this much longer or shorter than written runs on another machine, or on one that is throttled. */
 const SAME_MACHINE = 0.15
 const FEWEST_ROUNDS = 6
+const FEWEST_SHARE = 2 / 3
 /** Twice this must fit into the tolerance, so that chance alone seldom passes or fails. */
 const MOST_ERROR = TOLERANCE / 2
 
@@ -61,7 +62,7 @@ export function isDisturbed({ othersShare }: Pick<Round, 'othersShare'>): boolea
 
 /** @returns what keeps these rounds from telling a difference of the tolerance, or null */
 function noiseOf(quiet: readonly Round[], all: number): string | null {
-  if (quiet.length < FEWEST_ROUNDS)
+  if (quiet.length < FEWEST_ROUNDS || quiet.length < all * FEWEST_SHARE)
     return `other processes took over ${percent(QUIET_SHARE)} of the machine in ${all - quiet.length} of ${all} rounds`
   const error = errorOfMedian(quiet.map(({ ratio }) => ratio))
   if (error > MOST_ERROR)
@@ -93,15 +94,12 @@ export interface Series {
   readonly high: number
 }
 
-/** @returns what to write down, or why this cannot be written */
+/** @returns what to write down, or why this cannot be written: more rounds than one series has say it more exactly */
 export function summarize(series: readonly (readonly Round[])[]): Series | string {
-  for (const rounds of series) {
-    const noise = noiseOf(
-      rounds.filter(round => !isDisturbed(round)),
-      rounds.length,
-    )
-    if (noise !== null) return noise
-  }
+  const all = series.flat()
+  const quiet = all.filter(round => !isDisturbed(round))
+  const noise = noiseOf(quiet, all.length)
+  if (noise !== null) return noise
   const medians = series.map(rounds =>
     median(rounds.filter(round => !isDisturbed(round)).map(({ ratio }) => ratio)),
   )
