@@ -3,10 +3,12 @@ import { expect, onTestFinished, test } from 'vitest'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
 import { startConsole } from '../support/console.ts'
+import { freePort } from '../support/free-port.ts'
 import { readMessage } from '../support/messages.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 import { regionAt } from './region-settings.ts'
@@ -32,13 +34,16 @@ const someImports = () =>
 test.skipIf(!has(POSTGRES))(
   `a region that was away gets ${CHANGES} changes in the order of their commits, before a heartbeat`,
   async () => {
-    const [eu, us] = [await RedisServer.start(), await RedisServer.absent()]
+    const [eu, us] = [await RedisServer.start(), await RedisServer.start()]
     onTestFinished(() => Promise.all([eu.stop(), us.stop()]).then(() => {}))
+    // Where nothing listens: the subscriber below is there before the first change.
+    const toUs = await TcpProxy.start(`redis://127.0.0.1:${await freePort()}`)
+    onTestFinished(() => toUs.stop())
     const postgres = await PostgresServer.started()
     onTestFinished(() => postgres.stop())
     const { send, health, metrics } = await startConsole({
       databaseUrl: await postgres.database(),
-      regions: [regionAt('eu', eu.url), regionAt('us', us.url)],
+      regions: [regionAt('eu', eu.url), regionAt('us', `redis://127.0.0.1:${toUs.port}`)],
     })
     const stateIs = (region: string, state: string) =>
       until(`${region} is ${state}`, async () => (await health()).regions?.[region] === state, 30_000)
@@ -69,7 +74,6 @@ test.skipIf(!has(POSTGRES))(
       mostMb = Math.max(mostMb, heldMb())
     }, 50)
     onTestFinished(() => clearInterval(sampling))
-    await us.revive()
     const times: number[] = []
     const subscriber = us.client()
     subscriber.on('message', (_, text: string) => {
@@ -78,6 +82,7 @@ test.skipIf(!has(POSTGRES))(
     })
     await subscriber.subscribe(CHANGES_CHANNEL)
     const startMs = performance.now()
+    toUs.leadTo(us.url)
     await until('a heartbeat arrives', () => times.at(-1) === Number.POSITIVE_INFINITY, PATIENCE_MS)
     const tookMs = Math.round(performance.now() - startMs)
     const grownMb = Math.round(mostMb - beforeMb)
