@@ -19,6 +19,7 @@ export class PostgresServer {
   readonly #directory: string | null
   readonly #databases: string[] = []
   #migrated: Promise<string> | null = null
+  #isFrozen = false
 
   private constructor(adminUrl: string, process: ChildProcess | null, directory: string | null) {
     this.#adminUrl = adminUrl
@@ -91,10 +92,14 @@ export class PostgresServer {
 
   /** Answers nothing, while its connections stay open. `stop` also ends it. */
   freeze(): void {
+    this.#isFrozen = true
     for (const pid of this.#processes()) process.kill(pid, 'SIGSTOP')
   }
 
   thaw(): void {
+    // Of others a session may end meanwhile.
+    if (!this.#isFrozen) return
+    this.#isFrozen = false
     for (const pid of this.#processes()) process.kill(pid, 'SIGCONT')
   }
 
@@ -123,7 +128,7 @@ export class PostgresServer {
       this.#process.kill('SIGQUIT')
       await exited
     }
-    if (this.#directory !== null) rmSync(this.#directory, { recursive: true, force: true })
+    if (this.#directory !== null) rmSync(this.#directory, { recursive: true, force: true, maxRetries: 10 })
   }
 
   async untilItAnswers(): Promise<PostgresServer> {
