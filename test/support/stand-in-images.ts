@@ -17,9 +17,10 @@ import {
 import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { cacheDirectory } from './cache-directory.ts'
 
 const NODE = fileURLToPath(new URL('../../node_modules/node/bin/node', import.meta.url))
-const CACHE = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'postern-image')
+const CACHE = cacheDirectory('postern-image')
 const MACHINE_CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt'
 /** What gcr.io/distroless/cc holds. */
 const RUNTIME_PACKAGES = [

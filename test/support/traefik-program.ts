@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { cacheDirectory } from './cache-directory.ts'
 
 const VERSION = '3.4.4'
 /** Outside of the checkout, because a build takes minutes of processor time, once per machine. */
-const CACHE = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'postern-traefik')
+const CACHE = cacheDirectory('postern-traefik')
 
 /** Whether it was built on this machine, or `BUILD_TRAEFIK=1` asks for it: a build from nothing takes too long for CI. */
 export function hasTraefik(): boolean {
