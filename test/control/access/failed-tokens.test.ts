@@ -1,13 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { createAdminTokens } from '../../../src/control/access/admin-tokens.ts'
 import { openDatabase } from '../../../src/control/registry/database/open-database.ts'
-import { createIds } from '../../../src/control/registry/operations/ids.ts'
 import { importSigningSecret, mintSecret } from '../../../src/domain/key/secret.ts'
-import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
+import { adminTokensIn } from '../../support/admin-tokens.ts'
 import { ADMIN_TOKEN, type RunningConsole, SIGNING_SECRET, startConsole } from '../../support/console.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { silentLogger } from '../../support/silent-logger.ts'
 
 const LIMITED = { signIn: { failedTokensPerMinute: 3, trustedProxies: ['127.0.0.1'] } }
 const PATH = '/admin/v1/workspaces/ws_1/keys'
@@ -48,17 +45,7 @@ describe('failed attempts with a token', () => {
 
   test('cost no query for a token that was never made here', async () => {
     const database = await openDatabase('sqlite::memory:')
-    const tokens = createAdminTokens({
-      database,
-      clock: new ManualClock(),
-      randomBytes,
-      logger: silentLogger,
-      metrics: createMetrics(),
-      newTokenId: createIds('tok', randomBytes),
-      newAuditId: createIds('audit', randomBytes),
-      keyPrefix: 'wsk_',
-      signingKeys: () => [importSigningSecret(SIGNING_SECRET)],
-    })
+    const tokens = adminTokensIn(database, new ManualClock())
     const secret = mintSecret('pat_', randomBytes(32), importSigningSecret(SIGNING_SECRET)).reveal()
     const forged = mintSecret('pat_', randomBytes(32), importSigningSecret(randomBytes(32))).reveal()
     expect(await tokens.identify(secret)).toBeNull()

@@ -1,14 +1,8 @@
-import { randomBytes } from 'node:crypto'
 import type { KyselyPlugin } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
-import { createAdminTokens } from '../../../src/control/access/admin-tokens.ts'
 import { openDatabase } from '../../../src/control/registry/database/open-database.ts'
-import { createIds } from '../../../src/control/registry/operations/ids.ts'
-import { importSigningSecret } from '../../../src/domain/key/secret.ts'
-import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
+import { adminTokensIn } from '../../support/admin-tokens.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { SIGNING_SECRET } from '../../support/signing-secret.ts'
-import { silentLogger } from '../../support/silent-logger.ts'
 import { until } from '../../support/until.ts'
 
 const MINUTE_MS = 60_000
@@ -26,17 +20,7 @@ test('a burst of requests writes the last use of an admin token once, and waits 
     transformResult: ({ result }) => written.then(() => result),
   }
   const clock = new ManualClock()
-  const tokens = createAdminTokens({
-    database: { ...database, writer: database.writer.withPlugin(gate) },
-    clock,
-    randomBytes,
-    logger: silentLogger,
-    metrics: createMetrics(),
-    newTokenId: createIds('tok', randomBytes),
-    newAuditId: createIds('audit', randomBytes),
-    keyPrefix: 'wsk_',
-    signingKeys: () => [importSigningSecret(SIGNING_SECRET)],
-  })
+  const tokens = adminTokensIn({ ...database, writer: database.writer.withPlugin(gate) }, clock)
   const request = { name: 'ci', permissions: ['keys:read'], expiresInDays: 1 }
   const caller = { actor: 'admin-token', address: '192.0.2.1', requestId: 'request-1' }
   const issued = await tokens.issue({ kind: 'operator' }, request, { caller, idempotency: null })
