@@ -1,38 +1,29 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { headFor } from '../support/ambiguous-framing.ts'
-import { BehindProxy, FILES, FOLLOWING, PATH, PATIENCE_MS } from '../support/behind-proxy.ts'
-import { CADDY_OVER_TLS, CHECK_PROXIES } from '../support/check-proxies.ts'
+import { type BehindProxy, FILES, FOLLOWING, PATH, PATIENCE_MS } from '../support/behind-proxy.ts'
+import { CADDY_OVER_TLS } from '../support/check-proxies.ts'
 import { BASE } from '../support/hostile-targets.ts'
 import { type StreamRequest, sendOverHttp2 } from '../support/http2-client.ts'
 import { sendOverHttp3 } from '../support/http3-client.ts'
 import { absoluteTargets } from '../support/other-targets.ts'
 import { get } from '../support/raw-client.ts'
 import { has, PYTHON } from '../support/tools.ts'
-import { type IssuedKey, startWorld, type World } from '../support/world.ts'
+import { describeEachProxy, INSTALL_MS, shareWorld, standBehind } from './behind-each-proxy.ts'
 
 const OTHER = `${BASE}/ws_2`
 const SMUGGLED = `GET ${OTHER} HTTP/1.1\r\nHost: gw\r\nX-Postern-Workspace-Id: ws_2\r\n\r\n`
-/** Envoy is installed, and Traefik built, once per machine. */
-const INSTALL_MS = 1_800_000
 /** Ends a test that hangs: all proxies share the processors. */
 const CASES_MS = 600_000
 
-let world: World
-let key: IssuedKey
-
-beforeAll(async () => {
-  world = await startWorld()
-  key = await world.issue()
-})
-afterAll(() => world?.stop())
+const shared = shareWorld()
 
 /** Trailers that a server could merge into the headers of its request. */
-const trailers = () => ({ 'x-postern-workspace-id': 'ws_2', authorization: `Bearer ${key.secret}` })
-const trailerLines = () => `X-Postern-Workspace-Id: ws_2\r\nAuthorization: Bearer ${key.secret}\r\n`
+const trailers = () => ({ 'x-postern-workspace-id': 'ws_2', authorization: `Bearer ${shared().key.secret}` })
+const trailerLines = () => `X-Postern-Workspace-Id: ws_2\r\nAuthorization: Bearer ${shared().key.secret}\r\n`
 
 /** Bodies and trailers of a GET over HTTP/1.1. */
 function bodies(): (readonly [name: string, bytes: string])[] {
-  const head = (...lines: string[]) => headFor(key.secret, ...lines)
+  const head = (...lines: string[]) => headFor(shared().key.secret, ...lines)
   const chunk = `${SMUGGLED.length.toString(16)}\r\n${SMUGGLED}\r\n`
   const chunked = 'Transfer-Encoding: chunked'
   return [
@@ -53,7 +44,7 @@ function bodies(): (readonly [name: string, bytes: string])[] {
 }
 
 const asked = (path: string): StreamRequest => ({
-  headers: { ':path': path, authorization: `Bearer ${key.secret}` },
+  headers: { ':path': path, authorization: `Bearer ${shared().key.secret}` },
 })
 
 /** Bodies, trailers and targets of a client of HTTP/2 or HTTP/3. The requests of a case are sent at once, each on its own connection. */
@@ -84,91 +75,72 @@ function streamCases(): (readonly [name: string, ...requests: StreamRequest[]])[
   ]
 }
 
-/** The proxies at once, since their tests mostly wait; the tests of one by one, since they watch its upstream. */
-describe.each(CHECK_PROXIES)('behind $kind', { concurrent: true }, proxy => {
-  describe.skipIf(!has(proxy.tool))(
-    `with the configuration of docs/behind/check-${proxy.kind}.md`,
-    { concurrent: false },
-    () => {
-      let behind: BehindProxy
-      beforeAll(async () => {
-        behind = await BehindProxy.start(proxy, world, key)
-      }, INSTALL_MS)
-      afterAll(() => behind?.stop())
-      beforeEach(() => behind.upstream.reset())
-
-      test(
-        'the upstream gets the target that was checked, also if the client writes it in absolute form',
-        async () => {
-          const targets = absoluteTargets(PATH, OTHER)
-          const { faults, telling } = await behind.sendAll(
-            targets.map(target => [target, get(target, key.secret)]),
-          )
-          expect(faults).toEqual([])
-          expect(telling).toBeGreaterThan(0)
-        },
-        CASES_MS,
-      )
-
-      test(
-        'the upstream gets neither a body nor trailers of a GET',
-        async () => {
-          const { faults, telling } = await behind.sendAll(bodies())
-          expect(faults).toEqual([])
-          expect(telling).toBeGreaterThan(0)
-        },
-        CASES_MS,
-      )
-
-      test(
-        'an upstream that switches protocols gives no client a connection past the gateway',
-        async () => {
-          behind.upstream.answer = request =>
-            /^upgrade:/im.test(request)
-              ? 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n'
-              : 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'
-          const upgrades = [
-            ['Upgrade: websocket', 'Connection: Upgrade'],
-            ['Upgrade: h2c'],
-            ['Upgrade: websocket'],
-          ]
-          for (const upgrade of upgrades) {
-            const { faults } = await behind.sendAll([
-              [upgrade.join(), headFor(key.secret, ...upgrade) + SMUGGLED],
-            ])
-            expect(faults).toEqual([])
-          }
-        },
-        CASES_MS,
-      )
-
-      if (proxy.speaksHttp2 === true)
-        test('the same holds over HTTP/2', () => expectNoFaults(behind, sendOverHttp2), CASES_MS)
-      else
-        test('HTTP/2 without TLS is refused', async () => {
-          const [outcome] = await sendOverHttp2(behind.url, [[asked(FILES)]], PATIENCE_MS)
-          expect(outcome).not.toBe(200)
-          expect(behind.upstream.requests).toEqual([])
-        })
-    },
-  )
-})
-
-describe.skipIf(!has(CADDY_OVER_TLS.tool))('behind caddy with a host name, and so with TLS', () => {
-  let behind: BehindProxy
-  beforeAll(async () => {
-    behind = await BehindProxy.start(CADDY_OVER_TLS, world, key)
-  }, INSTALL_MS)
-  afterAll(() => behind?.stop())
-  beforeEach(() => behind.upstream.reset())
-
+describeEachProxy(shared, (proxy, behind) => {
   test(
-    'the upstream gets the checked target, and neither a body nor trailers, over HTTP/2',
-    () => expectNoFaults(behind, sendOverHttp2),
+    'the upstream gets the target that was checked, also if the client writes it in absolute form',
+    async () => {
+      const targets = absoluteTargets(PATH, OTHER)
+      const { faults, telling } = await behind().sendAll(
+        targets.map(target => [target, get(target, shared().key.secret)]),
+      )
+      expect(faults).toEqual([])
+      expect(telling).toBeGreaterThan(0)
+    },
     CASES_MS,
   )
 
-  test.skipIf(!has(PYTHON))('and over HTTP/3', () => expectNoFaults(behind, sendOverHttp3), INSTALL_MS)
+  test(
+    'the upstream gets neither a body nor trailers of a GET',
+    async () => {
+      const { faults, telling } = await behind().sendAll(bodies())
+      expect(faults).toEqual([])
+      expect(telling).toBeGreaterThan(0)
+    },
+    CASES_MS,
+  )
+
+  test(
+    'an upstream that switches protocols gives no client a connection past the gateway',
+    async () => {
+      behind().upstream.answer = request =>
+        /^upgrade:/im.test(request)
+          ? 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n'
+          : 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'
+      const upgrades = [
+        ['Upgrade: websocket', 'Connection: Upgrade'],
+        ['Upgrade: h2c'],
+        ['Upgrade: websocket'],
+      ]
+      for (const upgrade of upgrades) {
+        const { faults } = await behind().sendAll([
+          [upgrade.join(), headFor(shared().key.secret, ...upgrade) + SMUGGLED],
+        ])
+        expect(faults).toEqual([])
+      }
+    },
+    CASES_MS,
+  )
+
+  if (proxy.speaksHttp2 === true)
+    test('the same holds over HTTP/2', () => expectNoFaults(behind(), sendOverHttp2), CASES_MS)
+  else
+    test('HTTP/2 without TLS is refused', async () => {
+      const [outcome] = await sendOverHttp2(behind().url, [[asked(FILES)]], PATIENCE_MS)
+      expect(outcome).not.toBe(200)
+      expect(behind().upstream.requests).toEqual([])
+    })
+})
+
+describe.skipIf(!has(CADDY_OVER_TLS.tool))('behind caddy with a host name, and so with TLS', () => {
+  const behind = standBehind(CADDY_OVER_TLS, shared)
+
+  test(
+    'the upstream gets the checked target, and neither a body nor trailers, over HTTP/2',
+    () => expectNoFaults(behind(), sendOverHttp2),
+    CASES_MS,
+  )
+
+  test.skipIf(!has(PYTHON))('and over HTTP/3', () => expectNoFaults(behind(), sendOverHttp3), INSTALL_MS)
 })
 
 /** Sends the cases, each with a permitted request behind it on its connection. */
