@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { digestOf } from '../../src/domain/key/secret.ts'
+import { Parts } from '../support/parts.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
-import { RecordingUpstream } from '../support/recording-upstream.ts'
-import { RedisServer } from '../support/redis-server.ts'
+import type { RecordingUpstream } from '../support/recording-upstream.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { scrapeOne } from '../support/scrape.ts'
 import { answer, ScriptedKeyService } from '../support/scripted-key-service.ts'
 import { until } from '../support/until.ts'
@@ -15,16 +16,14 @@ const SIGNING_SECRET = randomBytes(32)
 const SIGNED = { POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64') }
 const DAY_MS = 86_400_000
 
+const parts = new Parts()
 let redis: RedisServer
 let upstream: RecordingUpstream
 beforeAll(async () => {
-  redis = await RedisServer.start()
-  upstream = await RecordingUpstream.start()
+  redis = await parts.redis()
+  upstream = await parts.upstream()
 })
-afterAll(async () => {
-  await redis.stop()
-  await upstream.stop()
-})
+afterAll(() => parts.stop())
 
 /** A key in the format of another service. */
 const newKey = () => `live-${randomBytes(12).toString('hex')}`

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { RecordingUpstream } from '../support/recording-upstream.ts'
-import { RedisServer } from '../support/redis-server.ts'
+import { Parts } from '../support/parts.ts'
+import type { RecordingUpstream } from '../support/recording-upstream.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { CURL, has, JQ, POSTGRES } from '../support/tools.ts'
 import { INSTALLATION_PAGES } from './command-pages.ts'
 import { blocksOf, Installation } from './installation.ts'
@@ -10,16 +11,14 @@ import { BACKUP, drill, drillPostgres, PG_TOOLS, POSTERN_TOOL } from './restore-
 const TIMEOUT_MS = 180_000
 const SECRET = /^wsk_\w+$/
 
+const parts = new Parts()
 let redis: RedisServer
 let upstream: RecordingUpstream
 beforeAll(async () => {
-  redis = await RedisServer.start()
-  upstream = await RecordingUpstream.start()
+  redis = await parts.redis()
+  upstream = await parts.upstream()
 })
-afterAll(async () => {
-  await upstream.stop()
-  await redis.stop()
-})
+afterAll(() => parts.stop())
 beforeEach(() => redis.admin.flushall())
 
 describe.skipIf(![CURL, JQ].every(has))('without Kubernetes', () => {
