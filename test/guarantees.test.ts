@@ -70,7 +70,7 @@ describe('a revoked key is rejected', () => {
   })
 })
 
-test('a key reaches its own workspace only: any other is the same 404 as an unknown path, byte for byte', async () => {
+test('a key reaches its own workspace only: every other is the same 404 as an unknown path, byte for byte', async () => {
   await fleet.issue(1, 'ws_2')
   const unknown = fingerprint(await send(get('/unknown', key.secret)))
   expect(unknown).toMatch(/^HTTP\/1\.1 404 /)

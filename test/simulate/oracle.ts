@@ -8,7 +8,7 @@ export interface KeyFacts {
   readonly version: number
   readonly workspaceId: string
   readonly scopes: readonly string[]
-  /** IPv4 networks; empty: any address. */
+  /** IPv4 networks; an empty list allows every address. */
   readonly networks: readonly string[]
   readonly expiresAtMs: number
   readonly isRevoked: boolean
