@@ -58,6 +58,12 @@ async function suffer(outage: Outage): Promise<Seen[]> {
     await mend()
     const mendedMs = performance.now()
     await fleet.untilHealthy()
+    // An open circuit rejects lookups without a request until its next probe succeeds.
+    await until(
+      'each gateway looks up keys again',
+      async () => (await load.askAll(cold.slice(0, 1))).every(({ answer }) => answer === '200'),
+      RECOVERY_MS,
+    )
     const recoveredMs = performance.now() - mendedMs
     const after = await load.askAll([...warm, ...cold])
     const asked = { redis: stores.redis - begun.redis, keyService: stores.keyService - begun.keyService }
