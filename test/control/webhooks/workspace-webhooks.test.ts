@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
 import { sql } from 'kysely'
 import { Webhook } from 'standardwebhooks'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -174,7 +175,7 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
     const url = name === 'SQLite' ? `sqlite:${databaseDirectory()}/a.db` : await freshPostgres()
     let nowMs = NOW_MS
     const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
-    const timeoutMs = 400
+    const timeoutMs = 60_000
     const guard = {
       mayConnectTo: () => true,
       resolve: async () => ['127.0.0.1'],
@@ -225,18 +226,21 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
   }
 
   test.skipIf(!isThere)(
-    'a receiver that never answers holds up no other, and rests between attempts',
+    'a receiver that does not answer holds up no other, and rests between attempts',
     async () => {
       const { console, set, insert, list, pass } = await open()
       const silent = await startReceiver()
-      silent.answer = () => {}
+      const unanswered: ServerResponse[] = []
+      silent.answer = response => void unanswered.push(response)
       await set('ws_slow', silent)
       await set('ws_1', receiver)
       await insert('ws_slow', 40)
       await insert('ws_1', 10)
       const delivering = console.dispatcher.deliver()
-      // While the silent one's first attempts are still open.
       await until('the other has all of its events', () => receiver.received.length === 10)
+      await until('the first attempts are open', () => unanswered.length === 4)
+      silent.answer = response => response.destroy()
+      for (const response of unanswered) response.destroy()
       await delivering
       expect(silent.received).toHaveLength(4)
       expect((await list('ws_slow')).filter(({ attempts }) => attempts > 0)).toHaveLength(4)
