@@ -7,8 +7,9 @@ export const TOLERANCE = 0.08
 const QUIET_SHARE = 0.05
 /** A bare server that takes this much longer or shorter than written runs on another machine, or on one that is throttled. */
 const SAME_MACHINE = 0.15
-const FEWEST_ROUNDS = 6
 const FEWEST_SHARE = 2 / 3
+/** New processes of one build differ by more than their rounds do: by up to 10 % where most of the time is the server's own. */
+const FEWEST_SERIES = 4
 /** Twice this must fit into the tolerance, so that chance alone seldom passes or fails. */
 const MOST_ERROR = TOLERANCE / 2
 
@@ -21,6 +22,9 @@ export interface Round {
   readonly othersShare: number
 }
 
+/** Rounds with the same processes. */
+export type Series = readonly Round[]
+
 /** Figures of a quiet run. */
 export interface Written {
   readonly median: number
@@ -30,7 +34,7 @@ export interface Written {
 
 export interface Judgement {
   readonly verdict: 'unchanged' | 'better' | 'worse' | 'not measured'
-  /** Median of the rounds that count; NaN if there is none. */
+  /** Median of the series that count; NaN if there is none. */
   readonly measured: number
   /** Why nothing was measured, else empty. */
   readonly reason: string
@@ -40,39 +44,51 @@ export interface Judgement {
  * Compares with the written ratio, or says that this machine cannot tell a difference of the tolerance at this time. The
  * bound never depends on the noise.
  */
-export function judge(written: Written, rounds: readonly Round[]): Judgement {
-  const quiet = rounds.filter(round => !isDisturbed(round))
-  const ratios = quiet.map(({ ratio }) => ratio)
-  const measured = median(ratios)
-  const reason = noiseOf(quiet, rounds.length) ?? otherMachine(written, quiet) ?? ''
+export function judge(written: Written, series: readonly Series[]): Judgement {
+  const measured = median(mediansOf(series))
+  const reason = noiseOf(series) ?? otherMachine(written, series) ?? ''
   if (reason !== '') return { verdict: 'not measured', measured, reason }
   if (measured > written.median * (1 + TOLERANCE)) return { verdict: 'worse', measured, reason }
   if (measured < written.median * (1 - TOLERANCE)) return { verdict: 'better', measured, reason }
   return { verdict: 'unchanged', measured, reason }
 }
 
-/** @returns whether so many rounds of a series were disturbed that the others are too few */
+/** @returns whether so many rounds were disturbed that the planned number cannot suffice any more */
 export function cannotTell(rounds: readonly Pick<Round, 'othersShare'>[], planned: number): boolean {
-  return rounds.filter(isDisturbed).length > planned - FEWEST_ROUNDS
+  return rounds.filter(isDisturbed).length > planned * (1 - FEWEST_SHARE)
 }
 
 export function isDisturbed({ othersShare }: Pick<Round, 'othersShare'>): boolean {
   return othersShare > QUIET_SHARE
 }
 
+function quietOf(series: readonly Series[]): Series[] {
+  return series.map(rounds => rounds.filter(round => !isDisturbed(round))).filter(rounds => rounds.length > 0)
+}
+
+function mediansOf(series: readonly Series[]): number[] {
+  return quietOf(series).map(rounds => median(rounds.map(({ ratio }) => ratio)))
+}
+
 /** @returns what keeps these rounds from telling a difference of the tolerance, or null */
-function noiseOf(quiet: readonly Round[], all: number): string | null {
-  if (quiet.length < FEWEST_ROUNDS || quiet.length < all * FEWEST_SHARE)
-    return `other processes took over ${percent(QUIET_SHARE)} of the machine in ${all - quiet.length} of ${all} rounds`
-  const error = errorOfMedian(quiet.map(({ ratio }) => ratio))
+function noiseOf(series: readonly Series[]): string | null {
+  const [all, quiet] = [series.flat(), quietOf(series)]
+  const disturbed = all.filter(isDisturbed).length
+  if (quiet.length < FEWEST_SERIES || disturbed > all.length * (1 - FEWEST_SHARE))
+    return `other processes took over ${percent(QUIET_SHARE)} of the machine in ${disturbed} of ${all.length} rounds`
+  const error = errorOfMedian(mediansOf(series))
   if (error > MOST_ERROR)
-    return `the rounds scatter so much that their median is known within ${percent(error)} only`
-  const floor = spreadOf(quiet.map(({ floorUs }) => floorUs))
+    return `new processes differ so much that their median is known within ${percent(error)} only`
+  const floor = spreadOf(quiet.flat().map(({ floorUs }) => floorUs))
   return floor > SAME_MACHINE ? `the bare server’s own time differs by ${percent(floor)}` : null
 }
 
-function otherMachine({ floorUs }: Written, quiet: readonly Round[]): string | null {
-  const now = median(quiet.map(round => round.floorUs))
+function otherMachine({ floorUs }: Written, series: readonly Series[]): string | null {
+  const now = median(
+    quietOf(series)
+      .flat()
+      .map(round => round.floorUs),
+  )
   if (floorUs === undefined || Math.abs(now / floorUs - 1) <= SAME_MACHINE) return null
   return `the bare server takes ${now.toFixed(1)} µs, and ${floorUs.toFixed(1)} µs where the ratios were written`
 }
@@ -87,26 +103,20 @@ export function spreadOf(values: readonly number[]): number {
   return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values)
 }
 
-/** A ratio in several series of rounds, each with new processes. */
-export interface Series {
+/** A ratio over several series. */
+export interface Summary {
   readonly median: number
+  /** Lowest and highest series. */
   readonly low: number
   readonly high: number
 }
 
-/** @returns what to write down, or why this cannot be written: more rounds than one series has say it more exactly */
-export function summarize(series: readonly (readonly Round[])[]): Series | string {
-  const all = series.flat()
-  const quiet = all.filter(round => !isDisturbed(round))
-  const noise = noiseOf(quiet, all.length)
+/** @returns what to write down, or why it cannot be known here */
+export function summarize(series: readonly Series[]): Summary | string {
+  const noise = noiseOf(series)
   if (noise !== null) return noise
-  const medians = series.map(rounds =>
-    median(rounds.filter(round => !isDisturbed(round)).map(({ ratio }) => ratio)),
-  )
-  const [low, middle, high] = [Math.min(...medians), median(medians), Math.max(...medians)]
-  if (high > middle * (1 + TOLERANCE) || low < middle * (1 - TOLERANCE))
-    return `series of new processes gave ${medians.map(value => value.toFixed(2)).join(', ')}`
-  return { median: middle, low, high }
+  const medians = mediansOf(series)
+  return { median: median(medians), low: Math.min(...medians), high: Math.max(...medians) }
 }
 
 export function percent(share: number): string {

@@ -6,8 +6,8 @@ import {
   type Judgement,
   judge,
   percent,
-  type Round,
   type Series,
+  type Summary,
   summarize,
   TOLERANCE,
 } from './gate.ts'
@@ -28,25 +28,28 @@ const PAIRS = [
 ] as const
 const NAMES: ReadonlySet<string> = new Set(PAIRS.flat())
 
-const ROUNDS = 9
+const SERIES = 5
+const SERIES_TO_WRITE = 9
+const ROUNDS_OF_A_SERIES = 3
 const ROUND_SECONDS = 1
-const SHORT_WARM_UP_SECONDS = 3
-const SERIES_TO_WRITE = 3
+const SHORT_WARM_UP_SECONDS = 2
 
 /**
- * Compares with the written ratios. A ratio counts as worse only if it is so again in new processes.
+ * Compares with the written ratios. One that is worse is measured again, and counts as worse only if it is so both times.
  * @returns whether one is worse
  */
 export async function compareShort(say: (text: string) => void): Promise<boolean> {
   const written = readRatios()
-  for (const isLast of [false, true]) {
-    const judgements = judgeAll(written, await runSeries())
+  let suspects = PAIRS.map(pairName)
+  for (const heading of ['', '\nOnce more:']) {
+    if (heading !== '') say(heading)
+    const judgements = judgeAll(written, await runSeries(SERIES))
     say(describe(written, judgements))
-    const worse = [...judgements.values()].some(({ verdict }) => verdict === 'worse')
-    if (!worse || isLast) return worse
-    say('\nOnce more, in new processes:')
+    suspects = suspects.filter(pair => judgements.get(pair)?.verdict === 'worse')
+    if (suspects.length === 0) return false
   }
-  return false
+  say(`Worse both times: ${suspects.join(', ')}`)
+  return true
 }
 
 /**
@@ -54,14 +57,8 @@ export async function compareShort(say: (text: string) => void): Promise<boolean
  * @returns whether it was quiet enough for every ratio; otherwise the file stays as it is
  */
 export async function writeShort(say: (text: string) => void): Promise<boolean> {
-  const all: RoundsByPair[] = []
-  for (let series = 1; series <= SERIES_TO_WRITE; series++) {
-    say(`Series ${series} of ${SERIES_TO_WRITE}`)
-    all.push(await runSeries())
-  }
-  const summaries = PAIRS.map(pairName).map(
-    pair => [pair, summarize(all.map(series => series.get(pair) ?? []))] as const,
-  )
+  const all = await runSeries(SERIES_TO_WRITE)
+  const summaries = PAIRS.map(pairName).map(pair => [pair, summarize(of(all, pair))] as const)
   const ratios: Record<string, WrittenRatios['ratios'][string]> = {}
   for (const [pair, summary] of summaries) {
     say(`${pair}: ${lineOf(summary)}`)
@@ -74,22 +71,35 @@ export async function writeShort(say: (text: string) => void): Promise<boolean> 
     return false
   }
   const floorUs = median(
-    all.flatMap(series =>
-      [...series.values()]
-        .flat()
-        .filter(round => !isDisturbed(round))
-        .map(round => round.floorUs),
-    ),
+    of(all, pairName(PAIRS[0]))
+      .flat()
+      .filter(round => !isDisturbed(round))
+      .map(round => round.floorUs),
   )
-  const measured = `npm run bench -- --short --write, ${new Date().toISOString().slice(0, 10)}, commit ${commit()}, ${machine()}: median and spread of ${SERIES_TO_WRITE} series of ${ROUNDS} rounds, each with new processes`
+  const measured = `npm run bench -- --short --write, ${new Date().toISOString().slice(0, 10)}, commit ${commit()}, ${machine()}: median, lowest and highest of ${SERIES_TO_WRITE} series, each with new processes`
   saveRatios({ measured, floorUs: rounded(floorUs), ratios })
   return true
 }
 
-type RoundsByPair = ReadonlyMap<string, readonly Round[]>
+type SeriesByPair = ReadonlyMap<string, Series>
+
+function of(all: readonly SeriesByPair[], pair: string): Series[] {
+  return all.map(series => series.get(pair) ?? [])
+}
+
+/** Ends early where so many rounds are disturbed that the others cannot suffice. */
+async function runSeries(count: number): Promise<SeriesByPair[]> {
+  const all: SeriesByPair[] = []
+  while (all.length < count) {
+    all.push(await runOneSeries())
+    const rounds = of(all, pairName(PAIRS[0])).flat()
+    if (cannotTell(rounds, count * ROUNDS_OF_A_SERIES)) break
+  }
+  return all
+}
 
 /** Rounds of each ratio, with processes that this series starts and stops. */
-async function runSeries(): Promise<RoundsByPair> {
+async function runOneSeries(): Promise<SeriesByPair> {
   const world = await BenchWorld.start()
   try {
     const contestants = (await startGatewayAndPeers(world)).filter(({ name }) => NAMES.has(name))
@@ -100,16 +110,15 @@ async function runSeries(): Promise<RoundsByPair> {
   }
 }
 
-async function measureRounds(contestants: readonly Contestant[]): Promise<RoundsByPair> {
+async function measureRounds(contestants: readonly Contestant[]): Promise<SeriesByPair> {
   const rounds: { samples: Samples; othersShare: number }[] = []
   await unlessDisturbed(() => warmUp(contestants, SHORT_WARM_UP_SECONDS, SILENT))
-  for (let round = 1; round <= ROUNDS; round++) {
+  for (let round = 1; round <= ROUNDS_OF_A_SERIES; round++) {
     const samples: Samples = new Map(contestants.map(({ name }) => [name, []]))
     const othersShare = await unlessDisturbed(() =>
       runRound(contestants, { round, seconds: ROUND_SECONDS }, samples, SILENT),
     )
     rounds.push({ samples, othersShare })
-    if (cannotTell(rounds, ROUNDS)) break
   }
   return new Map(
     PAIRS.map(pair => [
@@ -138,12 +147,15 @@ async function unlessDisturbed(run: () => Promise<void>): Promise<number> {
   throw outcome.error
 }
 
-function judgeAll({ ratios, floorUs }: WrittenRatios, rounds: RoundsByPair): Map<string, Judgement> {
+function judgeAll({ ratios, floorUs }: WrittenRatios, all: readonly SeriesByPair[]): Map<string, Judgement> {
   return new Map(
-    [...rounds].map(([pair, own]) => {
+    PAIRS.map(pairName).map(pair => {
       const written = ratios[pair]
       if (written === undefined) throw new Error(`ratios.json holds no ratio ${pair}`)
-      return [pair, judge({ median: written.median, ...(floorUs === undefined ? {} : { floorUs }) }, own)]
+      return [
+        pair,
+        judge({ median: written.median, ...(floorUs === undefined ? {} : { floorUs }) }, of(all, pair)),
+      ]
     }),
   )
 }
@@ -162,7 +174,7 @@ function describe({ ratios }: WrittenRatios, judgements: ReadonlyMap<string, Jud
   ].join('\n')
 }
 
-function lineOf(summary: Series | string): string {
+function lineOf(summary: Summary | string): string {
   if (typeof summary === 'string') return `not measured: ${summary}`
   return `${summary.median.toFixed(2)}, ${summary.low.toFixed(2)} to ${summary.high.toFixed(2)}`
 }
