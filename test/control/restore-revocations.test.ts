@@ -49,6 +49,8 @@ async function installation(keys: readonly StoredKey[] = [liveKey(), liveKey()])
     POSTERN_DATABASE_URL: url,
     POSTERN_REDIS_URL: redis.url,
     POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
+    // By default 100 ms, which a busy machine can take.
+    POSTERN_REDIS_COMMAND_TIMEOUT_MS: '30000',
   }
   expect(await runPosternHere(['database', 'backup', backup], environment)).toMatchObject({ code: 0 })
   return {

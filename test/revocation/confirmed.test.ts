@@ -1,12 +1,16 @@
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { GatewaysResponse } from '../support/admin-response.ts'
 import { type Ending, Fleet, REFUSED_AS, type Replica } from '../support/fleet.ts'
 import { runs } from '../support/runs.ts'
+import { StarvationMeter } from '../support/starvation-meter.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
 import { quantile } from './history.ts'
 
 const ROUNDS = runs(10, 50)
+/** Half of the second without a heartbeat after which a gateway counts as disconnected. */
+const STARVED_MS = 500
 let fleet: Fleet
 
 beforeAll(async () => {
@@ -43,13 +47,37 @@ async function untilAllConfirm(): Promise<void> {
   })
 }
 
+/**
+ * Confirmed by all three. A gateway that the machine kept from running for about a second counts as disconnected and
+ * verifies each key: then nothing was measured, and the change is made again, to another key.
+ */
+async function confirmedByAll<Result extends { readonly gateways: GatewaysResponse }>(
+  change: () => Promise<Result>,
+): Promise<Result> {
+  for (;;) {
+    const starvation = new StarvationMeter(fleet.pids)
+    const result = await change()
+    starvation.stop()
+    const { verifying, silent } = result.gateways
+    if (verifying + silent.length > 0 && starvation.longestMs >= STARVED_MS) {
+      process.stdout.write(`starved for ${Math.round(starvation.longestMs)} ms: measured again\n`)
+      await untilAllConfirm()
+      continue
+    }
+    expect(result.gateways).toEqual({ known: 3, confirmed: 3, verifying: 0, silent: [] })
+    return result
+  }
+}
+
 test('once the console reports that all gateways have confirmed, each rejects the key at its next request', async () => {
   await untilAllConfirm()
   const tookMs: number[] = []
   for (let round = 0; round < ROUNDS; round++) {
-    const key = await issueKnown(fleet.replicas)
-    const beganMs = performance.now()
-    expect(await fleet.revokeAndWait(key)).toEqual({ known: 3, confirmed: 3, verifying: 0, silent: [] })
+    const { key, beganMs } = await confirmedByAll(async () => {
+      const key = await issueKnown(fleet.replicas)
+      const beganMs = performance.now()
+      return { key, beganMs, gateways: await fleet.revokeAndWait(key) }
+    })
     tookMs.push(performance.now() - beganMs)
     for (const replica of fleet.replicas) expect(await statusAt(replica, key)).toBe(401)
   }
@@ -71,9 +99,10 @@ test.each<Ending>(['suspend', 'shorten', 'narrow'])(
   async ending => {
     await untilAllConfirm()
     for (let round = 0; round < ROUNDS / 5; round++) {
-      const key = await issueKnown(fleet.replicas)
-      const { gateways, committedAtMs } = await fleet.end(key, ending, true)
-      expect(gateways).toEqual({ known: 3, confirmed: 3, verifying: 0, silent: [] })
+      const { key, committedAtMs } = await confirmedByAll(async () => {
+        const key = await issueKnown(fleet.replicas)
+        return { key, ...(await fleet.end(key, ending, true)) }
+      })
       await until('the expiry is over', async () => Date.now() > committedAtMs)
       for (const replica of fleet.replicas) expect(await codeAt(replica, key)).toBe(REFUSED_AS[ending])
     }
@@ -82,10 +111,14 @@ test.each<Ending>(['suspend', 'shorten', 'narrow'])(
 
 test('when all gateways have confirmed that a key is resumed, each accepts it at the next request', async () => {
   await untilAllConfirm()
-  const key = await issueKnown(fleet.replicas)
-  await fleet.end(key, 'suspend', true)
-  for (const replica of fleet.replicas) expect(await statusAt(replica, key)).toBe(401)
-  expect(await fleet.resumeAndWait(key)).toEqual({ known: 3, confirmed: 3, verifying: 0, silent: [] })
+  const { key } = await confirmedByAll(async () => {
+    const { key } = await confirmedByAll(async () => {
+      const key = await issueKnown(fleet.replicas)
+      return { key, ...(await fleet.end(key, 'suspend', true)) }
+    })
+    for (const replica of fleet.replicas) expect(await statusAt(replica, key)).toBe(401)
+    return { key, gateways: await fleet.resumeAndWait(key) }
+  })
   for (const replica of fleet.replicas) expect(await statusAt(replica, key)).toBe(200)
 })
 
