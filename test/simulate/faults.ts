@@ -171,6 +171,7 @@ const RUN: Readonly<Record<(typeof FAULTS)[number], Fault>> = {
     target.block(target.consoleName, DATABASE)
     target.trouble(null)
   },
+  part_claimer_from_redis: target => partClaimer(target),
   part_from_sentinels: (target, { a }) => target.block(target.partOf(a), target.site.sentinels),
   cut_off_region: target => target.eachWay((one, other) => target.block(one, other)),
   slow_region: target => target.eachWay((one, other) => target.slow(one, other, SLOW_REGION_MS)),
@@ -224,6 +225,16 @@ const RUN: Readonly<Record<(typeof FAULTS)[number], Fault>> = {
     world.laws.lagging(world.nowMs + durationMs)
   },
   jump_console_clock: ({ console }, step) => console.process.jump(jumpOf(step)),
+}
+
+/** The console that claims changes next cannot announce them. */
+function partClaimer({ world, site, durationMs }: Target): void {
+  const endMs = world.nowMs + durationMs
+  world.onClaim = ({ name }) => {
+    if (world.nowMs >= endMs) return
+    for (const server of site.servers) world.network.way(name, server.name).block(endMs - world.nowMs)
+    world.onClaim = () => {}
+  }
 }
 
 export function breakSomething(world: World, kind: (typeof FAULTS)[number], step: Step): void {

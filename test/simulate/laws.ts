@@ -51,7 +51,7 @@ export const ABSENT_TTL_MS = 5_000
 const { connectedBoundMs, disconnectedBoundMs, silenceMs, disconnectedTrustMs } = PROMISE
 
 /** Compares what gateways decide with what the database held, by the model of `oracle.ts`. */
-export class Laws implements DatabaseWatcher {
+export class Laws implements Omit<DatabaseWatcher, 'claimed'> {
   violation: Violation | null = null
   decisions = 0
   readonly #nowMs: () => number
@@ -201,7 +201,7 @@ export class Laws implements DatabaseWatcher {
     const detail = `${digest.slice(0, 8)} version ${version}: ${answer}`
     if (!explains(Number.NEGATIVE_INFINITY))
       this.#violated('nothing is granted that was never granted', gateway, detail)
-    else if (this.#isLagging()) return
+    else if (this.#isLagging() || this.#isDeceived(gateway)) return
     else if (answer === 'key_invalid') this.#violated('unknown is never no', gateway, detail)
     else if (!this.#isExcused(gateway)) {
       const law =
@@ -288,6 +288,12 @@ export class Laws implements DatabaseWatcher {
 
   #answeredSince(gateway: GatewayRun): number {
     return Math.max(this.#allTroubleUntilMs, this.#troubleUntilMs.get(gateway.process.name) ?? 0)
+  }
+
+  /** As SECURITY.md says: recorded heartbeats connect a gateway that has just started, until the key service answers its first report. */
+  #isDeceived({ process, clockKnownAtMs }: GatewayRun): boolean {
+    if (this.#nowMs() > clockKnownAtMs + disconnectedBoundMs) return false
+    return this.#heartbeats.get(process)?.some(({ text }) => this.#copies.has(text)) === true
   }
 
   /** While the key service does not answer, a gateway that is disconnected uses what Redis or memory has. */

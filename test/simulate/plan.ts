@@ -59,6 +59,7 @@ const FAULTS_OF_A_REGION = [
   'part_gateway_from_redis',
   'part_gateway_from_console',
   'part_console_from_redis',
+  'part_claimer_from_redis',
   'part_from_sentinels',
   'cut_off_region',
   'slow_region',

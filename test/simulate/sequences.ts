@@ -10,6 +10,10 @@ export interface Sequence {
 
 /** What leads to an operation of a console; the key exists from the start. */
 const CHANGES = ['revoke', 'suspend', 'narrow'] as const
+/** Those of a key that was narrowed before. */
+const LATER_CHANGES = ['revoke', 'suspend'] as const
+/** A change from which on Redis has a record of the key. */
+const RECORDED_MS = 300
 const FIRST_KEY = 0
 
 const MAKERS = [
@@ -21,7 +25,9 @@ const MAKERS = [
   splitRedis,
   lateConsole,
   frozenLookup,
-  briefParting,
+  partedConsole,
+  partedRegion,
+  missedChange,
   halfRecovered,
   staleUse,
   recordedHeartbeats,
@@ -43,43 +49,58 @@ function step(kind: StepKind, fromMs: number, untilMs: number, a = 0, b = FIRST_
   return { kind, atMs, durationMs: Math.max(0, Math.round(untilMs) - atMs), region: 0, a, b }
 }
 
-/** Redis goes back to old records, what puts it right is slow, and gateways that know nothing read it meanwhile. */
+/**
+ * Redis goes back to old records, what puts it right is slow, and a gateway that knows nothing reads it meanwhile. Others would put it
+ * right by their lookups, as would this one before it is connected.
+ */
 function oldRedis(random: Random): Sequence {
   const isWatched = random.chance(0.5)
   const lostMs = random.between(1_500, 2_500)
-  const restart = (): Step => {
-    const endMs = lostMs + random.between(0, 2_000)
-    return step('restart_gateway', endMs, endMs + random.between(20, 1_000), random.below(64))
-  }
-  const stalledMs = lostMs + random.between(-100, 300)
+  const changedMs = lostMs - random.between(500, 1_300)
+  const stalledMs = lostMs + random.between(-50, 50)
+  const downMs = isWatched ? random.between(500, 1_000) : random.between(20, 300)
+  const lose = isWatched
+    ? [step('lag_replica', changedMs - 50, lostMs + 50), step('fail_over_dying', lostMs, lostMs + downMs)]
+    : [step('restart_redis', lostMs, lostMs + downMs, 0, keptUntil(changedMs, lostMs))]
   return {
-    settings: { isWatched },
+    settings: { isWatched, gateways: 1, keys: 4, requestEveryMs: 400 },
     steps: [
-      step(random.pick(CHANGES), lostMs - random.between(0, 1_500), lostMs, random.below(64)),
-      isWatched
-        ? step('fail_over_dying', lostMs, lostMs + random.between(1_000, 3_000))
-        : step('restart_redis', lostMs, lostMs + random.between(20, 500), 0, random.below(64)),
-      step('stall_writes', stalledMs, stalledMs + random.between(1_000, 5_000)),
-      ...Array.from({ length: 3 }, restart),
+      step('narrow', RECORDED_MS, RECORDED_MS),
+      step(random.pick(LATER_CHANGES), changedMs, changedMs, random.below(64)),
+      ...lose,
+      step('stall_writes', stalledMs, stalledMs + random.between(3_500, 5_000)),
+      step('restart_gateway', lostMs - 20, lostMs + downMs + random.between(0, 500)),
     ],
     calmAtMs: 7_500,
   }
 }
 
-/** A heartbeat waits in Redis, and the console cannot announce the change that it commits meanwhile. */
+/** @returns what `restart_redis` takes: Redis has nothing of a change or later */
+function keptUntil(changedMs: number, lostMs: number): number {
+  return Math.max(0, Math.floor((64 * changedMs) / lostMs) - 1)
+}
+
+/** The heartbeats of a second reach a gateway at once, and those before a change say nothing of it: no console can announce it. */
 function lateHeartbeat(random: Random): Sequence {
-  const stalledMs = random.between(1_200, 2_000)
-  const partedMs = stalledMs + random.between(100, 700)
-  const changedMs = partedMs + random.between(0, 200)
+  const changedMs = random.between(1_200, 2_000)
+  const changes = [0, 2, 4, 6].flatMap(key => [
+    step('narrow', RECORDED_MS, RECORDED_MS, 0, key),
+    step(random.pick(LATER_CHANGES), changedMs, changedMs, 1, key),
+  ])
   return {
-    settings: { consoles: 1, gateways: 6, keys: 3, isWatched: false, requestEveryMs: 400 },
+    settings: { consoles: 2, gateways: 1, keys: 8, isWatched: false, requestEveryMs: 400 },
     steps: [
-      // A gateway that waits longer subscribes anew, and then the heartbeat is lost.
-      step('stall_redis', stalledMs, stalledMs + random.between(1_850, 2_150)),
-      step('part_console_from_redis', partedMs, partedMs + 6_000),
-      step(random.pick(CHANGES), changedMs, changedMs),
+      step(
+        'part_gateway_from_redis',
+        changedMs - random.between(0, 100),
+        changedMs + random.between(1_100, 1_700),
+      ),
+      // It commits; the other would announce what it finds in the outbox.
+      step('part_console_from_redis', changedMs - 20, 5_500, 0, 1),
+      ...changes,
+      step('stall_writes', changedMs + random.between(20, 40), 5_500),
     ],
-    calmAtMs: 7_000,
+    calmAtMs: 6_000,
   }
 }
 
@@ -150,74 +171,92 @@ function lateConsole(random: Random): Sequence {
   // Sentinels that have no more time than the least take that.
   const failedMs = random.between(1_000, 1_500)
   const promotedMs = failedMs + 500
-  const changedMs = promotedMs + random.between(100, 500)
+  const changedMs = promotedMs + random.between(150, 400)
   const console = random.below(2)
   return {
-    settings: { isWatched: true, consoles: 2 },
+    settings: { isWatched: true, consoles: 2, gateways: 3, keys: 4, requestEveryMs: 400 },
     steps: [
+      step('narrow', RECORDED_MS, RECORDED_MS),
       step('fail_over_cut_off', failedMs, promotedMs),
-      step('part_from_sentinels', promotedMs - random.between(0, 200), 7_000, 1, console),
-      step(random.pick(CHANGES), changedMs, changedMs, console),
+      step('part_from_sentinels', promotedMs - random.between(0, 20), 7_000, 1, console),
+      step(random.pick(LATER_CHANGES), changedMs, changedMs, console),
     ],
     calmAtMs: 7_200,
   }
 }
 
-/** A gateway is suspended right after its start, while all of its lookups are under way, and a key changes meanwhile. */
+/** A gateway is suspended right after its start, while its lookups are under way to a slow key service, and a key changes meanwhile. */
 function frozenLookup(random: Random): Sequence {
-  const frozenMs = random.between(5, 300)
-  const changedMs = frozenMs + random.between(0, 1_000)
+  const frozenMs = random.between(50, 250)
+  const changedMs = frozenMs + random.between(200, 1_000)
   return {
-    settings: { requestEveryMs: 50 },
+    settings: { consoles: 1, keys: 1, requestEveryMs: 50 },
     steps: [
+      step('slow_console', 0, changedMs),
       step('freeze_gateway', frozenMs, changedMs + random.between(2_100, 3_500)),
-      step(random.pick(CHANGES), changedMs, changedMs, random.below(64)),
+      step(random.pick(CHANGES), changedMs, changedMs),
     ],
     calmAtMs: 5_000,
   }
 }
 
-/** Announcements fail for a moment, and the connection survives it: nothing is announced again for its sake. */
-function briefParting(random: Random): Sequence {
+/** A console cannot announce, and the heartbeats of another go on: it must leave its changes to that one. */
+function partedConsole(random: Random): Sequence {
   const partedMs = random.between(800, 2_000)
-  const endMs = partedMs + random.between(300, 1_500)
-  const changes = Array.from({ length: 4 }, () => {
-    const changedMs = random.between(partedMs, endMs)
-    return step(random.pick(CHANGES), changedMs, changedMs, random.below(64))
+  const console = random.below(2)
+  const changes = Array.from({ length: 3 }, () => {
+    const changedMs = partedMs + random.between(0, 600)
+    return step(random.pick(CHANGES), changedMs, changedMs, console, random.below(64))
   })
   return {
     settings: { isWatched: false, consoles: 2, requestEveryMs: 50 },
-    steps: [step('part_console_from_redis', partedMs, endMs, 0, random.below(64)), ...changes],
+    steps: [step('part_console_from_redis', partedMs, partedMs + 3_500, 0, console), ...changes],
+    calmAtMs: 6_000,
+  }
+}
+
+/** The same with the Redis of one region alone: what the others have got is not done there. */
+function partedRegion(random: Random): Sequence {
+  const partedMs = random.between(800, 2_000)
+  const changedMs = partedMs + random.between(50, 1_500)
+  const [region, console] = [random.below(2), random.below(2)]
+  return {
+    settings: { ...TWO_REGIONS, isWatched: false, consoles: 2, gateways: 2 },
+    steps: [
+      { ...step('part_console_from_redis', partedMs, partedMs + 4_500, 0, console), region },
+      step(random.pick(CHANGES), changedMs, changedMs, console),
+    ],
+    calmAtMs: 7_000,
+  }
+}
+
+/** The subscription of a gateway is lost for a moment, and a change is announced meanwhile. */
+function missedChange(random: Random): Sequence {
+  const resetMs = random.between(800, 2_000)
+  const changes = [0, 1].map(() => {
+    const changedMs = resetMs + random.between(-10, 60)
+    return step(random.pick(CHANGES), changedMs, changedMs, random.below(64), random.below(64))
+  })
+  return {
+    settings: { gateways: 1, keys: 2, ttlMs: 30_000, requestEveryMs: 50 },
+    steps: [step('reset_connections', resetMs, resetMs, 1), ...changes],
     calmAtMs: 5_000,
   }
 }
 
-/** Redis comes back with old records; of two consoles, one claims what is announced again and reaches Redis slowly. */
+/** Redis comes back with old records; of two consoles, one claims what is announced again, and cannot announce it. */
 function halfRecovered(random: Random): Sequence {
-  const changedMs = random.between(400, 1_000)
+  const changedMs = random.between(600, 1_200)
   const lostMs = changedMs + random.between(2_100, 2_500)
-  const backMs = lostMs + random.between(20, 200)
-  const slow = random.below(2)
-  const restarts = Array.from({ length: 3 }, (_, gateway) => {
-    const atMs = random.between(lostMs - 50, backMs + 100)
-    return step('restart_gateway', atMs, atMs + 20, gateway)
-  })
+  const backMs = lostMs + random.between(20, 50)
   return {
-    settings: {
-      isWatched: false,
-      consoles: 2,
-      gateways: 3,
-      keys: 1,
-      requestEveryMs: 50,
-      isRealDatabase: false,
-    },
+    settings: { isWatched: false, consoles: 2, gateways: 1, keys: 2, requestEveryMs: 400 },
     steps: [
-      step(random.pick(CHANGES), changedMs, changedMs, random.below(2)),
-      // Back to the time before the change.
-      step('restart_redis', lostMs, backMs, 0, Math.floor((64 * changedMs) / lostMs) - 1),
-      step('slow_redis', backMs, backMs + 3_000, 1, slow),
-      step('part_console_from_redis', lostMs, backMs + random.between(50, 600), 0, 1 - slow),
-      ...restarts,
+      step('narrow', RECORDED_MS, RECORDED_MS),
+      step(random.pick(LATER_CHANGES), changedMs, changedMs, random.below(2)),
+      step('restart_redis', lostMs, backMs, 0, keptUntil(changedMs, lostMs)),
+      step('part_claimer_from_redis', lostMs, backMs + 2_500),
+      step('restart_gateway', lostMs - 20, backMs + random.between(0, 60)),
     ],
     calmAtMs: 7_000,
   }
@@ -313,16 +352,22 @@ function absentBelowFloor(random: Random): Sequence {
   }
 }
 
-/** Changes of two keys overtake a lookup on a slow way, at a gateway that remembers the announced version of one. */
+/** Changes of two keys overtake a lookup at a slow key service, at a gateway that remembers the announced version of one. */
 function crossedLookups(random: Random): Sequence {
   const startMs = random.between(1_200, 1_600)
   const changes = [0, 1, 2].flatMap(group => {
-    const atMs = startMs + group * 2_600
+    const atMs = startMs + group * 2_000
     const [first, second] =
       group % 2 === 0 ? (['suspend', 'resume'] as const) : (['narrow', 'widen'] as const)
-    const secondMs = atMs + random.between(100, 250)
-    const otherMs = secondMs + random.between(10, 60)
-    return [step(first, atMs, atMs), step(second, secondMs, secondMs), step(first, otherMs, otherMs, 0, 2)]
+    const secondMs = atMs + random.between(150, 300)
+    const otherMs = secondMs + random.between(10, 40)
+    return [
+      step(first, atMs, atMs),
+      // The lookup that follows goes to the key service.
+      ...[15, 30, 45].map(afterMs => step('evict_records', atMs + afterMs, atMs + afterMs)),
+      step(second, secondMs, secondMs),
+      step(group % 2 === 0 ? 'narrow' : 'widen', otherMs, otherMs, 0, 2),
+    ]
   })
   return {
     settings: {
@@ -334,8 +379,8 @@ function crossedLookups(random: Random): Sequence {
       floors: 1,
       requestEveryMs: 50,
     },
-    steps: [step('slow_redis', startMs - 200, startMs + 6_500), ...changes],
-    calmAtMs: Math.round(startMs) + 8_000,
+    steps: [step('slow_console', startMs - 200, startMs + 5_000), ...changes],
+    calmAtMs: Math.round(startMs) + 6_500,
   }
 }
 

@@ -46,6 +46,8 @@ export interface GatewayRun {
   readonly region: number
   readonly startedAtMs: number
   isConnected(): boolean
+  /** When the key service first said what time it is; infinite until then, and recorded heartbeats may count. */
+  readonly clockKnownAtMs: number
   /** When the key service last failed to answer a lookup, or was skipped. */
   readonly keyServiceFailedAtMs: number
   end(): void
@@ -113,13 +115,16 @@ export function startGateway(world: World, index: number, run: number): GatewayR
     limits: world.limits,
     unsignedBudget: UNUSED_BUDGET,
   })
+  let clockKnownAtMs = Number.POSITIVE_INFINITY
   const failures = new FailureLog('change confirmation', NO_LOG, clock)
   const confirmer = new ChangeConfirmer({
     ...{ client, clock, timers, failures, timeoutMs },
     gateway: { id, name, region: nameOfRegion(region) },
     maxWaiting: MAX_KEYS,
     onAccepted: ({ atMs }) => {
-      if (atMs !== null) listener.learnClock(atMs)
+      if (atMs === null) return
+      listener.learnClock(atMs)
+      clockKnownAtMs = Math.min(clockKnownAtMs, world.nowMs)
     },
   })
   listener.onApplied((digest, version) => {
@@ -141,6 +146,9 @@ export function startGateway(world: World, index: number, run: number): GatewayR
     region,
     startedAtMs: world.nowMs,
     isConnected: () => listener.isConnected(),
+    get clockKnownAtMs() {
+      return clockKnownAtMs
+    },
     get keyServiceFailedAtMs() {
       return keyServiceFailedAtMs
     },

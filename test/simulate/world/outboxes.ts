@@ -2,6 +2,7 @@ import type { StoredKey } from '../../../src/control/registry/database/key-repos
 import type { PendingChange, PendingChanges } from '../../../src/control/registry/database/pending-changes.ts'
 import type { Database, OutboxRow, RegionOutbox } from './database.ts'
 import type { Process } from './process.ts'
+import type { DatabaseWatcher } from './repository.ts'
 
 /** As in `outbox-rows.ts`. */
 const CLAIM_MS = 2_000
@@ -33,7 +34,15 @@ export type UnusedMethods = 'countPending' | 'oldestPendingMs'
 /** What one console calls of the outbox of a region. */
 export function pendingChangesIn(
   database: Database,
-  { console, consoleId }: { readonly console: Process; readonly consoleId: string },
+  {
+    console,
+    consoleId,
+    watcher,
+  }: {
+    readonly console: Process
+    readonly consoleId: string
+    readonly watcher: Pick<DatabaseWatcher, 'claimed'>
+  },
   region: string,
 ): Omit<PendingChanges, UnusedMethods> {
   const call = <Result>(execute: () => Result): Promise<Result> => database.call(console, execute)
@@ -42,7 +51,11 @@ export function pendingChangesIn(
   return {
     claimChanges(limit) {
       const nowMs = console.clock.wallMs()
-      return write(() => claim(rows(), consoleId, nowMs, limit))
+      return write(() => {
+        const claimed = claim(rows(), consoleId, nowMs, limit)
+        if (claimed.length > 0) watcher.claimed(console)
+        return claimed
+      })
     },
     pendingChangesOf: digest => call(() => inOrder(rows()).filter(change => change.digest === digest)),
     hasPendingUntil: (workspaceId, atMs) =>

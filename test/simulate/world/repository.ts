@@ -36,6 +36,8 @@ export interface CommittedKey {
 export interface DatabaseWatcher {
   committed(key: CommittedKey): void
   reported(report: { readonly id: string; readonly confirmed: GatewayReport['confirmed'] }): void
+  /** A console holds changes that no other may claim now. */
+  claimed(console: Process): void
 }
 
 /** Only what announcing, lookups and confirmations use: the rest would be no part of the guarantee. */
@@ -90,9 +92,10 @@ export function createSimulatedRepository(
     findByDigest: digest => call(() => find(digest)),
     findByDigests: digests => call(() => new Map(foundAmong(digests, find))),
     findResponse: async () => null,
-    ...pendingChangesIn(database, { console, consoleId }, DEFAULT_REGION),
+    ...pendingChangesIn(database, { console, consoleId, watcher }, DEFAULT_REGION),
     // What is missing in it is not called either.
-    pendingIn: region => pendingChangesIn(database, { console, consoleId }, region) as PendingChanges,
+    pendingIn: region =>
+      pendingChangesIn(database, { console, consoleId, watcher }, region) as PendingChanges,
     registerRegions: names => write(() => registerRegions(database, names)),
     forgetRegions: async () => [],
     recordGateway(report) {

@@ -96,7 +96,11 @@ export function createSqliteRepository(
 
   function changesIn(pending: PendingChanges): Omit<PendingChanges, UnusedMethods> {
     return {
-      claimChanges: write(pending.claimChanges),
+      claimChanges: write(async limit => {
+        const changes = await pending.claimChanges(limit)
+        if (changes.length > 0) watcher.claimed(console)
+        return changes
+      }),
       pendingChangesOf: call(pending.pendingChangesOf),
       pendingSpan: call(pending.pendingSpan),
       hasPendingUntil: call(pending.hasPendingUntil),

@@ -12,7 +12,7 @@ import { type GatewayRun, nameOfGateway, startGateway } from './gateway-process.
 import { KeyServiceNetwork } from './key-service.ts'
 import { Network } from './network.ts'
 import { registerRegions } from './outboxes.ts'
-import { EPOCH_MS } from './process.ts'
+import { EPOCH_MS, type Process } from './process.ts'
 import { Random } from './random.ts'
 import { RedisSite } from './redis-site.ts'
 import type { DatabaseWatcher } from './repository.ts'
@@ -39,6 +39,8 @@ export class World {
   /** Keys that clients use: also some that do not exist yet. */
   readonly digests: string[]
   readonly watcher: DatabaseWatcher
+  /** Called once a console has claimed changes. */
+  onClaim: (console: Process) => void = () => {}
   readonly consoles: ConsoleRun[]
   /** By index: those of a region that is added start later. */
   readonly gateways = new Map<number, GatewayRun>()
@@ -74,6 +76,7 @@ export class World {
         if (!this.digests.includes(key.digest)) this.digests.push(key.digest)
       },
       reported: report => this.laws.reported(report),
+      claimed: console => this.onClaim(console),
     }
     for (const site of this.sites) {
       site.onMessage = (process, text) => this.laws.received(process, text)
@@ -148,7 +151,8 @@ export class World {
       name: 'simulated',
       description: null,
       scopes: index % 2 === 0 ? ['files:read'] : SCOPES,
-      hint: '',
+      // Of two keys of a workspace: a registry refuses an equal one.
+      hint: `…${index}`,
       createdAtMs: EPOCH_MS,
       createdBy: 'simulation',
       expiresAtMs: EPOCH_MS + 30 * 86_400_000,
