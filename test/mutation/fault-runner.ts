@@ -13,6 +13,8 @@ const MS_A_SLOW_TRY = 500
 const LEAST_BUDGET_MS = 4_000
 const MOST_BUDGET_MS = 30_000
 const BUDGET_OF_ALL_MS = 600_000
+/** Of a test. One that is so more often cannot run twice, and tries no further mutants. */
+const MAX_DOUBTFUL = 3
 /** A test may replace them, and end before it restores them. */
 const { setTimeout: startTimer, clearTimeout: stopTimer } = globalThis
 const ENDLESS = 'Hit count limit reached'
@@ -38,6 +40,7 @@ export default class FaultRunner extends TestRunner {
   readonly #alive = new Set(Object.keys(this.#plan.mutants))
   /** Pairs of a test and a mutant that an earlier process tried. */
   readonly #tried = new Set<string>()
+  readonly #doubtful = new Map<string, number>()
   readonly #namespace: Namespace
   /** For each file and mutant, the number of slow tests that tried it. */
   readonly #slowTries = new Map<string, number>()
@@ -67,6 +70,10 @@ export default class FaultRunner extends TestRunner {
     for (const event of readEvents(this.#plan.events)) {
       if (event.kind === 'try') this.#tried.add(`${event.test} ${event.id}`)
       if (event.kind === 'killed') this.#alive.delete(event.id)
+      if (event.kind !== 'doubtful') continue
+      this.#doubtful.set(event.test, (this.#doubtful.get(event.test) ?? 0) + 1)
+      // It gets its second turn, in which its process ends after it.
+      this.#alive.delete(event.id)
     }
   }
 
@@ -192,7 +199,9 @@ export default class FaultRunner extends TestRunner {
       case 'control':
         if (!hasFailed) return 'confirm'
         record(this.#plan.events, { kind: 'doubtful', test: idOf(test), id: this.#current })
-        return this.#unstable(test, message)
+        // The tests go on in another process: this one, and those that it started, are a group of their own.
+        process.kill(0, 'SIGKILL')
+        return 'done'
       case 'confirm':
         if (hasFailed) this.#killed(idOf(test), this.#current, this.#failure)
         return this.#nextFault()
@@ -203,6 +212,7 @@ export default class FaultRunner extends TestRunner {
 
   #isToTry(test: RunnerTestCase, id: string): boolean {
     if (!this.#alive.has(id) || this.#tried.has(`${idOf(test)} ${id}`)) return false
+    if ((this.#doubtful.get(idOf(test)) ?? 0) >= MAX_DOUBTFUL) return false
     if (this.#baselineMs <= SLOW_MS) return true
     const ofFile = `${test.file.name} ${id}`
     const slowTries = this.#slowTries.get(ofFile) ?? 0

@@ -26,7 +26,7 @@ export type Event =
       readonly how: 'failed' | 'deadline' | 'endless'
       readonly message: string
     }
-  /** The test failed with the mutant, then without one: what the mutant did may have outlived it. */
+  /** The test failed with the mutant, then without one. What the mutant did may have outlived it, so the process ends. */
   | { readonly kind: 'doubtful'; readonly test: string; readonly id: string }
   /** The test failed without a mutant, so it tries none. */
   | { readonly kind: 'unstable'; readonly test: string; readonly message: string }

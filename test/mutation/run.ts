@@ -22,6 +22,8 @@ const { values: options } = parseArgs({
     file: { type: 'string', default: '' },
     /** Tries only those that survived the last run over the same mutants, such as after tests were added. */
     again: { type: 'boolean', default: false },
+    /** Goes on with the last run over the same mutants, which was interrupted, with as many processes. */
+    resume: { type: 'boolean', default: false },
     /** Processes at once. */
     concurrency: { type: 'string', default: '2' },
   },
@@ -57,12 +59,10 @@ async function run(part: string): Promise<boolean> {
   // Without faults in the other files, a sample runs faster.
   const mutated = new Set(tried.map(({ path }) => path))
   const planted = Object.fromEntries(Object.entries(sources).filter(([path]) => mutated.has(path)))
-  const found = await tryMutants(
-    { part, name, planted: mutants },
-    planted,
-    tried,
-    Number(options.concurrency),
-  )
+  const found = await tryMutants({ part, name, planted: mutants }, planted, tried, {
+    processes: Number(options.concurrency),
+    resume: options.resume,
+  })
   const verdicts = new Map([...before, ...found])
   const extent = ranges !== null ? 'sample' : options.file !== '' ? 'files' : 'all'
   const { text, isComplete } = report(part, chosen, verdicts, extent)

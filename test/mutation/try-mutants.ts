@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Mutant, WORK } from './instrument.ts'
 import { type Event, type Plan, ROOT, readEvents, record, testNameOf } from './plan.ts'
 
 /** Without an event for so long, a process of tests is in an endless loop: deadlines in the runner are shorter. */
-const STUCK_MS = 180_000
+const STUCK_MS = 90_000
 const LOOK_MS = 1_000
 
 /** A mutant that is loaded with the sources is shown to so many test files, fewer if they take longer in total. */
@@ -32,7 +32,7 @@ export async function tryMutants(
   { part, name: run, planted }: Run,
   sources: Plan['sources'],
   mutants: readonly Mutant[],
-  processes: number,
+  { processes, resume }: { readonly processes: number; readonly resume: boolean },
 ): Promise<Map<string, Verdict>> {
   const shards = Array.from({ length: processes }, (_, shard) =>
     mutants.filter((_mutant, index) => index % processes === shard),
@@ -40,6 +40,7 @@ export async function tryMutants(
   const events = await Promise.all(
     shards.map(async (some, shard) => {
       const name = `${run}-${shard}`
+      if (!resume) rmSync(eventsOf(name), { force: true })
       const seen = await runTests(name, { part, sources, mutants: pathsOf(some), alone: null, events: '' })
       return [...seen, ...(await tryAlone({ part, name, planted }, sources, some, seen))]
     }),
@@ -65,6 +66,7 @@ async function tryAlone(
     mkdirSync(alone, { recursive: true })
     for (const [test, files] of some) writeFileSync(`${alone}${test}.test.ts`, files.map(suiteOf).join(''))
     const plan = { part, sources, mutants: pathsOf(waiting), alone, events: '' }
+    rmSync(eventsOf(`${name}-alone`), { force: true })
     return some.size === 0 ? [] : runTests(`${name}-alone`, plan)
   }
   // Files that fail without a mutant, because of the machine or because they cannot run twice, kill none.
@@ -115,11 +117,16 @@ function fileOf(test: string): string {
   return test.split(' ')[0] ?? ''
 }
 
+function eventsOf(name: string): string {
+  return `${WORK}${name}.events`
+}
+
+/** Goes on behind the events that an interrupted run has recorded. */
 async function runTests(name: string, plan: Plan): Promise<Event[]> {
-  const events = `${WORK}${name}.events`
-  writeFileSync(events, '')
+  const events = eventsOf(name)
+  appendFileSync(events, '')
   while (await isCutShort(name, { ...plan, events })) {
-    killLast(events)
+    if (readEvents(events).at(-1)?.kind !== 'doubtful') killLast(events)
     for (const event of readEvents(events)) {
       if (plan.alone !== null && event.kind === 'try')
         rmSync(`${plan.alone}${event.id}.test.ts`, { force: true })
@@ -151,7 +158,7 @@ async function isCutShort(name: string, plan: Plan): Promise<boolean> {
   })
   const { promise, resolve } = Promise.withResolvers<boolean>()
   once(child, 'close').then(() => resolve(readEvents(plan.events).at(-1)?.kind !== 'outside'))
-  void watch(plan.events, child.pid ?? 0, resolve, () => child.exitCode !== null)
+  void watch(plan.events, child.pid ?? 0, resolve, () => child.exitCode !== null || child.signalCode !== null)
   return promise
 }
 

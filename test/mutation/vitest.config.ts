@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { matchesGlob } from 'node:path'
 import { defineConfig, type Plugin } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
-import { ROOT, readPlan } from './plan.ts'
+import { ROOT, readEvents, readPlan } from './plan.ts'
 
 /**
  * The test files that are to find the faults of a part, in the order in which they run: those that are fast first. Further
@@ -17,12 +17,12 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
     'upstream/!(deadlines|fair-shares|faults|forwarding-contract|pieces|queueing|*.full).test.ts',
     'upstream/*/!(cached-responses|circuit|coalescing|send|*.full).test.ts',
   ],
-  // Those that wait for deadlines of connections come last: with a fault, they wait for long.
+  // Those that wait for deadlines of connections come late: with a fault, they wait for long. Those of the console find least.
   http: [
     'http/!(connection-limit|guard-connections|half-closed-clients).test.ts',
     'gateway/{create-gateway,deny,raw-denial,responses}.test.ts',
-    'control/{client-address,ended-streams,unread-bodies}.test.ts',
     'http/{guard-connections,half-closed-clients,connection-limit}.test.ts',
+    'control/{client-address,ended-streams,unread-bodies}.test.ts',
   ],
   control: [`control${FAST}`],
 }
@@ -30,8 +30,12 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
 /** Text of a test of properties, or one that starts a server: with a fault it may wait for a deadline, where a test of functions fails at once. */
 const STARTS_SERVER = /\bstart[A-Z]\w*\(|\b[A-Z]\w+\.start\(|\bcreateServer\(|\bfc\.assert\(/
 
-const { part, sources, alone } = readPlan()
+const { part, sources, alone, events } = readPlan()
 const patterns = (FILES[part] ?? []).map(pattern => `test/${pattern}`)
+
+/** Those that an earlier process of this run has finished. */
+const done =
+  alone === null ? readEvents(events).flatMap(event => (event.kind === 'outside' ? event.file : [])) : []
 
 /** Gives the tests the sources with all faults planted, each of them inactive. */
 const faulty: Plugin = {
@@ -58,6 +62,8 @@ export default defineConfig({
     // The cache knows the text of a source file, and not that this run replaces it.
     fsModuleCache: false,
     include: alone === null ? patterns : [`${alone}*.test.ts`],
+    exclude: done,
+    setupFiles: ['test/mutation/no-shrinking.ts'],
     // A planted fault is active in the process of the tests only, so gateways run there.
     env: { TEST_SUITE: 'fast', TEST_FORM: 'here' },
     runner: `${ROOT}test/mutation/fault-runner.ts`,
@@ -67,6 +73,8 @@ export default defineConfig({
     hookTimeout: alone === null ? 60_000 : 20_000,
     isolate: false,
     globals: alone !== null,
+    // A fault that lets a list grow without end ends the process soon.
+    execArgv: ['--max-old-space-size=1500'],
     maxWorkers: 1,
     watch: false,
   },
