@@ -75,3 +75,26 @@ test('a body ends at its length, and a chunked body at its last chunk, regardles
     }),
   )
 })
+
+test('no request line is longer than what has been received of it, and within a body there is none', () => {
+  const boundaries = new RequestBoundaries()
+  boundaries.take(Buffer.from('GET / HTTP/1.1\r\nHost: a\r\n\r\n'))
+  expect([boundaries.lineLength, boundaries.isWithinHead, boundaries.isBetweenRequests]).toEqual([
+    14,
+    true,
+    false,
+  ])
+  boundaries.endHead({ 'content-length': '3' })
+  expect([boundaries.lineLength, boundaries.isWithinHead, boundaries.isBetweenRequests]).toEqual([
+    0,
+    false,
+    false,
+  ])
+  boundaries.take(Buffer.from('abc'))
+  boundaries.endRequest()
+  expect([boundaries.lineLength, boundaries.isWithinHead, boundaries.isBetweenRequests]).toEqual([
+    0,
+    true,
+    true,
+  ])
+})

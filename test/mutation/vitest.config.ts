@@ -23,6 +23,7 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
     'gateway/{create-gateway,deny,raw-denial,responses}.test.ts',
     'http/{guard-connections,half-closed-clients,connection-limit}.test.ts',
     'control/{client-address,ended-streams,unread-bodies}.test.ts',
+    'blackbox/{bad-requests,framing}.test.ts',
   ],
   control: [`control${FAST}`],
 }
