@@ -32,7 +32,9 @@ interface Limits {
 async function listen(server: Server, { maxPerAddress, exempt }: Limits = {}) {
   const pending: ServerResponse[] = []
   const closed: ReachedLimit[] = []
+  const sockets: Socket[] = []
   let accepted = 0
+  server.on('connection', socket => sockets.push(socket))
   server.on('request', (request, response) => {
     request.resume()
     pending.push(response)
@@ -55,6 +57,7 @@ async function listen(server: Server, { maxPerAddress, exempt }: Limits = {}) {
     port,
     pending,
     closed,
+    sockets,
     /** Waits until the server has seen so many connections. */
     seen: (count: number) =>
       until(`the server has seen ${count} connections`, () => accepted + closed.length >= count),
@@ -153,6 +156,19 @@ test('one address cannot use the connections of others', async () => {
   await server.seen(4)
   expect([first.closed, other.closed]).toEqual([false, false])
   expect(server.closed).toEqual(['address'])
+})
+
+test('connections that have closed no longer count for their address', async () => {
+  const server = await listen(createServer(), { maxPerAddress: 2 })
+  for (let count = 1; count <= 6; count += 2) {
+    const [one, other] = [openFrom('127.0.0.2', server.port, HEAD), openFrom('127.0.0.2', server.port, HEAD)]
+    await server.seen(count + 1)
+    for (const socket of [one, other]) socket.destroy()
+    await until('both places are free', () => server.sockets.every(socket => socket.closed))
+  }
+  openFrom('127.0.0.2', server.port, HEAD)
+  await server.seen(7)
+  expect(server.closed).toEqual([])
 })
 
 test('a trusted proxy has no limit of its own, since its connections are those of many clients', async () => {
