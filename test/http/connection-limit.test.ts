@@ -171,6 +171,20 @@ test('connections that have closed no longer count for their address', async () 
   expect(server.closed).toEqual([])
 })
 
+test('an address of which one connection has closed keeps its limit for the others', async () => {
+  const server = await listen(createServer(), { maxPerAddress: 2 })
+  openFrom('127.0.0.2', server.port, REQUEST)
+  await until('its request is read', () => server.pending.length === 1)
+  const leaving = openFrom('127.0.0.2', server.port, HEAD)
+  await server.seen(2)
+  leaving.destroy()
+  await until('its place is free', () => server.sockets[1]?.closed === true)
+  openFrom('127.0.0.2', server.port, REQUEST)
+  await until('both requests are read', () => server.pending.length === 2)
+  await once(openFrom('127.0.0.2', server.port, REQUEST), 'close')
+  expect(server.closed).toEqual(['address'])
+})
+
 test('a trusted proxy has no limit of its own, since its connections are those of many clients', async () => {
   const server = await listen(createServer(), { maxPerAddress: 1, exempt: '127.0.0.2' })
   for (let count = 1; count <= MAX; count++) {
