@@ -2,7 +2,7 @@
 import './supported-node.cjs'
 
 // Imported after the version check: an older Node could not even link it.
-const { runProgram } = await import('./cli/program.ts')
+const { runProgram } = await import('./cli/program/program.ts')
 const { openStandardOutput } = await import('./run/standard-output.ts')
 
 const output = openStandardOutput(() => process.stdout)

@@ -40,7 +40,7 @@ class ServerHere extends EventEmitter {
       onSignal: (name, listener) => this.#onSignal.set(name, listener),
       onUncaughtException: () => {},
     }
-    import('../../src/cli/program.ts')
+    import('../../src/cli/program/program.ts')
       .then(({ runProgram }) => runProgram(host))
       .catch((error: unknown) => {
         this.stderr.write(String(error))

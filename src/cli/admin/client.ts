@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { EXIT } from '../../run/host.ts'
-import { CliError } from '../cli-error.ts'
+import { CliError } from '../cli.ts'
 import { plainText } from '../output/text.ts'
 import type { ConsoleAccess } from './console-access.ts'
 import { explainForeignAnswer } from './foreign-answer.ts'

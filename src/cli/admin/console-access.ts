@@ -4,7 +4,7 @@ import { fileErrorText } from '../../config/setting-files.ts'
 import { similarTo } from '../../config/similar-name.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT } from '../../run/host.ts'
-import { CliError } from '../cli-error.ts'
+import { CliError } from '../cli.ts'
 import { contextsFileOf, readContexts } from './contexts.ts'
 
 /** The address of the admin API, and its token. */

@@ -5,7 +5,7 @@ import { Value } from 'typebox/value'
 import { parse, stringify } from 'yaml'
 import { fileErrorText } from '../../config/setting-files.ts'
 import { EXIT } from '../../run/host.ts'
-import { CliError } from '../cli-error.ts'
+import { CliError } from '../cli.ts'
 
 const CONTEXT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 const text = Type.String({ minLength: 1 })

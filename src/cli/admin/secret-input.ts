@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT, type HostStreams } from '../../run/host.ts'
-import { CliError } from '../cli-error.ts'
+import { CliError } from '../cli.ts'
 
 const MAX_CHARACTERS = 8 * 1024
 

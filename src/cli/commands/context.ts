@@ -12,8 +12,7 @@ import {
   readContexts,
   writeContexts,
 } from '../admin/contexts.ts'
-import type { Cli, Define } from '../cli.ts'
-import { CliError } from '../cli-error.ts'
+import { type Cli, CliError, type Define } from '../cli.ts'
 import { addListOptions, outputFormatOf } from '../options/list-options.ts'
 import { type ListView, printList } from '../output/print-list.ts'
 

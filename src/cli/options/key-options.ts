@@ -5,7 +5,7 @@ import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { MAX_OVERLAP_SECONDS } from '../../domain/key/rotate-key.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT } from '../../run/host.ts'
-import { CliError } from '../cli-error.ts'
+import { CliError } from '../cli.ts'
 import { durationWithin } from './duration.ts'
 
 const DAY_SECONDS = 86_400

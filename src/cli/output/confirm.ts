@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline'
 import { EXIT, type HostStreams } from '../../run/host.ts'
-import { CliError } from '../cli-error.ts'
+import { CliError } from '../cli.ts'
 
 /** Whether a person is at the terminal, to see the question and to type the answer. */
 export function canPrompt({ input, errors }: HostStreams): boolean {

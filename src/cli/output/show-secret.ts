@@ -1,7 +1,7 @@
 import { EXIT, type Host } from '../../run/host.ts'
 import { findOutputProblem, outputErrorCode, writeOnce } from '../../run/standard-output.ts'
 import type { AdminSession } from '../admin/session.ts'
-import { CliError } from '../cli-error.ts'
+import { CliError } from '../cli.ts'
 
 const ONCE =
   'The secret is the line on standard output. It is shown only once and stored nowhere: save it now.'

@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
 import type { ShownEntry } from '../../admin/audit-responses.ts'
-import { CliError } from '../../cli-error.ts'
+import { CliError } from '../../cli.ts'
 import { NOTHING_PRINTED, newEntries } from './new-entries.ts'
 
 const POLL_MS = 1000

@@ -10,7 +10,7 @@ import {
 import { openReadOnly } from '../../../control/registry/database/open-read-only.ts'
 import { causeOf } from '../../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../../run/host.ts'
-import { CliError } from '../../cli-error.ts'
+import { CliError } from '../../cli.ts'
 
 const LIMITS = `An entry cannot be changed, added or moved without the signing secrets unless this check shows it. By itself it does not
 show that the newest entries were removed: keep this head elsewhere, and check it the next time with --head.

@@ -6,7 +6,7 @@ import { redisTopologyOf } from '../../../domain/redis-topology.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
 import { createMetrics } from '../../../observability/metrics/metrics.ts'
 import { EXIT } from '../../../run/host.ts'
-import { CliError } from '../../cli-error.ts'
+import { CliError } from '../../cli.ts'
 
 /** The command reports failures itself. */
 const SILENT: ControlLogger = { debug() {}, info() {}, warn() {}, error() {} }

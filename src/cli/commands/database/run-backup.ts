@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { AuditKeys } from '../../../control/registry/database/audit/audit-mac.ts'
 import { backUp } from '../../../control/registry/database/backup/back-up.ts'
 import { EXIT, type Host } from '../../../run/host.ts'
-import { CliError } from '../../cli-error.ts'
+import { CliError } from '../../cli.ts'
 import { keyCount } from '../../output/key-text.ts'
 import { runTask } from './run-task.ts'
 

@@ -7,7 +7,7 @@ import {
 import { StartError } from '../../../domain/start-error.ts'
 import { causeOf } from '../../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../../run/host.ts'
-import { CliError } from '../../cli-error.ts'
+import { CliError } from '../../cli.ts'
 import { createProgress, type Progress } from '../../output/progress.ts'
 
 /** Runs a task on a database, with progress on standard error. @throws CliError if it was not done */

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { EXIT, type Host } from '../../../run/host.ts'
 import { readLines } from '../../admin/read-lines.ts'
-import { CliError } from '../../cli-error.ts'
+import { CliError } from '../../cli.ts'
 
 const STANDARD_INPUT = '-'
 /** An entry has some hundred bytes. */

@@ -3,8 +3,7 @@ import { systemClock } from '../../../domain/clock.ts'
 import { type AdminClient, DatabaseUnavailableError, NoResponseError } from '../../admin/client.ts'
 import { issuedResponse, readResponse } from '../../admin/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
-import type { Cli } from '../../cli.ts'
-import { CliError } from '../../cli-error.ts'
+import { type Cli, CliError } from '../../cli.ts'
 import {
   allowCidrOption,
   checkWorkspace,

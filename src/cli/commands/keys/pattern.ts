@@ -1,8 +1,7 @@
 import { type Command, Option } from 'commander'
 import { keyPattern } from '../../../domain/key/secret.ts'
 import { EXIT } from '../../../run/host.ts'
-import type { Cli } from '../../cli.ts'
-import { CliError } from '../../cli-error.ts'
+import { type Cli, CliError } from '../../cli.ts'
 
 const FORMATS = ['regex', 'gitleaks', 'trufflehog'] as const
 type Format = (typeof FORMATS)[number]

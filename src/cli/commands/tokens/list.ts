@@ -4,8 +4,7 @@ import { addAccessOptions, openSession } from '../../admin/session.ts'
 import { type ShownToken, tokensResponse } from '../../admin/token-responses.ts'
 import type { Cli } from '../../cli.ts'
 import { addListOptions, outputFormatOf } from '../../options/list-options.ts'
-import type { ListView } from '../../output/print-list.ts'
-import { printList } from '../../output/print-list.ts'
+import { type ListView, printList } from '../../output/print-list.ts'
 import { TOKEN_COLUMNS } from '../../output/token-text.ts'
 
 const VIEW: ListView<ShownToken> = {

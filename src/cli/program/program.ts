@@ -1,13 +1,19 @@
 import { readFileSync } from 'node:fs'
-import { CommanderError } from 'commander'
-import { ConfigError } from '../config/config-error.ts'
-import { SettingError, StartError } from '../domain/start-error.ts'
-import { EXIT, type Host } from '../run/host.ts'
-import { handlesFailure, outputErrorCode } from '../run/standard-output.ts'
-import { readArguments, requireKnownCommand } from './arguments.ts'
-import { CliError } from './cli-error.ts'
+import { type Command, CommanderError } from 'commander'
+import { ConfigError } from '../../config/config-error.ts'
+import { SettingError, StartError } from '../../domain/start-error.ts'
+import { EXIT, type Host } from '../../run/host.ts'
+import { handlesFailure, outputErrorCode } from '../../run/standard-output.ts'
+import { CliError, COMPLETE } from '../cli.ts'
 import { createCommandTree } from './command-tree.ts'
-import { COMPLETE, completions } from './complete.ts'
+
+/** Words that stand for a flag, anywhere before the first option. */
+const WORDS_FOR_FLAGS: ReadonlyMap<string, string> = new Map([
+  ['help', '--help'],
+  ['version', '--version'],
+])
+const HELP_ALL = '--help-all'
+const HELP_FLAGS: ReadonlySet<string> = new Set(['-h', '--help'])
 
 /** Commands that keep running after their output is closed. */
 const SERVERS: ReadonlySet<string> = new Set(['demo', 'gateway', 'console'])
@@ -17,6 +23,7 @@ export async function runProgram(host: Host): Promise<void> {
   const version = readVersion()
   if (host.argv[0] === COMPLETE) {
     const program = await createCommandTree({ host, version, showsAll: false }, () => true)
+    const { completions } = await import('../commands/completion.ts')
     host.write(completions(program, host.argv.slice(1)))
     return
   }
@@ -31,6 +38,38 @@ export async function runProgram(host: Host): Promise<void> {
   } catch (error) {
     host.exit(exitCodeOf(error, host))
   }
+}
+
+/** The command line with its special words replaced. */
+interface Arguments {
+  readonly argv: readonly string[]
+  /** The words before the first option: commands, then arguments. */
+  readonly words: readonly string[]
+  readonly showsAll: boolean
+}
+
+/** Turns `postern help keys list`, `postern keys help`, `postern version` and `--help-all` into flags. */
+function readArguments(argv: readonly string[]): Arguments {
+  const showsAll = argv.includes(HELP_ALL)
+  const given = argv.map(word => (word === HELP_ALL ? '--help' : word))
+  const firstOption = given.findIndex(word => word.startsWith('-'))
+  const words = firstOption === -1 ? given : given.slice(0, firstOption)
+  const at = words.findIndex(word => WORDS_FOR_FLAGS.has(word))
+  const flag = WORDS_FOR_FLAGS.get(words[at] ?? '')
+  if (flag === undefined) return { argv: given, words, showsAll }
+  return { argv: [...given.toSpliced(at, 1), flag], words: words.toSpliced(at, 1), showsAll }
+}
+
+/** Rejects the help of an unknown command: commander would print the help of its parent. */
+function requireKnownCommand(program: Command, { argv, words }: Arguments): void {
+  if (argv.some(word => HELP_FLAGS.has(word))) requireCommand(program, words)
+}
+
+function requireCommand(parent: Command, [word, ...more]: readonly string[]): void {
+  if (word === undefined || parent.commands.length === 0) return
+  const found = parent.commands.find(child => child.name() === word)
+  if (found === undefined) parent.error(`error: unknown command '${word}'`)
+  else requireCommand(found, more)
 }
 
 /** `postern keys list | head -1` closes the pipe early, which is not an error; a full disk is one. */
@@ -68,7 +107,9 @@ function describe(error: unknown): string {
 }
 
 function readVersion(): string {
-  const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+  const manifest: unknown = JSON.parse(
+    readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
+  )
   return typeof manifest === 'object' && manifest !== null && 'version' in manifest
     ? String(manifest.version)
     : '0.0.0'

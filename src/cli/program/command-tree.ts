@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import type { Cli, Define } from './cli.ts'
+import type { Cli, Define } from '../cli.ts'
 
 interface TopCommand {
   readonly name: string
@@ -12,77 +12,77 @@ const COMMANDS: readonly TopCommand[] = [
   {
     name: 'demo',
     description: 'run gateway, console and a sample upstream in one process, in memory',
-    load: () => import('./commands/demo.ts'),
+    load: () => import('../commands/demo.ts'),
   },
   {
     name: 'gateway',
     description: 'run the data plane, which verifies keys and forwards requests',
-    load: () => import('./commands/gateway.ts'),
+    load: () => import('../commands/gateway.ts'),
   },
   {
     name: 'console',
     description: 'run the control plane, which issues, lists and revokes keys',
-    load: () => import('./commands/console.ts'),
+    load: () => import('../commands/console.ts'),
   },
   {
     name: 'keys',
     description: 'issue, list, edit, rotate, suspend and revoke keys, through the console',
-    load: () => import('./commands/keys/keys.ts'),
+    load: () => import('../commands/keys/keys.ts'),
   },
   {
     name: 'workspaces',
     description: 'list workspaces, through the console',
-    load: () => import('./commands/workspaces/workspaces.ts'),
+    load: () => import('../commands/workspaces/workspaces.ts'),
   },
   {
     name: 'refusals',
     description: 'list rejected requests of a workspace and their reasons',
-    load: () => import('./commands/refusals/refusals.ts'),
+    load: () => import('../commands/refusals/refusals.ts'),
   },
   {
     name: 'tokens',
     description: 'issue, list and revoke admin tokens of programs',
-    load: () => import('./commands/tokens/tokens.ts'),
+    load: () => import('../commands/tokens/tokens.ts'),
   },
   {
     name: 'webhooks',
     description: 'show, set, test and remove webhooks of workspaces',
-    load: () => import('./commands/webhooks/webhooks.ts'),
+    load: () => import('../commands/webhooks/webhooks.ts'),
   },
   {
     name: 'whoami',
     description: 'show who the admin token is, and what it may do',
-    load: () => import('./commands/whoami.ts'),
+    load: () => import('../commands/whoami.ts'),
   },
   {
     name: 'audit',
     description: 'list, follow and check the audit log',
-    load: () => import('./commands/audit/audit.ts'),
+    load: () => import('../commands/audit/audit.ts'),
   },
   {
     name: 'database',
     description: 'back up, restore and copy the database of the console',
-    load: () => import('./commands/database/database.ts'),
+    load: () => import('../commands/database/database.ts'),
   },
   {
     name: 'context',
     description: 'remember the addresses and tokens of consoles',
-    load: () => import('./commands/context.ts'),
+    load: () => import('../commands/context.ts'),
   },
   {
     name: 'config',
     description: 'inspect the settings',
-    load: () => import('./commands/config.ts'),
+    load: () => import('../commands/config.ts'),
   },
   {
     name: 'openapi',
     description: 'print the public API, or the admin API, as an OpenAPI 3.1 document',
-    load: () => import('./commands/openapi.ts'),
+    load: () => import('../commands/openapi.ts'),
   },
   {
     name: 'completion',
     description: 'print a script that completes commands and options in a shell',
-    load: () => import('./commands/completion.ts'),
+    load: () => import('../commands/completion.ts'),
   },
 ]
 
