@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { NOTHING_PRINTED, newEntries } from '../../src/cli/commands/audit/new-entries.ts'
+import { NOTHING_PRINTED, newEntries } from '../../src/cli/commands/audit.ts'
 import { ADMIN_TOKEN } from '../support/console.ts'
 import { type ConsoleWithCommands, startConsoleWithCommands } from '../support/console-commands.ts'
 import { PosternProcess } from '../support/postern-process.ts'

@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream'
 import { expect, test } from 'vitest'
-import { confirm } from '../../src/cli/output/confirm.ts'
+import { confirm } from '../../src/cli/output/terminal.ts'
 import type { HostStreams } from '../../src/run/host.ts'
 
 /** Answers a question with these keys. `keys-terminal.full.test.ts` does so at a real terminal. */

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import { usageText } from '../../src/cli/output/usage-text.ts'
+import { usageText } from '../../src/cli/commands/keys/usage.ts'
 import { type ConsoleWithCommands, startConsoleWithCommands } from '../support/console-commands.ts'
 
 let site: ConsoleWithCommands

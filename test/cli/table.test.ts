@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import type { ShownKey } from '../../src/cli/admin/responses.ts'
-import { fitColumns } from '../../src/cli/output/fit-columns.ts'
-import { keyColumns } from '../../src/cli/output/key-columns.ts'
-import { renderTable } from '../../src/cli/output/table.ts'
+import type { ShownKey } from '../../src/cli/client/responses.ts'
+import { keyColumns } from '../../src/cli/output/key-text.ts'
+import { fitColumns, renderTable } from '../../src/cli/output/table.ts'
 import { keyJson } from '../support/scripted-admin.ts'
 
 const NOW = Date.parse('2026-11-20T12:00:00Z')

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander'
 import { describe, expect, it, test } from 'vitest'
-import { durationText, durationWithin, parseDuration } from '../../src/cli/options/duration.ts'
-import { minuteOf, plainText } from '../../src/cli/output/text.ts'
+import { durationText, durationWithin, parseDuration } from '../../src/cli/options/values.ts'
+import { minuteOf, plainText } from '../../src/cli/text.ts'
 
 describe('a duration', () => {
   it.each([

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import * as answerSchemas from '../../src/cli/admin/responses.ts'
+import * as answerSchemas from '../../src/cli/client/responses.ts'
 import * as configSchemas from '../../src/config/schema/schema.ts'
 import { ADMIN_CALLS } from '../../src/control/admin-api/admin-calls.ts'
 import * as keyServiceSchemas from '../../src/control/key-service/key-service-schemas.ts'

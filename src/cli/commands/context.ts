@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { formats } from '../../config/formats.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT, type Host } from '../../run/host.ts'
-import { checkToken, unknownContext } from '../admin/console-access.ts'
+import { type Cli, CliError, type Define } from '../cli.ts'
 import {
   type Context,
   type Contexts,
@@ -11,12 +11,11 @@ import {
   isContextName,
   readContexts,
   writeContexts,
-} from '../admin/contexts.ts'
-import { type Cli, CliError, type Define } from '../cli.ts'
-import { addListOptions, outputFormatOf } from '../options/list-options.ts'
-import { type ListView, printList } from '../output/print-list.ts'
+} from '../client/contexts.ts'
+import { checkToken, unknownContext } from '../client/session.ts'
+import { addListOptions, type ListView, outputFormatOf, printList } from '../output/list.ts'
+import { readPiped } from '../output/terminal.ts'
 
-const MOST_TOKEN_BYTES = 4096
 const NO_TOKEN = 'Name the file of the admin token in --token-file, or write the token to standard input'
 
 /** `postern context …`: addresses and tokens of consoles, in a file that only its owner can read. */
@@ -113,15 +112,10 @@ function checkNew(name: string, url: string): void {
     throw usage(`--url must be ${formats['http-url']?.expectation}`)
 }
 
-async function readToken({ streams: { input } }: Host): Promise<Pick<Context, 'token'>> {
+async function readToken({ streams }: Host): Promise<Pick<Context, 'token'>> {
   // Typed at a terminal, it would stay on the screen.
-  if (input.isTTY === true) throw usage(NO_TOKEN)
-  let text = ''
-  for await (const piece of input.setEncoding('utf8')) {
-    text += String(piece)
-    if (text.length > MOST_TOKEN_BYTES) throw usage('Standard input is too long for a token')
-  }
-  const token = plainPasted(text)
+  if (streams.input.isTTY === true) throw usage(NO_TOKEN)
+  const token = plainPasted(await readPiped(streams, 'token'))
   if (token === '') throw usage(NO_TOKEN)
   checkToken({ spelling: 'Standard input', text: token })
   return { token }

@@ -1,13 +1,13 @@
 import { EXIT, type Host } from '../../run/host.ts'
 import { findOutputProblem, outputErrorCode, writeOnce } from '../../run/standard-output.ts'
-import type { AdminSession } from '../admin/session.ts'
 import { CliError } from '../cli.ts'
+import type { AdminSession } from '../client/session.ts'
 
 const ONCE =
   'The secret is the line on standard output. It is shown only once and stored nowhere: save it now.'
 
 /** A new secret of a key, a token or a webhook. */
-export interface NewSecret {
+interface NewSecret {
   /** What has the secret, for a sentence. */
   readonly owner: string
   /** Null if the response that held it was lost with its connection: the response to the retry does not hold it. */
@@ -67,8 +67,4 @@ export async function undoIssue(
     if (!(error instanceof CliError)) throw error
     return `Undoing that failed too, so ${advice}. ${error.message}`
   }
-}
-
-export function lostKeyRemedy(id: string): string {
-  return `Replace it with \`postern keys rotate ${id} --overlap 0s\`, or revoke the key`
 }

@@ -5,84 +5,84 @@ interface TopCommand {
   readonly name: string
   readonly description: string
   /** The rest is loaded only for the command that runs: a gateway needs no table, and no client of the admin API. */
-  readonly load: () => Promise<{ readonly define: Define }>
+  readonly load: () => Promise<Define>
 }
 
 const COMMANDS: readonly TopCommand[] = [
   {
     name: 'demo',
     description: 'run gateway, console and a sample upstream in one process, in memory',
-    load: () => import('../commands/demo.ts'),
+    load: async () => (await import('../commands/servers.ts')).defineDemo,
   },
   {
     name: 'gateway',
     description: 'run the data plane, which verifies keys and forwards requests',
-    load: () => import('../commands/gateway.ts'),
+    load: async () => (await import('../commands/servers.ts')).defineGateway,
   },
   {
     name: 'console',
     description: 'run the control plane, which issues, lists and revokes keys',
-    load: () => import('../commands/console.ts'),
+    load: async () => (await import('../commands/servers.ts')).defineConsole,
   },
   {
     name: 'keys',
     description: 'issue, list, edit, rotate, suspend and revoke keys, through the console',
-    load: () => import('../commands/keys/keys.ts'),
+    load: async () => (await import('../commands/keys/keys.ts')).define,
   },
   {
     name: 'workspaces',
     description: 'list workspaces, through the console',
-    load: () => import('../commands/workspaces/workspaces.ts'),
+    load: async () => (await import('../commands/workspaces.ts')).define,
   },
   {
     name: 'refusals',
     description: 'list rejected requests of a workspace and their reasons',
-    load: () => import('../commands/refusals/refusals.ts'),
+    load: async () => (await import('../commands/refusals.ts')).define,
   },
   {
     name: 'tokens',
     description: 'issue, list and revoke admin tokens of programs',
-    load: () => import('../commands/tokens/tokens.ts'),
+    load: async () => (await import('../commands/tokens.ts')).defineTokens,
   },
   {
     name: 'webhooks',
     description: 'show, set, test and remove webhooks of workspaces',
-    load: () => import('../commands/webhooks/webhooks.ts'),
+    load: async () => (await import('../commands/webhooks.ts')).define,
   },
   {
     name: 'whoami',
     description: 'show who the admin token is, and what it may do',
-    load: () => import('../commands/whoami.ts'),
+    load: async () => (await import('../commands/tokens.ts')).defineWhoami,
   },
   {
     name: 'audit',
     description: 'list, follow and check the audit log',
-    load: () => import('../commands/audit/audit.ts'),
+    load: async () => (await import('../commands/audit.ts')).define,
   },
   {
     name: 'database',
     description: 'back up, restore and copy the database of the console',
-    load: () => import('../commands/database/database.ts'),
+    load: async () => (await import('../commands/database.ts')).define,
   },
   {
     name: 'context',
     description: 'remember the addresses and tokens of consoles',
-    load: () => import('../commands/context.ts'),
+    load: async () => (await import('../commands/context.ts')).define,
   },
   {
     name: 'config',
     description: 'inspect the settings',
-    load: () => import('../commands/config.ts'),
+    load: async () => (await import('../commands/config.ts')).define,
   },
   {
     name: 'openapi',
     description: 'print the public API, or the admin API, as an OpenAPI 3.1 document',
-    load: () => import('../commands/openapi.ts'),
+    load: async () => (await import('../commands/openapi.ts')).define,
   },
   {
     name: 'completion',
     description: 'print a script that completes commands and options in a shell',
-    load: () => import('../commands/completion.ts'),
+    load: async () => (await import('../commands/completion.ts')).define,
   },
 ]
 
@@ -103,7 +103,10 @@ export async function createCommandTree(cli: Cli, loads: (name: string) => boole
     .exitOverride()
   for (const { name, description, load } of COMMANDS) {
     const command = program.command(name).description(description)
-    if (loads(name)) (await load()).define(command, cli)
+    if (loads(name)) {
+      const define = await load()
+      define(command, cli)
+    }
   }
   addHelpAndVersion(program, cli.version)
   return program

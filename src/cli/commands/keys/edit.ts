@@ -1,14 +1,15 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
-import { type AdminResponse, RejectedError } from '../../admin/client.ts'
-import { keyResponse, readResponse, type ShownKey } from '../../admin/responses.ts'
-import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
 import { type Cli, CliError } from '../../cli.ts'
-import { allowCidrOption, checkKeyId, expiresAtOption, expiresInOption } from '../../options/key-options.ts'
-import { printChange } from '../../output/change-text.ts'
-import { differencesOf } from '../../output/key-differences.ts'
-import { plainText } from '../../output/text.ts'
+import type { AdminResponse } from '../../client/client.ts'
+import { RejectedError } from '../../client/failures.ts'
+import { changedResponse, keyResponse, readResponse, type ShownKey } from '../../client/responses.ts'
+import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
+import { allowCidrOption, checkKeyId, expiresInOption, parseInstantArgument } from '../../options/values.ts'
+import { printOutcome, progressLines } from '../../output/change-text.ts'
+import { keyNameOf } from '../../output/key-text.ts'
+import { minuteOf, plainText } from '../../text.ts'
 
 const CLEARABLE = { description: null, 'allow-cidr': [] }
 
@@ -39,6 +40,12 @@ export function addEdit(keys: Command, cli: Cli): void {
     const body = bodyOf(options, systemClock.wallMs())
     await editKey(openSession(cli, self), id, body)
   })
+}
+
+/** `--expires-at`, for what takes `--expires-in` too. */
+function expiresAtOption(): Option {
+  const option = new Option('--expires-at <time>', 'instant at which it ends, such as 2027-02-18T09:00:00Z')
+  return option.conflicts('expiresIn').argParser(parseInstantArgument)
 }
 
 /** `--clear description --clear allow-cidr` */
@@ -99,6 +106,73 @@ function changedMeanwhile(before: ShownKey, after: ShownKey): CliError {
   const what = differences.length === 0 ? 'and changed back' : differences.join('; ')
   const message = `Someone changed ${plainText(after.id)} meanwhile: ${what}. Your edit was not made: run the command again if it still applies`
   return new CliError(message, EXIT.rejected)
+}
+
+/** What changed between two readings of a key, such as `name is now "b", was "a"`. */
+function differencesOf(before: ShownKey, after: ShownKey): string[] {
+  const [was, is] = [fieldsOf(before), fieldsOf(after)]
+  return Object.entries(is).flatMap(([field, now]) =>
+    now === was[field] ? [] : [`${field} is now ${now}, was ${was[field]}`],
+  )
+}
+
+function fieldsOf(key: ShownKey): Record<string, string> {
+  const { allowedCidrs = [], description } = key
+  return {
+    name: quoted(key.name),
+    description: description == null ? 'none' : quoted(description),
+    'allowed networks': allowedCidrs.length === 0 ? 'any' : allowedCidrs.map(plainText).join(' '),
+    expiry: `${minuteOf(key.expiresAt)} UTC`,
+    state: plainText(key.state),
+  }
+}
+
+function quoted(text: string): string {
+  return `"${plainText(text)}"`
+}
+
+/** `postern keys suspend`. It asks nothing: `resume` reverses it. */
+export function addSuspend(keys: Command, cli: Cli): void {
+  const description = 'suspend a key: gateways reject it until it is resumed'
+  addStep(keys, cli, { name: 'suspend', description, done: 'Suspended' })
+}
+
+/** `postern keys resume` */
+export function addResume(keys: Command, cli: Cli): void {
+  addStep(keys, cli, { name: 'resume', description: 'let a suspended key work again', done: 'Resumed' })
+}
+
+interface Step {
+  readonly name: 'suspend' | 'resume'
+  readonly description: string
+  readonly done: string
+}
+
+function addStep(keys: Command, cli: Cli, { name, description, done }: Step): void {
+  const step = keys.command(name).description(description).argument('<id>', 'the key’s id (key_…)')
+  addAccessOptions(addJsonOption(step)).action(async (text: string, _, self: Command) => {
+    const id = checkKeyId(text)
+    const session = openSession(cli, self)
+    const response = await session.client.send({ method: 'POST', path: `/keys/${id}/${name}?wait=1` })
+    printChange(session, response, (_key, which) => `${done} ${which}.`)
+  })
+}
+
+/**
+ * Prints what happened to a key and how far it has come, like a revocation.
+ * @param toText what happened, in one sentence
+ */
+function printChange(
+  session: AdminSession,
+  response: AdminResponse,
+  toText: (key: ShownKey, which: string) => string,
+): void {
+  const { key, committedAt = null, ...progress } = readResponse(session.client, changedResponse, response)
+  const which = `${keyNameOf(key)} of workspace ${plainText(key.workspaceId)}`
+  printOutcome(session, response.text, progress, [
+    toText(key, which),
+    ...progressLines(committedAt, progress),
+  ])
 }
 
 function usage(message: string): CliError {

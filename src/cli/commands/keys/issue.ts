@@ -1,21 +1,24 @@
-import type { Command } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
-import { type AdminClient, DatabaseUnavailableError, NoResponseError } from '../../admin/client.ts'
-import { issuedResponse, readResponse } from '../../admin/responses.ts'
-import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
+import { MAX_OVERLAP_SECONDS } from '../../../domain/key/rotate-key.ts'
 import { type Cli, CliError } from '../../cli.ts'
+import type { AdminClient } from '../../client/client.ts'
+import { DatabaseUnavailableError, NoResponseError } from '../../client/failures.ts'
+import { issuedResponse, readResponse, rotatedResponse, type ShownKey } from '../../client/responses.ts'
+import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import {
   allowCidrOption,
+  checkKeyId,
   checkWorkspace,
+  DAY_SECONDS,
+  durationWithin,
   expiresInOption,
   idempotencyKeyOption,
-  scopeOption,
-} from '../../options/key-options.ts'
-import { issuedText } from '../../output/key-text.ts'
-import { lostKeyRemedy, requireOutput, showSecret, undoIssue } from '../../output/show-secret.ts'
-import { minuteOf } from '../../output/text.ts'
-
-const DAY_SECONDS = 86_400
+} from '../../options/values.ts'
+import { notAnnouncedText, progressLines } from '../../output/change-text.ts'
+import { expiryInFull, issuedText, keyNameOf } from '../../output/key-text.ts'
+import { requireOutput, showSecret, undoIssue } from '../../output/show-secret.ts'
+import { minuteOf, plainText } from '../../text.ts'
 
 interface IssueOptions {
   readonly workspace: string
@@ -46,6 +49,19 @@ export function addIssue(keys: Command, cli: Cli): void {
   })
 }
 
+/** `--scope a,b --scope c` */
+function scopeOption(): Option {
+  return new Option('--scope <scopes>', 'scopes of the key, separated by commas; may be repeated').argParser(
+    (text: string, before: readonly string[] = []) => [...new Set([...before, ...splitScopes(text)])],
+  )
+}
+
+function splitScopes(text: string): string[] {
+  const scopes = text.split(',').map(scope => scope.trim())
+  if (scopes.includes('')) throw new InvalidArgumentError('It must be scopes separated by commas.')
+  return scopes
+}
+
 async function issueKey(session: AdminSession, options: IssueOptions): Promise<void> {
   requireOutput(session.host)
   const nowMs = systemClock.wallMs()
@@ -72,14 +88,96 @@ async function issueKey(session: AdminSession, options: IssueOptions): Promise<v
   })
 }
 
+interface RotateOptions {
+  /** Seconds, as `expiresIn`. */
+  readonly overlap?: number
+  readonly expiresIn?: number
+  readonly idempotencyKey?: string
+}
+
+/** `postern keys rotate` */
+export function addRotate(keys: Command, cli: Cli): void {
+  const rotate = keys
+    .command('rotate')
+    .description('replace a key by one with the same scopes; the old key works until the overlap ends')
+    .argument('<id>', 'the key’s id (key_…)')
+    .addOption(overlapOption())
+    .addOption(expiresInOption())
+    .addOption(idempotencyKeyOption())
+  addAccessOptions(addJsonOption(rotate)).action(
+    async (text: string, options: RotateOptions, self: Command) => {
+      const id = checkKeyId(text)
+      await rotateKey(openSession(cli, self), id, options)
+    },
+  )
+}
+
+function overlapOption(): Option {
+  const flag = '--overlap'
+  const description = 'how long the old key keeps working (default: 24h); 0 revokes it at once'
+  return new Option(`${flag} <duration>`, description).argParser(durationWithin(flag, 0, MAX_OVERLAP_SECONDS))
+}
+
+async function rotateKey(session: AdminSession, id: string, options: RotateOptions): Promise<void> {
+  requireOutput(session.host)
+  const { overlap, expiresIn } = options
+  const body = {
+    ...(overlap === undefined ? {} : { overlapSeconds: overlap }),
+    ...(expiresIn === undefined ? {} : { expiresInDays: expiresIn / DAY_SECONDS }),
+  }
+  // Without an overlap the old key is revoked: wait until the gateways confirm it.
+  const path = `/keys/${id}/rotate?wait=1`
+  const response = await session.client
+    .send({ method: 'POST', path, body, once: options.idempotencyKey ?? true })
+    .catch((error: unknown) => {
+      throw explainNoResponse(error, null)
+    })
+  const { key, secret, replaced, ...progress } = readResponse(session.client, rotatedResponse, response)
+  const nowMs = systemClock.wallMs()
+  const isRevoked = replaced.revokedAt !== null
+  if (session.json && isRevoked && progress.announced === false) {
+    session.host.complain(`${notAnnouncedText(progress)}\n`)
+  }
+  const lines = [
+    issuedText(key, nowMs),
+    `It replaces ${keyNameOf(replaced)}, which ${endOf(replaced, nowMs)}.`,
+    ...(isRevoked ? progressLines(replaced.revokedAt, progress) : []),
+  ]
+  const undo = () => revokeUnseen(session.client, key.id, lostRotationText(key, replaced, nowMs))
+  await showSecret(session, response.text, {
+    owner: key.id,
+    secret,
+    lines,
+    remedy: lostKeyRemedy(key.id),
+    undo,
+  })
+}
+
+/** A rotation cannot be taken back: the old key has its end already. */
+function lostRotationText(key: ShownKey, replaced: ShownKey, nowMs: number): string {
+  const scopes = key.scopes.map(plainText).join(',')
+  const issue = `\`postern keys issue --workspace ${plainText(key.workspaceId)} --scope ${scopes}\``
+  const [end, when] =
+    replaced.revokedAt === null && Date.parse(replaced.expiresAt) > nowMs
+      ? [`still ${endOf(replaced, nowMs)}, and cannot be rotated again`, 'before then']
+      : [endOf(replaced, nowMs), 'now']
+  return `The old key ${plainText(replaced.id)} ${end}. Issue another key ${when}: ${issue}`
+}
+
+function endOf(replaced: ShownKey, nowMs: number): string {
+  if (replaced.revokedAt !== null) return 'is revoked'
+  const ends = Date.parse(replaced.expiresAt) > nowMs ? 'works until' : 'stopped working at'
+  return `${ends} ${expiryInFull(replaced, nowMs)}`
+}
+
 /** Revokes a key whose secret could not be shown. @returns what was done, and the advice */
-export function revokeUnseen(client: AdminClient, id: string, advice: string): Promise<string> {
+function revokeUnseen(client: AdminClient, id: string, advice: string): Promise<string> {
   const revoke = () => client.send({ method: 'POST', path: `/keys/${id}/revoke` })
   return undoIssue(revoke, `${id} was revoked again. ${advice}`, `run \`postern keys revoke ${id}\``)
 }
 
 /** @returns the error, with advice if the key may have been issued all the same */
-export function explainNoResponse(error: unknown, workspace: string | null): unknown {
+function explainNoResponse(error: unknown, workspace: string | null): unknown {
   if (error instanceof DatabaseUnavailableError && error.madeId !== null) {
     const advice = `. Look at it with \`postern keys show ${error.madeId}\`, and revoke it with \`postern keys revoke ${error.madeId}\``
     return new CliError(error.message + advice, error.exitCode)
@@ -88,4 +186,8 @@ export function explainNoResponse(error: unknown, workspace: string | null): unk
   const place = workspace === null ? 'of its workspace' : `--workspace ${workspace}`
   const advice = `. A key may have been issued: check with \`postern keys list ${place}\`, and revoke it, since its secret is lost`
   return new CliError(error.message + advice, error.exitCode)
+}
+
+function lostKeyRemedy(id: string): string {
+  return `Replace it with \`postern keys rotate ${id} --overlap 0s\`, or revoke the key`
 }

@@ -1,17 +1,29 @@
 import type { Command } from 'commander'
+import { type Static, Type } from 'typebox'
 import { systemClock } from '../../../domain/clock.ts'
-import { EXIT } from '../../../run/host.ts'
-import { keyResponse, readResponse, revokedResponse } from '../../admin/responses.ts'
-import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../admin/session.ts'
-import { type Cli, CliError } from '../../cli.ts'
-import { checkKeyId } from '../../options/key-options.ts'
-import { canPrompt, confirm } from '../../output/confirm.ts'
-import { keyNameOf, lastUseText, scopesText, stateColour } from '../../output/key-text.ts'
-import { paintFor } from '../../output/paint.ts'
-import { notAnnouncedText, progressLines } from '../../output/revocation-text.ts'
-import { plainText } from '../../output/text.ts'
+import type { Cli } from '../../cli.ts'
+import {
+  count,
+  keyResponse,
+  keysResponse,
+  readPages,
+  readResponse,
+  revokedAllResponse,
+  revokedResponse,
+} from '../../client/responses.ts'
+import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
+import { checkKeyId, checkWorkspace } from '../../options/values.ts'
+import { printOutcome, progressLines } from '../../output/change-text.ts'
+import { keyNameOf, scopesText, stateColour } from '../../output/key-text.ts'
+import { createProgress } from '../../output/progress.ts'
+import { paintFor, requirePrompt, requireYes } from '../../output/terminal.ts'
+import { keyCount, lastUseText, plainText } from '../../text.ts'
 
-const UNCONFIRMED = 'There is no terminal to confirm at: add --yes to revoke a key without one'
+/** A request takes some seconds, and the last one waits for slow announcements. */
+const DEADLINE_MS = 60_000
+const FINAL = new Set(['expired', 'revoked'])
+const totalResponse = Type.Object({ total: Type.Optional(count) })
+type RevokedAll = Static<typeof revokedAllResponse>
 
 /** `postern keys revoke` */
 export function addRevoke(keys: Command, cli: Cli): void {
@@ -24,30 +36,25 @@ export function addRevoke(keys: Command, cli: Cli): void {
     async (text: string, { yes }: { yes?: boolean }, self: Command) => {
       const id = checkKeyId(text)
       const session = openSession(cli, self)
-      if (yes !== true) await confirmFirst(session, id)
+      if (yes !== true) await confirmKey(session, id)
       await revokeKey(session, id)
     },
   )
 }
 
-async function revokeKey({ client, host, json }: AdminSession, id: string): Promise<void> {
-  const response = await client.send({ method: 'POST', path: `/keys/${id}/revoke?wait=1` })
-  const { key, ...progress } = readResponse(client, revokedResponse, response)
-  if (json) {
-    host.write(`${response.text}\n`)
-    if (progress.announced === false) host.complain(`${notAnnouncedText(progress)}\n`)
-    return
-  }
+async function revokeKey(session: AdminSession, id: string): Promise<void> {
+  const response = await session.client.send({ method: 'POST', path: `/keys/${id}/revoke?wait=1` })
+  const { key, ...progress } = readResponse(session.client, revokedResponse, response)
   const which = `${keyNameOf(key)} of workspace ${plainText(key.workspaceId)}`
   const lines =
     key.revokedAt === null
       ? [`Nothing to revoke: ${which} had expired.`]
       : [`Revoked ${which}.`, ...progressLines(key.revokedAt, progress)]
-  host.write(`${lines.join('\n')}\n`)
+  printOutcome(session, response.text, progress, lines)
 }
 
-async function confirmFirst({ client, host }: AdminSession, id: string): Promise<void> {
-  if (!canPrompt(host.streams)) throw new CliError(UNCONFIRMED, EXIT.usage)
+async function confirmKey({ client, host }: AdminSession, id: string): Promise<void> {
+  requirePrompt(host.streams, 'a key')
   const { key } = readResponse(client, keyResponse, await client.send({ method: 'GET', path: `/keys/${id}` }))
   // The key does not work any more: there is nothing to confirm.
   if (key.state === 'revoked' || key.state === 'expired') return
@@ -62,6 +69,97 @@ async function confirmFirst({ client, host }: AdminSession, id: string): Promise
   host.complain(`${key.id} (${plainText(key.hint)}) would be revoked, for good:\n`)
   for (const [label = '', fact] of facts) host.complain(`  ${paint('bold', label.padEnd(10))} ${fact}\n`)
   host.complain('Clients that still use it are rejected within a second.\n')
-  if (await confirm(host.streams, 'Revoke it? [y/N] ')) return
-  throw new CliError('Nothing was revoked', EXIT.failure)
+  await requireYes(host.streams, 'Revoke it? [y/N] ')
+}
+
+/** `postern keys revoke-all` */
+export function addRevokeAll(keys: Command, cli: Cli): void {
+  const revokeAll = keys
+    .command('revoke-all')
+    .description('revoke every key of a workspace, for good')
+    .requiredOption('--workspace <id>', 'workspace of the keys')
+    .option('--yes', 'do not ask for confirmation')
+  addAccessOptions(addJsonOption(revokeAll)).action(
+    async (options: { workspace: string; yes?: boolean }, self: Command) => {
+      const workspace = checkWorkspace(options.workspace)
+      const session = openSession(cli, self)
+      if (options.yes !== true) await confirmWorkspace(session, workspace)
+      await revokeWorkspace(session, workspace)
+    },
+  )
+}
+
+async function revokeWorkspace(session: AdminSession, workspace: string): Promise<void> {
+  const { revoked, ...progress } = await revokeInCalls(session, workspace)
+  const lines =
+    revoked === 0
+      ? [`Nothing to revoke: no key of workspace ${workspace} works.`]
+      : [`Revoked ${keyCount(revoked)} of workspace ${workspace}.`, ...progressLines(null, progress)]
+  printOutcome(session, JSON.stringify({ revoked, ...progress }), progress, lines)
+}
+
+/** The console answers after some seconds, and says whether another call must go on. */
+async function revokeInCalls(session: AdminSession, workspace: string): Promise<RevokedAll> {
+  const { client, host, json } = session
+  const bar = createProgress(host.streams.errors, json, 'keys revoked')
+  let sum: RevokedAll = { revoked: 0 }
+  let total: number | null = null
+  let cursor: string | undefined
+  try {
+    do {
+      const query = new URLSearchParams({ wait: '1', ...(cursor === undefined ? {} : { cursor }) })
+      const path = `/workspaces/${encodeURIComponent(workspace)}/revoke-all?${query}`
+      const response = await client.send({ method: 'POST', path, deadlineMs: DEADLINE_MS })
+      const { revoked, ...part } = readResponse(client, revokedAllResponse, response)
+      if (part.cursor !== undefined && revoked === 0) throw client.notUnderstood()
+      cursor = part.cursor
+      // A last call without a key has nothing that gateways confirm.
+      const gateways = part.gateways ?? sum.gateways
+      sum = { ...part, ...(gateways === undefined ? {} : { gateways }), revoked: sum.revoked + revoked }
+      if (cursor !== undefined) total ??= sum.revoked + (await countLeft(session, workspace))
+      if (total !== null) bar.show(sum.revoked, Math.max(total, sum.revoked))
+    } while (cursor !== undefined)
+  } catch (error) {
+    if (sum.revoked > 0) host.complain(unfinishedText(sum.revoked))
+    throw error
+  } finally {
+    if (total !== null) bar.end()
+  }
+  return sum
+}
+
+function unfinishedText(revoked: number): string {
+  return `Revoked ${keyCount(revoked)}, then this failed. Repeat the command: it revokes the rest.\n`
+}
+
+/** Active, retiring and suspended keys; 0 for those that are too many to count. */
+async function countLeft({ client }: AdminSession, workspaceId: string): Promise<number> {
+  let left = 0
+  for (const state of ['active', 'retiring', 'suspended']) {
+    const query = new URLSearchParams({ workspaceId, state, limit: '1', count: '1' })
+    const response = await client.send({ method: 'GET', path: `/keys?${query}` })
+    left += readResponse(client, totalResponse, response).total ?? 0
+  }
+  return left
+}
+
+async function confirmWorkspace(session: AdminSession, workspace: string): Promise<void> {
+  const { host } = session
+  requirePrompt(host.streams, 'the keys')
+  const count = await countKeys(session, workspace)
+  if (count === 0) return
+  host.complain(`${keyCount(count)} of workspace ${workspace} would be revoked, for good.\n`)
+  host.complain('Clients that still use one are rejected within a second.\n')
+  const question = count === 1 ? 'Revoke it? [y/N] ' : `Revoke all ${count}? [y/N] `
+  await requireYes(host.streams, question)
+}
+
+/** Active, retiring and suspended keys. */
+async function countKeys({ client }: AdminSession, workspace: string): Promise<number> {
+  const path = `/workspaces/${encodeURIComponent(workspace)}/keys`
+  let count = 0
+  for await (const keys of readPages(client, { path }, keysResponse, page => page.keys)) {
+    count += keys.filter(({ state }) => !FINAL.has(state)).length
+  }
+  return count
 }

@@ -1,0 +1,113 @@
+import { type Static, type TSchema, Type } from 'typebox'
+import { Value } from 'typebox/value'
+import type { AdminClient, AdminResponse } from './client.ts'
+
+const PAGE_SIZE = 200
+
+interface Page {
+  readonly cursor?: string
+}
+
+/** @throws CliError for a response that does not fit the schema */
+export function readResponse<Schema extends TSchema>(
+  client: AdminClient,
+  schema: Schema,
+  { json }: AdminResponse,
+): Static<Schema> {
+  if (!Value.Check(schema, json)) throw client.notUnderstood()
+  return json
+}
+
+/**
+ * All pages of a list, one after the other.
+ * @param path below `/admin/v1`, without the query
+ * @param query without `limit` and `cursor`
+ */
+export async function* readPages<Schema extends TSchema, Item>(
+  client: AdminClient,
+  { path, query = {} }: { path: string; query?: Readonly<Record<string, string>> },
+  schema: Schema,
+  itemsOf: (page: Static<Schema>) => readonly Item[],
+): AsyncGenerator<readonly Item[]> {
+  let cursor: string | undefined
+  do {
+    const parameters = new URLSearchParams({ ...query, limit: String(PAGE_SIZE), ...(cursor && { cursor }) })
+    const page = readResponse(
+      client,
+      schema,
+      await client.send({ method: 'GET', path: `${path}?${parameters}` }),
+    )
+    yield itemsOf(page)
+    // Every schema of a list has the field, or leaves it out.
+    const { cursor: next } = page as Page
+    // The same cursor again would loop for ever.
+    if (next === cursor && cursor !== undefined) throw client.notUnderstood()
+    cursor = next
+  } while (cursor !== undefined)
+}
+
+// The parts of responses that commands show. Fields that a newer console adds are ignored.
+export const count = Type.Integer({ minimum: 0 })
+export const instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d' })
+export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()])
+
+const key = Type.Object({
+  id: Type.String(),
+  workspaceId: Type.String(),
+  name: Type.String(),
+  scopes: Type.Array(Type.String()),
+  hint: Type.String(),
+  createdAt: instant,
+  expiresAt: instant,
+  revokedAt: nullable(instant),
+  state: Type.String(),
+  lastUsedAt: nullable(instant),
+  /** An older console leaves these out. */
+  description: Type.Optional(nullable(Type.String())),
+  allowedCidrs: Type.Optional(Type.Array(Type.String())),
+  suspendedAt: Type.Optional(nullable(instant)),
+  createdBy: Type.Optional(Type.String()),
+  rotatedFrom: Type.Optional(nullable(Type.String())),
+  replacedBy: Type.Optional(nullable(Type.String())),
+  version: Type.Optional(Type.Integer({ minimum: 1 })),
+})
+export type ShownKey = Static<typeof key>
+
+/** The secret is null in the response to a retry: the first response held it. */
+export const issuedResponse = Type.Object({ key, secret: nullable(Type.String()) })
+export const keyResponse = Type.Object({ key })
+const gateways = Type.Object({
+  known: Type.Integer(),
+  confirmed: Type.Integer(),
+  verifying: Type.Integer(),
+  silent: Type.Array(Type.Object({ name: Type.String(), lastSeenAt: instant })),
+})
+export type ShownGateways = Static<typeof gateways>
+/** Which gateways have confirmed that a key ended. An older console leaves these fields out. */
+const progress = {
+  announced: Type.Optional(Type.Boolean()),
+  gateways: Type.Optional(nullable(gateways)),
+  /** Only from a console with regions. */
+  regions: Type.Optional(
+    Type.Array(Type.Object({ name: Type.String(), announced: Type.Boolean(), gateways: nullable(gateways) })),
+  ),
+}
+export const revokedResponse = Type.Object({ key, ...progress })
+export const revokedAllResponse = Type.Object({
+  revoked: count,
+  ...progress,
+  cursor: Type.Optional(Type.String()),
+})
+/** Of a suspension, resumption or edit. */
+export const changedResponse = Type.Object({
+  key,
+  committedAt: Type.Optional(nullable(instant)),
+  ...progress,
+})
+export const rotatedResponse = Type.Object({
+  key,
+  secret: nullable(Type.String()),
+  replaced: key,
+  ...progress,
+})
+export const keysResponse = Type.Object({ keys: Type.Array(key), cursor: Type.Optional(Type.String()) })

@@ -1,0 +1,249 @@
+import { setTimeout } from 'node:timers/promises'
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Static, Type } from 'typebox'
+import { systemClock } from '../../domain/clock.ts'
+import { EXIT } from '../../run/host.ts'
+import { type Cli, CliError, type Define } from '../cli.ts'
+import { instant, nullable, readPages } from '../client/responses.ts'
+import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
+import { addSettings, loadOrThrow } from '../options/settings-flags.ts'
+import { checkKeyId, parseInstantArgument } from '../options/values.ts'
+import {
+  addListOptions,
+  type ListView,
+  limitOption,
+  type OutputFormat,
+  outputFormatOf,
+  printList,
+} from '../output/list.ts'
+import type { Column } from '../output/table.ts'
+import { minuteOf, plainText } from '../text.ts'
+
+const DEFAULT_LIMIT = 100
+const POLL_MS = 1000
+/** A console that restarts answers again within this time. */
+const AWAY_MS = 60_000
+/** Consoles write entries with clocks of their own: one that is later by its clock may arrive before an earlier one. */
+const OVERLAP_MS = 10_000
+const HASH = /^[0-9a-f]{64}$/
+
+const entry = Type.Object({
+  id: Type.String(),
+  at: instant,
+  workspaceId: nullable(Type.String()),
+  actor: Type.String(),
+  action: Type.String(),
+  keyId: nullable(Type.String()),
+  detail: Type.Record(Type.String(), Type.Unknown()),
+})
+type ShownEntry = Static<typeof entry>
+
+const entriesResponse = Type.Object({
+  entries: Type.Array(entry),
+  cursor: Type.Optional(Type.String()),
+})
+
+/** `postern audit …` */
+export const define: Define = (audit, cli) => {
+  addList(audit, cli)
+  addVerify(audit, cli)
+}
+
+interface Conditions {
+  readonly key?: string
+  readonly actor?: string
+  readonly action?: string
+  readonly from?: string
+  readonly to?: string
+}
+interface ListOptions extends Conditions {
+  readonly limit?: number
+  readonly follow?: boolean
+}
+
+/** Audit entries as `audit list` shows them. Ids of keys are never cut: people copy them. */
+const COLUMNS: readonly Column<ShownEntry>[] = [
+  { title: 'AT (UTC)', text: ({ at }) => minuteOf(at) },
+  { title: 'ACTION', text: ({ action }) => plainText(action) },
+  { title: 'KEY', text: ({ keyId }) => textOrDash(keyId) },
+  { title: 'WORKSPACE', text: ({ workspaceId }) => textOrDash(workspaceId), atLeast: 10, leaves: 1 },
+  { title: 'ACTOR', text: ({ actor }) => plainText(actor), atLeast: 8, leaves: 2 },
+  { title: 'ENTRY', text: ({ id }) => plainText(id), wideOnly: true },
+  { title: 'DETAIL', text: ({ detail }) => plainText(JSON.stringify(detail)), wideOnly: true },
+]
+
+const VIEW: ListView<ShownEntry> = {
+  name: 'entries',
+  columns: COLUMNS,
+  idOf: ({ id }) => id,
+  whenEmpty: 'No entries of the audit log match.',
+}
+
+/** `postern audit list` */
+function addList(audit: Command, cli: Cli): void {
+  const list = audit
+    .command('list')
+    .description('list who changed what, newest first')
+    .option('--key <id>', 'entries about this key')
+    .option('--actor <actor>', 'entries by this actor, such as token:tok_… or person:…')
+    .option('--action <action>', 'entries with this action, such as key.revoked')
+    .option('--from <time>', 'entries at or after this instant', parseInstantArgument)
+    .option('--to <time>', 'entries before this instant', parseInstantArgument)
+    .addOption(limitOption(`number of entries, at most (default: ${DEFAULT_LIMIT})`))
+    .addOption(
+      new Option('--follow', 'print the newest entries oldest first, then new ones as they come').conflicts(
+        'to',
+      ),
+    )
+  addAccessOptions(addListOptions(list)).action(async (options: ListOptions, self: Command) => {
+    const query = queryOf(options)
+    const format = outputFormatOf(self)
+    const session = openSession(cli, self)
+    if (options.follow === true) return follow(session, format, query, options.limit ?? DEFAULT_LIMIT)
+    const pages = newestOf(session, query, options.limit ?? DEFAULT_LIMIT)
+    return printList(session.host, format, VIEW, pages)
+  })
+}
+
+function queryOf({ key, actor, action, from, to }: Conditions): Record<string, string> {
+  const keyId = key === undefined ? undefined : checkKeyId(key)
+  const given = Object.entries({ keyId, actor, action, from, to })
+  return Object.fromEntries(given.filter((entry): entry is [string, string] => entry[1] !== undefined))
+}
+
+function pagesOf({ client }: AdminSession, query: Record<string, string>) {
+  return readPages(client, { path: '/audit', query }, entriesResponse, ({ entries }) => entries)
+}
+
+/** The newest entries. Says so if there are more: an audit log has no end. */
+async function* newestOf(session: AdminSession, query: Record<string, string>, limit: number) {
+  let left = limit
+  for await (const entries of pagesOf(session, query)) {
+    if (entries.length > left) {
+      yield entries.slice(0, left)
+      session.host.complain(
+        `More entries match than ${limit}: raise --limit, or narrow with --from and --to.\n`,
+      )
+      return
+    }
+    left -= entries.length
+    yield entries
+  }
+}
+
+async function follow(
+  session: AdminSession,
+  format: OutputFormat,
+  query: Record<string, string>,
+  limit: number,
+): Promise<void> {
+  if (format === 'json') throw new CliError('--follow has no end: use -o ndjson', EXIT.usage)
+  const { host } = session
+  const first: ShownEntry[] = []
+  for await (const entries of pagesOf(session, query)) {
+    first.push(...entries.slice(0, limit - first.length))
+    if (first.length >= limit) break
+  }
+  const readSince = async (fromMs: number | null) => {
+    const since = fromMs === null ? {} : { from: new Date(fromMs).toISOString() }
+    const read: ShownEntry[] = []
+    for await (const entries of pagesOf(session, { ...query, ...since })) read.push(...entries)
+    return read
+  }
+  await followEntries(first, readSince, entry => host.write(`${lineOf(format, entry)}\n`))
+}
+
+function lineOf(format: OutputFormat, entry: ShownEntry): string {
+  if (format === 'ids') return entry.id
+  if (format === 'ndjson') return JSON.stringify(entry)
+  const line = entryLine(entry)
+  return format === 'wide' ? `${line}  ${plainText(JSON.stringify(entry.detail))}` : line
+}
+
+/** An entry that is followed: its line is printed before the next entry is known, so that no table can be fitted. */
+function entryLine(entry: ShownEntry): string {
+  const { at, action, keyId, workspaceId, actor } = entry
+  const time = at.slice(0, 19).replace('T', ' ')
+  return [time, plainText(action), textOrDash(keyId), textOrDash(workspaceId), plainText(actor)].join('  ')
+}
+
+function textOrDash(text: string | null): string {
+  return text === null ? '-' : plainText(text)
+}
+
+/**
+ * Prints each entry once, until the process is ended. A console that does not answer for a minute ends it, too.
+ * @param first the entries to begin with, newest first
+ * @param readSince every entry from an instant on, newest first
+ */
+async function followEntries(
+  first: readonly ShownEntry[],
+  readSince: (fromMs: number | null) => Promise<readonly ShownEntry[]>,
+  print: (entry: ShownEntry) => void,
+): Promise<never> {
+  let { entries, printed } = newEntries(NOTHING_PRINTED, first)
+  let lastResponseMs = systemClock.monotonicMs()
+  for (;;) {
+    for (const entry of entries) print(entry)
+    entries = []
+    await setTimeout(POLL_MS)
+    try {
+      const next = newEntries(printed, await readSince(printed.fromMs))
+      entries = next.entries
+      printed = next.printed
+      lastResponseMs = systemClock.monotonicMs()
+    } catch (error) {
+      const isUnavailable = error instanceof CliError && error.exitCode === EXIT.unavailable
+      if (!isUnavailable || systemClock.monotonicMs() - lastResponseMs > AWAY_MS) throw error
+    }
+  }
+}
+
+/** What was printed, as far as the next reading overlaps with it. */
+interface Printed {
+  /** Where the next reading starts; null before the first entry. */
+  readonly fromMs: number | null
+  readonly ids: ReadonlySet<string>
+}
+
+export const NOTHING_PRINTED: Printed = { fromMs: null, ids: new Set() }
+
+/**
+ * The entries that were not printed before, oldest first.
+ * @param read what the console has since `printed.fromMs`, newest first
+ */
+export function newEntries(
+  printed: Printed,
+  read: readonly ShownEntry[],
+): { readonly entries: readonly ShownEntry[]; readonly printed: Printed } {
+  const entries = read.filter(({ id }) => !printed.ids.has(id)).reverse()
+  const newestMs = Math.max(...read.map(({ at }) => Date.parse(at)))
+  const fromMs = read.length === 0 ? printed.fromMs : Math.max(printed.fromMs ?? 0, newestMs - OVERLAP_MS)
+  const kept = read.filter(({ at }) => fromMs === null || Date.parse(at) >= fromMs)
+  return { entries, printed: { fromMs, ids: new Set(kept.map(({ id }) => id)) } }
+}
+
+interface VerifyOptions {
+  readonly head?: string
+}
+
+/** `postern audit verify`, which reads the database itself. */
+function addVerify(audit: Command, cli: Cli): void {
+  const verify = audit
+    .command('verify')
+    .description(
+      'check the audit chain in the configured database, read-only; exit 0 only if all of it was verified',
+    )
+    .option('--head <hash>', 'a head printed earlier and kept elsewhere: it must be in the chain', checkHash)
+  const shown = ['--database-url', '--database-url-file', '--keys-signing-secrets-file']
+  addSettings(verify, cli, shown).action(async ({ head }: VerifyOptions, self: Command) => {
+    const config = loadOrThrow(cli, self, [])
+    const { runAuditVerify } = await import('./audit-verify.ts')
+    await runAuditVerify(cli.host, config, { keptHead: head ?? null, nowMs: systemClock.wallMs() })
+  })
+}
+
+function checkHash(text: string): string {
+  if (HASH.test(text)) return text
+  throw new InvalidArgumentError('It must be 64 lower-case hexadecimal digits.')
+}

@@ -1,0 +1,247 @@
+import { randomBytes } from 'node:crypto'
+import { readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { formats } from '../../config/formats.ts'
+import type { Config } from '../../config/schema/schema.ts'
+import { importSecrets } from '../../control/console-secrets.ts'
+import { auditKeysOf } from '../../control/registry/database/audit/audit-mac.ts'
+import { backUp } from '../../control/registry/database/backup/back-up.ts'
+import { copyDatabase } from '../../control/registry/database/backup/copy-database.ts'
+import { nameUnknown, type SeenRecords } from '../../control/registry/database/backup/known-keys.ts'
+import { type RestoreReport, restoreDatabase } from '../../control/registry/database/backup/restore.ts'
+import { DatabaseForbidden, DatabaseUnreachable } from '../../control/registry/database/database.ts'
+import { isConnectionLost, isForbidden } from '../../control/registry/database/engines/rejected-statement.ts'
+import { createIds } from '../../control/registry/operations/ids.ts'
+import { systemClock } from '../../domain/clock.ts'
+import { redisTopologyOf } from '../../domain/redis-topology.ts'
+import { StartError } from '../../domain/start-error.ts'
+import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { EXIT, type Host } from '../../run/host.ts'
+import { CliError } from '../cli.ts'
+import { createProgress, type Progress } from '../output/progress.ts'
+import { keyCount } from '../text.ts'
+
+/** Names of backups in a folder: they sort by time. */
+const NAME = /^postern-\d{8}T\d{6}Z\.db$/
+/** The command reports failures itself. */
+const SILENT: ControlLogger = { debug() {}, info() {}, warn() {}, error() {} }
+
+interface BackupRequest {
+  readonly to: string
+  readonly force: boolean
+  /** How many backups a folder keeps; null for all. */
+  readonly keep: number | null
+}
+
+export async function runBackup(host: Host, config: Config, request: BackupRequest): Promise<void> {
+  const { to, force, keep } = request
+  const nowMs = systemClock.wallMs()
+  const isFolder = await stat(to).then(
+    found => found.isDirectory(),
+    () => false,
+  )
+  if (keep !== null && !isFolder) throw new CliError(`--keep needs a folder, which ${to} is not`, EXIT.usage)
+  const file = isFolder ? join(to, nameAt(nowMs)) : to
+  const report = await runTask(host, 'parts copied', progress =>
+    backUp({ url: config.database.url, file, force, auditKeys: auditKeysOf(config), nowMs, progress }),
+  )
+  host.write(
+    `Saved ${keyCount(report.keys)} and ${report.auditEntries} audit entries to ${file}\nAudit head: ${report.auditHead}\n`,
+  )
+  if (report.schemaDifferences !== null) {
+    host.complain(
+      `The schema is not as Postern makes it: ${report.schemaDifferences}. A restore refuses this backup until that is corrected\n`,
+    )
+  }
+  if (report.brokenAudit !== null) {
+    host.complain(
+      `The audit log has entries that were changed or removed, or that no console wrote: ${report.brokenAudit}. ` +
+        '`postern audit verify` lists them. A restore refuses this backup without --allow-broken-audit\n',
+    )
+  }
+  if (keep !== null) await deleteOldest(host, to, keep)
+}
+
+function nameAt(nowMs: number): string {
+  return `postern-${new Date(nowMs).toISOString().replaceAll(/[-:]|\.\d+/g, '')}.db`
+}
+
+async function deleteOldest(host: Host, folder: string, keep: number): Promise<void> {
+  const names = (await readdir(folder)).filter(name => NAME.test(name)).sort()
+  for (const name of names.slice(0, Math.max(0, names.length - keep))) {
+    await rm(join(folder, name))
+    host.write(`Deleted ${join(folder, name)}\n`)
+  }
+}
+
+interface RestoreRequest {
+  readonly file: string
+  readonly replace: boolean
+  readonly withoutRedis: boolean
+  readonly allowsMissing: boolean
+  readonly keepsTokens: boolean
+  readonly allowsBrokenAudit: boolean
+}
+
+export async function runRestore(host: Host, config: Config, request: RestoreRequest): Promise<void> {
+  const { withoutRedis, ...choices } = request
+  const report = await runTask(host, 'parts done', progress =>
+    withRedis(config, withoutRedis, seen =>
+      restoreDatabase({
+        ...choices,
+        url: config.database.url,
+        fingerprints: fingerprintsOf(config),
+        seen,
+        auditKeys: auditKeysOf(config),
+        nowMs: systemClock.wallMs(),
+        newAuditId: createIds('audit', randomBytes),
+        progress,
+      }),
+    ),
+  )
+  host.write(describeRestore(report, request.file))
+  if (report.brokenAudit !== null) {
+    host.complain(
+      `The restored audit log is broken: ${report.brokenAudit}. \`postern audit verify\` lists all\n`,
+    )
+  }
+}
+
+function describeRestore(report: RestoreReport, file: string): string {
+  const { keys, revoked, changed, tokensRevoked, known, aside } = report
+  const lines = [`Restored ${keyCount(keys)} from ${file}`]
+  if (aside !== null) lines.push(`The database before is kept as ${aside}`)
+  lines.push(
+    known === null
+      ? 'Keys revoked since the backup are active again: revoke them before gateways can reach the console'
+      : `Taken over from Redis: ${keyCount(revoked)} revoked since the backup, ${changed} changed in another way`,
+  )
+  if (known !== null && known.unknown > 0) {
+    lines.push(
+      `Redis has no usable record of ${keyCount(known.unknown)}: ${nameUnknown(known)}. ` +
+        'Those that were revoked since the backup are active again: revoke them before gateways can reach the console',
+    )
+  }
+  if (tokensRevoked > 0) lines.push(`Revoked ${tokensRevoked} admin tokens of programs: issue them again`)
+  lines.push('Keys issued since the backup are unknown to this database: issue them again')
+  return `${lines.join('\n')}\n`
+}
+
+interface CopyRequest {
+  readonly from: string
+  readonly to: string
+  readonly withoutRedis: boolean
+}
+
+export async function runCopy(
+  host: Host,
+  config: Config,
+  { from, to, withoutRedis }: CopyRequest,
+): Promise<void> {
+  const [fromUrl, toUrl] = [databaseUrlOf(from, '<from>'), databaseUrlOf(to, '<to>')]
+  // An installation without Redis has nothing to compare with.
+  const isCompared = !withoutRedis && hasRedis(config)
+  const nowMs = systemClock.wallMs()
+  const rows = await runTask(host, 'rows copied', progress =>
+    withRedis(config, !isCompared, seen =>
+      copyDatabase(fromUrl, toUrl, {
+        seen,
+        fingerprints: fingerprintsOf(config),
+        auditKeys: auditKeysOf(config),
+        nowMs,
+        progress,
+      }),
+    ),
+  )
+  host.write(`Copied ${rows} rows; each table has as many as before, and the audit chain is intact.\n`)
+  if (!isCompared) {
+    host.write(
+      'Not compared with Redis: if this was not the newest database, keys revoked since work again.\n',
+    )
+  }
+}
+
+/** Runs a task on a database, with progress on standard error. @throws CliError if it was not done */
+async function runTask<Result>(
+  host: Host,
+  unit: string,
+  task: (progress: Progress) => Promise<Result>,
+): Promise<Result> {
+  const progress = createProgress(host.streams.errors, false, unit)
+  try {
+    return await task(progress)
+  } catch (error) {
+    if (error instanceof CliError) throw error
+    throw new CliError(describe(error), exitCodeOf(error))
+  } finally {
+    progress.end()
+  }
+}
+
+function exitCodeOf(error: unknown): number {
+  if (error instanceof DatabaseUnreachable || isConnectionLost(error)) return EXIT.unavailable
+  if (error instanceof DatabaseForbidden || isForbidden(error)) return EXIT.forbidden
+  return error instanceof StartError ? EXIT.rejected : EXIT.failure
+}
+
+/** With the cause, in one line. */
+function describe(error: unknown): string {
+  const cause = error instanceof Error && error.cause !== undefined ? `: ${causeOf(error.cause)}` : ''
+  return `${causeOf(error)}${cause}`
+}
+
+/**
+ * A path is a SQLite file.
+ * @param name of the argument
+ */
+function databaseUrlOf(text: string, name: string): string {
+  const [scheme] = /^(?:sqlite|postgres|postgresql):|^[a-z][a-z0-9+.-]*:(?=\/\/)/i.exec(text) ?? []
+  if (scheme === undefined) return `sqlite:${text}`
+  const format = formats['database-url']
+  if (format?.accepts(text) === true && text !== 'sqlite::memory:') return text
+  const problem = format?.problemOf?.(text) ?? null
+  if (problem !== null) throw new CliError(`${name} ${problem}`, EXIT.usage)
+  // A password may be in the rest.
+  throw new CliError(
+    `${name} must be sqlite:FILE, a file, or postgres://USER@HOST/DATABASE, which ${scheme}… is not`,
+    EXIT.usage,
+  )
+}
+
+/** Runs a task that needs what Redis knows, or gives it null if it is to do without. */
+async function withRedis<Result>(
+  config: Config,
+  withoutRedis: boolean,
+  run: (seen: SeenRecords | null) => Promise<Result>,
+): Promise<Result> {
+  if (withoutRedis) return run(null)
+  if (!hasRedis(config) || config.keys.signingSecrets.length === 0) {
+    throw new CliError(
+      'redis.url (or regions) and keys.signingSecrets: set them as for the console, so that revoked keys stay revoked, ' +
+        'or add --without-redis',
+      EXIT.config,
+    )
+  }
+  // Loaded here, since a backup needs neither.
+  const { createMetrics } = await import('../../observability/metrics/metrics.ts')
+  const { RedisUnreachable, withSeenRecords } = await import(
+    '../../control/registry/announcing/seen-records.ts'
+  )
+  const parts = { config, metrics: createMetrics([]), logger: SILENT }
+  return withSeenRecords(parts, run).catch((error: unknown) => {
+    if (!(error instanceof RedisUnreachable)) throw error
+    throw new CliError(
+      `${error.message}. It knows which keys were revoked: try again when it is there, or add --without-redis`,
+      EXIT.unavailable,
+    )
+  })
+}
+
+function hasRedis({ regions, redis }: Config): boolean {
+  return regions.length > 0 || redisTopologyOf(redis) !== null
+}
+
+/** Of the given signing secrets; a command that does without Redis may have none. */
+function fingerprintsOf(config: Config): readonly string[] {
+  return config.keys.signingSecrets.length === 0 ? [] : importSecrets(config).fingerprints
+}

@@ -1,0 +1,101 @@
+import type { Command } from 'commander'
+import { type Static, Type } from 'typebox'
+import { plainPasted } from '../../domain/pasted-text.ts'
+import type { Define } from '../cli.ts'
+import { instant, readPages } from '../client/responses.ts'
+import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
+import { checkKeyId, checkWorkspace } from '../options/values.ts'
+import { addListOptions, type ListView, limitOption, outputFormatOf, printList } from '../output/list.ts'
+import type { Column } from '../output/table.ts'
+import { plainText } from '../text.ts'
+
+const refusal = Type.Object({
+  at: instant,
+  route: Type.String(),
+  code: Type.String(),
+  reason: Type.String(),
+  keyId: Type.String(),
+  requestId: Type.String(),
+  address: Type.String(),
+})
+type ShownRefusal = Static<typeof refusal>
+
+const refusalsResponse = Type.Object({
+  refusals: Type.Array(refusal),
+  sampled: Type.Boolean(),
+  cursor: Type.Optional(Type.String()),
+})
+
+/** Rejected requests as `refusals list` shows them. The reason and the key are never cut: they are what people look for. */
+const COLUMNS: readonly Column<ShownRefusal>[] = [
+  { title: 'AT (UTC)', text: ({ at }) => at.slice(0, 19).replace('T', ' ') },
+  { title: 'REASON', text: ({ reason }) => plainText(reason) },
+  { title: 'KEY', text: ({ keyId }) => plainText(keyId) },
+  { title: 'ROUTE', text: ({ route }) => plainText(route), atLeast: 8, leaves: 3 },
+  { title: 'CODE', text: ({ code }) => plainText(code), atLeast: 8, leaves: 4 },
+  { title: 'REQUEST', text: ({ requestId }) => plainText(requestId), atLeast: 12, leaves: 2 },
+  { title: 'ADDRESS', text: ({ address }) => plainText(address), leaves: 1 },
+]
+
+interface Conditions {
+  readonly key?: string
+  readonly requestId?: string
+}
+interface Options extends Conditions {
+  readonly workspace: string
+  readonly limit?: number
+}
+
+/** `postern refusals list` */
+export const define: Define = (refusals, cli) => {
+  const list = refusals
+    .command('list')
+    .description('list the last rejected requests of a workspace whose key was known, newest first')
+    .requiredOption('--workspace <id>', 'workspace of the keys')
+    .option('--key <id>', 'requests with this key', checkKeyId)
+    .option('--request-id <id>', 'the request whose response had this X-Request-Id', plainPasted)
+    .addOption(limitOption('number of requests, at most (default: all that are kept)'))
+  addAccessOptions(addListOptions(list)).action(async (options: Options, self: Command) => {
+    const workspaceId = checkWorkspace(options.workspace)
+    const session = openSession(cli, self)
+    const pages = matchesOf(session, workspaceId, options)
+    await printList(session.host, outputFormatOf(self), viewOf(workspaceId, options), pages)
+  })
+}
+
+function viewOf(workspaceId: string, { key, requestId }: Conditions): ListView<ShownRefusal> {
+  const condition = key === undefined && requestId === undefined ? '' : ' that match'
+  return {
+    name: 'refusals',
+    columns: COLUMNS,
+    idOf: ({ requestId: id }) => id,
+    whenEmpty: `Workspace ${workspaceId} has no rejected requests${condition}. The console knows them ten seconds late.`,
+  }
+}
+
+/** The console keeps so few of a workspace that the conditions are checked here. */
+async function* matchesOf(
+  session: AdminSession,
+  workspaceId: string,
+  { key, requestId, limit = Number.POSITIVE_INFINITY }: Options,
+) {
+  let left = limit
+  let isSampled = false
+  const request = { path: `/workspaces/${workspaceId}/refusals` }
+  const pages = readPages(session.client, request, refusalsResponse, ({ refusals, sampled }) => {
+    isSampled ||= sampled
+    return refusals
+  })
+  for await (const refusals of pages) {
+    const matches = refusals.filter(
+      refusal =>
+        (key === undefined || refusal.keyId === key) &&
+        (requestId === undefined || refusal.requestId === requestId),
+    )
+    yield matches.slice(0, left)
+    left -= matches.length
+    if (left <= 0) break
+  }
+  if (isSampled)
+    session.host.complain('The list is not complete: gateways left some rejected requests out.\n')
+}

@@ -1,0 +1,264 @@
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Static, Type } from 'typebox'
+import { isTokenId } from '../../control/access/admin-token.ts'
+import { PERMISSIONS } from '../../control/access/permission.ts'
+import { systemClock } from '../../domain/clock.ts'
+import { plainPasted } from '../../domain/pasted-text.ts'
+import { relativeTime } from '../../domain/relative-time.ts'
+import { EXIT } from '../../run/host.ts'
+import { type Cli, CliError, type Define } from '../cli.ts'
+import { DatabaseUnavailableError, NoResponseError } from '../client/failures.ts'
+import { instant, nullable, readPages, readResponse } from '../client/responses.ts'
+import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
+import { checkWorkspace, DAY_SECONDS, expiresInOption, idempotencyKeyOption } from '../options/values.ts'
+import { addListOptions, type ListView, outputFormatOf, printList } from '../output/list.ts'
+import { requireOutput, showSecret, undoIssue } from '../output/show-secret.ts'
+import type { Column } from '../output/table.ts'
+import { type Colour, factLines, paintFor, requirePrompt, requireYes } from '../output/terminal.ts'
+import { lastUseText, minuteOf, plainText } from '../text.ts'
+
+const DEFAULT_SECONDS = 90 * DAY_SECONDS
+
+const token = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  hint: Type.String(),
+  permissions: Type.Array(Type.String()),
+  workspaces: nullable(Type.Array(Type.String())),
+  createdAt: instant,
+  createdBy: Type.String(),
+  expiresAt: instant,
+  revokedAt: nullable(instant),
+  lastUsedAt: nullable(instant),
+})
+type ShownToken = Static<typeof token>
+
+/** The secret is null in the response to a retry. */
+const tokenIssuedResponse = Type.Object({ token, secret: nullable(Type.String()) })
+const tokenResponse = Type.Object({ token })
+const tokensResponse = Type.Object({ tokens: Type.Array(token), cursor: Type.Optional(Type.String()) })
+
+const whoamiResponse = Type.Object({
+  actor: Type.String(),
+  kind: Type.String(),
+  name: nullable(Type.String()),
+  permissions: Type.Array(Type.String()),
+  workspaces: nullable(Type.Array(Type.String())),
+  expiresAt: nullable(instant),
+})
+
+/** `postern tokens …`: admin tokens of programs. */
+export const defineTokens: Define = (tokens, cli) => {
+  for (const add of [addIssue, addList, addRevoke]) add(tokens, cli)
+}
+
+interface IssueOptions {
+  readonly name: string
+  readonly permission: readonly string[]
+  readonly workspace?: readonly string[]
+  /** Seconds. */
+  readonly expiresIn?: number
+  readonly idempotencyKey?: string
+}
+
+/** `postern tokens issue` */
+function addIssue(tokens: Command, cli: Cli): void {
+  const issue = tokens
+    .command('issue')
+    .description('issue an admin token; its secret is printed once, alone on standard output')
+    .requiredOption('--name <name>', 'the program that uses it')
+    .addOption(permissionOption().makeOptionMandatory())
+    .option(
+      '--workspace <ids>',
+      'workspaces, separated by commas; may be repeated (default: all)',
+      splitWorkspaces,
+    )
+    .addOption(expiresInOption('lifetime of the token, such as 90d or 12h (default: 90d)'))
+    .addOption(idempotencyKeyOption())
+  addAccessOptions(addJsonOption(issue)).action(async (options: IssueOptions, self: Command) => {
+    await issueToken(openSession(cli, self), options)
+  })
+}
+
+function permissionOption(): Option {
+  const description = `${PERMISSIONS.join(', ')}, separated by commas; may be repeated`
+  const option = new Option('--permission <permissions>', description)
+  return option.argParser((text: string, before: readonly string[] = []) => {
+    const permissions = text.split(',').map(permission => permission.trim())
+    const known: readonly string[] = PERMISSIONS
+    if (permissions.every(permission => known.includes(permission))) {
+      return [...new Set([...before, ...permissions])]
+    }
+    throw new InvalidArgumentError(`Permissions are ${PERMISSIONS.join(', ')}.`)
+  })
+}
+
+function splitWorkspaces(text: string, before: readonly string[] = []): string[] {
+  return [...before, ...text.split(',').map(workspace => checkWorkspace(workspace.trim()))]
+}
+
+async function issueToken(session: AdminSession, options: IssueOptions): Promise<void> {
+  requireOutput(session.host)
+  const { name, permission: permissions, workspace: workspaces, expiresIn = DEFAULT_SECONDS } = options
+  // JSON leaves out what is undefined.
+  const body = { name, permissions, workspaces, expiresInDays: expiresIn / DAY_SECONDS }
+  const response = await session.client
+    .send({ method: 'POST', path: '/tokens', body, once: options.idempotencyKey ?? true })
+    .catch((error: unknown) => {
+      if (error instanceof DatabaseUnavailableError && error.madeId !== null) {
+        const advice = `. Revoke it with \`postern tokens revoke ${error.madeId}\``
+        throw new CliError(error.message + advice, error.exitCode)
+      }
+      if (!(error instanceof NoResponseError) || !error.mayHaveBeenProcessed) throw error
+      const advice =
+        '. A token may have been issued: check with `postern tokens list`, and revoke it, since its secret is lost'
+      throw new CliError(error.message + advice, error.exitCode)
+    })
+  const { token, secret } = readResponse(session.client, tokenIssuedResponse, response)
+  const { id } = token
+  const advice = `run \`postern tokens revoke ${id}\``
+  await showSecret(session, response.text, {
+    owner: id,
+    secret,
+    lines: [issuedText(token)],
+    remedy: `Revoke it with \`postern tokens revoke ${id}\`, and issue another one`,
+    undo: () => {
+      const revoke = () => session.client.send({ method: 'POST', path: `/tokens/${id}/revoke` })
+      return undoIssue(revoke, `${id} was revoked again. Issue another one once it can be written.`, advice)
+    },
+  })
+}
+
+function issuedText({ id, hint, name, permissions, workspaces, expiresAt }: ShownToken): string {
+  const which = `${plainText(id)} (${plainText(hint)}, ${plainText(name)})`
+  const where = workspaces === null ? 'in all workspaces' : `in ${workspacesText(workspaces)}`
+  return `Issued ${which}: ${permissions.map(plainText).join(' ')} ${where}; expires ${minuteOf(expiresAt)} UTC.`
+}
+
+const STATE_COLOURS = { active: 'green', expired: 'gray', revoked: 'red' } as const
+
+/** Tokens as `tokens list` shows them. Ids are never cut: people copy them. */
+const COLUMNS: readonly Column<ShownToken>[] = [
+  { title: 'ID', text: ({ id }) => plainText(id) },
+  { title: 'HINT', text: ({ hint }) => plainText(hint) },
+  { title: 'NAME', text: ({ name }) => plainText(name), atLeast: 12, leaves: 6 },
+  {
+    title: 'PERMISSIONS',
+    text: ({ permissions }) => permissions.map(plainText).join(' '),
+    atLeast: 12,
+    leaves: 3,
+  },
+  { title: 'WORKSPACES', text: ({ workspaces }) => workspacesText(workspaces), atLeast: 10, leaves: 2 },
+  { title: 'STATE', text: stateOf, colour: colourOf },
+  {
+    title: 'CREATED',
+    text: ({ createdAt }) => minuteOf(createdAt).slice(0, 10),
+    leaves: 1,
+    leavesEarly: true,
+  },
+  { title: 'CREATED BY', text: ({ createdBy }) => plainText(createdBy), wideOnly: true },
+  { title: 'EXPIRES', text: expiryText, leaves: 5 },
+  { title: 'LAST USED', text: lastUseText, leaves: 4 },
+]
+
+const VIEW: ListView<ShownToken> = {
+  name: 'tokens',
+  columns: COLUMNS,
+  idOf: ({ id }) => id,
+  whenEmpty: 'There are no admin tokens that you may see: `postern tokens issue` issues one.',
+}
+
+/** `postern tokens list`: all pages. */
+function addList(tokens: Command, cli: Cli): void {
+  const list = tokens.command('list').description('list admin tokens, newest first')
+  addAccessOptions(addListOptions(list)).action(async (_, self: Command) => {
+    const { client, host } = openSession(cli, self)
+    const pages = readPages(client, { path: '/tokens' }, tokensResponse, page => page.tokens)
+    await printList(host, outputFormatOf(self), VIEW, pages)
+  })
+}
+
+/** Null is all. */
+function workspacesText(workspaces: readonly string[] | null): string {
+  return workspaces === null ? 'all' : workspaces.map(plainText).join(' ')
+}
+
+function stateOf({ revokedAt, expiresAt }: ShownToken, nowMs: number): keyof typeof STATE_COLOURS {
+  if (revokedAt !== null) return 'revoked'
+  return Date.parse(expiresAt) <= nowMs ? 'expired' : 'active'
+}
+
+function colourOf(token: ShownToken, nowMs: number): Colour {
+  return STATE_COLOURS[stateOf(token, nowMs)]
+}
+
+function expiryText({ expiresAt, revokedAt }: ShownToken, nowMs: number): string {
+  return revokedAt === null ? relativeTime(Date.parse(expiresAt), nowMs) : '-'
+}
+
+/** `postern tokens revoke` */
+function addRevoke(tokens: Command, cli: Cli): void {
+  const revoke = tokens
+    .command('revoke')
+    .description('revoke an admin token, for good')
+    .argument('<id>', 'the token’s id (tok_…)')
+    .option('--yes', 'do not ask for confirmation')
+  addAccessOptions(addJsonOption(revoke)).action(
+    async (text: string, { yes }: { yes?: boolean }, self: Command) => {
+      const id = checkTokenId(text)
+      const session = openSession(cli, self)
+      if (yes !== true) {
+        requirePrompt(session.host.streams, 'a token')
+        await requireYes(session.host.streams, `Revoke ${id}, for good? [y/N] `)
+      }
+      await revokeToken(session, id)
+    },
+  )
+}
+
+async function revokeToken({ client, host, json }: AdminSession, id: string): Promise<void> {
+  const response = await client.send({ method: 'POST', path: `/tokens/${id}/revoke` })
+  const { token } = readResponse(client, tokenResponse, response)
+  if (json) return host.write(`${response.text}\n`)
+  const which = `${plainText(token.id)} (${plainText(token.hint)}, ${plainText(token.name)})`
+  host.write(
+    token.revokedAt === null
+      ? `Nothing to revoke: ${which} had expired.\n`
+      : `Revoked ${which} at ${minuteOf(token.revokedAt)} UTC.\n`,
+  )
+}
+
+/** A token pasted here by mistake must not reach an error message, a URL or the console's log. */
+function checkTokenId(text: string): string {
+  const id = plainPasted(text)
+  if (isTokenId(id)) return id
+  const message = 'This is not the id of a token: ids begin with tok_, and `postern tokens list` shows them'
+  throw new CliError(message, EXIT.usage)
+}
+
+/** `postern whoami`: prints the console, the name of the token, and its rights. */
+export const defineWhoami: Define = (whoami, cli) => {
+  addAccessOptions(addJsonOption(whoami)).action(async (_, self: Command) => {
+    await showCaller(openSession(cli, self))
+  })
+}
+
+async function showCaller({ client, host, json }: AdminSession): Promise<void> {
+  const response = await client.send({ method: 'GET', path: '/whoami' })
+  const { actor, name, permissions, workspaces, expiresAt } = readResponse(client, whoamiResponse, response)
+  if (json) return host.write(`${response.text}\n`)
+  const paint = paintFor(host.streams.output, host)
+  const facts = [
+    ['Console', client.url],
+    ['Actor', plainText(actor)],
+    ['Name', name === null ? null : plainText(name)],
+    ['Permissions', permissions.map(plainText).join(' ')],
+    ['Workspaces', workspacesText(workspaces)],
+    ['Expires', expiresAt === null ? 'never' : expiryOf(expiresAt, systemClock.wallMs())],
+  ] as const
+  host.write(factLines(facts, paint))
+}
+
+function expiryOf(expiresAt: string, nowMs: number): string {
+  return `${minuteOf(expiresAt)} UTC, ${relativeTime(Date.parse(expiresAt), nowMs)}`
+}

@@ -1,0 +1,102 @@
+import type { Command } from 'commander'
+import { type Static, Type } from 'typebox'
+import type { Cli, Define } from '../cli.ts'
+import { instant, nullable, readResponse } from '../client/responses.ts'
+import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
+import { checkWorkspace } from '../options/values.ts'
+import { requireOutput, showSecret, undoIssue } from '../output/show-secret.ts'
+import { minuteOf, plainText } from '../text.ts'
+
+const webhook = Type.Object({ url: Type.String(), createdAt: instant, createdBy: Type.String() })
+const shown = Type.Object({ webhook: nullable(webhook) })
+const set = Type.Object({ webhook, secret: Type.String() })
+const removed = Type.Object({ removed: Type.Boolean() })
+const tested = Type.Object({ url: Type.String() })
+
+interface Subcommand {
+  readonly name: string
+  readonly description: string
+  run(session: AdminSession, path: string, workspace: string): Promise<void>
+}
+
+const SUBCOMMANDS: readonly Subcommand[] = [
+  { name: 'show', description: 'show the webhook of a workspace', run: show },
+  { name: 'remove', description: 'remove the webhook; events that wait are not sent', run: remove },
+  { name: 'test', description: 'send a test to the webhook, at most one a minute', run: test },
+]
+
+/** `postern webhooks …`: webhooks of workspaces. */
+export const define: Define = (webhooks, cli) => {
+  for (const { name, description, run } of SUBCOMMANDS) {
+    addTo(cli, webhooks.command(name).description(description), run)
+  }
+  const text = 'set the address, with a new secret, printed once, alone on standard output'
+  const command = webhooks.command('set').description(text).argument('<address>', 'an https: address')
+  addTo(cli, command, setAddress)
+}
+
+type Run = (session: AdminSession, path: string, workspace: string, address: string) => Promise<void>
+
+function addTo(cli: Cli, command: Command, run: Run): void {
+  command.requiredOption('--workspace <id>', 'workspace of the webhook')
+  addAccessOptions(addJsonOption(command)).action(async (...given: unknown[]) => {
+    // Commander passes arguments, options and the command, in this order.
+    const self = given.at(-1) as Command
+    const workspace = checkWorkspace(self.opts<{ workspace: string }>().workspace)
+    const [address = ''] = self.args
+    await run(openSession(cli, self), `/workspaces/${workspace}/webhook`, workspace, address)
+  })
+}
+
+async function show({ client, host, json }: AdminSession, path: string, workspace: string): Promise<void> {
+  const response = await client.send({ method: 'GET', path })
+  const { webhook: found } = readResponse(client, shown, response)
+  if (json) return host.write(`${response.text}\n`)
+  host.write(found === null ? `Workspace ${workspace} has no webhook.\n` : `${factsOf(found)}\n`)
+}
+
+function factsOf({ url, createdAt, createdBy }: Static<typeof webhook>): string {
+  return `${plainText(url)}, set ${minuteOf(createdAt)} UTC by ${plainText(createdBy)}`
+}
+
+async function setAddress(
+  session: AdminSession,
+  path: string,
+  workspace: string,
+  address: string,
+): Promise<void> {
+  const { client } = session
+  requireOutput(session.host)
+  const { webhook: before } = readResponse(client, shown, await client.send({ method: 'GET', path }))
+  const response = await client.send({ method: 'POST', path, body: { url: address } })
+  const { secret } = readResponse(client, set, response)
+  const again = 'Set the address once it can be written: each time makes a new secret'
+  await showSecret(session, response.text, {
+    owner: `the webhook of workspace ${workspace}`,
+    secret,
+    lines: [`Set the webhook of workspace ${workspace}.`],
+    remedy: again,
+    undo: async () => {
+      // A removal would also drop the events that wait for the earlier address.
+      if (before !== null) {
+        return `The address is set, and the earlier secret signs no more: receivers will reject events. ${again} soon.`
+      }
+      const removal = `run \`postern webhooks remove --workspace ${workspace}\``
+      const undone = `The webhook was removed again. ${again}.`
+      return undoIssue(() => client.send({ method: 'POST', path: `${path}/remove` }), undone, removal)
+    },
+  })
+}
+
+async function remove({ client, host, json }: AdminSession, path: string, workspace: string): Promise<void> {
+  const response = await client.send({ method: 'POST', path: `${path}/remove` })
+  const { removed: was } = readResponse(client, removed, response)
+  if (json) return host.write(`${response.text}\n`)
+  host.write(was ? `Removed the webhook of workspace ${workspace}.\n` : 'Nothing to remove.\n')
+}
+
+async function test({ client, host, json }: AdminSession, path: string): Promise<void> {
+  const response = await client.send({ method: 'POST', path: `${path}/test` })
+  const { url } = readResponse(client, tested, response)
+  host.write(json ? `${response.text}\n` : `A test is sent to ${plainText(url)}.\n`)
+}

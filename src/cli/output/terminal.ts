@@ -1,0 +1,112 @@
+import { createInterface } from 'node:readline'
+import { Writable } from 'node:stream'
+import { styleText } from 'node:util'
+import { plainPasted } from '../../domain/pasted-text.ts'
+import { EXIT, type Host, type HostStreams, type Output } from '../../run/host.ts'
+import { CliError } from '../cli.ts'
+
+/** Characters. */
+const MOST_PIPED = { key: 8192, token: 4096 } as const
+
+export type Colour = 'green' | 'yellow' | 'red' | 'gray' | 'bold'
+/** Returns the text in a colour, or unchanged. */
+export type Paint = (colour: Colour, text: string) => string
+
+/** Colours only at a terminal, unless they are switched off (https://no-color.org). */
+export function paintFor(stream: Pick<Output, 'isTTY'>, { environment }: Host): Paint {
+  const declined = (environment['NO_COLOR'] ?? '') !== '' || environment['TERM'] === 'dumb'
+  if (stream.isTTY !== true || declined) return (_, text) => text
+  return (colour, text) => styleText(colour, text, { validateStream: false })
+}
+
+/** A pipe has no width: nothing is cut there unless COLUMNS says so. */
+export function widthOf({ streams: { output }, environment }: Host): number {
+  if (output.isTTY === true && output.columns !== undefined) return output.columns
+  const columns = Number(environment['COLUMNS'])
+  return columns > 0 ? columns : Number.POSITIVE_INFINITY
+}
+
+/** A label and what it says; null leaves the line out. */
+export type Fact = readonly [label: string, text: string | null]
+
+/** One thing in full, a fact a line. */
+export function factLines(facts: readonly Fact[], paint: Paint): string {
+  const shown = facts.filter((fact): fact is [string, string] => fact[1] !== null)
+  const width = Math.max(...shown.map(([label]) => label.length))
+  return shown.map(([label, text]) => `${paint('bold', label.padEnd(width))}  ${text}\n`).join('')
+}
+
+/**
+ * @param what would be revoked
+ * @throws CliError unless a person is at the terminal, to see the question and to type the answer
+ */
+export function requirePrompt({ input, errors }: HostStreams, what: string): void {
+  if (input.isTTY === true && errors.isTTY === true) return
+  const message = `There is no terminal to confirm at: add --yes to revoke ${what} without one`
+  throw new CliError(message, EXIT.usage)
+}
+
+/** @throws CliError unless the answer is yes */
+export async function requireYes(streams: HostStreams, question: string): Promise<void> {
+  if (await confirm(streams, question)) return
+  throw new CliError('Nothing was revoked', EXIT.failure)
+}
+
+/**
+ * Asks at the terminal. Anything but a clear yes, including the end of input, counts as no.
+ * @throws on Ctrl-C
+ */
+export async function confirm({ input, errors }: HostStreams, question: string): Promise<boolean> {
+  const { promise, resolve, reject } = Promise.withResolvers<boolean>()
+  const lines = createInterface({ input, output: errors, terminal: true })
+  lines.on('SIGINT', () => reject(new CliError('', EXIT.interrupted)))
+  lines.on('close', () => resolve(false))
+  lines.question(question, answer => resolve(/^\s*y(?:es)?\s*$/i.test(answer)))
+  try {
+    return await promise
+  } finally {
+    lines.close()
+  }
+}
+
+/**
+ * A secret on standard input. A terminal does not show what is typed.
+ * @param question printed on standard error at a terminal
+ * @throws CliError if nothing is given, or on Ctrl-C
+ */
+export async function readSecret(streams: HostStreams, question: string): Promise<string> {
+  const text =
+    streams.input.isTTY === true ? await readTyped(streams, question) : await readPiped(streams, 'key')
+  const secret = plainPasted(text)
+  if (secret === '') throw new CliError('Write the key to standard input', EXIT.usage)
+  return secret
+}
+
+async function readTyped({ input, errors }: HostStreams, question: string): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>()
+  // The line editor echoes to its output.
+  const output = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const lines = createInterface({ input, output, terminal: true })
+  lines.on('SIGINT', () => reject(new CliError('', EXIT.interrupted)))
+  lines.on('close', () => resolve(''))
+  lines.on('line', resolve)
+  errors.write(question)
+  try {
+    return await promise
+  } finally {
+    errors.write('\n')
+    lines.close()
+  }
+}
+
+/** All of standard input, which is not a terminal. @throws CliError if it is too long */
+export async function readPiped({ input }: HostStreams, what: 'key' | 'token'): Promise<string> {
+  let text = ''
+  for await (const piece of input.setEncoding('utf8')) {
+    text += String(piece)
+    if (text.length > MOST_PIPED[what]) {
+      throw new CliError(`Standard input is too long for a ${what}`, EXIT.usage)
+    }
+  }
+  return text
+}
