@@ -3,10 +3,11 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { PROGRAM, startPostern } from '../support/postern-process.ts'
+import { PosternProcess, PROGRAM, startPostern } from '../support/postern-process.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const PRELOAD = fileURLToPath(new URL('../support/list-loaded.mjs', import.meta.url))
+const LAUNCHER = [process.execPath, '--import', PRELOAD, ...PROGRAM]
 const MANIFEST = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
   dependencies: Record<string, string>
 }
@@ -37,7 +38,7 @@ async function loadedBy(settings: Readonly<Record<string, string>> = {}): Promis
     POSTERN_DRAIN_DELAY_MS: '0',
     ...settings,
   }
-  const gateway = await startPostern('gateway', env, [], [process.execPath, '--import', PRELOAD, ...PROGRAM])
+  const gateway = await startPostern('gateway', env, [], LAUNCHER)
   expect((await gateway.process.stop('SIGTERM')).code).toBe(0)
   return JSON.parse(readFileSync(file, 'utf8')) as string[]
 }
@@ -66,4 +67,16 @@ test('a feature that is on loads its package', async () => {
   const policies = JSON.stringify([{ name: 'minute', per: 'key', requests: 1, windowSeconds: 60 }])
   const packages = packagesOf(await loadedBy({ POSTERN_LIMITS_POLICIES: policies }))
   expect(packages).toEqual([...ALWAYS, 'rate-limiter-flexible'].sort())
+})
+
+test('a command that asks the console loads no code of gateway or console, and no database', async () => {
+  const file = join(temporaryDirectory(), 'loaded.json')
+  const env = { LOADED_FILE: file, POSTERN_CONSOLE_URL: 'http://127.0.0.1:1', POSTERN_ADMIN_TOKEN: 'a-token' }
+  const { code, stderr } = await new PosternProcess(['keys', 'list'], env, LAUNCHER).exited
+  expect([code, stderr]).toEqual([69, expect.stringContaining('cannot be reached')])
+  const loaded = JSON.parse(readFileSync(file, 'utf8')) as string[]
+  const planes = /\/(?:src|dist)\/(?:control|gateway|upstream|keys|limits|redis)\//
+  expect(loaded.filter(url => planes.test(url))).toEqual([])
+  expect(loaded).not.toContain('node:sqlite')
+  expect(packagesOf(loaded)).toEqual(['cli-progress', 'cli-table3', 'commander', 'typebox', 'yaml'])
 })
