@@ -20,9 +20,7 @@ import { KeyServiceClient } from './tiers/key-service/key-service-client.ts'
 import { KeyServiceStore } from './tiers/key-service/key-service-store.ts'
 import { MemoryStore } from './tiers/memory/memory-store.ts'
 import { RedisAccess } from './tiers/redis/redis-access.ts'
-import { type BreakingTier, withBreaker } from './tiers/with-breaker.ts'
-import { withFailureLog } from './tiers/with-failure-log.ts'
-import { withMetrics } from './tiers/with-metrics.ts'
+import { type BreakingTier, withBreaker, withObservation } from './tiers/resilience.ts'
 import type { TrustLimits } from './trust.ts'
 import { UnsignedLookupBudget } from './unsigned-lookup-budget.ts'
 import { createGatewayUsage, type GatewayUsage } from './usage/create-gateway-usage.ts'
@@ -258,7 +256,7 @@ async function signOff({ client, usage, confirmer }: KeyServiceSide, drain?: Dra
 
 function observed(tier: KeyTier, { metrics, logger, clock }: Deps): KeyTier {
   const failures = new FailureLog(`${tier.name.replace('_', ' ')} lookup`, logger, clock)
-  return withFailureLog(withMetrics(tier, metrics), failures)
+  return withObservation(tier, metrics, failures)
 }
 
 function trustLimitsOf({ memory, staleSeconds }: Config['keys']): TrustLimits {

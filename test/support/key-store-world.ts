@@ -4,12 +4,13 @@ import { InvalidationListener } from '../../src/keys/invalidation/invalidation-l
 import type { KeyTier, TierResult } from '../../src/keys/key-store.ts'
 import { LookupChain } from '../../src/keys/lookup-chain.ts'
 import { MemoryStore } from '../../src/keys/tiers/memory/memory-store.ts'
-import { type BreakingTier, withBreaker } from '../../src/keys/tiers/with-breaker.ts'
-import { withMetrics } from '../../src/keys/tiers/with-metrics.ts'
+import { type BreakingTier, withBreaker, withObservation } from '../../src/keys/tiers/resilience.ts'
 import { UnsignedLookupBudget } from '../../src/keys/unsigned-lookup-budget.ts'
+import { FailureLog } from '../../src/observability/failure-log.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics/metrics.ts'
 import { ChaosTier } from './chaos-tier.ts'
 import { grantOf } from './key-records.ts'
+import { LogSpy } from './log-spy.ts'
 import { ManualClock } from './manual-clock.ts'
 import { changeMessage, heartbeatMessage, MESSAGE_KEY } from './messages.ts'
 
@@ -64,10 +65,8 @@ export class KeyStoreWorld {
     this.keys = new LookupChain({
       memory: this.memory,
       invalidations: this.invalidations,
-      redis: tiers.includes('redis') ? withMetrics(this.#dress(this.redis, options.breaker), metrics) : null,
-      keyService: tiers.includes('key_service')
-        ? withMetrics(this.#dress(this.keyService, options.breaker), metrics)
-        : null,
+      redis: tiers.includes('redis') ? this.#dress(this.redis, options.breaker) : null,
+      keyService: tiers.includes('key_service') ? this.#dress(this.keyService, options.breaker) : null,
       clock,
       metrics,
       limits: { ttlMs, absentTtlMs, staleMs: options.staleMs ?? 300_000 },
@@ -77,10 +76,11 @@ export class KeyStoreWorld {
   }
 
   #dress(tier: ChaosTier, settings?: CircuitSettings): KeyTier {
-    if (settings === undefined) return tier
+    const failures = new FailureLog(`${tier.name} lookup`, new LogSpy(), this.clock)
+    if (settings === undefined) return withObservation(tier, this.metrics, failures)
     const breaker = withBreaker(tier, settings, this.clock)
     this.breakers.push(breaker)
-    return breaker
+    return withObservation(breaker, this.metrics, failures)
   }
 
   heartbeat(delayMs = 0): void {

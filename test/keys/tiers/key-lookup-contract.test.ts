@@ -6,9 +6,7 @@ import { KeyServiceStore } from '../../../src/keys/tiers/key-service/key-service
 import { MemoryStore } from '../../../src/keys/tiers/memory/memory-store.ts'
 import { MeasuredReader } from '../../../src/keys/tiers/redis/measured-reader.ts'
 import { RedisStore } from '../../../src/keys/tiers/redis/redis-store.ts'
-import { withBreaker } from '../../../src/keys/tiers/with-breaker.ts'
-import { withFailureLog } from '../../../src/keys/tiers/with-failure-log.ts'
-import { withMetrics } from '../../../src/keys/tiers/with-metrics.ts'
+import { withBreaker, withObservation } from '../../../src/keys/tiers/resilience.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { createServerClient, findServer } from '../../../src/redis/clients.ts'
@@ -118,7 +116,7 @@ function wrapped(how: 'throws' | 'fails'): LookupUnderTest {
   const failures = new FailureLog('chaos', new LogSpy(), systemClock)
   const clock = new ManualClock()
   const breaker = withBreaker(tier, { failures: 1, openMs: 500 }, clock)
-  const dressed = withFailureLog(withMetrics(breaker, createMetrics()), failures)
+  const dressed = withObservation(breaker, createMetrics(), failures)
   return {
     get: digest => dressed.get(digest),
     put: (digest, record) => void grants.set(digest, grantOf(record)),

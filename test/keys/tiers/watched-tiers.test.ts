@@ -2,8 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { encodeRecord, MAX_RECORD_BYTES, redisKeyOf } from '../../../src/domain/wire.ts'
 import type { KeyTier, TierResult } from '../../../src/keys/key-store.ts'
 import { RedisSkipped, RedisStore } from '../../../src/keys/tiers/redis/redis-store.ts'
-import { withFailureLog } from '../../../src/keys/tiers/with-failure-log.ts'
-import { withMetrics } from '../../../src/keys/tiers/with-metrics.ts'
+import { withObservation } from '../../../src/keys/tiers/resilience.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { createMetrics, type Metrics } from '../../../src/observability/metrics/metrics.ts'
 import { digestNo, grantOf, OTHER_RECORD_KEY, RECORD_KEY, recordOf } from '../../support/key-records.ts'
@@ -14,7 +13,9 @@ import { metricValue } from '../../support/metric-value.ts'
 const KEY = digestNo(1)
 const FAILED: TierResult = { kind: 'failed', error: new Error('down'), why: 'unreachable' }
 const FOUND: TierResult = { kind: 'found', grant: grantOf() }
-const tierOf = (get: KeyTier['get']): KeyTier => ({ name: 'redis', get })
+
+const observed = (get: KeyTier['get'], log = new LogSpy()): KeyTier =>
+  withObservation({ name: 'redis', get }, metrics, new FailureLog('redis lookup', log, new ManualClock()))
 
 let metrics: Metrics
 beforeEach(() => {
@@ -28,10 +29,7 @@ test.each<[string, TierResult]>([
   ['unreadable', { kind: 'miss', unreadable: true }],
   ['error', FAILED],
 ])('a lookup is counted by its result: %s', async (result, found) => {
-  const tier = withMetrics(
-    tierOf(async () => found),
-    metrics,
-  )
+  const tier = observed(async () => found)
   expect([tier.name, await tier.get(KEY)]).toEqual(['redis', found])
   const { values } = await metrics.lookups.get()
   const counted = values.filter(({ value }) => value > 0).map(({ labels }) => labels)
@@ -39,10 +37,7 @@ test.each<[string, TierResult]>([
 })
 
 test('a store that throws, against its contract, has failed for this key', async () => {
-  const tier = withMetrics(
-    tierOf(() => Promise.reject(new Error('bug'))),
-    metrics,
-  )
+  const tier = observed(() => Promise.reject(new Error('bug')))
   expect(await tier.get(KEY)).toEqual({ kind: 'failed', error: new Error('bug'), why: 'unusable' })
   expect(await metricValue(metrics.lookups, { tier: 'redis', result: 'error' })).toBe(1)
 })
@@ -50,11 +45,7 @@ test('a store that throws, against its contract, has failed for this key', async
 test('the log says when lookups begin to fail, and when they succeed again', async () => {
   const log = new LogSpy()
   const results: TierResult[] = [FOUND, FAILED, FAILED, { kind: 'miss' }]
-  const failures = new FailureLog('redis lookup', log, new ManualClock())
-  const tier = withFailureLog(
-    tierOf(async () => results.shift() ?? FOUND),
-    failures,
-  )
+  const tier = observed(async () => results.shift() ?? FOUND, log)
   expect([tier.name, await tier.get(KEY)]).toEqual(['redis', FOUND])
   expect(log.lines).toEqual([])
   expect(await tier.get(KEY)).toBe(FAILED)

@@ -12,7 +12,7 @@ import type { KeyServiceClient } from '../../../src/keys/tiers/key-service/key-s
 import { KeyServiceStore } from '../../../src/keys/tiers/key-service/key-service-store.ts'
 import { MemoryStore } from '../../../src/keys/tiers/memory/memory-store.ts'
 import { RedisAccess } from '../../../src/keys/tiers/redis/redis-access.ts'
-import { withBreaker } from '../../../src/keys/tiers/with-breaker.ts'
+import { withBreaker } from '../../../src/keys/tiers/resilience.ts'
 import { UnsignedLookupBudget } from '../../../src/keys/unsigned-lookup-budget.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
 import type { Answer, ClientRequest } from '../oracle.ts'

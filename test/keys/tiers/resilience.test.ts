@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { TierResult } from '../../../src/keys/key-store.ts'
-import { withBreaker } from '../../../src/keys/tiers/with-breaker.ts'
+import { withBreaker } from '../../../src/keys/tiers/resilience.ts'
 import { ChaosTier, outOfOrder } from '../../support/chaos-tier.ts'
 import { digestNo, grantOf } from '../../support/key-records.ts'
 import { ManualClock } from '../../support/manual-clock.ts'

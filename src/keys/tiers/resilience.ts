@@ -1,7 +1,8 @@
 import { Circuit, type CircuitSettings } from '../../domain/circuit.ts'
 import type { Clock } from '../../domain/clock.ts'
+import { asError, type FailureLog } from '../../observability/failure-log.ts'
+import { handlesBy, LOOKUP_RESULTS, type Metrics } from '../../observability/metrics/metrics.ts'
 import type { KeyTier, TierResult } from '../key-store.ts'
-import { getSafely } from './get-safely.ts'
 
 /** Lookups that fail within this time count once: a pause of this process makes many of them miss their deadline. */
 const MERGE_FAILURES_MS = 20
@@ -44,5 +45,42 @@ export function withBreaker(tier: KeyTier, settings: CircuitSettings, clock: Clo
       const nowMs = clock.monotonicMs()
       if (circuit.state(nowMs) === 'half_open' && circuit.admits(nowMs)) void get(lastDigest)
     },
+  }
+}
+
+/** Counts the results of a store, and logs when its lookups start to fail and when they succeed again. */
+export function withObservation(tier: KeyTier, metrics: Metrics, failures: FailureLog): KeyTier {
+  const handles = handlesBy(LOOKUP_RESULTS, result => metrics.lookups.handle({ tier: tier.name, result }))
+  return {
+    name: tier.name,
+    async get(digest) {
+      const result = await getSafely(tier, digest)
+      handles[labelOf(result)].inc()
+      if (result.kind === 'failed') failures.failed(result.error)
+      else failures.succeeded()
+      return result
+    },
+  }
+}
+
+/** Turns an exception of a store, which breaks the contract of `KeyTier`, into a failed result. */
+async function getSafely(tier: KeyTier, digest: string): Promise<TierResult> {
+  try {
+    return await tier.get(digest)
+  } catch (thrown) {
+    return { kind: 'failed', error: asError(thrown), why: 'unusable' }
+  }
+}
+
+function labelOf(result: TierResult): (typeof LOOKUP_RESULTS)[number] {
+  switch (result.kind) {
+    case 'found':
+      return 'hit'
+    case 'absent':
+      return 'negative'
+    case 'miss':
+      return result.unreadable === true ? 'unreadable' : 'miss'
+    case 'failed':
+      return 'error'
   }
 }
