@@ -1,6 +1,5 @@
-import { withoutFinalDot } from './address/absolute-name.ts'
 import { isInCidrs, normalizeCidrs } from './address/cidr.ts'
-import { withoutBrackets } from './address/without-brackets.ts'
+import { withoutBrackets, withoutFinalDot } from './address/host-name.ts'
 
 /** The settings of outgoing calls, which the variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY set. */
 export interface ProxySettings {

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { clientNetworkOf } from '../domain/address/client-network.ts'
+import { clientNetworkOf } from '../domain/address/cidr.ts'
 import { plainAddress } from '../domain/address/plain-address.ts'
 import { ClientConnection } from './client-connection.ts'
 

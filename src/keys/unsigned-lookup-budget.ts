@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { clientNetworkOf } from '../domain/address/client-network.ts'
+import { clientNetworkOf } from '../domain/address/cidr.ts'
 import { TokenBucket } from '../domain/limits/token-bucket.ts'
 
 /** Clients that are remembered. One that is forgotten starts with a full budget; the total still limits it. */

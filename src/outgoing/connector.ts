@@ -1,5 +1,5 @@
 import { buildConnector } from 'undici'
-import { withoutFinalDot } from '../domain/address/absolute-name.ts'
+import { withoutFinalDot } from '../domain/address/host-name.ts'
 
 /** undici's connector, which would send the final dot of an absolute name in TLS. */
 export function createConnector(options: buildConnector.BuildOptions): buildConnector.connector {

@@ -1,8 +1,7 @@
 import { request as requestPlain } from 'node:http'
 import { request as requestSecure } from 'node:https'
 import { isIP, isIPv6, type Socket } from 'node:net'
-import { withoutFinalDot } from '../domain/address/absolute-name.ts'
-import { withoutBrackets } from '../domain/address/without-brackets.ts'
+import { withoutBrackets, withoutFinalDot } from '../domain/address/host-name.ts'
 import { type HttpProxy, portOf } from '../domain/proxy.ts'
 import { proxyUnreachable, refusedByProxy } from './proxy-error.ts'
 

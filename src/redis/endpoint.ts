@@ -1,6 +1,5 @@
 import { isIP } from 'node:net'
-import { withoutFinalDot } from '../domain/address/absolute-name.ts'
-import { withoutBrackets } from '../domain/address/without-brackets.ts'
+import { withoutBrackets, withoutFinalDot } from '../domain/address/host-name.ts'
 
 /** The address of a server. */
 export interface Endpoint {

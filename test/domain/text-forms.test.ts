@@ -1,6 +1,6 @@
 import { createSecretKey } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { KEY_INVALID } from '../../src/domain/denial-row.ts'
+import { KEY_INVALID } from '../../src/domain/denial.ts'
 import { parseInstant } from '../../src/domain/key/issue-key.ts'
 import { OTHER_WORKSPACES } from '../../src/domain/key/key-record.ts'
 import { endsAsKey, isUnsignedKey, mintSecret } from '../../src/domain/key/secret.ts'

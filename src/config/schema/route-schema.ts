@@ -1,4 +1,4 @@
-import { ROUTE_NAME } from '../../domain/route/route-name.ts'
+import { ROUTE_NAME } from '../../domain/route/route.ts'
 import {
   anyOf,
   boolean,

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
-import { clientNetworkOf } from '../../domain/address/client-network.ts'
+import { clientNetworkOf } from '../../domain/address/cidr.ts'
 import type { RandomBytes } from '../registry/operations/ids.ts'
 
 /** Bounds the memory: addresses share this many counters. */

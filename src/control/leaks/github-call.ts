@@ -1,6 +1,6 @@
 import { finished } from 'node:stream'
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
-import { clientNetworkOf } from '../../domain/address/client-network.ts'
+import { clientNetworkOf } from '../../domain/address/cidr.ts'
 import { digestOf } from '../../domain/key/secret.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import { ApiError } from '../http/api-error.ts'

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
-import { ROUTE_NAME } from '../../domain/route/route-name.ts'
+import { ROUTE_NAME } from '../../domain/route/route.ts'
 import type {
   CheckedReport,
   Count,

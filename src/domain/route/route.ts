@@ -1,6 +1,9 @@
 import { isWorkspaceId } from '../key/key-record.ts'
 import { isAmbiguousPath } from './ambiguous-path.ts'
 
+/** The form of a route's name, by which requests are counted. */
+export const ROUTE_NAME = /^[a-z][a-z0-9-]{0,31}$/
+
 /** A route as it is configured; `path` and `upstreamPath` are templates such as `/a/{workspaceId}/b`. */
 export interface RouteConfig {
   readonly name: string

@@ -1,5 +1,3 @@
-import { fairShareOf } from '../../domain/limits/fair-share.ts'
-
 /** How long a workspace below its share waits until another has to give up a connection for it. */
 export const GRACE_MS = 100
 /** Time without a further preemption after which half of the reserve is given back. */
@@ -222,4 +220,12 @@ export class ConnectionShares<Request extends ConnectionRequest> {
   #forgetIfIdle(workspaceId: string, { held, waiting }: Share<Request>): void {
     if (held === 0 && (waiting === null || waiting.size === 0)) this.#shares.delete(workspaceId)
   }
+}
+
+/**
+ * How much of a shared resource one workspace may hold while others need it: a quarter, but at least one. While no other
+ * workspace needs it, one workspace may hold all of it.
+ */
+export function fairShareOf(total: number): number {
+  return Math.max(1, Math.floor(total / 4))
 }

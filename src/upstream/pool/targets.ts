@@ -1,4 +1,4 @@
-import { withoutBrackets } from '../../domain/address/without-brackets.ts'
+import { withoutBrackets } from '../../domain/address/host-name.ts'
 import type { UpstreamSettings } from './connection.ts'
 import type { UpstreamTarget } from './resolver.ts'
 

@@ -2,7 +2,7 @@ import { connect, isIP, type Socket } from 'node:net'
 import { setDefaultHighWaterMark } from 'node:stream'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { type buildConnector, errors } from 'undici'
-import { withoutFinalDot } from '../../domain/address/absolute-name.ts'
+import { withoutFinalDot } from '../../domain/address/host-name.ts'
 import { UpstreamFailure } from '../failure.ts'
 
 /**

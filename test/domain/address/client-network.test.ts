@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { anonymizedNetworkOf } from '../../../src/domain/address/cidr.ts'
-import { clientNetworkOf } from '../../../src/domain/address/client-network.ts'
+import { anonymizedNetworkOf, clientNetworkOf } from '../../../src/domain/address/cidr.ts'
 import { plainAddress } from '../../../src/domain/address/plain-address.ts'
 
 test.each([

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest'
-import { fairShareOf } from '../../../src/domain/limits/fair-share.ts'
 import { TokenBucket } from '../../../src/domain/limits/token-bucket.ts'
 
 const BUCKET = { perSecond: 2, burst: 3 }
@@ -29,12 +28,4 @@ test('what is put back can be taken again, and a full bucket stays full', () => 
   for (let count = 0; count < 3; count++) expect(bucket.take(1_000)).toBe(true)
   bucket.putBack()
   expect([1, 2].map(() => bucket.take(1_000))).toEqual([true, false])
-})
-
-test.each([
-  [128, 32],
-  [7, 1],
-  [1, 1],
-])('of %i, a workspace may hold %i while others need them', (total, share) => {
-  expect(fairShareOf(total)).toBe(share)
 })

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { fairShareOf } from '../../../src/domain/limits/fair-share.ts'
-import { ConnectionShares, GRACE_MS } from '../../../src/upstream/pool/connection-shares.ts'
+import { ConnectionShares, fairShareOf, GRACE_MS } from '../../../src/upstream/pool/connection-shares.ts'
 import { selectForPreemption } from '../../../src/upstream/pool/preemption.ts'
 
 interface Request {

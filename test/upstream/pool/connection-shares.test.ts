@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ConnectionShares, GRACE_MS } from '../../../src/upstream/pool/connection-shares.ts'
+import { ConnectionShares, fairShareOf, GRACE_MS } from '../../../src/upstream/pool/connection-shares.ts'
 import { type PreemptionCandidate, selectForPreemption } from '../../../src/upstream/pool/preemption.ts'
 
 interface Request {
@@ -227,4 +227,12 @@ test('the preempted exchange is the one whose loss costs its client the least', 
   )
   const stalledAsLong = candidate({ ...stalledLess, name: 'elder', startedAtMs: 8 })
   expect(selected(stalledAsLong, stalledLess)).toEqual(both('stalled less'))
+})
+
+test.each([
+  [128, 32],
+  [7, 1],
+  [1, 1],
+])('of %i, a workspace may hold %i while others need them', (total, share) => {
+  expect(fairShareOf(total)).toBe(share)
 })

@@ -1,4 +1,4 @@
-import { planRevocation } from '../../../domain/key/revoke-key.ts'
+import { planRevocation } from '../../../domain/key/revoke-or-suspend.ts'
 import type { Registry } from '../registry.ts'
 import { auditLeak, type LeakFinding } from './audit.ts'
 import {

@@ -1,5 +1,4 @@
-import { planResumption } from '../../../domain/key/resume-key.ts'
-import { planSuspension } from '../../../domain/key/suspend-key.ts'
+import { planResumption, planSuspension } from '../../../domain/key/revoke-or-suspend.ts'
 import type { Registry } from '../registry.ts'
 import { auditResumption, auditSuspension } from './audit.ts'
 import { changeKey } from './change-key.ts'

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { withoutBrackets } from '../../../domain/address/without-brackets.ts'
+import { withoutBrackets } from '../../../domain/address/host-name.ts'
 import { type Planned, wrong } from '../../../domain/key/key-fields.ts'
 import { holdsKeyForm } from '../../../domain/key/secret.ts'
 

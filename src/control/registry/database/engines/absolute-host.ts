@@ -1,6 +1,6 @@
 import { Socket } from 'node:net'
 import type pg from 'pg'
-import { withoutFinalDot } from '../../../../domain/address/absolute-name.ts'
+import { withoutFinalDot } from '../../../../domain/address/host-name.ts'
 
 /**
  * The driver sends its host as the server's name in TLS, and a final dot with it. So it gets a name without the dot, and a
