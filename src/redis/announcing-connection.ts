@@ -6,8 +6,7 @@ import { systemTimers, type Timers } from '../domain/timers.ts'
 import { CHANGES_CHANNEL, REDIS_PROBE_KEYS } from '../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../observability/control-logger.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
-import { Answering } from './answering.ts'
-import { anyGoodAnswer } from './any-node.ts'
+import { Answering, anyGoodAnswer } from './answering.ts'
 import {
   createClusterClient,
   nodesOf,

@@ -2,7 +2,6 @@ import type { Clock } from '../domain/clock.ts'
 import { redisFailureOf } from '../domain/redis-failure.ts'
 import type { Timers } from '../domain/timers.ts'
 import { asError } from '../observability/failure-log.ts'
-import { CHECK_EVERY_MS, probePauseMs } from './probe-pace.ts'
 import { isReplyError } from './reply-error.ts'
 
 /** Commands in a row without a reply, after which nothing more is sent than probes. */
@@ -129,5 +128,29 @@ export class Answering {
       await this.watch(this.#parts.probe).catch(() => {}) // It has counted the failure.
       if (this.#isAnswering) this.#checkLater(number)
     })
+  }
+}
+
+const FIRST_PAUSE_MS = 500
+const MAX_PAUSE_MS = 2_000
+
+/** Time between two probes of a server that answers: one that is full, or has become a replica, must show without a request. */
+export const CHECK_EVERY_MS = 1_000
+
+/** @param refusals probes in a row that were answered with errors @returns ms until the next one */
+export function probePauseMs(refusals: number): number {
+  return Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(refusals, 10))
+}
+
+/**
+ * The nodes of a cluster fail one by one: a good answer of one of them shows that the cluster is there.
+ * @throws the first error that Redis answered, else the first error
+ */
+export async function anyGoodAnswer<Reply>(answers: readonly Promise<Reply>[]): Promise<Reply> {
+  try {
+    return await Promise.any(answers)
+  } catch (error) {
+    const errors: readonly unknown[] = error instanceof AggregateError ? error.errors : [error]
+    throw errors.find(isReplyError) ?? errors[0]
   }
 }

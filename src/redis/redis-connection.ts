@@ -1,10 +1,11 @@
+import type { Writable } from 'node:stream'
 import { Cluster, type Redis } from 'ioredis'
 import { type RedisFailure, redisFailureOf } from '../domain/redis-failure.ts'
+import type { Metrics } from '../observability/metrics/metrics.ts'
 import { type RedisClient, settlePrimaries, socketOf } from './clients.ts'
-import { ConnectionTrouble, type FailingGauge } from './connection-trouble.ts'
 import type { Endpoint } from './endpoint.ts'
 import { reconnectDelayMs } from './options.ts'
-import { writeTogether } from './write-together.ts'
+import { isReplyError } from './reply-error.ts'
 
 /** The events of a connection, the same for every kind of Redis. */
 export interface ConnectionEvents {
@@ -168,4 +169,62 @@ export type ServerConnection = RedisConnection<Redis>
 /** For a cluster, the error of the last node that failed: it says more than `all nodes failed`. */
 function causeIn(error: Error & { lastNodeError?: unknown }): Error {
   return error.lastNodeError instanceof Error ? error.lastNodeError : error
+}
+
+/** The metric that counts failing connections by cause. */
+type FailingGauge = Metrics['redisFailing']
+
+/**
+ * Why a connection fails, from its errors since the last good answer. That a connection closed says less than an error before it, such as
+ * a rejected password, so it replaces none.
+ */
+class ConnectionTrouble {
+  readonly #gauge: FailingGauge | null
+  #failure: RedisFailure | null = null
+
+  constructor(gauge: FailingGauge | null) {
+    this.#gauge = gauge
+  }
+
+  /** Null after a good answer. */
+  get failure(): RedisFailure | null {
+    return this.#failure
+  }
+
+  /** @returns why the connection fails now */
+  note(error: Error): RedisFailure {
+    const found = redisFailureOf(error, isReplyError(error))
+    const isVague = found.cause === 'closed' || found.cause === 'other'
+    if (this.#failure === null || !isVague) this.#set(found)
+    return this.#failure ?? found
+  }
+
+  clear(): void {
+    if (this.#failure !== null) this.#set(null)
+  }
+
+  #set(failure: RedisFailure | null): void {
+    const before = this.#failure?.cause
+    this.#failure = failure
+    if (before === failure?.cause) return
+    if (before !== undefined) this.#gauge?.dec({ cause: before })
+    if (failure !== null) this.#gauge?.inc({ cause: failure.cause })
+  }
+}
+
+/** About one packet. Full packets are sent at once, so that Redis works on them during the turn. */
+const PACKET_BYTES = 1_400
+
+/**
+ * Call before writing a command: sends it together with the commands written later in the same turn of the event loop.
+ * Each separate write wakes the server once more, which costs more than the command.
+ */
+function writeTogether(socket: Writable): void {
+  if (socket.writableCorked === 0) {
+    socket.cork()
+    setImmediate(() => socket.uncork())
+  } else if (socket.writableLength >= PACKET_BYTES) {
+    socket.uncork()
+    socket.cork()
+  }
 }
