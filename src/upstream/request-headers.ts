@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { KeyGrant } from '../domain/key/key-record.ts'
 import type { Forwarded } from './forwarded.ts'
-import { ASSERTION_HEADER, setIdentity } from './identity-headers.ts'
+
+export const ASSERTION_HEADER = 'x-postern-assertion'
 
 /** Values of the headers that the gateway sets itself. */
 export interface OwnRequestHeaders {
@@ -82,4 +83,19 @@ export function compileRequestHeaders(
 function assertNamesAllowed(names: readonly string[], forbidden: ReadonlySet<string>): void {
   const found = names.find(name => forbidden.has(name.replace(/[_.]/g, '-')))
   if (found !== undefined) throw new Error(`The header ${found} cannot be forwarded to the upstream`)
+}
+
+/** The headers that tell the upstream whose request it is. */
+export function identityHeaders(grant: KeyGrant, assertion: string | null): Record<string, string> {
+  const headers: Record<string, string> = {}
+  setIdentity(headers, grant)
+  if (assertion !== null) headers[ASSERTION_HEADER] = assertion
+  return headers
+}
+
+/** @param headers changed in place */
+export function setIdentity(headers: Record<string, string>, grant: KeyGrant): void {
+  headers['x-postern-workspace-id'] = grant.workspaceId
+  headers['x-postern-key-id'] = grant.id
+  headers['x-postern-scopes'] = grant.scopes.join(' ')
 }

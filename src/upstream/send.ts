@@ -2,9 +2,9 @@ import type { Permit } from '../domain/authorize.ts'
 import { asError } from '../observability/failure-log.ts'
 import type { Assertions } from './assertion/assertions.ts'
 import { UpstreamFailure } from './failure.ts'
-import { ASSERTION_HEADER } from './identity-headers.ts'
 import type { UpstreamDispatcher } from './pool/dispatcher.ts'
 import type { ExchangeHandler, UpstreamRequest } from './pool/exchange-parties.ts'
+import { ASSERTION_HEADER } from './request-headers.ts'
 
 /** An exchange with the upstream, which may not have begun yet. */
 export interface Sending {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { KeyGrant } from '../../src/domain/key/key-record.ts'
-import { compileRequestHeaders } from '../../src/upstream/request-headers.ts'
+import { compileRequestHeaders, identityHeaders } from '../../src/upstream/request-headers.ts'
 
 const grant: KeyGrant = {
   id: 'key_01',
@@ -94,4 +94,15 @@ test('a credential may be fixed, and replaces a name that clients may not send',
     authorization: 'b',
     ...ownHeaders,
   })
+})
+
+const identity = {
+  'x-postern-workspace-id': 'ws_1',
+  'x-postern-key-id': 'key_01',
+  'x-postern-scopes': 'files:read workspace:read',
+}
+
+test('the headers of a proxy name the key, its workspace and its scopes, and hold an assertion if there is one', () => {
+  expect(identityHeaders(grant, null)).toEqual(identity)
+  expect(identityHeaders(grant, 'signed')).toEqual({ ...identity, 'x-postern-assertion': 'signed' })
 })

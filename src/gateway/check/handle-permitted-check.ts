@@ -4,7 +4,7 @@ import { NO_BYTES } from '../../http/byte-string.ts'
 import type { Assertions } from '../../upstream/assertion/assertions.ts'
 import type { ClientRequest, Deny } from '../../upstream/client-request.ts'
 import { abortResponse } from '../../upstream/forward.ts'
-import { identityHeaders } from '../../upstream/identity-headers.ts'
+import { identityHeaders } from '../../upstream/request-headers.ts'
 import type { Gateway } from '../handle-request.ts'
 
 /**

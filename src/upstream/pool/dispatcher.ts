@@ -19,8 +19,7 @@ import type {
 } from './exchange-parties.ts'
 import { PoolMetrics } from './pool-metrics.ts'
 import { selectForPreemption } from './preemption.ts'
-import { type Resolve, resolveName, UpstreamAddresses } from './resolver.ts'
-import { upstreamTargetsOf } from './targets.ts'
+import { type Resolve, resolveName, UpstreamAddresses, upstreamTargetsOf } from './resolver.ts'
 
 export interface DispatcherDeps {
   readonly settings: UpstreamSettings

@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
+import { withoutBrackets } from '../../domain/address/host-name.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import { type Address, AddressBook } from './address-book.ts'
 
@@ -111,4 +112,21 @@ export class UpstreamAddresses {
   #updateBook(): void {
     this.book.replace(this.#targets.flatMap(target => this.#known.get(target) ?? []))
   }
+}
+
+/** @returns the configured addresses, or the host and port of the URL if none are configured */
+export function upstreamTargetsOf({
+  url,
+  addresses,
+}: {
+  readonly url: string
+  readonly addresses: readonly string[]
+}): UpstreamTarget[] {
+  const { protocol, hostname, port } = new URL(url)
+  const defaultPort = protocol === 'https:' ? 443 : 80
+  if (addresses.length === 0) return [{ host: withoutBrackets(hostname), port: Number(port || defaultPort) }]
+  return addresses.map(address => {
+    const colon = address.lastIndexOf(':')
+    return { host: withoutBrackets(address.slice(0, colon)), port: Number(address.slice(colon + 1)) }
+  })
 }

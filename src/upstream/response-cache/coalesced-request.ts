@@ -1,6 +1,13 @@
+import type { Permit } from '../../domain/authorize.ts'
 import { type BufferedResponse, bufferedResponse, toFieldList } from '../../http/buffered-response.ts'
 import { toByteString } from '../../http/byte-string.ts'
-import type { Deny } from '../client-request.ts'
+import {
+  COALESCING_RESULTS,
+  type CounterHandle,
+  handlesBy,
+  type Metrics,
+} from '../../observability/metrics/metrics.ts'
+import type { ClientRequest, Deny } from '../client-request.ts'
 import type { UpstreamFailure } from '../failure.ts'
 import { abortResponse, type Forward } from '../forward.ts'
 import type { BodySink, ExchangeHandler, UpstreamResponse } from '../pool/exchange-parties.ts'
@@ -19,9 +26,24 @@ import { BufferingSink, MAX_BUFFERED_BYTES } from './buffering-sink.ts'
 import { fitsKey } from './cache-key.ts'
 import type { CacheUpdate } from './cache-update.ts'
 import { type CachedResponse, responseFor } from './cached-response.ts'
-import type { CoalescingCounts } from './coalescing-counts.ts'
 import type { Freshness } from './freshness.ts'
-import type { Waiter } from './waiter.ts'
+
+/** A permitted request that waits for a coalesced request. */
+export interface Waiter {
+  readonly request: ClientRequest
+  readonly permit: Permit
+  /** When it began to wait, monotonic. */
+  readonly sinceMs: number
+  /** Whether the coalesced request was sent for this waiter. */
+  readonly isFirst: boolean
+}
+
+export type CoalescingCounts = Readonly<Record<(typeof COALESCING_RESULTS)[number], CounterHandle>>
+
+/** Every series exists from the start, at zero. */
+export function coalescingCountsOf(metrics: Metrics): CoalescingCounts {
+  return handlesBy(COALESCING_RESULTS, result => metrics.coalescedRequests.handle({ result }))
+}
 
 export interface CoalescingParts {
   readonly policy: ResponsePolicy

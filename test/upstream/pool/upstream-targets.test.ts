@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { upstreamTargetsOf } from '../../../src/upstream/pool/targets.ts'
+import { upstreamTargetsOf } from '../../../src/upstream/pool/resolver.ts'
 
 test.each([
   ['http://files', [], [{ host: 'files', port: 80 }]],

@@ -17,11 +17,14 @@ import {
 } from './cache-key.ts'
 import { CacheUpdate } from './cache-update.ts'
 import { type CachedResponse, responseFor, validatorsFor } from './cached-response.ts'
-import { CoalescedRequest, type CoalescingParts } from './coalesced-request.ts'
-import { coalescingCountsOf } from './coalescing-counts.ts'
+import {
+  CoalescedRequest,
+  type CoalescingParts,
+  coalescingCountsOf,
+  type Waiter,
+} from './coalesced-request.ts'
 import { type Directives, directivesOf, hasValidator, wantsFresher } from './freshness.ts'
 import { ResponseCache } from './response-cache.ts'
-import type { Waiter } from './waiter.ts'
 
 export interface CachingDeps {
   readonly upstream: Upstream
