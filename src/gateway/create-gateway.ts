@@ -18,7 +18,7 @@ import type { Assertions } from '../upstream/assertion/assertions.ts'
 import type { Deny } from '../upstream/client-request.ts'
 import { createForward, type Forward } from '../upstream/forward.ts'
 import type { UpstreamSettings } from '../upstream/pool/connection.ts'
-import { createCachingForward } from '../upstream/response-cache/caching-forward.ts'
+import { withResponseCache } from '../upstream/response-cache/with-response-cache.ts'
 import { createUpstream } from '../upstream/upstream.ts'
 import { Admission, watchLoad } from './admission.ts'
 import { createBearerKeyScheme } from './bearer-key-scheme.ts'
@@ -77,7 +77,7 @@ export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners
     trustedProxies,
     limits: deps.limits,
     denyPermitted: (request, permit) => denyKeyInTarget(credentials, request, permit),
-    handlePermitted: createPermittedHandler(createForwarding(app, deps, { deny, trustedProxies })),
+    handlePermitted: createPermittedHandler(openForward(app, deps, { deny, trustedProxies })),
     deny,
     clock: deps.clock,
     observer,
@@ -114,7 +114,8 @@ function admissionOf(
   return admission
 }
 
-function createForwarding(
+/** Opens the connections to the upstream, which close with the listener. */
+function openForward(
   app: FastifyInstance,
   deps: GatewayDeps,
   { deny, trustedProxies }: { readonly deny: Deny; readonly trustedProxies: BlockList | null },
@@ -136,10 +137,8 @@ function createForwarding(
   })
   app.addHook('onClose', async () => upstream.pool.destroy())
   const { maxBytes } = settings.cache
-  const forward = createForward(upstream, deny)
-  return createCachingForward({
+  return withResponseCache(createForward(upstream, deny), {
     upstream,
-    forward,
     deny,
     maxBytes,
     onReload,

@@ -194,7 +194,7 @@ describe('the parts import only what they need', () => {
         to.startsWith('upstream/response-cache/') && !from.path.startsWith('upstream/response-cache/'),
     )
     expect(importers.map(say)).toEqual([
-      'gateway/create-gateway.ts -> upstream/response-cache/caching-forward.ts',
+      'gateway/create-gateway.ts -> upstream/response-cache/with-response-cache.ts',
     ])
   })
 

@@ -12,7 +12,7 @@ import { UpstreamFailure, type UpstreamFailureKind } from '../../src/upstream/fa
 import { createForward } from '../../src/upstream/forward.ts'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
 import type { BodySink, ExchangeHandler, UpstreamRequest } from '../../src/upstream/pool/exchange-parties.ts'
-import { createCachingForward } from '../../src/upstream/response-cache/caching-forward.ts'
+import { withResponseCache } from '../../src/upstream/response-cache/with-response-cache.ts'
 import { compileResponsePolicy, type UpstreamHeaders } from '../../src/upstream/response-policy.ts'
 import type { Upstream } from '../../src/upstream/upstream.ts'
 import { defaultConfig } from './default-config.ts'
@@ -193,10 +193,9 @@ export class ForwardHere {
       // Only the fact of a reload counts here, not the settings.
       this.reload = prepare({} as UpstreamSettings)
     }
-    this.#forward = createCachingForward({
+    this.#forward = withResponseCache(createForward(complete, deny ?? denyClient), {
       upstream: complete,
       deny: deny ?? denyClient,
-      forward: createForward(complete, deny ?? denyClient),
       maxBytes,
       requestHeaders,
       metrics: this.metrics,

@@ -16,7 +16,7 @@ import { RequestObserver } from '../../src/observability/request-observer.ts'
 import type { ClientRequest, Deny } from '../../src/upstream/client-request.ts'
 import { createForward } from '../../src/upstream/forward.ts'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
-import { createCachingForward } from '../../src/upstream/response-cache/caching-forward.ts'
+import { withResponseCache } from '../../src/upstream/response-cache/with-response-cache.ts'
 import { createUpstream, type UpstreamDeps } from '../../src/upstream/upstream.ts'
 import { defaultConfig } from './default-config.ts'
 import { silentLogger } from './silent-logger.ts'
@@ -119,11 +119,10 @@ export async function startForwardingApp(
   }
   const upstream = createUpstream(upstreamDeps)
   app.addHook('onClose', async () => upstream.pool.destroy())
-  const forward = createCachingForward({
+  const forward = withResponseCache(createForward(upstream, deny), {
     ...upstreamDeps,
     upstream,
     deny,
-    forward: createForward(upstream, deny),
     maxBytes: upstreamDeps.settings.cache.maxBytes,
   })
   app.get('/*', ({ raw: message }, reply) => {

@@ -26,10 +26,8 @@ import {
 import { type Directives, directivesOf, hasValidator, wantsFresher } from './freshness.ts'
 import { ResponseCache } from './response-cache.ts'
 
-export interface CachingDeps {
+export interface ResponseCacheDeps {
   readonly upstream: Upstream
-  /** Forwards the requests that are not coalesced. */
-  readonly forward: Forward
   readonly deny: Deny
   /** Capacity of the cache in bytes; with 0 requests are coalesced and no response is cached. */
   readonly maxBytes: number
@@ -40,25 +38,28 @@ export interface CachingDeps {
   readonly clock: Clock
 }
 
-/** Coalesces requests and caches responses on the routes that allow it. Other requests pass to `deps.forward`. */
-export function createCachingForward(deps: CachingDeps): Forward {
-  const caching = new CachingForward(deps)
+/**
+ * Coalesces requests and caches responses on the routes that allow it.
+ * @param forward forwards all other requests
+ */
+export function withResponseCache(forward: Forward, deps: ResponseCacheDeps): Forward {
+  const coalescer = new Coalescer(forward, deps)
   return (request, permit, waitedMs) => {
-    if (permit.route.isCoalesced) caching.forward(request, permit)
-    else deps.forward(request, permit, waitedMs)
+    if (permit.route.isCoalesced) coalescer.forward(request, permit)
+    else forward(request, permit, waitedMs)
   }
 }
 
-class CachingForward {
-  readonly #deps: CachingDeps
+class Coalescer {
+  readonly #deps: ResponseCacheDeps
   readonly #cache: ResponseCache | null
   readonly #cacheKeyOf: CacheKeyOf
   readonly #parts: CoalescingParts
   /** By cache key and validators. Bounded by the number of requests in flight. */
   readonly #coalesced = new Map<string, CoalescedRequest>()
 
-  constructor(deps: CachingDeps) {
-    const { upstream, deny, forward, metrics, clock } = deps
+  constructor(forward: Forward, deps: ResponseCacheDeps) {
+    const { upstream, deny, metrics, clock } = deps
     const nowMs = () => clock.monotonicMs()
     this.#deps = deps
     this.#cache = createCache(deps)
@@ -128,7 +129,7 @@ class CachingForward {
 }
 
 /** @returns null if responses are not cached */
-function createCache({ maxBytes, onReload, metrics }: CachingDeps): ResponseCache | null {
+function createCache({ maxBytes, onReload, metrics }: ResponseCacheDeps): ResponseCache | null {
   if (maxBytes === 0) return null
   const cache = new ResponseCache(maxBytes, metrics)
   // Cached responses belong to the former fixed headers.
