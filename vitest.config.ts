@@ -58,7 +58,7 @@ export default defineConfig(({ mode }) => {
       // The identity provider of the tests keeps its state in memory on purpose.
       onConsoleLog: log => !log.includes('oidc-provider WARNING'),
       globalSetup: ['test/support/global-setup.ts'],
-      setupFiles: ['test/support/no-empty-tables.ts'],
+      setupFiles: ['test/support/no-empty-tables.ts', 'test/support/stream-buffers.ts'],
       maxWorkers: MAX_WORKERS[mode] ?? 3,
       sequence: { sequencer: LongestFirst },
       env,

@@ -1,13 +1,13 @@
 import { connect, isIP, type Socket } from 'node:net'
-import { setDefaultHighWaterMark } from 'node:stream'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { type buildConnector, errors } from 'undici'
 import { withoutFinalDot } from '../../domain/address/host-name.ts'
 import { UpstreamFailure } from '../failure.ts'
 
 /**
- * The most that one read takes, and that waits to be parsed before reading stops. It bounds the memory held for a client
- * that reads nothing: Node itself reads 64 KiB at a time, and lets 64 KiB wait.
+ * The most that one read takes: Node itself reads 64 KiB at a time. How much may wait to be parsed before reading stops is
+ * the stream's high water mark, which `main.ts` sets to as much, since a plain socket has no option for it. Both bound the
+ * memory held for a client that reads nothing.
  */
 export const READ_BYTES = 16 * 1024
 
@@ -27,8 +27,6 @@ export type SocketConnector = (options: ConnectOptions, connected: buildConnecto
  * @returns what makes one connection, or fails with its error or at the deadline
  */
 export function socketConnector(name: string, timeoutMs: number, tls: ConnectionOptions): SocketConnector {
-  // For all streams of the process: a plain socket has no option of its own for it.
-  setDefaultHighWaterMark(false, READ_BYTES)
   // The Host field keeps a final dot: it is the authority of the URL as written (RFC 9112, section 3.2), as curl and Go send it.
   const named = isIP(name) === 0 ? { ...tls, servername: withoutFinalDot(name) } : tls
   const open = { http: openPlain, https: openSecure(named) }

@@ -1,10 +1,11 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
-import { getDefaultHighWaterMark, setDefaultHighWaterMark } from 'node:stream'
+import { getDefaultHighWaterMark } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createServer as createTlsServer, TLSSocket } from 'node:tls'
+import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import {
   READ_BYTES,
@@ -190,9 +191,14 @@ test.each(PROTOCOLS)('%s a connection that is silent for a minute is probed', as
   expect(probedInMs).toBeLessThanOrEqual(60_000)
 })
 
-test('streams of the process hold 16 KiB before reading pauses', () => {
-  setDefaultHighWaterMark(false, 64 * 1024)
-  socketConnector('localhost', 30_000, tls)
+test('streams of the program hold 16 KiB before reading pauses', () => {
+  const main = fileURLToPath(new URL('../../../src/main.ts', import.meta.url))
+  const print = `import { getDefaultHighWaterMark } from 'node:stream'
+    process.on('exit', () => process.stderr.write(String(getDefaultHighWaterMark(false))))`
+  const args = ['--import', `data:text/javascript,${encodeURIComponent(print)}`, main, '--version']
+  const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 60_000 })
+  expect([status, stderr]).toEqual([0, String(READ_BYTES)])
+  // Tests in this process run as the program does.
   expect(getDefaultHighWaterMark(false)).toBe(READ_BYTES)
 })
 
