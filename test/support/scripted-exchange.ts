@@ -37,7 +37,7 @@ export class ScriptedExchange {
     const nameOf = (failure: UpstreamFailure | null) => failure?.kind ?? 'null'
     const connection = { carry: () => record('carry'), isUntouched: () => untouched }
     // The exchange uses nothing else of its client.
-    this.client = { connection } as unknown as UpstreamClient
+    this.client = { connection, send: () => {} } as unknown as UpstreamClient
     this.controller = {
       rawHeaders: [],
       rawTrailers: null,
@@ -87,7 +87,7 @@ export class ScriptedExchange {
   /** Goes through the life of an exchange to this stage. */
   to(stage: Stage): this {
     if (stage === 'queued') return this
-    this.exchange.carriedBy(this.client)
+    this.exchange.sendOn(this.client)
     if (stage === 'aborted') this.exchange.abort()
     if (stage === 'connecting' || stage === 'aborted') return this
     this.exchange.onRequestStart(this.controller)

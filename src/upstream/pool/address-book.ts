@@ -51,7 +51,7 @@ export class AddressBook {
     this.#avoidedUntilMs.delete(nameOf(address))
   }
 
-  figures(nowMs: number): { usable: number; avoided: number } {
+  stats(nowMs: number): { usable: number; avoided: number } {
     const avoided = this.#addresses.filter(address => this.#avoidedMs(address, nowMs) > 0).length
     return { usable: this.#addresses.length - avoided, avoided }
   }

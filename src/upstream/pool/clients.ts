@@ -32,12 +32,12 @@ export class UpstreamClients {
   carryOnce(exchange: UpstreamExchange): void {
     const client = this.#add()
     this.#temporary.add(client)
-    client.carry(exchange, true)
+    exchange.sendOn(client, true)
     void client.close().finally(() => this.#all.delete(client))
   }
 
   /** @returns counts of open connections and of unused ones among them */
-  figures(): { open: number; free: number } {
+  stats(): { open: number; free: number } {
     const open = [...this.#all].filter(client => client.isConnected).length
     return { open, free: this.#free.filter(client => client.isConnected).length }
   }

@@ -78,12 +78,6 @@ export interface Connecting {
   count: number
 }
 
-/** What a connection needs to know of an exchange. */
-export interface CarriedExchange extends Dispatcher.DispatchHandler {
-  readonly request: { readonly path: string; readonly headers: Record<string, string> }
-  carriedBy(client: UpstreamClient): void
-}
-
 /** An undici client with a single connection. */
 export class UpstreamClient {
   readonly connection = new Connection()
@@ -107,13 +101,15 @@ export class UpstreamClient {
   }
 
   /** @param lastOfConnection whether the connection closes after the response */
-  carry(exchange: CarriedExchange, lastOfConnection = false): void {
-    exchange.carriedBy(this)
+  send(
+    { path, headers }: { readonly path: string; readonly headers: Record<string, string> },
+    handler: Dispatcher.DispatchHandler,
+    lastOfConnection: boolean,
+  ): void {
     this.connection.claim()
-    const { path, headers } = exchange.request
     // Sending `Connection: close` avoids that a later request meets a closing connection.
     const reset = lastOfConnection || this.connection.isOld(this.#nowMs())
-    this.#client.dispatch({ path, method: 'GET', headers, reset }, exchange)
+    this.#client.dispatch({ path, method: 'GET', headers, reset }, handler)
   }
 
   /** Closes after the current exchange. */

@@ -78,11 +78,11 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     const { origin } = new URL(settings.url)
     this.#clients = new UpstreamClients(() => new UpstreamClient(new URL(origin), connect, connecting))
     this.#poolMetrics = new PoolMetrics(deps.metrics, () => ({
-      ...this.#clients.figures(),
+      ...this.#clients.stats(),
       pending: connecting.count,
       queued: this.#shares.queued,
       circuit: this.#circuit.state(this.nowMs()),
-      addresses: this.#addresses.book.figures(this.nowMs()),
+      addresses: this.#addresses.book.stats(this.nowMs()),
     }))
   }
 
@@ -102,7 +102,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
       displaced?.fail(new UpstreamFailure('preempted'))
       if (isFree) {
         this.#shares.hold(exchange)
-        this.#clients.take().carry(exchange)
+        exchange.sendOn(this.#clients.take())
       } else this.#enqueue(exchange, nowMs)
     }
     return exchange
@@ -166,9 +166,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     this.#clients.destroy()
   }
 
-  #giveBack(exchange: UpstreamExchange, broken: boolean): void {
-    const { client } = exchange
-    exchange.client = null
+  #giveBack({ client }: UpstreamExchange, broken: boolean): void {
     if (client !== null) this.#clients.giveBack(client, broken)
   }
 
@@ -193,7 +191,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
       while (!this.#destroyed) {
         const exchange = this.#shares.next(nowMs)
         if (exchange === undefined) break
-        this.#clients.take().carry(exchange)
+        exchange.sendOn(this.#clients.take())
       }
     } finally {
       this.#admitting = false

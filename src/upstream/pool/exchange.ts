@@ -39,14 +39,13 @@ const ENDED: State = { kind: 'ended' }
  */
 export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamResponse, HasDeadline {
   readonly request: UpstreamRequest
-  /** The client that carries the exchange, until it is released. */
-  client: UpstreamClient | null = null
   statusCode = 0
   headers: UpstreamHeaders = {}
   waitedMs = 0
   retried = false
   slot = NO_SLOT
 
+  #client: UpstreamClient | null = null
   readonly #owner: ExchangeOwner<UpstreamExchange>
   readonly #deadlines: Deadlines
   readonly #discardLimits = new DiscardLimits()
@@ -69,10 +68,16 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
     return this.request.workspaceId
   }
 
-  /** Called before the exchange is passed to undici. */
-  carriedBy(client: UpstreamClient): void {
-    this.client = client
+  /** The client that carries the exchange; null before and after. */
+  get client(): UpstreamClient | null {
+    return this.#client
+  }
+
+  /** Passes the request to undici. @param lastOfConnection whether the connection closes after the response */
+  sendOn(client: UpstreamClient, lastOfConnection = false): void {
+    this.#client = client
     if (this.#state.kind === 'queued') this.#state = { kind: 'connecting', handler: this.#state.handler }
+    client.send(this.request, this, lastOfConnection)
   }
 
   /** Call when the client disconnects. A body that is being discarded is still read to its end. */
@@ -122,7 +127,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
     // If this throws, undici skips the request and keeps the connection. An abort would close the connection.
     if (this.#state.kind !== 'connecting') throw EXCHANGE_ABORTED
     this.#state = { kind: 'waiting', handler: this.#state.handler, controller }
-    this.client?.connection.carry()
+    this.#client?.connection.carry()
   }
 
   onResponseStart(controller: Controller, statusCode: number, headers: UpstreamHeaders): void {
@@ -191,7 +196,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
 
   /** Whether a reused connection was lost before a byte of this response: the upstream had already closed it. */
   #isStale(error: Error): boolean {
-    return !this.retried && isConnectionLoss(error) && this.client?.connection.isUntouched() === true
+    return !this.retried && isConnectionLoss(error) && this.#client?.connection.isUntouched() === true
   }
 
   #retry({ handler }: { readonly handler: ExchangeHandler }): void {
@@ -227,5 +232,6 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
     if (this.#state.kind === 'ended') return
     this.#state = ENDED
     this.#owner.released(this, broken)
+    this.#client = null
   }
 }

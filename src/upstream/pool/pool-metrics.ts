@@ -9,7 +9,7 @@ const UPSTREAM = 'default'
 /** These series exist from the start, so that `rate()` works before the first response. */
 const USUAL_CODES = [200, 404, 500, 503]
 
-export interface PoolFigures {
+export interface PoolStats {
   readonly open: number
   readonly free: number
   /** Connection attempts in progress. */
@@ -27,7 +27,7 @@ export class PoolMetrics {
   readonly #timeToHeaders: HistogramHandle
   readonly #handlesByCode = new Map<number, CounterHandle>()
 
-  constructor(metrics: Metrics, figures: () => PoolFigures) {
+  constructor(metrics: Metrics, stats: () => PoolStats) {
     this.#metrics = metrics
     this.#timeToHeaders = metrics.upstreamTimeToHeaders.handle({ upstream: UPSTREAM })
     for (const code of USUAL_CODES) this.#handleOf(code)
@@ -35,7 +35,7 @@ export class PoolMetrics {
     for (const outcome of ['success', 'failure']) {
       metrics.upstreamRetries.inc({ upstream: UPSTREAM, outcome }, 0)
     }
-    collectPool(metrics, figures)
+    collectPool(metrics, stats)
   }
 
   headReceived(statusCode: number, afterMs: number, retried: boolean): void {
@@ -59,21 +59,21 @@ export class PoolMetrics {
   }
 }
 
-function collectPool(metrics: Metrics, figures: () => PoolFigures): void {
+function collectPool(metrics: Metrics, stats: () => PoolStats): void {
   metrics.upstreamConnections.onCollect(connections => {
-    const { open, free, pending } = figures()
+    const { open, free, pending } = stats()
     for (const [state, count] of Object.entries({ open, free, pending })) {
       connections.set({ upstream: UPSTREAM, state }, count)
     }
   })
   metrics.upstreamCircuit.onCollect(circuits => {
-    const { circuit } = figures()
+    const { circuit } = stats()
     for (const state of CIRCUIT_STATES) circuits.set({ upstream: UPSTREAM, state }, state === circuit ? 1 : 0)
   })
   metrics.upstreamAddresses.onCollect(gauge => {
-    for (const [state, count] of Object.entries(figures().addresses)) {
+    for (const [state, count] of Object.entries(stats().addresses)) {
       gauge.set({ upstream: UPSTREAM, state }, count)
     }
   })
-  metrics.upstreamQueued.onCollect(queued => queued.set({ upstream: UPSTREAM }, figures().queued))
+  metrics.upstreamQueued.onCollect(queued => queued.set({ upstream: UPSTREAM }, stats().queued))
 }

@@ -17,7 +17,7 @@ test('an unreachable address comes last for ten seconds, and then rotates again'
   book.failed(at('a'), 0)
   expect(hosts(0)).toEqual(['b', 'c', 'a'])
   expect([hosts(9_999), hosts(9_999)].map(order => order.at(-1))).toEqual(['a', 'a'])
-  expect(book.figures(9_999)).toEqual({ usable: 2, avoided: 1 })
+  expect(book.stats(9_999)).toEqual({ usable: 2, avoided: 1 })
   expect(hosts(10_000)[0]).toBe('a')
 })
 
@@ -46,12 +46,12 @@ test('at most 64 addresses are used, and removed addresses leave no state', () =
   expect(book.order(0)).toHaveLength(64)
   book.failed(at('a'), 0)
   book.replace([at('a')])
-  expect(book.figures(0)).toEqual({ usable: 1, avoided: 0 })
+  expect(book.stats(0)).toEqual({ usable: 1, avoided: 0 })
 })
 
 test('a book is empty until it has addresses, and an order of none is none', () => {
   const empty = new AddressBook()
-  expect([empty.isEmpty, empty.order(0), empty.figures(0)]).toEqual([true, [], { usable: 0, avoided: 0 }])
+  expect([empty.isEmpty, empty.order(0), empty.stats(0)]).toEqual([true, [], { usable: 0, avoided: 0 }])
   expect(book.isEmpty).toBe(false)
 })
 
@@ -61,7 +61,7 @@ test('an avoided address stays avoided while it is among the new ones, and is fo
   expect(hosts(0)).toEqual(['d', 'a'])
   book.replace([at('d')])
   book.replace([at('a'), at('d')])
-  expect(book.figures(0)).toEqual({ usable: 2, avoided: 0 })
+  expect(book.stats(0)).toEqual({ usable: 2, avoided: 0 })
 })
 
 test('the rotation goes on after a time in which no address was usable', () => {

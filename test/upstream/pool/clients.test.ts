@@ -6,11 +6,7 @@ import type { UpstreamExchange } from '../../../src/upstream/pool/exchange.ts'
 class FakeClient {
   isConnected = true
   destroyed = false
-  readonly carried: boolean[] = []
   readonly closed = Promise.withResolvers<void>()
-  carry(_exchange: UpstreamExchange, last: boolean): void {
-    this.carried.push(last)
-  }
   close(): Promise<void> {
     return this.closed.promise
   }
@@ -46,22 +42,24 @@ test('open and free connections are counted, not clients without one', () => {
   clients.take()
   clients.giveBack(a, false)
   clients.giveBack(b, true)
-  expect(clients.figures()).toEqual({ open: 3, free: 2 })
+  expect(clients.stats()).toEqual({ open: 3, free: 2 })
   for (const client of made.slice(1)) client.isConnected = false
-  expect(clients.figures()).toEqual({ open: 1, free: 1 })
+  expect(clients.stats()).toEqual({ open: 1, free: 1 })
 })
 
 test('a client for one exchange closes after it, and is never taken for another', async () => {
   const { clients, made } = start()
-  // A fake client reads nothing of the exchange.
-  clients.carryOnce({} as UpstreamExchange)
+  const sentOn: unknown[] = []
+  const sendOn = (...args: unknown[]) => void sentOn.push(args)
+  // The clients use nothing else of it.
+  clients.carryOnce({ sendOn } as unknown as UpstreamExchange)
   const [once] = made
-  expect([once?.carried, clients.figures()]).toEqual([[true], { open: 1, free: 0 }])
+  expect([sentOn, clients.stats()]).toEqual([[[once, true]], { open: 1, free: 0 }])
   clients.giveBack(once as unknown as UpstreamClient, false)
   expect(clients.take()).not.toBe(once)
   once?.closed.resolve()
   await new Promise(setImmediate)
-  expect(clients.figures()).toEqual({ open: 1, free: 0 })
+  expect(clients.stats()).toEqual({ open: 1, free: 0 })
 })
 
 test('all clients are destroyed together, free or not', () => {

@@ -2,7 +2,6 @@ import { Socket } from 'node:net'
 import { afterAll, describe, expect, test } from 'vitest'
 import {
   buildUpstreamConnector,
-  type CarriedExchange,
   Connection,
   UpstreamClient,
   type UpstreamSettings,
@@ -117,8 +116,7 @@ test('a client that is closed carries no further exchange', async () => {
     { count: 0 },
   )
   await client.close()
-  const exchange: CarriedExchange = { request: { path: '/', headers: {} }, carriedBy: () => {} }
-  expect(() => client.carry(exchange)).toThrow('The client is destroyed')
+  expect(() => client.send({ path: '/', headers: {} }, {}, false)).toThrow('The client is destroyed')
 })
 
 describe('the files of TLS are read at the start, and an error names the setting:', async () => {

@@ -41,7 +41,7 @@ function start(hosts: readonly string[], resolve = () => Promise.resolve<readonl
     destroyed,
     avoid: (host: string) => addresses.book.failed({ host, port: 8080 }, 0),
     tried: () => [...tried.keys()],
-    figures: () => addresses.book.figures(0),
+    stats: () => addresses.book.stats(0),
     connectedTo: () => outcomes.map(([error, , address]) => error?.message ?? address?.host),
   }
 }
@@ -63,7 +63,7 @@ test('an address that refuses is followed by the next at once, and avoided from 
   const attempt = start(['10.0.0.1', '10.0.0.2'])
   await turns()
   attempt.finish('10.0.0.1', refused('10.0.0.1'))
-  expect([attempt.tried().length, attempt.figures()]).toEqual([2, { usable: 1, avoided: 1 }])
+  expect([attempt.tried().length, attempt.stats()]).toEqual([2, { usable: 1, avoided: 1 }])
   expect(attempt.outcomes).toEqual([])
   attempt.finish('10.0.0.2')
   expect(attempt.connectedTo()).toEqual(['10.0.0.2'])
@@ -72,10 +72,10 @@ test('an address that refuses is followed by the next at once, and avoided from 
 test('an address that was avoided and is connected is no longer avoided', async () => {
   const attempt = start(['10.0.0.1'])
   attempt.avoid('10.0.0.1')
-  expect(attempt.figures()).toEqual({ usable: 0, avoided: 1 })
+  expect(attempt.stats()).toEqual({ usable: 0, avoided: 1 })
   await turns()
   attempt.finish('10.0.0.1')
-  expect(attempt.figures()).toEqual({ usable: 1, avoided: 0 })
+  expect(attempt.stats()).toEqual({ usable: 1, avoided: 0 })
 })
 
 test('if all addresses refuse, the error of the last is reported once', async () => {
@@ -110,7 +110,7 @@ test('one address that fails is not the end while another is being connected', a
   expect(attempt.outcomes).toEqual([])
   attempt.finish('10.0.0.1')
   expect(attempt.connectedTo()).toEqual(['10.0.0.1'])
-  expect(attempt.figures()).toEqual({ usable: 1, avoided: 1 })
+  expect(attempt.stats()).toEqual({ usable: 1, avoided: 1 })
 })
 
 test('if nothing is connected at the timeout, all addresses that were tried are avoided', async () => {
@@ -119,7 +119,7 @@ test('if nothing is connected at the timeout, all addresses that were tried are 
   expect(attempt.outcomes).toEqual([])
   await vi.advanceTimersByTimeAsync(1)
   expect(attempt.outcomes).toMatchObject([[{ code: 'UND_ERR_CONNECT_TIMEOUT' }, null, null]])
-  expect(attempt.figures()).toEqual({ usable: 1, avoided: 2 })
+  expect(attempt.stats()).toEqual({ usable: 1, avoided: 2 })
 })
 
 test('a name that is not resolved within the timeout is a failure of the resolver', async () => {

@@ -179,7 +179,7 @@ test('an exchange that was aborted while it connected sends nothing, and still f
 test('an exchange that was aborted in the queue is not revived by a connection', () => {
   const one = at('queued')
   one.exchange.abort()
-  one.exchange.carriedBy(one.client)
+  one.exchange.sendOn(one.client)
   expect(() => one.exchange.onRequestStart(one.controller)).toThrow(EXCHANGE_ABORTED)
 })
 
@@ -253,7 +253,7 @@ describe('a lost connection', () => {
     stage => {
       const { one, seen } = loss(stage, true)
       expect([seen, one.exchange.retried]).toEqual([['resend'], true])
-      one.exchange.carriedBy(one.client)
+      one.exchange.sendOn(one.client)
       one.exchange.onRequestStart(one.controller)
       expect(one.since(() => one.exchange.onResponseError(one.controller, lost()))).toEqual([
         'failed reset',
