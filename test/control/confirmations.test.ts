@@ -51,7 +51,7 @@ describe('the response to a revocation', () => {
   async function report(running: RunningConsole, id: string, more: object = {}) {
     const body = {
       gateway: { id, name: `pod-${id}` },
-      hearing: true,
+      connected: true,
       leaving: false,
       confirmed: [],
       ...more,
@@ -176,9 +176,9 @@ describe('the response to a revocation', () => {
 
   test('waits for a gateway that is disconnected to connect and confirm', async () => {
     const { running, timers, changes, begin } = await startWaiting()
-    await report(running, '1', { hearing: false })
+    await report(running, '1', { connected: false })
     const revocation = await begin()
-    await report(running, '1', { hearing: false })
+    await report(running, '1', { connected: false })
     expect(revocation.isAnswered()).toBe(false)
     await report(running, '1', { confirmed: changes })
     const gateways = await revocation.answer()
@@ -190,7 +190,7 @@ describe('the response to a revocation', () => {
     const { running, timers, begin } = await startWaiting()
     await report(running, '1')
     const revocation = await begin()
-    await report(running, '1', { hearing: false })
+    await report(running, '1', { connected: false })
     const gateways = await revocation.answer()
     expect(gateways).toEqual({ known: 1, confirmed: 0, verifying: 1, silent: [] })
     expect(timers.nowMs).toBeGreaterThanOrEqual(1_000)
@@ -203,7 +203,7 @@ describe('the response to a revocation', () => {
     const { key } = (await running.send('POST', '/admin/v1/workspaces/ws_1/keys', body)).body
     await running.send('POST', `/admin/v1/keys/${key.id}/revoke`)
     await later()
-    await report(running, '1', { hearing: false })
+    await report(running, '1', { connected: false })
     // Its time does not pass: an answer that waited would not come.
     const answer = await running.send('POST', `/admin/v1/keys/${key.id}/revoke?wait=1`)
     const gateways = { known: 1, confirmed: 0, verifying: 1, silent: [] }
@@ -269,13 +269,13 @@ describe('the report of a gateway', () => {
   test.each([
     ['an id with blanks', { gateway: { id: 'a b', name: 'n' } }],
     ['a name of markup', { gateway: { id: 'a', name: '<b>' } }],
-    ['half of it', { hearing: undefined }],
+    ['half of it', { connected: undefined }],
     ['a version that is no number', { confirmed: [{ digest: 'a'.repeat(64), version: '2' }] }],
     ['no digest', { confirmed: [{ digest: 'a', version: 2 }] }],
     ['more than is taken', { confirmed: Array(1001).fill({ digest: 'a'.repeat(64), version: 2 }) }],
   ])('is refused with %s', async (_, wrong) => {
     const running = await startConsole()
-    const body = { gateway: { id: 'a', name: 'n' }, hearing: true, leaving: false, confirmed: [], ...wrong }
+    const body = { gateway: { id: 'a', name: 'n' }, connected: true, leaving: false, confirmed: [], ...wrong }
     expect((await running.send('POST', '/internal/v1/confirmations', body)).status).toBe(400)
   })
 })

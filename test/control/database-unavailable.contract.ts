@@ -29,7 +29,7 @@ const BODIES: readonly (readonly [path: RegExp, body: object])[] = [
   [/\/keys\/lookup$/, { digest: DIGEST }],
   [/\/lookups$/, { digests: [DIGEST] }],
   [/\/usage$/, { gateway: 'gateway-1.a1b2', sequence: 1, used: {}, counts: [], refusals: [] }],
-  [/\/confirmations$/, { gateway: { id: 'g', name: 'g' }, hearing: true, leaving: false, confirmed: [] }],
+  [/\/confirmations$/, { gateway: { id: 'g', name: 'g' }, connected: true, leaving: false, confirmed: [] }],
   [/\/leaks\/report$/, { token: 'anything' }],
 ]
 /** Answered without the database, or before it is asked. */

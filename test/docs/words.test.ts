@@ -69,12 +69,6 @@ const WORDS: readonly (readonly [word: string, instead: string])[] = [
 /** Words that stay in some files, because a stored or published format holds them. */
 const EXCEPTIONS: readonly { word: string; files: RegExp; reason: string }[] = [
   {
-    word: 'hearing',
-    files:
-      /key-service-openapi\.yaml|key-service-schemas\.ts|key-service-calls\.ts|change-confirmer\.ts|^test\/(?:control|regions|keys\/reports)\/|console-site\.ts/,
-    reason: 'field of the request in which a gateway confirms changes',
-  },
-  {
     word: 'beat',
     files:
       /key-service-openapi\.yaml|invalidation-message|bring-your-own-keys\.md|^test\/byo\/|hostile-redis\.test\.ts|stores\.full\.test\.ts/,
@@ -85,11 +79,6 @@ const EXCEPTIONS: readonly { word: string; files: RegExp; reason: string }[] = [
     files:
       /default\.yaml|(key-schema|create-key-store|key-store-config|console|world|fuzz-records|opaque-secrets\.test|settings-page\.test|key-service\.full\.test)\.ts|values\.schema\.json|chart-settings\.ts|helm\/files\/settings\.yaml|bring-your-own-keys|(redis|settings|troubleshooting|alerts|README)\.md|^test\/(?:config|helm|keys|redis)\//,
     reason: 'the setting redis.beats',
-  },
-  {
-    word: 'deaf',
-    files: /(migrations|tables|gateway-rows|filled-database)\.ts/,
-    reason: 'column deaf_at_ms of the console database',
   },
 ]
 

@@ -154,7 +154,7 @@ describe('a console with two regions', () => {
     await regionsAre(running, { eu: 'ready', us: 'ready' })
     const report = async (id: string, region: string, confirmed: object[] = []) => {
       const gateway = { id, name: `pod-${id}`, region }
-      const body = { gateway, hearing: true, leaving: false, confirmed }
+      const body = { gateway, connected: true, leaving: false, confirmed }
       expect((await running.send('POST', '/internal/v1/confirmations', body)).status).toBe(200)
     }
     for (const [gateway, region] of [

@@ -131,7 +131,7 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
     confirm: (name: string, confirmed: { digest: string; version: number }[] = []) =>
       send(KEY_SERVICE_TOKEN, `${internal}/internal/v1/confirmations`, {
         gateway: { id: name, name },
-        hearing: true,
+        connected: true,
         leaving: false,
         confirmed,
       }),

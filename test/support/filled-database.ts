@@ -94,7 +94,7 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     started_at_ms: NOW_MS,
     seen_at_ms: NOW_MS,
   },
-  gateways: { id: 'g', name: 'gateway', region: 'eu', seen_at_ms: NOW_MS, deaf_at_ms: 0 },
+  gateways: { id: 'g', name: 'gateway', region: 'eu', seen_at_ms: NOW_MS, disconnected_at_ms: 0 },
   confirmations: { digest: 'd', version: 3, gateway_id: 'g', at_ms: NOW_MS },
   notices: deliveryOf('n'),
   workspace_notices: deliveryOf('w'),

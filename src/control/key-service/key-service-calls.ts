@@ -169,13 +169,13 @@ async function recordConfirmations(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   // The route's schema has validated the body.
-  const { gateway, hearing, leaving, confirmed, drain } = request.body as ConfirmationsBody
+  const { gateway, connected, leaving, confirmed, drain } = request.body as ConfirmationsBody
   // Here, because Prometheus may never scrape the gateway between the end of its drain and its exit.
   if (leaving && drain !== undefined) metrics.gatewayDrains.inc({ outcome: drain })
   await repository.recordGateway({
     ...gateway,
     region: gateway.region ?? DEFAULT_REGION,
-    isConnected: hearing,
+    isConnected: connected,
     isLeaving: leaving,
     confirmed,
   })

@@ -32,7 +32,7 @@ export const confirmationsBody = Type.Object(
           'an object with id and name, each of A-Z, a-z, 0-9 and "-", ".", "_", and region, if any, of a-z, 0-9 and "-"',
       },
     ),
-    hearing: Type.Boolean({ description: 'true or false' }),
+    connected: Type.Boolean({ description: 'true or false' }),
     leaving: Type.Boolean({ description: 'true or false' }),
     drain: Type.Optional(
       Type.Union([Type.Literal('completed'), Type.Literal('timed_out')], {

@@ -165,7 +165,13 @@ export class ChangeConfirmer {
   async #post(report: Report, deadline: AbortSignal): Promise<'accepted' | 'not_offered'> {
     const { isConnected, isLeaving, confirmed, drain } = report
     // The field names of the key service contract, which key services of other makers implement.
-    const body = { gateway: this.#parts.gateway, hearing: isConnected, leaving: isLeaving, confirmed, drain }
+    const body = {
+      gateway: this.#parts.gateway,
+      connected: isConnected,
+      leaving: isLeaving,
+      confirmed,
+      drain,
+    }
     const request = { method: 'POST', path: '/confirmations', body, maxBytes: MAX_RESPONSE_BYTES } as const
     const response = await this.#parts.client.request(request, deadline)
     const { status } = response

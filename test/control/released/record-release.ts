@@ -110,7 +110,7 @@ async function useEverything(console: PosternConsole): Promise<void> {
   await console.call('POST', `/admin/v1/keys/${revoked.key.id}/revoke`, {})
   await console.call('POST', '/admin/v1/workspaces/ws_2/keys', { name: 'other', scopes: ['workspace:read'] })
   const digest = createHash('sha256').update(active.secret).digest('hex')
-  const gateway = { gateway: { id: 'gw-1', name: 'gateway-1' }, hearing: true, leaving: false }
+  const gateway = { gateway: { id: 'gw-1', name: 'gateway-1' }, connected: true, leaving: false }
   const confirmed = [{ digest, version: 1 }]
   await console.call('POST', '/internal/v1/confirmations', { ...gateway, confirmed }, KEY_SERVICE_TOKEN)
   await console.call(

@@ -10,7 +10,7 @@ import { LogSpy } from '../../support/log-spy.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 interface SentReport {
-  readonly hearing: boolean
+  readonly connected: boolean
   readonly leaving: boolean
   readonly confirmed: readonly { digest: string; version: number }[]
 }
@@ -79,7 +79,7 @@ test('a gateway reports at once, then every 5 s, every 0.5 s while disconnected,
   expect(await watched(true, 4_999)).toBe(1)
   expect(await watched(true, 1)).toBe(2)
   expect(await watched(false, 250)).toBe(3)
-  expect(reports.at(-1)).toMatchObject({ hearing: false })
+  expect(reports.at(-1)).toMatchObject({ connected: false })
   expect(await watched(false, 499)).toBe(3)
   expect(await watched(false, 1)).toBe(4)
   expect(await watched(true, 250)).toBe(5)
@@ -248,5 +248,5 @@ test('introduced never settles with a key service without confirmations', async 
 test('a stopping gateway signs off, so that the console does not wait for it', async () => {
   confirmer.watch(true)
   await confirmer.stop(AbortSignal.timeout(100))
-  expect(reports.at(-1)).toMatchObject({ leaving: true, hearing: false })
+  expect(reports.at(-1)).toMatchObject({ leaving: true, connected: false })
 })

@@ -56,7 +56,7 @@ test('a report names the gateway and its region, and its response may be long', 
     {
       method: 'POST',
       path: '/confirmations',
-      body: { gateway: GATEWAY, hearing: true, leaving: false, confirmed: [], drain: undefined },
+      body: { gateway: GATEWAY, connected: true, leaving: false, confirmed: [], drain: undefined },
       maxBytes: 16_384,
     },
   ])
@@ -65,7 +65,7 @@ test('a report names the gateway and its region, and its response may be long', 
 test('a gateway that was never connected says so in its first report', async () => {
   confirmer.applied(digestNo(1), 2)
   await gathered()
-  expect(bodies()).toMatchObject([{ hearing: false, confirmed: [{ digest: digestNo(1), version: 2 }] }])
+  expect(bodies()).toMatchObject([{ connected: false, confirmed: [{ digest: digestNo(1), version: 2 }] }])
 })
 
 test('a change is confirmed 20 ms after it was applied, with those applied meanwhile, and the next ones after it', async () => {
@@ -169,7 +169,7 @@ describe('a gateway that stops', () => {
     await gathered()
     expect(bodies()).toMatchObject([
       { leaving: false },
-      { hearing: false, leaving: true, confirmed: [], drain: 'timed_out' },
+      { connected: false, leaving: true, confirmed: [], drain: 'timed_out' },
     ])
     expect(requests).toHaveLength(2)
   })

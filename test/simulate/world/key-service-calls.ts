@@ -22,7 +22,7 @@ interface Answering {
 interface Body {
   readonly digests: readonly string[]
   readonly gateway: { readonly id: string; readonly name: string; readonly region: string }
-  readonly hearing: boolean
+  readonly connected: boolean
   readonly leaving: boolean
   readonly confirmed: readonly { readonly digest: string; readonly version: number }[]
 }
@@ -39,7 +39,7 @@ export async function answer(
     return { status: 200, text: textOf(key) }
   }
   // Made by `KeyServiceStore` and `ChangeConfirmer`; another path has no body that fits.
-  const { digests = [], gateway, hearing, leaving, confirmed } = body as Body
+  const { digests = [], gateway, connected, leaving, confirmed } = body as Body
   if (path === '/lookups') {
     const keys = await find(digests)
     refill(keys.filter(key => key !== null))
@@ -48,7 +48,7 @@ export async function answer(
   }
   await repository.recordGateway({
     ...gateway,
-    isConnected: hearing,
+    isConnected: connected,
     isLeaving: leaving,
     confirmed,
   })

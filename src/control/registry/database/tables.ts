@@ -129,7 +129,7 @@ export interface GatewayRow {
   readonly name: string
   readonly seen_at_ms: number
   /** When it was last known to trust nothing it had cached. */
-  readonly deaf_at_ms: number
+  readonly disconnected_at_ms: number
   readonly region: string
 }
 

@@ -26,7 +26,7 @@ CREATE TABLE public.gateways (
     id text NOT NULL COLLATE pg_catalog."C",
     name text NOT NULL COLLATE pg_catalog."C",
     seen_at_ms bigint NOT NULL,
-    deaf_at_ms bigint NOT NULL
+    disconnected_at_ms bigint NOT NULL
 );
 CREATE TABLE public.key_use (
     key_id text NOT NULL COLLATE pg_catalog."C",

@@ -32,7 +32,7 @@ INSERT INTO answers VALUES('086ba6877b27c99d4913b16a5a45bf2ba284b8dc72b72c33a531
 CREATE TABLE IF NOT EXISTS "key_use" ("key_id" text primary key references "keys" ("id"), "last_used_at_ms" bigint not null);
 INSERT INTO key_use VALUES('key_01M86N5HQQ39H9YKE18WA9TF98',1795519858423);
 CREATE TABLE IF NOT EXISTS "sessions" ("digest" text primary key, "subject" text not null, "person" text not null, "csrf_secret" text not null, "started_at_ms" bigint not null, "seen_at_ms" bigint not null);
-CREATE TABLE IF NOT EXISTS "gateways" ("id" text primary key, "name" text not null, "seen_at_ms" bigint not null, "deaf_at_ms" bigint not null);
+CREATE TABLE IF NOT EXISTS "gateways" ("id" text primary key, "name" text not null, "seen_at_ms" bigint not null, "disconnected_at_ms" bigint not null);
 CREATE TABLE IF NOT EXISTS "confirmations" ("digest" text not null, "version" integer not null, "gateway_id" text not null, "at_ms" bigint not null, constraint "confirmations_key" primary key ("digest", "version", "gateway_id"));
 INSERT INTO confirmations VALUES('5348e0c597ffb6c9f591009ad2ec38882d631433f9ebdd146d4d4efdd9fa7dda',1,'gw-1',1795519858671);
 CREATE TABLE IF NOT EXISTS "notices" ("id" text primary key, "workspace_id" text not null, "key_id" text not null, "type" text not null, "occasion" text not null unique, "at_ms" bigint not null, "body" text not null, "attempts" integer not null, "due_at_ms" bigint, "delivered_at_ms" bigint, "last_status" integer, "last_error" text);

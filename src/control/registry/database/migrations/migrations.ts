@@ -143,7 +143,7 @@ async function createGateways(database: Kysely<unknown>, text: TextType): Promis
     .addColumn('id', text, column => column.primaryKey())
     .addColumn('name', text, column => column.notNull())
     .addColumn('seen_at_ms', 'bigint', column => column.notNull())
-    .addColumn('deaf_at_ms', 'bigint', column => column.notNull())
+    .addColumn('disconnected_at_ms', 'bigint', column => column.notNull())
     .execute()
   await database.schema
     .createTable('confirmations')

@@ -46,7 +46,7 @@ async function upsertGateways(
   // A new gateway has nothing cached, which is as safe as being disconnected.
   const rows = reports.map(({ id, name, region, atMs }) => ({
     ...{ id, name, region },
-    ...{ seen_at_ms: atMs, deaf_at_ms: atMs },
+    ...{ seen_at_ms: atMs, disconnected_at_ms: atMs },
   }))
   await tx
     .insertInto('gateways')
@@ -56,7 +56,7 @@ async function upsertGateways(
         name: ref('excluded.name'),
         region: ref('excluded.region'),
         seen_at_ms: ref('excluded.seen_at_ms'),
-        ...(isConnected ? {} : { deaf_at_ms: ref('excluded.deaf_at_ms') }),
+        ...(isConnected ? {} : { disconnected_at_ms: ref('excluded.disconnected_at_ms') }),
       })),
     )
     .execute()
@@ -119,9 +119,9 @@ export async function readGatewayStatuses(
   )
   const newest = new Map(confirmations.map(row => [`${row.digest} ${row.gateway_id}`, row.version]))
   return ({ digest, version }) =>
-    gateways.map(({ id, name, region, seen_at_ms, deaf_at_ms }) => ({
+    gateways.map(({ id, name, region, seen_at_ms, disconnected_at_ms }) => ({
       ...{ name, region },
-      ...{ seenAtMs: seen_at_ms, disconnectedAtMs: deaf_at_ms },
+      ...{ seenAtMs: seen_at_ms, disconnectedAtMs: disconnected_at_ms },
       confirmed: (newest.get(`${digest} ${id}`) ?? 0) >= version,
     }))
 }
