@@ -37,7 +37,7 @@ function findProblemsIn(route: Config['routes'][number]): ConfigProblem[] {
   }
   if (route.answeredBy !== 'gateway') problems.push(...findForwardingProblems(route, parameters))
   else {
-    for (const field of ['upstreamPath', 'shareAnswers', 'responseSchema'] as const) {
+    for (const field of ['upstreamPath', 'coalesce', 'responseSchema'] as const) {
       if (route[field] !== undefined) problems.push({ spelling: `${at}.${field}`, problem: NO_EFFECT })
     }
   }

@@ -44,9 +44,9 @@ const GATEWAY_RULES = onPlane('gateway', [
   {
     reads: ['upstream.cache.maxBytes', 'routes'],
     setting: 'upstream.cache.maxBytes',
-    problem: 'has no effect: no route has shareAnswers: true',
+    problem: 'has no effect: no route has coalesce: true',
     isBroken: ({ upstream, routes }) =>
-      upstream.cache.maxBytes > 0 && !routes.some(({ shareAnswers }) => shareAnswers),
+      upstream.cache.maxBytes > 0 && !routes.some(({ coalesce }) => coalesce),
   },
   {
     reads: ['redis.url', 'redis.sentinel', 'redis.cluster', 'keyService.url'],

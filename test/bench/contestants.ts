@@ -91,7 +91,7 @@ async function startSharing(world: BenchWorld, key: string): Promise<Contestant[
           upstreamPath: `${upstream}/{workspaceId}/files`,
           scope: 'files:read',
         },
-      ].map(route => ({ ...route, shareAnswers: true })),
+      ].map(route => ({ ...route, coalesce: true })),
     )
   const shared = await world.startGateway('gateway-shared', { POSTERN_ROUTES: routes('/api/v1/workspaces') })
   const cached = await world.startGateway('gateway-cached', {

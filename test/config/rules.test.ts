@@ -15,12 +15,12 @@ function mistakesOfRoute({
 }
 
 describe('a route', () => {
-  it('must have shareAnswers for a response cache to have an effect', () => {
+  it('must have coalesce for a response cache to have an effect', () => {
     const environment = { POSTERN_UPSTREAM_CACHE_MAX_BYTES: '1000' }
     expect(mistakesOf({ environment })).toEqual([
-      expect.stringMatching(/^POSTERN_UPSTREAM_CACHE_MAX_BYTES has no effect: no route has shareAnswers/),
+      expect.stringMatching(/^POSTERN_UPSTREAM_CACHE_MAX_BYTES has no effect: no route has coalesce/),
     ])
-    const routes = JSON.stringify([{ name: 'x', path: '/{workspaceId}', shareAnswers: true }])
+    const routes = JSON.stringify([{ name: 'x', path: '/{workspaceId}', coalesce: true }])
     expect(mistakesOf({ environment: { ...environment, POSTERN_ROUTES: routes } })).toEqual([])
   })
 
@@ -61,8 +61,8 @@ describe('a route', () => {
     expect(
       mistakesOfRoute({ name: 'x', path: '/me', answeredBy: 'gateway', upstreamPath: '/{workspaceId}' }),
     ).toEqual([expect.stringMatching(/upstreamPath has no effect/)])
-    expect(mistakesOfRoute({ name: 'x', path: '/me', answeredBy: 'gateway', shareAnswers: true })).toEqual([
-      expect.stringMatching(/^routes\.x\.shareAnswers has no effect/),
+    expect(mistakesOfRoute({ name: 'x', path: '/me', answeredBy: 'gateway', coalesce: true })).toEqual([
+      expect.stringMatching(/^routes\.x\.coalesce has no effect/),
     ])
   })
 

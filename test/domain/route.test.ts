@@ -296,7 +296,7 @@ describe('a configured route', () => {
     const [plain] = compileRoutes([{ name: 'r', path: '/r/{}x/{a' }])
     expect(plain).toMatchObject({ scope: null, answeredBy: 'upstream', isCoalesced: false })
     expect(plain?.segments).toEqual([{ literal: 'r' }, { literal: '{}x' }, { literal: '{a' }])
-    const [shared] = compileRoutes([{ name: 'r', path: '/r', shareAnswers: true, scope: 's' }])
+    const [shared] = compileRoutes([{ name: 'r', path: '/r', coalesce: true, scope: 's' }])
     expect(shared).toMatchObject({ scope: 's', isCoalesced: true })
     const [own] = compileRoutes([{ name: 'r', path: '/r', answeredBy: 'gateway' }])
     expect(own).toMatchObject({ answeredBy: 'gateway' })

@@ -164,7 +164,7 @@ export class ForwardHere {
   readonly #forward
 
   constructor({ isCoalesced = false, maxBytes = 0, policy, deny, reloads = true }: Options = {}) {
-    this.#routes = compileRoutes([{ name: 'one', path: '/w/{workspaceId}', shareAnswers: isCoalesced }])
+    this.#routes = compileRoutes([{ name: 'one', path: '/w/{workspaceId}', coalesce: isCoalesced }])
     const upstream: Pick<Upstream, 'policy' | 'send' | 'requestFor' | 'forwardedFor'> = {
       policy: policy ?? compileResponsePolicy(responseHeaders),
       requestFor: ({ message: { headers } }, { grant, upstreamTarget }) => ({

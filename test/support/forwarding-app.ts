@@ -80,7 +80,7 @@ export interface ForwardingApp {
 }
 
 export interface ForwardingOptions extends Partial<UpstreamDeps> {
-  readonly shareAnswers?: boolean
+  readonly coalesce?: boolean
   /** Permits every workspace. */
   readonly anyWorkspace?: boolean
   readonly deny?: Deny
@@ -90,10 +90,10 @@ export interface ForwardingOptions extends Partial<UpstreamDeps> {
 export async function startForwardingApp(
   url: string,
   settings: Partial<UpstreamSettings> = {},
-  { shareAnswers = false, anyWorkspace = false, deny = denyPlainly, ...deps }: ForwardingOptions = {},
+  { coalesce = false, anyWorkspace = false, deny = denyPlainly, ...deps }: ForwardingOptions = {},
   prepare: (app: FastifyInstance) => void = () => {},
 ): Promise<ForwardingApp> {
-  const routes = compileRoutes(ROUTES.map(route => ({ ...route, shareAnswers })))
+  const routes = compileRoutes(ROUTES.map(route => ({ ...route, coalesce })))
   const metrics = createMetrics()
   const app = Fastify({ forceCloseConnections: true })
   const accessLog = new AccessLog(silentLogger, { write: () => {} })

@@ -25,14 +25,14 @@ const clients: Socket[] = []
 const served: Socket[] = []
 
 /** The upstream responds to `honest` workspaces at once, and to others when the test sends a response. */
-async function start(settings: Partial<UpstreamSettings> = {}, shareAnswers = false) {
+async function start(settings: Partial<UpstreamSettings> = {}, coalesce = false) {
   upstream = await startScriptedUpstream(request => {
     if (request.target.includes('honest')) request.send(json('"honest"'))
   })
   gateway = await startForwardingApp(
     upstream.url,
     { connections: 4, queue: { maxRequests: 4, maxWaitMs: 60_000 }, headersTimeoutMs: 60_000, ...settings },
-    { clientStallMs: 60_000, anyWorkspace: true, shareAnswers },
+    { clientStallMs: 60_000, anyWorkspace: true, coalesce },
     app => app.server.on('connection', socket => served.push(socket)),
   )
 }

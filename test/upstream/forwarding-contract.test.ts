@@ -45,7 +45,7 @@ const EXCEPTIONS = {
 describeForwarding({ name: 'the gateway', start: url => startForwardingApp(url), exceptions: EXCEPTIONS })
 describeForwarding({
   name: 'the gateway with coalescing',
-  start: url => startForwardingApp(url, {}, { shareAnswers: true }),
+  start: url => startForwardingApp(url, {}, { coalesce: true }),
   exceptions: EXCEPTIONS,
 })
 

@@ -188,7 +188,7 @@ export const upstream = section({
       minimum: 0,
       maximum: 16_000_000_000,
       description:
-        'Size of the response cache for routes with `shareAnswers`, within the upstream’s `Cache-Control`; a workspace gets at most a quarter, and 0 disables it (bytes)',
+        'Size of the response cache for routes with `coalesce`, within the upstream’s `Cache-Control`; a workspace gets at most a quarter, and 0 disables it (bytes)',
     }),
   }),
   assertion: section({

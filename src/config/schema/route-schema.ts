@@ -93,7 +93,7 @@ export const route = section({
     description:
       'Parameters that are forwarded: `integer` (`minimum`, `maximum`), `token` (`maxLength`), `choice` (`values`)',
   }),
-  shareAnswers: optional(
+  coalesce: optional(
     boolean({
       description:
         'Whether concurrent requests of one workspace with the same scopes may share one upstream response',

@@ -16,7 +16,7 @@ export interface RouteConfig {
   readonly upstreamPath?: string | undefined
   readonly query?: Readonly<Record<string, QueryRule>> | undefined
   /** Whether requests by keys of one workspace with the same scopes may share an upstream response. */
-  readonly shareAnswers?: boolean | undefined
+  readonly coalesce?: boolean | undefined
 }
 
 export type QueryRule =
@@ -116,7 +116,7 @@ function compileRoute(config: RouteConfig): Route {
     segments,
     upstreamSegments: config.upstreamPath === undefined ? segments : parseTemplate(config.upstreamPath),
     query: new Map(Object.entries(config.query ?? {})),
-    isCoalesced: config.shareAnswers === true,
+    isCoalesced: config.coalesce === true,
   }
 }
 

@@ -145,16 +145,16 @@ function declareUpstream(registers: MetricRegistry[]) {
       ['upstream'],
     ),
     coalescedRequests: counter(
-      'postern_shared_answers_total',
+      'postern_coalesced_requests_total',
       'Responses on routes with request coalescing, by where they came from',
       ['result'],
     ),
     responseCacheBytes: collected(
-      'postern_answer_cache_bytes',
+      'postern_response_cache_bytes',
       'Approximate memory used by the response cache, in bytes',
     ),
     responseCacheCapacity: gauge(
-      'postern_answer_cache_capacity_bytes',
+      'postern_response_cache_capacity_bytes',
       'Memory that the response cache may use, in bytes',
     ),
     upstreamErrors: counter('postern_upstream_errors_total', 'Failed upstream requests, by kind', [

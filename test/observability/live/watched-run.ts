@@ -14,7 +14,7 @@ import { Clients, SHARED_PATH, upstreamScripts } from './faults.ts'
 import { shortened, shortenedRules } from './shorten.ts'
 
 /** The default routes and one with request coalescing. */
-const ROUTES = { shared: { path: SHARED_PATH, shareAnswers: true } }
+const ROUTES = { shared: { path: SHARED_PATH, coalesce: true } }
 
 /** Limits so low that a run of a minute reaches all of them. */
 const SETTINGS = {

@@ -15,9 +15,7 @@ let upstream: ScriptedUpstream
 let gateway: ForwardingApp
 
 async function start(assertionFor: Assertions['assertionFor'], options: ForwardingOptions = {}) {
-  upstream = await startScriptedUpstream(request =>
-    request.send(json('{}', options.shareAnswers ? VARY : '')),
-  )
+  upstream = await startScriptedUpstream(request => request.send(json('{}', options.coalesce ? VARY : '')))
   gateway = await startForwardingApp(upstream.url, {}, { assertions: { assertionFor }, ...options })
 }
 const VARY = 'Vary: X-Postern-Assertion\r\n'
@@ -64,8 +62,8 @@ test('a request waits for its signature', async () => {
 
 test.each([false, true])(
   'a request that cannot be signed gets 500 and is not sent (coalesced: %s)',
-  async shareAnswers => {
-    await start(() => Promise.reject(new Error('no')), { shareAnswers })
+  async coalesce => {
+    await start(() => Promise.reject(new Error('no')), { coalesce })
     const answer = await get(gateway.port, WORKSPACE_PATH)
     expect(answer).toMatchObject({ status: 500 })
     expect(answer.text).toContain('internal_error')
@@ -95,7 +93,7 @@ test('a request whose client disconnects before it is signed is not sent', async
 test('a response that depends on the assertion is not shared between requests', async () => {
   let count = 0
   const signature = Promise.withResolvers<string>()
-  await start(() => (++count === 1 ? signature.promise : `signed ${count}`), { shareAnswers: true })
+  await start(() => (++count === 1 ? signature.promise : `signed ${count}`), { coalesce: true })
   const answers = [get(gateway.port, WORKSPACE_PATH), get(gateway.port, WORKSPACE_PATH)]
   await until('both requests were permitted', () => gateway.requests.length === 2)
   signature.resolve('signed 1')

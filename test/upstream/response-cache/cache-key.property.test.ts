@@ -15,8 +15,8 @@ import {
 
 const FORWARDED = ['Accept', 'accept-language', 'If-None-Match', 'If-Modified-Since', 'traceparent', 'X-A']
 const ROUTES = compileRoutes([
-  { name: 'one', path: '/w/{workspaceId}', shareAnswers: true },
-  { name: 'two', path: '/w/{workspaceId}/f/{file}', shareAnswers: true },
+  { name: 'one', path: '/w/{workspaceId}', coalesce: true },
+  { name: 'two', path: '/w/{workspaceId}/f/{file}', coalesce: true },
 ])
 const cacheKeyOf = compileCacheKey(FORWARDED)
 const headersOf = compileRequestHeaders(FORWARDED, { 'x-service-token': 'fixed' })
@@ -174,7 +174,7 @@ test.each([
 })
 
 test('a key tells workspaces, scopes and missing fields apart where the path does not', () => {
-  const routes = compileRoutes([{ name: 'own', path: '/own', shareAnswers: true }])
+  const routes = compileRoutes([{ name: 'own', path: '/own', coalesce: true }])
   const keyOf = (workspaceId: string, scopes: string[], client: Record<string, string> = {}) => {
     const match = matchRoute(routes, '/own')
     if (match === null) throw new Error('No route')

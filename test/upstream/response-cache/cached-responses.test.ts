@@ -34,7 +34,7 @@ async function start(script: Script, settings: Partial<UpstreamSettings> = {}) {
     upstream.url,
     { cache: { maxBytes: 4_000_000 }, ...settings },
     {
-      shareAnswers: true,
+      coalesce: true,
       clock,
       onReload: prepare =>
         prepared.push(() => prepare({ ...settings, url: upstream.url } as UpstreamSettings)),
@@ -52,7 +52,7 @@ afterEach(async () => {
 
 const send = (path = WORKSPACE_PATH, headers: Record<string, string> = {}) => get(gateway.port, path, headers)
 const result = (name: string) =>
-  metricValue(gateway.metrics, 'postern_shared_answers_total', { result: name })
+  metricValue(gateway.metrics, 'postern_coalesced_requests_total', { result: name })
 /** Each response holds the number of its request. */
 const numbered =
   (...lines: string[]): Script =>
@@ -329,7 +329,7 @@ test(`responses to ${3 * TURN} different requests stay within the memory limit`,
   }
   for (let turn = 0; turn < 3; turn++) {
     await sendTurn(turn * TURN)
-    const bytes = await metricValue(gateway.metrics, 'postern_answer_cache_bytes', {})
+    const bytes = await metricValue(gateway.metrics, 'postern_response_cache_bytes', {})
     // A single workspace may use a quarter of the capacity.
     expect(bytes).toBeLessThanOrEqual(maxBytes / 4 + 2000)
     expect(bytes).toBeGreaterThan(maxBytes / 5)

@@ -23,7 +23,7 @@ let gateway: ForwardingApp
 /** The upstream responds when the test calls `respond`. */
 async function start(settings: Partial<UpstreamSettings> = {}) {
   upstream = await startScriptedUpstream(() => {})
-  gateway = await startForwardingApp(upstream.url, settings, { shareAnswers: true })
+  gateway = await startForwardingApp(upstream.url, settings, { coalesce: true })
 }
 
 afterEach(async () => {
@@ -40,7 +40,9 @@ const waiting = (count: number) =>
   )
 const results = async () => {
   const names = ['upstream', 'joined', 'unshared']
-  const values = names.map(result => metricValue(gateway.metrics, 'postern_shared_answers_total', { result }))
+  const values = names.map(result =>
+    metricValue(gateway.metrics, 'postern_coalesced_requests_total', { result }),
+  )
   return Object.fromEntries((await Promise.all(values)).map((value, index) => [names[index], value]))
 }
 /** Sets the upstream's response to the requests received so far and to later ones. */
@@ -73,7 +75,7 @@ test('concurrent requests with the same key share one request to the upstream', 
   expect(upstream.requests).toHaveLength(2)
 })
 
-test('without shareAnswers, each request is forwarded on its own', async () => {
+test('without coalesce, each request is forwarded on its own', async () => {
   upstream = await startScriptedUpstream(() => {})
   gateway = await startForwardingApp(upstream.url)
   const pending = sendAll(3)

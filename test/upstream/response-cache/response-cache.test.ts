@@ -33,7 +33,7 @@ test('the cache never exceeds its capacity', async () => {
     expect(cache.bytes).toBeLessThanOrEqual(BOUND)
   }
   expect(cache.bytes).toBeGreaterThan(BOUND * 0.9)
-  expect(await metricValue(metrics, 'postern_answer_cache_bytes', {})).toBe(cache.bytes)
+  expect(await metricValue(metrics, 'postern_response_cache_bytes', {})).toBe(cache.bytes)
   cache.clear()
   expect(cache.bytes).toBe(0)
 })
@@ -44,8 +44,8 @@ test('metrics show bytes and capacity', async () => {
   cache.store('ws', 'key', responseOf(1000))
   // The response, its key, and the list of its workspace.
   expect(cache.bytes).toBe(responseOf(1000).size + 'key'.length + 2000)
-  expect(await metricValue(own, 'postern_answer_cache_bytes', {})).toBe(cache.bytes)
-  expect(await metricValue(own, 'postern_answer_cache_capacity_bytes', {})).toBe(BOUND)
+  expect(await metricValue(own, 'postern_response_cache_bytes', {})).toBe(cache.bytes)
+  expect(await metricValue(own, 'postern_response_cache_capacity_bytes', {})).toBe(BOUND)
 })
 
 test('a response of exactly the share of a workspace is stored, one byte more is not', () => {

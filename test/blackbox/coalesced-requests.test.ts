@@ -8,12 +8,12 @@ import { ALL_SCOPES, type IssuedKey, startWorld, type World } from '../support/w
 
 const ROUTES = [
   { name: 'auth', path: '/api/v1/auth', answeredBy: 'gateway' },
-  { name: 'workspace', path: '/api/v1/workspaces/{workspaceId}', shareAnswers: true },
+  { name: 'workspace', path: '/api/v1/workspaces/{workspaceId}', coalesce: true },
   {
     name: 'files',
     path: '/api/v1/workspaces/{workspaceId}/files',
     scope: 'files:read',
-    shareAnswers: true,
+    coalesce: true,
   },
 ]
 const SETTINGS = { POSTERN_ROUTES: JSON.stringify(ROUTES) }
@@ -91,8 +91,8 @@ test('keys of one workspace share a response, each with its own request id, log 
   const after = await scrape(world.gateway.urls.ops)
   const grown = (name: string, ...labels: string[]) =>
     sumOf(after, name, ...labels) - sumOf(before, name, ...labels)
-  expect(grown('postern_shared_answers_total', 'upstream')).toBe(1)
-  expect(grown('postern_shared_answers_total', 'joined')).toBe(2)
+  expect(grown('postern_coalesced_requests_total', 'upstream')).toBe(1)
+  expect(grown('postern_coalesced_requests_total', 'joined')).toBe(2)
   expect(grown('postern_http_requests_total', 'route="workspace"', 'code="200"')).toBe(3)
   expect(grown('postern_upstream_requests_total')).toBe(1)
 })
