@@ -21,12 +21,13 @@ import type { UpstreamSettings } from '../upstream/pool/connection.ts'
 import { withResponseCache } from '../upstream/response-cache/with-response-cache.ts'
 import { createUpstream } from '../upstream/upstream.ts'
 import { Admission, watchLoad } from './admission.ts'
-import { createBearerKeyScheme } from './bearer-key-scheme.ts'
 import { createCheckListener } from './check/create-check-listener.ts'
+import { createBearerKeyScheme } from './credentials.ts'
 import { createDeny } from './deny.ts'
-import { createPermittedHandler, denyKeyInTarget } from './handle-permitted.ts'
+import { createPermittedHandler } from './handle-permitted.ts'
 import type { Gateway } from './handle-request.ts'
 import { createServer, serveRequests } from './server.ts'
+import { denyKeyInTarget } from './stray-keys.ts'
 
 export interface GatewayDeps {
   readonly config: Config

@@ -1,6 +1,8 @@
-import { type Denial, type DenialReason, denialRow } from '../domain/denial.ts'
+import { randomUUID } from 'node:crypto'
+import { type Denial, type DenialReason, denialRow, denied } from '../domain/denial.ts'
 import { type BufferedResponse, bufferedResponse, toFieldList } from '../http/buffered-response.ts'
 import { toByteString } from '../http/byte-string.ts'
+import { rawResponse } from '../http/raw-response.ts'
 
 /** The response to a denied request, without its request id. */
 export interface ErrorResponse {
@@ -52,4 +54,22 @@ export function prepareDenials(present: PresentDenial): (denial: Denial) => Buff
 
 function build({ status, headers, body }: ErrorResponse): BufferedResponse {
   return bufferedResponse(status, toFieldList(headers), toByteString(body))
+}
+
+export interface RawDenial {
+  readonly requestId: string
+  readonly status: number
+  /** The complete response, head and body. The connection closes after it. */
+  readonly bytes: string
+}
+
+/** The denial response as text, for a request that Node's parser rejects before there is a response object. */
+export function rawDenialOf(
+  reason: DenialReason,
+  present: PresentDenial = errorResponseOf,
+  detail?: string,
+): RawDenial {
+  const { status, headers, body } = present(denied(reason, detail === undefined ? {} : { detail }))
+  const requestId = randomUUID()
+  return { requestId, status, bytes: rawResponse(status, { ...headers, 'x-request-id': requestId }, body) }
 }

@@ -12,9 +12,8 @@ import type { RequestObserver } from '../observability/request-observer.ts'
 import type { ClientRequest, Deny } from '../upstream/client-request.ts'
 import type { Admission } from './admission.ts'
 import { applyLimits } from './apply-limits.ts'
-import type { CredentialScheme } from './credential.ts'
-import { readHead } from './request-head.ts'
-import { requestIdOf } from './request-id.ts'
+import type { CredentialScheme } from './credentials.ts'
+import { readHead, requestIdOf } from './request-head.ts'
 
 export interface Gateway {
   readonly routes: readonly Route[]

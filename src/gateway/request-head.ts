@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { DenialReason } from '../domain/denial.ts'
 import { NO_HOST, NOT_HTTP_VERSION, TWO_HOSTS } from '../http/malformed-request.ts'
 
@@ -105,4 +106,14 @@ function isValidCoding(codings: readonly string[], version: string): boolean {
     codings.length === 0 ||
     (codings.length === 1 && version === '1.1' && codings[0]?.toLowerCase() === 'chunked')
   )
+}
+
+const HARMLESS = /^[A-Za-z0-9._-]{1,128}$/
+
+/**
+ * @param sent `X-Request-Id` as Node reads it: with several fields it holds a comma, which is not harmless
+ * @returns the client's own id if it is harmless in a log line, else a new one
+ */
+export function requestIdOf(sent: string | readonly string[] | undefined): string {
+  return typeof sent === 'string' && HARMLESS.test(sent) ? sent : randomUUID()
 }

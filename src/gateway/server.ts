@@ -8,12 +8,11 @@ import { requestTimeouts } from '../http/request-timeouts.ts'
 import { noSchemas } from '../observability/no-schemas.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
 import type { ClientRequest } from '../upstream/client-request.ts'
-import { errorResponseOf, type PresentDenial } from './denial-response.ts'
+import { errorResponseOf, type PresentDenial, rawDenialOf } from './denial-response.ts'
 import { announceClose } from './deny.ts'
-import { dropStrayKeys } from './drop-stray-keys.ts'
 import { type Gateway, handleRequest } from './handle-request.ts'
-import { rawDenialOf } from './raw-denial.ts'
 import { MAX_HEADER_FIELDS } from './request-head.ts'
+import { dropStrayKeys } from './stray-keys.ts'
 
 /** Node's parser rejects a longer head. Our own, lower limits tell the client which part is too large. */
 const MAX_HEAD_LENGTH = 24 * 1024

@@ -2,7 +2,6 @@ import type { Config } from '../config/schema/schema.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DEFAULT_REGION } from '../domain/region.ts'
 import { createGateway } from '../gateway/create-gateway.ts'
-import { parentTrustOf } from '../gateway/parent-trust.ts'
 import { createKeyStore } from '../keys/create-key-store.ts'
 import type { InvalidationReceiver } from '../keys/invalidation/invalidation-listener.ts'
 import { createRateLimits } from '../limits/create-rate-limits.ts'
@@ -44,7 +43,6 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
   const { onReload } = context.reloader
   const tracing = await createTracing(config, {
     version,
-    trustsParent: parentTrustOf(config),
     failures: new FailureLog('trace export', logger, systemClock),
   })
   const parts = { config, metrics, logger, clock: systemClock, onReload }

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { denied } from '../../src/domain/denial.ts'
-import { errorResponseOf } from '../../src/gateway/denial-response.ts'
-import { rawDenialOf } from '../../src/gateway/raw-denial.ts'
-import { requestIdOf } from '../../src/gateway/request-id.ts'
+import { errorResponseOf, rawDenialOf } from '../../src/gateway/denial-response.ts'
+import { requestIdOf } from '../../src/gateway/request-head.ts'
 
 describe('a request that Node’s parser rejects', () => {
   it.each([

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { PrepareReload } from '../../src/config/reloadable.ts'
 import type { Config } from '../../src/config/schema/schema.ts'
 import { importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
-import { createBearerKeyScheme } from '../../src/gateway/bearer-key-scheme.ts'
+import { createBearerKeyScheme } from '../../src/gateway/credentials.ts'
 
 const SECRETS = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
 const [first, second] = SECRETS.map(secret =>

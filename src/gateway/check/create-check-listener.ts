@@ -6,9 +6,8 @@ import { createDeny } from '../deny.ts'
 import type { Gateway } from '../handle-request.ts'
 import { createServer, type ServeDeps, serveRequests } from '../server.ts'
 import { denyUnforwardable } from './deny-unforwardable.ts'
-import { createCheckHandler } from './handle-permitted-check.ts'
-import { presentDenialTo } from './present-denial.ts'
 import { type ProxyKind, readOriginal } from './read-original.ts'
+import { createCheckHandler, presentDenialTo } from './respond-to-proxy.ts'
 
 export interface CheckDeps extends ServeDeps {
   readonly admission: Admission

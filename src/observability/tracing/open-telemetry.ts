@@ -80,11 +80,11 @@ export class OpenTelemetryTracing implements Tracing {
     const { traceparent } = request.headers
     const parent = typeof traceparent === 'string' ? parseTraceParent(traceparent) : null
     if (parent === null) return ROOT_CONTEXT
-    const traceFlags = this.#trustsParent(request) ? parent.traceFlags : this.#drawFlags()
+    const traceFlags = this.#trustsParent(request) ? parent.traceFlags : this.#randomFlags()
     return trace.setSpanContext(ROOT_CONTEXT, { ...parent, traceFlags, isRemote: true })
   }
 
-  #drawFlags(): TraceFlags {
+  #randomFlags(): TraceFlags {
     return this.#random() < this.#sampleRatio ? TraceFlags.SAMPLED : TraceFlags.NONE
   }
 

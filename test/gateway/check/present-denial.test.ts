@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { DENIAL_REASONS, denialRow, denied } from '../../../src/domain/denial.ts'
-import { presentDenialTo } from '../../../src/gateway/check/present-denial.ts'
+import { presentDenialTo } from '../../../src/gateway/check/respond-to-proxy.ts'
 import { errorResponseOf } from '../../../src/gateway/denial-response.ts'
 
 describe.each(DENIAL_REASONS)('%s', reason => {

@@ -1,7 +1,7 @@
 import { Socket } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Config } from '../../../src/config/schema/schema.ts'
-import { parentTrustOf } from '../../../src/gateway/parent-trust.ts'
+import { parentTrust } from '../../../src/observability/tracing/create-tracing.ts'
 import { OpenTelemetryTracing } from '../../../src/observability/tracing/open-telemetry.ts'
 import type { TracedRequest } from '../../../src/observability/tracing/tracing.ts'
 
@@ -33,7 +33,7 @@ function begin(traceparent: string, address: string, settings: Settings = {}) {
     sampleRatio,
     version: '0',
     // The two sections of the settings that tracing reads.
-    trustsParent: parentTrustOf(config as Pick<Config, 'gateway' | 'tracing'>),
+    trustsParent: parentTrust(config as Pick<Config, 'gateway' | 'tracing'>),
     random: () => drawn,
   })
   made.push(tracing)

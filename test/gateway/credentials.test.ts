@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { type KeyFormat, mintSecret } from '../../src/domain/key/secret.ts'
-import { readBearerKey } from '../../src/gateway/bearer-key-scheme.ts'
+import { readBearerKey } from '../../src/gateway/credentials.ts'
 import { SIGNING_KEY } from '../domain/examples.ts'
 
 const SIGNED: KeyFormat = { kind: 'signed', prefix: 'wsk_', signingKeys: [SIGNING_KEY] }
