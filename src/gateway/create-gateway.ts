@@ -70,19 +70,21 @@ export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners
   const trustedProxies = compileProxies(config.gateway.trustedProxies)
   const credentials = createBearerKeyScheme(config, deps.onReload)
   const gateway: Gateway = {
-    routes: compileRoutes(routes),
-    readOriginal: ({ method = '' }, target) => ({ method, target }),
-    credentials,
-    admission,
-    keys: deps.keys,
-    trustedProxies,
-    limits: deps.limits,
-    denyPermitted: (request, permit) => denyKeyInTarget(credentials, request, permit),
-    handlePermitted: createPermittedHandler(openForward(app, deps, { deny, trustedProxies })),
-    deny,
-    clock: deps.clock,
-    observer,
-    isStopping: () => deps.drainPhase() === 'closing',
+    reader: { original: ({ method = '' }, target) => ({ method, target }), credentials, trustedProxies },
+    rules: {
+      routes: compileRoutes(routes),
+      keys: deps.keys,
+      limits: deps.limits,
+      admission,
+      denyPermitted: (request, permit) => denyKeyInTarget(credentials, request, permit),
+      clock: deps.clock,
+      isStopping: () => deps.drainPhase() === 'closing',
+    },
+    responder: {
+      handlePermitted: createPermittedHandler(openForward(app, deps, { deny, trustedProxies })),
+      deny,
+      observer,
+    },
   }
   const serveDeps = { logger, isDraining: () => deps.drainPhase() !== 'serving' }
   serveRequests(app, gateway, serveDeps)

@@ -7,10 +7,10 @@ import {
 } from '../http/buffered-response.ts'
 import { asByteString, toByteString } from '../http/byte-string.ts'
 import type { Forward } from '../upstream/forward.ts'
-import type { Gateway } from './handle-request.ts'
+import type { Responder } from './handle-request.ts'
 
 /** Forwards a request, or responds with the description of its key if the route is the gateway's own. */
-export function createPermittedHandler(forward: Forward): Gateway['handlePermitted'] {
+export function createPermittedHandler(forward: Forward): Responder['handlePermitted'] {
   return (request, permit) => {
     const { response, observation } = request
     if (permit.route.answeredBy === 'upstream') forward(request, permit)

@@ -15,26 +15,42 @@ import { applyLimits } from './apply-limits.ts'
 import type { CredentialScheme } from './credentials.ts'
 import { readHead, requestIdOf } from './request-head.ts'
 
+/** How a listener handles requests. Check mode has three values of its own. */
 export interface Gateway {
-  readonly routes: readonly Route[]
+  readonly reader: RequestReader
+  readonly rules: RequestRules
+  readonly responder: Responder
+}
+
+/** What a request asks for, and with which credential. */
+export interface RequestReader {
   /** @returns null if a proxy does not say exactly once what the client asked for */
-  readonly readOriginal: (message: IncomingMessage, target: string) => OriginalRequest | null
+  readonly original: (message: IncomingMessage, target: string) => OriginalRequest | null
   readonly credentials: CredentialScheme
-  readonly admission: Pick<Admission, 'admits' | 'admitsWorkspace'>
-  readonly keys: Pick<KeyStore, 'get'>
   /** Peers whose `X-Forwarded-For` is trusted; null if there are none. */
   readonly trustedProxies: BlockList | null
+}
+
+/** What a request is checked against. */
+export interface RequestRules {
+  readonly routes: readonly Route[]
+  readonly keys: Pick<KeyStore, 'get'>
   /** Null if no rate limit is configured. */
   readonly limits: RateLimits | null
+  readonly admission: Pick<Admission, 'admits' | 'admitsWorkspace'>
   /** The last check before a permit is used: nothing that holds a key may be forwarded. */
   readonly denyPermitted: (request: ClientRequest, permit: Permit, target: string) => Denial | null
+  readonly clock: Clock
+  /** Whether the listener is closed and only requests in flight are still served. */
+  readonly isStopping: () => boolean
+}
+
+/** How a request is answered and recorded. */
+export interface Responder {
   /** Responds to a permitted request: here with the response of the upstream or of the gateway itself. */
   readonly handlePermitted: (request: ClientRequest, permit: Permit) => void
   readonly deny: Deny
-  readonly clock: Clock
   readonly observer: RequestObserver
-  /** Whether the listener is closed and only requests in flight are still served. */
-  readonly isStopping: () => boolean
 }
 
 /** What a client asked for: the request itself says it, or in check mode the proxy in front. */
@@ -67,7 +83,8 @@ export function handleRequest(
   request: ClientRequest,
   original: OriginalRequest | null,
 ): Promise<void> | void {
-  const { credentials, admission, keys, observer, deny } = gateway
+  const { reader, rules } = gateway
+  const { deny, observer } = gateway.responder
   const { message, observation } = request
 
   // 1. Well formed and within limits: other requests are ambiguous between servers.
@@ -82,7 +99,7 @@ export function handleRequest(
 
   // 2. A known path, by its raw bytes: the gateway never decodes or normalises a path.
   const [path, query] = splitTarget(target)
-  const match = matchRoute(gateway.routes, path)
+  const match = matchRoute(rules.routes, path)
   if (match === null) return deny(request, denied('unknown_route'), hasBody)
   observation.route = match.route.name
 
@@ -91,17 +108,17 @@ export function handleRequest(
   if (hasBody) return deny(request, denied('body_not_allowed'))
 
   // 4. One credential, of the right form and with a valid MAC.
-  const credential = credentials.read(head.head)
+  const credential = reader.credentials.read(head.head)
   if (!credential.ok) return conclude(gateway, request, denied(credential.reason))
 
   // Load shedding precedes the first step that can wait.
-  if (gateway.isStopping()) return deny(request, denied('draining'))
-  if (!admission.admits()) return deny(request, denied('overloaded'))
+  if (rules.isStopping()) return deny(request, denied('draining'))
+  if (!rules.admission.admits()) return deny(request, denied('overloaded'))
 
   observer.lookingUp(observation)
-  const clientAddress = addressOf(gateway, request)
+  const clientAddress = addressOf(reader, request)
   const read = { request, match, target, query, clientAddress }
-  const lookup = keys.get(credential.digest, credential.isUnsigned ? clientAddress : null)
+  const lookup = rules.keys.get(credential.digest, credential.isUnsigned ? clientAddress : null)
   const verdict =
     lookup instanceof Promise
       ? lookup.then(found => decide(gateway, read, found))
@@ -114,12 +131,13 @@ export function handleRequest(
 /** Checks 5 to 9. */
 function decide(gateway: Gateway, read: ReadRequest, lookup: Lookup): Promise<Verdict> | Verdict {
   const { request, match, target, query, clientAddress } = read
-  const { admission, clock, limits, observer } = gateway
+  const { admission, clock, limits } = gateway.rules
+  const { observer } = gateway.responder
   observer.lookedUp(request.observation, lookup)
   request.observation.clientAddress = clientAddress
   const verdict = authorize({ lookup, match, query, nowMs: clock.wallMs(), clientAddress })
   if (verdict.kind === 'denied') return verdict
-  const denial = gateway.denyPermitted(request, verdict.permit, target)
+  const denial = gateway.rules.denyPermitted(request, verdict.permit, target)
   if (denial !== null) return denial
   // The workspace is known only after the lookup.
   const ofWorkspace = observer.inFlightOf(verdict.permit.grant.workspaceId)
@@ -129,13 +147,13 @@ function decide(gateway: Gateway, read: ReadRequest, lookup: Lookup): Promise<Ve
 }
 
 /** Only a permit leads to another response than a denial. */
-function conclude(gateway: Gateway, request: ClientRequest, verdict: Verdict): void {
-  gateway.observer.decided(request.observation, verdict)
-  if (verdict.kind === 'denied') gateway.deny(request, verdict)
-  else gateway.handlePermitted(request, verdict.permit)
+function conclude({ responder }: Gateway, request: ClientRequest, verdict: Verdict): void {
+  responder.observer.decided(request.observation, verdict)
+  if (verdict.kind === 'denied') responder.deny(request, verdict)
+  else responder.handlePermitted(request, verdict.permit)
 }
 
-function addressOf({ trustedProxies }: Gateway, { message }: ClientRequest): string {
+function addressOf({ trustedProxies }: RequestReader, { message }: ClientRequest): string {
   const { socket, headers } = message
   const forwardedFor = headers['x-forwarded-for']
   return clientAddressOf(

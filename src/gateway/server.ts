@@ -67,18 +67,20 @@ export interface ServeDeps {
 
 /** Handles every request of every method in a hook, which runs before a body would be parsed. */
 export function serveRequests(app: FastifyInstance, gateway: Gateway, deps: ServeDeps): void {
+  const { reader, responder } = gateway
+  const { observer } = responder
   app.addHook('onRequest', (incoming, reply, _continue) => {
     // The documented way to respond without Fastify's serialisers and hooks, which the gateway does not use.
     reply.hijack()
     const message = incoming.raw
     const response = reply.raw
-    dropStrayKeys(message, gateway.credentials.prefix)
-    const original = gateway.readOriginal(message, incoming.originalUrl)
-    const observation = gateway.observer.begin(message, original?.method)
+    dropStrayKeys(message, reader.credentials.prefix)
+    const original = reader.original(message, incoming.originalUrl)
+    const observation = observer.begin(message, original?.method)
     const request = { message, response, observation }
-    onHandedOver(response, () => gateway.observer.handedOver(observation))
+    onHandedOver(response, () => observer.handedOver(observation))
     // `close` follows the last byte and also an abort; Fastify's onResponse does not follow an abort.
-    response.on('close', () => gateway.observer.end(observation, response))
+    response.on('close', () => observer.end(observation, response))
     // The next request on this connection might get no response. If it is not read, the client can retry it elsewhere.
     if (deps.isDraining()) announceClose(request)
     try {
@@ -91,7 +93,7 @@ export function serveRequests(app: FastifyInstance, gateway: Gateway, deps: Serv
   function fail(request: ClientRequest, error: unknown): void {
     deps.logger.error({ err: error, requestId: request.observation.requestId }, 'request failed')
     if (request.response.headersSent) request.response.destroy()
-    else gateway.deny(request, denied('internal_error'), true)
+    else responder.deny(request, denied('internal_error'), true)
   }
   // Makes Fastify run the hook for methods and paths that have no route. The hook responds first.
   app.setNotFoundHandler(() => {

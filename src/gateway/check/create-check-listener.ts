@@ -25,21 +25,24 @@ export function createCheckListener(
   gateway: Gateway,
   deps: CheckDeps,
 ): FastifyInstance {
-  const { observer } = gateway
+  const { reader, rules, responder } = gateway
+  const { observer } = responder
   const { pathPrefix = '' } = config.check
   const present = presentDenialTo(proxy)
   const deny = createDeny(deps.admission, observer, present)
   const app = createServer(config, observer, present)
   const checking: Gateway = {
-    ...gateway,
-    readOriginal: ({ method = '', rawHeaders }, url) =>
-      readOriginal(proxy, { method, url, rawHeaders }, pathPrefix),
-    denyPermitted: ({ message }, permit, target) => {
-      const { prefix } = gateway.credentials
-      return denyUnforwardable({ proxy, prefix }, message.rawHeaders, permit, target)
+    reader: {
+      ...reader,
+      original: ({ method = '', rawHeaders }, url) =>
+        readOriginal(proxy, { method, url, rawHeaders }, pathPrefix),
     },
-    handlePermitted: createCheckHandler(deps.assertions, deny),
-    deny,
+    rules: {
+      ...rules,
+      denyPermitted: ({ message }, permit, target) =>
+        denyUnforwardable({ proxy, prefix: reader.credentials.prefix }, message.rawHeaders, permit, target),
+    },
+    responder: { handlePermitted: createCheckHandler(deps.assertions, deny), deny, observer },
   }
   serveRequests(app, checking, deps)
   return app

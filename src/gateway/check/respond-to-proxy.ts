@@ -6,14 +6,14 @@ import type { ClientRequest, Deny } from '../../upstream/client-request.ts'
 import { abortResponse } from '../../upstream/forward.ts'
 import { identityHeaders } from '../../upstream/request-headers.ts'
 import { errorResponseOf, type PresentDenial } from '../denial-response.ts'
-import type { Gateway } from '../handle-request.ts'
+import type { Responder } from '../handle-request.ts'
 import type { ProxyKind } from './read-original.ts'
 
 /**
  * Tells the proxy to forward a request, and with which headers.
  * @param assertions null if none are configured; otherwise each response has one
  */
-export function createCheckHandler(assertions: Assertions | null, deny: Deny): Gateway['handlePermitted'] {
+export function createCheckHandler(assertions: Assertions | null, deny: Deny): Responder['handlePermitted'] {
   return (request, { grant, upstreamTarget }) => {
     const permit = (assertion: string | null) => writePermitted(request, identityHeaders(grant, assertion))
     const assertion = assertions === null ? null : assertions.assertionFor(grant, upstreamTarget)
