@@ -69,7 +69,7 @@ test('a feature that is on loads its package', async () => {
   expect(packages).toEqual([...ALWAYS, 'rate-limiter-flexible'].sort())
 })
 
-test('a command that asks the console loads no code of gateway or console, and no database', async () => {
+test('a command that calls the console loads no code of gateway or console, and no database', async () => {
   const file = join(temporaryDirectory(), 'loaded.json')
   const env = { LOADED_FILE: file, POSTERN_CONSOLE_URL: 'http://127.0.0.1:1', POSTERN_ADMIN_TOKEN: 'a-token' }
   const { code, stderr } = await new PosternProcess(['keys', 'list'], env, LAUNCHER).exited
