@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { ConsoleParts } from '../control/console-context.ts'
-import { createConsole } from '../control/create-console.ts'
+import { createConsole } from '../console/create-console.ts'
+import type { ConsoleParts } from '../console/platform/console-context.ts'
 import { systemClock } from '../domain/clock.ts'
 import type { Host } from './host.ts'
 import type { RunSettings } from './run-settings.ts'

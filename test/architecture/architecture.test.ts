@@ -96,7 +96,7 @@ const ALLOWED: Readonly<Record<string, { values: readonly string[]; types: reado
     ],
     types: ['config/', 'keys/key-store.ts', 'limits/rate-limiter.ts'],
   },
-  control: {
+  console: {
     values: [
       'domain/',
       'redis/',
@@ -143,8 +143,8 @@ describe('the parts import only what they need', () => {
   it('gateway and console do not import each other', () => {
     const across = EDGES.filter(
       ({ from, to }) =>
-        (/^(?:gateway|upstream|keys|limits)$/.test(from.layer) && to.startsWith('control/')) ||
-        (from.layer === 'control' && /^(?:gateway|upstream|keys|limits)\//.test(to)),
+        (/^(?:gateway|upstream|keys|limits)$/.test(from.layer) && to.startsWith('console/')) ||
+        (from.layer === 'console' && /^(?:gateway|upstream|keys|limits)\//.test(to)),
     )
     expect(across.map(say)).toEqual([])
   })

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { type Kysely, sql } from 'kysely'
-import type { Tables } from '../../src/control/registry/database/tables.ts'
+import type { Tables } from '../../src/console/platform/database/tables.ts'
 
 /** Linux counts ticks of 10 ms if it has no exact counter. */
 const TICK_NS = 10_000_000

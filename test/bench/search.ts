@@ -1,7 +1,7 @@
-import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
-import { openDatabase } from '../../src/control/registry/database/open-database.ts'
-import { decodeCursor } from '../../src/control/registry/search/key-cursor.ts'
-import type { KeyQuery } from '../../src/control/registry/search/key-query.ts'
+import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
+import { decodeCursor } from '../../src/console/keys/search/key-cursor.ts'
+import type { KeyQuery } from '../../src/console/keys/search/key-query.ts'
+import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { LARGE, queryOf, SEARCHES } from './searches.ts'
 import { RARE_NAME, seedKeys } from './seed-keys.ts'
 

@@ -1,5 +1,5 @@
-import type { KeyQuery } from '../../src/control/registry/search/key-query.ts'
-import { type KeyQueryText, parseKeyQuery } from '../../src/control/registry/search/parse-key-query.ts'
+import type { KeyQuery } from '../../src/console/keys/search/key-query.ts'
+import { type KeyQueryText, parseKeyQuery } from '../../src/console/keys/search/parse-key-query.ts'
 import { RARE_NAME } from './seed-keys.ts'
 
 export const LARGE = 'ws_large'

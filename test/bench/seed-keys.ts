@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { ulid } from 'ulid'
-import type { Database } from '../../src/control/registry/database/database.ts'
+import type { Database } from '../../src/console/platform/database/database.ts'
 
 const DAY_MS = 86_400_000
 const ROWS_AT_ONCE = 5000

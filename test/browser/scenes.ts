@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Page } from 'playwright-core'
-import { createInProcessAnnouncer } from '../../src/control/registry/announcing/announcer.ts'
+import { createInProcessAnnouncer } from '../../src/console/announcing/announcer.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 

@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import { relativeTime } from '../../src/domain/relative-time.ts'
 
-const SCRIPT = new URL('../../src/control/console/assets/console.js', import.meta.url)
+const SCRIPT = new URL('../../src/console/platform/html/assets/console.js', import.meta.url)
 const NOW = Date.parse('2026-11-20T12:00:00Z')
 
 test.each([

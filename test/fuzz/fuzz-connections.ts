@@ -245,7 +245,7 @@ export class ConnectionFuzzer {
   async #keysOf(workspaceId: string): Promise<string[]> {
     const { status, json } = await this.world.admin('GET', `/workspaces/${workspaceId}/keys?limit=200`)
     if (status !== 200) throw new Error(`The console answered ${status}`)
-    // The console's response is trusted here; test/control tests it.
+    // The console's response is trusted here; test/console tests it.
     return (json['keys'] as { name: string }[]).map(({ name }) => name)
   }
 

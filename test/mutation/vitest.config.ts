@@ -22,10 +22,10 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
     'http/!(connection-limit|guard-connections|half-closed-clients).test.ts',
     'gateway/{create-gateway,deny,raw-denial,responses}.test.ts',
     'http/{guard-connections,half-closed-clients,connection-limit}.test.ts',
-    'control/{client-address,ended-streams,unread-bodies}.test.ts',
+    'console/{client-address,ended-streams,unread-bodies}.test.ts',
     'blackbox/{bad-requests,framing}.test.ts',
   ],
-  control: [`control${FAST}`],
+  console: [`console${FAST}`],
 }
 
 /** Text of a test of properties, or one that starts a server: with a fault it may wait for a deadline, where a test of functions fails at once. */

@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
-import { ADMIN_CALLS } from '../../src/control/admin-api/admin-calls.ts'
-import { ADMIN_PREFIX, describeAdminApi } from '../../src/control/admin-api/openapi/describe-admin-api.ts'
+import { ADMIN_CALLS } from '../../src/console/admin-calls.ts'
+import { ADMIN_PREFIX, describeAdminApi } from '../../src/console/api-reference/describe-admin-api.ts'
 
 interface Responses {
   readonly [status: string]: { readonly $ref: string } | DescribedResponse | undefined

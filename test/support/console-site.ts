@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { createConsole } from '../../src/control/create-console.ts'
-import type { Announcer } from '../../src/control/registry/announcing/announcer.ts'
-import { createOneTimeLink } from '../../src/control/sign-in/one-time-link.ts'
+import type { Announcer } from '../../src/console/announcing/announcer.ts'
+import { createConsole } from '../../src/console/create-console.ts'
+import { createOneTimeLink } from '../../src/console/sign-in/one-time-link.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { configOf } from '../config/examples.ts'
@@ -88,7 +88,7 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
     async issue(key: { name: string; scopes?: string[]; expiresInDays?: number }, workspaceId = 'ws_1') {
       const asked = { scopes: ['files:read', 'workspace:read'], ...key }
       const response = await send(ADMIN_TOKEN, `${origin}/admin/v1/workspaces/${workspaceId}/keys`, asked)
-      // The console's response is trusted here; test/control tests it.
+      // The console's response is trusted here; test/console tests it.
       const answer = (await response.json()) as { key: { id: string; hint: string }; secret: string }
       return { ...answer.key, secret: answer.secret }
     },

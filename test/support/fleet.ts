@@ -171,7 +171,7 @@ export class Fleet {
 
   /** Revokes a key; the console responds when every gateway has confirmed, or after a second. */
   async revokeAndWait({ id }: IssuedKey): Promise<GatewaysResponse> {
-    // The console's response is trusted here; test/control tests it.
+    // The console's response is trusted here; test/console tests it.
     return (await this.#post(`/keys/${id}/revoke?wait=1`, 200))['gateways'] as GatewaysResponse
   }
 

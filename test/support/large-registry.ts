@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
-import { appendAfter, CHAIN_START } from '../../src/control/registry/database/audit/audit-chain.ts'
-import type { Database } from '../../src/control/registry/database/database.ts'
-import { openDatabase } from '../../src/control/registry/database/open-database.ts'
+import { appendAfter, CHAIN_START } from '../../src/console/audit/audit-chain.ts'
+import type { Database } from '../../src/console/platform/database/database.ts'
+import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { seedKeys } from '../bench/seed-keys.ts'
 import { trustIn } from './audit-trust.ts'
 

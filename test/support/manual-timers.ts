@@ -1,4 +1,4 @@
-import type { Timers } from '../../src/control/timers.ts'
+import type { Timers } from '../../src/console/platform/jobs/timers.ts'
 
 interface Waiting {
   dueMs: number

@@ -1,5 +1,5 @@
-import type { MessageEncoder } from '../../src/control/registry/announcing/message-encoder.ts'
-import { createMessageEncoder } from '../../src/control/registry/announcing/message-encoder.ts'
+import type { MessageEncoder } from '../../src/console/announcing/message-encoder.ts'
+import { createMessageEncoder } from '../../src/console/announcing/message-encoder.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import {
   type ChangeMessage,

@@ -3,9 +3,9 @@ import type {
   KeyRepository,
   PendingChange,
   StoredKey,
-} from '../../src/control/registry/database/key-repository.ts'
-import { createKeyRepository } from '../../src/control/registry/database/kysely-key-repository.ts'
-import { openDatabase } from '../../src/control/registry/database/open-database.ts'
+} from '../../src/console/keys/rows/key-repository.ts'
+import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
+import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 
 const NOTHING: Change = { issued: null, replaced: null, audit: [], response: null }

@@ -1,6 +1,6 @@
-import type { Announcer } from '../../src/control/registry/announcing/announcer.ts'
-import type { Announcement } from '../../src/control/registry/announcing/write-record.ts'
-import type { StoredKey } from '../../src/control/registry/database/key-repository.ts'
+import type { Announcer } from '../../src/console/announcing/announcer.ts'
+import type { Announcement } from '../../src/console/announcing/write-record.ts'
+import type { StoredKey } from '../../src/console/keys/rows/key-repository.ts'
 
 /** An announcer that records its calls and fails on demand. */
 export class ScriptedAnnouncer implements Announcer {

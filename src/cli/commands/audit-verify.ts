@@ -1,13 +1,13 @@
 import type { Config } from '../../config/schema/schema.ts'
-import { auditKeysOf } from '../../control/registry/database/audit/audit-mac.ts'
-import type { UnverifiedGroup } from '../../control/registry/database/audit/unverified-entries.ts'
+import { auditKeysOf } from '../../console/audit/audit-mac.ts'
+import type { UnverifiedGroup } from '../../console/audit/unverified-entries.ts'
 import {
   type ChainReport,
   NoAuditChain,
   type VerifyOptions,
   verifyAudit,
-} from '../../control/registry/database/audit/verify-audit.ts'
-import { openReadOnly } from '../../control/registry/database/open-read-only.ts'
+} from '../../console/audit/verify-audit.ts'
+import { openReadOnly } from '../../console/platform/database/open-read-only.ts'
 import { causeOf } from '../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { CliError } from '../cli.ts'

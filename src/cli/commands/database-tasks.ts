@@ -3,15 +3,15 @@ import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { formats } from '../../config/formats.ts'
 import type { Config } from '../../config/schema/schema.ts'
-import { importSecrets } from '../../control/console-secrets.ts'
-import { auditKeysOf } from '../../control/registry/database/audit/audit-mac.ts'
-import { backUp } from '../../control/registry/database/backup/back-up.ts'
-import { copyDatabase } from '../../control/registry/database/backup/copy-database.ts'
-import { nameUnknown, type SeenRecords } from '../../control/registry/database/backup/known-keys.ts'
-import { type RestoreReport, restoreDatabase } from '../../control/registry/database/backup/restore.ts'
-import { DatabaseForbidden, DatabaseUnreachable } from '../../control/registry/database/database.ts'
-import { isConnectionLost, isForbidden } from '../../control/registry/database/engines/rejected-statement.ts'
-import { createIds } from '../../control/registry/operations/ids.ts'
+import { auditKeysOf } from '../../console/audit/audit-mac.ts'
+import { backUp } from '../../console/backup/back-up.ts'
+import { copyDatabase } from '../../console/backup/copy-database.ts'
+import { nameUnknown, type SeenRecords } from '../../console/backup/known-keys.ts'
+import { type RestoreReport, restoreDatabase } from '../../console/backup/restore.ts'
+import { createIds } from '../../console/keys/operations/ids.ts'
+import { importSecrets } from '../../console/platform/console-secrets.ts'
+import { DatabaseForbidden, DatabaseUnreachable } from '../../console/platform/database/database.ts'
+import { isConnectionLost, isForbidden } from '../../console/platform/database/rejected-statement.ts'
 import { systemClock } from '../../domain/clock.ts'
 import { redisTopologyOf } from '../../domain/redis-topology.ts'
 import { StartError } from '../../domain/start-error.ts'
@@ -224,9 +224,7 @@ async function withRedis<Result>(
   }
   // Loaded here, since a backup needs neither.
   const { createMetrics } = await import('../../observability/metrics/metrics.ts')
-  const { RedisUnreachable, withSeenRecords } = await import(
-    '../../control/registry/announcing/seen-records.ts'
-  )
+  const { RedisUnreachable, withSeenRecords } = await import('../../console/announcing/seen-records.ts')
   const parts = { config, metrics: createMetrics([]), logger: SILENT }
   return withSeenRecords(parts, run).catch((error: unknown) => {
     if (!(error instanceof RedisUnreachable)) throw error

@@ -1,5 +1,5 @@
-import { ADMIN_CALLS } from '../../control/admin-api/admin-calls.ts'
-import { describeAdminApi } from '../../control/admin-api/openapi/describe-admin-api.ts'
+import { ADMIN_CALLS } from '../../console/admin-calls.ts'
+import { describeAdminApi } from '../../console/api-reference/describe-admin-api.ts'
 import { describeApi } from '../../domain/route/describe-api.ts'
 import type { Define } from '../cli.ts'
 import { addSettings, loadOrThrow } from '../options/settings-flags.ts'

@@ -10,7 +10,7 @@ const MAY_STAY_ZERO = new Set([
   'Failed audit writes',
   'Audit entries rejected',
   'Log lines dropped',
-  // The database works throughout: `test/control/database-unavailable.full.test.ts` counts its errors.
+  // The database works throughout: `test/console/database-unavailable.full.test.ts` counts its errors.
   'Errors of the database',
   // No listener reaches its limit of connections.
   'Connections closed at a limit',

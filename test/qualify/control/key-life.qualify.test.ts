@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe } from 'vitest'
-import { describeKeyLife } from '../../control/key-life.contract.ts'
+import { describeKeyLife } from '../../console/key-life.contract.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
 import { has, POSTGRES } from '../../support/tools.ts'
 

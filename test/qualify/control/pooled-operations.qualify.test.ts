@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe } from 'vitest'
-import { describeOperations } from '../../control/operations.contract.ts'
+import { describeOperations } from '../../console/operations.contract.ts'
 import { PgBouncer } from '../../support/pgbouncer.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
 import { has, PGBOUNCER, POSTGRES } from '../../support/tools.ts'
 
-/** `test/control/poolers.full.test.ts` makes each kind of change through a pooler; here each operation has all its cases. */
+/** `test/console/poolers.full.test.ts` makes each kind of change through a pooler; here each operation has all its cases. */
 describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer in transaction mode', () => {
   let server: PostgresServer
   let pooler: PgBouncer

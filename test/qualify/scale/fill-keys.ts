@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
-import { openPostgresForCopy } from '../../../src/control/registry/database/engines/postgres-database.ts'
-import type { Tables } from '../../../src/control/registry/database/tables.ts'
+import { openPostgresForCopy } from '../../../src/console/platform/database/postgres-database.ts'
+import type { Tables } from '../../../src/console/platform/database/tables.ts'
 
 const ROWS_AT_ONCE = 1_000_000
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'

@@ -5,7 +5,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'a heartbeat is sent before the outbox is drained',
     mutations: [
       {
-        file: 'control/registry/announcing/heartbeats.ts',
+        file: 'console/announcing/heartbeats.ts',
         from: 'const isLate = !isAllAnnounced(pending, clock.wallMs(), allowedMs)',
         to: 'const isLate = false',
       },
@@ -15,7 +15,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'a recovered Redis is believed before its lost changes are announced again',
     mutations: [
       {
-        file: 'control/registry/announcing/heartbeats.ts',
+        file: 'console/announcing/heartbeats.ts',
         from: 'if (!outbox.hasCaughtUp()) {',
         to: 'if (false) {',
       },
@@ -25,7 +25,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'what Redis may have lost is not announced again',
     mutations: [
       {
-        file: 'control/registry/announcing/recovery.ts',
+        file: 'console/announcing/recovery.ts',
         from: 'await this.#parts.repository.requeueChangesSince(this.#aliveAtMs - AT_RISK_MS)',
         to: '',
       },
@@ -35,7 +35,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'a change that was not announced is deleted from the outbox',
     mutations: [
       {
-        file: 'control/registry/announcing/outbox.ts',
+        file: 'console/announcing/outbox.ts',
         from: 'const deletion = announcement\n      .then(',
         to: 'const deletion = announcement\n      .catch(() => {})\n      .then(',
       },
@@ -45,7 +45,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'a heartbeat is sent without asking whether the primary was replaced',
     mutations: [
       {
-        file: 'control/registry/announcing/heartbeats.ts',
+        file: 'console/announcing/heartbeats.ts',
         from: "if (!(await announcer.confirm()) || clock.monotonicMs() - askedAtMs > allowedMs) return 'not_confirmed'",
         to: '',
       },
@@ -60,7 +60,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'what only a replaced primary has is deleted from the outbox',
     mutations: [
       {
-        file: 'control/registry/announcing/outbox.ts',
+        file: 'console/announcing/outbox.ts',
         from: "if (!(await this.#parts.announcer.confirm())) throw new Error('Redis may have been replaced')",
         to: '',
       },
@@ -80,12 +80,12 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'what could not be announced is not tried again',
     mutations: [
       {
-        file: 'control/registry/announcing/outbox.ts',
+        file: 'console/announcing/outbox.ts',
         from: 'this.#cancelRetry = timers.after(backoffMs(this.#failures, random()), () => this.requestDrain())',
         to: '',
       },
       {
-        file: 'control/registry/announcing/heartbeats.ts',
+        file: 'console/announcing/heartbeats.ts',
         from: 'if (pending !== null) outbox.requestDrainOfPending({ isLate })',
         to: '',
       },
@@ -95,7 +95,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'only what changed after Redis was last seen is announced again',
     mutations: [
       {
-        file: 'control/registry/announcing/recovery.ts',
+        file: 'console/announcing/recovery.ts',
         from: 'this.#aliveAtMs - AT_RISK_MS',
         to: 'this.#aliveAtMs',
       },
@@ -105,7 +105,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'an older record overwrites a newer one in Redis',
     mutations: [
       {
-        file: 'control/registry/announcing/write-record.ts',
+        file: 'console/announcing/write-record.ts',
         from: 'return held.ok && held.grant.version > record.version',
         to: 'return false',
       },
@@ -125,7 +125,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'a recovery counts as complete while another console still holds claimed changes',
     mutations: [
       {
-        file: 'control/registry/announcing/recovery.ts',
+        file: 'console/announcing/recovery.ts',
         from: 'if (pending === null || pending.oldestMs > this.#requeuedUntilMs) this.#completed',
         to: 'if (pending?.oldestMs !== Number.NaN) this.#completed',
       },
@@ -135,7 +135,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'two concurrent changes of one key both commit',
     mutations: [
       {
-        file: 'control/registry/database/commit-change.ts',
+        file: 'console/keys/rows/commit-change.ts',
         from: "    .where('version', '=', changed.version - 1)\n",
         to: '',
       },
@@ -145,12 +145,12 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'revoke-all commits without putting its changes into the outbox',
     mutations: [
       {
-        file: 'control/registry/database/rows/revoke-rows.ts',
+        file: 'console/keys/rows/revoke-rows.ts',
         from: 'const pending = await enqueueChanges(tx, keys, nowMs)',
         to: 'const pending = await enqueueChanges(tx, [], nowMs)',
       },
       {
-        file: 'control/registry/operations/revoke-all.ts',
+        file: 'console/keys/operations/revoke-all.ts',
         from: '? outbox.announceAll(keys, pending)',
         to: '? Promise.resolve([])',
       },
@@ -170,12 +170,12 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'an import puts nothing into the outbox',
     mutations: [
       {
-        file: 'control/registry/operations/import.ts',
+        file: 'console/keys/operations/import.ts',
         from: 'const announced = await outbox.announceAll(done.keys.slice(from, until), done.pending.slice(from, until))',
         to: 'const announced = await Promise.resolve([])',
       },
       {
-        file: 'control/registry/database/rows/import-rows.ts',
+        file: 'console/keys/rows/import-rows.ts',
         from: 'const pending = await enqueueChanges(tx, imported, nowMs)',
         to: 'const pending = await enqueueChanges(tx, [], nowMs)',
       },

@@ -5,7 +5,7 @@ export const REGION_FAULTS: readonly PlantedFault[] = [
     name: 'the heartbeats of each region look at the outbox of the first',
     mutations: [
       {
-        file: 'control/registry/announcing/regions.ts',
+        file: 'console/announcing/regions.ts',
         from: '...list.map(region => startHeartbeats({ ...context, ...region }))',
         to: '...list.map(region => startHeartbeats({ ...context, ...region, repository: list[0]!.repository }))',
       },
@@ -15,7 +15,7 @@ export const REGION_FAULTS: readonly PlantedFault[] = [
     name: 'a change that was announced to one region is deleted for all',
     mutations: [
       {
-        file: 'control/registry/announcing/regions.ts',
+        file: 'console/announcing/regions.ts',
         from: '{ ...repository, ...repository.pendingIn(name) }',
         to: '{ ...repository, ...repository.pendingIn(name), deletePendingChanges: async changes => { for (const other of context.config.regions) await repository.pendingIn(other.name).deletePendingChanges(changes) } }',
       },
@@ -25,12 +25,12 @@ export const REGION_FAULTS: readonly PlantedFault[] = [
     name: 'a region that is added gets no earlier changes, and heartbeats do not wait for them',
     mutations: [
       {
-        file: 'control/registry/announcing/recovery.ts',
+        file: 'console/announcing/recovery.ts',
         from: 'while (await this.#parts.repository.requeueNextKeys()) {}',
         to: '',
       },
       {
-        file: 'control/registry/announcing/heartbeats.ts',
+        file: 'console/announcing/heartbeats.ts',
         from: 'const pending = await repository.pendingSpan()',
         to: 'const pending = await repository.pendingSpan().catch(() => null)',
       },

@@ -1,9 +1,9 @@
-import type { Database as SqliteDatabase } from '../../../src/control/registry/database/database.ts'
 import type {
   GatewayStatus,
   PendingChange,
   StoredKey,
-} from '../../../src/control/registry/database/key-repository.ts'
+} from '../../../src/console/keys/rows/key-repository.ts'
+import type { Database as SqliteDatabase } from '../../../src/console/platform/database/database.ts'
 import type { Network, Way } from './network.ts'
 import type { Process } from './process.ts'
 import type { Random } from './random.ts'

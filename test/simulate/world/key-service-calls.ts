@@ -1,4 +1,4 @@
-import type { KeyRepository, StoredKey } from '../../../src/control/registry/database/key-repository.ts'
+import type { KeyRepository, StoredKey } from '../../../src/console/keys/rows/key-repository.ts'
 import type { Clock } from '../../../src/domain/clock.ts'
 import { encodeRecord } from '../../../src/domain/wire.ts'
 import type {

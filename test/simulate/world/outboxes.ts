@@ -1,5 +1,5 @@
-import type { StoredKey } from '../../../src/control/registry/database/key-repository.ts'
-import type { PendingChange, PendingChanges } from '../../../src/control/registry/database/pending-changes.ts'
+import type { PendingChange, PendingChanges } from '../../../src/console/announcing/rows/pending-changes.ts'
+import type { StoredKey } from '../../../src/console/keys/rows/key-repository.ts'
 import type { Database, OutboxRow, RegionOutbox } from './database.ts'
 import type { Process } from './process.ts'
 import type { DatabaseWatcher } from './repository.ts'

@@ -1,4 +1,9 @@
 import type {
+  PendingChange,
+  PendingChanges,
+  RegionRegister,
+} from '../../../src/console/announcing/rows/pending-changes.ts'
+import type {
   BulkRevocation,
   BulkRevoked,
   Change,
@@ -11,12 +16,7 @@ import type {
   LivePosition,
   LiveRange,
   StoredKey,
-} from '../../../src/control/registry/database/key-repository.ts'
-import type {
-  PendingChange,
-  PendingChanges,
-  RegionRegister,
-} from '../../../src/control/registry/database/pending-changes.ts'
+} from '../../../src/console/keys/rows/key-repository.ts'
 import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
 import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import type { Database } from './database.ts'

@@ -1,0 +1,56 @@
+import type { Metrics } from '../observability/metrics/metrics.ts'
+import { SYNC_CALLS } from './announcing/sync-calls.ts'
+import { OPENAPI_CALLS } from './api-reference/openapi-calls.ts'
+import { AUDIT_CALLS } from './audit/audit-calls.ts'
+import { BULK_CALLS } from './keys/api/bulk-calls.ts'
+import { EXPORT_CALLS } from './keys/api/export-calls.ts'
+import { IMPORT_CALLS } from './keys/api/import-calls.ts'
+import { KEY_CALLS } from './keys/api/key-calls.ts'
+import { KEY_OPERATION_CALLS } from './keys/api/key-operation-calls.ts'
+import { SEARCH_CALLS } from './keys/api/search-calls.ts'
+import type { AdminCall, AdminParts } from './platform/http/admin-call.ts'
+import type { ProtectedCall } from './platform/http/calls.ts'
+import { TOKEN_CALLS } from './tokens/token-calls.ts'
+import { WHOAMI_CALLS } from './tokens/whoami-calls.ts'
+import { USAGE_CALLS } from './usage/usage-calls.ts'
+import { DELIVERY_CALLS } from './webhooks/delivery-calls.ts'
+import { WORKSPACE_WEBHOOK_CALLS } from './webhooks/workspace-webhook-calls.ts'
+
+/** The admin API, in the order of its document. */
+export const ADMIN_CALLS: readonly AdminCall[] = [
+  ...KEY_OPERATION_CALLS,
+  ...KEY_CALLS,
+  ...SEARCH_CALLS,
+  ...BULK_CALLS,
+  ...EXPORT_CALLS,
+  ...IMPORT_CALLS,
+  ...USAGE_CALLS,
+  ...AUDIT_CALLS,
+  ...TOKEN_CALLS,
+  ...WHOAMI_CALLS,
+  ...DELIVERY_CALLS,
+  ...WORKSPACE_WEBHOOK_CALLS,
+  ...SYNC_CALLS,
+  ...OPENAPI_CALLS,
+]
+
+/** The routes of the admin API. Counters start at zero, so that an alert on a rate fires on the first request. */
+export function adminRoutes(parts: AdminParts, metrics: Metrics): ProtectedCall[] {
+  for (const { operation, status } of ADMIN_CALLS) {
+    for (const code of [String(status), '500']) metrics.adminRequests.inc({ operation, code }, 0)
+  }
+  return ADMIN_CALLS.map(call => routeOf(call, parts))
+}
+
+function routeOf(call: AdminCall, parts: AdminParts): ProtectedCall {
+  const { method, url, operation, permission, workspaces, status, query, body, bodyLimitBytes } = call
+  return {
+    ...{ method, url, operation, permission, workspaces },
+    schema: {
+      ...(query === null ? {} : { querystring: query }),
+      ...(body === null ? {} : { body }),
+    },
+    ...(bodyLimitBytes === undefined ? {} : { bodyLimitBytes }),
+    handle: (request, reply) => call.handle(parts, request, reply.code(status)),
+  }
+}

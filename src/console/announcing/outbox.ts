@@ -1,0 +1,247 @@
+import type { Clock } from '../../domain/clock.ts'
+import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
+import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import type { KeyRepository, PendingChange, StoredKey } from '../keys/rows/key-repository.ts'
+import { troubleOf } from '../platform/database/database-unavailable.ts'
+import { backoffMs, type Timers } from '../platform/jobs/timers.ts'
+import type { Announcer } from './announcer.ts'
+import type { MessageEncoder } from './message-encoder.ts'
+import { Recovery } from './recovery.ts'
+import type { Announcement } from './write-record.ts'
+
+/**
+ * Changes announced concurrently, so that a burst of revocations does not queue one by one, and a far region, to which each batch
+ * is a round trip, catches up with thousands.
+ */
+const BATCH_SIZE = 512
+const POLL_INTERVAL_MS = 25
+
+export interface OutboxParts {
+  readonly repository: KeyRepository
+  readonly announcer: Announcer
+  readonly messages: MessageEncoder
+  readonly clock: Clock
+  readonly timers: Timers
+  readonly logger: ControlLogger
+  /** From 0 to 1, for jitter. */
+  readonly random: () => number
+}
+
+/**
+ * Announces committed changes: writes the record, publishes the change, deletes it from the outbox, in this order: a gateway
+ * that receives the change must find the record. Each step may be repeated; a failure is retried until it succeeds, and a crash leaves the change in the outbox.
+ */
+export class Outbox {
+  readonly #parts: OutboxParts
+  readonly #recovery: Recovery
+  #run: Promise<void> | null = null
+  #isDrainRequested = false
+  #failures = 0
+  #cancelRetry: (() => void) | null = null
+  #stopped = false
+  /** Announcements that continue after the response to their request. */
+  readonly #unfinished = new Set<Promise<void>>()
+
+  constructor(parts: OutboxParts) {
+    this.#parts = parts
+    this.#recovery = new Recovery(parts)
+    parts.announcer.onReady(() => {
+      this.#recovery.onConnected()
+      this.requestDrain()
+    })
+  }
+
+  /**
+   * Announces changes of a key that were just committed.
+   * @returns false after a second, while announcing continues in the background
+   */
+  async announce(key: StoredKey, changes: readonly PendingChange[]): Promise<boolean> {
+    if (this.#parts.announcer.state() !== 'ready') return false
+    return this.#announceInTime(this.#announceKey(key, changes), changes)
+  }
+
+  /**
+   * Announces one change for each of many keys, all at once: callers bound their number.
+   * @returns as `announce` does
+   */
+  async announceAll(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<boolean> {
+    if (this.#parts.announcer.state() !== 'ready') return false
+    return this.#announceInTime(this.#announceKeys(keys, changes), changes)
+  }
+
+  /** Announces the changes of a key that are still in the outbox. @returns as `announce` does */
+  async announcePending(key: Pick<StoredKey, 'digest'>): Promise<boolean> {
+    const changes = await this.#parts.repository.pendingChangesOf(key.digest)
+    if (changes.length === 0) return true
+    if (this.#parts.announcer.state() !== 'ready') return false
+    // Read after the changes, so that it is at least as new as each of them.
+    const stored = await this.#parts.repository.findByDigest(key.digest)
+    return stored === null || this.#announceInTime(this.#announceKey(stored, changes), changes)
+  }
+
+  /**
+   * Whether every change of a key of this workspace that was committed until then is announced, or will be in time; false if the database
+   * does not say.
+   */
+  async hasAnnounced(workspaceId: string, atMs: number, maxWaitMs: number): Promise<boolean> {
+    const { repository, announcer, timers } = this.#parts
+    let isLate = maxWaitMs <= 0
+    const cancel = timers.after(maxWaitMs, () => {
+      isLate = true
+    })
+    try {
+      while (await repository.hasPendingUntil(workspaceId, atMs)) {
+        if (isLate || announcer.state() !== 'ready') return false
+        this.requestDrainUnlessWaiting()
+        await new Promise<void>(resolve => void timers.after(POLL_INTERVAL_MS, resolve))
+      }
+      return true
+    } catch (error) {
+      // The changes are committed: no failure from here on may look as if they were not.
+      if (troubleOf(error) === null) throw error
+      return false
+    } finally {
+      cancel()
+    }
+  }
+
+  /** Whether everything that Redis may have lost was announced again since it connected. */
+  hasCaughtUp(): boolean {
+    return this.#recovery.isComplete()
+  }
+
+  /** Announces everything in the outbox: at start, when Redis is back, after a failure. */
+  requestDrain(): void {
+    this.#cancelScheduledRetry()
+    this.#isDrainRequested = true
+    if (this.#stopped || this.#run !== null) return
+    this.#run = this.#drainWhileRequested().finally(() => {
+      this.#run = null
+    })
+  }
+
+  /** The same, unless a retry is scheduled: the caller has no reason to expect success any sooner. */
+  requestDrainUnlessWaiting(): void {
+    if (this.#cancelRetry === null) this.requestDrain()
+  }
+
+  /**
+   * For changes that are pending: another console on this database may have committed them and died. While requests are announcing
+   * here, only late ones count, since claiming what they are about to delete would announce it twice.
+   * @param isLate whether one has been pending for longer than announcing takes in this region
+   */
+  requestDrainOfPending({ isLate }: { readonly isLate: boolean }): void {
+    if (this.#unfinished.size === 0 || isLate) this.requestDrainUnlessWaiting()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#cancelScheduledRetry()
+    await this.#run
+    await Promise.all(this.#unfinished)
+  }
+
+  #cancelScheduledRetry(): void {
+    this.#cancelRetry?.()
+    this.#cancelRetry = null
+  }
+
+  async #drainWhileRequested(): Promise<void> {
+    while (this.#isDrainRequested && !this.#stopped) {
+      this.#isDrainRequested = false
+      try {
+        await this.#drain()
+        this.#failures = 0
+      } catch (error) {
+        this.#retryLater(error)
+        return
+      }
+    }
+  }
+
+  async #drain(): Promise<void> {
+    const { repository, announcer } = this.#parts
+    if (announcer.state() !== 'ready') return
+    // A deletion that is on its way would remove what is put into the outbox again, unannounced to the server of now.
+    await Promise.all(this.#unfinished)
+    const finishRecovery = await this.#recovery.requeueChangesAtRisk()
+    while (!this.#stopped && announcer.state() === 'ready') {
+      // What requests are announcing, they will delete: announcing it twice would slow both down.
+      await Promise.all(this.#unfinished)
+      const changes = await repository.claimChanges(BATCH_SIZE)
+      if (changes.length === 0) {
+        await finishRecovery()
+        return
+      }
+      await this.#deliver(changes)
+    }
+  }
+
+  /** In the order of the commits. A key that cannot be announced does not hold up the others. */
+  async #deliver(changes: readonly PendingChange[]): Promise<void> {
+    const { repository, announcer } = this.#parts
+    const changesOf = Map.groupBy(changes, change => change.digest)
+    // Read after the changes, so that each is at least as new as they are.
+    const found = await repository.findByDigests([...changesOf.keys()])
+    const keys = [...changesOf.keys()].flatMap(digest => found.get(digest) ?? [])
+    const ofKey = ({ digest }: StoredKey) => changesOf.get(digest) ?? []
+    const results = await announcer.putAll(keys.map(key => this.#announcementOf(key, ofKey(key))))
+    const announced = keys.flatMap((key, index) => (results[index]?.status === 'fulfilled' ? ofKey(key) : []))
+    const failed = results.find(result => result.status === 'rejected')
+    const orphans = changes.filter(({ digest }) => !found.has(digest))
+    await this.#requireConfirmation()
+    await repository.deletePendingChanges([...announced, ...orphans])
+    if (failed !== undefined) throw failed.reason
+  }
+
+  async #announceKey(key: StoredKey, changes: readonly PendingChange[]): Promise<void> {
+    await this.#parts.announcer.put(this.#announcementOf(key, changes))
+  }
+
+  /** One change for each key, in the same order. */
+  async #announceKeys(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<void> {
+    const announcements = keys.map((key, index) => this.#announcementOf(key, changes.slice(index, index + 1)))
+    const written = await this.#parts.announcer.putAll(announcements)
+    const failed = written.find(result => result.status === 'rejected')
+    // Announced or not, each is tried again: the outbox still has it.
+    if (failed !== undefined) throw failed.reason
+  }
+
+  #announcementOf(key: StoredKey, changes: readonly PendingChange[]): Announcement {
+    return { key, messages: changes.map(change => this.#parts.messages.change(change)) }
+  }
+
+  /** The change is committed: no failure from here on may look as if it were not. */
+  #announceInTime(announcement: Promise<void>, changes: readonly PendingChange[]): Promise<boolean> {
+    const { promise: late, resolve: giveUp } = Promise.withResolvers<boolean>()
+    const cancel = this.#parts.timers.after(REVOCATION_TIMING.announceTimeoutMs, () => giveUp(false))
+    // No answer waits for this: announcing a change twice does no harm.
+    const deletion = announcement
+      .then(() => this.#requireConfirmation())
+      .then(() => this.#parts.repository.deletePendingChanges(changes))
+      .catch(error => this.#retryLater(error))
+      .finally(() => this.#unfinished.delete(deletion))
+    this.#unfinished.add(deletion)
+    const announced = announcement.then(
+      () => true,
+      () => false,
+    )
+    return Promise.race([announced, late]).finally(cancel)
+  }
+
+  /** What only a server has that was replaced must stay in the outbox: another console announces it to the new one. */
+  async #requireConfirmation(): Promise<void> {
+    if (!(await this.#parts.announcer.confirm())) throw new Error('Redis may have been replaced')
+  }
+
+  #retryLater(error: unknown): void {
+    const { logger, timers, random } = this.#parts
+    if (this.#failures++ === 0) {
+      logger.warn({ cause: causeOf(error) }, 'change not announced, retrying')
+    }
+    this.#cancelScheduledRetry()
+    if (!this.#stopped) {
+      this.#cancelRetry = timers.after(backoffMs(this.#failures, random()), () => this.requestDrain())
+    }
+  }
+}

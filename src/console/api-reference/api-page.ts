@@ -1,0 +1,143 @@
+import type { ApiDocument, ApiOperation, ApiParameter } from '../../domain/route/describe-api.ts'
+import type { JsonSchema } from '../../domain/route/response-schema.ts'
+import type { RouteConfig } from '../../domain/route/route.ts'
+import { errorTable, scopeMissingResponse } from '../platform/html/error-responses.ts'
+import { type Html, html } from '../platform/html/html.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import { newKeyPath, openApiPath } from '../platform/html/paths.ts'
+import { curlExample, UNKNOWN_ADDRESS } from './code-examples.ts'
+
+/** @property responseSchema what the upstream returns */
+type ReferencedRoute = RouteConfig & {
+  readonly responseSchema?: { readonly schema: JsonSchema | null } | undefined
+}
+
+export interface ApiView {
+  readonly workspaceId: string
+  readonly document: ApiDocument
+  readonly routes: readonly ReferencedRoute[]
+  /** The API's URL; null if none is configured. */
+  readonly gatewayUrl: string | null
+  /** Whether the API and the console have one origin: only then can the browser send requests from here. */
+  readonly canTry: boolean
+}
+
+export function apiPage(frame: Frame, view: ApiView): Html {
+  const { workspaceId, document, routes, gatewayUrl } = view
+  const operations = Object.entries(document.paths).map(([path, { get }]) =>
+    operation(path, get, routes.find(route => route.path === path) ?? null, view),
+  )
+  const main = html`<div class="title"><h1>API reference</h1><a class="button" href="${openApiPath(workspaceId)}">OpenAPI document</a></div>
+    <p class="lead">Endpoints for keys of workspace <strong>${workspaceId}</strong>. All are read-only and return JSON.</p>
+    <section class="card"><h2>Before you start</h2>
+      <p>Send a key with each request: <code>Authorization: Bearer wsk_…</code>. ${
+        frame.mayChange
+          ? html`<a href="${newKeyPath(workspaceId)}">Issue a key</a> with the scopes you need.`
+          : 'Ask a manager of the workspace for a key with the scopes you need.'
+      }</p>
+      <p>${gatewayUrl === null ? html`In the commands, replace <code>${UNKNOWN_ADDRESS}</code> with the URL of the API.` : html`The URL of the API is <code>${gatewayUrl}</code>.`}
+      Each command waits for you to paste the key and press Enter, which keeps it out of the shell’s history.</p>
+      ${view.canTry ? keyField() : null}
+    </section>
+    ${operations}
+    <section class="card"><h2>Errors</h2>
+      <p>Error responses are JSON with a stable <code>code</code> for programs and an <code>error</code> text for people, which can be more precise than here.
+        After a 429 or 503, wait for the number of seconds in <code>Retry-After</code>.</p>
+      ${errorTable()}
+    </section>`
+  return page(frame, { title: 'API reference', section: 'api', main })
+}
+
+/** Without a name: no form can send it. Shown by the script, which alone uses it. */
+function keyField(): Html {
+  return html`<div class="field" id="try" hidden><label for="try-key">Key for trying requests</label>
+    <p class="hint" id="try-hint">It stays in this page. Your browser sends it only to the API, when you choose “Send request”</p>
+    <input id="try-key" type="password" autocomplete="off" spellcheck="false" aria-describedby="try-hint"></div>`
+}
+
+function operation(
+  path: string,
+  described: ApiOperation,
+  route: ReferencedRoute | null,
+  view: ApiView,
+): Html {
+  const { operationId, summary, description, parameters } = described
+  const own = path.replace('{workspaceId}', view.workspaceId)
+  const id = `command-${operationId}`
+  return html`<section class="card endpoint" aria-labelledby="${operationId}">
+    <h2 id="${operationId}">${summary ?? operationId}</h2>
+    <p class="address"><span class="method">GET</span> <code>${own}</code></p>
+    <p>${withCode(description)}</p>
+    ${parameterTable(parameters)}
+    <div class="copyable"><pre tabindex="0" aria-label="Command for ${operationId}"><code id="${id}">${curlExample(`${view.gatewayUrl ?? UNKNOWN_ADDRESS}${own}`)}</code></pre>
+      <button type="button" data-copies="${id}" hidden>Copy</button></div>
+    ${view.canTry && !own.includes('{') ? tryButton(`${view.gatewayUrl}${own}`, operationId) : null}
+    ${responses(described, route, view.workspaceId)}
+  </section>`
+}
+
+function tryButton(url: string, operationId: string): Html {
+  const id = `response-${operationId}`
+  return html`<div><button type="button" data-tries="${url}" data-output="${id}" hidden>Send request<span class="hidden"> to ${operationId}</span></button></div>
+    <div id="${id}" role="status"></div>`
+}
+
+/** Without the workspace, which is already filled in. */
+function parameterTable(parameters: readonly ApiParameter[]): Html | null {
+  const open = parameters.filter(({ name }) => name !== 'workspaceId')
+  if (open.length === 0) return null
+  const rows = open.map(
+    ({ name, in: place, schema }) =>
+      html`<tr><th scope="row"><code>${name}</code></th><td>${place === 'query' ? 'query, optional' : 'path'}</td><td>${rangeText(schema)}</td></tr>`,
+  )
+  return html`<table><caption>Parameters</caption>
+    <thead><tr><th scope="col">Name</th><th scope="col">In</th><th scope="col">Allowed values</th></tr></thead>
+    <tbody>${rows}</tbody></table>`
+}
+
+function rangeText(schema: ApiParameter['schema']): string {
+  const { type, minimum, maximum, maxLength, enum: values } = schema
+  if (type === 'integer') return `a whole number from ${minimum} to ${maximum}`
+  if (Array.isArray(values)) return `one of ${values.join(', ')}`
+  return typeof maxLength === 'number' ? `1 to ${maxLength} characters of A-Z, a-z, 0-9, -, ., _, ~` : 'text'
+}
+
+function responses(
+  { responses: byStatus, operationId }: ApiOperation,
+  route: ReferencedRoute | null,
+  workspaceId: string,
+): Html {
+  const rows = Object.entries(byStatus).map(
+    ([status, { description }]) => html`<tr><th scope="row">${status}</th><td>${description}</td></tr>`,
+  )
+  const schema = route?.responseSchema?.schema ?? null
+  const own = route?.answeredBy === 'gateway' ? exampleOf(workspaceId, route.scope) : null
+  return html`<details><summary>Responses<span class="hidden"> of ${operationId}</span></summary>
+    <table><caption class="hidden">Responses of ${operationId}</caption>
+    <thead><tr><th scope="col">Status</th><th scope="col">When</th></tr></thead><tbody>${rows}</tbody></table>
+    ${own === null ? null : example('Response to a usable key', own)}
+    ${schema === null ? null : example('JSON Schema of the response', JSON.stringify(schema, null, 2))}
+    ${route?.scope === undefined ? null : example('Response to a key without the scope', scopeMissingResponse(route.scope))}</details>`
+}
+
+function example(label: string, text: string): Html {
+  return html`<h3>${label}</h3><pre tabindex="0" aria-label="${label}"><code>${text}</code></pre>`
+}
+
+/** As a gateway describes a key. */
+function exampleOf(workspaceId: string, scope: string | undefined): string {
+  const scopes = scope === undefined ? [] : [scope]
+  const key = {
+    workspaceId,
+    scopes,
+    keyId: 'key_01KAJ…',
+    hint: 'wsk_…x7Qf',
+    expiresAt: '2027-02-18T09:00:00.000Z',
+  }
+  return JSON.stringify(key, null, 2)
+}
+
+/** Renders text between backticks as code. */
+function withCode(text: string): Html {
+  return html`${text.split('`').map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))}`
+}

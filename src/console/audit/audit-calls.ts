@@ -1,0 +1,143 @@
+import { Type } from 'typebox'
+import { isKeyId } from '../keys/operations/ids.ts'
+import type { ExportedAudit, KeyRepository } from '../keys/rows/key-repository.ts'
+import { workspacesOf } from '../platform/access/principal.ts'
+import type { AuditRow } from '../platform/database/tables.ts'
+import { type AdminCall, adminCall } from '../platform/http/admin-call.ts'
+import { invalidField } from '../platform/http/api-error.ts'
+import { principalOf } from '../platform/http/request-context.ts'
+import { fields, INSTANT_EXPECTED, pageOf, pageQuery, parameter } from '../platform/http/request-fields.ts'
+import { readPage, readPageOptions } from '../platform/http/request-parameters.ts'
+import { instant, textOrNull } from '../platform/http/response-fields.ts'
+import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
+import type { AuditEntry, AuditFilter, AuditPage } from './audit.ts'
+import { AUDIT_ACTIONS_EXPECTED, isAuditAction } from './audit-actions.ts'
+import { entryOfRow } from './audit-rows.ts'
+
+const INSTANT =
+  '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,3})?(?:Z|[+-][0-9]{2}:[0-9]{2})$'
+const instantParameter = Type.Optional(Type.String({ pattern: INSTANT, description: INSTANT_EXPECTED }))
+const page = pageQuery('audit')
+const searchQuery = fields({
+  keyId: parameter('a key id'),
+  actor: Type.Optional(Type.String({ minLength: 1, maxLength: 300, description: '1 to 300 characters' })),
+  action: parameter(AUDIT_ACTIONS_EXPECTED),
+  from: instantParameter,
+  to: instantParameter,
+  ...page.properties,
+})
+
+const ENTRY_FIELDS = {
+  id: Type.String(),
+  at: instant,
+  workspaceId: textOrNull,
+  actor: Type.String(),
+  action: Type.String({ description: 'A newer release can add actions' }),
+  keyId: textOrNull,
+  detail: Type.Record(Type.String(), Type.Unknown()),
+}
+const entries = pageOf('entries', Type.Object(ENTRY_FIELDS, { title: 'AuditEntry' }))
+const exportedEntry = Type.Object(
+  {
+    ...ENTRY_FIELDS,
+    sequence: Type.Integer({ description: 'Place in the chain' }),
+    hash: Type.String({ description: 'Over this entry and the hash of the one before' }),
+  },
+  { title: 'ExportedAuditEntry' },
+)
+
+/** The admin API on the audit log, without its prefix. */
+export const AUDIT_CALLS: readonly AdminCall[] = [
+  adminCall({
+    id: 'listWorkspaceAudit',
+    method: 'GET',
+    url: '/workspaces/:workspaceId/audit',
+    operation: 'audit',
+    permission: 'audit:read',
+    workspaces: 'own',
+    summary: 'Audit entries of a workspace, newest first',
+    query: page,
+    status: 200,
+    response: entries,
+    errors: ['not_found'],
+    handle: async ({ registry }, { request, query }) =>
+      pageJson(await registry.repository.listAudit(readPageOptions(request, query))),
+  }),
+  adminCall({
+    id: 'searchAudit',
+    method: 'GET',
+    url: '/audit',
+    operation: 'audit',
+    permission: 'audit:read',
+    workspaces: 'own',
+    summary: 'Audit entries of all workspaces that the caller may see, newest first',
+    query: searchQuery,
+    status: 200,
+    response: entries,
+    handle: async ({ registry }, { request, query }) => {
+      const filter = readFilter(query)
+      const workspaces = workspacesOf(principalOf(request))
+      const found = { filter, workspaces, ...readPage(query) }
+      return pageJson(await registry.repository.searchAudit(found))
+    },
+  }),
+  adminCall({
+    id: 'exportAudit',
+    method: 'GET',
+    url: '/audit/export',
+    operation: 'audit_export',
+    permission: 'audit:read',
+    workspaces: 'all',
+    summary: 'Every audit entry, oldest first, with its place in the chain of hashes',
+    query: fields({}),
+    status: 200,
+    format: 'lines',
+    response: exportedEntry,
+    handle: async ({ registry }, { request, reply }) =>
+      sendLines(request, reply, () => exportLines(registry.repository)),
+  }),
+]
+
+interface Conditions {
+  readonly keyId?: string | undefined
+  readonly actor?: string | undefined
+  readonly action?: string | undefined
+  readonly from?: string | undefined
+  readonly to?: string | undefined
+}
+
+function readFilter({ keyId, actor, action, from, to }: Conditions): AuditFilter {
+  if (keyId !== undefined && !isKeyId(keyId)) throw invalidField('keyId', 'a key id')
+  if (action !== undefined && !isAuditAction(action)) throw invalidField('action', AUDIT_ACTIONS_EXPECTED)
+  return { keyId, actor, action, fromMs: readInstant('from', from), toMs: readInstant('to', to) }
+}
+
+function readInstant(field: 'from' | 'to', text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const ms = Date.parse(text)
+  if (Number.isNaN(ms)) throw invalidField(field, INSTANT_EXPECTED)
+  return ms
+}
+
+function pageJson({ entries, nextAfterId }: AuditPage) {
+  const page = { entries: entries.map(entryJson), hasMore: nextAfterId !== null }
+  return nextAfterId === null ? page : { ...page, cursor: nextAfterId }
+}
+
+function entryJson({ id, workspaceId, atMs, actor, action, keyId, detail }: AuditEntry) {
+  return { id, at: new Date(atMs).toISOString(), workspaceId, actor, action, keyId, detail }
+}
+
+async function* exportLines(repository: Pick<KeyRepository, 'exportAudit'>): AsyncGenerator<string> {
+  let after: number | null = 0
+  while (after !== null) {
+    const { rows, nextAfter }: ExportedAudit = await repository.exportAudit(after, ROWS_AT_ONCE)
+    if (rows.length > 0) yield rows.map(exportLine).join('')
+    after = nextAfter
+  }
+}
+
+function exportLine(row: AuditRow): string {
+  const { sequence, hash } = row
+  return `${JSON.stringify({ ...entryJson(entryOfRow(row)), sequence, hash })}\n`
+}

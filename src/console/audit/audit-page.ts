@@ -1,0 +1,66 @@
+import type { KeyRecord } from '../../domain/key/key-record.ts'
+import { hintHtml, nameHtml } from '../keys/pages/key-parts.ts'
+import type { StoredKey } from '../keys/rows/key-repository.ts'
+import { type Html, html } from '../platform/html/html.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import { markInvisible } from '../platform/html/mark-invisible.ts'
+import { auditPath, keyPath } from '../platform/html/paths.ts'
+import { ago, instant } from '../platform/html/times.ts'
+import type { AuditEntry } from './audit.ts'
+import { actionLabel } from './audit-actions.ts'
+
+export interface AuditView {
+  readonly workspaceId: string
+  readonly entries: readonly AuditEntry[]
+  readonly nextCursor: string | null
+  readonly isFirstPage: boolean
+  /** Those that the entries are about, by id. */
+  readonly keys: ReadonlyMap<string, Pick<StoredKey, 'record'>>
+}
+
+export function auditPage(frame: Frame, view: AuditView): Html {
+  const { entries } = view
+  const main = html`<h1>Audit trail</h1>
+    <p class="lead">Who issued or changed which key, and from which address. Entries cannot be changed or deleted.</p>
+    ${entries.length === 0 ? html`<p class="empty">No entries yet.</p>` : table(view, frame.nowMs)}
+    ${paging(view)}`
+  return page(frame, { title: 'Audit trail', section: 'audit', main })
+}
+
+function table({ entries, keys }: AuditView, nowMs: number): Html {
+  return html`<table class="stacks">
+    <caption class="hidden">Audit entries, newest first</caption>
+    <thead><tr><th scope="col">Time</th><th scope="col">Action</th><th scope="col">Key</th><th scope="col">Actor</th><th scope="col">Address</th></tr></thead>
+    <tbody>${entries.map(entry => row(entry, keys.get(entry.keyId ?? '')?.record ?? null, nowMs))}</tbody>
+  </table>`
+}
+
+/** @param record as it is now; the name is that of the time */
+function row(entry: AuditEntry, record: KeyRecord | null, nowMs: number): Html {
+  const { atMs, action, actor, detail } = entry
+  const by = textOf(detail['by'])
+  return html`<tr>
+    <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
+    <td><span class="label" aria-hidden="true">Action</span><span><span class="badge ${action.replace('.', '-')}">${actionLabel(action)}</span></span></td>
+    <td><span class="label" aria-hidden="true">Key</span><span>${keyOf(entry)}${record === null ? null : html` ${hintHtml(record)}`}</span></td>
+    <td><span class="label" aria-hidden="true">Actor</span><span class="breaks">${by === '' ? markInvisible(actor) : html`${markInvisible(by)} <span class="muted small">${markInvisible(actor)}</span>`}</span></td>
+    <td><span class="label" aria-hidden="true">Address</span><span><code>${textOf(detail['from'])}</code></span></td>
+  </tr>`
+}
+
+function keyOf({ workspaceId, keyId, detail }: AuditEntry): Html | null {
+  if (workspaceId === null || keyId === null) return null
+  return html`<a class="key-name" href="${keyPath(workspaceId, keyId)}">${nameHtml({ name: textOf(detail['name']), id: keyId })}</a>`
+}
+
+function textOf(value: AuditEntry['detail'][string] | undefined): string {
+  return typeof value === 'string' ? value : ''
+}
+
+function paging({ workspaceId, nextCursor, isFirstPage }: AuditView): Html | null {
+  if (isFirstPage && nextCursor === null) return null
+  return html`<nav class="paging" aria-label="Pages">
+    ${isFirstPage ? null : html`<a class="button" href="${auditPath(workspaceId)}">Newest entries</a>`}
+    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${auditPath(workspaceId, nextCursor)}">Older entries</a>`}
+  </nav>`
+}

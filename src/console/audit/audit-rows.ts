@@ -1,0 +1,177 @@
+import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
+import { encodeTime } from 'ulid'
+import type { ExportedAudit, PageOptions } from '../keys/rows/key-repository.ts'
+import type { Dialect } from '../platform/database/database.ts'
+import { firstRows, listOf, mostFirstRows } from '../platform/database/first-rows.ts'
+import type { AuditRow, Tables } from '../platform/database/tables.ts'
+import type { AuditDetail, AuditEntry, AuditFilter, AuditPage, AuditQuery } from './audit.ts'
+import type { AuditAction } from './audit-actions.ts'
+import type { AuditTarget } from './audit-chain.ts'
+import { type AuditTrust, checkChained } from './audit-mac.ts'
+
+const ULID_TIME_LENGTH = 10
+/** An id is never older than its entry, and newer only while the clock of a console was set back. */
+const CLOCK_STEP_MS = 3_600_000
+
+export async function listAudit(
+  database: Kysely<Tables>,
+  { workspaceId, limit, afterId }: PageOptions,
+  target: AuditTarget,
+): Promise<AuditPage> {
+  return searchAudit(database, { filter: {}, workspaces: [workspaceId], limit, afterId }, target)
+}
+
+/** Entries that a page examines at most, in parts that leave the event loop to others. */
+const EXAMINED_AT_MOST = 10_000
+const EXAMINED_AT_ONCE = 500
+
+/**
+ * Newest first. Examines entries in order until the page is full; one that would have to examine too many is short, even
+ * empty, before the last, as is one with rows that no console has written.
+ */
+export async function searchAudit(
+  database: Kysely<Tables>,
+  query: AuditQuery,
+  { dialect, audit }: AuditTarget,
+): Promise<AuditPage> {
+  const { limit } = query
+  const rows: AuditRow[] = []
+  // Finding where each of many workspaces goes on is work too.
+  const places = (query.workspaces?.length ?? 1) - 1
+  let { afterId } = query
+  let count = limit + 1
+  for (let left = EXAMINED_AT_MOST; left > 0; left -= count + places) {
+    const part = await examineEntries(database, { ...query, afterId }, count, dialect)
+    rows.push(...part.found)
+    if (rows.length > limit) return pageOf(rows, limit, { endId: null, audit })
+    afterId = part.endId
+    if (afterId === null) break
+    count = Math.max(limit + 1, Math.min(EXAMINED_AT_ONCE, mostFirstRows(query.workspaces, dialect)))
+  }
+  return pageOf(rows, limit, { endId: afterId, audit })
+}
+
+/** @param endId everything up to here was examined; null: everything */
+function pageOf(
+  rows: readonly AuditRow[],
+  limit: number,
+  { endId, audit }: { readonly endId: string | null } & Pick<AuditTarget, 'audit'>,
+): AuditPage {
+  const read = rows.slice(0, limit)
+  const entries = genuineRows(read, audit).map(entryOfRow)
+  return { entries, nextAfterId: rows.length > limit ? (read.at(-1)?.id ?? null) : endId }
+}
+
+interface ExaminedRow extends AuditRow {
+  readonly is_match: boolean | 0 | 1
+  readonly is_end: boolean | 0 | 1 | null
+}
+
+/** @returns what matches among the next entries, at most one more than the limit, and where they end; null: nothing is left */
+async function examineEntries(
+  database: Kysely<Tables>,
+  query: AuditQuery,
+  count: number,
+  dialect: Dialect,
+): Promise<{ readonly found: readonly AuditRow[]; readonly endId: string | null }> {
+  const { filter, workspaces, limit, afterId } = query
+  const order = { table: 'audit', value: 'id', id: 'id', descending: true } as const
+  // All entries of a key are of one workspace, and few.
+  const workspaceIds = filter.keyId === undefined ? workspaces : null
+  const after = afterId === null ? null : { value: afterId, id: afterId }
+  const entries = firstRows({ ...order, workspaceIds, within: indexedOf(query), after, count }, dialect)
+  const isMatch = all(conditionsOf(filter, workspaces, dialect))
+  const last = sql`(select examined.id from examined order by examined.id limit 1)`
+  const { rows } = await sql<ExaminedRow>`
+    with examined as (${entries})
+    select audit.*, ${isMatch} as is_match,
+      audit.id = ${last} and (select count(*) from examined) = ${count} as is_end
+    from examined cross join audit
+    where audit.id = examined.id and (${isMatch} or audit.id = ${last})
+    order by audit.id desc limit ${limit + 2}`.execute(database)
+  const found = rows.filter(row => Boolean(row.is_match)).slice(0, limit + 1)
+  return { found, endId: rows.find(row => Boolean(row.is_end))?.id ?? null }
+}
+
+/** What an index holds together, in the order of ids. */
+function indexedOf({ filter, workspaces }: AuditQuery): RawBuilder<SqlBool>[] {
+  const { keyId, actor, action, fromMs, toMs } = filter
+  const conditions: RawBuilder<SqlBool>[] = []
+  if (keyId !== undefined) conditions.push(sql`key_id = ${keyId}`)
+  else if (actor !== undefined) {
+    conditions.push(sql`actor = ${actor}`)
+    if (action !== undefined && workspaces === null) conditions.push(sql`action = ${action}`)
+  } else if (action !== undefined) conditions.push(sql`action = ${action}`)
+  if (fromMs !== undefined) conditions.push(sql`id >= ${firstIdAt(fromMs)}`)
+  if (toMs !== undefined) conditions.push(sql`id < ${firstIdAt(toMs + CLOCK_STEP_MS)}`)
+  return conditions
+}
+
+function conditionsOf(
+  { keyId, actor, action, fromMs, toMs }: AuditFilter,
+  workspaces: readonly string[] | null,
+  dialect: Dialect,
+): RawBuilder<SqlBool>[] {
+  const conditions: RawBuilder<SqlBool>[] = []
+  // Where no key is asked for, the examined entries are of these workspaces.
+  if (keyId !== undefined && workspaces !== null) {
+    conditions.push(sql`audit.workspace_id in (select listed.value from ${listOf(workspaces, dialect)})`)
+  }
+  if (actor !== undefined) conditions.push(sql`audit.actor = ${actor}`)
+  if (action !== undefined) conditions.push(sql`audit.action = ${action}`)
+  if (fromMs !== undefined) conditions.push(sql`audit.at_ms >= ${fromMs}`)
+  if (toMs !== undefined) conditions.push(sql`audit.at_ms < ${toMs}`)
+  return conditions
+}
+
+function all(conditions: readonly RawBuilder<SqlBool>[]): RawBuilder<unknown> {
+  return conditions.length === 0 ? sql`true` : sql`(${sql.join(conditions, sql` and `)})`
+}
+
+function firstIdAt(ms: number): string {
+  return `audit_${encodeTime(Math.max(0, ms), ULID_TIME_LENGTH)}`
+}
+
+/** In the order of the chain: an entry that commits during an export is not skipped. */
+export async function exportAudit(
+  database: Kysely<Tables>,
+  afterSequence: number,
+  limit: number,
+  audit: AuditTrust,
+): Promise<ExportedAudit> {
+  const read = await database
+    .selectFrom('audit')
+    .selectAll()
+    .where('sequence', '>', afterSequence)
+    // No console gives a later place; the place of a row is where the next page begins.
+    .where('sequence', '<=', Number.MAX_SAFE_INTEGER)
+    .orderBy('sequence')
+    .limit(limit)
+    .execute()
+  const nextAfter = read.length < limit ? null : (read.at(-1)?.sequence ?? null)
+  return { rows: genuineRows(read, audit), nextAfter }
+}
+
+/** The rows that a console wrote. Others are reported and not shown; without signing secrets all are shown. */
+export function genuineRows(rows: readonly AuditRow[], { keys, onRejected }: AuditTrust): AuditRow[] {
+  if (keys.size === 0) return [...rows]
+  return rows.filter(row => {
+    const reason = checkChained(keys, row)
+    if (reason === 'valid') return true
+    onRejected({ id: row.id, place: 'log', reason, signedBy: row.signed_by })
+    return false
+  })
+}
+
+export function entryOfRow(row: AuditRow): AuditEntry {
+  return {
+    id: row.id,
+    workspaceId: row.workspace_id === '' ? null : row.workspace_id,
+    atMs: row.at_ms,
+    actor: row.actor,
+    // Only appendAudit() writes these two columns.
+    action: row.action as AuditAction,
+    keyId: row.key_id === '' ? null : row.key_id,
+    detail: JSON.parse(row.detail) as AuditDetail,
+  }
+}

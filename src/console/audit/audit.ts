@@ -1,0 +1,223 @@
+import type { EditedField } from '../../domain/key/edit-key.ts'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
+import type { Rotation } from '../../domain/key/rotate-key.ts'
+import type { AccessAction, AuditAction, KeyAction, WebhookAction } from './audit-actions.ts'
+
+/**
+ * Why a key was revoked: on request, by a rotation without overlap, with all keys of its workspace, or because it was
+ * revoked after the backup that was restored.
+ */
+export type RevocationReason = 'request' | 'rotation' | 'bulk' | 'restore'
+/** The reason in entries of `auditLeak`. */
+const LEAK = 'leak'
+
+/** Where a leaked key was found. */
+export interface LeakFinding {
+  /** An address, without anything that could be used as a key; null if the report names none. */
+  readonly foundAt: string | null
+  /** The kind of place; null if the report names none. */
+  readonly source: string | null
+}
+
+/** Who requested a change, and from where. */
+export interface Caller {
+  readonly actor: string
+  /** The display name of a person or an admin token. */
+  readonly name?: string
+  /** The client's address, as reported by a trusted proxy or taken from the connection. */
+  readonly address: string
+  readonly requestId: string
+}
+
+export interface AuditEntry {
+  /** Grows with time. */
+  readonly id: string
+  /** Null for an entry that concerns the whole installation. */
+  readonly workspaceId: string | null
+  readonly atMs: number
+  readonly actor: string
+  readonly action: AuditAction
+  /** Null for an entry that concerns no key. */
+  readonly keyId: string | null
+  readonly detail: AuditDetail
+}
+
+export interface KeyAuditEntry extends AuditEntry {
+  readonly workspaceId: string
+  readonly action: KeyAction
+  readonly keyId: string
+}
+
+/** Small; it never holds anything that could be used as a key. */
+export type AuditDetail = Readonly<Record<string, AuditValue | AuditChanges>>
+
+export type AuditValue = string | number | null | readonly string[]
+/** The fields that an edit changed, by their public names. */
+export type AuditChanges = Readonly<Record<string, { readonly old: AuditValue; readonly new: AuditValue }>>
+
+export interface AuditPage {
+  readonly entries: readonly AuditEntry[]
+  /** Where the next page starts; null on the last. */
+  readonly nextAfterId: string | null
+}
+
+/** Conditions on entries; all of them apply. */
+export interface AuditFilter {
+  readonly keyId?: string | undefined
+  readonly actor?: string | undefined
+  readonly action?: AuditAction | undefined
+  /** In ms since the epoch, inclusive. */
+  readonly fromMs?: number | undefined
+  /** Exclusive. */
+  readonly toMs?: number | undefined
+}
+
+export interface AuditQuery {
+  readonly filter: AuditFilter
+  /** Null for all, and entries that concern no workspace. */
+  readonly workspaces: readonly string[] | null
+  readonly limit: number
+  readonly afterId: string | null
+}
+
+export interface AuditContext {
+  readonly id: string
+  readonly atMs: number
+  readonly caller: Caller
+}
+
+export function auditIssue(record: KeyRecord, context: AuditContext): KeyAuditEntry {
+  return entryOf('key.issued', record, context, newKeyDetail(record))
+}
+
+export function auditImport(record: KeyRecord, context: AuditContext): KeyAuditEntry {
+  const { revokedAtMs, suspendedAtMs } = record
+  const revoked = revokedAtMs === null ? {} : { revokedAt: instant(revokedAtMs) }
+  const suspended = suspendedAtMs === null ? {} : { suspendedAt: instant(suspendedAtMs) }
+  return entryOf('key.imported', record, context, { ...newKeyDetail(record), ...revoked, ...suspended })
+}
+
+function newKeyDetail(record: KeyRecord): AuditDetail {
+  const { name, scopes, description, allowedCidrs } = record
+  const expiresAt = instant(record.expiresAtMs)
+  const described = description === null ? {} : { description }
+  const restricted = allowedCidrs.length === 0 ? {} : { allowedCidrs }
+  return { name, ...described, scopes, expiresAt, ...restricted }
+}
+
+/** An entry about the old key that names the successor. */
+export function auditRotation(
+  { replaced, successor, overlapSeconds }: Rotation,
+  context: AuditContext,
+): KeyAuditEntry {
+  return entryOf('key.rotated', replaced, context, {
+    name: replaced.name,
+    scopes: replaced.scopes,
+    overlapSeconds,
+    expiresAt: instant(replaced.expiresAtMs),
+    successor: successor.id,
+    successorExpiresAt: instant(successor.expiresAtMs),
+  })
+}
+
+export function auditRevocation(
+  { name, scopes, ...record }: KeyRecord,
+  reason: RevocationReason,
+  context: AuditContext,
+): KeyAuditEntry {
+  return entryOf('key.revoked', record, context, { name, scopes, reason })
+}
+
+/** `key.reported`: the report did not revoke the key. */
+export function auditLeak(
+  action: 'key.revoked' | 'key.reported',
+  { name, scopes, ...record }: KeyRecord,
+  { foundAt, source }: LeakFinding,
+  context: AuditContext,
+): KeyAuditEntry {
+  return entryOf(action, record, context, { name, scopes, reason: LEAK, foundAt, source })
+}
+
+export function isLeak({ detail }: Pick<AuditEntry, 'detail'>): boolean {
+  return detail['reason'] === LEAK
+}
+
+export function auditSuspension({ name, ...record }: KeyRecord, context: AuditContext): KeyAuditEntry {
+  return entryOf('key.suspended', record, context, { name })
+}
+
+export function auditResumption({ name, ...record }: KeyRecord, context: AuditContext): KeyAuditEntry {
+  return entryOf('key.resumed', record, context, { name })
+}
+
+/** An entry with the old and new value of each changed field. */
+export function auditEdit(
+  before: KeyRecord,
+  after: KeyRecord,
+  changed: readonly EditedField[],
+  context: AuditContext,
+): KeyAuditEntry {
+  const changes = Object.fromEntries(
+    changed.map(field => {
+      const shown = SHOWN_FIELDS[field]
+      return [shown.name, { old: shown.valueOf(before), new: shown.valueOf(after) }]
+    }),
+  )
+  return entryOf('key.edited', after, context, { name: after.name, changes })
+}
+
+const SHOWN_FIELDS: Readonly<
+  Record<EditedField, { readonly name: string; readonly valueOf: (record: KeyRecord) => AuditValue }>
+> = {
+  name: { name: 'name', valueOf: ({ name }) => name },
+  description: { name: 'description', valueOf: ({ description }) => description },
+  expiresAtMs: { name: 'expiresAt', valueOf: ({ expiresAtMs }) => instant(expiresAtMs) },
+  allowedCidrs: { name: 'allowedCidrs', valueOf: ({ allowedCidrs }) => allowedCidrs },
+}
+
+/** What an edit changed, by public names; empty for other actions. */
+export function changesOf({ detail }: Pick<AuditEntry, 'detail'>): AuditChanges {
+  const changes = detail['changes']
+  return typeof changes === 'object' && changes !== null && !isList(changes) ? changes : {}
+}
+
+/** Array.isArray does not narrow readonly arrays. */
+function isList(value: object): value is readonly unknown[] {
+  return Array.isArray(value)
+}
+
+/** An entry that concerns tokens, people or refused access: no workspace and no key. */
+export function auditAccess(action: AccessAction, about: AuditDetail, context: AuditContext): AuditEntry {
+  const { id, atMs, caller } = context
+  const detail = detailOf(about, caller)
+  return { id, workspaceId: null, atMs, actor: caller.actor, action, keyId: null, detail }
+}
+
+/** An entry that concerns the webhook of a workspace. @param site scheme, host and port before and after */
+export function auditWebhook(
+  action: WebhookAction,
+  workspaceId: string,
+  site: { readonly old: string | null; readonly new: string | null },
+  { id, atMs, caller }: AuditContext,
+): AuditEntry {
+  const detail = detailOf({ changes: { site } }, caller)
+  return { id, workspaceId, atMs, actor: caller.actor, action, keyId: null, detail }
+}
+
+function entryOf(
+  action: KeyAction,
+  { id: keyId, workspaceId }: Pick<KeyRecord, 'id' | 'workspaceId'>,
+  { id, atMs, caller }: AuditContext,
+  about: AuditDetail,
+): KeyAuditEntry {
+  const detail = detailOf(about, caller)
+  return { id, workspaceId, atMs, actor: caller.actor, action, keyId, detail }
+}
+
+function detailOf(about: AuditDetail, { name, address, requestId }: Caller): AuditDetail {
+  return { ...about, ...(name === undefined ? {} : { by: name }), from: address, requestId }
+}
+
+function instant(ms: number): string {
+  return new Date(ms).toISOString()
+}

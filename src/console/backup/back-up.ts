@@ -1,0 +1,113 @@
+import { existsSync } from 'node:fs'
+import type { Kysely } from 'kysely'
+import type { AuditKeys } from '../audit/audit-mac.ts'
+import { lastMigration, missingMigrations } from '../platform/database/migrations.ts'
+import { openReadOnly } from '../platform/database/open-read-only.ts'
+import { describeDifferences } from '../platform/database/schema-object.ts'
+import { compareSqliteSchema } from '../platform/database/sqlite-schema.ts'
+import type { Tables } from '../platform/database/tables.ts'
+import { type CheckedAudit, checkAudit } from './check-database.ts'
+import { checkIntegrity, copyPages, diskTroubleIn, makeSingleFile, sqliteFileOf } from './database-file.ts'
+import { type ProgressOf, Refused } from './refused.ts'
+import { readPostgres } from './source.ts'
+import { fillSqlite } from './target.ts'
+import { publish, publishNew, withUnfinished } from './unfinished-file.ts'
+
+export interface BackupOptions {
+  /** `database.url`: a SQLite file or PostgreSQL, also while consoles use it. */
+  readonly url: string
+  readonly file: string
+  /** Replaces the file if it exists. */
+  readonly force: boolean
+  readonly auditKeys: AuditKeys
+  readonly nowMs: number
+  readonly progress: ProgressOf
+}
+
+export interface BackupReport {
+  readonly keys: number
+  readonly auditEntries: number
+  /** Hash of the newest audit entry; keep it elsewhere. */
+  readonly auditHead: string
+  /** What breaks the audit chain, for which a restore refuses the backup; null if it is intact. */
+  readonly brokenAudit: string | null
+}
+
+export interface SavedReport extends BackupReport {
+  /** What is not as the migrations make it, for which a restore refuses the backup; null if there is nothing. */
+  readonly schemaDifferences: string | null
+}
+
+/**
+ * Saves the database, SQLite or PostgreSQL, to a SQLite file. The file appears under its name only when it is whole,
+ * checked and on the disk.
+ */
+export async function backUp(options: BackupOptions): Promise<SavedReport> {
+  const { file, force } = options
+  if (!force && existsSync(file)) throw existsAlready(file)
+  try {
+    return await withUnfinished(file, async unfinished => {
+      await copyTo(unfinished, options)
+      // A forged entry must not stop backups.
+      const report = await inspectBackup(unfinished, database =>
+        checkAudit(database, 'the database', options),
+      )
+      const schemaDifferences = await describeSchema(unfinished)
+      if (force) await publish(unfinished, file)
+      // Another backup of this name may have been faster.
+      else if (!(await publishNew(unfinished, file))) throw existsAlready(file)
+      return { ...report, schemaDifferences }
+    })
+  } catch (error) {
+    const trouble = diskTroubleIn(error)
+    throw trouble === null ? error : new Refused(`The backup ${file} cannot be written: ${trouble}`)
+  }
+}
+
+async function copyTo(unfinished: string, options: BackupOptions): Promise<void> {
+  const { url, progress } = options
+  const source = sqliteFileOf(url)
+  if (source !== null) return copySqlite(url, source, unfinished, progress)
+  await readPostgres(url, tables => fillSqlite(tables, unfinished, { ...options, allowsBrokenAudit: true }))
+}
+
+function existsAlready(file: string): Refused {
+  return new Refused(`The file ${file} exists already: name another one, or add --force`)
+}
+
+async function copySqlite(url: string, from: string, to: string, progress: ProgressOf): Promise<void> {
+  // Explains a missing file.
+  await (await openReadOnly(url)).destroy()
+  await copyPages(from, to, progress)
+  makeSingleFile(to)
+  checkIntegrity(to, from)
+}
+
+/** The copy of a SQLite database has what was added to its schema. @throws NewerSchema */
+async function describeSchema(file: string): Promise<string | null> {
+  const database = await openReadOnly(`sqlite:${file}`)
+  try {
+    await missingMigrations(database, 'sqlite')
+    const differences = await compareSqliteSchema(database, await lastMigration(database))
+    return differences.length === 0 ? null : describeDifferences(differences)
+  } finally {
+    await database.destroy()
+  }
+}
+
+export async function inspectBackup(
+  file: string,
+  check: (database: Kysely<Tables>) => Promise<CheckedAudit>,
+): Promise<BackupReport> {
+  const database = await openReadOnly(`sqlite:${file}`)
+  try {
+    const { head, read, broken } = await check(database)
+    const { count } = await database
+      .selectFrom('keys')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .executeTakeFirstOrThrow()
+    return { keys: count, auditEntries: read, auditHead: head?.hash ?? 'none', brokenAudit: broken }
+  } finally {
+    await database.destroy()
+  }
+}

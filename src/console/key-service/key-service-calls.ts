@@ -1,0 +1,186 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
+import { DEFAULT_REGION, REGION_HEADER } from '../../domain/region.ts'
+import { isDigest } from '../../domain/wire.ts'
+import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
+import { recordTextOf } from '../announcing/record-text.ts'
+import type { RecordKeys } from '../announcing/write-record.ts'
+import type { KeyRepository, StoredKey } from '../keys/rows/key-repository.ts'
+import { ApiError, invalidField } from '../platform/http/api-error.ts'
+import type { Call } from '../platform/http/calls.ts'
+import {
+  type ConfirmationsBody,
+  confirmationsBody,
+  type LookupsBody,
+  lookupsBody,
+} from './key-service-schemas.ts'
+import type { LiveGateways } from './live-gateways.ts'
+import { SharedLookups } from './shared-lookups.ts'
+
+/** 1,000 changes. */
+const CONFIRMATIONS_LIMIT_BYTES = 256 * 1024
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+export interface KeyServiceParts {
+  readonly repository: KeyRepository
+  readonly clock: Clock
+  readonly recordKeys: RecordKeys
+  /** Fingerprints of the signing secrets, by which a gateway notices that it has others. */
+  readonly fingerprints: readonly string[]
+  /** Names of the regions that changes are announced to; a gateway of another one is misconfigured. */
+  readonly regions: readonly string[]
+  readonly liveGateways: Pick<LiveGateways, 'count'>
+  readonly logger: ControlLogger
+  readonly usageCall: Call
+  readonly metrics: Pick<Metrics, 'gatewayDrains'>
+  /** Writes records that the Redis of the region lacks, without delaying the response. */
+  readonly refill: (keys: readonly StoredKey[], region: string | null) => void
+}
+
+/** The calls of gateways, without their prefix: lookups that Redis cannot answer, and reports. */
+export function keyServiceCalls(parts: KeyServiceParts): Call[] {
+  for (const outcome of ['completed', 'timed_out']) parts.metrics.gatewayDrains.inc({ outcome }, 0)
+  const lookups = shareLookups(parts)
+  return [
+    {
+      method: 'GET',
+      url: '/keys/:digest',
+      operation: 'lookup',
+      handle: (request, reply) => lookUpKey(parts, lookups, request, reply),
+    },
+    {
+      method: 'POST',
+      url: '/lookups',
+      operation: 'lookups',
+      schema: { body: lookupsBody },
+      handle: (request, reply) => lookUpKeys(parts, lookups, request, reply),
+    },
+    parts.usageCall,
+    {
+      method: 'POST',
+      url: '/confirmations',
+      operation: 'confirmations',
+      schema: { body: confirmationsBody },
+      bodyLimitBytes: CONFIRMATIONS_LIMIT_BYTES,
+      handle: (request, reply) => recordConfirmations(parts, request, reply),
+    },
+  ]
+}
+
+/** A record as JSON text, once for all gateways that share the lookup. Without a text, its row in the database is broken. */
+interface FoundRecord {
+  readonly key: StoredKey
+  readonly text: string | null
+  /** Regions in whose Redis it was written. */
+  readonly refilled: Set<string | null>
+}
+
+/** Null if the key does not exist. */
+type LookupResult = FoundRecord | null
+
+function shareLookups(parts: KeyServiceParts): SharedLookups<LookupResult> {
+  return new SharedLookups(async digests => {
+    const keys = await parts.repository.findByDigests(digests)
+    const found = new Map([...keys].map(([digest, key]) => [digest, encodeFound(parts, key)]))
+    return digest => found.get(digest) ?? null
+  })
+}
+
+function encodeFound({ recordKeys, logger }: KeyServiceParts, key: StoredKey): FoundRecord {
+  const refilled = new Set<string | null>()
+  try {
+    return { key, text: recordTextOf(key, recordKeys[0]), refilled }
+  } catch (error) {
+    logger.error({ keyId: key.record.id, cause: causeOf(error) }, 'invalid key row in the database')
+    return { key, text: null, refilled }
+  }
+}
+
+/** The Redis of other regions is left alone: their gateways may never ask for these keys. */
+function refill(parts: KeyServiceParts, results: readonly LookupResult[], request: FastifyRequest): void {
+  const header = request.headers[REGION_HEADER]
+  const region = typeof header === 'string' ? header : null
+  const lacking = results.filter(
+    found => found !== null && found.text !== null && !found.refilled.has(region),
+  )
+  for (const found of lacking) found?.refilled.add(region)
+  parts.refill(
+    lacking.flatMap(found => found?.key ?? []),
+    region,
+  )
+}
+
+async function lookUpKey(
+  parts: KeyServiceParts,
+  lookups: SharedLookups<LookupResult>,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  // The router yields a text for each parameter in the path.
+  const { digest } = request.params as { digest: string }
+  if (!isDigest(digest)) throw invalidField('digest', '64 lower-case hexadecimal digits')
+  const results = await lookups.find([digest], abandonedSignal(reply))
+  if (results === null) return reply.hijack()
+  const [found = null] = results
+  // Gateways take this response, and only this one, as proof that the key does not exist.
+  if (found === null) throw new ApiError('not_found', 'No key has this digest')
+  request.keyId = found.key.record.id
+  if (found.text === null) throw new Error('Invalid key row in the database')
+  reply.type(JSON_TYPE).send(found.text)
+  refill(parts, results, request)
+  return reply
+}
+
+/** Null is proof that the key does not exist, as is the 404 of a single lookup. */
+async function lookUpKeys(
+  parts: KeyServiceParts,
+  lookups: SharedLookups<LookupResult>,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  // The route's schema has validated the body.
+  const digests = [...new Set((request.body as LookupsBody).digests)]
+  const found = await lookups.find(digests, abandonedSignal(reply))
+  if (found === null) return reply.hijack()
+  const records = digests.flatMap((digest, index) => {
+    const record = found[index] ?? null
+    // A broken row is left out, which is neither a record nor proof of absence.
+    return record !== null && record.text === null ? [] : `"${digest}":${record?.text ?? null}`
+  })
+  // Each record is already JSON text, the same as in a single lookup.
+  reply.type(JSON_TYPE).send(`{"records":{${records.join(',')}}}`)
+  refill(parts, found, request)
+  return reply
+}
+
+/** A gateway closes the connection at its deadline: under overload, work for it would delay the others. */
+function abandonedSignal({ raw }: FastifyReply): AbortSignal {
+  const abandoned = new AbortController()
+  raw.once('close', () => {
+    if (!raw.writableFinished) abandoned.abort()
+  })
+  return abandoned.signal
+}
+
+async function recordConfirmations(
+  { repository, clock, fingerprints, regions, liveGateways, metrics }: KeyServiceParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  // The route's schema has validated the body.
+  const { gateway, connected, leaving, confirmed, drain } = request.body as ConfirmationsBody
+  // Here, because Prometheus may never scrape the gateway between the end of its drain and its exit.
+  if (leaving && drain !== undefined) metrics.gatewayDrains.inc({ outcome: drain })
+  await repository.recordGateway({
+    ...gateway,
+    region: gateway.region ?? DEFAULT_REGION,
+    isConnected: connected,
+    isLeaving: leaving,
+    confirmed,
+  })
+  // Gateways share the rate limits that they cannot count together.
+  const gateways = await liveGateways.count()
+  // Read last: by it, gateways recognize heartbeats that are replayed.
+  return reply.send({ signingSecrets: fingerprints, regions, gateways, at: clock.wallMs() })
+}

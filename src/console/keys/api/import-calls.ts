@@ -1,0 +1,125 @@
+import type { FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { Value } from 'typebox/value'
+import {
+  DIGEST_EXPECTED,
+  HINT_EXPECTED,
+  IMPORTED_EXPIRY_EXPECTED,
+  PAST_EXPECTED,
+  WORKSPACE_ID_EXPECTED,
+} from '../../../domain/key/import-key.ts'
+import { NAME_EXPECTED } from '../../../domain/key/key-fields.ts'
+import { isWorkspaceId } from '../../../domain/key/key-record.ts'
+import { isDigest } from '../../../domain/wire.ts'
+import { type AdminCall, adminCall } from '../../platform/http/admin-call.ts'
+import { callerOf, seesWorkspace } from '../../platform/http/request-context.ts'
+import { allowedCidrs, description, fields } from '../../platform/http/request-fields.ts'
+import { textOrNull } from '../../platform/http/response-fields.ts'
+import { type CheckedEntry, importEntries } from '../operations/import.ts'
+
+/** A thousand entries with every field at its longest do not fit; ordinary ones have 300 bytes. */
+const BODY_LIMIT_BYTES = 4 * 1024 * 1024
+
+/** The types of an entry; the domain validates values, with the same wording. */
+const pastInstant = Type.Optional(Type.Union([Type.String(), Type.Null()], { description: PAST_EXPECTED }))
+const entrySchema = Type.Object(
+  {
+    digest: Type.String({ description: DIGEST_EXPECTED }),
+    hint: Type.String({ description: HINT_EXPECTED }),
+    workspaceId: Type.String({ description: WORKSPACE_ID_EXPECTED }),
+    name: Type.String({ description: NAME_EXPECTED }),
+    scopes: Type.Array(Type.String(), { maxItems: 1000, description: 'a list of scopes' }),
+    expiresAt: Type.String({ description: IMPORTED_EXPIRY_EXPECTED }),
+    description,
+    allowedCidrs,
+    revokedAt: pastInstant,
+    suspendedAt: pastInstant,
+  },
+  { title: 'ImportedKey' },
+)
+type Entry = Static<typeof entrySchema>
+/** An export has these too. An imported key has its own. */
+const IGNORED_FIELDS = ['id', 'createdAt', 'createdBy', 'rotatedFrom', 'replacedBy', 'version']
+const KNOWN_FIELDS = new Set([...Object.keys(entrySchema.properties), ...IGNORED_FIELDS])
+
+/** Each entry is validated by itself: a wrong one does not keep the others out. */
+const importBody = fields({
+  keys: Type.Array(Type.Union([entrySchema, Type.Record(Type.String(), Type.Unknown())]), {
+    minItems: 1,
+    maxItems: 1000,
+    description: 'a list of 1 to 1000 objects',
+  }),
+})
+
+/** The import of keys of another system, without its prefix. Repeating it is safe without an Idempotency-Key. */
+export const IMPORT_CALLS: readonly AdminCall[] = [
+  adminCall({
+    id: 'importKeys',
+    method: 'POST',
+    url: '/import',
+    operation: 'keys_import',
+    permission: 'keys:write',
+    workspaces: 'own',
+    summary: 'Adds keys of another system by their digests',
+    bodyLimitBytes: BODY_LIMIT_BYTES,
+    body: importBody,
+    status: 200,
+    response: Type.Object({
+      imported: Type.Integer({ minimum: 0 }),
+      results: Type.Array(
+        Type.Object({
+          digest: textOrNull,
+          status: Type.Enum(['imported', 'exists', 'invalid']),
+          error: Type.Optional(Type.String()),
+          field: Type.Optional(Type.String()),
+        }),
+        { description: 'One for each entry, in their order' },
+      ),
+    }),
+    handle: async ({ registry, count }, { request, body }) => {
+      const entries = body.keys.map(entry => checkEntry(entry, request))
+      const run = () => importEntries(registry, entries, callerOf(request))
+      const { imported, results } = await count('import', run)
+      return { imported, results }
+    },
+  }),
+]
+
+/** A workspace that the caller may not see is refused before the digest is looked for. */
+function checkEntry(entry: Readonly<Record<string, unknown>>, request: FastifyRequest): CheckedEntry {
+  const { digest: sent } = entry
+  // What is no digest could be a key, and is not repeated.
+  const digest = typeof sent === 'string' && isDigest(sent) ? sent : null
+  const refused = (field: string | null, error: string) => ({ ok: false, digest, field, error }) as const
+  if (!Object.keys(entry).every(name => KNOWN_FIELDS.has(name))) {
+    return refused(null, 'An entry has only the fields of an exported key')
+  }
+  if (!isEntry(entry)) {
+    const field = fieldOf(entry)
+    return refused(field, `${field} must be ${expectationOf(field)}`)
+  }
+  // Text that is no workspace id could be a key: the domain refuses it, and no log gets it.
+  if (isWorkspaceId(entry.workspaceId) && !seesWorkspace(request, entry.workspaceId)) {
+    return refused('workspaceId', 'No such workspace')
+  }
+  return { ok: true, entry }
+}
+
+function isEntry(entry: unknown): entry is Entry {
+  return Value.Check(entrySchema, entry)
+}
+
+/** The first field that is missing or of a wrong type. */
+function fieldOf(entry: Readonly<Record<string, unknown>>): string {
+  const wrong = Object.entries(entrySchema.properties).find(([name, schema]) => {
+    const alone = Type.Object({ [name]: schema })
+    return !Value.Check(alone, entry)
+  })
+  return wrong?.[0] ?? 'digest'
+}
+
+function expectationOf(field: string): string {
+  // TypeBox does not type the keywords that every schema can have.
+  const schemas = entrySchema.properties as Readonly<Record<string, { description?: string }>>
+  return schemas[field]?.description ?? 'in a valid format'
+}

@@ -1,0 +1,66 @@
+import type { Clock } from '../../../domain/clock.ts'
+import { type KeyRecord, keyState } from '../../../domain/key/key-record.ts'
+import { toRecordJson } from '../../../domain/wire.ts'
+import type { ConfirmationReport, Confirmations } from '../../announcing/confirmations.ts'
+import { type Announced, areNamed, isAnnounced } from '../../announcing/region-outboxes.ts'
+import type { ChangeProgress } from '../operations/change-progress.ts'
+import type { Registry } from '../registry.ts'
+
+/** A key with its state and last use. */
+export function keyJson(record: KeyRecord, clock: Clock, lastUsedAtMs: number | null) {
+  return {
+    ...toRecordJson(record),
+    state: keyState(record, clock.wallMs()),
+    lastUsedAt: instant(lastUsedAtMs),
+  }
+}
+
+export async function keyWithUseJson(registry: Registry, record: KeyRecord) {
+  return keyJson(record, registry.clock, await lastUseOf(registry, record.id))
+}
+
+/** For a change read before it: what follows the commit must not fail. */
+export async function lastUseOf({ repository }: Registry, keyId: string): Promise<number | null> {
+  return (await repository.lastUses([keyId])).get(keyId) ?? null
+}
+
+/** A page of a list, with the cursor of the next. */
+export function listJson<Items extends object>(items: Items, nextCursor: string | null) {
+  return nextCursor === null ? { ...items, hasMore: false } : { ...items, hasMore: true, cursor: nextCursor }
+}
+
+export function progressJson({ announced, committedAtMs, announcedAtMs, gateways }: ChangeProgress) {
+  return {
+    announced: isAnnounced(announced),
+    committedAt: instant(committedAtMs),
+    announcedAt: instant(announcedAtMs),
+    gateways: confirmationsJson(gateways),
+    ...regionsJson(announced, gateways),
+  }
+}
+
+/** The part of each region, if the settings name any. */
+export function regionsJson(announced: Announced, report: ConfirmationReport | null) {
+  if (!areNamed(announced)) return {}
+  const regions = announced.map(({ region, announced }) => {
+    const gateways = report?.regions.find(({ name }) => name === region)?.gateways ?? null
+    return { name: region, announced, gateways: confirmationsJson(gateways) }
+  })
+  return { regions }
+}
+
+export function confirmationsJson(gateways: Confirmations | null) {
+  if (gateways === null) return null
+  const { known, confirmed, verifying } = gateways
+  const silent = gateways.silent.map(({ name, lastSeenAtMs }) => ({
+    name,
+    lastSeenAt: instant(lastSeenAtMs),
+  }))
+  return { known, confirmed, verifying, silent }
+}
+
+export function instant(ms: number): string
+export function instant(ms: number | null): string | null
+export function instant(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString()
+}

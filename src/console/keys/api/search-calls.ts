@@ -1,0 +1,131 @@
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { holdsKeyForm } from '../../../domain/key/secret.ts'
+import { workspacesOf } from '../../platform/access/principal.ts'
+import { type AdminCall, adminCall } from '../../platform/http/admin-call.ts'
+import { ApiError, invalidField } from '../../platform/http/api-error.ts'
+import { principalOf, seesWorkspace } from '../../platform/http/request-context.ts'
+import { cursorField, digest, fields, limit, pageOf, parameter } from '../../platform/http/request-fields.ts'
+import { noSuchKey, readPage } from '../../platform/http/request-parameters.ts'
+import { instantOrNull, keyCounts, key as keySchema } from '../../platform/http/response-fields.ts'
+import type { KeyQuery, WorkspaceSummary } from '../search/key-query.ts'
+import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from '../search/parse-key-query.ts'
+import { instant, keyJson, keyWithUseJson, listJson } from './key-json.ts'
+import { setVersionTag } from './operation-response.ts'
+
+const READS = { permission: 'keys:read', workspaces: 'own' } as const
+
+const SEARCH = adminCall({
+  id: 'searchKeys',
+  method: 'GET',
+  url: '/keys',
+  operation: 'search',
+  ...READS,
+  summary: 'Keys of all workspaces that the caller may see',
+  description:
+    '`q` is a part of the name, id, hint or description, in any case. Default order: `-createdAt`.',
+  // `parseKeyQuery` checks the values.
+  query: fields({
+    workspaceId: parameter(KEY_QUERY_EXPECTED.workspaceId),
+    state: parameter(KEY_QUERY_EXPECTED.state),
+    q: parameter(KEY_QUERY_EXPECTED.q),
+    scope: parameter(KEY_QUERY_EXPECTED.scope),
+    expiresBefore: parameter(KEY_QUERY_EXPECTED.expiresBefore),
+    createdBefore: parameter(KEY_QUERY_EXPECTED.createdBefore),
+    lastUsedBefore: parameter(KEY_QUERY_EXPECTED.lastUsedBefore),
+    sort: parameter(KEY_QUERY_EXPECTED.sort),
+    limit: parameter(KEY_QUERY_EXPECTED.limit),
+    cursor: parameter('a single cursor from an earlier response'),
+    count: Type.Optional(Type.Literal('1', { description: '1 or omitted' })),
+  }),
+  status: 200,
+  response: Type.Object({
+    ...pageOf('keys', keySchema).properties,
+    total: Type.Optional(Type.Integer({ minimum: 0, description: 'With `count=1`' })),
+  }),
+  errors: ['not_found'],
+  handle: async ({ registry }, { request, query: { count, ...parameters } }) => {
+    const { repository, clock, keyPrefix } = registry
+    const parsed = parseKeyQuery(parameters)
+    if (!parsed.ok) throw invalidField(parsed.field, parsed.expected)
+    rejectKeyInSearch(parsed.query.text, keyPrefix)
+    const wanted: KeyQuery = { ...parsed.query, workspaceIds: searchedWorkspaces(parsed.query, request) }
+    const { keys, nextCursor } = await repository.search(wanted)
+    const found = keys.map(({ record, lastUsedAtMs }) => keyJson(record, clock, lastUsedAtMs))
+    const total = count === '1' ? await repository.count(wanted) : null
+    return { ...listJson({ keys: found }, nextCursor), ...(total === null ? {} : { total }) }
+  },
+})
+
+const WORKSPACES = adminCall({
+  id: 'listWorkspaces',
+  method: 'GET',
+  url: '/workspaces',
+  operation: 'workspaces',
+  ...READS,
+  summary: 'Workspaces with keys, by id, and the number of their keys in each state',
+  query: fields({
+    q: parameter(KEY_QUERY_EXPECTED.q),
+    limit,
+    cursor: cursorField('^[A-Za-z0-9._~-]{1,128}$'),
+  }),
+  status: 200,
+  response: pageOf(
+    'workspaces',
+    Type.Object(
+      { workspaceId: Type.String(), keys: keyCounts, lastUsedAt: instantOrNull },
+      { title: 'Workspace' },
+    ),
+  ),
+  handle: async ({ registry }, { request, query: { q, ...page } }) => {
+    if (q !== undefined && !isSearchText(q)) throw invalidField('q', KEY_QUERY_EXPECTED.q)
+    const { workspaces, nextAfterId } = await registry.repository.listWorkspaces({
+      workspaceIds: workspacesOf(principalOf(request)),
+      text: q ?? null,
+      ...readPage(page),
+      maxKeysCounted: null,
+    })
+    return listJson({ workspaces: workspaces.map(workspaceJson) }, nextAfterId)
+  },
+})
+
+const FIND = adminCall({
+  id: 'findKey',
+  method: 'POST',
+  url: '/keys/lookup',
+  operation: 'find',
+  ...READS,
+  summary: 'The key with this SHA-256 digest; the secret stays with the caller',
+  body: fields({ digest }),
+  status: 200,
+  responseHeaders: ['ETag'],
+  response: Type.Object({ key: keySchema }),
+  errors: ['not_found'],
+  handle: async ({ registry }, { request, reply, body }) => {
+    const key = await registry.repository.findByDigest(body.digest)
+    if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
+    request.keyId = key.record.id
+    setVersionTag(reply, key.record)
+    return { key: await keyWithUseJson(registry, key.record) }
+  },
+})
+
+/** Lists and searches over all workspaces that the caller may see, without the prefix. */
+export const SEARCH_CALLS: readonly AdminCall[] = [SEARCH, WORKSPACES, FIND]
+
+/** @returns the workspaces to search; null: all */
+function searchedWorkspaces({ workspaceIds }: KeyQuery, request: FastifyRequest): readonly string[] | null {
+  if (workspaceIds === null) return workspacesOf(principalOf(request))
+  if (workspaceIds.every(workspaceId => seesWorkspace(request, workspaceId))) return workspaceIds
+  throw new ApiError('not_found', 'No such workspace')
+}
+
+function workspaceJson({ workspaceId, keys, lastUsedAtMs }: WorkspaceSummary) {
+  return { workspaceId, keys, lastUsedAt: instant(lastUsedAtMs) }
+}
+
+/** A secret in an address ends up in logs of proxies. */
+function rejectKeyInSearch(text: string | null, keyPrefix: string): void {
+  if (text === null || !holdsKeyForm(text, keyPrefix)) return
+  throw invalidField('q', 'no API key; send its SHA-256 digest to POST /admin/v1/keys/lookup instead')
+}

@@ -1,0 +1,102 @@
+import { onReloadOf, reloadable } from '../../config/reloadable.ts'
+import { createMessageEncoder } from '../announcing/message-encoder.ts'
+import { createRegions, type Regions } from '../announcing/regions.ts'
+import { createAuditTrust } from '../audit/audit-trust.ts'
+import type { ConsoleContext } from '../platform/console-context.ts'
+import type { Database } from '../platform/database/database.ts'
+import { DatabaseHealth } from '../platform/database/database-health.ts'
+import { DATABASE_TROUBLES, type DatabaseTrouble } from '../platform/database/database-unavailable.ts'
+import { openDatabase, waitForDatabase } from '../platform/database/open-database.ts'
+import { reportSchema } from '../platform/database/report-schema.ts'
+import { lockSqliteFile } from '../platform/database/sqlite-lock.ts'
+import { createChangeEvents } from '../webhooks/create-events.ts'
+import { eventReceiversOf } from '../webhooks/create-webhook.ts'
+import { createIds } from './operations/ids.ts'
+import type { Registry } from './registry.ts'
+import type { KeyRepository } from './rows/key-repository.ts'
+import { createKeyRepository } from './rows/kysely-key-repository.ts'
+import { checkSigningSecrets } from './signing-secrets.ts'
+
+/** The registry with the components below it. The database is open; nothing is announced yet. */
+export interface OpenRegistry {
+  readonly database: Database
+  readonly databaseHealth: DatabaseHealth
+  readonly repository: KeyRepository
+  readonly regions: Regions
+  readonly registry: Registry
+}
+
+export async function openRegistry(context: ConsoleContext): Promise<OpenRegistry> {
+  const { clock, timers, consoleId, secrets } = context
+  // Asked once the console is open.
+  const probe = async () => {
+    await repository.countPending()
+    await repository.probeWrite()
+  }
+  const databaseHealth = new DatabaseHealth({ probe, clock, timers })
+  const database = await openConfiguredDatabase(context, () => databaseHealth.doubt())
+  await checkSigningSecrets(context, database).catch(async (error: unknown) => {
+    await database.close()
+    throw error
+  })
+  await reportSchema(context, database)
+  const repository = createKeyRepository(database, clock, consoleId)
+  const messageKey = () => secrets.value.messageKey
+  const regions = createRegions(context, repository, region =>
+    createMessageEncoder({ sender: consoleId, region, clock, messageKey }),
+  )
+  await regions.register()
+  const registry = createRegistry(context, repository, regions)
+  return { database, databaseHealth, repository, regions, registry }
+}
+
+/** A SQLite file is locked until the database is closed. */
+async function openConfiguredDatabase(context: ConsoleContext, onTrouble: () => void): Promise<Database> {
+  const release = lockSqliteFile(context.config.database.url)
+  try {
+    const database = await awaitDatabase(context, onTrouble)
+    return { ...database, audit: createAuditTrust(context), close: () => database.close().finally(release) }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+function awaitDatabase(context: ConsoleContext, onTrouble: () => void): Promise<Database> {
+  const { config, onReload, onWaiting, metrics } = context
+  for (const kind of DATABASE_TROUBLES) metrics.databaseErrors.inc({ kind }, 0)
+  const report = (kind: DatabaseTrouble) => {
+    metrics.databaseErrors.inc({ kind })
+    onTrouble()
+  }
+  const followUrl = onReloadOf(onReload, next => next.database.url)
+  // Read at each attempt: a reload may correct the password while the console waits.
+  const url = reloadable(config.database.url, followUrl, current => current)
+  return waitForDatabase(() => openDatabase(url.value, followUrl, report), {
+    ...context,
+    onWaiting: () => onWaiting?.('database'),
+  })
+}
+
+function createRegistry(
+  { config, clock, timers, randomBytes, secrets }: ConsoleContext,
+  repository: KeyRepository,
+  regions: Regions,
+): Registry {
+  const receivers = eventReceiversOf(config)
+  return {
+    repository,
+    outbox: regions.outboxes,
+    clock,
+    timers,
+    randomBytes,
+    newKeyId: createIds('key', randomBytes),
+    newAuditId: createIds('audit', randomBytes),
+    keyPrefix: config.keys.prefix,
+    get signingKey() {
+      return secrets.value.signingKey
+    },
+    knownScopes: Object.keys(config.scopes),
+    createEvents: change => createChangeEvents(change, receivers),
+  }
+}

@@ -1,0 +1,122 @@
+import {
+  awaitConfirmations,
+  type ConfirmationReport,
+  readConfirmations,
+} from '../../announcing/confirmations.ts'
+import { type Announced, isAnnounced } from '../../announcing/region-outboxes.ts'
+import { auditRevocation, type Caller } from '../../audit/audit.ts'
+import { troubleOf } from '../../platform/database/database-unavailable.ts'
+import type { Registry } from '../registry.ts'
+import type { KeyRepository, LivePosition, PendingChange, StoredKey } from '../rows/key-repository.ts'
+import { WAIT_PER_BATCH_MS, WaitAllowance } from './wait-allowance.ts'
+
+/** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
+const BATCH_SIZE = 250
+/** After so long a call answers, and another one goes on: clients and proxies give up on one that takes minutes. */
+const CALL_MS = 5000
+
+type BulkRegistry = Pick<
+  Registry,
+  'repository' | 'outbox' | 'clock' | 'timers' | 'newAuditId' | 'createEvents'
+>
+
+export interface BulkOutcome {
+  readonly kind: 'bulk_done'
+  /** Keys that this call revoked. */
+  readonly revoked: number
+  /** Whether every change of a key of the workspace is announced. */
+  readonly announced: Announced
+  /** As to the last key, since gateways apply changes in their order; null if none was revoked, or if the database does not say. */
+  readonly gateways: ConfirmationReport | null
+  /** The newest key to revoke, if some up to it are left; null: all are revoked. */
+  readonly leftUntilId: string | null
+}
+
+interface BulkContext {
+  readonly caller: Caller
+  readonly mustWait: boolean
+  /** Of an earlier call that left some; null for the first call. */
+  readonly untilId?: string | null
+}
+
+/**
+ * Revokes every key of a workspace that was committed before the first call and has not ended, in calls of some seconds.
+ * Each batch is announced while the next one is committed. After a crash or an error, a repeated call revokes the rest.
+ * @param mustWait the last call waits for up to a second until at least one gateway is known and all have confirmed
+ */
+export async function revokeAllKeys(
+  registry: BulkRegistry,
+  workspaceId: string,
+  { caller, mustWait, ...earlier }: BulkContext,
+): Promise<BulkOutcome> {
+  const { repository, outbox, clock } = registry
+  const recordOf = (key: StoredKey) => recordRevocation(registry, key, caller)
+  const allowance = new WaitAllowance(clock)
+  const waitFor = (maxMs: number) => outbox.hasAnnounced(workspaceId, clock.wallMs(), maxMs)
+  const endMs = clock.monotonicMs() + CALL_MS
+  // A key issued later has a greater id, so that the calls end however many are issued meanwhile.
+  const untilId = earlier.untilId ?? (await repository.newestKeyId(workspaceId))
+  const batches = liveBatches(repository, workspaceId, untilId)
+  let [revoked, isLeft] = [0, false]
+  let last: PendingChange | undefined
+  let announcing: Promise<Announced> = Promise.resolve([])
+  for await (const ids of batches) {
+    isLeft = revoked > 0 && clock.monotonicMs() > endMs
+    if (isLeft) break
+    const { keys, pending } = await repository.revokeKeys({ ids, recordOf })
+    revoked += keys.length
+    last = pending.at(-1) ?? last
+    allowance.addBatch()
+    // Behind a late batch the others are left to the outbox, so that announcements do not pile up here.
+    announcing = isAnnounced(await announcing)
+      ? outbox.announceAll(keys, pending)
+      : allowance.spend(waitFor, WAIT_PER_BATCH_MS)
+  }
+  await announcing
+  const announced = await allowance.spend(waitFor, isLeft ? WAIT_PER_BATCH_MS : undefined)
+  const gateways = await confirmationsOf(registry, last, { announced, mustWait: mustWait && !isLeft })
+  return { kind: 'bulk_done', revoked, announced, gateways, leftUntilId: isLeft ? untilId : null }
+}
+
+/** Ids of keys that have not ended, until there are none. */
+async function* liveBatches(
+  repository: Pick<KeyRepository, 'listLive'>,
+  workspaceId: string,
+  untilId: string | null,
+): AsyncGenerator<readonly string[]> {
+  if (untilId === null) return
+  let after: LivePosition | null = null
+  for (;;) {
+    const live: LivePosition[] = await repository.listLive({ workspaceId, after, untilId, limit: BATCH_SIZE })
+    // An edit may have moved one to before what was read.
+    if (live.length === 0 && after === null) return
+    if (live.length > 0) yield live.map(({ id }) => id)
+    after = live.at(-1) ?? null
+  }
+}
+
+function recordRevocation(
+  { newAuditId, createEvents }: BulkRegistry,
+  { record, digest }: StoredKey,
+  caller: Caller,
+) {
+  const atMs = record.revokedAtMs ?? 0
+  const audit = auditRevocation(record, 'bulk', { id: newAuditId(atMs), atMs, caller })
+  const change = { kind: 'planned', issued: null, record, digest, secret: null } as const
+  return { audit, events: createEvents({ ...change, replaced: { record, digest }, audit: [audit] }) }
+}
+
+async function confirmationsOf(
+  registry: BulkRegistry,
+  last: PendingChange | undefined,
+  { announced, mustWait }: { readonly announced: Announced; readonly mustWait: boolean },
+): Promise<ConfirmationReport | null> {
+  if (last === undefined) return null
+  const change = { ...last, committedAtMs: last.atMs }
+  const read = mustWait ? awaitConfirmations : readConfirmations
+  return read(registry, change, announced).catch((error: unknown) => {
+    // The keys are revoked, which must not look like a failure.
+    if (troubleOf(error) === null) throw error
+    return null
+  })
+}

@@ -1,0 +1,183 @@
+import type { Clock } from '../../../domain/clock.ts'
+import type { FinalState, KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
+import type { Secret } from '../../../domain/key/secret.ts'
+import {
+  type Announced,
+  combineAnnounced,
+  isAnnounced,
+  type RegionOutboxes,
+} from '../../announcing/region-outboxes.ts'
+import type { Caller, KeyAuditEntry } from '../../audit/audit.ts'
+import { naming } from '../../platform/database/database-unavailable.ts'
+import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
+import type { CommitOutcome, KeyRepository, PendingChange, StoredKey } from '../rows/key-repository.ts'
+import { decodeOutcome, type EarlierResponse, encodeOutcome, type Idempotency } from './idempotency.ts'
+
+/** A retry follows a taken hint or a concurrent change of the same key. Both are rare. */
+const MAX_ATTEMPTS = 8
+
+/** Who requests an operation, and how a repeated request is recognised. */
+export interface OperationContext {
+  readonly caller: Caller
+  /** Null without an Idempotency-Key. */
+  readonly idempotency: Idempotency | null
+}
+
+/** What an operation is going to commit, planned from the stored state. */
+export interface PlannedChange {
+  readonly kind: 'planned'
+  readonly issued: StoredKey | null
+  readonly replaced: StoredKey | null
+  readonly audit: readonly KeyAuditEntry[]
+  /** The record of the response. */
+  readonly record: KeyRecord
+  readonly digest: string
+  readonly secret: Secret | null
+}
+
+export type OperationRejection =
+  /** @property expected completes the sentence `<field> must be …` */
+  | { readonly kind: 'invalid'; readonly field: string; readonly expected: string }
+  | { readonly kind: 'unknown_key' }
+  | { readonly kind: 'not_active'; readonly state: KeyState }
+  /** The key is revoked or expired for good. */
+  | { readonly kind: 'final'; readonly state: FinalState }
+  /** The key is no longer of the version that the caller has seen. @property version the present one */
+  | { readonly kind: 'other_version'; readonly version: number }
+  /** The Idempotency-Key was used for a different request. */
+  | { readonly kind: 'other_request' }
+
+export interface OperationSuccess {
+  readonly kind: 'done'
+  readonly record: KeyRecord
+  /** The key that `record` succeeds. */
+  readonly replaced: StoredKey | null
+  /** Shown once; stored nowhere. */
+  readonly secret: Secret | null
+  /** False if there was nothing to change. */
+  readonly changed: boolean
+  /** Digest of the key of `record`. */
+  readonly digest: string
+  /** Null if this request changed nothing. */
+  readonly committedAtMs: number | null
+  /** False for a region in whose outbox the change waits. */
+  readonly announced: Announced
+  /** Null if this request did not announce it. */
+  readonly announcedAtMs: number | null
+  /** Whether this repeats the response to an earlier request. */
+  readonly replayed: boolean
+}
+
+interface Parts {
+  readonly repository: KeyRepository
+  readonly outbox: RegionOutboxes
+  readonly clock: Clock
+  /** The webhook events of a change; none without a webhook. */
+  readonly createEvents: (attempt: PlannedChange) => readonly WebhookEvent[]
+}
+
+/**
+ * Plans, commits and announces; plans again after a lost race. A repeated request gets the first response, also when
+ * another console handled it, or handles it at the same time.
+ */
+export async function runOperation(
+  parts: Parts,
+  { idempotency }: OperationContext,
+  plan: () => Promise<PlannedChange | OperationRejection>,
+): Promise<OperationSuccess | OperationRejection> {
+  const { repository } = parts
+  const findEarlier = async () => (idempotency === null ? null : repository.findResponse(idempotency))
+  const before = await findEarlier()
+  if (before !== null) return replay(parts, before)
+  let outcome: CommitOutcome['kind'] = 'committed'
+  for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
+    const attempt = await plan()
+    if (attempt.kind !== 'planned') {
+      // The rejection may be caused by the same request, committed concurrently.
+      const meanwhile = await findEarlier()
+      return meanwhile === null ? attempt : replay(parts, meanwhile)
+    }
+    const committed = await save(parts, attempt, idempotency)
+    if (committed.kind === 'committed') return announce(parts, attempt, committed.pending)
+    if (committed.kind === 'repeated') return replay(parts, committed.earlier)
+    outcome = committed.kind
+  }
+  throw new Error(`Gave up after ${MAX_ATTEMPTS} attempts: ${GIVE_UP_REASONS[outcome]}`)
+}
+
+const GIVE_UP_REASONS: Readonly<Record<CommitOutcome['kind'], string>> = {
+  hint_taken: 'each new key had a hint that is already in use; check the random number generator',
+  stale: 'other changes to the key kept coming first',
+  committed: '',
+  repeated: '',
+}
+
+/** A change of nothing is committed only for its audit entry, or to store the response for an Idempotency-Key. */
+async function save(
+  { repository, createEvents }: Parts,
+  attempt: PlannedChange,
+  idempotency: Idempotency | null,
+): Promise<CommitOutcome> {
+  const { issued, replaced, audit, record } = attempt
+  const isNothing = issued === null && replaced === null && audit.length === 0
+  if (isNothing && idempotency === null) return { kind: 'committed', pending: [] }
+  const old = issued === null ? null : (replaced?.record ?? null)
+  const response =
+    idempotency === null ? null : { ...idempotency, outcome: encodeOutcome({ record, replaced: old }) }
+  const { id: keyId, workspaceId } = record
+  return naming({ keyId, workspaceId }, () =>
+    repository.commit({ issued, replaced, audit, response, events: createEvents(attempt) }),
+  )
+}
+
+async function announce(
+  { outbox, clock }: Parts,
+  { issued, replaced, record, digest, secret }: PlannedChange,
+  pending: readonly PendingChange[],
+): Promise<OperationSuccess> {
+  const keys = [issued, replaced].filter(key => key !== null)
+  const announcements = keys.map((key, index) => outbox.announce(key, pending.slice(index, index + 1)))
+  const changed = keys.length > 0
+  const announced = changed
+    ? combineAnnounced(await Promise.all(announcements))
+    : await outbox.announcePending({ digest })
+  const announcedAtMs = changed && isAnnounced(announced) ? clock.wallMs() : null
+  const committedAtMs = pending.at(-1)?.atMs ?? null
+  const old = issued === null ? null : replaced
+  const times = { committedAtMs, announcedAtMs }
+  return {
+    kind: 'done',
+    record,
+    replaced: old,
+    secret,
+    changed,
+    digest,
+    announced,
+    ...times,
+    replayed: false,
+  }
+}
+
+/** The records of the first response, with the current state of the announcement. */
+async function replay(
+  { repository, outbox }: Parts,
+  earlier: EarlierResponse,
+): Promise<OperationSuccess | OperationRejection> {
+  if (earlier.kind === 'other_request') return earlier
+  const { record, replaced } = decodeOutcome(earlier.outcome)
+  const ids = replaced === null ? [record.id] : [record.id, replaced.id]
+  const keys = (await Promise.all(ids.map(id => repository.findById(id)))).filter(key => key !== null)
+  const announced = combineAnnounced(await Promise.all(keys.map(key => outbox.announcePending(key))))
+  const digestOf = ({ id }: KeyRecord) => keys.find(key => key.record.id === id)?.digest ?? ''
+  const old = replaced === null ? null : { record: replaced, digest: digestOf(replaced) }
+  const nothing = { secret: null, changed: false, committedAtMs: null, announcedAtMs: null }
+  return {
+    kind: 'done',
+    record,
+    replaced: old,
+    ...nothing,
+    digest: digestOf(record),
+    announced,
+    replayed: true,
+  }
+}

@@ -1,0 +1,49 @@
+import type { Problems } from '../../platform/html/form-fields.ts'
+import { errorSummary, hidden, textInput } from '../../platform/html/form-parts.ts'
+import { type Html, html } from '../../platform/html/html.ts'
+import { type Frame, page } from '../../platform/html/layout.ts'
+import { FIND_KEY, keyPath } from '../../platform/html/paths.ts'
+import { facts, type KeyView, nameHtml } from './key-parts.ts'
+
+/** It never shows what was sent: that may be a key. */
+export function findKeyPage(frame: Frame, problems: Problems): Html {
+  const main = html`<h1>Find a key</h1>
+    <p class="lead">You hold a key, for example from a log or a repository, and want to know which one it is.</p>
+    ${errorSummary(problems)}
+    ${findForm(frame, problems)}`
+  return page(frame, { title: problems.size > 0 ? 'Error: Find a key' : 'Find a key', section: null, main })
+}
+
+/** The script sends the digest alone. */
+function findForm({ csrfToken }: Frame, problems: Problems): Html {
+  const hint = html`The whole key, such as <code>wsk_…</code>. Your browser sends only its SHA-256 digest; with JavaScript disabled, it sends the key, which Postern neither stores nor logs`
+  return html`<form class="card" method="post" action="${FIND_KEY}" data-digests novalidate>
+    ${hidden({ _csrf: csrfToken, digest: '' })}
+    ${textInput({ name: 'key', label: 'Key', hint, problems }, '', html`type="text" spellcheck="false" autocapitalize="off" required`)}
+    <div class="actions"><button class="primary">Find</button></div>
+  </form>`
+}
+
+/** @param creator name of the person who issued it; null if none is known */
+export function foundKeyPage(frame: Frame, key: KeyView, creator: string | null): Html {
+  const { record, state } = key
+  const isEnded = state === 'expired' || state === 'revoked'
+  const revoke = html`<a class="button danger" href="${keyPath(record.workspaceId, record.id, 'revoke')}">Revoke</a>`
+  const main = html`<p class="back"><a href="${FIND_KEY}">Find a key</a></p>
+    <h1>${nameHtml(record)}</h1>
+    <p class="lead">A key of workspace <strong>${record.workspaceId}</strong> has this secret.${
+      isEnded ? ' Gateways reject it already.' : ' If it has leaked, revoke it, or rotate it without overlap.'
+    }</p>
+    <section class="card"><h2>Details</h2>${facts(key, frame.nowMs, creator)}</section>
+    <p class="actions"><a class="button primary" href="${keyPath(record.workspaceId, record.id)}">Show the key</a> ${isEnded || !frame.mayChange ? null : revoke}</p>`
+  return page(frame, { title: `Key ${record.hint}`, section: 'keys', main })
+}
+
+/** The same for a key of a workspace that the person cannot access. */
+export function noKeyFoundPage(frame: Frame): Html {
+  const main = html`<h1>No such key</h1>
+    <p class="lead">No key of the workspaces that you can access has this secret.</p>
+    <div class="card"><p>Check that you have copied the whole key. It may also belong to another workspace or to another installation of Postern.</p>
+    <p class="actions"><a class="button primary" href="${FIND_KEY}">Find another key</a></p></div>`
+  return page(frame, { title: 'No such key', section: null, main })
+}

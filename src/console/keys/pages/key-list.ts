@@ -1,0 +1,98 @@
+import { plainSearch } from '../../../domain/pasted-text.ts'
+import { type FormFields, textField } from '../../platform/html/form-fields.ts'
+import { KEY_FILTERS, type KeyFilter } from '../rows/key-filter.ts'
+import { decodeCursor, parseOrder } from '../search/key-cursor.ts'
+import { EXPIRING_SOON_MS, type KeyQuery } from '../search/key-query.ts'
+
+const PAGE_SIZE = 50
+const DAY_MS = 86_400_000
+const MAX_TEXT_LENGTH = 100
+
+/** Orders of the list: the query parameter, and what people read. The first is the default. */
+export const KEY_ORDERS = {
+  '-createdAt': 'Newest first',
+  createdAt: 'Oldest first',
+  expiresAt: 'Expiring first',
+  '-lastUsedAt': 'Recently used first',
+  lastUsedAt: 'Unused for longest first',
+  name: 'Name',
+} as const
+export type KeyOrder = keyof typeof KEY_ORDERS
+export const DEFAULT_ORDER: KeyOrder = '-createdAt'
+
+/** Keys that were not used for so long, or never. */
+export const UNUSED_FILTERS = {
+  never: { label: 'Never', days: null },
+  '30d': { label: 'Not in 30 days', days: 30 },
+  '90d': { label: 'Not in 90 days', days: 90 },
+} as const
+export type UnusedFilter = keyof typeof UNUSED_FILTERS
+// `Object.keys` forgets the type of a closed record's keys.
+export const UNUSED_NAMES = Object.keys(UNUSED_FILTERS) as readonly UnusedFilter[]
+
+/** What the list shows, as the URL says. */
+export interface KeyList {
+  /** Part of the name, description, hint or id; empty for any. */
+  readonly q: string
+  readonly state: KeyFilter | null
+  readonly scope: string | null
+  readonly unused: UnusedFilter | null
+  readonly sort: KeyOrder
+}
+
+/** A parameter that is unknown or malformed counts as absent. */
+export function readKeyList(query: FormFields, scopes: readonly string[]): KeyList {
+  const state = textField(query, 'state')
+  const scope = textField(query, 'scope')
+  const unused = textField(query, 'unused')
+  const sort = textField(query, 'sort')
+  const filter = KEY_FILTERS.find(name => name === state) ?? null
+  const order = Object.keys(KEY_ORDERS).find(isOrder => isOrder === sort)
+  return {
+    q: searchText(textField(query, 'q')),
+    state: filter,
+    scope: scopes.includes(scope) ? scope : null,
+    unused: UNUSED_NAMES.find(name => name === unused) ?? null,
+    // Found among the keys of the list.
+    sort: (order as KeyOrder | undefined) ?? (filter === 'expiring' ? 'expiresAt' : DEFAULT_ORDER),
+  }
+}
+
+export function searchText(text: string): string {
+  const plain = plainSearch(text)
+    .toWellFormed()
+    .replace(/\p{Cc}/gu, ' ')
+    .trim()
+  return [...plain].slice(0, MAX_TEXT_LENGTH).join('')
+}
+
+export function isFiltered({ q, state, scope, unused }: KeyList): boolean {
+  return q !== '' || state !== null || scope !== null || unused !== null
+}
+
+/** @param cursor of an earlier page; the first page if it is malformed or of another order */
+export function keyQueryOf(
+  list: KeyList,
+  { workspaceId, cursor, nowMs }: { workspaceId: string | null; cursor: string; nowMs: number },
+): KeyQuery {
+  const order = parseOrder(list.sort)
+  if (order === null) throw new Error(`KEY_ORDERS has an unknown order: ${list.sort}`)
+  return {
+    workspaceIds: workspaceId === null ? null : [workspaceId],
+    state: list.state === 'expiring' ? 'active' : list.state,
+    text: list.q === '' ? null : list.q,
+    scope: list.scope,
+    expiresBeforeMs: list.state === 'expiring' ? nowMs + EXPIRING_SOON_MS + 1 : null,
+    createdBeforeMs: null,
+    lastUsedBeforeMs: list.unused === null ? null : lastUsedBefore(list.unused, nowMs),
+    ...order,
+    limit: PAGE_SIZE,
+    after: cursor === '' ? null : decodeCursor(order, cursor),
+  }
+}
+
+/** A key that was never used was last used at 0. */
+function lastUsedBefore(unused: UnusedFilter, nowMs: number): number {
+  const { days } = UNUSED_FILTERS[unused]
+  return days === null ? 1 : nowMs - days * DAY_MS
+}

@@ -1,0 +1,121 @@
+import type { AuditEntry } from '../../audit/audit.ts'
+import { leakNotice } from '../../leaks/leak-notice.ts'
+import { type Html, html } from '../../platform/html/html.ts'
+import { type Frame, page } from '../../platform/html/layout.ts'
+import { keyPath, keysPath } from '../../platform/html/paths.ts'
+import { ago, instant } from '../../platform/html/times.ts'
+import { type KeyUsage, keyUsage } from '../../usage/pages/key-usage.ts'
+import { type RecentUse, recentUseText } from '../../usage/pages/last-use.ts'
+import { facts, hintHtml, isExpiring, type KeyView, lastUsed, nameHtml, stateBadge } from './key-parts.ts'
+import { type KeyStep, stepDialog } from './step-page.ts'
+
+export interface KeyDetails {
+  readonly key: KeyView
+  /** The key that this one replaces, and the one that replaces it; null if there is none. */
+  readonly predecessor: KeyView | null
+  readonly successor: KeyView | null
+  /** Name of the person who issued it; null if none is known. */
+  readonly creator: string | null
+  /** Null if requests are not counted. */
+  readonly usage: KeyUsage | null
+  /** Of this key and its predecessor; null if it is not known. */
+  readonly recent: { readonly key: RecentUse | null; readonly predecessor: RecentUse | null }
+  /** Reports of it as leaked, newest first. */
+  readonly leaks: readonly AuditEntry[]
+}
+
+export function keyPage(frame: Frame, details: KeyDetails): Html {
+  const { key } = details
+  const { record } = key
+  const main = html`<p class="back"><a href="${keysPath(record.workspaceId)}">Keys</a></p>
+    <div class="title"><h1>${nameHtml(record)}</h1>${frame.mayChange ? actions(key) : null}</div>
+    ${leakNotice(details, frame.nowMs)}
+    ${warning(frame, key)}
+    ${rotation(frame, details)}
+    <section class="card" aria-labelledby="facts"><h2 id="facts">Details</h2>${facts(key, frame.nowMs, details.creator)}</section>
+    ${keyUsage(key, details.usage, frame.nowMs)}
+    ${frame.mayChange ? dialogs(frame, details) : null}`
+  return page(frame, { title: `Key ${record.hint}`, section: 'keys', main })
+}
+
+/** Links to the pages that change the key; the script opens questions as dialogs. */
+function actions({ record, state }: KeyView): Html | null {
+  const path = (act: 'rotate' | 'edit') => keyPath(record.workspaceId, record.id, act)
+  const step = (name: KeyStep, kind: string, label: string) =>
+    html`<a class="button ${kind}" href="${keyPath(record.workspaceId, record.id, name)}" data-opens="${name}-dialog">${label}</a>`
+  if (state === 'expired' || state === 'revoked') return null
+  return html`<div class="actions">
+    ${state === 'active' ? html`<a class="button primary" href="${path('rotate')}">Rotate</a>` : null}
+    ${state === 'suspended' ? step('resume', 'primary', 'Resume') : null}
+    <a class="button" href="${path('edit')}">Edit</a>
+    ${state === 'suspended' ? null : step('suspend', '', 'Suspend')}
+    ${step('revoke', 'danger', 'Revoke')}
+  </div>`
+}
+
+function warning({ mayChange, nowMs }: Frame, key: KeyView): Html | null {
+  if (!isExpiring(key, nowMs)) return null
+  const { record } = key
+  return html`<p class="notice warn"><strong>This key expires ${ago(record.expiresAtMs, nowMs)}.</strong>
+    Requests with it are rejected after that.${
+      mayChange
+        ? html` <a href="${keyPath(record.workspaceId, record.id, 'rotate')}">Rotate it</a> in time to replace it without an outage.`
+        : null
+    }</p>`
+}
+
+/** Both keys of a rotation with their last use, which shows when to finish. */
+function rotation(frame: Frame, { key, predecessor, successor, recent }: KeyDetails): Html | null {
+  if (successor !== null) {
+    return rotationPart(frame, { old: key, fresh: successor, here: key, recentOfOld: recent.key })
+  }
+  if (predecessor === null) return null
+  return rotationPart(frame, { old: predecessor, fresh: key, here: key, recentOfOld: recent.predecessor })
+}
+
+interface RotationPart {
+  readonly old: KeyView
+  readonly fresh: KeyView
+  /** The key of this page. */
+  readonly here: KeyView
+  readonly recentOfOld: RecentUse | null
+}
+
+function rotationPart({ mayChange, nowMs }: Frame, { old, fresh, here, recentOfOld }: RotationPart): Html {
+  const { workspaceId, id, expiresAtMs } = old.record
+  const finish = html`<p>When no client uses the old key any more: <a class="button" href="${keyPath(workspaceId, id, 'finish')}" data-opens="finish-dialog">Finish now</a></p>`
+  const until = html`<p>The old key works until ${instant(expiresAtMs)} (${ago(expiresAtMs, nowMs)}).</p>`
+  const recent =
+    recentOfOld === null || old.state !== 'retiring'
+      ? null
+      : html`<p>${recentUseText(recentOfOld, nowMs, 'Requests with the old key')}.</p>`
+  return html`<section class="card" aria-labelledby="rotation"><h2 id="rotation">Rotation</h2>
+    <div class="pair">${side('Old key', old, here, nowMs)}${side('New key', fresh, here, nowMs)}</div>
+    ${recent}
+    ${old.state === 'retiring' ? html`${until}${mayChange ? finish : null}` : null}
+  </section>`
+}
+
+function side(label: string, key: KeyView, here: KeyView, nowMs: number): Html {
+  const { record } = key
+  const hint = hintHtml(record)
+  const link = html`<a href="${keyPath(record.workspaceId, record.id)}">${hint}</a>`
+  return html`<div><h3>${label}</h3>
+    <p>${key === here ? html`${hint} <span class="muted">(this key)</span>` : link} ${stateBadge(key)}</p>
+    <p>Last used: ${lastUsed(key, nowMs)}</p>
+  </div>`
+}
+
+function dialogs(frame: Frame, { key, predecessor, recent }: KeyDetails): Html {
+  const isOld = key.state === 'retiring'
+  const old = isOld ? key : predecessor
+  const recentOfOld = isOld ? recent.key : recent.predecessor
+  return html`${stepsOf(key).map(step => stepDialog(frame, { key, step, recent: recent.key }))}${
+    old?.state === 'retiring' ? stepDialog(frame, { key: old, step: 'finish', recent: recentOfOld }) : null
+  }`
+}
+
+function stepsOf({ state }: KeyView): KeyStep[] {
+  if (state === 'expired' || state === 'revoked') return []
+  return [state === 'suspended' ? 'resume' : 'suspend', 'revoke']
+}

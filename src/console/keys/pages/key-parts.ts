@@ -1,0 +1,113 @@
+import type { KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
+import { type Html, html } from '../../platform/html/html.ts'
+import { markInvisible } from '../../platform/html/mark-invisible.ts'
+import { keyPath } from '../../platform/html/paths.ts'
+import { ago, instant, instantAndAgo } from '../../platform/html/times.ts'
+import { type RecentUse, recentUseText } from '../../usage/pages/last-use.ts'
+
+/** A key as pages show it. */
+export interface KeyView {
+  readonly record: KeyRecord
+  readonly state: KeyState
+  /** Null if no use was reported. */
+  readonly lastUsedAtMs: number | null
+}
+
+export const EXPIRING_DAYS = 14
+const DAY_MS = 86_400_000
+
+const STATE_LABELS: Readonly<Record<KeyState, string>> = {
+  active: 'Active',
+  retiring: 'Retiring',
+  suspended: 'Suspended',
+  expired: 'Expired',
+  revoked: 'Revoked',
+}
+
+export function isExpiring({ record, state }: KeyView, nowMs: number): boolean {
+  return state === 'active' && record.expiresAtMs - nowMs <= EXPIRING_DAYS * DAY_MS
+}
+
+export function stateBadge({ state }: Pick<KeyView, 'state'>): Html {
+  return html`<span class="badge ${state}">${STATE_LABELS[state]}</span>`
+}
+
+/** A name as every page shows it: never as nothing, which would leave a link without a width. */
+export function nameHtml({ name, id }: Pick<KeyRecord, 'name' | 'id'>): Html {
+  return markInvisible(name === '' ? id : name)
+}
+
+/** A link with the key's name. */
+export function keyLink({ record }: Pick<KeyView, 'record'>): Html {
+  return html`<a class="key-name" href="${keyPath(record.workspaceId, record.id)}">${nameHtml(record)}</a>`
+}
+
+export function hintHtml({ hint }: Pick<KeyRecord, 'hint'>): Html {
+  return html`<code class="hint-of-key">${hint}</code>`
+}
+
+export function scopeList({ scopes }: Pick<KeyRecord, 'scopes'>): Html {
+  const items = scopes.map(scope => html`<li><code>${scope}</code></li>`)
+  return html`<ul class="scopes">${items}</ul>`
+}
+
+/** When a key expires, below the heading "Expires", or when it ended. */
+export function expiryHtml(key: KeyView, nowMs: number): Html {
+  const { revokedAtMs, expiresAtMs } = key.record
+  switch (key.state) {
+    case 'revoked':
+      return html`revoked ${ago(revokedAtMs ?? expiresAtMs, nowMs)}`
+    case 'expired':
+      return html`expired ${ago(expiresAtMs, nowMs)}`
+    case 'retiring':
+    case 'suspended':
+      return ago(expiresAtMs, nowMs)
+    case 'active':
+      return isExpiring(key, nowMs)
+        ? html`<strong class="soon">${ago(expiresAtMs, nowMs)}</strong>`
+        : ago(expiresAtMs, nowMs)
+  }
+}
+
+export function lastUsed({ lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>, nowMs: number): Html {
+  return lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, nowMs)
+}
+
+/** Shown before a key is revoked. Gateways report use with a delay. */
+export function lastUseWarning(
+  { lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>,
+  recent: RecentUse | null,
+  nowMs: number,
+): Html {
+  const counted = recent === null ? null : html`<p>${recentUseText(recent, nowMs)}.</p>`
+  if (lastUsedAtMs === null) {
+    return html`<p><strong>This key was never used.</strong> Gateways report use with a delay, so a first use may not show yet.</p>${counted}`
+  }
+  return html`<p><strong>This key was last used ${ago(lastUsedAtMs, nowMs)}</strong>, at ${instant(lastUsedAtMs)}. Requests with it are rejected as soon as you confirm.</p>${counted}`
+}
+
+/** A person's name, or who it was in words. @param name null if the audit log has none */
+export function actorName(actor: string, name: string | null): Html {
+  if (name !== null && name !== '') return html`<span title="${actor}">${markInvisible(name)}</span>`
+  if (actor === 'admin-token') return html`the admin token`
+  const [, kind, id = ''] = /^(person|token):(.*)$/s.exec(actor) ?? []
+  return kind === undefined ? markInvisible(actor) : html`${kind} ${markInvisible(id)}`
+}
+
+/** @param creator name of the person who issued it; null if none is known */
+export function facts(key: KeyView, nowMs: number, creator: string | null): Html {
+  const { record } = key
+  return html`<dl class="facts">
+    ${record.description === null ? null : html`<div><dt>Description</dt><dd>${markInvisible(record.description)}</dd></div>`}
+    <div><dt>Hint</dt><dd>${hintHtml(record)}</dd></div>
+    <div><dt>State</dt><dd>${stateBadge(key)}</dd></div>
+    <div><dt>Scopes</dt><dd>${scopeList(record)}</dd></div>
+    ${record.allowedCidrs.length === 0 ? null : html`<div><dt>Allowed addresses</dt><dd>${record.allowedCidrs.join(', ')}</dd></div>`}
+    <div><dt>Created</dt><dd>${instantAndAgo(record.createdAtMs, nowMs)} by ${actorName(record.createdBy, creator)}</dd></div>
+    <div><dt>${key.state === 'expired' ? 'Expired' : 'Expires'}</dt><dd>${instantAndAgo(record.expiresAtMs, nowMs)}</dd></div>
+    ${record.suspendedAtMs === null ? null : html`<div><dt>Suspended</dt><dd>${instantAndAgo(record.suspendedAtMs, nowMs)}</dd></div>`}
+    ${record.revokedAtMs === null ? null : html`<div><dt>Revoked</dt><dd>${instantAndAgo(record.revokedAtMs, nowMs)}</dd></div>`}
+    <div><dt>Last used</dt><dd>${lastUsed(key, nowMs)}</dd></div>
+    <div><dt>Key id</dt><dd><code>${record.id}</code></dd></div>
+  </dl>`
+}

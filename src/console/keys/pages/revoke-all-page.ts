@@ -1,0 +1,76 @@
+import type { Problems } from '../../platform/html/form-fields.ts'
+import { errorSummary, hidden, textInput } from '../../platform/html/form-parts.ts'
+import { type Html, html } from '../../platform/html/html.ts'
+import { type Frame, page } from '../../platform/html/layout.ts'
+import { keysPath, revokeAllPath } from '../../platform/html/paths.ts'
+import type { BulkOutcome } from '../operations/revoke-all.ts'
+import { MAX_LIVE } from '../search/count-in-workspace.ts'
+import { bulkSteps } from './change-steps.ts'
+
+const TITLE = 'Revoke all keys'
+
+export interface RevokeAllView {
+  readonly workspaceId: string
+  /** Keys that would be revoked now; one more than `MAX_LIVE` at most. */
+  readonly liveKeys: number
+  readonly typed: string
+  readonly problems: Problems
+}
+
+/** Asks for the workspace id: two clicks are not enough to revoke all keys of the wrong workspace. */
+export function revokeAllPage(frame: Frame, { workspaceId, liveKeys, typed, problems }: RevokeAllView): Html {
+  const field = {
+    name: 'workspace',
+    label: 'Workspace id',
+    hint: html`Enter <code>${workspaceId}</code> to confirm`,
+    problems,
+  }
+  const back = keysPath(workspaceId)
+  const main = html`<p class="back"><a href="${back}">Keys</a></p>
+    <h1>${TITLE}</h1>
+    <p class="lead">Revokes ${extentOf(liveKeys)} of workspace <strong>${workspaceId}</strong>: every active, retiring and suspended one. All gateways reject them within one second. This cannot be undone.</p>
+    ${errorSummary(problems)}
+    <form class="card" method="post" action="${revokeAllPath(workspaceId)}" novalidate>
+      ${hidden({ _csrf: frame.csrfToken })}
+      <p>Every program that uses this workspace fails until it gets a new key. To replace a single key, rotate it instead.</p>
+      ${textInput(field, typed, html`type="text" spellcheck="false" autocapitalize="off" required`)}
+      <div class="actions"><a class="button" href="${back}" autofocus>Keep them</a> <button class="danger">Revoke all keys now</button></div>
+    </form>`
+  return page(frame, { title: problems.size > 0 ? `Error: ${TITLE}` : TITLE, section: 'keys', main })
+}
+
+function extentOf(liveKeys: number): Html {
+  if (liveKeys > MAX_LIVE) return html`<strong>more than ${MAX_LIVE.toLocaleString('en')} keys</strong>`
+  return html`<strong>${liveKeys.toLocaleString('en')} ${liveKeys === 1 ? 'key' : 'keys'}</strong>`
+}
+
+/** Some keys are left: the script goes on by itself, and without it a person does. */
+export function partRevokedPage(
+  frame: Frame,
+  { workspaceId, liveKeys }: Pick<RevokeAllView, 'workspaceId' | 'liveKeys'>,
+  { revoked, untilId }: { readonly revoked: number; readonly untilId: string },
+): Html {
+  const fields = { _csrf: frame.csrfToken, workspace: workspaceId, until: untilId, revoked: String(revoked) }
+  const main = html`<h1>${revoked.toLocaleString('en')} keys revoked so far</h1>
+    <p class="lead" role="status">${extentOf(liveKeys)} of workspace <strong>${workspaceId}</strong> still work.</p>
+    <form class="card" method="post" action="${revokeAllPath(workspaceId)}" data-continues>
+      ${hidden(fields)}
+      <p>The console revokes many keys in steps of some seconds. Keep this page open until the last one.</p>
+      <div class="actions"><button class="danger">Revoke the rest</button></div>
+    </form>`
+  return page(frame, { title: 'Revoking all keys', section: 'keys', main })
+}
+
+export function allRevokedPage(
+  frame: Frame,
+  workspaceId: string,
+  outcome: Pick<BulkOutcome, 'revoked' | 'announced' | 'gateways'>,
+): Html {
+  const { revoked } = outcome
+  const main = html`<p class="back"><a href="${keysPath(workspaceId)}">Keys</a></p>
+    <h1>${revoked === 0 ? 'No key to revoke' : revoked === 1 ? '1 key revoked' : `${revoked} keys revoked`}</h1>
+    ${revoked === 0 ? html`<p class="notice">Nothing changed: every key of this workspace had already been revoked or had expired.</p>` : null}
+    ${bulkSteps(outcome)}
+    <p class="actions"><a class="button primary" href="${keysPath(workspaceId)}">All keys</a></p>`
+  return page(frame, { title: 'All keys revoked', section: 'keys', main })
+}

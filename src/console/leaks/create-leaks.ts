@@ -1,0 +1,121 @@
+import { readFileSync } from 'node:fs'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { type OnReload, onReloadOf, reloadable } from '../../config/reloadable.ts'
+import type { Config } from '../../config/schema/schema.ts'
+import { FailureLog } from '../../observability/failure-log.ts'
+import { LEAK_OUTCOMES, LEAK_REPORTERS } from '../../observability/metrics/metrics.ts'
+import { createOperationCounter } from '../keys/operations/operation-counter.ts'
+import type { Registry } from '../keys/registry.ts'
+import type { ConsoleContext } from '../platform/console-context.ts'
+import { createAddressLimit } from '../platform/http/address-limit.ts'
+import { ApiError } from '../platform/http/api-error.ts'
+import { mountCalls } from '../platform/http/calls.ts'
+import { callerAddressOf } from '../platform/http/request-context.ts'
+import { createKeyFetcher } from './fetch-keys.ts'
+import { githubCall } from './github-call.ts'
+import { createTokenHandler, type HandleTokens, type Reporter } from './handle-tokens.ts'
+import { parsePublicKeys } from './parse-public-keys.ts'
+import { reportCall } from './report-call.ts'
+import { createCachedKeys, createFixedKeys, type KeySource } from './report-keys.ts'
+
+/** Reports handled at once: each asks the database, and any client may send one. */
+const MAX_REPORTS = 16
+const nothing = async () => {}
+
+export interface Leaks {
+  /** Adds `POST /leaks` and `POST /leaks/report`. */
+  register(app: FastifyInstance): void
+  stop(): Promise<void>
+}
+
+/** Null unless reports of leaked keys are received. */
+export function createLeaks(context: ConsoleContext, registry: Registry): Leaks | null {
+  const { config, onReload, randomBytes, metrics, logger } = context
+  const { enabled, action, reportsPerMinute, github } = config.leaks
+  if (!enabled) return null
+  for (const reporter of LEAK_REPORTERS) {
+    for (const outcome of LEAK_OUTCOMES) metrics.leakReports.inc({ reporter, outcome }, 0)
+  }
+  const source = createKeySource(
+    context,
+    github,
+    onReloadOf(onReload, next => next.leaks.github),
+  )
+  const count = createOperationCounter(metrics)
+  const handleTokens = bounded(createTokenHandler({ registry, count, metrics, action }))
+  const limit = createAddressLimit(reportsPerMinute, randomBytes)
+  const countReport = async (request: FastifyRequest) => {
+    const waitSeconds = await limit(callerAddressOf(request))
+    if (waitSeconds === 0) return
+    const text = `Too many reports from this address; try again in ${waitSeconds} s`
+    throw new ApiError('rate_limited', text, { 'retry-after': String(waitSeconds) })
+  }
+  const signedCall = githubCall({ keys: source.keys, handleTokens, countRejection: countReport, logger })
+  return {
+    register(app) {
+      void app.register(async scope => {
+        countFailures(scope, context, 'github')
+        keepBytes(scope)
+        mountCalls(scope, { prefix: '/leaks', admit: nothing, unknownPath: 'not_found' }, [signedCall])
+      })
+      void app.register(async scope => {
+        countFailures(scope, context, 'public')
+        const calls = [reportCall({ handleTokens, logger })]
+        mountCalls(scope, { prefix: '/leaks/report', admit: countReport, unknownPath: 'not_found' }, calls)
+      })
+    },
+    stop: source.stop,
+  }
+}
+
+interface StoppableSource {
+  readonly keys: KeySource
+  readonly stop: () => Promise<void>
+}
+
+/** @throws if the file is not there or holds no key */
+function createKeySource(
+  { clock, logger, config }: ConsoleContext,
+  settings: Config['leaks']['github'],
+  onReload: OnReload<Config['leaks']['github']>,
+): StoppableSource {
+  if (settings.keysFile !== undefined) {
+    const current = reloadable(settings, onReload, ({ keysFile = settings.keysFile ?? '' }) =>
+      parsePublicKeys(readFileSync(keysFile, 'utf8')),
+    )
+    return { keys: createFixedKeys(current), stop: nothing }
+  }
+  const { fetchKeys, stop } = createKeyFetcher(settings, onReload, config.outgoing)
+  const failures = new FailureLog('public keys of GitHub', logger, clock)
+  return { keys: createCachedKeys({ fetchKeys, clock, failures }), stop }
+}
+
+function bounded(handleTokens: HandleTokens): HandleTokens {
+  let running = 0
+  return async (...report) => {
+    if (running >= MAX_REPORTS) {
+      const text = 'Too many reports are being handled; try again later'
+      throw new ApiError('reports_unavailable', text, { 'retry-after': '1' })
+    }
+    running++
+    try {
+      return await handleTokens(...report)
+    } finally {
+      running--
+    }
+  }
+}
+
+function keepBytes(scope: FastifyInstance): void {
+  scope.removeAllContentTypeParsers()
+  scope.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_, body, done) => done(null, body))
+}
+
+/** Of requests whose tokens were not handled. */
+function countFailures(scope: FastifyInstance, { metrics }: ConsoleContext, reporter: Reporter): void {
+  scope.addHook('onResponse', async (_, { statusCode }) => {
+    if (statusCode < 400) return
+    const outcome = statusCode === 429 ? 'limited' : statusCode < 500 ? 'invalid' : 'failed'
+    metrics.leakReports.inc({ reporter, outcome })
+  })
+}

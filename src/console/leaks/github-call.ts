@@ -1,0 +1,146 @@
+import { finished } from 'node:stream'
+import type { FastifyRequest, onRequestHookHandler } from 'fastify'
+import { clientNetworkOf } from '../../domain/address/cidr.ts'
+import { digestOf } from '../../domain/key/secret.ts'
+import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { ApiError } from '../platform/http/api-error.ts'
+import type { Call } from '../platform/http/calls.ts'
+import { callerAddressOf } from '../platform/http/request-context.ts'
+import { readJsonText, UnstorableText } from '../platform/http/storable-text.ts'
+import type { HandleTokens, ReportedToken, TokenOutcome } from './handle-tokens.ts'
+import type { ReportKey } from './parse-public-keys.ts'
+import type { KeySource } from './report-keys.ts'
+import { isSignedBy, readSignature } from './verify-report.ts'
+
+const BODY_LIMIT_BYTES = 1024 * 1024
+/** Bodies received at once: anyone may send the identifier of a public key, which admits a body of 1 MiB. */
+const MAX_BODIES = 32
+const MAX_BODIES_PER_ADDRESS = 8
+const MAX_TOKENS = 1000
+const MAX_TOKEN_LENGTH = 4096
+const MAX_TYPE_LENGTH = 200
+const ACTOR = { actor: 'github-secret-scanning', name: 'GitHub secret scanning' }
+const RETRY_SECONDS = '60'
+
+export interface GithubCallParts {
+  readonly keys: KeySource
+  readonly handleTokens: HandleTokens
+  /** Counts a request without a good signature. @throws ApiError beyond the limit */
+  readonly countRejection: (request: FastifyRequest) => Promise<void>
+  readonly logger: ControlLogger
+}
+
+interface GithubToken extends ReportedToken {
+  readonly type: string
+}
+
+/** GitHub's secret scanning partner protocol. The route's parser leaves the body as bytes: they are what is signed. */
+export function githubCall(parts: GithubCallParts): Call {
+  return {
+    method: 'POST',
+    url: '',
+    operation: 'leaks',
+    bodyLimitBytes: BODY_LIMIT_BYTES,
+    admit: admitSigned(parts),
+    handle: async request => {
+      const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+      const { isCurrent } = await verifyReport(parts, request, body)
+      const tokens = readTokens(body)
+      const from = { address: callerAddressOf(request), requestId: request.id }
+      const outcomes = await parts.handleTokens('github', tokens, { ...ACTOR, ...from })
+      const found = outcomes.filter(outcome => outcome !== 'unknown').length
+      const line = { requestId: request.id, tokens: tokens.length, found, isCurrentKey: isCurrent }
+      parts.logger.info(line, 'leak report from GitHub')
+      return tokens.map((token, index) => feedbackOn(token, outcomes[index] ?? 'unknown'))
+    },
+  }
+}
+
+/** Without a signature by a known key the body is not read. */
+function admitSigned({ keys, countRejection, logger }: GithubCallParts): onRequestHookHandler {
+  const receiving = new Map<string, number>()
+  let total = 0
+  return async request => {
+    const signed = readSignature(request.headers)
+    if (signed === null || (await findKey(keys, signed.identifier, logger)) === null) {
+      await countRejection(request)
+      throw unsigned()
+    }
+    const network = clientNetworkOf(callerAddressOf(request))
+    const ofNetwork = receiving.get(network) ?? 0
+    if (total >= MAX_BODIES || ofNetwork >= MAX_BODIES_PER_ADDRESS) {
+      const text = 'Too many reports are being received; try again later'
+      throw new ApiError('reports_unavailable', text, { 'retry-after': '1' })
+    }
+    total++
+    receiving.set(network, ofNetwork + 1)
+    finished(request.raw, () => {
+      total--
+      const left = (receiving.get(network) ?? 0) - 1
+      if (left > 0) receiving.set(network, left)
+      else receiving.delete(network)
+    })
+  }
+}
+
+function unsigned(): ApiError {
+  return new ApiError('forbidden', 'The signature of this report is missing or does not match its body')
+}
+
+async function verifyReport(
+  { keys, countRejection, logger }: GithubCallParts,
+  request: FastifyRequest,
+  body: Buffer,
+): Promise<ReportKey> {
+  const signed = readSignature(request.headers)
+  const key = signed === null ? null : await findKey(keys, signed.identifier, logger)
+  if (signed !== null && key !== null && isSignedBy(key.key, body, signed.signature)) return key
+  await countRejection(request)
+  throw unsigned()
+}
+
+async function findKey(
+  keys: KeySource,
+  identifier: string,
+  logger: ControlLogger,
+): Promise<ReportKey | null> {
+  try {
+    return await keys.find(identifier)
+  } catch (error) {
+    logger.warn({ cause: causeOf(error) }, 'leak report not verified: public keys unavailable')
+    const text = 'The public keys that verify reports cannot be read; try again later'
+    throw new ApiError('reports_unavailable', text, { 'retry-after': RETRY_SECONDS })
+  }
+}
+
+/** Fields that this version does not know are ignored: GitHub may add some. */
+function readTokens(body: Buffer): GithubToken[] {
+  const parsed = parse(body)
+  if (!Array.isArray(parsed)) throw new ApiError('invalid_request', 'The body must be a JSON array')
+  if (parsed.length > MAX_TOKENS) {
+    throw new ApiError('request_too_large', `A report may have ${MAX_TOKENS} tokens; send several`)
+  }
+  return parsed.map(entry => {
+    const { token, type, url, source } = (entry ?? {}) as Record<string, unknown>
+    const isToken = typeof token === 'string' && token !== '' && token.length <= MAX_TOKEN_LENGTH
+    if (!isToken || typeof type !== 'string' || type.length > MAX_TYPE_LENGTH) {
+      throw new ApiError('invalid_request', 'Each entry must have a token and a type')
+    }
+    return { token, type, url, source }
+  })
+}
+
+function parse(body: Buffer): unknown {
+  try {
+    return JSON.parse(readJsonText(body))
+  } catch (error) {
+    if (error instanceof UnstorableText) throw error
+    throw new ApiError('invalid_request', 'The body must be a JSON array')
+  }
+}
+
+/** By its hash: a secret is in no response but the one that issues it. */
+function feedbackOn({ token, type }: GithubToken, outcome: TokenOutcome) {
+  const label = outcome === 'unknown' ? 'false_positive' : 'true_positive'
+  return { token_hash: digestOf(token), token_type: type, label }
+}

@@ -1,0 +1,92 @@
+import { digestOf } from '../../domain/key/secret.ts'
+import type { LEAK_REPORTERS, Metrics } from '../../observability/metrics/metrics.ts'
+import type { Caller } from '../audit/audit.ts'
+import type { OperationCounter } from '../keys/operations/operation-counter.ts'
+import { type LeakAction, type LeakOutcome, reportLeak } from '../keys/operations/report-leak.ts'
+import type { Registry } from '../keys/registry.ts'
+import type { StoredKey } from '../keys/rows/key-repository.ts'
+import { OutcomeUnknown } from '../platform/database/database-unavailable.ts'
+import { findingOf, type ReportedPlace } from './finding.ts'
+
+/** Keys that are revoked at the same time: a report of a thousand must not hold up other changes. */
+const AT_ONCE = 16
+
+export type Reporter = (typeof LEAK_REPORTERS)[number]
+/** `unknown`: no key of ours. */
+export type TokenOutcome = LeakOutcome | 'unknown'
+
+export interface ReportedToken extends ReportedPlace {
+  readonly token: string
+}
+
+export interface LeakTokenParts {
+  readonly registry: Registry
+  readonly count: OperationCounter
+  readonly metrics: Pick<Metrics, 'leakReports'>
+  readonly action: LeakAction
+}
+
+/** Handles reported tokens. @returns one outcome for each, in their order */
+export type HandleTokens = (
+  reporter: Reporter,
+  tokens: readonly ReportedToken[],
+  caller: Caller,
+) => Promise<TokenOutcome[]>
+
+export function createTokenHandler(parts: LeakTokenParts): HandleTokens {
+  const { registry, metrics } = parts
+  const reporting = new Map<string, Promise<unknown>>()
+  return async (reporter, tokens, caller) => {
+    // Every token is looked up, also one without the form or MAC of a key: so all that are unknown take the same time.
+    const digests = tokens.map(({ token }) => digestOf(token))
+    const keys = await registry.repository.findByDigests([...new Set(digests)])
+    const outcomes: TokenOutcome[] = tokens.map(() => 'unknown')
+    const ours = tokens.flatMap((reported, index) => {
+      const key = keys.get(digests[index] ?? '')
+      return key === undefined ? [] : [{ reported, key, index }]
+    })
+    for (let from = 0; from < ours.length; from += AT_ONCE) {
+      await Promise.all(
+        ours.slice(from, from + AT_ONCE).map(async ({ reported, key, index }) => {
+          outcomes[index] = await inTurn(reporting, key, () => report(parts, reported, key, caller))
+        }),
+      )
+    }
+    for (const outcome of outcomes) metrics.leakReports.inc({ reporter, outcome })
+    return outcomes
+  }
+}
+
+async function report(
+  { registry, count, action }: LeakTokenParts,
+  { token, ...place }: ReportedToken,
+  { record }: StoredKey,
+  caller: Caller,
+): Promise<LeakOutcome> {
+  const finding = findingOf(place, { token, keyPrefix: registry.keyPrefix })
+  const context = { caller, idempotency: null }
+  const result = await count('leak', () =>
+    reportLeak(registry, record.id, { finding, action }, context),
+  ).catch((error: unknown) => {
+    // The response must not name the key: its holder may not know its id.
+    throw error instanceof OutcomeUnknown ? error.cause : error
+  })
+  if (result.kind === 'done') return result.leak
+  throw new Error(`The report of a leaked key was not recorded: ${result.kind}`)
+}
+
+/** One report of a key after the other, so that a repeated one finds the entry of the first. */
+async function inTurn<Result>(
+  running: Map<string, Promise<unknown>>,
+  { digest }: StoredKey,
+  run: () => Promise<Result>,
+): Promise<Result> {
+  const before = running.get(digest) ?? Promise.resolve()
+  const mine = before.then(run, run)
+  running.set(digest, mine)
+  try {
+    return await mine
+  } finally {
+    if (running.get(digest) === mine) running.delete(digest)
+  }
+}

@@ -1,0 +1,94 @@
+import { type Person, personActorOf } from '../../sign-in/person.ts'
+import type { AdminToken } from '../../tokens/admin-token.ts'
+import { includesPermission, type Permission } from './permission.ts'
+
+/** Who makes a request to the console. */
+export type Principal =
+  /** A program with `POSTERN_ADMIN_TOKEN`: every right. */
+  | { readonly kind: 'operator' }
+  /** A program with an admin token of its own. */
+  | { readonly kind: 'token'; readonly token: AdminToken }
+  | { readonly kind: 'person'; readonly person: Person }
+
+/** Rights that a new token would have. */
+export interface Grant {
+  readonly permissions: readonly Permission[]
+  /** Null for all. */
+  readonly workspaces: readonly string[] | null
+  readonly expiresAtMs: number
+}
+
+const VIEWER: readonly Permission[] = ['keys:read', 'audit:read']
+const MANAGER: readonly Permission[] = ['keys:read', 'keys:write', 'audit:read']
+
+/** Whether the principal may do this in this workspace; null: in all workspaces. */
+export function may(principal: Principal, permission: Permission, workspaceId: string | null): boolean {
+  return holds(principal, permission) && sees(principal, workspaceId)
+}
+
+/** Whether the principal has the permission in any workspace. */
+export function holds(principal: Principal, permission: Permission): boolean {
+  switch (principal.kind) {
+    case 'operator':
+      return true
+    case 'token':
+      return includesPermission(principal.token.permissions, permission)
+    case 'person': {
+      const { administrator, role } = principal.person
+      return administrator || (role === 'viewer' ? VIEWER : MANAGER).includes(permission)
+    }
+  }
+}
+
+/** Other workspaces are answered like unknown ones. @param workspaceId null: all workspaces */
+export function sees(principal: Principal, workspaceId: string | null): boolean {
+  const workspaces = workspacesOf(principal)
+  return workspaces === null || (workspaceId !== null && workspaces.includes(workspaceId))
+}
+
+/** @returns null for all */
+export function workspacesOf(principal: Principal): readonly string[] | null {
+  switch (principal.kind) {
+    case 'operator':
+      return null
+    case 'token':
+      return principal.token.workspaces
+    case 'person':
+      return principal.person.administrator ? null : principal.person.workspaces
+  }
+}
+
+/**
+ * Whether the principal may make a token with these rights: none that it lacks, and from a token none that outlives it.
+ * Otherwise a leaked token could be extended for ever.
+ */
+export function mayGrant(principal: Principal, { permissions, workspaces, expiresAtMs }: Grant): boolean {
+  if (principal.kind === 'token' && expiresAtMs > principal.token.expiresAtMs) return false
+  return permissions.every(permission =>
+    (workspaces ?? [null]).every(workspaceId => may(principal, permission, workspaceId)),
+  )
+}
+
+/** In audit entries and records: no principal can have the actor of another. */
+export function actorOf(principal: Principal): string {
+  switch (principal.kind) {
+    case 'operator':
+      return 'admin-token'
+    case 'token':
+      return `token:${principal.token.id}`
+    case 'person':
+      return personActorOf(principal.person)
+  }
+}
+
+/** For display; undefined for the operator's token. */
+export function principalNameOf(principal: Principal): string | undefined {
+  switch (principal.kind) {
+    case 'operator':
+      return undefined
+    case 'token':
+      return principal.token.name
+    case 'person':
+      return principal.person.name
+  }
+}

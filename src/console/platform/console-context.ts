@@ -1,0 +1,57 @@
+import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
+import type { Config } from '../../config/schema/schema.ts'
+import type { Clock } from '../../domain/clock.ts'
+import type { ControlLogger } from '../../observability/control-logger.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
+import type { RedisNetwork } from '../../redis/clients.ts'
+import type { Announcer } from '../announcing/announcer.ts'
+import type { RandomBytes } from '../keys/operations/ids.ts'
+import type { OneTimeLink } from '../sign-in/one-time-link.ts'
+import { type ConsoleSecrets, importSecrets } from './console-secrets.ts'
+import { systemTimers, type Timers } from './jobs/timers.ts'
+
+/** What a console is created from. */
+export interface ConsoleParts {
+  readonly config: Config
+  readonly metrics: Metrics
+  readonly logger: ControlLogger
+  readonly clock: Clock
+  readonly randomBytes: RandomBytes
+  /** Postern's version, for the API reference. */
+  readonly version?: string
+  /** Default: the Redis of the settings, or none. */
+  readonly announcer?: Announcer
+  readonly timers?: Timers
+  /** Default: the servers of the settings. */
+  readonly redisNetwork?: RedisNetwork
+  /** The demo's way to sign in. No setting creates one. */
+  readonly oneTimeLink?: OneTimeLink
+  /** Called when the console has to wait for a dependency before it can start. */
+  readonly onWaiting?: (part: 'database') => void
+  /** Default: settings never change. */
+  readonly onReload?: OnReload<Config>
+}
+
+/** The parts with their defaults filled in, and what every component shares. */
+export interface ConsoleContext extends ConsoleParts {
+  readonly timers: Timers
+  readonly onReload: OnReload<Config>
+  /** From 0 to 1, for jitter. */
+  readonly random: () => number
+  /** Identifies this process among consoles that share a database or a Redis. */
+  readonly consoleId: string
+  /** The current secrets; they can change by reload. */
+  readonly secrets: { readonly value: ConsoleSecrets }
+}
+
+export function createConsoleContext(parts: ConsoleParts): ConsoleContext {
+  const { config, randomBytes, timers = systemTimers, onReload = neverReloads } = parts
+  return {
+    ...parts,
+    timers,
+    onReload,
+    random: () => (randomBytes(1)[0] ?? 0) / 256,
+    consoleId: Buffer.from(randomBytes(4)).toString('hex'),
+    secrets: reloadable(config, onReload, importSecrets),
+  }
+}

@@ -1,0 +1,59 @@
+import type { Clock } from '../../../domain/clock.ts'
+import type { Timers } from '../jobs/timers.ts'
+
+/** Probes write: however often they are asked for, there is one a second. */
+const FRESH_MS = 1_000
+/** A probe of Kubernetes waits one second in all. */
+const WAIT_MS = 300
+/** A write takes milliseconds. */
+const LATE_MS = 2_000
+
+export interface DatabaseHealthParts {
+  /** Reads and writes. */
+  readonly probe: () => Promise<void>
+  readonly clock: Clock
+  readonly timers: Timers
+}
+
+/** Whether the database reads and writes: a full disk or a standby still reads. */
+export class DatabaseHealth {
+  readonly #parts: DatabaseHealthParts
+  #state: 'ok' | 'failed' = 'ok'
+  #knownAtMs = Number.NEGATIVE_INFINITY
+  #running: { readonly sinceMs: number; readonly ended: Promise<void> } | null = null
+
+  constructor(parts: DatabaseHealthParts) {
+    this.#parts = parts
+  }
+
+  /** After an error the next call probes, however soon. */
+  doubt(): void {
+    this.#knownAtMs = Number.NEGATIVE_INFINITY
+  }
+
+  /** Answers in time: while the database does not, with what was known, and then with `failed`. */
+  async state(): Promise<'ok' | 'failed'> {
+    const { clock, timers } = this.#parts
+    const nowMs = clock.monotonicMs()
+    if (this.#running === null && nowMs - this.#knownAtMs >= FRESH_MS) {
+      this.#running = { sinceMs: nowMs, ended: this.#probe() }
+    }
+    if (this.#running === null) return this.#state
+    const { promise: waited, resolve } = Promise.withResolvers<void>()
+    const cancel = timers.after(WAIT_MS, resolve)
+    await Promise.race([this.#running.ended, waited]).finally(cancel)
+    const isLate = this.#running !== null && clock.monotonicMs() - this.#running.sinceMs >= LATE_MS
+    return isLate ? 'failed' : this.#state
+  }
+
+  /** Never rejects. */
+  async #probe(): Promise<void> {
+    const state = await this.#parts.probe().then(
+      () => 'ok' as const,
+      () => 'failed' as const,
+    )
+    this.#state = state
+    this.#knownAtMs = this.#parts.clock.monotonicMs()
+    this.#running = null
+  }
+}

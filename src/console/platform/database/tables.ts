@@ -1,0 +1,251 @@
+import type { OutboxRow, RegionOutboxRow, RegionRow } from '../../announcing/rows/region-tables.ts'
+
+export type { OutboxRow } from '../../announcing/rows/region-tables.ts'
+
+/** Rows as the database holds them; times are milliseconds since the epoch. */
+export interface KeyRow {
+  readonly id: string
+  readonly digest: string
+  readonly workspace_id: string
+  readonly name: string
+  /** A JSON list: one form for every database. */
+  readonly scopes: string
+  readonly hint: string
+  readonly created_at_ms: number
+  readonly created_by: string
+  readonly expires_at_ms: number
+  readonly revoked_at_ms: number | null
+  readonly suspended_at_ms: number | null
+  readonly description: string | null
+  /** A JSON list; null if every address is allowed. */
+  readonly allowed_cidrs: string | null
+  readonly rotated_from: string | null
+  readonly replaced_by: string | null
+  readonly version: number
+  /** When this version was committed. */
+  readonly changed_at_ms: number
+}
+
+/** Of the secret that signed an entry, and the MAC; null for an entry that was not signed. */
+export interface AuditSignature {
+  /** The fingerprint of the signing secret. */
+  readonly signed_by: string | null
+  /** In base64url. */
+  readonly mac: string | null
+}
+
+/** What an audit entry says. */
+export interface AuditFields {
+  /** Grows with time: the order of the entries. */
+  readonly id: string
+  /** Empty for none: the release before has no null here. */
+  readonly workspace_id: string
+  readonly at_ms: number
+  readonly actor: string
+  readonly action: string
+  /** Empty for none. */
+  readonly key_id: string
+  /** A JSON object. */
+  readonly detail: string
+}
+
+/** Append-only: triggers refuse deletions, and updates of all but the signature. */
+export interface AuditRow extends AuditFields, AuditSignature {
+  /** Place in the chain; null for an entry outside it, which no console writes. */
+  readonly sequence: number | null
+  /** Over this entry and the hash of the one before. */
+  readonly hash: string | null
+}
+
+/** An entry that is committed and not in the table `audit` yet. */
+export interface QueuedAuditRow extends AuditFields, AuditSignature {
+  /** When a console found that no console wrote it, or that its signing secret is not given; null for all others. */
+  readonly rejected_at_ms: number | null
+}
+
+/** One row: the newest entry of the audit chain. */
+export interface AuditHeadRow {
+  readonly id: number
+  readonly sequence: number
+  readonly hash: string
+}
+
+/** A token for programs that use the admin API. */
+export interface AdminTokenRow {
+  readonly id: string
+  /** SHA-256 of the whole token. */
+  readonly digest: string
+  readonly name: string
+  readonly hint: string
+  /** A JSON list. */
+  readonly permissions: string
+  /** A JSON list; null for all workspaces. */
+  readonly workspaces: string | null
+  readonly created_at_ms: number
+  readonly created_by: string
+  readonly expires_at_ms: number
+  readonly revoked_at_ms: number | null
+  /** To the minute. */
+  readonly last_used_at_ms: number | null
+}
+
+/** The response to a request with an Idempotency-Key. It holds nothing that the caller sent. */
+export interface ResponseRow {
+  /** SHA-256 of the actor and the Idempotency-Key. */
+  readonly id: string
+  /** SHA-256 of the request. */
+  readonly request: string
+  /** A JSON object: the records of the response, without the secret. */
+  readonly outcome: string
+  readonly at_ms: number
+}
+
+/** Apart from the record: use does not change its version. Triggers add a row for each new key. */
+export interface KeyUseRow {
+  readonly key_id: string
+  /** The key's, for the list of a workspace by last use. */
+  readonly workspace_id: string | null
+  /** 0: never. */
+  readonly last_used_at_ms: number
+}
+
+/** A signed-in session. Only the digest of its id is stored, so that a reader of the table cannot take it over. */
+export interface SessionRow {
+  /** SHA-256 of the session id. */
+  readonly digest: string
+  readonly subject: string
+  /** A JSON object. */
+  readonly person: string
+  readonly csrf_secret: string
+  readonly started_at_ms: number
+  /** The last request, to the minute or so. */
+  readonly seen_at_ms: number
+}
+
+/** A gateway that has reported to a console. */
+export interface GatewayRow {
+  readonly id: string
+  /** For people. */
+  readonly name: string
+  readonly seen_at_ms: number
+  /** When it was last known to trust nothing it had cached. */
+  readonly disconnected_at_ms: number
+  readonly region: string
+}
+
+/** A gateway's statement that it applied a change. */
+export interface ConfirmationRow {
+  readonly digest: string
+  readonly version: number
+  readonly gateway_id: string
+  readonly at_ms: number
+}
+
+/** A workspace's own webhook. */
+export interface WorkspaceWebhookRow {
+  readonly workspace_id: string
+  readonly url: string
+  /** As it is: events are signed with it. */
+  readonly secret: string
+  readonly created_at_ms: number
+  readonly created_by: string
+  /** Attempts in a row that failed. */
+  readonly failures: number
+  /** No attempt before. */
+  readonly paused_until_ms: number
+  /** The console that is sending its events has it until then. */
+  readonly claimed_until_ms: number
+  readonly attempted_at_ms: number
+}
+
+/** A webhook event and its delivery, in the tables `notices` (to the operator) and `workspace_notices`. */
+export interface DeliveryRow {
+  readonly id: string
+  readonly workspace_id: string
+  readonly key_id: string
+  readonly type: string
+  /** Unique: the event's `deduplicationKey`. */
+  readonly occasion: string
+  readonly at_ms: number
+  readonly body: string
+  readonly attempts: number
+  /** When to send it, or until when a console has claimed it; null once delivered or given up. */
+  readonly due_at_ms: number | null
+  readonly delivered_at_ms: number | null
+  readonly last_status: number | null
+  readonly last_error: string | null
+}
+
+/** A secret that signed keys of this database, by its fingerprint. */
+export interface SigningSecretRow {
+  readonly fingerprint: string
+  readonly first_used_at_ms: number
+  /** When a console last stated that it signs audit entries with it. */
+  readonly signs_audit_at_ms: number
+}
+
+/** Requests of a key in an hour or a day. */
+export interface UsageRow {
+  readonly workspace_id: string
+  /** Empty for the total of the workspace. */
+  readonly key_id: string
+  /** Whole hours or days since the epoch. */
+  readonly bucket: number
+  readonly route: string
+  readonly code: string
+  readonly count: number
+}
+
+/** The last report of a gateway that was stored. */
+export interface UsageGatewayRow {
+  readonly gateway: string
+  readonly sequence: number
+  readonly seen_at_ms: number
+}
+
+/** A request with a known key that was not served. */
+export interface RefusalRow {
+  readonly workspace_id: string
+  readonly at_ms: number
+  readonly id: string
+  readonly key_id: string
+  readonly route: string
+  readonly code: string
+  readonly reason: string
+  readonly request_id: string
+  readonly address: string
+}
+
+/** When refusals of a workspace were last left out. */
+export interface RefusalGapRow {
+  readonly workspace_id: string
+  readonly at_ms: number
+}
+
+export interface Tables {
+  keys: KeyRow
+  /** Of the region `default`: a console of the release before announces from it. */
+  outbox: OutboxRow
+  region_outbox: RegionOutboxRow
+  regions: RegionRow
+  audit: AuditRow
+  audit_head: AuditHeadRow
+  audit_queue: QueuedAuditRow
+  admin_tokens: AdminTokenRow
+  answers: ResponseRow
+  key_use: KeyUseRow
+  sessions: SessionRow
+  gateways: GatewayRow
+  confirmations: ConfirmationRow
+  notices: DeliveryRow
+  workspace_webhooks: WorkspaceWebhookRow
+  workspace_notices: DeliveryRow
+  signing_secrets: SigningSecretRow
+  usage_hours: UsageRow
+  usage_days: UsageRow
+  usage_gateways: UsageGatewayRow
+  refusals: RefusalRow
+  refusal_gaps: RefusalGapRow
+  /** Kysely's own list of what was applied; read to recognise a newer schema. */
+  kysely_migration: { readonly name: string }
+}

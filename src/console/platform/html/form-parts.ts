@@ -1,0 +1,113 @@
+import type { Problems } from './form-fields.ts'
+import { type Html, html, type Piece } from './html.ts'
+
+/** Lists the problems above a form, each a link to its field. */
+export function errorSummary(problems: Problems): Html | null {
+  if (problems.size === 0) return null
+  const items = [...problems].map(([field, text]) => html`<li><a href="#${field}">${text}</a></li>`)
+  return html`<div class="notice bad" role="alert" tabindex="-1" autofocus id="problems">
+    <h2>${problems.size === 1 ? '1 problem' : `${problems.size} problems`} to fix</h2>
+    <ul>${items}</ul>
+  </div>`
+}
+
+export interface Field {
+  readonly name: string
+  readonly label: Piece
+  readonly hint: Piece
+  readonly problems: Problems
+}
+
+/** @param attributes such as `type` or `maxlength` */
+export function textInput(field: Field, value: string, attributes: Piece): Html {
+  const { name, label } = field
+  return html`<div class="field">
+    <label for="${name}">${label}</label>
+    ${fieldHint(field)}${fieldProblem(field)}
+    <input id="${name}" name="${name}" value="${value}" autocomplete="off"${describedBy(field)}${invalid(field)} ${attributes}>
+  </div>`
+}
+
+/** Several lines of text. */
+export function textArea(field: Field, value: string): Html {
+  const { name, label } = field
+  return html`<div class="field">
+    <label for="${name}">${label}</label>
+    ${fieldHint(field)}${fieldProblem(field)}
+    <textarea id="${name}" name="${name}" rows="3" spellcheck="false"${describedBy(field)}${invalid(field)}>
+${value}</textarea>
+  </div>`
+}
+
+/** Where requests with a key may come from. */
+export function allowedAddresses(value: string, problems: Problems): Html {
+  const hint = html`IP addresses or networks, one per line, such as <code>192.0.2.0/24</code>. Gateways reject requests from other addresses. Leave it empty to allow every address`
+  return textArea({ name: 'allowedCidrs', label: 'Allowed addresses', hint, problems }, value)
+}
+
+export function group(field: Field, inputs: Piece): Html {
+  return html`<fieldset class="field" id="${field.name}" tabindex="-1"${describedBy(field)}>
+    <legend>${field.label}</legend>
+    ${fieldHint(field)}${fieldProblem(field)}
+    ${inputs}
+  </fieldset>`
+}
+
+export interface Option {
+  readonly type: 'checkbox' | 'radio'
+  readonly name: string
+  readonly value: string
+  readonly checked: boolean
+  readonly label: Piece
+  readonly hint?: Piece
+}
+
+export function option({ type, name, value, checked, label, hint }: Option): Html {
+  const id = `${name}-${value}`
+  const described = hint === undefined ? null : html` aria-describedby="${id}-hint"`
+  const explained = hint === undefined ? null : html`<span class="hint" id="${id}-hint">${hint}</span>`
+  return html`<div class="option">
+    <input type="${type}" id="${id}" name="${name}" value="${value}"${described}${checked ? html` checked` : null}>
+    <label for="${id}">${label}</label>${explained}
+  </div>`
+}
+
+export interface Selection {
+  readonly name: string
+  readonly label: string
+  readonly value: string
+  readonly options: readonly { readonly value: string; readonly label: string }[]
+}
+
+export function select({ name, label, value, options }: Selection): Html {
+  const items = options.map(
+    one =>
+      html`<option value="${one.value}"${one.value === value ? html` selected` : null}>${one.label}</option>`,
+  )
+  return html`<div class="field"><label for="${name}">${label}</label><select id="${name}" name="${name}">${items}</select></div>`
+}
+
+export function hidden(values: Readonly<Record<string, string>>): Html {
+  const inputs = Object.entries(values).map(
+    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
+  )
+  return html`${inputs}`
+}
+
+function fieldHint({ name, hint }: Field): Html | null {
+  return hint === null ? null : html`<p class="hint" id="${name}-hint">${hint}</p>`
+}
+
+function fieldProblem({ name, problems }: Field): Html | null {
+  const text = problems.get(name)
+  return text === undefined ? null : html`<p class="problem" id="${name}-problem">${text}</p>`
+}
+
+function describedBy({ name, hint, problems }: Field): Html | null {
+  const ids = [...(hint === null ? [] : [`${name}-hint`]), ...(problems.has(name) ? [`${name}-problem`] : [])]
+  return ids.length === 0 ? null : html` aria-describedby="${ids.join(' ')}"`
+}
+
+function invalid({ name, problems }: Field): Html | null {
+  return problems.has(name) ? html` aria-invalid="true"` : null
+}

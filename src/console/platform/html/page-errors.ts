@@ -1,0 +1,80 @@
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../../domain/clock.ts'
+import type { ControlLogger } from '../../../observability/control-logger.ts'
+import { formPage } from '../../sign-in/local-path.ts'
+import { OutcomeUnknown } from '../database/database-unavailable.ts'
+import { ApiError } from '../http/api-error.ts'
+import { NO_RESOURCE } from '../http/calls.ts'
+import { explainError } from '../http/explain-error.ts'
+import { frameOf, notFound, sendPage } from './page-request.ts'
+import { FIND_KEY, keyPath, WORKSPACES } from './paths.ts'
+import { type Problem, problemPage } from './problem-page.ts'
+
+/** Browsers get a page for an unknown path, programs JSON; before a body is read. */
+export function usePageNotFound(scope: FastifyInstance): void {
+  const respond = async (request: FastifyRequest, reply: FastifyReply) => {
+    if (request.headers.accept?.includes('text/html') === true) throw notFound()
+    const { status, body } = new ApiError('unknown_path', NO_RESOURCE)
+    return reply.code(status).send(body)
+  }
+  scope.setNotFoundHandler(respond)
+  scope.addHook('preParsing', async (request, reply) => {
+    if (request.is404) await respond(request, reply)
+  })
+}
+
+/** Shows every failure of a page as a page. */
+export function usePageErrors(
+  scope: FastifyInstance,
+  { clock, logger }: { clock: Clock; logger: ControlLogger },
+): void {
+  scope.setErrorHandler((error: FastifyError | ApiError, request, reply) => {
+    // The form belongs to an earlier session: show its page again.
+    if ('code' in error && error.code.startsWith('FST_CSRF_')) {
+      return reply.redirect(formPathOf(request), 303)
+    }
+    const apiError = explainError(error)
+    if (apiError.status >= 500) logger.error({ err: error, requestId: request.id }, 'page request failed')
+    const frame = request.person === null ? null : frameOf(request, reply, { workspaceId: null, clock })
+    return sendPage(
+      reply.headers(apiError.headers),
+      problemPage(frame, unconfirmedProblem(error, request) ?? problemOf(apiError, request)),
+      apiError.status,
+    )
+  })
+}
+
+/** Other forms, such as that of signing out, are on several pages. */
+function formPathOf({ url }: FastifyRequest): string {
+  if (url === FIND_KEY) return FIND_KEY
+  return url.startsWith(`${WORKSPACES}/`) ? formPage(url) : '/'
+}
+
+/** Null unless the error leaves open whether a key was issued or changed. */
+function unconfirmedProblem(error: Error, { id }: FastifyRequest): Problem | null {
+  if (!(error instanceof OutcomeUnknown)) return null
+  const { keyId, workspaceId } = error.about
+  if (keyId === undefined || workspaceId === undefined) return null
+  return {
+    title: 'Outcome unknown',
+    text: `The database did not say whether the change was made. Look at the key ${keyId} before you try again: if it is there and you have just issued it, its secret is lost, and you can revoke it.`,
+    requestId: id,
+    next: { path: keyPath(workspaceId, keyId), text: 'Show the key' },
+  }
+}
+
+function problemOf(apiError: ApiError, { id }: FastifyRequest): Problem {
+  if (apiError.status === 404) {
+    const text = 'The URL may be incomplete, or belong to a workspace that you cannot access.'
+    return { title: 'Page not found', text, requestId: null }
+  }
+  if (apiError.code === 'database_unavailable') {
+    return { title: 'Database unavailable', text: `${apiError.message}.`, requestId: id }
+  }
+  if (apiError.status >= 500) {
+    const text =
+      'Try again in a moment. The operator finds the cause in the console log under this request id.'
+    return { title: 'Internal console error', text, requestId: id }
+  }
+  return { title: 'Request rejected', text: `${apiError.message}.`, requestId: id }
+}

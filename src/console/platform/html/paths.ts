@@ -1,0 +1,94 @@
+import { DEFAULT_ORDER, type KeyList } from '../../keys/pages/key-list.ts'
+import type { ChartRange } from './chart-range.ts'
+
+/** Paths of the pages; ids need no escaping in a path. */
+export const WORKSPACES = '/workspaces'
+export const FIND_KEY = '/find-key'
+export const ALL_KEYS = '/keys'
+export const ALL_USAGE = '/usage'
+export const PEOPLE = '/people'
+export const END_SESSIONS = `${PEOPLE}/end`
+
+/** @param workspaceId null: keys of all workspaces */
+export function keysPath(
+  workspaceId: string | null,
+  { cursor, ...list }: Partial<Record<keyof KeyList, string | null>> & { readonly cursor?: string } = {},
+): string {
+  const isDefault = list.sort === DEFAULT_ORDER && list.state !== 'expiring'
+  const query = { ...list, sort: isDefault ? null : list.sort, cursor }
+  const present = Object.entries(query).filter(([, value]) => value !== '')
+  const path = workspaceId === null ? ALL_KEYS : `${WORKSPACES}/${workspaceId}/keys`
+  return withQuery(path, Object.fromEntries(present))
+}
+
+export function workspacesPath({ q, cursor }: { readonly q: string; readonly cursor?: string }): string {
+  return withQuery(WORKSPACES, { q: q === '' ? null : q, cursor })
+}
+
+export function newKeyPath(workspaceId: string): string {
+  return `${keysPath(workspaceId)}/new`
+}
+
+export type KeySubpage = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'resume' | 'issued'
+
+export function keyPath(workspaceId: string, keyId: string, act?: KeySubpage): string {
+  return `${keysPath(workspaceId)}/${keyId}${act === undefined ? '' : `/${act}`}`
+}
+
+/** The key's page with its chart of this span. */
+export function keyUsagePath(workspaceId: string, keyId: string, range: ChartRange): string {
+  return `${withQuery(keyPath(workspaceId, keyId), { range })}#usage`
+}
+
+export function usagePath(workspaceId: string, range?: ChartRange): string {
+  return withQuery(`${WORKSPACES}/${workspaceId}/usage`, { range })
+}
+
+export function refusalsPath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/refusals`
+}
+
+export function revokeAllPath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/revoke-all`
+}
+
+export function auditPath(workspaceId: string, cursor?: string): string {
+  return withQuery(`${WORKSPACES}/${workspaceId}/audit`, { cursor })
+}
+
+export function deliveriesPath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/deliveries`
+}
+
+/** The workspace's own webhook, with its deliveries. */
+export function webhookPath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/webhook`
+}
+
+/** @param path of a list of deliveries */
+export function olderDeliveriesPath(path: string, cursor: string): string {
+  return withQuery(path, { cursor })
+}
+
+export function apiPath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/api`
+}
+
+export function openApiPath(workspaceId: string): string {
+  return `${apiPath(workspaceId)}/openapi.json`
+}
+
+export function peoplePath(cursor?: string): string {
+  return withQuery(PEOPLE, { cursor })
+}
+
+export function endSessionsPath(subject: string): string {
+  return withQuery(END_SESSIONS, { subject })
+}
+
+function withQuery(path: string, query: Readonly<Record<string, string | null | undefined>>): string {
+  const present = Object.entries(query).filter(
+    (entry): entry is [string, string] => typeof entry[1] === 'string',
+  )
+  return present.length === 0 ? path : `${path}?${new URLSearchParams(present)}`
+}

@@ -1,0 +1,91 @@
+import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
+import { MAX_CIDRS } from '../../../domain/address/cidr.ts'
+import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED } from '../../../domain/key/issue-key.ts'
+import {
+  ALLOWED_CIDRS_EXPECTED,
+  DESCRIPTION_EXPECTED,
+  NAME_EXPECTED,
+} from '../../../domain/key/key-fields.ts'
+
+/**
+ * Parts of the schemas of requests. A description completes `<field> must be …`: it is the error text and the
+ * documentation. Schemas check types; the domain validates values, with the same words.
+ */
+const closed = { additionalProperties: false }
+
+export const ULID = '[0-9A-HJKMNP-TV-Z]{26}'
+/** Query parameters are text: 1 to 200 in plain digits. */
+const PAGE_LIMIT = '^(?:[1-9][0-9]?|1[0-9][0-9]|200)$'
+
+export const WORKSPACE_ID_EXPECTED = '1 to 128 characters of A-Z, a-z, 0-9 and "-", ".", "_", "~"'
+export const CURSOR_EXPECTED = 'a single cursor from an earlier response'
+export const LIMIT_EXPECTED = 'a single whole number from 1 to 200'
+export const INSTANT_EXPECTED = 'an instant such as 2027-02-18T09:00:00Z'
+
+/** An object with these fields and no others. */
+export function fields<Properties extends TProperties>(properties: Properties): TObject<Properties> {
+  return Type.Object(properties, closed)
+}
+
+/** Clients without anything to send may send an empty object or no body. */
+export function optionalFields<Properties extends TProperties>(properties: Properties) {
+  return Type.Unsafe<Static<TObject<Properties>> | null>({
+    ...fields(properties),
+    type: ['object', 'null'],
+  })
+}
+
+/** Of calls whose path says everything. */
+export const noFields = optionalFields({})
+
+export const name = Type.String({ description: NAME_EXPECTED })
+export const scopes = Type.Array(Type.String(), { description: 'a list of scopes' })
+export const description = Type.Optional(
+  Type.Union([Type.String(), Type.Null()], { description: DESCRIPTION_EXPECTED }),
+)
+export const allowedCidrs = Type.Optional(
+  Type.Union([Type.Array(Type.String(), { maxItems: MAX_CIDRS }), Type.Null()], {
+    description: ALLOWED_CIDRS_EXPECTED,
+  }),
+)
+export const expiresAt = Type.Optional(Type.String({ description: EXPIRES_AT_EXPECTED }))
+export const expiresInDays = Type.Optional(Type.Number({ description: EXPIRES_IN_DAYS_EXPECTED }))
+export const digest = Type.String({
+  pattern: '^[0-9a-f]{64}$',
+  description: 'a SHA-256 digest of 64 lower-case hexadecimal digits',
+})
+
+/** A query parameter whose value the handler checks. */
+export function parameter(expected: string) {
+  return Type.Optional(Type.String({ description: expected }))
+}
+
+/** Answers once at least one gateway is known and all have confirmed, or after a second. */
+export const waitQuery = fields({
+  wait: Type.Optional(Type.Literal('1', { description: '1 or omitted' })),
+})
+export type WaitQuery = Static<typeof waitQuery>
+
+export const limit = Type.Optional(Type.String({ pattern: PAGE_LIMIT, description: LIMIT_EXPECTED }))
+
+/** @param pattern of an item's id, after which the page starts */
+export function cursorField(pattern: string) {
+  return Type.Optional(Type.String({ pattern, description: CURSOR_EXPECTED }))
+}
+
+/** Limit and cursor of a list whose items have these ids. */
+export function pageQuery(prefix: 'key' | 'audit' | 'msg' | 'tok') {
+  return fields({ limit, cursor: cursorField(`^${prefix}_${ULID}$`) })
+}
+export type PageQuery = Static<ReturnType<typeof pageQuery>>
+
+/** A page of a list. */
+export function pageOf<Name extends string, Item extends TSchema>(items: Name, item: Item) {
+  // A computed name has lost its type.
+  const list = { [items]: Type.Array(item) } as Record<Name, ReturnType<typeof Type.Array<Item>>>
+  return Type.Object({
+    ...list,
+    hasMore: Type.Boolean(),
+    cursor: Type.Optional(Type.String({ description: 'Of the next page; absent on the last' })),
+  })
+}

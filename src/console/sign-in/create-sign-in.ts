@@ -1,0 +1,100 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { FastifyInstance } from 'fastify'
+import { neverReloads, type OnReload } from '../../config/reloadable.ts'
+import type { Config } from '../../config/schema/schema.ts'
+import type { Clock } from '../../domain/clock.ts'
+import type { ProxySettings } from '../../domain/proxy.ts'
+import type { ControlLogger } from '../../observability/control-logger.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
+import type { RandomBytes } from '../keys/operations/ids.ts'
+import type { Database } from '../platform/database/database.ts'
+import { createAddressLimit } from '../platform/http/address-limit.ts'
+import { authenticatePeople } from './authenticate-people.ts'
+import type { OneTimeLink } from './one-time-link.ts'
+import { createProvider, type Provider } from './provider.ts'
+import { createSessions, type Sessions } from './sessions.ts'
+import { signInRoutes } from './sign-in-routes.ts'
+import { type Site, siteOf } from './site.ts'
+
+export interface SignIn {
+  readonly sessions: Sessions
+  /** Identifies signed-in people in this scope. */
+  authenticate(scope: FastifyInstance): Promise<void>
+  /** Routes for signing in and out; the scope must identify people and parse forms. */
+  registerRoutes(scope: FastifyInstance): void
+  stop(): Promise<void>
+}
+
+export interface SignInSources {
+  readonly config: Config['console']
+  /** Reports a new client secret or certificate authority. */
+  readonly onReload?: OnReload<Config['console']>
+  readonly database: Database
+  readonly newAuditId: (nowMs: number) => string
+  readonly oneTimeLink: OneTimeLink | null
+  readonly clock: Clock
+  readonly randomBytes: RandomBytes
+  readonly metrics: Metrics
+  readonly logger: ControlLogger
+  readonly proxies: ProxySettings
+}
+
+export function createSignIn(sources: SignInSources): SignIn {
+  const { config, database, oneTimeLink, clock, randomBytes, metrics, logger } = sources
+  const site = config.publicUrl === undefined ? null : siteOf(config.publicUrl)
+  const { newAuditId } = sources
+  const sessions = createSessions({
+    database,
+    clock,
+    randomBytes,
+    newAuditId,
+    metrics,
+    limits: config.session,
+  })
+  const provider = site === null ? null : configuredProvider(site, sources)
+  if (provider === null && oneTimeLink === null && config.adminToken === undefined) {
+    logger.warn('no way to sign in: set console.adminToken or console.oidc.issuer')
+  }
+  return {
+    sessions,
+    authenticate: scope => authenticatePeople(scope, { sessions, site }),
+    registerRoutes: scope =>
+      signInRoutes(scope, {
+        site,
+        sessions,
+        provider,
+        oneTimeLink,
+        limit: createAddressLimit(config.signInsPerMinute, randomBytes),
+        absoluteSeconds: config.session.absoluteSeconds,
+        clock,
+        metrics,
+        logger,
+      }),
+    async stop() {
+      await provider?.stop()
+    },
+  }
+}
+
+function configuredProvider(site: Site, sources: SignInSources): Provider | null {
+  const { config, onReload = neverReloads, clock, logger, proxies } = sources
+  const { issuer, clientId } = config.oidc
+  if (issuer === undefined || clientId === undefined) return null
+  const parts = { redirectUri: `${site.origin}/sign-in/callback`, clock, logger, proxies }
+  const providerOf = (oidc: Config['console']['oidc']) => createProvider({ ...oidc, issuer, clientId }, parts)
+  let current = { oidc: config.oidc, provider: providerOf(config.oidc) }
+  onReload(({ oidc }) => {
+    // Keep the provider's cached metadata while nothing changes how it is fetched.
+    if (oidc.caFile === undefined && isDeepStrictEqual(oidc, current.oidc)) return () => {}
+    const next = { oidc, provider: providerOf(oidc) }
+    // Connections of the previous provider close once they are idle.
+    return () => {
+      current = next
+    }
+  })
+  return {
+    begin: returnPath => current.provider.begin(returnPath),
+    finish: (address, attempt) => current.provider.finish(address, attempt),
+    stop: () => current.provider.stop(),
+  }
+}

@@ -1,0 +1,33 @@
+import { hash, timingSafeEqual } from 'node:crypto'
+import type { Clock } from '../../domain/clock.ts'
+import type { RandomBytes } from '../keys/operations/ids.ts'
+import type { Person } from './person.ts'
+
+const LIFE_MS = 3_600_000
+
+/** Signing in without a provider, only for `postern demo`: the link works once, for an hour. */
+export interface OneTimeLink {
+  /** Path and query, printed only to the terminal of the demo. */
+  readonly path: string
+  /** @returns null for a wrong, used or expired token */
+  take(token: unknown): Person | null
+}
+
+export function createOneTimeLink(person: Person, clock: Clock, randomBytes: RandomBytes): OneTimeLink {
+  const token = Buffer.from(randomBytes(32)).toString('base64url')
+  const endsAtMs = clock.monotonicMs() + LIFE_MS
+  let isUsed = false
+  return {
+    path: `/sign-in/once?token=${token}`,
+    take(presented) {
+      if (isUsed || clock.monotonicMs() >= endsAtMs || !isSame(presented, token)) return null
+      isUsed = true
+      return person
+    },
+  }
+}
+
+function isSame(presented: unknown, token: string): boolean {
+  if (typeof presented !== 'string') return false
+  return timingSafeEqual(hash('sha256', presented, 'buffer'), hash('sha256', token, 'buffer'))
+}

@@ -1,0 +1,81 @@
+import { hidden } from '../platform/html/form-parts.ts'
+import { type Html, html } from '../platform/html/html.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import { markInvisible } from '../platform/html/mark-invisible.ts'
+import { END_SESSIONS, endSessionsPath, PEOPLE, peoplePath } from '../platform/html/paths.ts'
+import { ago } from '../platform/html/times.ts'
+import type { SignedInPerson } from './signed-in-people.ts'
+
+export interface PeopleView {
+  readonly people: readonly SignedInPerson[]
+  readonly nextCursor: string | null
+  readonly isFirstPage: boolean
+}
+
+export function peoplePage(frame: Frame, view: PeopleView): Html {
+  const main = html`<h1>Signed-in people</h1>
+    <p class="lead">End the sessions of a person who left or lost a device. They can sign in again as long as the sign-in provider lets them.</p>
+    ${view.people.length === 0 ? html`<p class="empty">No person on this page is signed in.</p>` : table(view.people, frame.nowMs)}
+    ${paging(view)}`
+  return page(frame, { title: 'Signed-in people', section: null, main })
+}
+
+function table(people: readonly SignedInPerson[], nowMs: number): Html {
+  return html`<table class="stacks">
+    <caption class="hidden">People with sessions</caption>
+    <thead><tr><th scope="col">Person</th><th scope="col">Sessions</th><th scope="col">Last seen</th><th scope="col"><span class="hidden">Action</span></th></tr></thead>
+    <tbody>${people.map(person => row(person, nowMs))}</tbody>
+  </table>`
+}
+
+function row(person: SignedInPerson, nowMs: number): Html {
+  const { subject, sessions, lastSeenMs } = person
+  return html`<tr>
+    <th scope="row"><span class="breaks">${nameOf(person)}</span></th>
+    <td><span class="label" aria-hidden="true">Sessions</span><span>${sessions}</span></td>
+    <td><span class="label" aria-hidden="true">Last seen</span><span>${ago(lastSeenMs, nowMs)}</span></td>
+    <td><span class="label" aria-hidden="true">Action</span><span><a href="${endSessionsPath(subject)}">End sessions<span class="hidden"> of ${markInvisible(person.name)}</span></a></span></td>
+  </tr>`
+}
+
+function nameOf({ name, subject }: SignedInPerson): Html {
+  return html`${markInvisible(name)} <span class="muted small">${markInvisible(subject)}</span>`
+}
+
+function paging({ nextCursor, isFirstPage }: PeopleView): Html | null {
+  if (isFirstPage && nextCursor === null) return null
+  return html`<nav class="paging" aria-label="Pages">
+    ${isFirstPage ? null : html`<a class="button" href="${PEOPLE}">First page</a>`}
+    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${peoplePath(nextCursor)}">More people</a>`}
+  </nav>`
+}
+
+/** Asks for confirmation. */
+export function endSessionsPage(frame: Frame, person: SignedInPerson): Html {
+  const { subject, sessions, lastSeenMs } = person
+  const main = html`<p class="back"><a href="${PEOPLE}">Signed-in people</a></p>
+    <h1>End sessions</h1>
+    <p class="lead breaks">${nameOf(person)}: ${countOf(sessions)}, last seen ${ago(lastSeenMs, frame.nowMs)}.</p>
+    <div class="card"><form method="post" action="${END_SESSIONS}">
+      ${hidden({ _csrf: frame.csrfToken, subject })}
+      <p>The person is signed out in every browser. What they had not submitted is lost.</p>
+      <div class="actions"><button class="danger">End sessions</button> <a href="${PEOPLE}">Cancel</a></div>
+    </form></div>`
+  return page(frame, { title: 'End sessions', section: null, main })
+}
+
+export function sessionsEndedPage(
+  frame: Frame,
+  { name, ended }: { readonly name: string; readonly ended: number },
+): Html {
+  const text = ended === 0 ? 'Nothing changed: there was no session left.' : `${countOf(ended)} ended.`
+  const main = html`<p class="back"><a href="${PEOPLE}">Signed-in people</a></p>
+    <h1>Sessions ended</h1>
+    <p class="lead breaks">${markInvisible(name)}: ${text}</p>
+    <p class="actions"><a class="button primary" href="${PEOPLE}">Signed-in people</a></p>`
+  return page(frame, { title: 'Sessions ended', section: null, main })
+}
+
+function countOf(sessions: number): string {
+  return sessions === 1 ? '1 session' : `${sessions} sessions`
+}

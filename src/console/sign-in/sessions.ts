@@ -1,0 +1,217 @@
+import { hash } from 'node:crypto'
+import type { Transaction } from 'kysely'
+import type { Clock } from '../../domain/clock.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
+import { type AuditDetail, auditAccess, type Caller } from '../audit/audit.ts'
+import type { AccessAction } from '../audit/audit-actions.ts'
+import { appendAudit, audited } from '../audit/audit-chain.ts'
+import type { RandomBytes } from '../keys/operations/ids.ts'
+import { createChangeWriter, type Work } from '../keys/rows/change-writer.ts'
+import type { Database } from '../platform/database/database.ts'
+import { troubleOf } from '../platform/database/database-unavailable.ts'
+import type { SessionRow, Tables } from '../platform/database/tables.ts'
+import { type Person, personActorOf } from './person.ts'
+
+/** Activity is recorded once in this fraction of the idle limit, so that not every page writes to the database. */
+const IDLE_PARTS = 20
+const SESSION_ID = /^[A-Za-z0-9_-]{43}$/
+
+export interface SessionLimits {
+  readonly idleSeconds: number
+  readonly absoluteSeconds: number
+  readonly maxPerPerson: number
+}
+
+export interface Session {
+  readonly person: Person
+  /** Basis of the CSRF tokens in forms. */
+  readonly csrfSecret: string
+}
+
+/** Signed-in sessions, in the database so that every console of it shares them. */
+export interface Sessions {
+  /** @returns a new session id, which only the browser may hold */
+  start(person: Person, from: Origin): Promise<string>
+  /** @returns null if the session does not exist or has ended */
+  find(id: string): Promise<Session | null>
+  end(id: string, from: Origin): Promise<void>
+  /** Ends every session of this person. @returns how many there were */
+  endAll(person: Pick<Person, 'subject'>, caller: Caller): Promise<number>
+  /** Deletes sessions that have ended. */
+  purge(): Promise<void>
+}
+
+/** Where a request comes from. */
+export type Origin = Pick<Caller, 'address' | 'requestId'>
+
+export interface SessionParts {
+  readonly database: Database
+  readonly newAuditId: (nowMs: number) => string
+  readonly clock: Clock
+  readonly randomBytes: RandomBytes
+  readonly limits: SessionLimits
+  readonly metrics: Pick<Metrics, 'auditWriteFailures'>
+}
+
+type Times = Pick<SessionRow, 'started_at_ms' | 'seen_at_ms'>
+
+/** Whether a session is within its idle and its absolute limit. */
+export function isLive(
+  times: Times,
+  { idleSeconds, absoluteSeconds }: SessionLimits,
+  nowMs: number,
+): boolean {
+  return nowMs < times.seen_at_ms + idleSeconds * 1000 && nowMs < times.started_at_ms + absoluteSeconds * 1000
+}
+
+export function createSessions(parts: SessionParts): Sessions {
+  const writer = createChangeWriter(parts.database)
+  const run: Store['run'] = work => audited(parts.metrics, () => writer.run(work))
+  const store = { ...parts, run }
+  return {
+    start: (person, from) => startSession(store, person, from),
+    find: id => findSession(parts, id),
+    end: (id, from) => endSession(store, id, from),
+    endAll: (person, caller) => endAllSessions(store, person, caller),
+    purge: () => purgeSessions(parts),
+  }
+}
+
+interface Store extends SessionParts {
+  readonly run: <Result>(work: Work<Result>) => Promise<Result>
+}
+
+/** The session and its audit entry are one transaction. */
+async function startSession(store: Store, person: Person, from: Origin): Promise<string> {
+  const { clock, randomBytes } = store
+  const id = base64url(randomBytes(32))
+  const nowMs = clock.wallMs()
+  const row: SessionRow = {
+    digest: digestOf(id),
+    subject: person.subject,
+    person: JSON.stringify(person),
+    csrf_secret: base64url(randomBytes(32)),
+    started_at_ms: nowMs,
+    seen_at_ms: nowMs,
+  }
+  const role = person.administrator ? 'administrator' : (person.role ?? 'manager')
+  await store.run(async tx => {
+    await tx.insertInto('sessions').values(row).execute()
+    await endOldestSessions(tx, person.subject, store.limits.maxPerPerson)
+    await audit(store, tx, 'person.signed_in', { role }, personCaller(person, from))
+  })
+  return id
+}
+
+async function endSession(store: Store, id: string, from: Origin): Promise<void> {
+  await store.run(async tx => {
+    const ended = await tx
+      .deleteFrom('sessions')
+      .where('digest', '=', digestOf(id))
+      .returning('person')
+      .executeTakeFirst()
+    if (ended === undefined) return
+    const person = personOfRow(ended)
+    await audit(store, tx, 'person.signed_out', { sessions: 1 }, personCaller(person, from))
+  })
+}
+
+async function endAllSessions(
+  store: Store,
+  { subject }: Pick<Person, 'subject'>,
+  caller: Caller,
+): Promise<number> {
+  return store.run(async tx => {
+    const { numDeletedRows } = await tx
+      .deleteFrom('sessions')
+      .where('subject', '=', subject)
+      .executeTakeFirst()
+    const sessions = Number(numDeletedRows)
+    const about = { person: personActorOf({ subject }), sessions, endedBy: caller.actor }
+    if (sessions > 0) await audit(store, tx, 'person.signed_out', about, caller)
+    return sessions
+  })
+}
+
+async function audit(
+  { database, clock, newAuditId }: Store,
+  tx: Transaction<Tables>,
+  action: AccessAction,
+  about: AuditDetail,
+  caller: Caller,
+): Promise<void> {
+  const nowMs = clock.wallMs()
+  const entry = auditAccess(action, about, { id: newAuditId(nowMs), atMs: nowMs, caller })
+  await appendAudit(tx, [entry], database)
+}
+
+function personCaller(person: Person, { address, requestId }: Origin): Caller {
+  return { actor: personActorOf(person), name: person.name, address, requestId }
+}
+
+/** Keeps the newest `maxPerPerson`. */
+async function endOldestSessions(tx: Transaction<Tables>, subject: string, kept: number): Promise<void> {
+  const newest = tx
+    .selectFrom('sessions')
+    .select('digest')
+    .where('subject', '=', subject)
+    .orderBy('started_at_ms', 'desc')
+    .orderBy('digest')
+    .limit(kept)
+  await tx.deleteFrom('sessions').where('subject', '=', subject).where('digest', 'not in', newest).execute()
+}
+
+async function findSession(parts: SessionParts, id: string): Promise<Session | null> {
+  const { database, clock, limits } = parts
+  if (!SESSION_ID.test(id)) return null
+  const digest = digestOf(id)
+  const query = database.reader.selectFrom('sessions').selectAll().where('digest', '=', digest)
+  const row = await query.executeTakeFirst()
+  const nowMs = clock.wallMs()
+  if (row === undefined || !isLive(row, limits, nowMs)) return null
+  const dueMs = row.seen_at_ms + (limits.idleSeconds * 1000) / IDLE_PARTS
+  if (nowMs >= dueMs) await recordActivity(parts, digest, nowMs)
+  return { person: personOfRow(row), csrfSecret: row.csrf_secret }
+}
+
+export function personOfRow(row: Pick<SessionRow, 'person'>): Person {
+  // Only startSession() above writes this column.
+  return JSON.parse(row.person) as Person
+}
+
+/**
+ * An update, so that it cannot bring back a session that was ended meanwhile. A database that takes no writes still serves pages; the
+ * next request tries again.
+ */
+async function recordActivity({ database }: SessionParts, digest: string, nowMs: number): Promise<void> {
+  await database.writer
+    .updateTable('sessions')
+    .set({ seen_at_ms: nowMs })
+    .where('digest', '=', digest)
+    .where('seen_at_ms', '<', nowMs)
+    .execute()
+    .catch((error: unknown) => {
+      if (troubleOf(error) === null) throw error
+    })
+}
+
+async function purgeSessions({ database, clock, limits }: SessionParts): Promise<void> {
+  const nowMs = clock.wallMs()
+  await database.writer
+    .deleteFrom('sessions')
+    .where(row =>
+      row.or([
+        row('seen_at_ms', '<=', nowMs - limits.idleSeconds * 1000),
+        row('started_at_ms', '<=', nowMs - limits.absoluteSeconds * 1000),
+      ]),
+    )
+    .execute()
+}
+
+function digestOf(id: string): string {
+  return hash('sha256', id)
+}
+
+function base64url(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64url')
+}

@@ -1,0 +1,190 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
+import type { ControlLogger } from '../../observability/control-logger.ts'
+import { LOGIN_OUTCOMES, type Metrics } from '../../observability/metrics/metrics.ts'
+import type { AddressLimit } from '../platform/http/address-limit.ts'
+import { callerAddressOf, callerOf } from '../platform/http/request-context.ts'
+import { requirePerson } from './authenticate-people.ts'
+import { MAX_WORKSPACES } from './claims.ts'
+import { returnPath } from './local-path.ts'
+import type { OneTimeLink } from './one-time-link.ts'
+import { type Person, personActorOf, type UnusedClaim } from './person.ts'
+import type { Provider } from './provider.ts'
+import type { Origin, Sessions } from './sessions.ts'
+import { decodeSignInAttempt, encodeSignInAttempt, SIGN_IN_ATTEMPT_SECONDS } from './sign-in-attempt.ts'
+import { SignInError, type SignInProblem } from './sign-in-error.ts'
+import { signInPage } from './sign-in-page.ts'
+import type { Site } from './site.ts'
+
+export interface SignInParts {
+  readonly site: Site | null
+  readonly sessions: Sessions
+  readonly provider: Provider | null
+  /** Only in the demo. */
+  readonly oneTimeLink: OneTimeLink | null
+  readonly limit: AddressLimit
+  /** How long a browser keeps the session's cookie. */
+  readonly absoluteSeconds: number
+  readonly clock: Clock
+  readonly metrics: Pick<Metrics, 'logins'>
+  readonly logger: ControlLogger
+}
+
+const PAGE = { config: { operation: 'page' } } as const
+/** A GET that signs a person in: a HEAD of a program that looks at links must not use the link up. */
+const SIGNS_IN = { ...PAGE, exposeHeadRoute: false } as const
+const STATUS: Readonly<Record<SignInProblem, number>> = {
+  denied: 403,
+  invalid: 400,
+  unavailable: 502,
+  client_rejected: 502,
+  limited: 429,
+}
+
+/** Routes for signing in and out, in a scope that `authenticatePeople` was called on. */
+export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
+  const { metrics, sessions, site, provider, oneTimeLink } = parts
+  for (const outcome of LOGIN_OUTCOMES) metrics.logins.inc({ outcome }, 0)
+
+  scope.get('/sign-in', PAGE, async (request, reply) => {
+    const then = thenOf(request)
+    return request.person === null ? sendPage(parts, reply, then, null) : reply.redirect(then, 303)
+  })
+  // Without a public URL the provider has no address to return to.
+  if (site === null) return
+  if (provider !== null) providerRoutes(scope, parts, site, provider)
+  if (oneTimeLink !== null) {
+    scope.get('/sign-in/once', SIGNS_IN, (request, reply) =>
+      runStep(parts, request, reply, '/', async () => {
+        const person = oneTimeLink.take(queryOf(request)['token'])
+        if (person === null) throw new SignInError('invalid', 'the link was already used or has expired')
+        return startSession(parts, site, reply, person, '/')
+      }),
+    )
+  }
+  scope.post('/sign-out', { ...PAGE, onRequest: requirePerson }, async (request, reply) => {
+    const { everywhere } = (request.body ?? {}) as { everywhere?: unknown }
+    if (everywhere !== undefined && request.person !== null) {
+      await sessions.endAll(request.person, callerOf(request))
+    } else await sessions.end(request.cookies[site.sessionCookie] ?? '', originOf(request))
+    return clearCookie(reply, site, site.sessionCookie).redirect('/sign-in', 303)
+  })
+}
+
+function providerRoutes(scope: FastifyInstance, parts: SignInParts, site: Site, provider: Provider): void {
+  const { clock } = parts
+  scope.get('/sign-in/start', PAGE, (request, reply) => {
+    const then = thenOf(request)
+    return runStep(parts, request, reply, then, async () => {
+      const { address, attempt } = await provider.begin(then)
+      setCookie(reply, site, site.attemptCookie, encodeSignInAttempt(attempt), SIGN_IN_ATTEMPT_SECONDS)
+      return reply.redirect(address, 303)
+    })
+  })
+  scope.get('/sign-in/callback', SIGNS_IN, (request, reply) => {
+    const attempt = decodeSignInAttempt(request.cookies[site.attemptCookie], clock.wallMs())
+    clearCookie(reply, site, site.attemptCookie)
+    const then = attempt?.returnPath ?? '/'
+    return runStep(parts, request, reply, then, async () => {
+      if (attempt === null) throw new SignInError('invalid', 'the browser has no sign-in in progress')
+      const person = await provider.finish(new URL(request.url, site.origin), attempt)
+      return startSession(parts, site, reply, person, then)
+    })
+  })
+}
+
+/** Always a new session id, which rules out session fixation. */
+async function startSession(
+  { sessions, absoluteSeconds, metrics, logger }: SignInParts,
+  site: Site,
+  reply: FastifyReply,
+  person: Person,
+  then: string,
+): Promise<FastifyReply> {
+  const before = reply.request.cookies[site.sessionCookie]
+  const from = originOf(reply.request)
+  if (before !== undefined) await sessions.end(before, from)
+  setCookie(reply, site, site.sessionCookie, await sessions.start(person, from), absoluteSeconds)
+  metrics.logins.inc({ outcome: 'ok' })
+  const { workspaces, workspacesGranted, administrator, unusedClaims = [] } = person
+  const actor = personActorOf(person)
+  logger.info({ actor, workspaces: workspaces.length, administrator }, 'person signed in')
+  if (workspacesGranted !== undefined) {
+    logger.warn(
+      { actor, workspaces: workspacesGranted, limit: MAX_WORKSPACES },
+      'person has more workspaces than a session holds',
+    )
+  }
+  for (const unused of unusedClaims)
+    logger.warn({ actor, ...logFieldsOf(unused) }, 'claim of a person not used')
+  return reply.redirect(then, 303)
+}
+
+function logFieldsOf({ setting, ...unused }: UnusedClaim) {
+  return { setting: `console.oidc.${setting}`, ...unused }
+}
+
+function originOf(request: FastifyRequest): Origin {
+  return { address: callerAddressOf(request), requestId: request.id }
+}
+
+/** Runs a step of signing in within the rate limit of the address; a failure is shown on the sign-in page. */
+async function runStep(
+  parts: SignInParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  then: string,
+  step: () => Promise<FastifyReply>,
+): Promise<FastifyReply> {
+  const { limit, metrics, logger } = parts
+  try {
+    const waitSeconds = await limit(callerAddressOf(request))
+    if (waitSeconds > 0) {
+      void reply.header('retry-after', waitSeconds)
+      throw new SignInError('limited', 'too many attempts from this address')
+    }
+    return await step()
+  } catch (error) {
+    if (!(error instanceof SignInError)) throw error
+    metrics.logins.inc({ outcome: error.outcome })
+    logger.warn({ requestId: request.id, outcome: error.outcome, cause: error.message }, 'sign-in failed')
+    return sendPage(parts, reply, then, error.problem)
+  }
+}
+
+function sendPage(
+  { provider, oneTimeLink, site }: SignInParts,
+  reply: FastifyReply,
+  then: string,
+  problem: SignInProblem | null,
+): FastifyReply {
+  const way = site === null ? 'none' : provider !== null ? 'provider' : oneTimeLink !== null ? 'link' : 'none'
+  const startPath = `/sign-in/start?then=${encodeURIComponent(then)}`
+  return reply
+    .code(problem === null ? 200 : STATUS[problem])
+    .type('text/html; charset=utf-8')
+    .send(signInPage({ way, startPath, problem }))
+}
+
+function thenOf(request: FastifyRequest): string {
+  return returnPath(queryOf(request)['then'])
+}
+
+/** Fastify's parser yields text, or a list for a repeated name. */
+function queryOf(request: FastifyRequest): Readonly<Record<string, unknown>> {
+  return request.query as Record<string, unknown>
+}
+
+function setCookie(reply: FastifyReply, site: Site, name: string, value: string, maxAge: number): void {
+  void reply.setCookie(name, value, { ...attributesOf(site), maxAge })
+}
+
+/** With the same attributes as when it was set; browsers otherwise keep the cookie. */
+function clearCookie(reply: FastifyReply, site: Site, name: string): FastifyReply {
+  return reply.clearCookie(name, attributesOf(site))
+}
+
+/** Lax, not Strict: the provider's redirect comes from another site. */
+function attributesOf({ secure }: Site) {
+  return { path: '/', httpOnly: true, secure, sameSite: 'lax' } as const
+}

@@ -1,0 +1,208 @@
+import type { Clock } from '../../domain/clock.ts'
+import {
+  digestOf,
+  hasKeyForm,
+  hasKeyMac,
+  hintOf,
+  type KeyFormat,
+  mintSecret,
+  type Secret,
+} from '../../domain/key/secret.ts'
+import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
+import { auditAccess } from '../audit/audit.ts'
+import { appendAudit, audited } from '../audit/audit-chain.ts'
+import type { EarlierResponse } from '../keys/operations/idempotency.ts'
+import type { RandomBytes } from '../keys/operations/ids.ts'
+import type { OperationContext } from '../keys/operations/run-operation.ts'
+import { type ChangeWriter, createChangeWriter } from '../keys/rows/change-writer.ts'
+import { findResponse, insertResponse } from '../keys/rows/response-rows.ts'
+import { mayGrant, type Principal, sees, workspacesOf } from '../platform/access/principal.ts'
+import type { Database } from '../platform/database/database.ts'
+import { naming } from '../platform/database/database-unavailable.ts'
+import { type AdminToken, planToken, TOKEN_PREFIX, type TokenRequest, tokenProblem } from './admin-token.ts'
+import {
+  findToken,
+  insertToken,
+  listTokens,
+  recordTokenUse,
+  revokeTokenRow,
+  type TokenPage,
+  type TokenQuery,
+} from './token-rows.ts'
+
+/** A token in constant use is written once a minute, not with every request. */
+const ACCURACY_MS = 60_000
+
+export interface AdminTokenParts {
+  readonly database: Database
+  readonly clock: Clock
+  readonly randomBytes: RandomBytes
+  readonly logger: ControlLogger
+  readonly metrics: Pick<Metrics, 'auditWriteFailures'>
+  readonly newTokenId: (nowMs: number) => string
+  readonly newAuditId: (nowMs: number) => string
+  readonly keyPrefix: string
+  /** The first secret signs, all verify. */
+  readonly signingKeys: () => Extract<KeyFormat, { kind: 'signed' }>['signingKeys']
+}
+
+export type TokenRejection =
+  /** @property expected completes the sentence `<field> must be …` */
+  | { readonly kind: 'invalid'; readonly field: string; readonly expected: string }
+  /** It would have rights that its maker lacks. */
+  | { readonly kind: 'exceeds' }
+  | { readonly kind: 'unknown_token' }
+  | { readonly kind: 'other_request' }
+
+export interface TokenSuccess {
+  readonly kind: 'done'
+  readonly token: AdminToken
+  /** Null for a repeated request and for a revocation. */
+  readonly secret: Secret | null
+  readonly replayed: boolean
+}
+
+export type TokenResult = TokenSuccess | TokenRejection
+
+/** Tokens of programs, issued, listed, revoked and recognised. */
+export interface AdminTokens {
+  issue(principal: Principal, request: TokenRequest, context: OperationContext): Promise<TokenResult>
+  list(principal: Principal, page: Omit<TokenQuery, 'workspaces'>): Promise<TokenPage>
+  revoke(principal: Principal, id: string, context: OperationContext): Promise<TokenResult>
+  /** @returns the reason for a token that was good once; null for any other text */
+  identify(text: string): Promise<AdminToken | 'revoked' | 'expired' | null>
+}
+
+export function createAdminTokens(parts: AdminTokenParts): AdminTokens {
+  const { database } = parts
+  const writer = createChangeWriter(database)
+  const recording = new Set<string>()
+  const run: Store['run'] = work => audited(parts.metrics, () => writer.run(work))
+  const store = { ...parts, run }
+  return {
+    issue: (principal, request, context) => issueToken(store, principal, request, context),
+    list: (principal, page) =>
+      listTokens(database.reader, { ...page, workspaces: workspacesOf(principal) }, database.dialect),
+    revoke: (principal, id, context) => revokeToken(store, principal, id, context),
+    identify: text => identifyToken(parts, recording, text),
+  }
+}
+
+interface Store extends AdminTokenParts {
+  readonly run: ChangeWriter['run']
+}
+
+async function issueToken(
+  store: Store,
+  principal: Principal,
+  request: TokenRequest,
+  { caller, idempotency }: OperationContext,
+): Promise<TokenResult> {
+  const { database, clock, randomBytes, newTokenId, newAuditId, keyPrefix } = store
+  const nowMs = clock.wallMs()
+  const earlier = idempotency === null ? null : await findResponse(database.reader, idempotency, nowMs)
+  if (earlier !== null) return replay(earlier)
+  const [signingKey] = store.signingKeys()
+  if (signingKey === undefined) throw new Error('keys.signingSecrets: none to sign a token with')
+  const secret = mintSecret(TOKEN_PREFIX, randomBytes(32), signingKey)
+  const own = { id: newTokenId(nowMs), hint: hintOf(secret, TOKEN_PREFIX), createdBy: caller.actor }
+  const planned = planToken(request, { ...own, keyPrefix, nowMs })
+  if (!planned.ok) return { kind: 'invalid', field: planned.field, expected: planned.expected }
+  const token = planned.value
+  if (!mayGrant(principal, token)) return { kind: 'exceeds' }
+  const entry = auditAccess('token.issued', detailOf(token), { id: newAuditId(nowMs), atMs: nowMs, caller })
+  const meanwhile = await naming({ tokenId: token.id }, () =>
+    store.run(async tx => {
+      const response = idempotency === null ? null : { ...idempotency, outcome: JSON.stringify(token) }
+      const repeated = response === null ? null : await insertResponse(tx, response, nowMs)
+      if (repeated !== null) return repeated
+      await insertToken(tx, { token, digest: digestOf(secret.reveal()) })
+      await appendAudit(tx, [entry], database)
+      return null
+    }),
+  )
+  return meanwhile === null ? { kind: 'done', token, secret, replayed: false } : replay(meanwhile)
+}
+
+function replay(earlier: EarlierResponse): TokenResult {
+  if (earlier.kind === 'other_request') return earlier
+  // Only issueToken() above writes an outcome for this operation.
+  const token = JSON.parse(earlier.outcome) as AdminToken
+  return { kind: 'done', token, secret: null, replayed: true }
+}
+
+/** Leaves a revoked or expired token unchanged. A token of another workspace is rejected like an unknown one. */
+async function revokeToken(
+  { database, clock, newAuditId, run }: Store,
+  principal: Principal,
+  id: string,
+  { caller }: OperationContext,
+): Promise<TokenResult> {
+  const token = await findToken(database.writer, 'id', id)
+  if (token === null || !seesToken(principal, token)) return { kind: 'unknown_token' }
+  const nowMs = clock.wallMs()
+  const done = (after: AdminToken): TokenResult => ({
+    kind: 'done',
+    token: after,
+    secret: null,
+    replayed: false,
+  })
+  if (tokenProblem(token, nowMs) !== null) return done(token)
+  const entry = auditAccess('token.revoked', detailOf(token), { id: newAuditId(nowMs), atMs: nowMs, caller })
+  const changed = await naming({ tokenId: id }, () =>
+    run(async tx => {
+      if (!(await revokeTokenRow(tx, id, nowMs))) return false
+      await appendAudit(tx, [entry], database)
+      return true
+    }),
+  )
+  if (changed) return done({ ...token, revokedAtMs: nowMs })
+  return done((await findToken(database.writer, 'id', id)) ?? token)
+}
+
+/** A token that reaches further than the principal would name workspaces that it may not see. */
+export function seesToken(principal: Principal, { workspaces }: AdminToken): boolean {
+  return (workspaces ?? [null]).every(workspaceId => sees(principal, workspaceId))
+}
+
+function detailOf({ id, name, permissions, workspaces, expiresAtMs }: AdminToken) {
+  const expiresAt = new Date(expiresAtMs).toISOString()
+  return { tokenId: id, name, permissions, workspaces: workspaces ?? 'all', expiresAt }
+}
+
+async function identifyToken(
+  parts: AdminTokenParts,
+  recording: Set<string>,
+  text: string,
+): Promise<AdminToken | 'revoked' | 'expired' | null> {
+  const { database, clock } = parts
+  const format = { kind: 'signed', prefix: TOKEN_PREFIX, signingKeys: parts.signingKeys() } as const
+  // Junk costs no query.
+  if (!hasKeyForm(text, format) || !hasKeyMac(text, format)) return null
+  const token = await findToken(database.reader, 'digest', digestOf(text))
+  if (token === null) return null
+  const nowMs = clock.wallMs()
+  const problem = tokenProblem(token, nowMs)
+  if (problem !== null) return problem
+  await recordUse(parts, recording, token, nowMs)
+  return token
+}
+
+/** At most one write in flight for a token, also in a burst. A failed one is made up for by the next request. */
+async function recordUse(
+  { database, logger }: AdminTokenParts,
+  recording: Set<string>,
+  { id, lastUsedAtMs }: AdminToken,
+  nowMs: number,
+): Promise<void> {
+  if ((lastUsedAtMs !== null && nowMs < lastUsedAtMs + ACCURACY_MS) || recording.has(id)) return
+  recording.add(id)
+  try {
+    await recordTokenUse(database.writer, id, nowMs)
+  } catch (error) {
+    logger.warn({ tokenId: id, cause: causeOf(error) }, 'use of an admin token not recorded')
+  } finally {
+    recording.delete(id)
+  }
+}

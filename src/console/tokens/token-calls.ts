@@ -1,0 +1,129 @@
+import { Type } from 'typebox'
+import { EXPIRES_IN_DAYS_EXPECTED } from '../../domain/key/issue-key.ts'
+import { listJson } from '../keys/api/key-json.ts'
+import { PERMISSIONS } from '../platform/access/permission.ts'
+import { type AdminCall, adminCall } from '../platform/http/admin-call.ts'
+import { ApiError, invalidField } from '../platform/http/api-error.ts'
+import { principalOf, readRequestContext } from '../platform/http/request-context.ts'
+import { fields, name, noFields, pageOf, pageQuery } from '../platform/http/request-fields.ts'
+import { readPage } from '../platform/http/request-parameters.ts'
+import { instant, instantOrNull, secret as secretSchema } from '../platform/http/response-fields.ts'
+import {
+  isTokenId,
+  MAX_TOKEN_WORKSPACES,
+  PERMISSIONS_EXPECTED,
+  TOKEN_WORKSPACES_EXPECTED,
+  tokenJson,
+} from './admin-token.ts'
+import type { TokenResult, TokenSuccess } from './admin-tokens.ts'
+
+const WRITES = { permission: 'tokens:write', workspaces: 'own' } as const
+
+const tokenSchema = Type.Object(
+  {
+    id: Type.String({ description: '`tok_` and a ULID' }),
+    name: Type.String(),
+    hint: Type.String(),
+    permissions: Type.Array(Type.Enum([...PERMISSIONS])),
+    workspaces: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null for all' }),
+    createdAt: instant,
+    createdBy: Type.String(),
+    expiresAt: instant,
+    revokedAt: instantOrNull,
+    lastUsedAt: instantOrNull,
+  },
+  { title: 'Token' },
+)
+
+const ISSUE = adminCall({
+  id: 'issueToken',
+  method: 'POST',
+  url: '/tokens',
+  operation: 'token_issue',
+  ...WRITES,
+  summary: 'Makes an admin token, with no more rights than its maker has',
+  headers: ['Idempotency-Key'],
+  body: fields({
+    name,
+    permissions: Type.Array(Type.String(), { maxItems: 16, description: PERMISSIONS_EXPECTED }),
+    workspaces: Type.Optional(
+      Type.Array(Type.String(), { maxItems: MAX_TOKEN_WORKSPACES, description: TOKEN_WORKSPACES_EXPECTED }),
+    ),
+    expiresInDays: Type.Number({ description: EXPIRES_IN_DAYS_EXPECTED }),
+  }),
+  status: 201,
+  responseHeaders: ['Idempotency-Replayed'],
+  response: Type.Object({ token: tokenSchema, secret: secretSchema }),
+  errors: ['idempotency_mismatch'],
+  handle: async ({ tokens }, { request, reply, body }) => {
+    const result = await tokens.issue(principalOf(request), body, readRequestContext(request))
+    const { token, secret, replayed } = requireSuccess(result)
+    if (replayed) void reply.header('idempotency-replayed', 'true')
+    return { token: tokenJson(token), secret: secret?.reveal() ?? null }
+  },
+})
+
+const LIST = adminCall({
+  id: 'listTokens',
+  method: 'GET',
+  url: '/tokens',
+  operation: 'tokens',
+  ...WRITES,
+  summary: 'Admin tokens, newest first',
+  query: pageQuery('tok'),
+  status: 200,
+  response: pageOf('tokens', tokenSchema),
+  handle: async ({ tokens }, { request, query }) => {
+    const { tokens: found, nextAfterId } = await tokens.list(principalOf(request), readPage(query))
+    return listJson({ tokens: found.map(tokenJson) }, nextAfterId)
+  },
+})
+
+const REVOKE = adminCall({
+  id: 'revokeToken',
+  method: 'POST',
+  url: '/tokens/:tokenId/revoke',
+  operation: 'token_revoke',
+  ...WRITES,
+  summary: 'Revokes an admin token; again: the same token, unchanged',
+  body: noFields,
+  status: 200,
+  response: Type.Object({ token: tokenSchema }),
+  errors: ['not_found'],
+  handle: async ({ tokens }, { request }) => {
+    // The router yields a text for each parameter in the path.
+    const { tokenId } = request.params as { tokenId: string }
+    if (!isTokenId(tokenId)) throw noSuchToken()
+    const result = await tokens.revoke(principalOf(request), tokenId, readRequestContext(request))
+    return { token: tokenJson(requireSuccess(result).token) }
+  },
+})
+
+/** The admin API on its own tokens, without the prefix. */
+export const TOKEN_CALLS: readonly AdminCall[] = [ISSUE, LIST, REVOKE]
+
+/** @throws ApiError if the operation was refused */
+function requireSuccess(result: TokenResult): TokenSuccess {
+  switch (result.kind) {
+    case 'done':
+      return result
+    case 'invalid':
+      throw invalidField(result.field, result.expected)
+    case 'exceeds':
+      throw new ApiError(
+        'forbidden',
+        'A token cannot have permissions, workspaces or a lifetime that its maker lacks',
+      )
+    case 'unknown_token':
+      throw noSuchToken()
+    case 'other_request':
+      throw new ApiError(
+        'idempotency_mismatch',
+        'This Idempotency-Key was used for a different request; use a new one',
+      )
+  }
+}
+
+function noSuchToken(): ApiError {
+  return new ApiError('not_found', 'No such token')
+}

@@ -1,0 +1,91 @@
+import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import { hintHtml, keyLink } from '../../keys/pages/key-parts.ts'
+import { cell } from '../../keys/pages/key-table.ts'
+import type { StoredKey } from '../../keys/rows/key-repository.ts'
+import { type Html, html } from '../../platform/html/html.ts'
+import { type Frame, page } from '../../platform/html/layout.ts'
+import { refusalsPath } from '../../platform/html/paths.ts'
+import { ago, clockText, exactText } from '../../platform/html/times.ts'
+import type { Refusal } from '../usage-report.ts'
+import { explainRefusal } from './explain-refusal.ts'
+import { COUNTS_OFF } from './usage-part.ts'
+
+export interface RefusalsView {
+  readonly workspaceId: string
+  /** The request id that was searched; empty for none. */
+  readonly requestId: string
+  /** Newest first, those with the request id. */
+  readonly refusals: readonly Refusal[]
+  /** Whether gateways left some out. */
+  readonly sampled: boolean
+  /** Those of the refusals, by id. */
+  readonly keys: ReadonlyMap<string, Pick<StoredKey, 'record'>>
+}
+
+const REFUSALS_OFF = html`<p class="muted">Rejections are not kept: the setting <code>refusals.enabled</code> of this console is false.</p>`
+
+export function refusalsPage(frame: Frame, view: RefusalsView): Html {
+  const { refusals, sampled, requestId } = view
+  return around(
+    frame,
+    html`<p class="lead">The last 200 requests of the last 7 days that were not served although their key was known.</p>
+    ${searchForm(view)}
+    ${sampled ? html`<p class="notice warn">This list is not complete: there were so many rejections that gateways left some out.</p>` : null}
+    ${requestId === '' || refusals.length === 0 ? null : html`<p class="muted" role="status">${refusals.length === 1 ? '1 rejection' : `${refusals.length} rejections`} with this request id. <a href="${refusalsPath(view.workspaceId)}">Show all</a></p>`}
+    ${refusals.length === 0 ? emptyList(view) : table(view, frame.nowMs)}`,
+  )
+}
+
+/** @param off the setting that is false */
+export function noRefusalsPage(frame: Frame, off: 'usage.enabled' | 'refusals.enabled'): Html {
+  return around(frame, off === 'usage.enabled' ? COUNTS_OFF : REFUSALS_OFF)
+}
+
+function around(frame: Frame, content: Html): Html {
+  const main = html`<h1>Rejections</h1>${content}`
+  return page(frame, { title: 'Rejections', section: 'refusals', main })
+}
+
+function searchForm({ workspaceId, requestId }: RefusalsView): Html {
+  return html`<form class="search" role="search" method="get" action="${refusalsPath(workspaceId)}">
+    <div class="field"><label for="request">Request id</label>
+      <input type="search" id="request" name="request" value="${requestId}" maxlength="128" autocomplete="off" autocapitalize="off" spellcheck="false" placeholder="X-Request-Id of the response"></div>
+    <button>Search</button>
+  </form>`
+}
+
+function emptyList({ workspaceId, requestId }: RefusalsView): Html {
+  if (requestId === '') return html`<p class="empty">No rejections in the last 7 days.</p>`
+  return html`<div class="empty"><h2>No rejection with this request id</h2>
+    <p>The request may have been served, its key may be unknown or of another workspace, it may be older than these 200 rejections, or its gateway has not reported it yet.</p>
+    <p><a href="${refusalsPath(workspaceId)}">Show all rejections</a></p></div>`
+}
+
+function table({ refusals, keys }: RefusalsView, nowMs: number): Html {
+  return html`<table class="stacks">
+    <caption class="hidden">Rejections, newest first</caption>
+    <thead><tr><th scope="col">Time</th><th scope="col">Code and reason</th><th scope="col">Route</th><th scope="col">Key</th><th scope="col">Request id</th><th scope="col">Client</th></tr></thead>
+    <tbody>${refusals.map(refusal => row(refusal, keys.get(refusal.keyId)?.record ?? null, nowMs))}</tbody>
+  </table>`
+}
+
+function row(refusal: Refusal, record: KeyRecord | null, nowMs: number): Html {
+  const { atMs, route, keyId, requestId, address } = refusal
+  const time = html`<time datetime="${new Date(atMs).toISOString()}" title="${exactText(atMs)}">${clockText(atMs, nowMs)}</time>`
+  const key = record === null ? html`<code>${keyId}</code>` : html`${keyLink({ record })} ${hintHtml(record)}`
+  return html`<tr>
+    <th scope="row">${time} <span class="muted small">${ago(atMs, nowMs)}</span></th>
+    ${cell('Code and reason', html`<span class="why">${codeAndReason(refusal)}</span>`)}
+    ${cell('Route', html`<code class="breaks">${route}</code>`)}
+    ${cell('Key', html`<span class="breaks">${key}</span>`)}
+    ${cell('Request id', html`<code class="breaks">${requestId}</code>`)}
+    ${cell('Client', html`<code>${address}</code>`)}
+  </tr>`
+}
+
+/** The code that the client saw, and why in words; the name of the reason where the code does not say it. */
+function codeAndReason({ code, reason }: Refusal): Html {
+  const explanation = explainRefusal(reason)
+  const words = explanation === null ? null : html`<br>${explanation}`
+  return html`<code>${code}</code>${words}${reason === code ? null : html`<br><code class="muted">${reason}</code>`}`
+}

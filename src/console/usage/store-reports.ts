@@ -1,0 +1,115 @@
+import { setImmediate } from 'node:timers/promises'
+import { type RawBuilder, sql, type Transaction } from 'kysely'
+import type { Database, Dialect } from '../platform/database/database.ts'
+import type { Tables, UsageRow } from '../platform/database/tables.ts'
+import { foldReports } from './fold-reports.ts'
+import { storeRefusals } from './refusal-rows.ts'
+import type { CheckedReport } from './usage-report.ts'
+
+/** Of the whole transaction's statements: a database that is slower than this loses counts, and changes to keys go on. */
+const STATEMENT_TIMEOUT_MS = 3000
+const LOCK_TIMEOUT_MS = 2000
+/** Of one statement: a few milliseconds in SQLite. */
+const ROWS_AT_ONCE = 500
+
+/**
+ * Stores reports of different gateways in one transaction. The number of a gateway's last report is stored with its counts,
+ * so that a repeated report counts once: at any console, also after a restart of gateway or console.
+ * @returns the gateways whose report was new
+ */
+export function storeReports(
+  { writer, dialect }: Pick<Database, 'writer' | 'dialect'>,
+  reports: readonly CheckedReport[],
+  nowMs: number,
+): Promise<ReadonlySet<string>> {
+  const store = async (tx: Transaction<Tables>) => {
+    if (dialect === 'postgres') await limitTime(tx)
+    const accepted = await claimSequences(tx, reports, nowMs, dialect)
+    const folded = foldReports(reports.filter(({ gateway }) => accepted.has(gateway)))
+    await addCounts(tx, 'usage_hours', folded.hours, dialect)
+    await addCounts(tx, 'usage_days', folded.days, dialect)
+    await storeRefusals(tx, folded, nowMs)
+    return accepted
+  }
+  const transaction = writer.transaction()
+  return (dialect === 'postgres' ? transaction.setIsolationLevel('read committed') : transaction).execute(
+    store,
+  )
+}
+
+async function limitTime(tx: Transaction<Tables>): Promise<void> {
+  await sql`select set_config('statement_timeout', ${String(STATEMENT_TIMEOUT_MS)}, true),
+    set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`.execute(tx)
+}
+
+/** One statement: of two consoles that receive the same report, one waits for the other and then sees its number. */
+async function claimSequences(
+  tx: Transaction<Tables>,
+  reports: readonly CheckedReport[],
+  nowMs: number,
+  dialect: Dialect,
+): Promise<ReadonlySet<string>> {
+  const sorted = reports.toSorted((a, b) => (a.gateway < b.gateway ? -1 : 1))
+  const columns = [
+    { values: sorted.map(({ gateway }) => gateway), type: 'text' },
+    { values: sorted.map(({ sequence }) => sequence), type: 'bigint' },
+  ] as const
+  const { rows } = await sql<{ gateway: string }>`
+    insert into usage_gateways (gateway, sequence, seen_at_ms)
+    select reported.c0, reported.c1, cast(${nowMs} as bigint) from ${rowsFrom(columns, dialect)} where true
+    on conflict (gateway) do update set sequence = excluded.sequence, seen_at_ms = excluded.seen_at_ms
+    where usage_gateways.sequence < excluded.sequence
+    returning gateway`.execute(tx)
+  return new Set(rows.map(row => row.gateway))
+}
+
+async function addCounts(
+  tx: Transaction<Tables>,
+  table: 'usage_hours' | 'usage_days',
+  rows: readonly UsageRow[],
+  dialect: Dialect,
+): Promise<void> {
+  for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
+    // SQLite writes in the thread of the event loop.
+    await setImmediate()
+    await addRows(tx, table, rows.slice(from, from + ROWS_AT_ONCE), dialect)
+  }
+}
+
+async function addRows(
+  tx: Transaction<Tables>,
+  table: 'usage_hours' | 'usage_days',
+  rows: readonly UsageRow[],
+  dialect: Dialect,
+): Promise<void> {
+  const columns = [
+    { values: rows.map(row => row.workspace_id), type: 'text' },
+    { values: rows.map(row => row.key_id), type: 'text' },
+    { values: rows.map(row => row.bucket), type: 'integer' },
+    { values: rows.map(row => row.route), type: 'text' },
+    { values: rows.map(row => row.code), type: 'text' },
+    { values: rows.map(row => row.count), type: 'bigint' },
+  ] as const
+  await sql`
+    insert into ${sql.table(table)} (workspace_id, key_id, bucket, route, code, count)
+    select c0, c1, c2, c3, c4, c5 from ${rowsFrom(columns, dialect)} where true
+    on conflict (workspace_id, key_id, bucket, route, code)
+    do update set count = ${sql.ref(`${table}.count`)} + excluded.count`.execute(tx)
+}
+
+interface Column {
+  readonly values: readonly (string | number)[]
+  readonly type: 'text' | 'integer' | 'bigint'
+}
+
+/** Rows of parameters, one a column, however many rows there are: `reported` with the columns c0, c1, … */
+function rowsFrom(columns: readonly Column[], dialect: Dialect): RawBuilder<unknown> {
+  const names = columns.map((_, index) => `c${index}`)
+  if (dialect === 'postgres') {
+    const lists = columns.map(({ values, type }) => sql`${values}::${sql.raw(type)}[]`)
+    return sql`unnest(${sql.join(lists)}) as reported (${sql.raw(names.join(', '))})`
+  }
+  const rows = (columns[0]?.values ?? []).map((_, row) => columns.map(({ values }) => values[row]))
+  const selected = names.map((name, index) => `value ->> ${index} as ${name}`).join(', ')
+  return sql`(select ${sql.raw(selected)} from json_each(${JSON.stringify(rows)})) as reported`
+}

@@ -1,0 +1,176 @@
+import { type Static, Type } from 'typebox'
+import { listJson } from '../keys/api/key-json.ts'
+import type { Registry } from '../keys/registry.ts'
+import { type AdminCall, adminCall, type CheckedRequest } from '../platform/http/admin-call.ts'
+import { ApiError, invalidField } from '../platform/http/api-error.ts'
+import { seesWorkspace } from '../platform/http/request-context.ts'
+import {
+  cursorField,
+  fields,
+  INSTANT_EXPECTED,
+  limit,
+  pageOf,
+  parameter,
+} from '../platform/http/request-fields.ts'
+import { keyIdOf, noSuchKey, readPage, workspaceIdOf } from '../platform/http/request-parameters.ts'
+import { instant } from '../platform/http/response-fields.ts'
+import type { UsageService } from './create-usage-service.ts'
+import type { RefusalPosition } from './refusal-rows.ts'
+import type { UsagePoint } from './usage-points.ts'
+import { msOf, parseUsageRange, type UsageRange } from './usage-range.ts'
+import type { Refusal } from './usage-report.ts'
+
+const STEPS = [Type.Literal('hour'), Type.Literal('day')] as const
+const rangeQuery = fields({
+  from: parameter(INSTANT_EXPECTED),
+  to: parameter(INSTANT_EXPECTED),
+  step: Type.Optional(Type.Union([...STEPS], { description: 'hour or day' })),
+})
+type RangeQuery = Static<typeof rangeQuery>
+const refusalsQuery = fields({ limit, cursor: cursorField('^[0-9]{1,15}\\.[0-9a-f-]{36}$') })
+
+const requests = Type.Integer({ minimum: 0 })
+const requestsBy = (description: string) => Type.Record(Type.String(), requests, { description })
+const usageResponse = Type.Object(
+  {
+    step: Type.Union([...STEPS]),
+    from: instant,
+    to: instant,
+    usage: Type.Array(
+      Type.Object({
+        at: instant,
+        requests,
+        byCode: requestsBy('`ok`, and the codes of requests that were not served'),
+        byRoute: requestsBy('Names of routes'),
+      }),
+      { description: 'An entry for each hour or day, also without requests' },
+    ),
+  },
+  { title: 'Usage' },
+)
+type UsageResponse = Static<typeof usageResponse>
+
+const refusal = Type.Object(
+  {
+    at: instant,
+    route: Type.String(),
+    code: Type.String({ description: 'As the client saw it' }),
+    reason: Type.String({ description: 'Why; a newer release can add reasons' }),
+    keyId: Type.String(),
+    requestId: Type.String(),
+    address: Type.String({ description: 'The /24 or /48 network of the client' }),
+  },
+  { title: 'Refusal' },
+)
+const refusalsResponse = Type.Object({
+  ...pageOf('refusals', refusal).properties,
+  sampled: Type.Boolean({ description: 'Whether a gateway left some out' }),
+})
+
+const READING = { method: 'GET', permission: 'keys:read', workspaces: 'own', status: 200 } as const
+
+/** The admin API on counts and refusals, without its prefix. */
+export const USAGE_CALLS: readonly AdminCall[] = [
+  adminCall({
+    ...READING,
+    id: 'getKeyUsage',
+    url: '/keys/:keyId/usage',
+    operation: 'key_usage',
+    summary: 'Requests with a key, by hour or day',
+    query: rangeQuery,
+    response: usageResponse,
+    errors: ['not_found', 'usage_disabled'],
+    handle: ({ registry, usage }, checked) => usageOfKey(registry, usage, checked),
+  }),
+  adminCall({
+    ...READING,
+    id: 'getWorkspaceUsage',
+    url: '/workspaces/:workspaceId/usage',
+    operation: 'workspace_usage',
+    summary: 'Requests with the keys of a workspace, by hour or day',
+    query: rangeQuery,
+    response: usageResponse,
+    errors: ['not_found', 'usage_disabled'],
+    handle: async ({ registry, usage }, { request, query }) => {
+      const workspaceId = workspaceIdOf(request)
+      requireCounts(usage)
+      const range = readRange(query, registry.clock.wallMs())
+      return usageJson(range, await usage.queries.usageOfWorkspace(workspaceId, range))
+    },
+  }),
+  adminCall({
+    ...READING,
+    id: 'listRefusals',
+    url: '/workspaces/:workspaceId/refusals',
+    operation: 'refusals',
+    summary: 'The last requests with keys of a workspace that were not served, newest first',
+    query: refusalsQuery,
+    response: refusalsResponse,
+    errors: ['not_found', 'usage_disabled'],
+    handle: async ({ usage }, { request, query }) => {
+      const workspaceId = workspaceIdOf(request)
+      requireCounts(usage)
+      if (!usage.stores.refusals) throw notStored('Refusals', 'refusals.enabled')
+      const { limit: most, afterId } = readPage(query)
+      const after = afterId === null ? null : positionOf(afterId)
+      const { refusals, sampled, nextAfter } = await usage.queries.listRefusals({
+        ...{ workspaceId, limit: most, after },
+      })
+      const cursor = nextAfter === null ? null : `${nextAfter.atMs}.${nextAfter.id}`
+      return listJson({ refusals: refusals.map(refusalJson), sampled }, cursor)
+    },
+  }),
+]
+
+async function usageOfKey(
+  { repository, clock }: Registry,
+  usage: UsageService,
+  { request, query }: CheckedRequest<RangeQuery, unknown>,
+): Promise<UsageResponse> {
+  const key = await repository.findById(keyIdOf(request))
+  if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
+  request.keyId = key.record.id
+  requireCounts(usage)
+  const range = readRange(query, clock.wallMs())
+  return usageJson(range, await usage.queries.usageOfKey(key.record, range))
+}
+
+function requireCounts({ stores }: UsageService): void {
+  if (!stores.counts) throw notStored('Counts and refusals', 'usage.enabled')
+}
+
+function notStored(what: string, setting: string): ApiError {
+  return new ApiError('usage_disabled', `${what} are not kept: the setting ${setting} is false`)
+}
+
+function readRange(query: RangeQuery, nowMs: number): UsageRange {
+  const parsed = parseUsageRange(query, nowMs)
+  if (!parsed.ok) throw invalidField(parsed.field, parsed.expected)
+  return parsed.range
+}
+
+function usageJson(range: UsageRange, points: readonly UsagePoint[]): UsageResponse {
+  const { step, from, until } = range
+  return {
+    step,
+    from: textOf(msOf(step, from)),
+    to: textOf(msOf(step, until)),
+    usage: points.map(({ atMs, requests: all, byCode, byRoute }) => {
+      return { at: textOf(atMs), requests: all, byCode: { ...byCode }, byRoute: { ...byRoute } }
+    }),
+  }
+}
+
+function refusalJson({ atMs, route, code, reason, keyId, requestId, address }: Refusal) {
+  return { at: textOf(atMs), route, code, reason, keyId, requestId, address }
+}
+
+function textOf(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+/** @param cursor in the form that the schema requires */
+function positionOf(cursor: string): RefusalPosition {
+  const dot = cursor.indexOf('.')
+  return { atMs: Number(cursor.slice(0, dot)), id: cursor.slice(dot + 1) }
+}

@@ -1,0 +1,115 @@
+import { cell } from '../keys/pages/key-table.ts'
+import type { WorkspaceSummary } from '../keys/search/key-query.ts'
+import type { Problems } from '../platform/html/form-fields.ts'
+import { errorSummary, textInput } from '../platform/html/form-parts.ts'
+import { type Html, html } from '../platform/html/html.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import {
+  ALL_KEYS,
+  ALL_USAGE,
+  FIND_KEY,
+  keysPath,
+  WORKSPACES,
+  workspacesPath,
+} from '../platform/html/paths.ts'
+import { ago } from '../platform/html/times.ts'
+
+export interface WorkspacesView {
+  readonly workspaces: readonly WorkspaceSummary[]
+  readonly q: string
+  readonly nextCursor: string | null
+  readonly isFirstPage: boolean
+  /** What an administrator typed, and its problems. */
+  readonly typed: string
+  readonly problems: Problems
+}
+
+export function workspacesPage(frame: Frame, view: WorkspacesView): Html {
+  const { workspaces, q, problems, isFirstPage, nextCursor } = view
+  const { isAdministrator } = frame
+  const isEmpty = workspaces.length === 0 && q === '' && isFirstPage
+  const isOnePage = isFirstPage && nextCursor === null && q === ''
+  const main = html`<div class="title"><h1>Workspaces</h1>
+      <div class="actions"><a class="button" href="${FIND_KEY}">Find a key</a>${isAdministrator ? html` <a class="button" href="${ALL_KEYS}">Keys of all workspaces</a> <a class="button" href="${ALL_USAGE}">Usage of all workspaces</a>` : null}</div>
+    </div>
+    ${errorSummary(problems)}
+    ${isEmpty || (isOnePage && workspaces.length < 10) ? null : searchForm(q)}
+    ${workspaces.length === 0 ? emptyList(frame, view) : table(workspaces, frame.nowMs)}
+    ${paging(view)}
+    ${isAdministrator ? openAnyForm(view) : null}`
+  return page(frame, { title: 'Workspaces', section: null, main })
+}
+
+function searchForm(q: string): Html {
+  return html`<form class="search" role="search" method="get" action="${WORKSPACES}">
+    <div class="field"><label for="q">Search</label>
+      <input type="search" id="q" name="q" value="${q}" maxlength="100" autocomplete="off" spellcheck="false" placeholder="Part of a workspace id"></div>
+    <button>Search</button>
+  </form>`
+}
+
+function table(workspaces: readonly WorkspaceSummary[], nowMs: number): Html {
+  return html`<table class="stacks">
+    <caption class="hidden">Workspaces with the number of their keys</caption>
+    <thead><tr><th scope="col">Workspace</th><th scope="col">Active</th><th scope="col">Expiring soon</th><th scope="col">Retiring</th><th scope="col">Suspended</th><th scope="col">Expired</th><th scope="col">Revoked</th><th scope="col">Last used</th></tr></thead>
+    <tbody>${workspaces.map(workspace => row(workspace, nowMs))}</tbody>
+  </table>`
+}
+
+function row(workspace: WorkspaceSummary, nowMs: number): Html {
+  const { workspaceId, moreThan, lastUsedAtMs } = workspace
+  return html`<tr>
+    <th scope="row"><a class="key-name" href="${keysPath(workspaceId)}">${workspaceId}</a></th>
+    ${moreThan === null ? countCells(workspace) : largeCell(moreThan)}
+    ${cell('Last used', lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, nowMs))}
+  </tr>`
+}
+
+/** Over the columns of all counts. */
+function largeCell(moreThan: number): Html {
+  return html`<td colspan="6"><span class="label" aria-hidden="true">Keys</span><span>More than ${moreThan}</span></td>`
+}
+
+function countCells({ workspaceId, keys, expiringSoon }: WorkspaceSummary): Html {
+  const expiring = html`<a class="soon" href="${keysPath(workspaceId, { state: 'expiring' })}">${expiringSoon}</a>`
+  return html`${cell('Active', keys.active)}
+    ${cell('Expiring soon', expiringSoon === 0 ? 0 : expiring)}
+    ${cell('Retiring', keys.retiring)}
+    ${cell('Suspended', keys.suspended)}
+    ${cell('Expired', keys.expired)}
+    ${cell('Revoked', keys.revoked)}`
+}
+
+function emptyList({ isAdministrator }: Frame, { q, nextCursor }: WorkspacesView): Html {
+  if (nextCursor !== null) {
+    return html`<p class="empty">No match among the workspaces examined so far. “Next page” continues the search.</p>`
+  }
+  if (q !== '')
+    return html`<p class="empty">No workspace matches. <a href="${WORKSPACES}">Show all workspaces</a></p>`
+  if (isAdministrator) return html`<p class="empty">No workspace has a key yet.</p>`
+  return html`<div class="empty">
+    <h2>No workspaces assigned</h2>
+    <p>Your account at the sign-in provider lists no workspace. Ask its administrator to add one, then sign out and sign in again.</p>
+  </div>`
+}
+
+function paging({ q, nextCursor, isFirstPage }: WorkspacesView): Html | null {
+  if (isFirstPage && nextCursor === null) return null
+  return html`<nav class="paging" aria-label="Pages">
+    ${isFirstPage ? null : html`<a class="button" href="${workspacesPath({ q })}">First page</a>`}
+    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${workspacesPath({ q, cursor: nextCursor })}">Next page</a>`}
+  </nav>`
+}
+
+function openAnyForm({ typed, problems }: WorkspacesView): Html {
+  const field = {
+    name: 'workspace',
+    label: 'Workspace id',
+    hint: 'As an administrator you can open any workspace, also one without keys',
+    problems,
+  }
+  return html`<form class="card" method="get" action="${WORKSPACES}" novalidate>
+    ${textInput(field, typed, html`type="text" spellcheck="false" autocapitalize="off" required`)}
+    <div class="actions"><button class="primary">Open</button></div>
+  </form>`
+}

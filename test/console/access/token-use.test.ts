@@ -1,0 +1,52 @@
+import type { KyselyPlugin } from 'kysely'
+import { expect, onTestFinished, test } from 'vitest'
+import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
+import { adminTokensIn } from '../../support/admin-tokens.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { until } from '../../support/until.ts'
+
+const MINUTE_MS = 60_000
+
+test('a burst of requests writes the last use of an admin token once, and waits for that write in one of them', async () => {
+  const database = await openDatabase('sqlite::memory:')
+  onTestFinished(() => database.close())
+  let writes = 0
+  let written = Promise.resolve()
+  const gate: KyselyPlugin = {
+    transformQuery: ({ node }) => {
+      if (node.kind === 'UpdateQueryNode') writes++
+      return node
+    },
+    transformResult: ({ result }) => written.then(() => result),
+  }
+  const clock = new ManualClock()
+  const tokens = adminTokensIn({ ...database, writer: database.writer.withPlugin(gate) }, clock)
+  const request = { name: 'ci', permissions: ['keys:read'], expiresInDays: 1 }
+  const caller = { actor: 'admin-token', address: '192.0.2.1', requestId: 'request-1' }
+  const issued = await tokens.issue({ kind: 'operator' }, request, { caller, idempotency: null })
+  const secret = (issued.kind === 'done' ? issued.secret?.reveal() : undefined) ?? ''
+  writes = 0
+
+  /** @returns after all but one of the requests have passed */
+  async function burst(): Promise<void> {
+    const { promise, resolve: release } = Promise.withResolvers<void>()
+    written = promise
+    let passed = 0
+    const requests = Array.from({ length: 5 }, async () => {
+      expect(await tokens.identify(secret)).toMatchObject({ name: 'ci' })
+      passed++
+    })
+    await until('the others have passed', () => passed >= 4)
+    release()
+    await Promise.all(requests)
+  }
+
+  await burst()
+  expect(writes).toBe(1)
+  clock.advance(MINUTE_MS - 1)
+  await burst()
+  expect(writes).toBe(1)
+  clock.advance(1)
+  await burst()
+  expect(writes).toBe(2)
+})

@@ -1,0 +1,59 @@
+import { type RawBuilder, sql } from 'kysely'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
+import type { Database } from '../../src/console/platform/database/database.ts'
+import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { claimDueDeliveries } from '../../src/console/webhooks/delivery-rows.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { has, POSTGRES } from '../support/tools.ts'
+
+const ROWS = 2_000
+const LIMIT = 100
+
+// Tables of things to do are nearly always empty when PostgreSQL counts their rows, and it plans for that.
+describe.skipIf(!has(POSTGRES))('a burst into a table that PostgreSQL believes to be nearly empty', () => {
+  let server: PostgresServer
+  let database: Database
+  beforeAll(async () => {
+    server = await PostgresServer.started()
+  })
+  afterAll(() => server.stop())
+  beforeEach(async () => {
+    database = await openDatabase(await server.database())
+  })
+  afterEach(() => database.close())
+
+  /** @param row selects the columns of one row, `n` the number of it */
+  async function burst(table: string, row: RawBuilder<unknown>) {
+    const fill = (rows: number) =>
+      sql`insert into ${sql.table(table)} select r.* from generate_series(1, ${sql.lit(rows)}) as n, lateral (${row}) as r`
+    await fill(ROWS).execute(database.writer)
+    await sql`delete from ${sql.table(table)}`.execute(database.writer)
+    await sql`analyze ${sql.table(table)}`.execute(database.writer)
+    await fill(ROWS).execute(database.writer)
+  }
+
+  test.each([
+    ['the outbox', null, 'outbox', sql`select 'digest-' || n, 1, n, '', 0`],
+    ['the outbox of a region', 'eu', 'region_outbox', sql`select 'eu', 'digest-' || n, 1, n, '', 0`],
+  ])('no more changes are claimed from %s than asked for', async (_, region, table, row) => {
+    const repository = createKeyRepository(database, new ManualClock(), 'console-1')
+    const outbox = region === null ? repository : repository.pendingIn(region)
+    await burst(table, row)
+    const claimed = await outbox.claimChanges(LIMIT)
+    expect(claimed.map(({ atMs }) => atMs)).toEqual(Array.from({ length: LIMIT }, (_, index) => index + 1))
+    await outbox.deletePendingChanges(claimed)
+    expect(await outbox.countPending()).toBe(ROWS - LIMIT)
+  })
+
+  test('no more deliveries of webhooks are claimed than asked for', async () => {
+    await burst(
+      'notices',
+      sql`select n::text, 'ws_1', 'key_1', 'key.revoked', 'occasion-' || n, n, '{}', 0, n, null::bigint, null::integer, null`,
+    )
+    const claim = { nowMs: ROWS, claimedUntilMs: ROWS + 1, limit: LIMIT, dialect: 'postgres' } as const
+    const due = await database.writer.transaction().execute(tx => claimDueDeliveries(tx, claim))
+    expect(due).toHaveLength(LIMIT)
+  })
+})

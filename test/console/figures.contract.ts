@@ -1,0 +1,213 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { rowOf } from '../../src/console/keys/rows/key-rows.ts'
+import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { freePort } from '../support/free-port.ts'
+import { InspectedProcess } from '../support/inspected-process.ts'
+import { startPostern } from '../support/postern-process.ts'
+import { PostgresServer } from '../support/postgres-server.ts'
+import { residentMegabytes } from '../support/process-memory.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { SIGNING_SECRET } from '../support/signing-secret.ts'
+import { someKey } from '../support/stored-keys.ts'
+import { has, POSTGRES } from '../support/tools.ts'
+import { until } from '../support/until.ts'
+
+const ROWS_AT_ONCE = 500
+/** Resident memory depends on when the engine collects garbage. */
+const GROWN_MEGABYTES = 300
+const SYNC_SECONDS = 20
+const CLIENTS = 32
+const TOKEN = 'admin-token-of-the-figures'
+const DAY_MS = 86_400_000
+/** What a machine that others use at the same time must reach; the figure itself is printed. */
+const LEAST_PER_SECOND = 20
+
+export interface Amounts {
+  readonly keys: number
+  /** What a sync may hold at a time: all 100,000 keys would be 64 MB. */
+  readonly heldMegabytes: number
+  /** Measured in time, so on a machine that does nothing else: 0 for none. */
+  readonly operations: number
+}
+
+let redis: RedisServer
+let directory: string
+
+const report = (line: string) => process.stdout.write(`figure: ${line}\n`)
+
+async function startOn(databaseUrl: string) {
+  const inspectorPort = await freePort()
+  const { process: console, urls } = await startPostern('console', {
+    POSTERN_DATABASE_URL: databaseUrl,
+    POSTERN_REDIS_URL: redis.url,
+    POSTERN_ADMIN_TOKEN: TOKEN,
+    POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
+    POSTERN_DRAIN_DELAY_MS: '0',
+    // The machine is busy with other tests: what is tested is not how fast Redis is.
+    POSTERN_REDIS_COMMAND_TIMEOUT_MS: '2000',
+    NODE_OPTIONS: `--inspect=127.0.0.1:${inspectorPort}`,
+  })
+  const post = async (path: string, body: object) => {
+    const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }
+    const response = await fetch(`${urls.console}/admin/v1${path}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    })
+    return { status: response.status, json: (await response.json()) as Record<string, unknown> }
+  }
+  await until('it can write to Redis', async () => (await post('/sync', { limit: 1 })).status === 200)
+  return { console, post, inspectorPort }
+}
+
+async function fill(databaseUrl: string, keys: number): Promise<void> {
+  const { writer, close } = await openDatabase(databaseUrl)
+  const expiresAtMs = Date.now() + 90 * DAY_MS
+  await writer.transaction().execute(async tx => {
+    for (let made = 0; made < keys; made += ROWS_AT_ONCE) {
+      const rows = Array.from({ length: ROWS_AT_ONCE }, () => rowOf(someKey({ expiresAtMs }), Date.now()))
+      await tx.insertInto('keys').values(rows).execute()
+    }
+  })
+  await close()
+}
+
+async function inParallel(count: number, work: (index: number) => Promise<void>): Promise<number> {
+  const startedAtMs = performance.now()
+  let next = 0
+  const worker = async () => {
+    while (next < count) await work(next++)
+  }
+  await Promise.all(Array.from({ length: CLIENTS }, worker))
+  return Math.round(count / ((performance.now() - startedAtMs) / 1000))
+}
+
+/** Measures a console on SQLite and on PostgreSQL. */
+export function describeFigures(amounts: Amounts): void {
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+    directory = mkdtempSync(join(tmpdir(), 'postern-figures-'))
+  })
+  afterAll(async () => {
+    await redis.stop()
+    rmSync(directory, { recursive: true, force: true })
+  })
+  let files = 0
+  describeFiguresOn('SQLite', async () => `sqlite:${join(directory, `${++files}.db`)}`, amounts)
+
+  describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
+    let server: PostgresServer
+    beforeAll(async () => {
+      server = await PostgresServer.started()
+    })
+    afterAll(() => server.stop())
+    describeFiguresOn('PostgreSQL', () => server.migratedDatabase(), amounts)
+  })
+}
+
+function describeFiguresOn(
+  database: string,
+  freshUrl: () => Promise<string>,
+  { keys, heldMegabytes, operations }: Amounts,
+): void {
+  describe(`${database}: with ${keys} keys`, () => {
+    let started: Awaited<ReturnType<typeof startOn>>
+    /** Memory of the console before its first test. */
+    let idle: number
+    beforeAll(async () => {
+      const url = await freshUrl()
+      await fill(url, keys)
+      await redis.admin.flushall()
+      started = await startOn(url)
+      idle = residentMegabytes(started.console.child.pid ?? 0)
+    }, 180_000)
+    afterAll(() => started.console.stop())
+
+    test(`a sync takes under ${SYNC_SECONDS} s and holds at most ${heldMegabytes} MB`, {
+      timeout: 180_000,
+    }, async () => {
+      const { console, post, inspectorPort } = started
+      const inspected = await InspectedProcess.attach(console.child.pid ?? 0, inspectorPort)
+      const heapMegabytes = async () => (await inspected.measure()).heapBytes / 1e6
+      const before = await heapMegabytes()
+      const held: number[] = []
+      let seconds = 0
+      let synced = 0
+      let pages = 0
+      let cursor: unknown
+      do {
+        const startedAtMs = performance.now()
+        const { status, json } = await post('/sync', cursor === undefined ? {} : { cursor })
+        seconds += (performance.now() - startedAtMs) / 1000
+        expect(status).toBe(200)
+        expect(json['total']).toBe(keys)
+        synced += Number(json['synced'])
+        cursor = json['cursor']
+        if (++pages % (keys / 5_000) === 0) held.push((await heapMegabytes()) - before)
+      } while (cursor !== undefined)
+      inspected.detach()
+      const most = Math.max(...held)
+      report(
+        `${database}: sync of ${keys} keys in ${seconds.toFixed(1)} s, at most ${most.toFixed(1)} MB held`,
+      )
+      expect(synced).toBe(keys)
+      expect(await redis.admin.dbsize()).toBe(keys)
+      expect(seconds).toBeLessThan(SYNC_SECONDS)
+      expect(held.length).toBeGreaterThan(2)
+      expect(most).toBeLessThan(heldMegabytes)
+    })
+
+    test('all keys of a workspace are revoked and announced, call by call', {
+      timeout: 300_000,
+    }, async () => {
+      await redis.admin.flushall()
+      const { console, post } = started
+      const pid = console.child.pid ?? 0
+      const startedAtMs = performance.now()
+      let [revoked, cursor]: [number, unknown] = [0, null]
+      for (;;) {
+        const query = typeof cursor === 'string' ? `?cursor=${cursor}` : ''
+        const { status, json } = await post(`/workspaces/ws_1/revoke-all${query}`, {})
+        expect(status).toBe(200)
+        revoked += Number(json['revoked'])
+        if (json['hasMore'] !== true) {
+          expect(revoked).toBe(keys)
+          break
+        }
+        cursor = json['cursor']
+      }
+      const seconds = (performance.now() - startedAtMs) / 1000
+      const grown = residentMegabytes(pid) - idle
+      report(
+        `${database}: ${keys} keys revoked in ${seconds.toFixed(1)} s, ${grown.toFixed(0)} MB more memory`,
+      )
+      await until('all are announced', async () => (await redis.admin.dbsize()) === keys)
+      expect(grown).toBeLessThan(GROWN_MEGABYTES)
+    })
+  })
+
+  if (operations === 0) return
+  test(`${database}: keys issued and revoked per second`, { timeout: 180_000 }, async () => {
+    await redis.admin.flushall()
+    const { console, post } = await startOn(await freshUrl())
+    try {
+      const ids: string[] = []
+      const issued = await inParallel(operations, async () => {
+        const body = { name: 'figure', scopes: ['files:read'] }
+        const { status, json } = await post('/workspaces/ws_1/keys', body)
+        expect(status).toBe(201)
+        ids.push((json['key'] as { id: string }).id)
+      })
+      const revoked = await inParallel(operations, async index => {
+        expect((await post(`/keys/${ids[index]}/revoke`, {})).status).toBe(200)
+      })
+      report(`${database}: ${issued} keys issued and ${revoked} revoked per second, by ${CLIENTS} clients`)
+      expect(Math.min(issued, revoked)).toBeGreaterThan(LEAST_PER_SECOND)
+    } finally {
+      await console.stop()
+    }
+  })
+}

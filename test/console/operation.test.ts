@@ -1,0 +1,78 @@
+import { beforeEach, expect, test } from 'vitest'
+import { Outbox } from '../../src/console/announcing/outbox.ts'
+import { RegionOutboxes } from '../../src/console/announcing/region-outboxes.ts'
+import { encodeOutcome } from '../../src/console/keys/operations/idempotency.ts'
+import { type PlannedChange, runOperation } from '../../src/console/keys/operations/run-operation.ts'
+import type { KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
+import { ManualTimers } from '../support/manual-timers.ts'
+import { messagesOf } from '../support/messages.ts'
+import { insert, openRepository } from '../support/repository.ts'
+import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
+
+const clock = { wallMs: () => NOW_MS, monotonicMs: () => NOW_MS }
+const idempotency = { id: 'a', request: 'r' }
+const context = { caller: { actor: 'a', address: '::1', requestId: '1' }, idempotency }
+let repository: KeyRepository
+let outbox: RegionOutboxes
+
+beforeEach(async () => {
+  repository = await openRepository('sqlite::memory:', clock)
+  const messages = messagesOf(clock)
+  const parts = { messages, timers: new ManualTimers(), logger: silentLogger, random: () => 0 }
+  const ofDefault = new Outbox({ repository, announcer: new ScriptedAnnouncer(), clock, ...parts })
+  outbox = new RegionOutboxes(new Map([['default', ofDefault]]))
+})
+
+test('a repeated request that conflicts with its own first attempt gets the first response', async () => {
+  const old = someKey()
+  await insert(repository, old)
+  const plan = async () => {
+    // The first request is committed between the two looks at what was answered before.
+    const outcome = encodeOutcome({ record: old.record, replaced: null })
+    await repository.commit({
+      issued: null,
+      replaced: null,
+      audit: [],
+      response: { ...idempotency, outcome },
+    })
+    return { kind: 'not_active', state: 'retiring' } as const
+  }
+  const result = await runOperation({ repository, outbox, clock, createEvents: () => [] }, context, plan)
+  expect(result).toMatchObject({ kind: 'done', record: old.record, secret: null, replayed: true })
+})
+
+test('an operation that loses a race plans again from the new state', async () => {
+  const key = someKey()
+  await insert(repository, key)
+  const plans: PlannedChange[] = []
+  const plan = async () => {
+    const stored = (await repository.findById(key.record.id)) ?? key
+    const replaced = revoked(stored, NOW_MS + plans.length)
+    const shared = { kind: 'planned', issued: null, audit: [], secret: null, digest: key.digest } as const
+    plans.push({ ...shared, replaced, record: replaced.record })
+    if (plans.length === 1) {
+      await repository.commit({ issued: null, replaced: revoked(key), audit: [], response: null })
+    }
+    return plans.at(-1) ?? { kind: 'unknown_key' as const }
+  }
+  const result = await runOperation(
+    { repository, outbox, clock, createEvents: () => [] },
+    { ...context, idempotency: null },
+    plan,
+  )
+  expect(plans).toHaveLength(2)
+  expect(result).toMatchObject({ kind: 'done', changed: true, record: { version: 3 } })
+})
+
+test('an operation that keeps losing races fails after several attempts', async () => {
+  const key = someKey()
+  await insert(repository, key)
+  const late = revoked(revoked(key))
+  const attempt = { kind: 'planned', issued: null, replaced: late, record: late.record } as const
+  const plan = async () => ({ ...attempt, digest: key.digest, audit: [], secret: null })
+  await expect(
+    runOperation({ repository, outbox, clock, createEvents: () => [] }, context, plan),
+  ).rejects.toThrow(/8 attempts: other changes/)
+})

@@ -1,0 +1,84 @@
+import { randomBytes } from 'node:crypto'
+import { expect, onTestFinished, test } from 'vitest'
+import { createOneTimeLink } from '../../../src/console/sign-in/one-time-link.ts'
+import { BrowserDouble } from '../../support/browser-double.ts'
+import { startConsole } from '../../support/console.ts'
+import { until } from '../../support/until.ts'
+import { WebhookReceiver } from '../../support/webhook-receiver.ts'
+
+const ORIGIN = 'http://localhost:8081'
+
+/** A console with one person signed in, who has the workspace `ws_1`. */
+async function signedIn(webhook = {}) {
+  const clock = { wallMs: () => Date.now(), monotonicMs: () => performance.now() }
+  const person = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], administrator: false }
+  const oneTimeLink = createOneTimeLink(person, clock, randomBytes)
+  const running = await startConsole({ webhook, signIn: { publicUrl: ORIGIN }, parts: { oneTimeLink } })
+  const browser = new BrowserDouble(ORIGIN, running.app)
+  await browser.visit(oneTimeLink.path)
+  const issue = () =>
+    running.send('POST', '/admin/v1/workspaces/ws_1/keys', { name: 'k', scopes: ['files:read'] })
+  return { running, browser, issue }
+}
+
+test('a page shows the state of each webhook delivery, and why one failed', async () => {
+  const receiver = await WebhookReceiver.start()
+  onTestFinished(() => receiver.stop())
+  receiver.answer = (response, number) => response.writeHead(number === 1 ? 204 : 500).end()
+  const { browser, issue } = await signedIn({
+    url: receiver.url,
+    secret: randomBytes(32).toString('base64'),
+  })
+  await issue()
+  await until('the first is taken', () => receiver.received.length === 1)
+  await issue()
+  const page = async () => (await browser.visit('/workspaces/ws_1/deliveries')).text
+  await until('both are shown', async () => {
+    const text = await page()
+    return text.includes('204, after 1 attempt') && text.includes('Response status 500, after 1 attempt')
+  })
+  expect(await page()).toMatch(/Waiting[\s\S]*next attempt[\s\S]*Delivered/)
+})
+
+test('deliveries of another workspace are not shown, and without a webhook the page says so', async () => {
+  const { browser } = await signedIn()
+  expect((await browser.visit('/workspaces/ws_2/deliveries')).status).toBe(404)
+  expect((await browser.visit('/workspaces/ws_1/deliveries')).text).toContain('No webhook')
+})
+
+test('the page and the audit trail name the key and its hint', async () => {
+  const receiver = await WebhookReceiver.start()
+  onTestFinished(() => receiver.stop())
+  const { browser, issue } = await signedIn({ url: receiver.url, secret: randomBytes(32).toString('base64') })
+  const { hint } = (await issue()).body.key
+  for (const page of ['deliveries', 'audit']) {
+    const { text } = await browser.visit(`/workspaces/ws_1/${page}`)
+    expect(text).toMatch(/class="key-name"[^>]*><bdi>k<\/bdi>/)
+    expect(text).toContain(hint)
+  }
+})
+
+test('a person sends a test, one a minute, and delivers an event again', async () => {
+  const receiver = await WebhookReceiver.start()
+  onTestFinished(() => receiver.stop())
+  const { browser } = await signedIn({ url: receiver.url, secret: randomBytes(32).toString('base64') })
+  const path = '/workspaces/ws_1/deliveries'
+  const page = await browser.visit(path)
+  const send = (to: string) => browser.post(to, { _csrf: BrowserDouble.csrfTokenIn(page) })
+  for (let clicks = 0; clicks < 3; clicks++) {
+    expect((await send(`${path}/test`)).headers['location']).toBe(path)
+  }
+  await until('the test is taken', () => receiver.received.length > 0)
+  const delivered = () => browser.visit(path)
+  await until('the page says so', async () => (await delivered()).text.includes('Delivered'))
+  const { text } = await delivered()
+  expect(text.match(/>Test</g)?.length).toBeLessThanOrEqual(2)
+  const again = /action="([^"]*again)"/.exec(text)?.[1] ?? ''
+  const before = receiver.received.length
+  await send(again)
+  await until('it is sent again', () => receiver.received.length > before)
+  expect(receiver.received.at(-1)?.headers['webhook-id']).toBe(/msg_\w+/.exec(again)?.[0])
+  // An event of another workspace stays as it is, and an unknown id is no page.
+  expect((await send(again.replace('ws_1', 'ws_2'))).status).toBe(404)
+  expect((await send(`${path}/msg_x/again`)).status).toBe(404)
+})

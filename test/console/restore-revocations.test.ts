@@ -1,0 +1,224 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { StoredKey } from '../../src/console/keys/rows/key-repository.ts'
+import { rowOf } from '../../src/console/keys/rows/key-rows.ts'
+import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { fingerprintOf } from '../../src/domain/key/secret.ts'
+import { deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { runPosternHere } from '../support/postern-here.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { SIGNING_SECRET } from '../support/signing-secret.ts'
+import { revoked, someKey } from '../support/stored-keys.ts'
+import { databaseDirectory, temporaryDirectory } from '../support/temporary-directory.ts'
+
+const OTHER_SECRET = Buffer.from('b3RoZXIgc2VjcmV0LCAzMiBieXRlcyBsb25nLCBvayE', 'base64')
+const WORKS_AGAIN = /work again/
+
+let redis: RedisServer
+/** Of another region. */
+let far: RedisServer
+beforeAll(async () => {
+  ;[redis, far] = await Promise.all([RedisServer.start(), RedisServer.start()])
+})
+afterAll(async () => void (await Promise.all([redis.stop(), far.stop()])))
+beforeEach(async () => void (await Promise.all([redis.admin.flushall(), far.admin.flushall()])))
+
+const liveKey = () => someKey({ expiresAtMs: Date.now() + 90 * 86_400_000 })
+
+/** An installation with its keys in Redis, and a backup of it. */
+async function installation(keys: readonly StoredKey[] = [liveKey(), liveKey()]) {
+  const directory = databaseDirectory()
+  const url = `sqlite:${join(directory, 'postern.db')}`
+  const backup = join(directory, 'backup.db')
+  const database = await openDatabase(url)
+  if (keys.length > 0) {
+    await database.writer
+      .insertInto('keys')
+      .values(keys.map(key => rowOf(key, key.record.createdAtMs)))
+      .execute()
+  }
+  await database.writer
+    .insertInto('signing_secrets')
+    .values({ fingerprint: fingerprintOf(SIGNING_SECRET), first_used_at_ms: 1, signs_audit_at_ms: 0 })
+    .execute()
+  await database.close()
+  for (const key of keys) await announce(redis, key)
+  const environment = {
+    POSTERN_DATABASE_URL: url,
+    POSTERN_REDIS_URL: redis.url,
+    POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
+    // By default 100 ms, which a busy machine can take.
+    POSTERN_REDIS_COMMAND_TIMEOUT_MS: '30000',
+  }
+  expect(await runPosternHere(['database', 'backup', backup], environment)).toMatchObject({ code: 0 })
+  return {
+    keys,
+    backup,
+    target: join(directory, 'copy.db'),
+    restore: (changed: Readonly<Record<string, string>> = {}, ...flags: string[]) =>
+      runPosternHere(['database', 'restore', backup, '--replace', ...flags], { ...environment, ...changed }),
+    copy: (changed: Readonly<Record<string, string>> = {}, ...flags: string[]) =>
+      runPosternHere(['database', 'copy', backup, join(directory, 'copy.db'), ...flags], {
+        ...environment,
+        ...changed,
+      }),
+    /** As the database of the console says, which a refused restore leaves as it is. */
+    readState: () => {
+      const reader = new DatabaseSync(url.slice('sqlite:'.length), { readOnly: true })
+      const rows = reader.prepare('select revoked_at_ms, version from keys order by id').all()
+      reader.close()
+      return rows.map(row => ({ ...row }))
+    },
+  }
+}
+
+async function announce(server: RedisServer, key: StoredKey, secret = SIGNING_SECRET): Promise<void> {
+  await server.admin.set(
+    redisKeyOf(key.digest),
+    encodeRecord(key.record, key.digest, deriveRecordKey(secret)),
+  )
+}
+
+const secretsOf = (...secrets: Buffer[]) => ({
+  POSTERN_KEYS_SIGNING_SECRETS: secrets.map(secret => secret.toString('base64')).join(','),
+})
+
+describe('a restore never makes a key work again that was revoked since, unless an option says so', () => {
+  test('it takes over a revocation that Redis knows', async () => {
+    const { keys, restore, readState } = await installation()
+    await announce(redis, revoked(keys[0] as StoredKey))
+    expect(await restore()).toMatchObject({ code: 0, stdout: expect.stringContaining('1 key revoked since') })
+    expect(readState()).toMatchObject([{ revoked_at_ms: expect.any(Number) }, { revoked_at_ms: null }])
+  })
+
+  test('it refuses the signing secrets of another installation, which verify nothing', async () => {
+    const { keys, restore, readState } = await installation()
+    await announce(redis, revoked(keys[0] as StoredKey))
+    const before = readState()
+    for (const flags of [[], ['--allow-missing'], ['--without-redis']]) {
+      const { code, stderr } = await restore(secretsOf(OTHER_SECRET), ...flags)
+      expect({ code, stderr }).toEqual({
+        code: 65,
+        stderr: expect.stringMatching(/^keys\.signingSecrets: none/),
+      })
+    }
+    expect(readState()).toEqual(before)
+    expect(await restore(secretsOf(OTHER_SECRET, SIGNING_SECRET))).toMatchObject({ code: 0 })
+  })
+
+  test('it refuses a Redis that lost its data, unless it is to do without Redis, and says what follows', async () => {
+    const { restore, readState } = await installation()
+    await redis.admin.flushall()
+    const before = readState()
+    for (const flags of [[], ['--allow-missing']]) {
+      const { code, stderr } = await restore({}, ...flags)
+      expect({ code, stderr }).toEqual({ code: 65, stderr: expect.stringMatching(WORKS_AGAIN) })
+      expect(stderr).toContain('--without-redis')
+    }
+    expect(readState()).toEqual(before)
+    expect(await restore({}, '--without-redis')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('Keys revoked since the backup are active again'),
+    })
+  })
+
+  test('it refuses the Redis of another installation', async () => {
+    const { restore } = await installation()
+    await redis.admin.flushall()
+    for (let others = 0; others < 3; others++) await announce(redis, liveKey())
+    expect(await restore()).toMatchObject({ code: 65, stderr: expect.stringMatching(WORKS_AGAIN) })
+  })
+
+  test('it refuses records that a secret signed which it does not have', async () => {
+    const { keys, restore, readState } = await installation()
+    const before = readState()
+    // The secret was rotated after the backup: the list of then does not verify the revocation.
+    await announce(redis, revoked(keys[0] as StoredKey), OTHER_SECRET)
+    expect(await restore()).toMatchObject({
+      code: 65,
+      stderr: expect.stringMatching(
+        /1 of 2 keys in use.*1 have one that none of keys\.signingSecrets signed/,
+      ),
+    })
+    for (const key of keys) await announce(redis, key, OTHER_SECRET)
+    expect(await restore()).toMatchObject({ code: 65, stderr: expect.stringMatching(WORKS_AGAIN) })
+    expect(readState()).toEqual(before)
+    expect(await restore(secretsOf(OTHER_SECRET, SIGNING_SECRET))).toMatchObject({ code: 0 })
+  })
+
+  test('it refuses a Redis that lost the record of one key, or has one of before the backup, and names the key', async () => {
+    const [changed, other] = [someKey({ expiresAtMs: Date.now() + 86_400_000, version: 3 }), liveKey()]
+    const { restore, readState } = await installation([changed, other])
+    const before = readState()
+    await redis.admin.del(redisKeyOf(changed.digest))
+    const refused = {
+      code: 65,
+      stderr: expect.stringMatching(`1 of 2 keys in use \\(${changed.record.id}\\)`),
+    }
+    expect(await restore()).toMatchObject(refused)
+    await announce(redis, { ...changed, record: { ...changed.record, version: 2 } })
+    expect(await restore()).toMatchObject(refused)
+    expect(readState()).toEqual(before)
+    await announce(redis, revoked(other))
+    const { code, stdout } = await restore({}, '--allow-missing')
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining(changed.record.id) })
+    expect(stdout).toContain('1 key revoked since the backup')
+  })
+
+  test('it refuses a region whose Redis is empty, and names it', async () => {
+    const { keys, restore } = await installation()
+    const config = join(temporaryDirectory(), 'postern.yaml')
+    const withRegions = (...urls: string[]) => {
+      const regions = urls.map((url, index) => ({ name: `region-${index}`, redis: { url } }))
+      writeFileSync(config, JSON.stringify({ regions }))
+      return { POSTERN_CONFIG: config }
+    }
+    const bothRegions = withRegions(redis.url, far.url)
+    expect(await restore(bothRegions)).toMatchObject({
+      code: 65,
+      stderr: expect.stringContaining('region-1'),
+    })
+    for (const key of keys) await announce(far, key)
+    // The region that the console could reach last knows most.
+    await announce(far, revoked(keys[1] as StoredKey))
+    expect(await restore(bothRegions)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('1 key revoked since the backup'),
+    })
+  })
+
+  test('it needs no record of keys that are revoked or expired already, and none for a fresh installation', async () => {
+    const expired = someKey({ expiresAtMs: Date.now() - 1 })
+    for (const keys of [[], [revoked(liveKey()), expired]]) {
+      const { restore } = await installation(keys)
+      await redis.admin.flushall()
+      expect(await restore()).toMatchObject({ code: 0 })
+    }
+  })
+})
+
+describe('a copy', () => {
+  test('is refused for other signing secrets, an empty Redis, and a database that is not the newest', async () => {
+    const { keys, copy } = await installation()
+    expect(await copy(secretsOf(OTHER_SECRET))).toMatchObject({
+      code: 65,
+      stderr: expect.stringMatching(/^keys\.signingSecrets: none/),
+    })
+    await announce(redis, revoked(keys[0] as StoredKey))
+    expect(await copy()).toMatchObject({ code: 65, stderr: expect.stringContaining('not the newest') })
+    await redis.admin.flushall()
+    expect(await copy()).toMatchObject({ code: 65, stderr: expect.stringMatching(WORKS_AGAIN) })
+    expect(await copy({}, '--without-redis')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('Not compared with Redis'),
+    })
+  })
+
+  test('is done where Redis knows nothing newer', async () => {
+    const { copy } = await installation()
+    const { code, stdout } = await copy()
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.not.stringContaining('Not compared') })
+  })
+})

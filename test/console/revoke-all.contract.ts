@@ -1,0 +1,212 @@
+import { describe, expect, onTestFinished, test } from 'vitest'
+import type { StoredKey } from '../../src/console/keys/rows/key-repository.ts'
+import { rowOf } from '../../src/console/keys/rows/key-rows.ts'
+import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { planRevocation } from '../../src/domain/key/revoke-or-suspend.ts'
+import { startConsole } from '../support/console.ts'
+import { readMessage } from '../support/messages.ts'
+import { openRepository, replace } from '../support/repository.ts'
+import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
+import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
+
+const REVOKE_ALL = '/admin/v1/workspaces/ws_1/revoke-all'
+const LATER_MS = NOW_MS + 1000
+
+/** @param freshUrl the address of a database without rows that a second connection sees */
+export function describeRevokeAll(database: string, freshUrl: () => Promise<string>): void {
+  const started = async (keys: readonly StoredKey[], announcer = new ScriptedAnnouncer()) => {
+    const databaseUrl = await freshUrl()
+    const { writer, close } = await openDatabase(databaseUrl)
+    for (let from = 0; from < keys.length; from += 500) {
+      const rows = keys.slice(from, from + 500).map(key => rowOf(key, NOW_MS))
+      await writer.insertInto('keys').values(rows).execute()
+    }
+    await close()
+    const time = { isBroken: false, aheadMs: 0 }
+    const wallMs = () => {
+      if (time.isBroken) throw new Error('A fault halfway')
+      return LATER_MS
+    }
+    const clock = { wallMs, monotonicMs: () => performance.now() + time.aheadMs }
+    const running = await startConsole({ databaseUrl, parts: { clock, announcer } })
+    const repository = await openRepository(databaseUrl, clock, 'the test')
+    onTestFinished(() => repository.close())
+    return { ...running, announcer, repository, time }
+  }
+  const versionsPublished = ({ published }: ScriptedAnnouncer) =>
+    published.map(readMessage).filter(message => message?.kind === 'change')
+
+  describe(`revoking all keys of a workspace, in ${database}`, () => {
+    test('ends every active, retiring and suspended key, and no other', async () => {
+      const live = [
+        someKey(),
+        someKey({ replacedBy: 'key_x' }),
+        someKey({ suspendedAtMs: NOW_MS, version: 2 }),
+        someKey({ suspendedAtMs: NOW_MS, replacedBy: 'key_x', version: 3 }),
+      ]
+      const ended = [revoked(someKey()), someKey({ expiresAtMs: LATER_MS })]
+      const other = someKey({ workspaceId: 'ws_2' })
+      const running = await started([...live, ...ended, other])
+      const { repository } = running
+      const { status, body } = await running.send('POST', REVOKE_ALL)
+      expect(status).toBe(200)
+      expect(body).toEqual({
+        revoked: 4,
+        announced: true,
+        gateways: { known: 0, confirmed: 0, verifying: 0, silent: [] },
+      })
+      for (const { record } of live) {
+        expect((await repository.findById(record.id))?.record).toEqual(planRevocation(record, LATER_MS))
+      }
+      for (const key of [...ended, other]) expect(await repository.findById(key.record.id)).toEqual(key)
+      const { entries } = (await running.send('GET', '/admin/v1/workspaces/ws_1/audit')).body
+      expect(entries).toHaveLength(4)
+      expect(entries[0]).toMatchObject({
+        action: 'key.revoked',
+        detail: { reason: 'bulk', from: '127.0.0.1' },
+      })
+      expect(new Set(entries.map(({ keyId }) => keyId))).toEqual(new Set(live.map(({ record }) => record.id)))
+    })
+
+    test('announces each, and empties the outbox', async () => {
+      const keys = Array.from({ length: 600 }, () => someKey())
+      const { send, announcer, repository } = await started(keys)
+      const before = announcer.published.length
+      expect((await send('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 600, announced: true })
+      const published = new Set(
+        versionsPublished(announcer).map(message => message?.kind === 'change' && message.digest),
+      )
+      expect(before).toBeLessThan(600)
+      expect(published).toEqual(new Set(keys.map(key => key.digest)))
+      expect(await repository.countPending()).toBe(0)
+    })
+
+    test('again revokes nothing', async () => {
+      const { send } = await started([someKey()])
+      await send('POST', REVOKE_ALL)
+      expect((await send('POST', REVOKE_ALL)).body).toEqual({ revoked: 0, announced: true, gateways: null })
+      const { entries } = (await send('GET', '/admin/v1/workspaces/ws_1/audit')).body
+      expect(entries).toHaveLength(1)
+    })
+
+    test('of a workspace without keys is nothing to do', async () => {
+      const { send } = await started([])
+      expect((await send('POST', REVOKE_ALL)).body).toEqual({ revoked: 0, announced: true, gateways: null })
+    })
+
+    test('twice at the same time revokes and audits each key once', async () => {
+      const { send } = await started(Array.from({ length: 600 }, () => someKey()))
+      const answers = await Promise.all([send('POST', REVOKE_ALL), send('POST', REVOKE_ALL)])
+      expect(answers.map(({ status }) => status)).toEqual([200, 200])
+      const total = answers.reduce(
+        (sum, { body }) => sum + (body as unknown as { revoked: number }).revoked,
+        0,
+      )
+      expect(total).toBe(600)
+    })
+
+    test('leaves keys that are issued meanwhile: a repeated call ends them', async () => {
+      const { send } = await started(Array.from({ length: 300 }, () => someKey()))
+      const request = { name: 'new', scopes: ['files:read'] }
+      const [all, issued] = await Promise.all([
+        send('POST', REVOKE_ALL),
+        send('POST', '/admin/v1/workspaces/ws_1/keys', request),
+      ])
+      expect([all.status, issued.status]).toEqual([200, 201])
+      await send('POST', REVOKE_ALL)
+      const { body } = await send('GET', `/admin/v1/keys/${issued.body.key.id}`)
+      expect(body.key.state).toBe('revoked')
+    })
+
+    test('without Redis commits, says that it is not announced, and announces it later', async () => {
+      const announcer = new ScriptedAnnouncer()
+      announcer.set('down')
+      const keys = Array.from({ length: 300 }, () => someKey())
+      const { send, repository } = await started(keys, announcer)
+      expect((await send('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 300, announced: false })
+      expect(await repository.countPending()).toBe(300)
+      announcer.set('ready')
+      await expect.poll(() => repository.countPending()).toBe(0)
+      expect((await send('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 0, announced: true })
+    })
+
+    test('that fails halfway keeps what it did, and a repeated call does the rest', async () => {
+      const announcer = new ScriptedAnnouncer()
+      const { send, repository, time } = await started(
+        Array.from({ length: 600 }, () => someKey()),
+        announcer,
+      )
+      const putAll = announcer.putAll.bind(announcer)
+      announcer.putAll = async keys => {
+        time.isBroken = true
+        return putAll(keys)
+      }
+      expect((await send('POST', REVOKE_ALL)).status).toBeGreaterThanOrEqual(500)
+      announcer.putAll = putAll
+      time.isBroken = false
+      const first = await repository.listAudit({ workspaceId: 'ws_1', limit: 1000, afterId: null })
+      expect(first.entries).toHaveLength(250)
+      expect((await send('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 350, announced: true })
+    })
+
+    test('of so many keys that it takes long answers in parts, and a cursor leaves keys that were issued meanwhile', async () => {
+      const announcer = new ScriptedAnnouncer()
+      const keys = Array.from({ length: 600 }, () => someKey())
+      const { send, repository, time } = await started(keys, announcer)
+      const putAll = announcer.putAll.bind(announcer)
+      announcer.putAll = async announcements => {
+        time.aheadMs += 6000
+        return putAll(announcements)
+      }
+      const first = await send('POST', REVOKE_ALL)
+      expect(first.body).toMatchObject({
+        revoked: 250,
+        announced: true,
+        gateways: { known: 0 },
+        hasMore: true,
+      })
+      const { cursor } = first.body
+      const request = { name: 'new', scopes: ['files:read'] }
+      const issued = await send('POST', '/admin/v1/workspaces/ws_1/keys', request)
+      expect((await send('POST', `${REVOKE_ALL}?cursor=${cursor}`)).body).toMatchObject({
+        revoked: 250,
+        cursor,
+      })
+      const last = await send('POST', `${REVOKE_ALL}?wait=1&cursor=${cursor}`)
+      expect(last.body).toMatchObject({ revoked: 100, announced: true })
+      expect(last.body).not.toHaveProperty('hasMore')
+      expect(last.body).not.toHaveProperty('cursor')
+      expect(await repository.countLive('ws_1')).toBe(1)
+      expect((await send('GET', `/admin/v1/keys/${issued.body.key.id}`)).body.key.state).toBe('active')
+    })
+
+    test('also revokes a key whose expiry is made earlier while it runs', async () => {
+      const announcer = new ScriptedAnnouncer()
+      const keys = Array.from({ length: 300 }, (_, number) =>
+        someKey({ expiresAtMs: LATER_MS + 1e6 + number }),
+      )
+      const { send, repository } = await started(keys, announcer)
+      const putAll = announcer.putAll.bind(announcer)
+      const moved = keys.at(-1)
+      if (moved === undefined) throw new Error('There is no key')
+      announcer.putAll = async announcements => {
+        announcer.putAll = putAll
+        const { record, digest } = moved
+        const earlier = { ...record, expiresAtMs: LATER_MS + 1e5, version: record.version + 1 }
+        await replace(repository, { record: earlier, digest })
+        return putAll(announcements)
+      }
+      expect((await send('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 300 })
+      expect(await repository.countLive('ws_1')).toBe(0)
+    })
+
+    test.each([
+      ['?cursor=x', {}],
+      ['?wait=2', {}],
+      ['', { reason: 'leak' }],
+    ])('with %s %j is refused', async (query, body) => {
+      const { send } = await started([someKey()])
+      expect((await send('POST', REVOKE_ALL + query, body)).status).toBe(400)
+    })
+  })
+}

@@ -1,0 +1,85 @@
+import { randomBytes } from 'node:crypto'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { createKeyRepository } from '../../../src/console/keys/rows/kysely-key-repository.ts'
+import { decodeCursor } from '../../../src/console/keys/search/key-cursor.ts'
+import type { KeyQuery } from '../../../src/console/keys/search/key-query.ts'
+import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
+import { queryOf } from '../../bench/searches.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { PostgresServer } from '../../support/postgres-server.ts'
+import { insert } from '../../support/repository.ts'
+import { someKey } from '../../support/stored-keys.ts'
+import { has, POSTGRES } from '../../support/tools.ts'
+
+const KEYS = 40
+/** Fewer than there are keys: a page cannot examine all. */
+const BOUNDS = { examined: 10, candidates: 5 }
+
+describe.skipIf(!has(POSTGRES))('a console on a PostgreSQL without an index for texts', () => {
+  let server: PostgresServer
+  const cleanups: (() => Promise<void>)[] = []
+  beforeAll(async () => {
+    server = await PostgresServer.started()
+  })
+  afterAll(async () => {
+    for (const cleanUp of cleanups) await cleanUp()
+    await server.stop()
+  })
+
+  async function runAsOwner(url: string, statements: readonly string[]): Promise<void> {
+    const client = new pg.Client(url)
+    await client.connect()
+    try {
+      for (const statement of statements) await client.query(statement)
+    } finally {
+      await client.end()
+    }
+  }
+
+  /** A user that may create tables, and no extension. */
+  async function urlOfPlainUser(): Promise<string> {
+    const url = new URL(await server.database())
+    const user = `postern_${randomBytes(6).toString('hex')}`
+    const password = randomBytes(6).toString('hex')
+    await runAsOwner(url.href, [
+      `create role ${user} login password '${password}'`,
+      `grant usage, create on schema public to ${user}`,
+    ])
+    cleanups.push(() => runAsOwner(url.href, [`drop owned by ${user}`, `drop role ${user}`]))
+    return Object.assign(new URL(url), { username: user, password }).href
+  }
+
+  async function urlWithExtensionElsewhere(): Promise<string> {
+    const url = await server.database()
+    await runAsOwner(url, ['create schema extensions', 'create extension pg_trgm schema extensions'])
+    return url
+  }
+
+  test.each([
+    ['whose user may not create pg_trgm', urlOfPlainUser],
+    ['that has pg_trgm in a schema of its own', urlWithExtensionElsewhere],
+  ])('%s starts, and a search finds every key page by page', async (_, urlOf) => {
+    const database = await openDatabase(await urlOf())
+    const repository = createKeyRepository(database, new ManualClock(), 'console-1', BOUNDS)
+    onTestFinished(() => repository.close())
+    expect(database.hasTextIndex).toBe(false)
+    const rare: string[] = []
+    for (let made = 0; made < KEYS; made++) {
+      const key = someKey({ name: made % 15 === 0 ? 'Zebra crossing' : 'build server' })
+      await insert(repository, key)
+      if (made % 15 === 0) rare.push(key.record.id)
+    }
+    const found: string[] = []
+    const first = queryOf({ q: 'zebra', sort: 'createdAt', limit: '2' })
+    let query: KeyQuery = first
+    for (let pages = 0; pages < KEYS; pages++) {
+      const { keys, nextCursor } = await repository.search(query)
+      found.push(...keys.map(({ record }) => record.id))
+      if (nextCursor === null) break
+      query = { ...query, after: decodeCursor(query, nextCursor) }
+    }
+    expect(found).toEqual(rare)
+    expect(await repository.count(first)).toBe(rare.length)
+  })
+})

@@ -1,0 +1,160 @@
+import { describe, expect, test } from 'vitest'
+import { checkReport } from '../../../src/console/usage/check-report.ts'
+import { foldReports, REFUSALS_KEPT } from '../../../src/console/usage/fold-reports.ts'
+import { partitionsFor, pastPartitions } from '../../../src/console/usage/partitions.ts'
+import { parseUsageRange } from '../../../src/console/usage/usage-range.ts'
+import { NOW_MS } from '../../support/stored-keys.ts'
+import { count, report } from './usage.contract.ts'
+
+const MINUTE = Math.floor(NOW_MS / 60_000)
+const DAY_MS = 86_400_000
+const known = {
+  workspaceOf: (keyId: string) => (keyId === 'key_a' ? 'ws_1' : null),
+  hasWorkspace: (workspaceId: string) => workspaceId === 'ws_1',
+}
+const valid = { keyId: 'key_a', route: 'files', code: 'ok', minute: MINUTE, count: 2 }
+
+describe('an entry that is not valid is refused by itself', () => {
+  test.each<[string, object, string]>([
+    ['an unknown key', { keyId: 'key_x' }, 'unknown key'],
+    ['a negative count', { count: -1 }, 'count must be a whole number from 1 to 1000000000'],
+    ['a count of nothing', { count: 0 }, 'count must be a whole number from 1 to 1000000000'],
+    ['a part of a request', { count: 1.5 }, 'count must be a whole number from 1 to 1000000000'],
+    ['a time from the future', { minute: MINUTE + 11 }, 'is in the future'],
+    ['a time long ago', { minute: MINUTE - 14 * 1440 }, 'is more than 13 days old'],
+    ['a route that no gateway can have', { route: 'a b' }, 'not a count in the documented form'],
+    ['a route in capitals', { route: 'Files' }, 'not a count in the documented form'],
+    ['a route with a dot', { route: 'v1.files' }, 'not a count in the documented form'],
+    ['a route of 33 characters', { route: 'f'.repeat(33) }, 'not a count in the documented form'],
+    ['key and workspace', { workspaceId: 'ws_1' }, 'needs either keyId or workspaceId'],
+    ['an unknown workspace', { keyId: undefined, workspaceId: 'ws_2' }, 'unknown workspace'],
+  ])('%s', (_, difference, error) => {
+    const { counts, refused } = checkReport(
+      { counts: [{ ...valid, ...difference }, valid, null] },
+      known,
+      NOW_MS,
+    )
+    expect(counts).toMatchObject([{ workspaceId: 'ws_1', keyId: 'key_a', count: 2 }])
+    expect(refused.counts).toBe(2)
+    expect(refused.first).toEqual([
+      { list: 'counts', index: 0, error },
+      { list: 'counts', index: 2, error: 'must be an object' },
+    ])
+  })
+
+  test('a refusal with a path or a query in it', () => {
+    const refusal = {
+      at: NOW_MS,
+      keyId: 'key_a',
+      route: 'files',
+      code: 'not_found',
+      reason: 'other_workspace',
+    }
+    const good = { ...refusal, requestId: 'r-1', address: '192.0.2.0/24' }
+    const { refusals, refused } = checkReport(
+      { refusals: [{ ...good, requestId: '/api/v1?key=wsk_1' }, { ...good, address: 'example.com' }, good] },
+      known,
+      NOW_MS,
+    )
+    expect(refusals).toMatchObject([{ workspaceId: 'ws_1', requestId: 'r-1' }])
+    expect(refused.first.map(({ list, index }) => [list, index])).toEqual([
+      ['refusals', 0],
+      ['refusals', 1],
+    ])
+  })
+})
+
+test('what a clock that is a little ahead counts is counted now', () => {
+  const { counts } = checkReport({ counts: [{ ...valid, minute: MINUTE + 9 }] }, known, NOW_MS)
+  expect(counts).toMatchObject([{ minute: MINUTE }])
+})
+
+test('reports of many gateways become one row for each key, hour, route and code, and one for the workspace', () => {
+  const { hours, days } = foldReports(
+    Array.from({ length: 100 }, (_, gateway) =>
+      report(`g${gateway}`, 1, [count(2), count(1, { keyId: null })]),
+    ),
+  )
+  const row = { workspace_id: 'ws_1', route: 'files', code: 'ok' }
+  expect(hours).toEqual([
+    { ...row, key_id: '', bucket: Math.floor(NOW_MS / 3_600_000), count: 300 },
+    { ...row, key_id: 'key_a', bucket: Math.floor(NOW_MS / 3_600_000), count: 200 },
+  ])
+  expect(days.map(({ bucket }) => bucket)).toEqual([Math.floor(NOW_MS / DAY_MS), Math.floor(NOW_MS / DAY_MS)])
+})
+
+test('of many refusals of one workspace the last 200 are stored', () => {
+  const names = {
+    workspaceId: 'ws_1',
+    keyId: 'key_a',
+    route: 'files',
+    code: 'c',
+    reason: 'r',
+    requestId: 'q',
+  }
+  const refusals = Array.from({ length: REFUSALS_KEPT + 1 }, (_, index) => {
+    return { ...names, address: '', atMs: NOW_MS + index }
+  })
+  const folded = foldReports([report('g', 1, [], { refusals })])
+  expect(folded.refusals).toHaveLength(REFUSALS_KEPT)
+  expect(folded.refusals.some(({ atMs }) => atMs === NOW_MS)).toBe(false)
+})
+
+describe('partitions', () => {
+  test('cover every count that is accepted, and the next days, without gap or overlap', () => {
+    for (const table of ['usage_hours', 'usage_days'] as const) {
+      const unit = table === 'usage_hours' ? 3_600_000 : DAY_MS
+      const own = partitionsFor(NOW_MS).filter(partition => partition.table === table)
+      for (const [index, { until }] of own.slice(0, -1).entries()) expect(own[index + 1]?.from).toBe(until)
+      expect((own[0]?.from ?? Infinity) * unit).toBeLessThanOrEqual(NOW_MS - 13 * DAY_MS)
+      expect((own.at(-1)?.until ?? 0) * unit).toBeGreaterThan(NOW_MS + 2 * DAY_MS)
+    }
+  })
+
+  test('are past only once all of their time is past its retention', () => {
+    const names = [
+      'usage_hours_20261106',
+      'usage_hours_20261105',
+      'usage_days_202510',
+      'usage_days_202509',
+      'keys',
+    ]
+    expect(pastPartitions(names, Date.parse('2026-11-20T09:00:00Z'))).toEqual([
+      'usage_hours_20261105',
+      'usage_days_202509',
+    ])
+  })
+})
+
+describe('the range of a question', () => {
+  const rangeOf = (text: Parameters<typeof parseUsageRange>[0]) => parseUsageRange(text, NOW_MS + 1)
+  test('is the last 24 hours or 30 days, unless it says otherwise', () => {
+    const hour = Math.floor(NOW_MS / 3_600_000)
+    expect(rangeOf({})).toEqual({ ok: true, range: { step: 'hour', from: hour - 23, until: hour + 1 } })
+    const day = Math.floor(NOW_MS / DAY_MS)
+    expect(rangeOf({ step: 'day' })).toEqual({
+      ok: true,
+      range: { step: 'day', from: day - 29, until: day + 1 },
+    })
+  })
+
+  test('ends now, also where it was to end later', () => {
+    const asked = rangeOf({ to: '2030-01-01T00:00:00Z', from: '2026-11-19T00:00:00Z', step: 'day' })
+    expect(asked).toMatchObject({ range: { until: Math.floor(NOW_MS / DAY_MS) + 1 } })
+  })
+
+  test.each([
+    [{ from: 'yesterday' }, 'from'],
+    [{ to: '2026-11-31T00:00:00Z' }, 'to'],
+    [{ from: '2026-11-20T10:00:00Z' }, 'from'],
+    [{ from: '2026-11-05T00:00:00Z' }, 'from'],
+    [{ from: '2025-10-01T00:00:00Z', step: 'day' as const }, 'from'],
+  ])('is refused where nothing is kept: %j', (text, field) => {
+    expect(rangeOf(text)).toMatchObject({ ok: false, field })
+  })
+
+  test('reaches back as far as counts are kept', () => {
+    expect(rangeOf({ from: '2026-11-06T09:00:00Z' }).ok).toBe(true)
+    expect(rangeOf({ from: '2025-10-16T09:00:00Z', step: 'day' }).ok).toBe(true)
+  })
+})

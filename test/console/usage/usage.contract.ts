@@ -1,0 +1,323 @@
+import { randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { rowOf } from '../../../src/console/keys/rows/key-rows.ts'
+import { countUnused } from '../../../src/console/keys/search/count-unused.ts'
+import type { Database } from '../../../src/console/platform/database/database.ts'
+import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
+import { systemTimers } from '../../../src/console/platform/jobs/timers.ts'
+import { makePartitions, purgeUsage } from '../../../src/console/usage/retention.ts'
+import { storeReports } from '../../../src/console/usage/store-reports.ts'
+import { createUsageQueries } from '../../../src/console/usage/usage-queries.ts'
+import { lastPoints } from '../../../src/console/usage/usage-range.ts'
+import type { CheckedReport, Count, Refusal } from '../../../src/console/usage/usage-report.ts'
+import { UsageWriter } from '../../../src/console/usage/usage-writer.ts'
+import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
+import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { NOW_MS, someKey } from '../../support/stored-keys.ts'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 86_400_000
+
+/**
+ * What every database must do with counts and refusals.
+ * @param freshUrl the address of a database without rows
+ * @param consoles how many share it
+ */
+export function describeUsage(name: string, freshUrl: () => Promise<string>, consoles: number): void {
+  describe(`counts and refusals in ${name}`, () => {
+    let database: Database
+    let nowMs: number
+    let queries: ReturnType<typeof createUsageQueries>
+    const key = { workspaceId: 'ws_1', id: 'key_a' }
+    const store = (...reports: readonly CheckedReport[]) => storeReports(database, reports, nowMs)
+    const lastDay = () => lastPoints('hour', 24, nowMs)
+    const requestsOf = async (id = key.id) => {
+      const points = await queries.usageOfKey({ ...key, id }, lastDay())
+      return points.reduce((sum, { requests }) => sum + requests, 0)
+    }
+
+    beforeEach(async () => {
+      nowMs = NOW_MS
+      database = await openDatabase(await freshUrl())
+      queries = createUsageQueries(database, { wallMs: () => nowMs, monotonicMs: () => nowMs })
+      await makePartitions(database, nowMs)
+    })
+    afterEach(() => database.close())
+
+    test('adds up what gateways report, by hour and by day', async () => {
+      await store(
+        report('g1', 1, [count(3), count(2, { code: 'scope_missing' })]),
+        report('g2', 1, [count(4), count(5, { minute: minuteOf(nowMs - HOUR_MS), route: 'workspace' })]),
+      )
+      await store(report('g1', 2, [count(1)]))
+      const [before, present] = await queries.usageOfKey(key, lastPoints('hour', 2, nowMs))
+      expect(before).toMatchObject({ atMs: NOW_MS - HOUR_MS, requests: 5, byRoute: { workspace: 5 } })
+      expect(present).toEqual({
+        atMs: NOW_MS,
+        requests: 10,
+        byCode: { ok: 8, scope_missing: 2 },
+        byRoute: { files: 10 },
+        servedByRoute: { files: 8 },
+      })
+      const [today] = await queries.usageOfKey(key, lastPoints('day', 1, nowMs))
+      expect(today).toMatchObject({ requests: 15, byCode: { ok: 13, scope_missing: 2 } })
+    })
+
+    test('counts a repeated report once, and one that is older than the last not at all', async () => {
+      const second = report('g1', 2, [count(3)])
+      expect(await store(second)).toEqual(new Set(['g1']))
+      expect(await store(second)).toEqual(new Set())
+      expect(await store(report('g1', 1, [count(100)]), report('g2', 1, [count(1)]))).toEqual(new Set(['g2']))
+      expect(await requestsOf()).toBe(4)
+    })
+
+    test('stores a report entirely or not at all', async () => {
+      const broken = report('g1', 1, [count(3), count(1, { minute: minuteOf(nowMs) })], {
+        refusals: [refusal({ atMs: Number.NaN })],
+      })
+      await expect(store(broken)).rejects.toThrow()
+      expect(await requestsOf()).toBe(0)
+      await store(report('g1', 1, [count(3)]))
+      expect(await requestsOf()).toBe(3)
+    })
+
+    test('counts in the workspace what a gateway had no room to count by key', async () => {
+      await store(report('g1', 1, [count(3), count(4, { keyId: null }), count(2, { keyId: 'key_b' })]))
+      const [total] = await queries.usageOfWorkspace('ws_1', lastPoints('day', 1, nowMs))
+      expect(total?.requests).toBe(9)
+    })
+
+    test('lists the busiest keys among the 500 that were used last', async () => {
+      const ids = ['key_a', 'key_b', ...Array.from({ length: 502 }, (_, index) => `key_${index}`)]
+      const rows = ids.map(id => rowOf(someKey({ id }), nowMs))
+      await database.writer.insertInto('keys').values(rows).execute()
+      const number = sql<number>`cast(substr(key_id, 5) as integer)`
+      await database.writer
+        .updateTable('key_use')
+        .set({ last_used_at_ms: number })
+        .where('key_id', 'not in', ['key_a', 'key_b'])
+        .execute()
+      await database.writer
+        .updateTable('key_use')
+        .set({ last_used_at_ms: nowMs })
+        .where('key_id', 'in', ['key_a', 'key_b'])
+        .execute()
+      const b = { keyId: 'key_b' }
+      await store(
+        report('g1', 1, [
+          count(3),
+          count(2, b),
+          count(7, { ...b, code: 'rate_limited' }),
+          count(9, { keyId: 'key_3' }),
+        ]),
+      )
+      await store(
+        report('g1', 2, [count(8, { workspaceId: 'ws_2', keyId: 'key_c' }), count(1, { keyId: 'key_4' })]),
+      )
+      const busiest = await queries.busiestKeys('ws_1', lastDay(), 10)
+      expect(await queries.busiestKeys('ws_1', lastDay(), 1)).toHaveLength(1)
+      expect(busiest).toEqual([
+        { name: 'key_b', requests: 9, served: 2 },
+        { name: 'key_a', requests: 3, served: 3 },
+        { name: 'key_4', requests: 1, served: 1 },
+      ])
+    })
+
+    test('counts active keys that were never used, or not for 30 or 90 days', async () => {
+      const keys: readonly (readonly [
+        id: string,
+        usedDaysAgo: number | null,
+        record?: Partial<KeyRecord>,
+      ])[] = [
+        ...[
+          ['key_never', null] as const,
+          ['key_29', 29] as const,
+          ['key_31', 31] as const,
+          ['key_91', 91] as const,
+        ],
+        ...[
+          ['key_revoked', null, { revokedAtMs: nowMs }] as const,
+          ['key_other', null, { workspaceId: 'ws_2' }] as const,
+        ],
+        ...[
+          ['key_expired', 99, { expiresAtMs: nowMs }] as const,
+          ['key_old', 99, { replacedBy: 'key_29' }] as const,
+        ],
+        ['key_suspended', 99, { suspendedAtMs: nowMs }],
+      ]
+      const rows = keys.map(([id, , record]) => rowOf(someKey({ id, ...record }), nowMs))
+      await database.writer.insertInto('keys').values(rows).execute()
+      for (const [id, days] of keys) {
+        if (days === null) continue
+        const used = { last_used_at_ms: nowMs - days * DAY_MS }
+        await database.writer.updateTable('key_use').set(used).where('key_id', '=', id).execute()
+      }
+      const counts = { never: 1, days30: 3, days90: 2, isPartial: false }
+      expect(await countUnused(database.reader, 'ws_1', nowMs)).toEqual(counts)
+      expect(await countUnused(database.reader, 'ws_3', nowMs)).toMatchObject({ never: 0, isPartial: false })
+    })
+
+    test('lists workspaces by use', async () => {
+      const counts = [
+        count(1),
+        count(7, { code: 'rate_limited' }),
+        count(9, { workspaceId: 'ws_2', keyId: 'key_c', code: 'not_found' }),
+      ]
+      await store(report('g1', 1, counts))
+      expect(await queries.busiestWorkspaces(null, lastDay(), 10)).toEqual([
+        { name: 'ws_2', requests: 9, served: 0 },
+        { name: 'ws_1', requests: 8, served: 1 },
+      ])
+      expect(await queries.busiestWorkspaces(['ws_1'], lastDay(), 10)).toMatchObject([{ name: 'ws_1' }])
+      expect(await queries.busiestWorkspaces([], lastDay(), 10)).toEqual([])
+    })
+
+    test('keeps the last 200 refusals of each workspace, for 7 days', async () => {
+      for (let round = 0; round < 5; round++) {
+        const refusals = Array.from({ length: 50 }, (_, index) =>
+          refusal({ atMs: nowMs + round * 50 + index, requestId: `r${round * 50 + index}` }),
+        )
+        await store(report('g1', round + 1, [], { refusals }))
+      }
+      await store(report('g1', 6, [], { refusals: [refusal({ workspaceId: 'ws_2' })] }))
+      const first = await queries.listRefusals({ workspaceId: 'ws_1', limit: 150, after: null })
+      const rest = await queries.listRefusals({ workspaceId: 'ws_1', limit: 150, after: first.nextAfter })
+      const seen = [...first.refusals, ...rest.refusals].map(({ requestId }) => requestId)
+      expect(seen).toEqual(Array.from({ length: 200 }, (_, index) => `r${249 - index}`))
+      expect([first.sampled, rest.sampled, rest.nextAfter]).toEqual([false, false, null])
+      nowMs += 7 * DAY_MS + 1000
+      const old = await queries.listRefusals({ workspaceId: 'ws_2', limit: 9, after: null })
+      expect(old.refusals).toEqual([])
+      await purgeUsage(database, nowMs)
+      expect(await rowsIn('refusals')).toBe(0)
+    })
+
+    test('says that a gateway left refusals out, as long as those of that time are shown', async () => {
+      const refusals = [refusal(), refusal({ workspaceId: 'ws_2' })]
+      await store(report('g1', 1, [], { refusals, omitted: ['ws_1'] }))
+      const sampled = async (workspaceId: string) =>
+        (await queries.listRefusals({ workspaceId, limit: 200, after: null })).sampled
+      expect([await sampled('ws_1'), await sampled('ws_2')]).toEqual([true, false])
+      nowMs += 1
+      const later = Array.from({ length: 200 }, () => refusal({ atMs: nowMs }))
+      await store(report('g1', 2, [], { refusals: later }))
+      expect(await sampled('ws_1')).toBe(false)
+    })
+
+    test('keeps hours for 14 days, and days for 400', async () => {
+      await store(report('g1', 1, [count(3)]))
+      nowMs += 14 * DAY_MS
+      await makePartitions(database, nowMs)
+      await purgeUsage(database, nowMs)
+      expect([await rowsIn('usage_hours'), await rowsIn('usage_days')]).toEqual([2, 2])
+      nowMs += DAY_MS
+      await purgeUsage(database, nowMs)
+      expect([await rowsIn('usage_hours'), await rowsIn('usage_days')]).toEqual([0, 2])
+      nowMs += 385 * DAY_MS
+      await purgeUsage(database, nowMs)
+      expect(await rowsIn('usage_days')).toBe(2)
+      // PostgreSQL drops whole months.
+      nowMs += 31 * DAY_MS
+      await purgeUsage(database, nowMs)
+      expect([await rowsIn('usage_days'), await rowsIn('usage_gateways')]).toEqual([0, 0])
+    })
+
+    test('a gateway that is silent for two days is forgotten', async () => {
+      await store(report('g1', 1, []))
+      expect(await queries.asOfMs()).toBe(nowMs)
+      nowMs += DAY_MS
+      await purgeUsage(database, nowMs)
+      expect(await queries.asOfMs()).toBe(NOW_MS)
+      nowMs += DAY_MS + 1
+      await purgeUsage(database, nowMs)
+      expect(await queries.asOfMs()).toBeNull()
+    })
+
+    test(`counts each report once, with ${consoles} console(s) that receive it several times, and when one restarts`, async () => {
+      const random = generator()
+      const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
+      const url = await freshUrl()
+      const open = async () => {
+        const own = await openDatabase(url)
+        const parts = { database: own, uses: { record: async () => {} }, clock, timers: systemTimers }
+        const writer = new UsageWriter({ ...parts, logger: silentLogger, metrics: createMetrics() })
+        return { own, store: (sent: CheckedReport) => writer.store({ ...sent, used: new Map() }) }
+      }
+      const opened = await Promise.all(Array.from({ length: consoles }, open))
+      const gateway = async (gatewayName: string) => {
+        for (let sequence = 1; sequence <= 6; sequence++) {
+          const sent = report(gatewayName, sequence, [
+            count(sequence),
+            count(1, { keyId: `key_${gatewayName}` }),
+          ])
+          // A report whose acknowledgement was lost is repeated, at any console.
+          const copies = 1 + Math.floor(random() * 3)
+          await Promise.all(
+            Array.from({ length: copies }, () => opened[Math.floor(random() * consoles)]?.store(sent)),
+          )
+        }
+      }
+      await Promise.all(Array.from({ length: 10 }, (_, index) => gateway(`g${index}`)))
+      const restarted = await open()
+      await restarted.store(report('g0', 6, [count(1000)]))
+      const own = createUsageQueries(restarted.own, clock)
+      const [point] = await own.usageOfWorkspace('ws_1', lastPoints('day', 1, nowMs))
+      expect(point?.requests).toBe(10 * (1 + 2 + 3 + 4 + 5 + 6 + 6))
+      const [ofKey] = await own.usageOfKey({ ...key, id: 'key_g3' }, lastPoints('hour', 1, nowMs))
+      expect(ofKey?.requests).toBe(6)
+      await Promise.all([...opened, restarted].map(console => console.own.close()))
+    })
+
+    async function rowsIn(
+      table: 'usage_hours' | 'usage_days' | 'usage_gateways' | 'refusals',
+    ): Promise<number> {
+      const { rows } = await sql<{ rows: number }>`
+        select cast(count(*) as integer) as rows from ${sql.table(table)}`.execute(database.reader)
+      return rows[0]?.rows ?? -1
+    }
+  })
+}
+
+export function report(
+  gateway: string,
+  sequence: number,
+  counts: readonly Count[],
+  more: Partial<Pick<CheckedReport, 'refusals' | 'omitted'>> = {},
+): CheckedReport {
+  return { gateway, sequence, counts, refusals: [], omitted: [], ...more }
+}
+
+export function count(requests: number, more: Partial<Count> = {}): Count {
+  const place = { workspaceId: 'ws_1', keyId: 'key_a', route: 'files', code: 'ok' }
+  return { ...place, minute: minuteOf(NOW_MS), count: requests, ...more }
+}
+
+function refusal(more: Partial<Refusal> = {}): Refusal {
+  const names = { workspaceId: 'ws_1', keyId: 'key_a', route: 'files', requestId: randomUUID() }
+  return {
+    ...names,
+    atMs: NOW_MS,
+    code: 'not_found',
+    reason: 'other_workspace',
+    address: '192.0.2.0/24',
+    ...more,
+  }
+}
+
+/** Mulberry32: the same numbers in each run. */
+function generator(): () => number {
+  let state = 1
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+function minuteOf(ms: number): number {
+  return Math.floor(ms / MINUTE_MS)
+}

@@ -1,0 +1,359 @@
+import { randomBytes } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
+import { sql } from 'kysely'
+import { Webhook } from 'standardwebhooks'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { createIds } from '../../../src/console/keys/operations/ids.ts'
+import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
+import { createRequestedDeliveries } from '../../../src/console/webhooks/requested-deliveries.ts'
+import {
+  pauseMs,
+  WorkspaceDispatcher,
+} from '../../../src/console/webhooks/workspaces/workspace-dispatcher.ts'
+import { createWorkspaceSender } from '../../../src/console/webhooks/workspaces/workspace-sender.ts'
+import { MAX_WAITING } from '../../../src/console/webhooks/workspaces/workspace-webhook-rows.ts'
+import { createWorkspaceWebhookStore } from '../../../src/console/webhooks/workspaces/workspace-webhook-store.ts'
+import { createWorkspaceWebhooks } from '../../../src/console/webhooks/workspaces/workspace-webhooks.ts'
+import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
+import { type RunningConsole, startConsole } from '../../support/console.ts'
+import { ManualTimers } from '../../support/manual-timers.ts'
+import { PostgresServer } from '../../support/postgres-server.ts'
+import { runs } from '../../support/runs.ts'
+import { startSignIn } from '../../support/signed-in.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
+import { NOW_MS } from '../../support/stored-keys.ts'
+import { databaseDirectory } from '../../support/temporary-directory.ts'
+import { has, POSTGRES } from '../../support/tools.ts'
+import { until } from '../../support/until.ts'
+import { WebhookReceiver } from '../../support/webhook-receiver.ts'
+
+const OWN = { enabled: true, allowHttp: true, allowedCidrs: ['127.0.0.0/8'] }
+const OPERATOR_SECRET = `whsec_${Buffer.alloc(32, 3).toString('base64')}`
+const HOOK = '/admin/v1/workspaces/ws_1/webhook'
+
+async function startReceiver(): Promise<WebhookReceiver> {
+  const started = await WebhookReceiver.start()
+  onTestFinished(() => started.stop())
+  return started
+}
+
+let receiver: WebhookReceiver
+beforeEach(async () => {
+  receiver = await startReceiver()
+})
+
+async function issue({ send }: RunningConsole, workspaceId = 'ws_1') {
+  const body = { name: 'reader', scopes: ['files:read'] }
+  return (await send('POST', `/admin/v1/workspaces/${workspaceId}/keys`, body)).body
+}
+
+const json = ({ text }: { readonly text: string }) => JSON.parse(text)
+
+describe('the webhook of a workspace', () => {
+  test('receives events of its own keys, signed with the secret that was shown once', async () => {
+    const operator = await startReceiver()
+    const running = await startConsole({
+      workspaceWebhooks: OWN,
+      webhook: { url: operator.url, secret: OPERATOR_SECRET },
+    })
+    await issue(running)
+    const { webhook, secret } = json(await running.send('POST', HOOK, { url: receiver.url }))
+    expect(webhook).toMatchObject({ url: receiver.url, createdBy: 'admin-token' })
+    const { key } = await issue(running)
+    await issue(running, 'ws_2')
+    await until('both webhooks have their events', () => {
+      return receiver.received.length === 1 && operator.received.length === 3
+    })
+    const [message] = receiver.received
+    const headers = message?.headers as Record<string, string>
+    const event = new Webhook(secret).verify(message?.body ?? '', headers)
+    expect(event).toMatchObject({ type: 'key.issued', data: { key: { id: key.id, workspaceId: 'ws_1' } } })
+    expect(() => new Webhook(OPERATOR_SECRET).verify(message?.body ?? '', headers)).toThrow()
+    const shown = await running.send('GET', HOOK)
+    expect(json(shown).webhook.url).toBe(receiver.url)
+    expect(shown.text).not.toContain(secret)
+    const { deliveries } = json(await running.send('GET', `${HOOK}/deliveries`))
+    expect(deliveries).toMatchObject([{ type: 'key.issued', keyId: key.id }])
+  })
+
+  test('can be tested, replaced and removed; the audit log has each change without path and secret', async () => {
+    const running = await startConsole({ workspaceWebhooks: OWN })
+    const test = () => running.send('POST', `${HOOK}/test`)
+    expect((await test()).status).toBe(404)
+    const first = json(await running.send('POST', HOOK, { url: receiver.url }))
+    expect((await test()).status).toBe(200)
+    expect((await test()).status).toBe(200)
+    await until('the test arrives', () => receiver.types.length === 1)
+    expect(receiver.types).toEqual(['test'])
+
+    const second = await startReceiver()
+    const replaced = json(await running.send('POST', HOOK, { url: second.url }))
+    expect(replaced.secret).not.toBe(first.secret)
+    await issue(running)
+    await until('the event arrives at the new address', () => second.types.length === 1)
+
+    expect(json(await running.send('POST', `${HOOK}/remove`))).toEqual({ removed: true })
+    expect(json(await running.send('POST', `${HOOK}/remove`))).toEqual({ removed: false })
+    expect(json(await running.send('GET', HOOK))).toEqual({ webhook: null })
+    await issue(running)
+    const { deliveries } = json(await running.send('GET', `${HOOK}/deliveries`))
+    expect(deliveries).toHaveLength(2)
+
+    const audit = await running.send('GET', '/admin/v1/workspaces/ws_1/audit')
+    const changes = json(audit)
+      .entries.filter(({ action }: { action: string }) => action.startsWith('webhook.'))
+      .map(({ action, detail }: { action: string; detail: { changes: unknown } }) => [action, detail.changes])
+    const [one, two] = [receiver.url, second.url].map(url => new URL(url).origin)
+    expect(changes).toEqual([
+      ['webhook.removed', { site: { old: two, new: null } }],
+      ['webhook.set', { site: { old: one, new: two } }],
+      ['webhook.set', { site: { old: null, new: one } }],
+    ])
+    expect(audit.text).not.toContain('/hooks/postern')
+    expect(audit.text + JSON.stringify(running.log)).not.toContain(first.secret)
+  })
+
+  test('is refused with a text for each mistake, and does not exist unless the setting allows it', async () => {
+    const { send } = await startConsole({ workspaceWebhooks: { enabled: true } })
+    for (const url of [
+      'http://hooks.example.com/',
+      'https://10.0.0.1/',
+      'https://[::1]/',
+      'https://u@a.test/',
+    ]) {
+      const { status, body } = await send('POST', HOOK, { url })
+      expect([status, body.code, json({ text: JSON.stringify(body) }).field]).toEqual([
+        400,
+        'invalid_request',
+        'url',
+      ])
+    }
+    const without = await startConsole()
+    for (const [method, path] of [
+      ['GET', ''],
+      ['POST', '/remove'],
+      ['POST', '/test'],
+      ['GET', '/deliveries'],
+    ] as const) {
+      const { status, body } = await without.send(method, HOOK + path)
+      expect([status, body.code]).toEqual([404, 'webhooks_disabled'])
+    }
+  })
+
+  test('is changed by managers of the workspace alone; viewers see its site, others nothing', async () => {
+    const oidc = { viewerClaim: 'roles' }
+    const world = await startSignIn({ workspaceWebhooks: OWN, signIn: { oidc } })
+    const ada = await world.signedIn({ sub: 'ada', workspaces: ['ws_1'] })
+    const vera = await world.signedIn({ sub: 'vera', workspaces: ['ws_1'], roles: 'viewer' })
+    const other = await world.signedIn({ sub: 'otto', workspaces: ['ws_2'] })
+    const path = '/workspaces/ws_1/webhook'
+    const url = receiver.url
+    expect((await vera.call('POST', path, { url })).status).toBe(403)
+    expect((await other.call('POST', path, { url })).status).toBe(404)
+    expect((await ada.call('POST', path, { url })).status).toBe(201)
+    expect(json(await ada.call('GET', path)).webhook.url).toBe(url)
+    expect(json(await vera.call('GET', path)).webhook.url).toBe(new URL(url).origin)
+    expect((await other.call('GET', path)).status).toBe(404)
+    for (const action of ['test', 'remove']) {
+      expect((await vera.call('POST', `${path}/${action}`, {})).status).toBe(403)
+      expect((await other.call('POST', `${path}/${action}`, {})).status).toBe(404)
+    }
+  })
+})
+
+const DATABASES = [['SQLite', true] as const, ...runs([], [['PostgreSQL', has(POSTGRES)] as const])]
+
+describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere) => {
+  async function freshPostgres(): Promise<string> {
+    const server = await PostgresServer.started()
+    onTestFinished(() => server.stop())
+    return server.migratedDatabase()
+  }
+
+  /** Two consoles over one database, on a clock that only the test moves. */
+  async function open() {
+    const url = name === 'SQLite' ? `sqlite:${databaseDirectory()}/a.db` : await freshPostgres()
+    let nowMs = NOW_MS
+    const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
+    const timeoutMs = 60_000
+    const guard = {
+      mayConnectTo: () => true,
+      resolve: async () => ['127.0.0.1'],
+      proxies: { noProxy: [] },
+      timeoutMs,
+    }
+    const start = async () => {
+      const database = await openDatabase(url)
+      const metrics = createMetrics()
+      const store = createWorkspaceWebhookStore(database, clock, metrics)
+      const parts = { clock, timers: new ManualTimers(), logger: silentLogger, metrics, random: () => 0 }
+      const sender = createWorkspaceSender(guard)
+      const dispatcher = new WorkspaceDispatcher({ ...parts, store, sender, timeoutMs })
+      onTestFinished(async () => {
+        await dispatcher.stop()
+        await database.close()
+      })
+      return { database, store, dispatcher }
+    }
+    const [console, second] = [await start(), await start()]
+    const newEventId = createIds('msg', randomBytes)
+    const newAuditId = createIds('audit', randomBytes)
+    const settings = { ...OWN, deniedCidrs: [], timeoutMs }
+    const ids = { newEventId, newAuditId, randomBytes, clock, keyPrefix: 'wsk_' }
+    const webhooks = createWorkspaceWebhooks({ store: console.store, settings, ...ids })
+    const caller = { actor: 'person:ada', address: '192.0.2.1', requestId: 'r1' }
+    const set = (workspaceId: string, { url: to }: WebhookReceiver) => webhooks.set(workspaceId, to, caller)
+    const insert = (workspaceId: string, count: number) =>
+      console.store.deliveries.insert(
+        Array.from({ length: count }, () => {
+          const id = newEventId(nowMs)
+          const about = { workspaceId, keyId: 'key_1', type: 'key.edited', deduplicationKey: id } as const
+          return {
+            receiver: 'workspace',
+            id,
+            ...about,
+            atMs: nowMs,
+            body: JSON.stringify({ type: workspaceId }),
+          }
+        }),
+      )
+    const list = async (workspaceId: string, limit = 50) =>
+      (await console.store.deliveries.list({ workspaceId, limit, afterId: null })).deliveries
+    const pass = (ms: number) => {
+      nowMs += ms
+    }
+    return { console, second, webhooks, caller, set, insert, list, pass, clock, newEventId }
+  }
+
+  test.skipIf(!isThere)(
+    'a receiver that does not answer holds up no other, and rests between attempts',
+    async () => {
+      const { console, set, insert, list, pass } = await open()
+      const silent = await startReceiver()
+      const unanswered: ServerResponse[] = []
+      silent.answer = response => void unanswered.push(response)
+      await set('ws_slow', silent)
+      await set('ws_1', receiver)
+      await insert('ws_slow', 40)
+      await insert('ws_1', 10)
+      const delivering = console.dispatcher.deliver()
+      await until('the other has all of its events', () => receiver.received.length === 10)
+      await until('the first attempts are open', () => unanswered.length === 4)
+      silent.answer = response => response.destroy()
+      for (const response of unanswered) response.destroy()
+      await delivering
+      expect(silent.received).toHaveLength(4)
+      expect((await list('ws_slow')).filter(({ attempts }) => attempts > 0)).toHaveLength(4)
+      await console.dispatcher.deliver()
+      expect(silent.received).toHaveLength(4)
+      pass(pauseMs(1))
+      await console.dispatcher.deliver()
+      expect(silent.received).toHaveLength(8)
+      silent.answer = response => response.writeHead(204).end()
+      pass(86_400_000)
+      await console.dispatcher.deliver()
+      expect((await list('ws_slow')).every(({ deliveredAtMs }) => deliveredAtMs !== null)).toBe(true)
+    },
+  )
+
+  test.skipIf(!isThere)('a receiver that takes one of the events sent together does not rest', async () => {
+    const { console, set, insert, pass } = await open()
+    receiver.answer = response => response.writeHead(500).end()
+    await set('ws_1', receiver)
+    await insert('ws_1', 1)
+    await console.dispatcher.deliver()
+    await insert('ws_1', 2)
+    receiver.answer = (response, number) => response.writeHead(number === 2 ? 204 : 500).end()
+    pass(pauseMs(1))
+    await console.dispatcher.deliver()
+    const before = receiver.received.length
+    await insert('ws_1', 1)
+    await console.dispatcher.deliver()
+    expect(receiver.received).toHaveLength(before + 1)
+  })
+
+  test.skipIf(!isThere)('two consoles send each event once', async () => {
+    const { console, second, set, insert } = await open()
+    const others = await Promise.all(Array.from({ length: 5 }, startReceiver))
+    for (const [index, other] of others.entries()) {
+      await set(`ws_${index}`, other)
+      await insert(`ws_${index}`, 9)
+    }
+    await Promise.all([console.dispatcher.deliver(), second.dispatcher.deliver()])
+    await console.dispatcher.deliver()
+    for (const [index, { types }] of others.entries()) {
+      expect(types).toEqual(Array.from({ length: 9 }, () => `ws_${index}`))
+    }
+  })
+
+  test.skipIf(!isThere)(
+    'those of a webhook that is removed are given up, and a workspace without one has none',
+    async () => {
+      const { console, webhooks, caller, set, insert, list } = await open()
+      await insert('ws_1', 1)
+      expect(await list('ws_1')).toEqual([])
+      await set('ws_1', receiver)
+      await insert('ws_1', 2)
+      await webhooks.remove('ws_1', caller)
+      await console.dispatcher.deliver()
+      expect(receiver.received).toEqual([])
+      const given = { attempts: 0, nextAttemptAtMs: null, lastError: 'Not sent: the webhook was removed' }
+      expect(await list('ws_1')).toMatchObject([given, given])
+    },
+  )
+
+  test.skipIf(!isThere)(
+    `of one workspace at most ${MAX_WAITING} wait; further ones are given up, and can be sent again`,
+    async () => {
+      const { console, set, insert, list, clock, newEventId } = await open()
+      await set('ws_1', receiver)
+      await insert('ws_1', 1)
+      await sql`insert into workspace_notices (id, workspace_id, key_id, type, occasion, at_ms, body, attempts, due_at_ms)
+        with recursive counted(n) as (select 1 union all select n + 1 from counted where n < ${MAX_WAITING - 2})
+        select 'msg_00' || n, 'ws_1', 'key_1', 'key.edited', 'of ' || n, ${NOW_MS}, '{}', 0, ${NOW_MS + 1e9} from counted`.execute(
+        console.database.writer,
+      )
+      await insert('ws_1', 3)
+      const newest = await list('ws_1', 3)
+      const full = { lastError: `Not sent: ${MAX_WAITING} events were waiting`, nextAttemptAtMs: null }
+      expect(newest).toMatchObject([full, full, { lastError: null, nextAttemptAtMs: NOW_MS }])
+      const requested = createRequestedDeliveries(console.store.deliveries, clock, newEventId)
+      await requested.sendAgain({ workspaceId: 'ws_1', id: newest[0]?.id ?? '' })
+      await console.dispatcher.deliver()
+      expect(receiver.received).toHaveLength(3)
+    },
+  )
+})
+
+test('a receiver that fails rests for 5 s, then longer, and never for more than a minute', () => {
+  expect([0, 1, 2, 3, 4, 5, 1_000].map(pauseMs)).toEqual([0, 5_000, 10_000, 20_000, 40_000, 60_000, 60_000])
+})
+
+test('the page of the webhook shows its secret once, its deliveries, and what is wrong with an address', async () => {
+  const world = await startSignIn({ workspaceWebhooks: OWN, signIn: { oidc: { viewerClaim: 'roles' } } })
+  const ada = await world.signedIn({ sub: 'ada', workspaces: ['ws_1'] })
+  const vera = await world.signedIn({ sub: 'vera', workspaces: ['ws_1'], roles: 'viewer' })
+  const path = '/workspaces/ws_1/webhook'
+  const send = (to: string, fields = {}) => ada.browser.post(to, { _csrf: ada.csrf, ...fields })
+  expect((await ada.browser.visit('/workspaces/ws_1/deliveries')).text).toContain('Webhook of this workspace')
+  expect((await ada.browser.visit(path)).text).toContain('No webhook is set')
+
+  const wrong = await send(path, { url: 'https://10.0.0.1/' })
+  expect([wrong.status, wrong.text.includes('public, or allowed by its operator')]).toEqual([422, true])
+  const done = await send(path, { url: receiver.url })
+  const [secret = 'none'] = done.text.match(/whsec_[\w+&;#/=]+/) ?? []
+  expect([done.status, secret.length > 40]).toEqual([200, true])
+  await send(`${path}/test`)
+  await until('the test arrives', () => receiver.types.length === 1)
+  await until('the page shows it', async () =>
+    (await ada.browser.visit(path)).text.includes('204, after 1 attempt'),
+  )
+  expect((await ada.browser.visit(path)).text).not.toContain('whsec_')
+
+  const seen = (await vera.browser.visit(path)).text
+  expect([seen.includes('hooks'), seen.includes('<form class="card"')]).toEqual([false, false])
+  expect((await vera.browser.post(path, { _csrf: vera.csrf, url: receiver.url })).status).toBe(403)
+  expect((await ada.browser.visit('/workspaces/ws_2/webhook')).status).toBe(404)
+  await send(`${path}/remove`)
+  expect((await ada.browser.visit(path)).text).toContain('No webhook is set')
+})

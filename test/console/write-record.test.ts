@@ -1,0 +1,208 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { createRedisAnnouncer } from '../../src/console/announcing/redis-announcer.ts'
+import {
+  type RecordKeys,
+  type RecordStore,
+  type RecordWrite,
+  writeRecords,
+} from '../../src/console/announcing/write-record.ts'
+import type { StoredKey } from '../../src/console/keys/rows/key-repository.ts'
+import {
+  CHANGES_CHANNEL,
+  decodeRecord,
+  deriveRecordKey,
+  encodeRecord,
+  redisKeyOf,
+} from '../../src/domain/wire.ts'
+import { createMetrics } from '../../src/observability/metrics/metrics.ts'
+import { createRedisConnection } from '../../src/redis/announcing-connection.ts'
+import { consoleConfig } from '../support/console.ts'
+import { RedisServer } from '../support/redis-server.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { NOW_MS, someKey } from '../support/stored-keys.ts'
+import { until } from '../support/until.ts'
+
+const ours = deriveRecordKey(Buffer.alloc(32, 1))
+const previous = deriveRecordKey(Buffer.alloc(32, 2))
+const stranger = deriveRecordKey(Buffer.alloc(32, 3))
+const recordKeys: RecordKeys = [ours, previous]
+const DAY_MS = 86_400_000
+const key = someKey({ expiresAtMs: Date.now() + 90 * DAY_MS })
+const version = (number: number): StoredKey => ({ ...key, record: { ...key.record, version: number } })
+/** Its message is its version. */
+const announcementOf = (stored: StoredKey) => ({ key: stored, messages: [String(stored.record.version)] })
+const textOf = (stored: StoredKey, recordKey = ours) => encodeRecord(stored.record, stored.digest, recordKey)
+
+const FOREIGN_ENTRIES: [string, string | Buffer][] = [
+  ['nothing', ''],
+  ['no JSON', 'certainly not JSON'],
+  ['bytes that are no text', Buffer.from([0xff, 0xfe, 0x00, 0x80])],
+  ['a newer record that a stranger signed', textOf(version(99), stranger)],
+  ['a newer record without a MAC', encodeRecord(version(99).record, key.digest, null)],
+  ['another key’s record', encodeRecord(someKey({ version: 99 }).record, someKey().digest, ours)],
+  ['a record with a changed scope', textOf(version(99)).replace('files:read', 'files:admin')],
+  ['an unknown schema', textOf(version(99)).replace('"v":1', '"v":99')],
+  ['a hundred kilobytes', 'x'.repeat(100_000)],
+]
+
+test('in any order of concurrent writers, the newest version stays', async () => {
+  const foreign = fc.constantFrom(...FOREIGN_ENTRIES.map(([, held]) => held))
+  const versions = fc.uniqueArray(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 6 })
+  await fc.assert(
+    fc.asyncProperty(fc.scheduler(), versions, foreign, async (scheduler, numbers, held) => {
+      const store = new ScheduledSlots(scheduler, Buffer.from(held))
+      const writers = numbers.map(number =>
+        writeRecords(store, [announcementOf(version(number))], recordKeys),
+      )
+      await scheduler.waitFor(Promise.all(writers))
+      expect(store.text).toBe(textOf(version(Math.max(...numbers))))
+      expect(store.published.toSorted()).toEqual(numbers.map(String).toSorted())
+    }),
+  )
+})
+
+/** One slot in memory; fast-check decides who gets to read or write next. */
+class ScheduledSlots implements RecordStore {
+  text: string
+  readonly published: string[] = []
+  readonly #scheduler: fc.Scheduler
+  #bytes: Uint8Array
+
+  constructor(scheduler: fc.Scheduler, bytes: Uint8Array) {
+    this.#scheduler = scheduler
+    this.#bytes = bytes
+    this.text = ''
+  }
+
+  writeAll(writes: readonly RecordWrite[]): Promise<readonly PromiseSettledResult<Uint8Array | null>[]> {
+    return Promise.allSettled(writes.map(write => this.#write(write)))
+  }
+
+  async #write({ unverified, ...next }: RecordWrite): Promise<Uint8Array | null> {
+    await this.#scheduler.schedule(Promise.resolve())
+    const heldVersion = Number(/"version":(\d+)/.exec(Buffer.from(this.#bytes).toString())?.[1] ?? 0)
+    const isUnverified = unverified !== null && Buffer.compare(this.#bytes, unverified) === 0
+    if (heldVersion > next.version && !isUnverified) return this.#bytes
+    this.#bytes = Buffer.from(next.text)
+    this.text = next.text
+    this.published.push(...next.messages)
+    return null
+  }
+
+  async publish(message: string): Promise<void> {
+    await this.#scheduler.schedule(Promise.resolve())
+    this.published.push(message)
+  }
+}
+
+test('fails after 32 attempts on an entry that others keep changing, and is retried later', async () => {
+  const newer = textOf(version(99), stranger)
+  const busy: RecordStore = {
+    writeAll: writes => Promise.allSettled(writes.map(async () => Buffer.from(newer))),
+    publish: async () => {},
+  }
+  const [result] = await writeRecords(busy, [announcementOf(key)], recordKeys)
+  expect(String(result?.status === 'rejected' && result.reason)).toMatch(/kept changing/)
+})
+
+describe('a record in a real Redis', () => {
+  let redis: RedisServer
+  let announcer: ReturnType<typeof createRedisAnnouncer>
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+    const metrics = createMetrics()
+    const config = { ...consoleConfig({ redisUrl: redis.url }).redis, commandTimeoutMs: 2000 }
+    const parts = { config, metrics, logger: silentLogger, onUp: () => {} }
+    const connection = createRedisConnection(parts)
+    announcer = createRedisAnnouncer({ connection, commandTimeoutMs: 2000, recordKeys, metrics })
+    announcer.start()
+    await until('the announcer is connected', () => announcer.state() === 'ready')
+  })
+  afterAll(async () => {
+    await announcer.stop()
+    await redis.stop()
+  })
+  beforeEach(() => redis.client().flushall())
+
+  /** Each message from now on, and what a gateway finds that reads the record as soon as it has the message. */
+  async function listen() {
+    const received: { readonly message: string; readonly text: Promise<string | null> }[] = []
+    const [subscriber, reader] = [redis.client(), redis.client()]
+    onTestFinished(() => void subscriber.disconnect())
+    subscriber.on('message', (_, message: string) => {
+      received.push({ message, text: reader.get(redisKeyOf(key.digest)) })
+    })
+    await subscriber.subscribe(CHANGES_CHANNEL)
+    return received
+  }
+
+  test('matches the registry, has a valid MAC, and is kept for a day after the key expires', async () => {
+    await announcer.put(announcementOf(key))
+    const text = (await redis.client().get(redisKeyOf(key.digest))) ?? ''
+    const { id, workspaceId, scopes, hint, expiresAtMs } = key.record
+    const unrestricted = { revokedAtMs: null, suspendedAtMs: null, allowedCidrs: [] }
+    const grant = { id, workspaceId, scopes, hint, expiresAtMs, ...unrestricted, version: 1 }
+    expect(decodeRecord(text, key.digest, [ours])).toEqual({ ok: true, grant })
+    const expiresAt = await redis.client().pexpiretime(redisKeyOf(key.digest))
+    expect(expiresAt).toBe(key.record.expiresAtMs + DAY_MS)
+  })
+
+  test.each([
+    ['an older version', version(1), ours, true],
+    ['an older version that the previous secret signed', version(1), previous, true],
+    ['the same version that the previous secret signed', version(2), previous, true],
+    ['the same', version(2), ours, false],
+    ['a newer version', version(3), ours, false],
+    ['a newer version that the previous secret signed', version(3), previous, false],
+  ])('over %s: the newest stays, and the change is published once', async (_, held, recordKey, replaced) => {
+    await redis.client().set(redisKeyOf(key.digest), textOf(held, recordKey))
+    const received = await listen()
+    await announcer.put(announcementOf(version(2)))
+    const expected = replaced ? textOf(version(2)) : textOf(held, recordKey)
+    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(expected)
+    await announcer.publish('the end')
+    await until('the last message arrives', () => received.some(({ message }) => message === 'the end'))
+    expect(received.map(({ message }) => message)).toEqual(['2', 'the end'])
+  })
+
+  test('is there when a gateway receives the change', async () => {
+    const received = await listen()
+    await announcer.put(announcementOf(version(1)))
+    await announcer.put(announcementOf(version(2)))
+    await until('both changes arrive', () => received.length === 2)
+    for (const { message, text } of received) {
+      expect(await text).toSatisfy((held: string) =>
+        [textOf(version(2)), textOf(version(Number(message)))].includes(held),
+      )
+    }
+  })
+
+  test.each(FOREIGN_ENTRIES.filter(([, held]) => held.length > 0))('replaces %s', async (_, held) => {
+    await redis.client().set(redisKeyOf(key.digest), held)
+    await announcer.put(announcementOf(version(1)))
+    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(1)))
+  })
+
+  test('replaces a foreign list under its name', async () => {
+    await redis.client().lpush(redisKeyOf(key.digest), 'a', 'b')
+    await announcer.put(announcementOf(version(1)))
+    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(1)))
+  })
+
+  test('is the newest after 20 concurrent writers', async () => {
+    // The newest goes first: all have read before any writes, so the others are late with what they found.
+    const numbers = Array.from({ length: 20 }, (_, index) => 20 - index)
+    const results = await Promise.allSettled(
+      numbers.map(number => announcer.put(announcementOf(version(number)))),
+    )
+    expect(results[0]?.status).toBe('fulfilled')
+    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(20)))
+  })
+
+  test('of a key that expired more than a day ago is not stored', async () => {
+    const ended = someKey({ expiresAtMs: NOW_MS - 400 * DAY_MS })
+    await announcer.put(announcementOf(ended))
+    expect(await redis.client().exists(redisKeyOf(ended.digest))).toBe(0)
+  })
+})
