@@ -20,6 +20,12 @@ export interface ClusterOptions {
   readonly host?: string
 }
 
+class SlotUnassigned extends Error {
+  constructor() {
+    super('Every slot must have a primary')
+  }
+}
+
 /** Three real primaries on loopback, each with a replica if requested. */
 export class ClusterGroup implements RedisGroup {
   readonly kind = 'cluster'
@@ -82,7 +88,7 @@ export class ClusterGroup implements RedisGroup {
     const ranges = (await witness?.admin.call('CLUSTER', 'SLOTS')) as [number, number, [string, number]][]
     const port = ranges.find(([from, to]) => from <= slot && slot <= to)?.[2][1]
     const server = this.servers.find(candidate => candidate.port === port)
-    if (server === undefined) throw new Error('Every slot must have a primary')
+    if (server === undefined) throw new SlotUnassigned()
     return server
   }
 
@@ -92,7 +98,11 @@ export class ClusterGroup implements RedisGroup {
     await until(
       'another node holds the slot',
       async () => {
-        const holder = await this.holderOf(digest, witness)
+        // While nodes vote, the witness may know no primary of the slot.
+        const holder = await this.holderOf(digest, witness).catch((error: unknown) => {
+          if (error instanceof SlotUnassigned) return from
+          throw error
+        })
         return holder !== from && (await holder.admin.role())[0] === 'master'
       },
       30_000,

@@ -15,6 +15,9 @@ import type { Announcement } from './write-record.ts'
  */
 const BATCH_SIZE = 512
 const POLL_INTERVAL_MS = 25
+/** A write that takes longer may come after that of a newer version, which another console has announced meanwhile. */
+const LATE_MS = 100
+const MAX_DOUBTFUL = 10_000
 
 export interface OutboxParts {
   readonly repository: KeyRepository
@@ -41,6 +44,11 @@ export class Outbox {
   #stopped = false
   /** Announcements that continue after the response to their request. */
   readonly #unfinished = new Set<Promise<void>>()
+  /**
+   * Versions of keys that were written late; 0 if Redis did not answer, and may carry the write out at any time. If it has evicted
+   * the record of a newer version by then, the older one is back, and a gateway that started since would use it.
+   */
+  readonly #doubtful = new Map<string, number>()
 
   constructor(parts: OutboxParts) {
     this.#parts = parts
@@ -161,7 +169,10 @@ export class Outbox {
 
   async #drain(): Promise<void> {
     const { repository, announcer } = this.#parts
-    if (announcer.state() !== 'ready') return
+    if (announcer.state() !== 'ready') {
+      if (this.#doubtful.size > 0) throw new Error('Redis has not answered a write')
+      return
+    }
     // A deletion that is on its way would remove what is put into the outbox again, unannounced to the server of now.
     await Promise.all(this.#unfinished)
     const finishRecovery = await this.#recovery.requeueChangesAtRisk()
@@ -170,6 +181,7 @@ export class Outbox {
       await Promise.all(this.#unfinished)
       const changes = await repository.claimChanges(BATCH_SIZE)
       if (changes.length === 0) {
+        await this.#settleDoubtful()
         await finishRecovery()
         return
       }
@@ -179,13 +191,13 @@ export class Outbox {
 
   /** In the order of the commits. A key that cannot be announced does not hold up the others. */
   async #deliver(changes: readonly PendingChange[]): Promise<void> {
-    const { repository, announcer } = this.#parts
+    const { repository } = this.#parts
     const changesOf = Map.groupBy(changes, change => change.digest)
     // Read after the changes, so that each is at least as new as they are.
     const found = await repository.findByDigests([...changesOf.keys()])
     const keys = [...changesOf.keys()].flatMap(digest => found.get(digest) ?? [])
     const ofKey = ({ digest }: StoredKey) => changesOf.get(digest) ?? []
-    const results = await announcer.putAll(keys.map(key => this.#announcementOf(key, ofKey(key))))
+    const results = await this.#putAll(keys.map(key => this.#announcementOf(key, ofKey(key))))
     const announced = keys.flatMap((key, index) => (results[index]?.status === 'fulfilled' ? ofKey(key) : []))
     const failed = results.find(result => result.status === 'rejected')
     const orphans = changes.filter(({ digest }) => !found.has(digest))
@@ -195,20 +207,58 @@ export class Outbox {
   }
 
   async #announceKey(key: StoredKey, changes: readonly PendingChange[]): Promise<void> {
-    await this.#parts.announcer.put(this.#announcementOf(key, changes))
+    const [result] = await this.#putAll([this.#announcementOf(key, changes)])
+    if (result?.status === 'rejected') throw result.reason
   }
 
   /** One change for each key, in the same order. */
   async #announceKeys(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<void> {
     const announcements = keys.map((key, index) => this.#announcementOf(key, changes.slice(index, index + 1)))
-    const written = await this.#parts.announcer.putAll(announcements)
+    const written = await this.#putAll(announcements)
     const failed = written.find(result => result.status === 'rejected')
     // Announced or not, each is tried again: the outbox still has it.
     if (failed !== undefined) throw failed.reason
   }
 
+  async #putAll(announcements: readonly Announcement[]): Promise<readonly PromiseSettledResult<void>[]> {
+    const { announcer, clock } = this.#parts
+    const beganMs = clock.monotonicMs()
+    const results = await announcer.putAll(announcements)
+    const isLate = clock.monotonicMs() - beganMs > LATE_MS
+    for (const [index, { key }] of announcements.entries()) {
+      const hasFailed = results[index]?.status !== 'fulfilled'
+      // What was sent before on this connection, Redis has carried out before.
+      if (!hasFailed && !isLate) this.#doubtful.delete(key.digest)
+      else if (this.#doubtful.size < MAX_DOUBTFUL)
+        this.#doubtful.set(key.digest, hasFailed ? 0 : key.record.version)
+    }
+    if (isLate) this.requestDrainUnlessWaiting()
+    return results
+  }
+
+  /** Announces the newest version of each doubtful key, unless it is the one that was written late. */
+  async #settleDoubtful(): Promise<void> {
+    const { repository } = this.#parts
+    const doubtful = [...this.#doubtful].slice(0, BATCH_SIZE)
+    if (doubtful.length === 0) return
+    const found = await repository.findByDigests(doubtful.map(([digest]) => digest))
+    for (const [digest] of doubtful) this.#doubtful.delete(digest)
+    const keys = doubtful.flatMap(([digest, version]) => {
+      const key = found.get(digest)
+      return key === undefined || key.record.version <= version ? [] : [key]
+    })
+    const results = await this.#putAll(keys.map(key => this.#announcementOf(key, [])))
+    const failed = results.find(result => result.status === 'rejected')
+    if (failed !== undefined) throw failed.reason
+    if (doubtful.length === BATCH_SIZE) await this.#settleDoubtful()
+  }
+
+  /** The record may be newer than the changes: its own version is published too. */
   #announcementOf(key: StoredKey, changes: readonly PendingChange[]): Announcement {
-    return { key, messages: changes.map(change => this.#parts.messages.change(change)) }
+    const { version } = key.record
+    const own = { digest: key.digest, version, atMs: this.#parts.clock.wallMs() }
+    const all = changes.some(change => change.version === version) ? changes : [...changes, own]
+    return { key, messages: all.map(change => this.#parts.messages.change(change)) }
   }
 
   /** The change is committed: no failure from here on may look as if it were not. */
