@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { createConsole } from '../console/create-console.ts'
+import { createConsole } from '../console/app.ts'
 import type { ConsoleParts } from '../console/platform/console-context.ts'
 import { systemClock } from '../domain/clock.ts'
 import type { Host } from './host.ts'

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { ADMIN_CALLS } from '../../src/console/admin-calls.ts'
+import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
 import { adminDocument, requireDescribed } from '../support/admin-contract.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 

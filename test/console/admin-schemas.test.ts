@@ -1,6 +1,6 @@
 import { Ajv } from 'ajv'
 import { expect, test } from 'vitest'
-import { ADMIN_CALLS } from '../../src/console/admin-calls.ts'
+import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
 import * as keyServiceSchemas from '../../src/console/key-service/key-service-schemas.ts'
 import { usageReportBody } from '../../src/console/usage/usage-report.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import * as answerSchemas from '../../src/cli/client/responses.ts'
 import * as configSchemas from '../../src/config/schema/schema.ts'
-import { ADMIN_CALLS } from '../../src/console/admin-calls.ts'
+import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
 import * as keyServiceSchemas from '../../src/console/key-service/key-service-schemas.ts'
 import { runs } from '../support/runs.ts'
 import { type Attack, attacksOn, textOf } from './attacks.ts'

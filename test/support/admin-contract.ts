@@ -1,5 +1,5 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
-import { ADMIN_CALLS } from '../../src/console/admin-calls.ts'
+import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
 import { ADMIN_PREFIX, describeAdminApi } from '../../src/console/api-reference/describe-admin-api.ts'
 
 interface Responses {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Announcer } from '../../src/console/announcing/announcer.ts'
-import { createConsole } from '../../src/console/create-console.ts'
+import { createConsole } from '../../src/console/app.ts'
 import { createOneTimeLink } from '../../src/console/sign-in/one-time-link.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'

@@ -1,4 +1,4 @@
-import { ADMIN_CALLS } from '../../console/admin-calls.ts'
+import { ADMIN_CALLS } from '../../console/api-reference/admin-calls.ts'
 import { describeAdminApi } from '../../console/api-reference/describe-admin-api.ts'
 import { describeApi } from '../../domain/route/describe-api.ts'
 import type { Define } from '../cli.ts'

@@ -2,18 +2,24 @@ import { Type } from 'typebox'
 import { REGION_NAME } from '../../domain/region.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
 import { causeOf } from '../../observability/control-logger.ts'
+import type { Registry } from '../keys/registry.ts'
 import type { StoredKey } from '../keys/rows/key-repository.ts'
-import { type AdminCall, type AdminParts, adminCall } from '../platform/http/admin-call.ts'
+import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { optionalFields, ULID } from '../platform/http/request-fields.ts'
-import type { Region } from './regions.ts'
+import type { Region, Regions } from './regions.ts'
+
+const adminCall = declareCalls<SyncParts>()
 
 const DEFAULT_PAGE_SIZE = 1000
 /** Bounds the memory of a sync, which no gateway waits for. */
 const WRITTEN_AT_ONCE = 128
 const MAX_ATTEMPTS = 5
 
-type SyncParts = Pick<AdminParts, 'registry' | 'regions'>
+interface SyncParts {
+  readonly registry: Registry
+  readonly regions: Regions
+}
 interface SyncPage {
   readonly limit?: number
   readonly cursor?: string
@@ -21,7 +27,7 @@ interface SyncPage {
 }
 
 /** Rewrites the records in Redis a page at a time; the caller requests each page. */
-export const SYNC_CALLS: readonly AdminCall[] = [
+export const SYNC_CALLS: readonly AdminCall<SyncParts>[] = [
   adminCall({
     id: 'syncKeys',
     method: 'POST',

@@ -1,8 +1,10 @@
 import { Type } from 'typebox'
-import { type AdminCall, adminCall } from '../platform/http/admin-call.ts'
+import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
+
+const adminCall = declareCalls<{ readonly document: Readonly<Record<string, unknown>> }>()
 
 /** The document of the admin API, without the prefix. Like the paths themselves, only callers with a token or session see it. */
-export const OPENAPI_CALLS: readonly AdminCall[] = [
+export const OPENAPI_CALLS: readonly AdminCall<{ readonly document: Readonly<Record<string, unknown>> }>[] = [
   adminCall({
     id: 'describeAdminApi',
     method: 'GET',

@@ -1,9 +1,10 @@
 import { Type } from 'typebox'
 import { isKeyId } from '../keys/operations/ids.ts'
+import type { Registry } from '../keys/registry.ts'
 import type { ExportedAudit, KeyRepository } from '../keys/rows/key-repository.ts'
 import { workspacesOf } from '../platform/access/principal.ts'
 import type { AuditRow } from '../platform/database/tables.ts'
-import { type AdminCall, adminCall } from '../platform/http/admin-call.ts'
+import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { invalidField } from '../platform/http/api-error.ts'
 import { principalOf } from '../platform/http/request-context.ts'
 import { fields, INSTANT_EXPECTED, pageOf, pageQuery, parameter } from '../platform/http/request-fields.ts'
@@ -13,6 +14,8 @@ import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
 import type { AuditEntry, AuditFilter, AuditPage } from './audit.ts'
 import { AUDIT_ACTIONS_EXPECTED, isAuditAction } from './audit-actions.ts'
 import { entryOfRow } from './audit-rows.ts'
+
+const adminCall = declareCalls<{ readonly registry: Registry }>()
 
 const INSTANT =
   '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,3})?(?:Z|[+-][0-9]{2}:[0-9]{2})$'
@@ -47,7 +50,7 @@ const exportedEntry = Type.Object(
 )
 
 /** The admin API on the audit log, without its prefix. */
-export const AUDIT_CALLS: readonly AdminCall[] = [
+export const AUDIT_CALLS: readonly AdminCall<{ readonly registry: Registry }>[] = [
   adminCall({
     id: 'listWorkspaceAudit',
     method: 'GET',

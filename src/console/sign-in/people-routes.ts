@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { PageDependencies } from '../page-dependencies.ts'
+import type { Clock } from '../../domain/clock.ts'
 import { textField } from '../platform/html/form-fields.ts'
 import { fieldsOf, frameOf, queryOf, sendPage } from '../platform/html/page-request.ts'
 import { END_SESSIONS, PEOPLE } from '../platform/html/paths.ts'
@@ -7,12 +7,20 @@ import { ApiError } from '../platform/http/api-error.ts'
 import { callerOf } from '../platform/http/request-context.ts'
 import { personOfRequest, requirePerson } from './authenticate-people.ts'
 import { endSessionsPage, peoplePage, sessionsEndedPage } from './people-page.ts'
-import { findPerson, listPeople } from './signed-in-people.ts'
+import type { Sessions } from './sessions.ts'
+import { findPerson, listPeople, type PeopleParts } from './signed-in-people.ts'
 
 const PAGE_SIZE = 50
 
 /** Pages for administrators: who is signed in, and ending their sessions. */
-export function peopleRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+/** What the pages of people use. */
+interface PeoplePageParts {
+  readonly clock: Clock
+  readonly sessions: Pick<Sessions, 'endAll'>
+  readonly people: PeopleParts
+}
+
+export function peopleRoutes(scope: FastifyInstance, sources: PeoplePageParts): void {
   const options = {
     onRequest: [requirePerson, requireAdministrator],
     config: { operation: 'page' as const },
@@ -29,7 +37,7 @@ async function requireAdministrator(request: FastifyRequest): Promise<void> {
 }
 
 async function showPeople(
-  sources: PageDependencies,
+  sources: PeoplePageParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -41,7 +49,7 @@ async function showPeople(
 }
 
 async function showConfirmation(
-  sources: PageDependencies,
+  sources: PeoplePageParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -52,7 +60,7 @@ async function showConfirmation(
 
 /** Submitted twice, the second request finds no session and changes nothing. */
 async function endSessions(
-  sources: PageDependencies,
+  sources: PeoplePageParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -65,6 +73,6 @@ async function endSessions(
   return sendPage(reply, sessionsEndedPage(peopleFrame(sources, request, reply), view))
 }
 
-function peopleFrame({ registry }: PageDependencies, request: FastifyRequest, reply: FastifyReply) {
-  return frameOf(request, reply, { workspaceId: null, clock: registry.clock })
+function peopleFrame({ clock }: PeoplePageParts, request: FastifyRequest, reply: FastifyReply) {
+  return frameOf(request, reply, { workspaceId: null, clock })
 }

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { EXPIRES_IN_DAYS_EXPECTED } from '../../domain/key/issue-key.ts'
 import { listJson } from '../keys/api/key-json.ts'
 import { PERMISSIONS } from '../platform/access/permission.ts'
-import { type AdminCall, adminCall } from '../platform/http/admin-call.ts'
+import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { principalOf, readRequestContext } from '../platform/http/request-context.ts'
 import { fields, name, noFields, pageOf, pageQuery } from '../platform/http/request-fields.ts'
@@ -15,7 +15,9 @@ import {
   TOKEN_WORKSPACES_EXPECTED,
   tokenJson,
 } from './admin-token.ts'
-import type { TokenResult, TokenSuccess } from './admin-tokens.ts'
+import type { AdminTokens, TokenResult, TokenSuccess } from './admin-tokens.ts'
+
+const adminCall = declareCalls<{ readonly tokens: AdminTokens }>()
 
 const WRITES = { permission: 'tokens:write', workspaces: 'own' } as const
 
@@ -100,7 +102,7 @@ const REVOKE = adminCall({
 })
 
 /** The admin API on its own tokens, without the prefix. */
-export const TOKEN_CALLS: readonly AdminCall[] = [ISSUE, LIST, REVOKE]
+export const TOKEN_CALLS: readonly AdminCall<{ readonly tokens: AdminTokens }>[] = [ISSUE, LIST, REVOKE]
 
 /** @throws ApiError if the operation was refused */
 function requireSuccess(result: TokenResult): TokenSuccess {

@@ -7,9 +7,11 @@ import {
   principalNameOf,
   workspacesOf,
 } from '../platform/access/principal.ts'
-import { type AdminCall, adminCall } from '../platform/http/admin-call.ts'
+import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { principalOf } from '../platform/http/request-context.ts'
 import { instantOrNull, textOrNull } from '../platform/http/response-fields.ts'
+
+const adminCall = declareCalls<unknown>()
 
 const caller = Type.Object(
   {
@@ -26,7 +28,7 @@ const caller = Type.Object(
 )
 
 /** Who makes the request, without the prefix. Every caller may know that. */
-export const WHOAMI_CALLS: readonly AdminCall[] = [
+export const WHOAMI_CALLS: readonly AdminCall<unknown>[] = [
   adminCall({
     id: 'whoami',
     method: 'GET',

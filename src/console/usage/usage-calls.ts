@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { listJson } from '../keys/api/key-json.ts'
 import type { Registry } from '../keys/registry.ts'
-import { type AdminCall, adminCall, type CheckedRequest } from '../platform/http/admin-call.ts'
+import { type AdminCall, type CheckedRequest, declareCalls } from '../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { seesWorkspace } from '../platform/http/request-context.ts'
 import {
@@ -14,11 +14,18 @@ import {
 } from '../platform/http/request-fields.ts'
 import { keyIdOf, noSuchKey, readPage, workspaceIdOf } from '../platform/http/request-parameters.ts'
 import { instant } from '../platform/http/response-fields.ts'
-import type { UsageService } from './create-usage-service.ts'
+import type { UsageService } from './index.ts'
 import type { RefusalPosition } from './refusal-rows.ts'
 import type { UsagePoint } from './usage-points.ts'
 import { msOf, parseUsageRange, type UsageRange } from './usage-range.ts'
 import type { Refusal } from './usage-report.ts'
+
+interface UsageParts {
+  readonly registry: Registry
+  readonly usage: Pick<UsageService, 'stores' | 'queries'>
+}
+
+const adminCall = declareCalls<UsageParts>()
 
 const STEPS = [Type.Literal('hour'), Type.Literal('day')] as const
 const rangeQuery = fields({
@@ -70,7 +77,7 @@ const refusalsResponse = Type.Object({
 const READING = { method: 'GET', permission: 'keys:read', workspaces: 'own', status: 200 } as const
 
 /** The admin API on counts and refusals, without its prefix. */
-export const USAGE_CALLS: readonly AdminCall[] = [
+export const USAGE_CALLS: readonly AdminCall<UsageParts>[] = [
   adminCall({
     ...READING,
     id: 'getKeyUsage',
@@ -124,7 +131,7 @@ export const USAGE_CALLS: readonly AdminCall[] = [
 
 async function usageOfKey(
   { repository, clock }: Registry,
-  usage: UsageService,
+  usage: UsageParts['usage'],
   { request, query }: CheckedRequest<RangeQuery, unknown>,
 ): Promise<UsageResponse> {
   const key = await repository.findById(keyIdOf(request))
@@ -135,7 +142,7 @@ async function usageOfKey(
   return usageJson(range, await usage.queries.usageOfKey(key.record, range))
 }
 
-function requireCounts({ stores }: UsageService): void {
+function requireCounts({ stores }: UsageParts['usage']): void {
   if (!stores.counts) throw notStored('Counts and refusals', 'usage.enabled')
 }
 

@@ -1,10 +1,13 @@
 import { Type } from 'typebox'
 import { instant, listJson } from '../keys/api/key-json.ts'
-import { type AdminCall, adminCall } from '../platform/http/admin-call.ts'
+import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { pageOf, pageQuery } from '../platform/http/request-fields.ts'
 import { readPageOptions } from '../platform/http/request-parameters.ts'
 import { instantOrNull, instant as instantSchema, textOrNull } from '../platform/http/response-fields.ts'
 import type { Delivery } from './delivery-rows.ts'
+import type { WebhookDeliveries } from './webhook-deliveries.ts'
+
+const adminCall = declareCalls<{ readonly deliveries: WebhookDeliveries }>()
 
 const STATES = ['delivered', 'waiting', 'given_up'] as const
 
@@ -25,7 +28,7 @@ export const delivery = Type.Object(
 )
 
 /** The webhook delivery log, without the prefix. */
-export const DELIVERY_CALLS: readonly AdminCall[] = [
+export const DELIVERY_CALLS: readonly AdminCall<{ readonly deliveries: WebhookDeliveries }>[] = [
   adminCall({
     id: 'listDeliveries',
     method: 'GET',

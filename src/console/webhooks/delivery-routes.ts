@@ -1,15 +1,15 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { PageDependencies } from '../page-dependencies.ts'
 import { CHANGES, SHOWS } from '../platform/html/guards.ts'
 import { cursorOf, frameOf, notFound, sendPage, workspaceOf } from '../platform/html/page-request.ts'
 import { deliveriesPath, WORKSPACES, webhookPath } from '../platform/html/paths.ts'
 import { deliveriesPage, noWebhookPage } from './deliveries-page.ts'
+import type { WebhookPageParts } from './webhook-page-parts.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/deliveries`
 const PAGE_SIZE = 50
 export const EVENT_ID = /^msg_[0-9A-HJKMNP-TV-Z]{26}$/
 
-export function deliveryRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+export function deliveryRoutes(scope: FastifyInstance, sources: WebhookPageParts): void {
   scope.get(PATH, SHOWS, (request, reply) => showDeliveries(sources, request, reply))
   const back = async (request: FastifyRequest, reply: FastifyReply) =>
     reply.redirect(deliveriesPath(workspaceOf(request)), 303)
@@ -33,7 +33,7 @@ export function deliveryRoutes(scope: FastifyInstance, sources: PageDependencies
 }
 
 async function showDeliveries(
-  { registry, deliveries, workspaceWebhooks }: PageDependencies,
+  { registry, deliveries, workspaceWebhooks }: WebhookPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {

@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { PageDependencies } from '../page-dependencies.ts'
 import { NO_PROBLEMS, type Problems, textField } from '../platform/html/form-fields.ts'
 import { CHANGES, SHOWS } from '../platform/html/guards.ts'
 import {
@@ -14,12 +13,13 @@ import { WORKSPACES, webhookPath } from '../platform/html/paths.ts'
 import { callerOf } from '../platform/http/request-context.ts'
 import { EVENT_ID } from './delivery-routes.ts'
 import { webhookPage, webhookSecretPage } from './webhook-page.ts'
+import type { WebhookPageParts } from './webhook-page-parts.ts'
 import type { WorkspaceWebhooks } from './workspaces/workspace-webhooks.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/webhook`
 const PAGE_SIZE = 50
 
-export function webhookRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+export function webhookRoutes(scope: FastifyInstance, sources: WebhookPageParts): void {
   const back = async (request: FastifyRequest, reply: FastifyReply) =>
     reply.redirect(webhookPath(workspaceOf(request)), 303)
   scope.get(PATH, SHOWS, (request, reply) =>
@@ -46,7 +46,7 @@ export function webhookRoutes(scope: FastifyInstance, sources: PageDependencies)
   })
 }
 
-async function set(sources: PageDependencies, request: FastifyRequest, reply: FastifyReply) {
+async function set(sources: WebhookPageParts, request: FastifyRequest, reply: FastifyReply) {
   const { webhooks, workspaceId } = open(sources, request)
   const url = textField(fieldsOf(request), 'url').trim()
   const result = await webhooks.set(workspaceId, url, callerOf(request))
@@ -59,7 +59,7 @@ async function set(sources: PageDependencies, request: FastifyRequest, reply: Fa
 }
 
 async function show(
-  sources: PageDependencies,
+  sources: WebhookPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
   form: { readonly url: string; readonly problems: Problems },
@@ -78,7 +78,7 @@ async function show(
 
 /** @throws if the person may not see the workspace, or workspaces have no webhooks */
 function open(
-  { workspaceWebhooks }: PageDependencies,
+  { workspaceWebhooks }: WebhookPageParts,
   request: FastifyRequest,
 ): { readonly webhooks: WorkspaceWebhooks; readonly workspaceId: string } {
   const workspaceId = workspaceOf(request)

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { listJson } from '../keys/api/key-json.ts'
 import { may } from '../platform/access/principal.ts'
-import { type AdminCall, type AdminParts, adminCall } from '../platform/http/admin-call.ts'
+import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { callerOf, principalOf } from '../platform/http/request-context.ts'
 import { fields, noFields, pageOf, pageQuery } from '../platform/http/request-fields.ts'
@@ -12,6 +12,13 @@ import { delivery, deliveryJson } from './delivery-calls.ts'
 import { MAX_URL_LENGTH, URL_EXPECTED } from './workspaces/webhook-address.ts'
 import type { WorkspaceWebhook } from './workspaces/workspace-webhook-store.ts'
 import { type WorkspaceWebhooks, webhookSiteOf } from './workspaces/workspace-webhooks.ts'
+
+interface WebhookParts {
+  /** Null if workspaces may not have webhooks. */
+  readonly workspaceWebhooks: WorkspaceWebhooks | null
+}
+
+const adminCall = declareCalls<WebhookParts>()
 
 const PATH = '/workspaces/:workspaceId/webhook'
 const READS = { method: 'GET', permission: 'keys:read', workspaces: 'own', status: 200 } as const
@@ -118,11 +125,17 @@ const LIST_DELIVERIES = adminCall({
 })
 
 /** The admin API on webhooks of workspaces, without the prefix. */
-export const WORKSPACE_WEBHOOK_CALLS: readonly AdminCall[] = [GET, SET, REMOVE, TEST, LIST_DELIVERIES]
+export const WORKSPACE_WEBHOOK_CALLS: readonly AdminCall<WebhookParts>[] = [
+  GET,
+  SET,
+  REMOVE,
+  TEST,
+  LIST_DELIVERIES,
+]
 
 /** @throws ApiError if the caller may not see the workspace, or workspaces have no webhooks */
 function open(
-  { workspaceWebhooks }: AdminParts,
+  { workspaceWebhooks }: WebhookParts,
   request: FastifyRequest,
 ): { readonly webhooks: WorkspaceWebhooks; readonly workspaceId: string } {
   const workspaceId = workspaceIdOf(request)

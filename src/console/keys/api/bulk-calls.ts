@@ -1,15 +1,18 @@
 import { Type } from 'typebox'
 import { isAnnounced } from '../../announcing/region-outboxes.ts'
-import { type AdminCall, adminCall } from '../../platform/http/admin-call.ts'
+import { type AdminCall, declareCalls } from '../../platform/http/admin-call.ts'
 import { callerOf } from '../../platform/http/request-context.ts'
 import { cursorField, fields, noFields, ULID, waitQuery } from '../../platform/http/request-fields.ts'
 import { mustWait, workspaceIdOf } from '../../platform/http/request-parameters.ts'
 import { gateways, regions } from '../../platform/http/response-fields.ts'
 import { revokeAllKeys } from '../operations/revoke-all.ts'
+import type { KeyParts } from '../registry.ts'
 import { confirmationsJson, regionsJson } from './key-json.ts'
 
+const adminCall = declareCalls<KeyParts>()
+
 /** The calls that change many keys, without their prefix. Repeating one is safe without an Idempotency-Key. */
-export const BULK_CALLS: readonly AdminCall[] = [
+export const BULK_CALLS: readonly AdminCall<KeyParts>[] = [
   adminCall({
     id: 'revokeAllKeys',
     method: 'POST',

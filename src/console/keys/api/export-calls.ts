@@ -1,13 +1,16 @@
 import { Type } from 'typebox'
 import { toRecordJson } from '../../../domain/wire.ts'
-import { type AdminCall, adminCall } from '../../platform/http/admin-call.ts'
+import { type AdminCall, declareCalls } from '../../platform/http/admin-call.ts'
 import { fields } from '../../platform/http/request-fields.ts'
 import { RECORD_FIELDS } from '../../platform/http/response-fields.ts'
 import { ROWS_AT_ONCE, sendLines } from '../../platform/http/send-lines.ts'
+import type { KeyParts } from '../registry.ts'
 import type { KeyPage, KeyRepository, StoredKey } from '../rows/key-repository.ts'
 
+const adminCall = declareCalls<KeyParts>()
+
 /** The export of keys, without its prefix. It holds digests, and never a secret. */
-export const EXPORT_CALLS: readonly AdminCall[] = [
+export const EXPORT_CALLS: readonly AdminCall<KeyParts>[] = [
   adminCall({
     id: 'exportKeys',
     method: 'GET',

@@ -11,11 +11,14 @@ import {
 import { NAME_EXPECTED } from '../../../domain/key/key-fields.ts'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 import { isDigest } from '../../../domain/wire.ts'
-import { type AdminCall, adminCall } from '../../platform/http/admin-call.ts'
+import { type AdminCall, declareCalls } from '../../platform/http/admin-call.ts'
 import { callerOf, seesWorkspace } from '../../platform/http/request-context.ts'
 import { allowedCidrs, description, fields } from '../../platform/http/request-fields.ts'
 import { textOrNull } from '../../platform/http/response-fields.ts'
 import { type CheckedEntry, importEntries } from '../operations/import.ts'
+import type { KeyParts } from '../registry.ts'
+
+const adminCall = declareCalls<KeyParts>()
 
 /** A thousand entries with every field at its longest do not fit; ordinary ones have 300 bytes. */
 const BODY_LIMIT_BYTES = 4 * 1024 * 1024
@@ -52,7 +55,7 @@ const importBody = fields({
 })
 
 /** The import of keys of another system, without its prefix. Repeating it is safe without an Idempotency-Key. */
-export const IMPORT_CALLS: readonly AdminCall[] = [
+export const IMPORT_CALLS: readonly AdminCall<KeyParts>[] = [
   adminCall({
     id: 'importKeys',
     method: 'POST',

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { type AdminCall, adminCall } from '../../platform/http/admin-call.ts'
+import { type AdminCall, declareCalls } from '../../platform/http/admin-call.ts'
 import { seesWorkspace } from '../../platform/http/request-context.ts'
 import { pageOf, pageQuery } from '../../platform/http/request-fields.ts'
 import {
@@ -10,11 +10,14 @@ import {
   WORKSPACE_KEYS,
 } from '../../platform/http/request-parameters.ts'
 import { key as keySchema } from '../../platform/http/response-fields.ts'
+import type { KeyParts } from '../registry.ts'
 import { keyJson, keyWithUseJson, listJson } from './key-json.ts'
 import { setVersionTag } from './operation-response.ts'
 
+const adminCall = declareCalls<KeyParts>()
+
 /** Calls that read keys, without their prefix. */
-export const KEY_CALLS: readonly AdminCall[] = [
+export const KEY_CALLS: readonly AdminCall<KeyParts>[] = [
   adminCall({
     id: 'listKeys',
     method: 'GET',

@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { OVERLAP_EXPECTED } from '../../../domain/key/rotate-key.ts'
-import { type AdminCall, adminCall } from '../../platform/http/admin-call.ts'
+import { type AdminCall, declareCalls } from '../../platform/http/admin-call.ts'
 import type { Operation } from '../../platform/http/calls.ts'
 import { readRequestContext } from '../../platform/http/request-context.ts'
 import {
@@ -36,9 +36,11 @@ import { revokeKey } from '../operations/revoke.ts'
 import { rotateKey } from '../operations/rotate.ts'
 import type { OperationSuccess } from '../operations/run-operation.ts'
 import { resumeKey, suspendKey } from '../operations/suspend.ts'
-import type { Registry } from '../registry.ts'
+import type { KeyParts, Registry } from '../registry.ts'
 import { keyJson, lastUseOf, progressJson } from './key-json.ts'
 import { readIfMatch, requireSuccess, setVersionTag } from './operation-response.ts'
+
+const adminCall = declareCalls<KeyParts>()
 
 const WRITES = { permission: 'keys:write', workspaces: 'own' } as const
 const changedKey = Type.Object({ key: keySchema, ...PROGRESS_FIELDS }, { title: 'KeyChange' })
@@ -112,7 +114,7 @@ function stepCall(
   operation: Operation & ('revoke' | 'suspend' | 'resume'),
   summary: string,
   change: typeof revokeKey,
-): AdminCall {
+): AdminCall<KeyParts> {
   return adminCall({
     id: `${operation}Key`,
     method: 'POST',
@@ -164,7 +166,7 @@ const EDIT = adminCall({
 })
 
 /** The calls that change one key, without their prefix. */
-export const KEY_OPERATION_CALLS: readonly AdminCall[] = [
+export const KEY_OPERATION_CALLS: readonly AdminCall<KeyParts>[] = [
   ISSUE,
   ROTATE,
   stepCall('revoke', 'Revokes a key; again: the same key, unchanged', revokeKey),

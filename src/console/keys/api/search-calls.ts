@@ -2,16 +2,19 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { holdsKeyForm } from '../../../domain/key/secret.ts'
 import { workspacesOf } from '../../platform/access/principal.ts'
-import { type AdminCall, adminCall } from '../../platform/http/admin-call.ts'
+import { type AdminCall, declareCalls } from '../../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../../platform/http/api-error.ts'
 import { principalOf, seesWorkspace } from '../../platform/http/request-context.ts'
 import { cursorField, digest, fields, limit, pageOf, parameter } from '../../platform/http/request-fields.ts'
 import { noSuchKey, readPage } from '../../platform/http/request-parameters.ts'
 import { instantOrNull, keyCounts, key as keySchema } from '../../platform/http/response-fields.ts'
+import type { KeyParts } from '../registry.ts'
 import type { KeyQuery, WorkspaceSummary } from '../search/key-query.ts'
 import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from '../search/parse-key-query.ts'
 import { instant, keyJson, keyWithUseJson, listJson } from './key-json.ts'
 import { setVersionTag } from './operation-response.ts'
+
+const adminCall = declareCalls<KeyParts>()
 
 const READS = { permission: 'keys:read', workspaces: 'own' } as const
 
@@ -111,7 +114,7 @@ const FIND = adminCall({
 })
 
 /** Lists and searches over all workspaces that the caller may see, without the prefix. */
-export const SEARCH_CALLS: readonly AdminCall[] = [SEARCH, WORKSPACES, FIND]
+export const SEARCH_CALLS: readonly AdminCall<KeyParts>[] = [SEARCH, WORKSPACES, FIND]
 
 /** @returns the workspaces to search; null: all */
 function searchedWorkspaces({ workspaceIds }: KeyQuery, request: FastifyRequest): readonly string[] | null {

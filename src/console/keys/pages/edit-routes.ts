@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { keyState } from '../../../domain/key/key-record.ts'
-import type { PageDependencies } from '../../page-dependencies.ts'
 import { NO_PROBLEMS, type Problems } from '../../platform/html/form-fields.ts'
 import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
 import { fieldsOf, frameOf, keyOf, notFound, sendPage, viewOf } from '../../platform/html/page-request.ts'
@@ -12,6 +11,7 @@ import type { StoredKey } from '../rows/key-repository.ts'
 import { checkEditForm, type EditForm, readEditForm, rebaseEditForm, startEditForm } from './edit-form.ts'
 import { editPage } from './edit-page.ts'
 import { fieldOf } from './issue-routes.ts'
+import type { KeyPageParts } from './key-page-parts.ts'
 import { FINAL_TEXTS } from './step-routes.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/edit`
@@ -19,7 +19,7 @@ const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/edit`
 const FORM_AGE_MS = 86_400_000
 const MAX_CHANGES_SHOWN = 20
 
-export function editRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+export function editRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
     const key = await keyOf(request, sources.registry)
     return showForm(sources, request, reply, key, { form: startEditForm(key.record) })
@@ -28,7 +28,7 @@ export function editRoutes(scope: FastifyInstance, sources: PageDependencies): v
 }
 
 async function edit(
-  sources: PageDependencies,
+  sources: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -63,7 +63,7 @@ interface FormAgain {
 }
 
 async function showForm(
-  sources: PageDependencies,
+  sources: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
   stored: StoredKey,
@@ -81,7 +81,7 @@ async function showForm(
 
 /** Another change came first: shows it beside the entries, which can be saved over it. */
 async function showConflict(
-  sources: PageDependencies,
+  sources: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
   form: EditForm,
@@ -102,7 +102,7 @@ async function showConflict(
 }
 
 function rejectFinal(
-  { registry }: PageDependencies,
+  { registry }: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
   { record }: StoredKey,

@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { digestOf } from '../../../domain/key/secret.ts'
 import { plainPasted } from '../../../domain/pasted-text.ts'
-import type { PageDependencies } from '../../page-dependencies.ts'
 import { sees } from '../../platform/access/principal.ts'
 import { type FormFields, NO_PROBLEMS, textField } from '../../platform/html/form-fields.ts'
 import { SHOWS } from '../../platform/html/guards.ts'
@@ -9,6 +8,7 @@ import { creatorOf, fieldsOf, frameOf, sendPage, viewOf } from '../../platform/h
 import { FIND_KEY } from '../../platform/html/paths.ts'
 import { principalOf } from '../../platform/http/request-context.ts'
 import { findKeyPage, foundKeyPage, noKeyFoundPage } from './find-key-page.ts'
+import type { KeyPageParts } from './key-page-parts.ts'
 
 const DIGEST = /^[0-9a-f]{64}$/
 const MISSING = new Map([['key', 'Paste the whole key']])
@@ -17,7 +17,7 @@ const MISSING = new Map([['key', 'Paste the whole key']])
  * A key that is sent in the form, without JavaScript, stays in memory: like the fields of every form, it is never put into a
  * URL, also if the session has expired.
  */
-export function findKeyRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+export function findKeyRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   const { clock } = sources.registry
   scope.get(FIND_KEY, SHOWS, async (request, reply) =>
     sendPage(reply, findKeyPage(frameOf(request, reply, { workspaceId: null, clock }), NO_PROBLEMS)),
@@ -26,7 +26,7 @@ export function findKeyRoutes(scope: FastifyInstance, sources: PageDependencies)
 }
 
 async function findKey(
-  { registry }: PageDependencies,
+  { registry }: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {

@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { codeExamples } from '../../api-reference/code-examples.ts'
-import type { PageDependencies } from '../../page-dependencies.ts'
 import { firstEndpoint } from '../../platform/html/first-endpoint.ts'
 import { NO_PROBLEMS, type Problems } from '../../platform/html/form-fields.ts'
 import { CHANGE_FORMS, CHANGES, SHOWS } from '../../platform/html/guards.ts'
@@ -19,11 +18,12 @@ import { issueKey } from '../operations/issue.ts'
 import type { OperationRejection } from '../operations/run-operation.ts'
 import { checkIssueForm, type IssueForm, NEW_ISSUE_FORM, readIssueForm } from './issue-form.ts'
 import { issuePage } from './issue-page.ts'
+import type { KeyPageParts } from './key-page-parts.ts'
 import { alreadyDonePage, secretPage } from './secret-page.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/new`
 
-export function issueRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+export function issueRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   scope.get(PATH, CHANGE_FORMS, async (request, reply) =>
     showForm(sources, request, reply, { form: NEW_ISSUE_FORM }),
   )
@@ -37,7 +37,7 @@ export function issueRoutes(scope: FastifyInstance, sources: PageDependencies): 
 }
 
 async function issue(
-  sources: PageDependencies,
+  sources: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -63,7 +63,7 @@ async function issue(
 
 /** A secret with examples that use it. */
 export function shownSecret(
-  { routes, gatewayUrl }: PageDependencies,
+  { routes, gatewayUrl }: KeyPageParts,
   { record }: { readonly record: Parameters<typeof firstEndpoint>[0] },
   secret: string,
 ) {
@@ -78,7 +78,7 @@ interface FormAgain {
 }
 
 function showForm(
-  { registry, scopes }: PageDependencies,
+  { registry, scopes }: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
   { form, problems = NO_PROBLEMS, notice = null }: FormAgain,

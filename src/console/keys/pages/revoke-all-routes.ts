@@ -1,6 +1,5 @@
 import type { FastifyInstance } from 'fastify'
 import { plainPasted } from '../../../domain/pasted-text.ts'
-import type { PageDependencies } from '../../page-dependencies.ts'
 import { type FormFields, NO_PROBLEMS, textField } from '../../platform/html/form-fields.ts'
 import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
 import { fieldsOf, frameOf, sendPage, workspaceOf } from '../../platform/html/page-request.ts'
@@ -8,11 +7,12 @@ import { WORKSPACES } from '../../platform/html/paths.ts'
 import { callerOf } from '../../platform/http/request-context.ts'
 import { isKeyId } from '../operations/ids.ts'
 import { revokeAllKeys } from '../operations/revoke-all.ts'
+import type { KeyPageParts } from './key-page-parts.ts'
 import { allRevokedPage, partRevokedPage, revokeAllPage } from './revoke-all-page.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/revoke-all`
 
-export function revokeAllRoutes(scope: FastifyInstance, { registry, count }: PageDependencies): void {
+export function revokeAllRoutes(scope: FastifyInstance, { registry, count }: KeyPageParts): void {
   const { clock } = registry
   scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
     const workspaceId = workspaceOf(request)

@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { KeyState } from '../../../domain/key/key-record.ts'
-import type { PageDependencies } from '../../page-dependencies.ts'
 import { NO_PROBLEMS, type Problems, textField } from '../../platform/html/form-fields.ts'
 import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
 import { FORM_NOTICES, newOnceToken, readFormContext } from '../../platform/html/once-token.ts'
@@ -21,6 +20,7 @@ import { rotateKey } from '../operations/rotate.ts'
 import type { OperationRejection, OperationSuccess } from '../operations/run-operation.ts'
 import type { StoredKey } from '../rows/key-repository.ts'
 import { fieldOf, shownSecret } from './issue-routes.ts'
+import type { KeyPageParts } from './key-page-parts.ts'
 import type { KeyView } from './key-parts.ts'
 import { checkRotateForm, NEW_ROTATE_FORM, type RotateForm, readRotateForm } from './rotate-form.ts'
 import { rotateNowPage, rotatePage } from './rotate-page.ts'
@@ -28,7 +28,7 @@ import { alreadyDonePage, secretPage } from './secret-page.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/rotate`
 
-export function rotateRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+export function rotateRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
     const key = await keyOf(request, sources.registry)
     return showForm(sources, request, reply, key, { form: NEW_ROTATE_FORM })
@@ -37,7 +37,7 @@ export function rotateRoutes(scope: FastifyInstance, sources: PageDependencies):
 }
 
 async function rotate(
-  sources: PageDependencies,
+  sources: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -61,7 +61,7 @@ async function rotate(
 }
 
 async function confirmRevocation(
-  sources: PageDependencies,
+  sources: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
   { record }: StoredKey,
@@ -79,7 +79,7 @@ async function confirmRevocation(
 }
 
 async function showSuccessor(
-  sources: PageDependencies,
+  sources: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
   done: OperationSuccess,
@@ -110,7 +110,7 @@ interface FormAgain {
 }
 
 async function showForm(
-  sources: PageDependencies,
+  sources: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
   { record }: StoredKey,
@@ -135,7 +135,7 @@ const REASONS: Readonly<Record<KeyState, string>> = {
 }
 
 function rejectRotation(
-  { registry }: PageDependencies,
+  { registry }: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
   { workspaceId, state }: { readonly workspaceId: string; readonly state: KeyState },

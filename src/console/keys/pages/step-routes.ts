@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { FinalState, KeyState } from '../../../domain/key/key-record.ts'
-import type { PageDependencies } from '../../page-dependencies.ts'
 import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
 import { frameOf, keyOf, notFound, sendPage, viewAfter, viewOf } from '../../platform/html/page-request.ts'
 import { keyPath, WORKSPACES } from '../../platform/html/paths.ts'
@@ -10,6 +9,7 @@ import { recentUseOf } from '../../usage/pages/usage-reading.ts'
 import { readChangeProgress } from '../operations/change-progress.ts'
 import { revokeKey } from '../operations/revoke.ts'
 import { resumeKey, suspendKey } from '../operations/suspend.ts'
+import type { KeyPageParts } from './key-page-parts.ts'
 import { KEY_STEPS, type KeyStep, stepDonePage, stepPage } from './step-page.ts'
 
 const OPERATIONS = {
@@ -19,7 +19,7 @@ const OPERATIONS = {
   resume: { operation: 'resume', change: resumeKey, from: ['suspended'] },
 } as const satisfies Record<KeyStep, { readonly from: readonly KeyState[]; [part: string]: unknown }>
 
-export function stepRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+export function stepRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   for (const step of KEY_STEPS) {
     const path = `${WORKSPACES}/:workspaceId/keys/:keyId/${step}`
     scope.get(path, CHANGE_FORMS, (request, reply) => showConfirmation(sources, request, reply, step))
@@ -29,7 +29,7 @@ export function stepRoutes(scope: FastifyInstance, sources: PageDependencies): v
 
 /** Redirects if the key is in no state for this step. */
 async function showConfirmation(
-  sources: PageDependencies,
+  sources: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
   step: KeyStep,
@@ -47,7 +47,7 @@ async function showConfirmation(
 
 /** Idempotent: a second request shows the same page. */
 async function change(
-  { registry, count }: PageDependencies,
+  { registry, count }: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
   step: KeyStep,

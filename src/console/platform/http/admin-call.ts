@@ -1,31 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Static, TObject, TSchema } from 'typebox'
-import type { ControlLogger } from '../../../observability/control-logger.ts'
-import type { Regions } from '../../announcing/regions.ts'
-import type { OperationCounter } from '../../keys/operations/operation-counter.ts'
-import type { Registry } from '../../keys/registry.ts'
-import type { AdminTokens } from '../../tokens/admin-tokens.ts'
-import type { UsageService } from '../../usage/create-usage-service.ts'
-import type { WebhookDeliveries } from '../../webhooks/webhook-deliveries.ts'
-import type { WorkspaceWebhooks } from '../../webhooks/workspaces/workspace-webhooks.ts'
 import type { Permission } from '../access/permission.ts'
 import type { ApiErrorCode } from './api-error.ts'
-import type { Operation } from './calls.ts'
-
-/** What the handlers of the admin API use. */
-export interface AdminParts {
-  readonly registry: Registry
-  readonly count: OperationCounter
-  readonly regions: Regions
-  readonly deliveries: WebhookDeliveries
-  /** Null if workspaces may not have webhooks. */
-  readonly workspaceWebhooks: WorkspaceWebhooks | null
-  readonly tokens: AdminTokens
-  readonly usage: UsageService
-  readonly logger: ControlLogger
-  /** The OpenAPI document of these calls. */
-  readonly document: Readonly<Record<string, unknown>>
-}
+import type { Operation, ProtectedCall } from './calls.ts'
 
 /** What a call says of itself: its route, its schemas and its place in the OpenAPI document. */
 export interface AdminCallDescription {
@@ -58,13 +35,16 @@ export interface AdminCallDescription {
   readonly bodyLimitBytes?: number
 }
 
-/** One call of the admin API. Without its permission, schemas and summary it does not compile. */
-export interface AdminCall extends AdminCallDescription {
+/**
+ * One call of the admin API. Without its permission, schemas and summary it does not compile.
+ * @template Parts what its handler uses; by default unknown, so that the call can be described and not made
+ */
+export interface AdminCall<Parts = never> extends AdminCallDescription {
   /** Each field's description completes `<field> must be …`. */
   readonly query: TObject | null
   readonly body: TSchema | null
   readonly response: TSchema
-  readonly handle: (parts: AdminParts, request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+  readonly handle: (parts: Parts, request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 }
 
 /** A request whose query and body have passed their schemas. */
@@ -75,13 +55,13 @@ export interface CheckedRequest<Query, Body> {
   readonly body: Body
 }
 
-interface TypedCall<Query extends TObject, Body extends TSchema, Response extends TSchema>
+interface TypedCall<Parts, Query extends TObject, Body extends TSchema, Response extends TSchema>
   extends AdminCallDescription {
   readonly query?: Query
   readonly body?: Body
   readonly response: Response
   readonly handle: (
-    parts: AdminParts,
+    parts: Parts,
     checked: CheckedRequest<Static<Query>, Static<Body>>,
   ) => Promise<Frozen<Static<Response>> | FastifyReply>
 }
@@ -93,19 +73,37 @@ type Frozen<Value> = Value extends readonly (infer Item)[]
     ? { readonly [Name in keyof Value]: Frozen<Value[Name]> }
     : Value
 
-/** Declares a call: its schemas give the types of its handler. */
-export function adminCall<Query extends TObject, Body extends TSchema, Response extends TSchema>(
-  call: TypedCall<Query, Body, Response>,
-): AdminCall {
-  const { query = null, body = null, handle } = call
-  return {
-    ...call,
-    query,
-    body,
-    handle: (parts, request, reply) => {
-      // The route's schemas, which are these two, have validated both.
-      const checked = { query: request.query as Static<Query>, body: request.body as Static<Body> }
-      return handle(parts, { request, reply, ...checked })
-    },
+/** @returns declares calls whose handlers use these parts; the schemas of a call give the types of its handler */
+export function declareCalls<Parts>() {
+  return <Query extends TObject, Body extends TSchema, Response extends TSchema>(
+    call: TypedCall<Parts, Query, Body, Response>,
+  ): AdminCall<Parts> => {
+    const { query = null, body = null, handle } = call
+    return {
+      ...call,
+      query,
+      body,
+      handle: (parts, request, reply) => {
+        // The route's schemas, which are these two, have validated both.
+        const checked = { query: request.query as Static<Query>, body: request.body as Static<Body> }
+        return handle(parts, { request, reply, ...checked })
+      },
+    }
   }
+}
+
+/** The routes of calls, with what their handlers use. */
+export function bindCalls<Parts>(calls: readonly AdminCall<Parts>[], parts: Parts): ProtectedCall[] {
+  return calls.map(call => {
+    const { method, url, operation, permission, workspaces, status, query, body, bodyLimitBytes } = call
+    return {
+      ...{ method, url, operation, permission, workspaces },
+      schema: {
+        ...(query === null ? {} : { querystring: query }),
+        ...(body === null ? {} : { body }),
+      },
+      ...(bodyLimitBytes === undefined ? {} : { bodyLimitBytes }),
+      handle: (request, reply) => call.handle(parts, request, reply.code(status)),
+    }
+  })
 }

@@ -1,7 +1,8 @@
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import type { PageDependencies } from '../../page-dependencies.ts'
+import type { Registry } from '../../keys/registry.ts'
 import { type ChartRange, pointsIn } from '../../platform/html/chart-range.ts'
 import { sumsOf } from '../../platform/html/usage-bars.ts'
+import type { UsageService } from '../index.ts'
 import { lastPoints, msOf } from '../usage-range.ts'
 import type { AllUsage } from './all-usage-page.ts'
 import type { KeyUsage } from './key-usage.ts'
@@ -13,11 +14,15 @@ const BUSIEST_DAYS = 7
 const BUSIEST_KEYS = 10
 const BUSIEST_WORKSPACES = 100
 
-type Sources = Pick<PageDependencies, 'registry' | 'usage'>
+/** What the pages of usage, and the figures on the page of a key, use. */
+export interface UsagePageParts {
+  readonly registry: Registry
+  readonly usage: Pick<UsageService, 'stores' | 'queries'>
+}
 
 /** @returns null if requests are not counted */
 export async function keyUsageOf(
-  { registry, usage }: Sources,
+  { registry, usage }: UsagePageParts,
   record: KeyRecord,
   range: ChartRange,
 ): Promise<KeyUsage | null> {
@@ -31,7 +36,7 @@ export async function keyUsageOf(
 
 /** @returns null without a key, and if requests are not counted */
 export async function recentUseOf(
-  { registry, usage }: Sources,
+  { registry, usage }: UsagePageParts,
   record: KeyRecord | null,
 ): Promise<RecentUse | null> {
   if (record === null || !usage.stores.counts) return null
@@ -41,7 +46,7 @@ export async function recentUseOf(
 
 /** @returns null if requests are not counted */
 export async function workspaceUsageOf(
-  { registry, usage }: Sources,
+  { registry, usage }: UsagePageParts,
   workspaceId: string,
   range: ChartRange,
 ): Promise<WorkspaceUsage | null> {
@@ -58,7 +63,7 @@ export async function workspaceUsageOf(
 }
 
 /** @returns null if requests are not counted */
-export async function allUsageOf({ registry, usage }: Sources): Promise<AllUsage | null> {
+export async function allUsageOf({ registry, usage }: UsagePageParts): Promise<AllUsage | null> {
   if (!usage.stores.counts) return null
   const days = lastPoints('day', BUSIEST_DAYS, registry.clock.wallMs())
   const [busiest, asOfMs] = await Promise.all([

@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { holdsKeyForm } from '../../../domain/key/secret.ts'
 import { plainPasted } from '../../../domain/pasted-text.ts'
-import type { PageDependencies } from '../../page-dependencies.ts'
 import { readChartRange } from '../../platform/html/chart-range.ts'
 import { textField } from '../../platform/html/form-fields.ts'
 import { SHOWS } from '../../platform/html/guards.ts'
@@ -12,12 +11,13 @@ import { REFUSALS_KEPT } from '../fold-reports.ts'
 import { allUsagePage } from './all-usage-page.ts'
 import { noRefusalsPage, refusalsPage } from './refusals-page.ts'
 import { usagePage } from './usage-page.ts'
+import type { UsagePageParts } from './usage-reading.ts'
 import { allUsageOf, workspaceUsageOf } from './usage-reading.ts'
 
 const MAX_REQUEST_ID = 128
 
 /** Usage and rejections of a workspace, and usage of all. */
-export function usageRoutes(scope: FastifyInstance, sources: PageDependencies): void {
+export function usageRoutes(scope: FastifyInstance, sources: UsagePageParts): void {
   scope.get(`${WORKSPACES}/:workspaceId/usage`, SHOWS, (request, reply) => showUsage(sources, request, reply))
   scope.get(`${WORKSPACES}/:workspaceId/refusals`, SHOWS, (request, reply) =>
     showRefusals(sources, request, reply),
@@ -31,7 +31,7 @@ export function usageRoutes(scope: FastifyInstance, sources: PageDependencies): 
 }
 
 async function showUsage(
-  sources: PageDependencies,
+  sources: UsagePageParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -46,7 +46,7 @@ async function showUsage(
 }
 
 async function showRefusals(
-  { registry, usage }: PageDependencies,
+  { registry, usage }: UsagePageParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {

@@ -7,10 +7,12 @@ import type { ProxySettings } from '../../domain/proxy.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { RandomBytes } from '../keys/operations/ids.ts'
+import type { Capability } from '../platform/capability.ts'
 import type { Database } from '../platform/database/database.ts'
 import { createAddressLimit } from '../platform/http/address-limit.ts'
 import { authenticatePeople } from './authenticate-people.ts'
 import type { OneTimeLink } from './one-time-link.ts'
+import { peopleRoutes } from './people-routes.ts'
 import { createProvider, type Provider } from './provider.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 import { signInRoutes } from './sign-in-routes.ts'
@@ -20,9 +22,8 @@ export interface SignIn {
   readonly sessions: Sessions
   /** Identifies signed-in people in this scope. */
   authenticate(scope: FastifyInstance): Promise<void>
-  /** Routes for signing in and out; the scope must identify people and parse forms. */
-  registerRoutes(scope: FastifyInstance): void
-  stop(): Promise<void>
+  /** Pages for signing in and out, and for administrators the people who are signed in. */
+  readonly capability: Capability
 }
 
 export interface SignInSources {
@@ -58,20 +59,25 @@ export function createSignIn(sources: SignInSources): SignIn {
   return {
     sessions,
     authenticate: scope => authenticatePeople(scope, { sessions, site }),
-    registerRoutes: scope =>
-      signInRoutes(scope, {
-        site,
-        sessions,
-        provider,
-        oneTimeLink,
-        limit: createAddressLimit(config.signInsPerMinute, randomBytes),
-        absoluteSeconds: config.session.absoluteSeconds,
-        clock,
-        metrics,
-        logger,
-      }),
-    async stop() {
-      await provider?.stop()
+    capability: {
+      registerPages(scope) {
+        signInRoutes(scope, {
+          site,
+          sessions,
+          provider,
+          oneTimeLink,
+          limit: createAddressLimit(config.signInsPerMinute, randomBytes),
+          absoluteSeconds: config.session.absoluteSeconds,
+          clock,
+          metrics,
+          logger,
+        })
+        peopleRoutes(scope, { clock, sessions, people: { database, clock, limits: config.session } })
+      },
+      purge: () => sessions.purge(),
+      async stop() {
+        await provider?.stop()
+      },
     },
   }
 }

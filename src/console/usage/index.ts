@@ -1,10 +1,13 @@
-import type { KeyRepository } from '../keys/rows/key-repository.ts'
+import type { OpenRegistry } from '../keys/open-registry.ts'
+import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
-import type { Database } from '../platform/database/database.ts'
+import { bindCalls } from '../platform/http/admin-call.ts'
 import type { Call } from '../platform/http/calls.ts'
 import { createKnownKeys } from './known-keys.ts'
+import { usageRoutes } from './pages/usage-routes.ts'
 import { usageCall } from './receive-usage.ts'
 import { makePartitions, purgeUsage } from './retention.ts'
+import { USAGE_CALLS } from './usage-calls.ts'
 import { createUsageQueries, type UsageQueries } from './usage-queries.ts'
 import { UsageWriter } from './usage-writer.ts'
 import { UseWriter } from './use-writer.ts'
@@ -21,15 +24,12 @@ export interface UsageService {
   readonly queries: UsageQueries
   /** For gateways. */
   readonly call: Call
-  /** Makes room for what comes, and removes what is past its retention. */
-  purge(): Promise<void>
-  /** Waits for reports that were received. */
-  stop(): Promise<void>
+  readonly capability: Capability
 }
 
 export function createUsageService(
   context: ConsoleContext,
-  { database, repository }: { readonly database: Database; readonly repository: KeyRepository },
+  { database, repository, registry }: Pick<OpenRegistry, 'database' | 'repository' | 'registry'>,
 ): UsageService {
   const { config, clock, metrics } = context
   const counts = config.usage.enabled
@@ -37,17 +37,23 @@ export function createUsageService(
   const uses = new UseWriter({ ...context, repository })
   const writer = new UsageWriter({ ...context, database, uses })
   const knownKeys = createKnownKeys(database)
+  const usage = { stores, queries: createUsageQueries(database, clock) }
   return {
-    stores,
-    queries: createUsageQueries(database, clock),
+    ...usage,
     call: usageCall({ uses, writer, knownKeys, clock, metrics, stores }),
-    async purge() {
-      await makePartitions(database, clock.wallMs())
-      await purgeUsage(database, clock.wallMs())
-    },
-    async stop() {
-      await writer.stop()
-      await uses.stop()
+    capability: {
+      calls: bindCalls(USAGE_CALLS, { registry, usage }),
+      registerPages: scope => usageRoutes(scope, { registry, usage }),
+      // Makes room for what comes, too.
+      async purge() {
+        await makePartitions(database, clock.wallMs())
+        await purgeUsage(database, clock.wallMs())
+      },
+      // Waits for reports that were received.
+      async stop() {
+        await writer.stop()
+        await uses.stop()
+      },
     },
   }
 }

@@ -1,0 +1,44 @@
+import type { Config } from '../../config/schema/schema.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { describeApi } from '../../domain/route/describe-api.ts'
+import type { Capability } from '../platform/capability.ts'
+import { SHOWS } from '../platform/html/guards.ts'
+import { frameOf, sendPage, workspaceOf } from '../platform/html/page-request.ts'
+import { WORKSPACES } from '../platform/html/paths.ts'
+import { bindCalls } from '../platform/http/admin-call.ts'
+import { ADMIN_CALLS } from './admin-calls.ts'
+import { apiPage } from './api-page.ts'
+import { describeAdminApi } from './describe-admin-api.ts'
+import { OPENAPI_CALLS } from './openapi-calls.ts'
+
+const API = `${WORKSPACES}/:workspaceId/api`
+
+/** The reference of the API behind the gateway, for integrators, and of the admin API. */
+export function createApiReference(config: Config, clock: Clock, version: string): Capability {
+  const { publicUrl } = config.console
+  const gatewayUrl = config.console.gatewayUrl?.replace(/\/$/, '') ?? null
+  const canTry = gatewayUrl !== null && originOf(gatewayUrl) === originOf(publicUrl)
+  const document = describeApi(config, version)
+  return {
+    calls: bindCalls(OPENAPI_CALLS, { document: describeAdminApi(ADMIN_CALLS, { version, publicUrl }) }),
+    registerPages(scope) {
+      scope.get(API, SHOWS, async (request, reply) => {
+        const workspaceId = workspaceOf(request)
+        const frame = frameOf(request, reply, { workspaceId, clock })
+        return sendPage(
+          reply,
+          apiPage(frame, { workspaceId, document, routes: config.routes, gatewayUrl, canTry }),
+        )
+      })
+      scope.get(`${API}/openapi.json`, SHOWS, async request => {
+        workspaceOf(request)
+        return document
+      })
+    },
+  }
+}
+
+/** @returns null without a URL */
+function originOf(url: string | undefined): string | null {
+  return URL.parse(url ?? '')?.origin ?? null
+}
