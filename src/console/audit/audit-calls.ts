@@ -1,5 +1,4 @@
 import { Type } from 'typebox'
-import { isKeyId } from '../keys/operations/ids.ts'
 import type { Registry } from '../keys/registry.ts'
 import type { ExportedAudit, KeyRepository } from '../keys/rows/key-repository.ts'
 import { workspacesOf } from '../platform/access/principal.ts'
@@ -11,6 +10,7 @@ import { fields, INSTANT_EXPECTED, pageOf, pageQuery, parameter } from '../platf
 import { readPage, readPageOptions } from '../platform/http/request-parameters.ts'
 import { instant, textOrNull } from '../platform/http/response-fields.ts'
 import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
+import { isKeyId } from '../platform/ids.ts'
 import type { AuditEntry, AuditFilter, AuditPage } from './audit.ts'
 import { AUDIT_ACTIONS_EXPECTED, isAuditAction } from './audit-actions.ts'
 import { entryOfRow } from './audit-rows.ts'

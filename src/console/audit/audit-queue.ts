@@ -1,6 +1,6 @@
 import { type SqlBool, sql, type Transaction } from 'kysely'
-import type { ChangeWriter } from '../keys/rows/change-writer.ts'
 import { shareRuns } from '../platform/batch/share-runs.ts'
+import type { ChangeWriter } from '../platform/database/change-writer.ts'
 import type { QueuedAuditRow, Tables } from '../platform/database/tables.ts'
 import type { AuditEntry } from './audit.ts'
 import {

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Transaction } from 'kysely'
-import type { ChangeWriter } from '../keys/rows/change-writer.ts'
+import type { ChangeWriter } from '../platform/database/change-writer.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import type { AuditTarget } from './audit-chain.ts'
 import { type AuditKeys, checkChained, signChained } from './audit-mac.ts'

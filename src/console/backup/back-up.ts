@@ -1,14 +1,20 @@
 import { existsSync } from 'node:fs'
 import type { Kysely } from 'kysely'
 import type { AuditKeys } from '../audit/audit-mac.ts'
+import {
+  checkIntegrity,
+  copyPages,
+  diskTroubleIn,
+  makeSingleFile,
+  sqliteFileOf,
+} from '../platform/database/database-file.ts'
 import { lastMigration, missingMigrations } from '../platform/database/migrations.ts'
 import { openReadOnly } from '../platform/database/open-read-only.ts'
+import { type ProgressOf, Refused } from '../platform/database/refused.ts'
 import { describeDifferences } from '../platform/database/schema-object.ts'
 import { compareSqliteSchema } from '../platform/database/sqlite-schema.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { type CheckedAudit, checkAudit } from './check-database.ts'
-import { checkIntegrity, copyPages, diskTroubleIn, makeSingleFile, sqliteFileOf } from './database-file.ts'
-import { type ProgressOf, Refused } from './refused.ts'
 import { readPostgres } from './source.ts'
 import { fillSqlite } from './target.ts'
 import { publish, publishNew, withUnfinished } from './unfinished-file.ts'

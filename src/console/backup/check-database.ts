@@ -5,11 +5,11 @@ import { type ChainReport, NoAuditChain, verifyAudit } from '../audit/verify-aud
 import { comparePostgres } from '../platform/database/compare-schema.ts'
 import type { Dialect } from '../platform/database/database.ts'
 import { lastMigration, missingMigrations, NewerSchema } from '../platform/database/migrations.ts'
+import { Refused } from '../platform/database/refused.ts'
 import { isNotPermitted } from '../platform/database/rejected-statement.ts'
 import { describeDifferences, type SchemaDifference } from '../platform/database/schema-object.ts'
 import { compareSqliteSchema } from '../platform/database/sqlite-schema.ts'
 import type { Tables } from '../platform/database/tables.ts'
-import { Refused } from './refused.ts'
 
 /** @throws Refused unless the database has exactly the schema of this version */
 export async function requireSchema(database: Kysely<Tables>, dialect: Dialect, name: string): Promise<void> {

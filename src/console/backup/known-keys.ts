@@ -1,6 +1,6 @@
 import type { KeyGrant } from '../../domain/key/key-record.ts'
 import type { StoredKey } from '../keys/rows/key-repository.ts'
-import { Refused } from './refused.ts'
+import { Refused } from '../platform/database/refused.ts'
 
 const MAX_NAMED = 10
 

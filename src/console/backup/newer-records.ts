@@ -4,9 +4,9 @@ import { DEFAULT_REGION } from '../../domain/region.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
 import type { StoredKey } from '../keys/rows/key-repository.ts'
 import { keyOfRow } from '../keys/rows/key-rows.ts'
+import type { ProgressOf } from '../platform/database/refused.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { type Known, KnownKeys, newerGrant, type SeenEntry, type SeenRecords } from './known-keys.ts'
-import type { ProgressOf } from './refused.ts'
 
 const KEYS_AT_ONCE = 500
 /** More than a key has changed between a backup and its restore: no gateway has seen these versions. */

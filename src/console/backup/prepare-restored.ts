@@ -3,10 +3,10 @@ import { type AuditContext, auditAccess, auditRevocation } from '../audit/audit.
 import { appendAudit } from '../audit/audit-chain.ts'
 import { type AuditKeys, UNSIGNED_AUDIT } from '../audit/audit-mac.ts'
 import type { Database } from '../platform/database/database.ts'
+import { type ProgressOf, Refused } from '../platform/database/refused.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { type Known, requireKnown, type SeenRecords } from './known-keys.ts'
 import { type Adopted, adoptNewer, announceAgain } from './newer-records.ts'
-import { type ProgressOf, Refused } from './refused.ts'
 
 export interface RestoreChoices {
   /** Null: revocations after the backup are not known. */

@@ -4,11 +4,6 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Kysely } from 'kysely'
 import { DATABASE_SETTING } from '../platform/database/database.ts'
-import { openDatabase } from '../platform/database/open-database.ts'
-import { openReadOnly } from '../platform/database/open-read-only.ts'
-import type { Tables } from '../platform/database/tables.ts'
-import { inspectBackup } from './back-up.ts'
-import { requireAuditChain, requireOwnFile, requireSigningSecret } from './check-database.ts'
 import {
   checkIntegrity,
   diskTroubleIn,
@@ -16,9 +11,14 @@ import {
   makeSingleFile,
   requireSqliteFile,
   sqliteFileOf,
-} from './database-file.ts'
+} from '../platform/database/database-file.ts'
+import { openDatabase } from '../platform/database/open-database.ts'
+import { openReadOnly } from '../platform/database/open-read-only.ts'
+import { Refused } from '../platform/database/refused.ts'
+import type { Tables } from '../platform/database/tables.ts'
+import { inspectBackup } from './back-up.ts'
+import { requireAuditChain, requireOwnFile, requireSigningSecret } from './check-database.ts'
 import { prepareRestored, type RestoreChoices, type Restored } from './prepare-restored.ts'
-import { Refused } from './refused.ts'
 import { whileLocked } from './source.ts'
 import { fillPostgres } from './target.ts'
 import { publish, sync, withUnfinished } from './unfinished-file.ts'

@@ -1,12 +1,12 @@
 import type { Kysely } from 'kysely'
 import { DATABASE_SETTING } from '../platform/database/database.ts'
+import { checkIntegrity, sqliteFileOf } from '../platform/database/database-file.ts'
 import { openReadOnly } from '../platform/database/open-read-only.ts'
 import { countConsoles } from '../platform/database/postgres-database.ts'
+import { Refused } from '../platform/database/refused.ts'
 import { lockSqliteFile } from '../platform/database/sqlite-lock.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { requireOwnFile, requireOwnPostgres, requireSchema } from './check-database.ts'
-import { checkIntegrity, sqliteFileOf } from './database-file.ts'
-import { Refused } from './refused.ts'
 
 interface ReadOptions {
   /** Of the setting or argument. */

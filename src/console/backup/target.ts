@@ -1,13 +1,13 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { DATABASE_SETTING } from '../platform/database/database.ts'
+import { checkIntegrity, makeSingleFile } from '../platform/database/database-file.ts'
 import { openDatabase } from '../platform/database/open-database.ts'
 import { openPostgresForCopy } from '../platform/database/postgres-database.ts'
+import { type ProgressOf, Refused } from '../platform/database/refused.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { type AuditCheck, requireAuditChain, requireOwnPostgres } from './check-database.ts'
 import { COPIED_TABLES } from './copied-tables.ts'
 import { copyRows } from './copy-rows.ts'
-import { checkIntegrity, makeSingleFile } from './database-file.ts'
-import { type ProgressOf, Refused } from './refused.ts'
 import { requireNoConsole } from './source.ts'
 
 /** Tables that show that a console has been in use: a console that only started has filled others. */

@@ -5,9 +5,9 @@ import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { RedisNetwork } from '../../redis/clients.ts'
 import type { Announcer } from '../announcing/announcer.ts'
-import type { RandomBytes } from '../keys/operations/ids.ts'
 import type { OneTimeLink } from '../sign-in/one-time-link.ts'
 import { type ConsoleSecrets, importSecrets } from './console-secrets.ts'
+import type { RandomBytes } from './ids.ts'
 import { systemTimers, type Timers } from './jobs/timers.ts'
 
 /** What a console is created from. */

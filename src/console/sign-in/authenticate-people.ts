@@ -1,30 +1,18 @@
 import cookie from '@fastify/cookie'
 import csrfProtection from '@fastify/csrf-protection'
 import helmet from '@fastify/helmet'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { SAFE_METHODS } from '../platform/html/signed-in.ts'
 import { ApiError } from '../platform/http/api-error.ts'
-import { returnPath, signInPath } from './local-path.ts'
-import type { Person } from './person.ts'
 import { securityHeaders } from './security-headers.ts'
 import type { Sessions } from './sessions.ts'
 import { isOwnHost, isOwnPage, type Site } from './site.ts'
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The signed-in person, in scopes of `authenticatePeople`; null for programs and without a session. */
-    person: Person | null
-    /** @fastify/csrf-protection reads the secret of its tokens here. */
-    session: { _csrf: string } | null
-  }
-}
 
 export interface AuthenticationParts {
   readonly sessions: Sessions
   /** Null without `console.publicUrl`: then signing in is impossible. */
   readonly site: Site | null
 }
-
-const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /**
  * Session authentication for a Fastify scope, pages and admin API alike; call it first. It sets security headers, rejects
@@ -74,33 +62,4 @@ function rejectForeignRequest({ headers, method }: FastifyRequest, site: Site): 
 function csrfTokenSent({ headers, body }: FastifyRequest): string | undefined {
   const sent = headers['x-csrf-token'] ?? (body as { _csrf?: unknown } | null | undefined)?._csrf
   return typeof sent === 'string' ? sent : undefined
-}
-
-/** @returns the token for the field `_csrf` or the header `X-CSRF-Token`; empty without a session */
-export function csrfTokenOf(request: FastifyRequest, reply: FastifyReply): string {
-  return request.session === null ? '' : reply.generateCsrf()
-}
-
-/**
- * An onRequest hook. Redirects to signing in and afterwards back to the page, or to the page of the form that was sent.
- */
-export async function requirePerson(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  if (request.person !== null) return
-  if (request.url.startsWith('/admin/')) {
-    throw new ApiError('unauthenticated', 'A valid bearer token or session is required')
-  }
-  const then = SAFE_METHODS.has(request.method) ? request.url : pathOf(request.headers.referer)
-  await reply.redirect(signInPath(returnPath(then)), 303)
-}
-
-/** Uses only the path of the address, so that its host does not matter. */
-function pathOf(address: string | undefined): string | null {
-  const url = URL.parse(address ?? '')
-  return url === null ? null : url.pathname + url.search
-}
-
-/** The person, in routes behind `requirePerson`. */
-export function personOfRequest({ person }: FastifyRequest): Person {
-  if (person === null) throw new Error('This route requires the hook requirePerson')
-  return person
 }

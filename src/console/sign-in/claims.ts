@@ -1,6 +1,6 @@
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { hasVisible } from '../../domain/visible-text.ts'
-import type { Person, UnusedClaim } from './person.ts'
+import type { Person, UnusedClaim } from '../platform/access/person.ts'
 import {
   type ClaimFault,
   type Claims,

@@ -1,7 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
-import type { RandomBytes } from '../keys/operations/ids.ts'
-import type { Person } from './person.ts'
+import type { Person } from '../platform/access/person.ts'
+import type { RandomBytes } from '../platform/ids.ts'
 
 const LIFE_MS = 3_600_000
 

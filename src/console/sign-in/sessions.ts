@@ -5,12 +5,12 @@ import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { type AuditDetail, auditAccess, type Caller } from '../audit/audit.ts'
 import type { AccessAction } from '../audit/audit-actions.ts'
 import { appendAudit, audited } from '../audit/audit-chain.ts'
-import type { RandomBytes } from '../keys/operations/ids.ts'
-import { createChangeWriter, type Work } from '../keys/rows/change-writer.ts'
+import { type Person, personActorOf } from '../platform/access/person.ts'
+import { createChangeWriter, type Work } from '../platform/database/change-writer.ts'
 import type { Database } from '../platform/database/database.ts'
 import { troubleOf } from '../platform/database/database-unavailable.ts'
 import type { SessionRow, Tables } from '../platform/database/tables.ts'
-import { type Person, personActorOf } from './person.ts'
+import type { RandomBytes } from '../platform/ids.ts'
 
 /** Activity is recorded once in this fraction of the idle limit, so that not every page writes to the database. */
 const IDLE_PARTS = 20

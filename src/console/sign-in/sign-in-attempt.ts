@@ -1,4 +1,4 @@
-import { returnPath as checkReturnPath } from './local-path.ts'
+import { returnPath as checkReturnPath } from '../platform/html/local-path.ts'
 
 /** How long a person may take at the provider. */
 export const SIGN_IN_ATTEMPT_SECONDS = 600

@@ -12,15 +12,21 @@ import { type ControlLogger, causeOf } from '../../observability/control-logger.
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { auditAccess } from '../audit/audit.ts'
 import { appendAudit, audited } from '../audit/audit-chain.ts'
-import type { EarlierResponse } from '../keys/operations/idempotency.ts'
-import type { RandomBytes } from '../keys/operations/ids.ts'
 import type { OperationContext } from '../keys/operations/run-operation.ts'
-import { type ChangeWriter, createChangeWriter } from '../keys/rows/change-writer.ts'
 import { findResponse, insertResponse } from '../keys/rows/response-rows.ts'
+import {
+  type AdminToken,
+  planToken,
+  TOKEN_PREFIX,
+  type TokenRequest,
+  tokenProblem,
+} from '../platform/access/admin-token.ts'
 import { mayGrant, type Principal, sees, workspacesOf } from '../platform/access/principal.ts'
+import { type ChangeWriter, createChangeWriter } from '../platform/database/change-writer.ts'
 import type { Database } from '../platform/database/database.ts'
 import { naming } from '../platform/database/database-unavailable.ts'
-import { type AdminToken, planToken, TOKEN_PREFIX, type TokenRequest, tokenProblem } from './admin-token.ts'
+import type { EarlierResponse } from '../platform/http/idempotency.ts'
+import type { RandomBytes } from '../platform/ids.ts'
 import {
   findToken,
   insertToken,

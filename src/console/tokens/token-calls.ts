@@ -1,6 +1,13 @@
 import { Type } from 'typebox'
 import { EXPIRES_IN_DAYS_EXPECTED } from '../../domain/key/issue-key.ts'
 import { listJson } from '../keys/api/key-json.ts'
+import {
+  isTokenId,
+  MAX_TOKEN_WORKSPACES,
+  PERMISSIONS_EXPECTED,
+  TOKEN_WORKSPACES_EXPECTED,
+  tokenJson,
+} from '../platform/access/admin-token.ts'
 import { PERMISSIONS } from '../platform/access/permission.ts'
 import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
@@ -8,13 +15,6 @@ import { principalOf, readRequestContext } from '../platform/http/request-contex
 import { fields, name, noFields, pageOf, pageQuery } from '../platform/http/request-fields.ts'
 import { readPage } from '../platform/http/request-parameters.ts'
 import { instant, instantOrNull, secret as secretSchema } from '../platform/http/response-fields.ts'
-import {
-  isTokenId,
-  MAX_TOKEN_WORKSPACES,
-  PERMISSIONS_EXPECTED,
-  TOKEN_WORKSPACES_EXPECTED,
-  tokenJson,
-} from './admin-token.ts'
 import type { AdminTokens, TokenResult, TokenSuccess } from './admin-tokens.ts'
 
 const adminCall = declareCalls<{ readonly tokens: AdminTokens }>()

@@ -1,8 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
+import type { AdminToken } from '../platform/access/admin-token.ts'
 import type { Permission } from '../platform/access/permission.ts'
 import type { Dialect } from '../platform/database/database.ts'
 import type { AdminTokenRow, Tables } from '../platform/database/tables.ts'
-import type { AdminToken } from './admin-token.ts'
 
 export interface TokenPage {
   readonly tokens: readonly AdminToken[]

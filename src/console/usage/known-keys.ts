@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
-import { isKeyId } from '../keys/operations/ids.ts'
 import type { Database } from '../platform/database/database.ts'
 import { listOf } from '../platform/database/first-rows.ts'
+import { isKeyId } from '../platform/ids.ts'
 import type { KnownKeys } from './check-report.ts'
 import type { UsageReportBody } from './usage-report.ts'
 

@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import { isKeyId } from '../keys/operations/ids.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
+import { isKeyId } from '../platform/ids.ts'
 import { checkReport, type KnownKeys } from './check-report.ts'
 import {
   ENTRIES_EXPECTED,

@@ -1,7 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { createChangeWriter } from '../keys/rows/change-writer.ts'
 import type { PageOptions } from '../keys/rows/key-repository.ts'
+import { createChangeWriter } from '../platform/database/change-writer.ts'
 import type { Database } from '../platform/database/database.ts'
 import {
   type AttemptOutcome,

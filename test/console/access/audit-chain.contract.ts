@@ -4,11 +4,11 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { AuditEntry } from '../../../src/console/audit/audit.ts'
 import { appendAudit, CHAIN_START } from '../../../src/console/audit/audit-chain.ts'
 import { verifyAudit } from '../../../src/console/audit/verify-audit.ts'
-import { createIds } from '../../../src/console/keys/operations/ids.ts'
-import { createChangeWriter } from '../../../src/console/keys/rows/change-writer.ts'
+import { createChangeWriter } from '../../../src/console/platform/database/change-writer.ts'
 import type { Database } from '../../../src/console/platform/database/database.ts'
 import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
 import { openReadOnly } from '../../../src/console/platform/database/open-read-only.ts'
+import { createIds } from '../../../src/console/platform/ids.ts'
 import { trustIn } from '../../support/audit-trust.ts'
 
 const NOW_MS = Date.parse('2026-11-20T09:00:00Z')

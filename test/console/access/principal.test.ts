@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import type { AdminToken } from '../../../src/console/platform/access/admin-token.ts'
 import { PERMISSIONS, type Permission } from '../../../src/console/platform/access/permission.ts'
+import type { Person } from '../../../src/console/platform/access/person.ts'
 import { actorOf, may, mayGrant, type Principal } from '../../../src/console/platform/access/principal.ts'
-import type { Person } from '../../../src/console/sign-in/person.ts'
-import type { AdminToken } from '../../../src/console/tokens/admin-token.ts'
 
 const ada: Person = {
   subject: 'ada',

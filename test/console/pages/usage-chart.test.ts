@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { barsOf, totalsBy } from '../../../src/console/platform/html/usage-bars.ts'
 import { lastUseAsOf, recentUseText } from '../../../src/console/usage/pages/last-use.ts'
+import { barsOf, totalsBy } from '../../../src/console/usage/pages/usage-bars.ts'
 import { usageChart } from '../../../src/console/usage/pages/usage-chart.ts'
 import { pointsOf } from '../../../src/console/usage/usage-points.ts'
 import { lastPoints } from '../../../src/console/usage/usage-range.ts'

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { type Person, personActorOf } from '../../../src/console/platform/access/person.ts'
+import { localPath, returnPath, signInPath } from '../../../src/console/platform/html/local-path.ts'
 import { createAddressLimit } from '../../../src/console/platform/http/address-limit.ts'
 import { personOf } from '../../../src/console/sign-in/claims.ts'
-import { localPath, returnPath, signInPath } from '../../../src/console/sign-in/local-path.ts'
 import { createOneTimeLink } from '../../../src/console/sign-in/one-time-link.ts'
-import { type Person, personActorOf } from '../../../src/console/sign-in/person.ts'
 import { isOwnHost, isOwnPage, siteOf } from '../../../src/console/sign-in/site.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 

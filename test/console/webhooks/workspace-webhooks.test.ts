@@ -3,8 +3,8 @@ import type { ServerResponse } from 'node:http'
 import { sql } from 'kysely'
 import { Webhook } from 'standardwebhooks'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { createIds } from '../../../src/console/keys/operations/ids.ts'
 import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
+import { createIds } from '../../../src/console/platform/ids.ts'
 import { createRequestedDeliveries } from '../../../src/console/webhooks/requested-deliveries.ts'
 import {
   pauseMs,

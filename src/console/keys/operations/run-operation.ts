@@ -9,9 +9,14 @@ import {
 } from '../../announcing/region-outboxes.ts'
 import type { Caller, KeyAuditEntry } from '../../audit/audit.ts'
 import { naming } from '../../platform/database/database-unavailable.ts'
+import {
+  decodeOutcome,
+  type EarlierResponse,
+  encodeOutcome,
+  type Idempotency,
+} from '../../platform/http/idempotency.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { CommitOutcome, KeyRepository, PendingChange, StoredKey } from '../rows/key-repository.ts'
-import { decodeOutcome, type EarlierResponse, encodeOutcome, type Idempotency } from './idempotency.ts'
 
 /** A retry follows a taken hint or a concurrent change of the same key. Both are rare. */
 const MAX_ATTEMPTS = 8

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { keyState } from '../../../domain/key/key-record.ts'
 import { NO_PROBLEMS, type Problems } from '../../platform/html/form-fields.ts'
 import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
-import { fieldsOf, frameOf, keyOf, notFound, sendPage, viewOf } from '../../platform/html/page-request.ts'
+import { fieldsOf, frameOf, notFound, sendPage } from '../../platform/html/page-request.ts'
 import { keyPath, WORKSPACES } from '../../platform/html/paths.ts'
 import { problemPage } from '../../platform/html/problem-page.ts'
 import { callerOf } from '../../platform/http/request-context.ts'
@@ -12,6 +12,7 @@ import { checkEditForm, type EditForm, readEditForm, rebaseEditForm, startEditFo
 import { editPage } from './edit-page.ts'
 import { fieldOf } from './issue-routes.ts'
 import type { KeyPageParts } from './key-page-parts.ts'
+import { keyOf, viewOf } from './key-request.ts'
 import { FINAL_TEXTS } from './step-routes.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/edit`

@@ -4,11 +4,12 @@ import { plainPasted } from '../../../domain/pasted-text.ts'
 import { sees } from '../../platform/access/principal.ts'
 import { type FormFields, NO_PROBLEMS, textField } from '../../platform/html/form-fields.ts'
 import { SHOWS } from '../../platform/html/guards.ts'
-import { creatorOf, fieldsOf, frameOf, sendPage, viewOf } from '../../platform/html/page-request.ts'
+import { fieldsOf, frameOf, sendPage } from '../../platform/html/page-request.ts'
 import { FIND_KEY } from '../../platform/html/paths.ts'
 import { principalOf } from '../../platform/http/request-context.ts'
 import { findKeyPage, foundKeyPage, noKeyFoundPage } from './find-key-page.ts'
 import type { KeyPageParts } from './key-page-parts.ts'
+import { creatorOf, viewOf } from './key-request.ts'
 
 const DIGEST = /^[0-9a-f]{64}$/
 const MISSING = new Map([['key', 'Paste the whole key']])

@@ -1,24 +1,17 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { codeExamples } from '../../api-reference/code-examples.ts'
-import { firstEndpoint } from '../../platform/html/first-endpoint.ts'
+import { firstEndpoint } from '../../api-reference/first-endpoint.ts'
 import { NO_PROBLEMS, type Problems } from '../../platform/html/form-fields.ts'
 import { CHANGE_FORMS, CHANGES, SHOWS } from '../../platform/html/guards.ts'
 import { FORM_NOTICES, newOnceToken, readFormContext } from '../../platform/html/once-token.ts'
-import {
-  fieldsOf,
-  frameOf,
-  keyOf,
-  notFound,
-  sendPage,
-  viewAfter,
-  workspaceOf,
-} from '../../platform/html/page-request.ts'
+import { fieldsOf, frameOf, notFound, sendPage, workspaceOf } from '../../platform/html/page-request.ts'
 import { WORKSPACES } from '../../platform/html/paths.ts'
 import { issueKey } from '../operations/issue.ts'
 import type { OperationRejection } from '../operations/run-operation.ts'
 import { checkIssueForm, type IssueForm, NEW_ISSUE_FORM, readIssueForm } from './issue-form.ts'
 import { issuePage } from './issue-page.ts'
 import type { KeyPageParts } from './key-page-parts.ts'
+import { keyOf, viewAfter } from './key-request.ts'
 import { alreadyDonePage, secretPage } from './secret-page.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/new`

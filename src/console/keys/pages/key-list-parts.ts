@@ -3,7 +3,7 @@ import { type Html, html } from '../../platform/html/html.ts'
 import { ALL_KEYS, keysPath } from '../../platform/html/paths.ts'
 import { KEY_FILTERS, type KeyFilter } from '../rows/key-filter.ts'
 import { MAX_EXPIRING, type WorkspaceKeyCounts } from '../search/count-in-workspace.ts'
-import { KEY_ORDERS, UNUSED_FILTERS, UNUSED_NAMES } from './key-list.ts'
+import { KEY_ORDERS, keyListPath, UNUSED_FILTERS, UNUSED_NAMES } from './key-list-query.ts'
 import type { KeysView } from './keys-view.ts'
 
 const FILTER_LABELS: Readonly<Record<KeyFilter, string>> = {
@@ -38,7 +38,7 @@ export function stateFilters({ workspaceId, list, counts }: KeysView): Html {
     const here = state === list.state ? html` aria-current="true"` : null
     // The order that suits expiring keys is not kept for others.
     const sort = list.state === 'expiring' || state === 'expiring' ? null : list.sort
-    const path = keysPath(workspaceId, { ...list, sort, state })
+    const path = keyListPath(workspaceId, { ...list, sort, state })
     const count = counts === null ? null : countOf(state, counts)
     return html`<li><a href="${path}"${here}>${label}${count === null ? null : html` <span class="count">${count}</span>`}</a></li>`
   }

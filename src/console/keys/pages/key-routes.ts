@@ -1,12 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { readChartRange } from '../../platform/html/chart-range.ts'
 import { SHOWS } from '../../platform/html/guards.ts'
-import { creatorOf, frameOf, keyOf, queryOf, sendPage, viewOf } from '../../platform/html/page-request.ts'
+import { frameOf, queryOf, sendPage } from '../../platform/html/page-request.ts'
 import { WORKSPACES } from '../../platform/html/paths.ts'
+import { readChartRange } from '../../usage/pages/chart-range.ts'
 import { keyUsageOf, recentUseOf } from '../../usage/pages/usage-reading.ts'
 import { keyPage } from './key-page.ts'
 import type { KeyPageParts } from './key-page-parts.ts'
 import type { KeyView } from './key-parts.ts'
+import { creatorOf, keyOf, viewOf } from './key-request.ts'
 
 /** The page of a key. */
 export function keyRoutes(scope: FastifyInstance, parts: KeyPageParts): void {

@@ -1,7 +1,7 @@
 import { type Html, html, type Piece } from '../../platform/html/html.ts'
 import { keyPath, keysPath } from '../../platform/html/paths.ts'
 import { dateText } from '../../platform/html/times.ts'
-import { KEY_ORDERS } from './key-list.ts'
+import { KEY_ORDERS } from './key-list-query.ts'
 import { expiryHtml, hintHtml, type KeyView, keyLink, lastUsed, scopeList, stateBadge } from './key-parts.ts'
 import type { KeysView } from './keys-view.ts'
 

@@ -3,8 +3,8 @@ import { type Frame, page } from '../../platform/html/layout.ts'
 import { FIND_KEY, keysPath, newKeyPath, revokeAllPath } from '../../platform/html/paths.ts'
 import type { KeyFilter } from '../rows/key-filter.ts'
 import { MAX_EXPIRING } from '../search/count-in-workspace.ts'
-import { isFiltered } from './key-list.ts'
 import { keySearch, stateFilters } from './key-list-parts.ts'
+import { isFiltered, keyListPath } from './key-list-query.ts'
 import { keyTable } from './key-table.ts'
 import type { KeysView } from './keys-view.ts'
 
@@ -32,7 +32,7 @@ function expiringNotice({ workspaceId, counts, list }: KeysView): Html | null {
   const which = count === 1 ? 'One key expires' : `${number} keys expire`
   const state: KeyFilter = 'expiring'
   return html`<p class="notice warn"><strong>${which} within 14 days.</strong>
-    <a href="${keysPath(workspaceId, { state })}">Show expiring keys</a> and rotate them in time: requests with an expired key are rejected.</p>`
+    <a href="${keyListPath(workspaceId, { state })}">Show expiring keys</a> and rotate them in time: requests with an expired key are rejected.</p>`
 }
 
 function results(view: KeysView, nowMs: number): Html {
@@ -58,7 +58,7 @@ function emptyList({ mayChange }: Frame, { workspaceId }: KeysView): Html {
 function paging({ workspaceId, list, nextCursor, isFirstPage }: KeysView): Html | null {
   if (isFirstPage && nextCursor === null) return null
   return html`<nav class="paging" aria-label="Pages">
-    ${isFirstPage ? null : html`<a class="button" href="${keysPath(workspaceId, list)}">First page</a>`}
-    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${keysPath(workspaceId, { ...list, cursor: nextCursor })}">Next page</a>`}
+    ${isFirstPage ? null : html`<a class="button" href="${keyListPath(workspaceId, list)}">First page</a>`}
+    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${keyListPath(workspaceId, { ...list, cursor: nextCursor })}">Next page</a>`}
   </nav>`
 }

@@ -1,5 +1,5 @@
 import type { WorkspaceKeyCounts } from '../search/count-in-workspace.ts'
-import type { KeyList } from './key-list.ts'
+import type { KeyList } from './key-list-query.ts'
 import type { KeyView } from './key-parts.ts'
 
 export interface KeysView {

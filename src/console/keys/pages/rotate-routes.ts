@@ -3,15 +3,7 @@ import type { KeyState } from '../../../domain/key/key-record.ts'
 import { NO_PROBLEMS, type Problems, textField } from '../../platform/html/form-fields.ts'
 import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
 import { FORM_NOTICES, newOnceToken, readFormContext } from '../../platform/html/once-token.ts'
-import {
-  fieldsOf,
-  frameOf,
-  keyOf,
-  notFound,
-  sendPage,
-  viewAfter,
-  viewOf,
-} from '../../platform/html/page-request.ts'
+import { fieldsOf, frameOf, notFound, sendPage } from '../../platform/html/page-request.ts'
 import { WORKSPACES } from '../../platform/html/paths.ts'
 import { problemPage } from '../../platform/html/problem-page.ts'
 import { recentUseOf } from '../../usage/pages/usage-reading.ts'
@@ -22,6 +14,7 @@ import type { StoredKey } from '../rows/key-repository.ts'
 import { fieldOf, shownSecret } from './issue-routes.ts'
 import type { KeyPageParts } from './key-page-parts.ts'
 import type { KeyView } from './key-parts.ts'
+import { keyOf, viewAfter, viewOf } from './key-request.ts'
 import { checkRotateForm, NEW_ROTATE_FORM, type RotateForm, readRotateForm } from './rotate-form.ts'
 import { rotateNowPage, rotatePage } from './rotate-page.ts'
 import { alreadyDonePage, secretPage } from './secret-page.ts'

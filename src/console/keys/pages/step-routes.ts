@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { FinalState, KeyState } from '../../../domain/key/key-record.ts'
 import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
-import { frameOf, keyOf, notFound, sendPage, viewAfter, viewOf } from '../../platform/html/page-request.ts'
+import { frameOf, notFound, sendPage } from '../../platform/html/page-request.ts'
 import { keyPath, WORKSPACES } from '../../platform/html/paths.ts'
 import { problemPage } from '../../platform/html/problem-page.ts'
 import { callerOf } from '../../platform/http/request-context.ts'
@@ -10,6 +10,7 @@ import { readChangeProgress } from '../operations/change-progress.ts'
 import { revokeKey } from '../operations/revoke.ts'
 import { resumeKey, suspendKey } from '../operations/suspend.ts'
 import type { KeyPageParts } from './key-page-parts.ts'
+import { keyOf, viewAfter, viewOf } from './key-request.ts'
 import { KEY_STEPS, type KeyStep, stepDonePage, stepPage } from './step-page.ts'
 
 const OPERATIONS = {

@@ -1,11 +1,11 @@
 import { sql, type Transaction } from 'kysely'
 import { enqueueChanges } from '../../announcing/rows/outbox-rows.ts'
 import { AuditWriteError, appendAudit } from '../../audit/audit-chain.ts'
+import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { isRejected } from '../../platform/database/rejected-statement.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { insertEvents } from '../../webhooks/delivery-rows.ts'
-import type { ChangeWriter } from './change-writer.ts'
 import type { Change, CommitOutcome, StoredKey } from './key-repository.ts'
 import { rowOf } from './key-rows.ts'
 

@@ -1,9 +1,9 @@
 import type { Transaction } from 'kysely'
 import { enqueueChanges } from '../../announcing/rows/outbox-rows.ts'
 import { type AuditTarget, AuditWriteError, appendAudit } from '../../audit/audit-chain.ts'
+import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { insertEvents } from '../../webhooks/delivery-rows.ts'
-import type { ChangeWriter } from './change-writer.ts'
 import type { ImportedKeys, KeyImport } from './key-repository.ts'
 import { rowOf } from './key-rows.ts'
 

@@ -4,8 +4,8 @@ import type { PendingChange, PendingChanges, RegionRegister } from '../../announ
 import type { AuditEntry, AuditPage, AuditQuery } from '../../audit/audit.ts'
 import type { ChainHead } from '../../audit/audit-chain.ts'
 import type { AuditRow } from '../../platform/database/tables.ts'
+import type { EarlierResponse, Idempotency } from '../../platform/http/idempotency.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
-import type { EarlierResponse, Idempotency } from '../operations/idempotency.ts'
 import type { WorkspaceKeyCounts } from '../search/count-in-workspace.ts'
 import type { UnusedCounts } from '../search/count-unused.ts'
 import type {

@@ -1,6 +1,10 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { Tables } from '../../platform/database/tables.ts'
-import { type EarlierResponse, IDEMPOTENCY_TTL_MS, type Idempotency } from '../operations/idempotency.ts'
+import {
+  type EarlierResponse,
+  IDEMPOTENCY_TTL_MS,
+  type Idempotency,
+} from '../../platform/http/idempotency.ts'
 import type { Change } from './key-repository.ts'
 
 /** Rows deleted in one transaction; a day's worth at once would block others. */

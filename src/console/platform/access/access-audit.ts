@@ -5,7 +5,7 @@ import { type ControlLogger, causeOf } from '../../../observability/control-logg
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { auditAccess } from '../../audit/audit.ts'
 import { appendAudit, audited } from '../../audit/audit-chain.ts'
-import { createChangeWriter } from '../../keys/rows/change-writer.ts'
+import { createChangeWriter } from '../database/change-writer.ts'
 import type { Database } from '../database/database.ts'
 import { callerOf } from '../http/request-context.ts'
 

@@ -1,6 +1,6 @@
-import { type Person, personActorOf } from '../../sign-in/person.ts'
-import type { AdminToken } from '../../tokens/admin-token.ts'
+import type { AdminToken } from './admin-token.ts'
 import { includesPermission, type Permission } from './permission.ts'
+import { type Person, personActorOf } from './person.ts'
 
 /** Who makes a request to the console. */
 export type Principal =

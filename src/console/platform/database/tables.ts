@@ -1,6 +1,6 @@
-import type { OutboxRow, RegionOutboxRow, RegionRow } from '../../announcing/rows/region-tables.ts'
+import type { OutboxRow, RegionOutboxRow, RegionRow } from './region-tables.ts'
 
-export type { OutboxRow } from '../../announcing/rows/region-tables.ts'
+export type { OutboxRow } from './region-tables.ts'
 
 /** Rows as the database holds them; times are milliseconds since the epoch. */
 export interface KeyRow {

@@ -1,5 +1,5 @@
-import { requirePerson } from '../../sign-in/authenticate-people.ts'
 import { requireManager, requirePersonOfForm } from './page-request.ts'
+import { requirePerson } from './signed-in.ts'
 
 const config = { operation: 'page' } as const
 

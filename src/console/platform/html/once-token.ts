@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify'
-import { idempotencyOf } from '../../keys/operations/idempotency.ts'
-import type { RandomBytes } from '../../keys/operations/ids.ts'
 import type { OperationContext } from '../../keys/operations/run-operation.ts'
+import { idempotencyOf } from '../http/idempotency.ts'
 import { callerOf } from '../http/request-context.ts'
+import type { RandomBytes } from '../ids.ts'
 import { textField } from './form-fields.ts'
 import { fieldsOf } from './page-request.ts'
 

@@ -1,24 +1,14 @@
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
-import { isWorkspaceId, keyState } from '../../../domain/key/key-record.ts'
-import type { AuditEntry } from '../../audit/audit.ts'
-import { isKeyId } from '../../keys/operations/ids.ts'
-import type { KeyView } from '../../keys/pages/key-parts.ts'
-import type { KeyRepository, StoredKey } from '../../keys/rows/key-repository.ts'
-import { csrfTokenOf, personOfRequest } from '../../sign-in/authenticate-people.ts'
-import { EXPIRED, formPage, returnPath, signInPath } from '../../sign-in/local-path.ts'
+import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 import { may } from '../access/principal.ts'
 import { ApiError } from '../http/api-error.ts'
 import { principalOf, seesWorkspace } from '../http/request-context.ts'
 import { type FormFields, textField } from './form-fields.ts'
 import type { Html } from './html.ts'
 import type { Frame } from './layout.ts'
-
-/** What pages read of the registry. */
-export interface RegistryReader {
-  readonly repository: KeyRepository
-  readonly clock: Clock
-}
+import { EXPIRED, formPage, returnPath, signInPath } from './local-path.ts'
+import { csrfTokenOf, personOfRequest } from './signed-in.ts'
 
 /** Also for pages of workspaces that the person may not see. */
 export function notFound(): ApiError {
@@ -38,50 +28,6 @@ export const requireManager: onRequestAsyncHookHandler = async request => {
   if (!may(principalOf(request), 'keys:write', workspaceId)) {
     throw new ApiError('forbidden', 'You have the role of a viewer, who sees keys and changes none')
   }
-}
-
-/** The key of the path, in the workspace of the path. @throws if the person may not see it */
-export async function keyOf(request: FastifyRequest, { repository }: RegistryReader): Promise<StoredKey> {
-  const workspaceId = workspaceOf(request)
-  const keyId = parameterOf(request, 'keyId')
-  const key = isKeyId(keyId) ? await repository.findById(keyId) : null
-  if (key === null || key.record.workspaceId !== workspaceId) throw notFound()
-  request.keyId = keyId
-  return key
-}
-
-export async function viewsOf(
-  keys: readonly Pick<StoredKey, 'record'>[],
-  { repository, clock }: RegistryReader,
-): Promise<KeyView[]> {
-  const uses = await repository.lastUses(keys.map(({ record }) => record.id))
-  const nowMs = clock.wallMs()
-  return keys.map(({ record }) => ({
-    record,
-    state: keyState(record, nowMs),
-    lastUsedAtMs: uses.get(record.id) ?? null,
-  }))
-}
-
-export async function viewOf(record: KeyView['record'], reader: RegistryReader): Promise<KeyView> {
-  const [view] = await viewsOf([{ record }], reader)
-  if (view === undefined) throw new Error('viewsOf must return one view for each key')
-  return view
-}
-
-/** After a change: nothing is read, since what follows the commit must not fail. @param before the same key, or null if it is new */
-export function viewAfter(
-  record: KeyView['record'],
-  before: KeyView | null,
-  { clock }: RegistryReader,
-): KeyView {
-  return { record, state: keyState(record, clock.wallMs()), lastUsedAtMs: before?.lastUsedAtMs ?? null }
-}
-
-/** Name of the person who issued a key; null if the audit log has none. */
-export function creatorOf(origin: AuditEntry | null): string | null {
-  const by = origin?.detail['by']
-  return typeof by === 'string' ? by : null
 }
 
 export function frameOf(
@@ -135,7 +81,7 @@ export const requirePersonOfForm: onRequestAsyncHookHandler = async (request, re
   await reply.redirect(signInPath(returnPath(formPage(request.url))), 303)
 }
 
-function parameterOf(request: FastifyRequest, name: 'workspaceId' | 'keyId'): string {
+export function parameterOf(request: FastifyRequest, name: 'workspaceId' | 'keyId'): string {
   // The router yields a text for each parameter in the path.
   return (request.params as Record<string, string>)[name] ?? ''
 }

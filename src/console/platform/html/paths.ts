@@ -1,6 +1,3 @@
-import { DEFAULT_ORDER, type KeyList } from '../../keys/pages/key-list.ts'
-import type { ChartRange } from './chart-range.ts'
-
 /** Paths of the pages; ids need no escaping in a path. */
 export const WORKSPACES = '/workspaces'
 export const FIND_KEY = '/find-key'
@@ -9,16 +6,11 @@ export const ALL_USAGE = '/usage'
 export const PEOPLE = '/people'
 export const END_SESSIONS = `${PEOPLE}/end`
 
+type Query = Readonly<Record<string, string | null | undefined>>
+
 /** @param workspaceId null: keys of all workspaces */
-export function keysPath(
-  workspaceId: string | null,
-  { cursor, ...list }: Partial<Record<keyof KeyList, string | null>> & { readonly cursor?: string } = {},
-): string {
-  const isDefault = list.sort === DEFAULT_ORDER && list.state !== 'expiring'
-  const query = { ...list, sort: isDefault ? null : list.sort, cursor }
-  const present = Object.entries(query).filter(([, value]) => value !== '')
-  const path = workspaceId === null ? ALL_KEYS : `${WORKSPACES}/${workspaceId}/keys`
-  return withQuery(path, Object.fromEntries(present))
+export function keysPath(workspaceId: string | null, query: Query = {}): string {
+  return withQuery(workspaceId === null ? ALL_KEYS : `${WORKSPACES}/${workspaceId}/keys`, query)
 }
 
 export function workspacesPath({ q, cursor }: { readonly q: string; readonly cursor?: string }): string {
@@ -36,11 +28,11 @@ export function keyPath(workspaceId: string, keyId: string, act?: KeySubpage): s
 }
 
 /** The key's page with its chart of this span. */
-export function keyUsagePath(workspaceId: string, keyId: string, range: ChartRange): string {
+export function keyUsagePath(workspaceId: string, keyId: string, range: string): string {
   return `${withQuery(keyPath(workspaceId, keyId), { range })}#usage`
 }
 
-export function usagePath(workspaceId: string, range?: ChartRange): string {
+export function usagePath(workspaceId: string, range?: string): string {
   return withQuery(`${WORKSPACES}/${workspaceId}/usage`, { range })
 }
 
@@ -86,7 +78,7 @@ export function endSessionsPath(subject: string): string {
   return withQuery(END_SESSIONS, { subject })
 }
 
-function withQuery(path: string, query: Readonly<Record<string, string | null | undefined>>): string {
+function withQuery(path: string, query: Query): string {
   const present = Object.entries(query).filter(
     (entry): entry is [string, string] => typeof entry[1] === 'string',
   )

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
 import { clientNetworkOf } from '../../../domain/address/cidr.ts'
-import type { RandomBytes } from '../../keys/operations/ids.ts'
+import type { RandomBytes } from '../ids.ts'
 
 /** Bounds the memory: addresses share this many counters. */
 const BUCKETS = 65_536

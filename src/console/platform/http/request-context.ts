@@ -4,10 +4,10 @@ import { plainAddress } from '../../../domain/address/plain-address.ts'
 import { clientAddressOf } from '../../../http/client-address.ts'
 import { compileProxies } from '../../../http/trusted-proxies.ts'
 import type { Caller } from '../../audit/audit.ts'
-import { type Idempotency, idempotencyOf } from '../../keys/operations/idempotency.ts'
 import type { OperationContext } from '../../keys/operations/run-operation.ts'
 import { actorOf, type Principal, principalNameOf, sees } from '../access/principal.ts'
 import { invalidField } from './api-error.ts'
+import { type Idempotency, idempotencyOf } from './idempotency.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -1,7 +1,7 @@
 import type { KeyView } from '../../keys/pages/key-parts.ts'
-import type { ChartRange } from '../../platform/html/chart-range.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { keyUsagePath } from '../../platform/html/paths.ts'
+import type { ChartRange } from './chart-range.ts'
 import { lastUseAsOf } from './last-use.ts'
 import { COUNTS_OFF, type UsageView, usagePart } from './usage-part.ts'
 

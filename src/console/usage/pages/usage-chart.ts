@@ -1,5 +1,5 @@
 import { type Html, html } from '../../platform/html/html.ts'
-import type { UsageBar } from '../../platform/html/usage-bars.ts'
+import type { UsageBar } from './usage-bars.ts'
 
 /** Units of the drawing, which is stretched to the width of the page. */
 const HEIGHT = 100

@@ -1,4 +1,4 @@
-import { UNUSED_FILTERS, UNUSED_NAMES, type UnusedFilter } from '../../keys/pages/key-list.ts'
+import { UNUSED_FILTERS, UNUSED_NAMES, type UnusedFilter } from '../../keys/pages/key-list-query.ts'
 import { hintHtml, keyLink } from '../../keys/pages/key-parts.ts'
 import type { StoredKey } from '../../keys/rows/key-repository.ts'
 import type { UnusedCounts } from '../../keys/search/count-unused.ts'

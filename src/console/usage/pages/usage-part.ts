@@ -1,7 +1,7 @@
-import { CHART_RANGE_NAMES, CHART_RANGES, type ChartRange } from '../../platform/html/chart-range.ts'
 import { type Html, html, type Piece } from '../../platform/html/html.ts'
-import { barsOf, sumsOf, totalsBy, type UsageBar } from '../../platform/html/usage-bars.ts'
 import type { UsagePoint } from '../usage-points.ts'
+import { CHART_RANGE_NAMES, CHART_RANGES, type ChartRange } from './chart-range.ts'
+import { barsOf, sumsOf, totalsBy, type UsageBar } from './usage-bars.ts'
 import { numberText, usageChart } from './usage-chart.ts'
 
 export interface UsageView {

@@ -1,12 +1,12 @@
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { Registry } from '../../keys/registry.ts'
-import { type ChartRange, pointsIn } from '../../platform/html/chart-range.ts'
-import { sumsOf } from '../../platform/html/usage-bars.ts'
 import type { UsageService } from '../index.ts'
 import { lastPoints, msOf } from '../usage-range.ts'
 import type { AllUsage } from './all-usage-page.ts'
+import { type ChartRange, pointsIn } from './chart-range.ts'
 import type { KeyUsage } from './key-usage.ts'
 import type { RecentUse } from './last-use.ts'
+import { sumsOf } from './usage-bars.ts'
 import type { WorkspaceUsage } from './usage-page.ts'
 
 /** The present day included. */

@@ -1,6 +1,6 @@
 import type { OpenRegistry } from '../../keys/open-registry.ts'
-import { createIds } from '../../keys/operations/ids.ts'
 import type { ConsoleContext } from '../../platform/console-context.ts'
+import { createIds } from '../../platform/ids.ts'
 import { startExpiryWatch } from '../expiry-watch.ts'
 import { createResolver } from './guarded-connector.ts'
 import { WorkspaceDispatcher } from './workspace-dispatcher.ts'

@@ -1,8 +1,8 @@
-import { planExpiry } from '../../domain/key/issue-key.ts'
-import { type Planned, problemOfKeyName } from '../../domain/key/key-fields.ts'
-import { isWorkspaceId } from '../../domain/key/key-record.ts'
-import { holdsKeyForm } from '../../domain/key/secret.ts'
-import { PERMISSIONS, type Permission } from '../platform/access/permission.ts'
+import { planExpiry } from '../../../domain/key/issue-key.ts'
+import { type Planned, problemOfKeyName } from '../../../domain/key/key-fields.ts'
+import { isWorkspaceId } from '../../../domain/key/key-record.ts'
+import { holdsKeyForm } from '../../../domain/key/secret.ts'
+import { PERMISSIONS, type Permission } from './permission.ts'
 
 export const TOKEN_PREFIX = 'pat_'
 export const MAX_TOKEN_WORKSPACES = 1000

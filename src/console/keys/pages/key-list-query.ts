@@ -1,5 +1,6 @@
 import { plainSearch } from '../../../domain/pasted-text.ts'
 import { type FormFields, textField } from '../../platform/html/form-fields.ts'
+import { keysPath } from '../../platform/html/paths.ts'
 import { KEY_FILTERS, type KeyFilter } from '../rows/key-filter.ts'
 import { decodeCursor, parseOrder } from '../search/key-cursor.ts'
 import { EXPIRING_SOON_MS, type KeyQuery } from '../search/key-query.ts'
@@ -18,7 +19,7 @@ export const KEY_ORDERS = {
   name: 'Name',
 } as const
 export type KeyOrder = keyof typeof KEY_ORDERS
-export const DEFAULT_ORDER: KeyOrder = '-createdAt'
+const DEFAULT_ORDER: KeyOrder = '-createdAt'
 
 /** Keys that were not used for so long, or never. */
 export const UNUSED_FILTERS = {
@@ -95,4 +96,14 @@ export function keyQueryOf(
 function lastUsedBefore(unused: UnusedFilter, nowMs: number): number {
   const { days } = UNUSED_FILTERS[unused]
   return days === null ? 1 : nowMs - days * DAY_MS
+}
+
+/** @param workspaceId null: keys of all workspaces */
+export function keyListPath(
+  workspaceId: string | null,
+  { cursor, ...list }: Partial<Record<keyof KeyList, string | null>> & { readonly cursor?: string },
+): string {
+  const isDefault = list.sort === DEFAULT_ORDER && list.state !== 'expiring'
+  const query = { ...list, sort: isDefault ? null : list.sort, cursor }
+  return keysPath(workspaceId, Object.fromEntries(Object.entries(query).filter(([, value]) => value !== '')))
 }

@@ -1,6 +1,6 @@
-import type { UsagePoint } from '../../usage/usage-points.ts'
+import { dateText } from '../../platform/html/times.ts'
+import type { UsagePoint } from '../usage-points.ts'
 import { CHART_RANGES, type ChartRange } from './chart-range.ts'
-import { dateText } from './times.ts'
 
 const DAY_MS = 86_400_000
 

@@ -1,5 +1,5 @@
-import { type RouteConfig, WORKSPACE_PARAMETER } from '../../../domain/route/route.ts'
-import { UNKNOWN_ADDRESS } from '../../api-reference/code-examples.ts'
+import { type RouteConfig, WORKSPACE_PARAMETER } from '../../domain/route/route.ts'
+import { UNKNOWN_ADDRESS } from './code-examples.ts'
 
 /** The URL to try a new key at: the endpoint without a scope, or the first that the key's scopes allow. */
 export function firstEndpoint(

@@ -1,5 +1,5 @@
-import { lastPoints, type UsageRange, type UsageStep } from '../../usage/usage-range.ts'
-import { type FormFields, textField } from './form-fields.ts'
+import { type FormFields, textField } from '../../platform/html/form-fields.ts'
+import { lastPoints, type UsageRange, type UsageStep } from '../usage-range.ts'
 
 interface RangeRow {
   readonly label: string

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
 import { backup, DatabaseSync } from 'node:sqlite'
-import { troubleOf } from '../platform/database/database-unavailable.ts'
-import { createPrivateFile } from '../platform/database/sqlite-database.ts'
+import { troubleOf } from './database-unavailable.ts'
 import { type ProgressOf, Refused } from './refused.ts'
+import { createPrivateFile } from './sqlite-database.ts'
 
 /** The first bytes of every SQLite file, and of an archive of `pg_dump --format=custom`. */
 const SQLITE_MAGIC = 'SQLite format 3\0'

@@ -5,11 +5,11 @@ import {
   deletePendingChangesUnlocked,
 } from '../../announcing/rows/outbox-rows.ts'
 import type { PendingChange } from '../../announcing/rows/pending-changes.ts'
-import { shareBatches } from '../../platform/batch/share-runs.ts'
-import type { Database } from '../../platform/database/database.ts'
-import { troubleOf } from '../../platform/database/database-unavailable.ts'
-import { mayRunAgain } from '../../platform/database/postgres-errors.ts'
-import type { Tables } from '../../platform/database/tables.ts'
+import { shareBatches } from '../batch/share-runs.ts'
+import type { Database } from './database.ts'
+import { troubleOf } from './database-unavailable.ts'
+import { mayRunAgain } from './postgres-errors.ts'
+import type { Tables } from './tables.ts'
 
 /** Bounds the time of one statement. */
 const DELETED_AT_ONCE = 5_000
