@@ -6,12 +6,12 @@ import { createAudit } from './audit/index.ts'
 import { type ConsoleHealth, checkHealth } from './health.ts'
 import { createInternalListener } from './key-service/index.ts'
 import { createKeys } from './keys/index.ts'
-import { openRegistry } from './keys/open-registry.ts'
+import { type OpenRegistry, openRegistry } from './keys/open-registry.ts'
 import { createOperationCounter } from './keys/operations/operation-counter.ts'
 import { createLeaks } from './leaks/index.ts'
 import { createAccessAudit } from './platform/access/access-audit.ts'
 import type { Capability } from './platform/capability.ts'
-import { type ConsoleParts, createConsoleContext } from './platform/console-context.ts'
+import { type ConsoleContext, type ConsoleParts, createConsoleContext } from './platform/console-context.ts'
 import { createIds } from './platform/ids.ts'
 import { startHousekeeping } from './platform/jobs/housekeeping.ts'
 import { createPublicServer } from './public-server.ts'
@@ -39,22 +39,8 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const context = createConsoleContext(parts)
   const { config, clock, metrics, version = '0.0.0' } = context
   const open = await openRegistry(context)
-  const { database, repository, regions, registry } = open
-  const { newAuditId } = registry
-  const signIn = createSignIn({
-    ...{ ...context, database, newAuditId },
-    config: config.console,
-    proxies: config.outgoing,
-    onReload: onReloadOf(context.onReload, next => next.console),
-    oneTimeLink: context.oneTimeLink ?? null,
-  })
-  const tokens = createAdminTokens({
-    ...{ ...context, database, newAuditId },
-    newTokenId: createIds('tok', context.randomBytes),
-    keyPrefix: config.keys.prefix,
-    signingKeys: () => context.secrets.value.signingKeys,
-  })
-  const accessAudit = createAccessAudit({ ...context, database, newAuditId })
+  const { repository, regions, registry } = open
+  const { signIn, tokens, accessAudit } = createAccess(context, open)
   const usage = createUsageService(context, open)
   const leaks = createLeaks(context, registry)
 
@@ -101,4 +87,23 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
       return stopped
     },
   }
+}
+
+/** Who may call: people by sign-in, programs by token, and the record of what either was refused. */
+function createAccess(context: ConsoleContext, { database, registry: { newAuditId } }: OpenRegistry) {
+  const { config } = context
+  const signIn = createSignIn({
+    ...{ ...context, database, newAuditId },
+    config: config.console,
+    proxies: config.outgoing,
+    onReload: onReloadOf(context.onReload, next => next.console),
+    oneTimeLink: context.oneTimeLink ?? null,
+  })
+  const tokens = createAdminTokens({
+    ...{ ...context, database, newAuditId },
+    newTokenId: createIds('tok', context.randomBytes),
+    keyPrefix: config.keys.prefix,
+    signingKeys: () => context.secrets.value.signingKeys,
+  })
+  return { signIn, tokens, accessAudit: createAccessAudit({ ...context, database, newAuditId }) }
 }

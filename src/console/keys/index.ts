@@ -8,6 +8,7 @@ import { IMPORT_CALLS } from './api/import-calls.ts'
 import { KEY_CALLS } from './api/key-calls.ts'
 import { KEY_OPERATION_CALLS } from './api/key-operation-calls.ts'
 import { SEARCH_CALLS } from './api/search-calls.ts'
+import type { KeyParts } from './operations/operation-counter.ts'
 import { editRoutes } from './pages/edit-routes.ts'
 import { findKeyRoutes } from './pages/find-key-routes.ts'
 import { issueRoutes } from './pages/issue-routes.ts'
@@ -16,7 +17,6 @@ import { listRoutes } from './pages/list-routes.ts'
 import { revokeAllRoutes } from './pages/revoke-all-routes.ts'
 import { rotateRoutes } from './pages/rotate-routes.ts'
 import { stepRoutes } from './pages/step-routes.ts'
-import type { KeyParts } from './registry.ts'
 
 const CALLS = [
   ...KEY_OPERATION_CALLS,

@@ -1,31 +1,18 @@
 import type { OpenRegistry } from '../keys/open-registry.ts'
-import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { bindCalls } from '../platform/http/admin-call.ts'
-import type { Call } from '../platform/http/calls.ts'
 import { createKnownKeys } from './known-keys.ts'
 import { usageRoutes } from './pages/usage-routes.ts'
 import { usageCall } from './receive-usage.ts'
 import { makePartitions, purgeUsage } from './retention.ts'
 import { USAGE_CALLS } from './usage-calls.ts'
-import { createUsageQueries, type UsageQueries } from './usage-queries.ts'
+import { createUsageQueries } from './usage-queries.ts'
+import type { UsageService } from './usage-service.ts'
+
+export type { UsageService } from './usage-service.ts'
+
 import { UsageWriter } from './usage-writer.ts'
 import { UseWriter } from './use-writer.ts'
-
-/** Which parts of the reports are kept: the settings `usage.enabled` and `refusals.enabled`. */
-export interface StoredUsage {
-  readonly counts: boolean
-  readonly refusals: boolean
-}
-
-/** Counts and refusals: receiving, keeping and reading them. */
-export interface UsageService {
-  readonly stores: StoredUsage
-  readonly queries: UsageQueries
-  /** For gateways. */
-  readonly call: Call
-  readonly capability: Capability
-}
 
 export function createUsageService(
   context: ConsoleContext,

@@ -14,11 +14,11 @@ import {
 } from '../platform/http/request-fields.ts'
 import { keyIdOf, noSuchKey, readPage, workspaceIdOf } from '../platform/http/request-parameters.ts'
 import { instant } from '../platform/http/response-fields.ts'
-import type { UsageService } from './index.ts'
 import type { RefusalPosition } from './refusal-rows.ts'
 import type { UsagePoint } from './usage-points.ts'
 import { msOf, parseUsageRange, type UsageRange } from './usage-range.ts'
 import type { Refusal } from './usage-report.ts'
+import type { UsageService } from './usage-service.ts'
 
 interface UsageParts {
   readonly registry: Registry

@@ -5,8 +5,8 @@ import { callerOf } from '../../platform/http/request-context.ts'
 import { cursorField, fields, noFields, ULID, waitQuery } from '../../platform/http/request-fields.ts'
 import { mustWait, workspaceIdOf } from '../../platform/http/request-parameters.ts'
 import { gateways, regions } from '../../platform/http/response-fields.ts'
+import type { KeyParts } from '../operations/operation-counter.ts'
 import { revokeAllKeys } from '../operations/revoke-all.ts'
-import type { KeyParts } from '../registry.ts'
 import { confirmationsJson, regionsJson } from './key-json.ts'
 
 const adminCall = declareCalls<KeyParts>()

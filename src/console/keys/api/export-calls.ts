@@ -4,7 +4,7 @@ import { type AdminCall, declareCalls } from '../../platform/http/admin-call.ts'
 import { fields } from '../../platform/http/request-fields.ts'
 import { RECORD_FIELDS } from '../../platform/http/response-fields.ts'
 import { ROWS_AT_ONCE, sendLines } from '../../platform/http/send-lines.ts'
-import type { KeyParts } from '../registry.ts'
+import type { KeyParts } from '../operations/operation-counter.ts'
 import type { KeyPage, KeyRepository, StoredKey } from '../rows/key-repository.ts'
 
 const adminCall = declareCalls<KeyParts>()

@@ -16,7 +16,7 @@ import { callerOf, seesWorkspace } from '../../platform/http/request-context.ts'
 import { allowedCidrs, description, fields } from '../../platform/http/request-fields.ts'
 import { textOrNull } from '../../platform/http/response-fields.ts'
 import { type CheckedEntry, importEntries } from '../operations/import.ts'
-import type { KeyParts } from '../registry.ts'
+import type { KeyParts } from '../operations/operation-counter.ts'
 
 const adminCall = declareCalls<KeyParts>()
 

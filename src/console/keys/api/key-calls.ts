@@ -10,7 +10,7 @@ import {
   WORKSPACE_KEYS,
 } from '../../platform/http/request-parameters.ts'
 import { key as keySchema } from '../../platform/http/response-fields.ts'
-import type { KeyParts } from '../registry.ts'
+import type { KeyParts } from '../operations/operation-counter.ts'
 import { keyJson, keyWithUseJson, listJson } from './key-json.ts'
 import { setVersionTag } from './operation-response.ts'
 

@@ -32,11 +32,12 @@ import {
 import { readChangeProgress } from '../operations/change-progress.ts'
 import { editKey } from '../operations/edit.ts'
 import { issueKey } from '../operations/issue.ts'
+import type { KeyParts } from '../operations/operation-counter.ts'
 import { revokeKey } from '../operations/revoke.ts'
 import { rotateKey } from '../operations/rotate.ts'
 import type { OperationSuccess } from '../operations/run-operation.ts'
 import { resumeKey, suspendKey } from '../operations/suspend.ts'
-import type { KeyParts, Registry } from '../registry.ts'
+import type { Registry } from '../registry.ts'
 import { keyJson, lastUseOf, progressJson } from './key-json.ts'
 import { readIfMatch, requireSuccess, setVersionTag } from './operation-response.ts'
 

@@ -8,7 +8,7 @@ import { principalOf, seesWorkspace } from '../../platform/http/request-context.
 import { cursorField, digest, fields, limit, pageOf, parameter } from '../../platform/http/request-fields.ts'
 import { noSuchKey, readPage } from '../../platform/http/request-parameters.ts'
 import { instantOrNull, keyCounts, key as keySchema } from '../../platform/http/response-fields.ts'
-import type { KeyParts } from '../registry.ts'
+import type { KeyParts } from '../operations/operation-counter.ts'
 import type { KeyQuery, WorkspaceSummary } from '../search/key-query.ts'
 import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from '../search/parse-key-query.ts'
 import { instant, keyJson, keyWithUseJson, listJson } from './key-json.ts'

@@ -1,6 +1,7 @@
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { AuditWriteError } from '../../audit/audit-chain.ts'
 import { OutcomeUnknown } from '../../platform/database/database-unavailable.ts'
+import type { Registry } from '../registry.ts'
 import type { ImportOutcome } from './import.ts'
 import type { BulkOutcome } from './revoke-all.ts'
 import type { OperationRejection, OperationSuccess } from './run-operation.ts'
@@ -20,6 +21,12 @@ const OUTCOMES = ['ok', 'unchanged', 'replayed', 'invalid', 'not_found', 'confli
 type Outcome = (typeof OUTCOMES)[number]
 
 export type OperationCounter = ReturnType<typeof createOperationCounter>
+
+/** What calls and pages that change keys use. */
+export interface KeyParts {
+  readonly registry: Registry
+  readonly count: OperationCounter
+}
 
 /** Counts operations on keys by outcome, from zero so that an alert on a rate fires on the first failure. */
 export function createOperationCounter({ keyOperations, auditWriteFailures }: Metrics) {

@@ -1,6 +1,6 @@
 import type { Config } from '../../../config/schema/schema.ts'
 import type { UsageService } from '../../usage/index.ts'
-import type { KeyParts } from '../registry.ts'
+import type { KeyParts } from '../operations/operation-counter.ts'
 
 /** What the pages of keys use. */
 export interface KeyPageParts extends KeyParts {

@@ -1,7 +1,7 @@
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { Registry } from '../../keys/registry.ts'
-import type { UsageService } from '../index.ts'
 import { lastPoints, msOf } from '../usage-range.ts'
+import type { UsageService } from '../usage-service.ts'
 import type { AllUsage } from './all-usage-page.ts'
 import { type ChartRange, pointsIn } from './chart-range.ts'
 import type { KeyUsage } from './key-usage.ts'
