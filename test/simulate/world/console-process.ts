@@ -1,8 +1,8 @@
 import { createMessageEncoder } from '../../../src/console/announcing/message-encoder.ts'
 import { createRegions } from '../../../src/console/announcing/regions.ts'
-import { createIds } from '../../../src/console/platform/ids.ts'
 import type { Registry } from '../../../src/console/keys/registry.ts'
 import type { KeyRepository, StoredKey } from '../../../src/console/keys/rows/key-repository.ts'
+import { createIds } from '../../../src/console/platform/ids.ts'
 import type {
   KeyServiceRequest,
   KeyServiceResponse,
