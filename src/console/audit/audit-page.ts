@@ -1,7 +1,7 @@
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { hintHtml, nameHtml } from '../keys/pages/key-parts.ts'
 import type { StoredKey } from '../keys/rows/key-repository.ts'
 import { type Html, html } from '../platform/html/html.ts'
+import { hintHtml, nameHtml } from '../platform/html/key-names.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { markInvisible } from '../platform/html/mark-invisible.ts'
 import { auditPath, keyPath } from '../platform/html/paths.ts'

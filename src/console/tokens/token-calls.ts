@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
 import { EXPIRES_IN_DAYS_EXPECTED } from '../../domain/key/issue-key.ts'
-import { listJson } from '../keys/api/key-json.ts'
 import {
   isTokenId,
   MAX_TOKEN_WORKSPACES,
@@ -12,7 +11,7 @@ import { PERMISSIONS } from '../platform/access/permission.ts'
 import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { principalOf, readRequestContext } from '../platform/http/request-context.ts'
-import { fields, name, noFields, pageOf, pageQuery } from '../platform/http/request-fields.ts'
+import { fields, listJson, name, noFields, pageOf, pageQuery } from '../platform/http/request-fields.ts'
 import { readPage } from '../platform/http/request-parameters.ts'
 import { instant, instantOrNull, secret as secretSchema } from '../platform/http/response-fields.ts'
 import type { AdminTokens, TokenResult, TokenSuccess } from './admin-tokens.ts'

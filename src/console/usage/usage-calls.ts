@@ -1,5 +1,4 @@
 import { type Static, Type } from 'typebox'
-import { listJson } from '../keys/api/key-json.ts'
 import type { Registry } from '../keys/registry.ts'
 import { type AdminCall, type CheckedRequest, declareCalls } from '../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
@@ -9,6 +8,7 @@ import {
   fields,
   INSTANT_EXPECTED,
   limit,
+  listJson,
   pageOf,
   parameter,
 } from '../platform/http/request-fields.ts'

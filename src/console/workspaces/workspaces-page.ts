@@ -1,4 +1,3 @@
-import { cell } from '../keys/pages/key-table.ts'
 import type { WorkspaceSummary } from '../keys/search/key-query.ts'
 import type { Problems } from '../platform/html/form-fields.ts'
 import { errorSummary, textInput } from '../platform/html/form-parts.ts'
@@ -12,6 +11,7 @@ import {
   WORKSPACES,
   workspacesPath,
 } from '../platform/html/paths.ts'
+import { cell } from '../platform/html/table-cell.ts'
 import { ago } from '../platform/html/times.ts'
 
 export interface WorkspacesView {

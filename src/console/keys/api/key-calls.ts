@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { type AdminCall, declareCalls } from '../../platform/http/admin-call.ts'
 import { seesWorkspace } from '../../platform/http/request-context.ts'
-import { pageOf, pageQuery } from '../../platform/http/request-fields.ts'
+import { listJson, pageOf, pageQuery } from '../../platform/http/request-fields.ts'
 import {
   KEY,
   keyIdOf,
@@ -11,7 +11,7 @@ import {
 } from '../../platform/http/request-parameters.ts'
 import { key as keySchema } from '../../platform/http/response-fields.ts'
 import type { KeyParts } from '../operations/operation-counter.ts'
-import { keyJson, keyWithUseJson, listJson } from './key-json.ts'
+import { keyJson, keyWithUseJson } from './key-json.ts'
 import { setVersionTag } from './operation-response.ts'
 
 const adminCall = declareCalls<KeyParts>()

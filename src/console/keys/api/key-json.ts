@@ -24,11 +24,6 @@ export async function lastUseOf({ repository }: Registry, keyId: string): Promis
   return (await repository.lastUses([keyId])).get(keyId) ?? null
 }
 
-/** A page of a list, with the cursor of the next. */
-export function listJson<Items extends object>(items: Items, nextCursor: string | null) {
-  return nextCursor === null ? { ...items, hasMore: false } : { ...items, hasMore: true, cursor: nextCursor }
-}
-
 export function progressJson({ announced, committedAtMs, announcedAtMs, gateways }: ChangeProgress) {
   return {
     announced: isAnnounced(announced),

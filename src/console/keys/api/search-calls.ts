@@ -5,13 +5,21 @@ import { workspacesOf } from '../../platform/access/principal.ts'
 import { type AdminCall, declareCalls } from '../../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../../platform/http/api-error.ts'
 import { principalOf, seesWorkspace } from '../../platform/http/request-context.ts'
-import { cursorField, digest, fields, limit, pageOf, parameter } from '../../platform/http/request-fields.ts'
+import {
+  cursorField,
+  digest,
+  fields,
+  limit,
+  listJson,
+  pageOf,
+  parameter,
+} from '../../platform/http/request-fields.ts'
 import { noSuchKey, readPage } from '../../platform/http/request-parameters.ts'
 import { instantOrNull, keyCounts, key as keySchema } from '../../platform/http/response-fields.ts'
 import type { KeyParts } from '../operations/operation-counter.ts'
 import type { KeyQuery, WorkspaceSummary } from '../search/key-query.ts'
 import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from '../search/parse-key-query.ts'
-import { instant, keyJson, keyWithUseJson, listJson } from './key-json.ts'
+import { instant, keyJson, keyWithUseJson } from './key-json.ts'
 import { setVersionTag } from './operation-response.ts'
 
 const adminCall = declareCalls<KeyParts>()

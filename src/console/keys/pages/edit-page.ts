@@ -3,12 +3,13 @@ import type { AuditEntry } from '../../audit/audit.ts'
 import type { Problems } from '../../platform/html/form-fields.ts'
 import { allowedAddresses, errorSummary, hidden, textInput } from '../../platform/html/form-parts.ts'
 import { type Html, html } from '../../platform/html/html.ts'
+import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
 import { keyPath } from '../../platform/html/paths.ts'
 import { instant } from '../../platform/html/times.ts'
 import { changeList } from './change-list.ts'
 import { type EditForm, earlierDays } from './edit-form.ts'
-import { hintHtml, type KeyView, nameHtml } from './key-parts.ts'
+import type { KeyView } from './key-parts.ts'
 
 export interface EditView {
   /** As it is now. */

@@ -1,9 +1,10 @@
 import type { Problems } from '../../platform/html/form-fields.ts'
 import { errorSummary, hidden, textInput } from '../../platform/html/form-parts.ts'
 import { type Html, html } from '../../platform/html/html.ts'
+import { nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
 import { FIND_KEY, keyPath } from '../../platform/html/paths.ts'
-import { facts, type KeyView, nameHtml } from './key-parts.ts'
+import { facts, type KeyView } from './key-parts.ts'
 
 /** It never shows what was sent: that may be a key. */
 export function findKeyPage(frame: Frame, problems: Problems): Html {

@@ -1,9 +1,9 @@
 import { select } from '../../platform/html/form-parts.ts'
 import { type Html, html } from '../../platform/html/html.ts'
-import { ALL_KEYS, keysPath } from '../../platform/html/paths.ts'
+import { ALL_KEYS, keysPath, UNUSED_FILTERS, UNUSED_NAMES } from '../../platform/html/paths.ts'
 import { KEY_FILTERS, type KeyFilter } from '../rows/key-filter.ts'
 import { MAX_EXPIRING, type WorkspaceKeyCounts } from '../search/count-in-workspace.ts'
-import { KEY_ORDERS, keyListPath, UNUSED_FILTERS, UNUSED_NAMES } from './key-list-query.ts'
+import { KEY_ORDERS, keyListPath } from './key-list-query.ts'
 import type { KeysView } from './keys-view.ts'
 
 const FILTER_LABELS: Readonly<Record<KeyFilter, string>> = {

@@ -1,13 +1,11 @@
-import { plainSearch } from '../../../domain/pasted-text.ts'
-import { type FormFields, textField } from '../../platform/html/form-fields.ts'
-import { keysPath } from '../../platform/html/paths.ts'
+import { type FormFields, searchText, textField } from '../../platform/html/form-fields.ts'
+import { keysPath, UNUSED_FILTERS, UNUSED_NAMES, type UnusedFilter } from '../../platform/html/paths.ts'
 import { KEY_FILTERS, type KeyFilter } from '../rows/key-filter.ts'
 import { decodeCursor, parseOrder } from '../search/key-cursor.ts'
 import { EXPIRING_SOON_MS, type KeyQuery } from '../search/key-query.ts'
 
 const PAGE_SIZE = 50
 const DAY_MS = 86_400_000
-const MAX_TEXT_LENGTH = 100
 
 /** Orders of the list: the query parameter, and what people read. The first is the default. */
 export const KEY_ORDERS = {
@@ -20,16 +18,6 @@ export const KEY_ORDERS = {
 } as const
 export type KeyOrder = keyof typeof KEY_ORDERS
 const DEFAULT_ORDER: KeyOrder = '-createdAt'
-
-/** Keys that were not used for so long, or never. */
-export const UNUSED_FILTERS = {
-  never: { label: 'Never', days: null },
-  '30d': { label: 'Not in 30 days', days: 30 },
-  '90d': { label: 'Not in 90 days', days: 90 },
-} as const
-export type UnusedFilter = keyof typeof UNUSED_FILTERS
-// `Object.keys` forgets the type of a closed record's keys.
-export const UNUSED_NAMES = Object.keys(UNUSED_FILTERS) as readonly UnusedFilter[]
 
 /** What the list shows, as the URL says. */
 export interface KeyList {
@@ -57,14 +45,6 @@ export function readKeyList(query: FormFields, scopes: readonly string[]): KeyLi
     // Found among the keys of the list.
     sort: (order as KeyOrder | undefined) ?? (filter === 'expiring' ? 'expiresAt' : DEFAULT_ORDER),
   }
-}
-
-export function searchText(text: string): string {
-  const plain = plainSearch(text)
-    .toWellFormed()
-    .replace(/\p{Cc}/gu, ' ')
-    .trim()
-  return [...plain].slice(0, MAX_TEXT_LENGTH).join('')
 }
 
 export function isFiltered({ q, state, scope, unused }: KeyList): boolean {

@@ -1,12 +1,13 @@
 import type { AuditEntry } from '../../audit/audit.ts'
 import { leakNotice } from '../../leaks/leak-notice.ts'
 import { type Html, html } from '../../platform/html/html.ts'
+import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
 import { keyPath, keysPath } from '../../platform/html/paths.ts'
 import { ago, instant } from '../../platform/html/times.ts'
 import { type KeyUsage, keyUsage } from '../../usage/pages/key-usage.ts'
 import { type RecentUse, recentUseText } from '../../usage/pages/last-use.ts'
-import { facts, hintHtml, isExpiring, type KeyView, lastUsed, nameHtml, stateBadge } from './key-parts.ts'
+import { facts, isExpiring, type KeyView, lastUsed, stateBadge } from './key-parts.ts'
 import { type KeyStep, stepDialog } from './step-page.ts'
 
 export interface KeyDetails {

@@ -1,7 +1,7 @@
 import type { KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
 import { type Html, html } from '../../platform/html/html.ts'
+import { hintHtml } from '../../platform/html/key-names.ts'
 import { markInvisible } from '../../platform/html/mark-invisible.ts'
-import { keyPath } from '../../platform/html/paths.ts'
 import { ago, instant, instantAndAgo } from '../../platform/html/times.ts'
 import { type RecentUse, recentUseText } from '../../usage/pages/last-use.ts'
 
@@ -30,20 +30,6 @@ export function isExpiring({ record, state }: KeyView, nowMs: number): boolean {
 
 export function stateBadge({ state }: Pick<KeyView, 'state'>): Html {
   return html`<span class="badge ${state}">${STATE_LABELS[state]}</span>`
-}
-
-/** A name as every page shows it: never as nothing, which would leave a link without a width. */
-export function nameHtml({ name, id }: Pick<KeyRecord, 'name' | 'id'>): Html {
-  return markInvisible(name === '' ? id : name)
-}
-
-/** A link with the key's name. */
-export function keyLink({ record }: Pick<KeyView, 'record'>): Html {
-  return html`<a class="key-name" href="${keyPath(record.workspaceId, record.id)}">${nameHtml(record)}</a>`
-}
-
-export function hintHtml({ hint }: Pick<KeyRecord, 'hint'>): Html {
-  return html`<code class="hint-of-key">${hint}</code>`
 }
 
 export function scopeList({ scopes }: Pick<KeyRecord, 'scopes'>): Html {

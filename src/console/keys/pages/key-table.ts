@@ -1,8 +1,10 @@
-import { type Html, html, type Piece } from '../../platform/html/html.ts'
+import { type Html, html } from '../../platform/html/html.ts'
+import { hintHtml, keyLink } from '../../platform/html/key-names.ts'
 import { keyPath, keysPath } from '../../platform/html/paths.ts'
+import { cell } from '../../platform/html/table-cell.ts'
 import { dateText } from '../../platform/html/times.ts'
 import { KEY_ORDERS } from './key-list-query.ts'
-import { expiryHtml, hintHtml, type KeyView, keyLink, lastUsed, scopeList, stateBadge } from './key-parts.ts'
+import { expiryHtml, type KeyView, lastUsed, scopeList, stateBadge } from './key-parts.ts'
 import type { KeysView } from './keys-view.ts'
 
 export function keyTable({ workspaceId, keys, list }: KeysView, nowMs: number): Html {
@@ -37,11 +39,6 @@ function row(key: KeyView, { hintOfKey, showsWorkspace, nowMs }: RowContext): Ht
     ${cell('Expires', expiryHtml(key, nowMs))}
     ${cell('Last used', lastUsed(key, nowMs))}
   </tr>`
-}
-
-/** The label is shown where the table has no room for columns. */
-export function cell(label: string, content: Piece): Html {
-  return html`<td><span class="label" aria-hidden="true">${label}</span><span>${content}</span></td>`
 }
 
 /** Names the new key by its hint, or by its id if it is on another page. */

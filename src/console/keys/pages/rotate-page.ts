@@ -2,11 +2,12 @@ import { confirmForm } from '../../platform/html/confirm-form.ts'
 import type { Problems } from '../../platform/html/form-fields.ts'
 import { errorSummary, group, hidden, option } from '../../platform/html/form-parts.ts'
 import { type Html, html } from '../../platform/html/html.ts'
+import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
 import { keyPath } from '../../platform/html/paths.ts'
 import { type RecentUse, recentUseText } from '../../usage/pages/last-use.ts'
 import { expiryField } from './expiry-field.ts'
-import { hintHtml, type KeyView, lastUsed, lastUseWarning, nameHtml, scopeList } from './key-parts.ts'
+import { type KeyView, lastUsed, lastUseWarning, scopeList } from './key-parts.ts'
 import { OVERLAPS, type RotateForm } from './rotate-form.ts'
 
 export interface RotateView {

@@ -1,11 +1,12 @@
 import { type CodeExample, codeExampleList, UNKNOWN_ADDRESS } from '../../api-reference/code-examples.ts'
 import { type Html, html } from '../../platform/html/html.ts'
+import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
 import { keyPath, keysPath } from '../../platform/html/paths.ts'
 import { ago, instant } from '../../platform/html/times.ts'
 import type { ChangeProgress } from '../operations/change-progress.ts'
 import { changeSteps } from './change-steps.ts'
-import { facts, hintHtml, type KeyView, nameHtml } from './key-parts.ts'
+import { facts, type KeyView } from './key-parts.ts'
 
 export interface SecretView {
   readonly key: KeyView

@@ -1,12 +1,13 @@
 import { confirmForm } from '../../platform/html/confirm-form.ts'
 import { type Html, html, type Piece } from '../../platform/html/html.ts'
+import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
 import { keyPath, keysPath } from '../../platform/html/paths.ts'
 import { ago } from '../../platform/html/times.ts'
 import type { RecentUse } from '../../usage/pages/last-use.ts'
 import type { ChangeProgress } from '../operations/change-progress.ts'
 import { changeSteps } from './change-steps.ts'
-import { hintHtml, type KeyView, lastUseWarning, nameHtml } from './key-parts.ts'
+import { type KeyView, lastUseWarning } from './key-parts.ts'
 
 /** Changes of a key's state. `finish` revokes the old key of a rotation. */
 export const KEY_STEPS = ['revoke', 'finish', 'suspend', 'resume'] as const

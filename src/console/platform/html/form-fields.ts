@@ -1,3 +1,5 @@
+import { plainSearch } from '../../../domain/pasted-text.ts'
+
 /** A form as received: text for each name, or a list for a repeated name. */
 export type FormFields = Readonly<Record<string, string | readonly string[] | undefined>>
 
@@ -20,4 +22,15 @@ export function listField(fields: FormFields, name: string): readonly string[] {
   const value = fields[name]
   if (value === undefined) return []
   return typeof value === 'string' ? [value] : value
+}
+
+const MAX_SEARCH_LENGTH = 100
+
+/** What a person typed or pasted into a field for searching. */
+export function searchText(text: string): string {
+  const plain = plainSearch(text)
+    .toWellFormed()
+    .replace(/\p{Cc}/gu, ' ')
+    .trim()
+  return [...plain].slice(0, MAX_SEARCH_LENGTH).join('')
 }

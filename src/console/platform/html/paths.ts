@@ -13,6 +13,16 @@ export function keysPath(workspaceId: string | null, query: Query = {}): string 
   return withQuery(workspaceId === null ? ALL_KEYS : `${WORKSPACES}/${workspaceId}/keys`, query)
 }
 
+/** Filters of a list of keys, `unused` in its query: those that were not used for so long, or never. */
+export const UNUSED_FILTERS = {
+  never: { label: 'Never', days: null },
+  '30d': { label: 'Not in 30 days', days: 30 },
+  '90d': { label: 'Not in 90 days', days: 90 },
+} as const
+export type UnusedFilter = keyof typeof UNUSED_FILTERS
+// `Object.keys` forgets the type of a closed record's keys.
+export const UNUSED_NAMES = Object.keys(UNUSED_FILTERS) as readonly UnusedFilter[]
+
 export function workspacesPath({ q, cursor }: { readonly q: string; readonly cursor?: string }): string {
   return withQuery(WORKSPACES, { q: q === '' ? null : q, cursor })
 }

@@ -89,3 +89,8 @@ export function pageOf<Name extends string, Item extends TSchema>(items: Name, i
     cursor: Type.Optional(Type.String({ description: 'Of the next page; absent on the last' })),
   })
 }
+
+/** Its content, with the cursor of the next page. */
+export function listJson<Items extends object>(items: Items, nextCursor: string | null) {
+  return nextCursor === null ? { ...items, hasMore: false } : { ...items, hasMore: true, cursor: nextCursor }
+}

@@ -1,10 +1,16 @@
-import { UNUSED_FILTERS, UNUSED_NAMES, type UnusedFilter } from '../../keys/pages/key-list-query.ts'
-import { hintHtml, keyLink } from '../../keys/pages/key-parts.ts'
 import type { StoredKey } from '../../keys/rows/key-repository.ts'
 import type { UnusedCounts } from '../../keys/search/count-unused.ts'
 import { type Html, html, type Piece } from '../../platform/html/html.ts'
+import { hintHtml, keyLink } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
-import { keysPath, refusalsPath, usagePath } from '../../platform/html/paths.ts'
+import {
+  keysPath,
+  refusalsPath,
+  UNUSED_FILTERS,
+  UNUSED_NAMES,
+  type UnusedFilter,
+  usagePath,
+} from '../../platform/html/paths.ts'
 import { clockText, dateText } from '../../platform/html/times.ts'
 import { RANKED_KEYS, type RequestsOf } from '../usage-queries.ts'
 import { numberText } from './usage-chart.ts'
