@@ -2,8 +2,7 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Dialect } from '../platform/database/database.ts'
 import { type ProgressOf, Refused } from '../platform/database/refused.ts'
 import type { Tables } from '../platform/database/tables.ts'
-import { partitionsCovering } from '../usage/partitions.ts'
-import { createPartitions } from '../usage/retention.ts'
+import { createPartitions, partitionsCovering } from '../usage/index.ts'
 import { COPIED_TABLES, type CopiedTableKey } from './copied-tables.ts'
 
 /** SQLite binds at most 32,766 values; the widest table has 17 columns. */

@@ -1,71 +1,100 @@
+import { sql } from 'kysely'
+import { LRUCache } from 'lru-cache'
 import { Type } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { ROUTE_NAME } from '../../domain/route/route.ts'
-import type {
-  CheckedReport,
-  Count,
-  Refusal,
-  RefusedEntries,
-  RefusedEntry,
-  UsageReportBody,
-} from './usage-report.ts'
+import type { Database } from '../platform/database/database.ts'
+import { listOf } from '../platform/database/first-rows.ts'
+import { isKeyId } from '../platform/ids.ts'
 
 const MINUTE_MS = 60_000
 /** A gateway's clock may be ahead by this much. */
-export const CLOCK_TOLERANCE_MS = 10 * MINUTE_MS
+const CLOCK_TOLERANCE_MS = 10 * MINUTE_MS
 /** Less than hours are kept: every accepted count still has its place. */
-export const OLDEST_COUNT_MS = 13 * 86_400_000
+const OLDEST_COUNT_MS = 13 * 86_400_000
 const MAX_COUNT = 1_000_000_000
 /** Refused entries that the answer names; of the others it says how many there are. */
 const MAX_NAMED = 20
 
+export const LISTS = ['counts', 'refusals', 'omittedRefusals'] as const
+type List = (typeof LISTS)[number]
+type Lists = Readonly<Partial<Record<List, readonly unknown[]>>>
+
+/** Requests of one key, route and code in one minute. */
+export interface Count {
+  readonly workspaceId: string
+  /** Null where the gateway had no room to count the key by itself. */
+  readonly keyId: string | null
+  readonly route: string
+  /** `ok`, or the code that the client saw. */
+  readonly code: string
+  /** Since the epoch. */
+  readonly minute: number
+  readonly count: number
+}
+
+export interface Refusal {
+  readonly workspaceId: string
+  readonly atMs: number
+  readonly keyId: string
+  readonly route: string
+  /** As the client saw it. */
+  readonly code: string
+  /** Why, in our words: another workspace is `not_found` to the client. */
+  readonly reason: string
+  readonly requestId: string
+  /** The network of the client's address. */
+  readonly address: string
+}
+
+/** The valid entries of a report. */
+export interface CheckedEntries {
+  readonly counts: readonly Count[]
+  readonly refusals: readonly Refusal[]
+  /** Workspaces of which the gateway left refusals out. */
+  readonly omitted: readonly string[]
+}
+
+/** The valid part of a report. */
+export interface CheckedReport extends CheckedEntries {
+  readonly gateway: string
+  readonly sequence: number
+}
+
+/** How many entries of each list are not valid. */
+export interface RefusedEntries extends Readonly<Record<List, number>> {
+  /** The requests that the refused counts stand for. */
+  readonly requests: number
+  readonly first: readonly RefusedEntry[]
+}
+
+/** An entry that is not valid. */
+interface RefusedEntry {
+  readonly list: List
+  readonly index: number
+  readonly error: string
+}
+
 /** What is known about the keys and workspaces of a report. */
-export interface KnownKeys {
+export interface Known {
   /** Null for an unknown key. */
   readonly workspaceOf: (keyId: string) => string | null
   readonly hasWorkspace: (workspaceId: string) => boolean
 }
 
-/** A gateway has no route of another name. */
-const ROUTE = Type.String({ pattern: ROUTE_NAME.source })
-const CODE = Type.String({ pattern: '^[a-z0-9_]{1,64}$' })
-const TEXT = Type.String({ maxLength: 128 })
-const COUNT = Type.Object({
-  keyId: Type.Optional(TEXT),
-  workspaceId: Type.Optional(TEXT),
-  route: ROUTE,
-  code: CODE,
-  minute: Type.Integer({ minimum: 0, maximum: 1e9 }),
-  count: Type.Integer({ minimum: 1, maximum: MAX_COUNT }),
-})
-const REFUSAL = Type.Object({
-  at: Type.Integer({ minimum: 0, maximum: 1e14 }),
-  keyId: TEXT,
-  route: ROUTE,
-  code: CODE,
-  reason: CODE,
-  requestId: Type.String({ pattern: '^[A-Za-z0-9._-]{1,128}$' }),
-  address: Type.String({ pattern: '^[0-9A-Fa-f.:/]{0,50}$' }),
-})
-const OMITTED = Type.Object({ workspaceId: TEXT, count: Type.Integer({ minimum: 1 }) })
-
-const [count, refusal, omitted] = [Compile(COUNT), Compile(REFUSAL), Compile(OMITTED)]
-
-type Checked<Value> =
-  | { readonly ok: true; readonly value: Value }
-  | { readonly ok: false; readonly error: string }
+export type FindKnown = (lists: Lists) => Promise<Known>
 
 /** Separates the valid entries of a report from the others. */
 export function checkReport(
-  { counts = [], refusals = [], omittedRefusals = [] }: UsageReportBody,
-  known: KnownKeys,
+  { counts = [], refusals = [], omittedRefusals = [] }: Lists,
+  known: Known,
   nowMs: number,
-): Pick<CheckedReport, 'counts' | 'refusals' | 'omitted'> & { readonly refused: RefusedEntries } {
+): CheckedEntries & { readonly refused: RefusedEntries } {
   const refused = { counts: 0, refusals: 0, omittedRefusals: 0, requests: 0 }
   const first: RefusedEntry[] = []
   const valid = <Value>(
-    list: RefusedEntry['list'],
+    list: List,
     entries: readonly unknown[],
     check: (entry: unknown) => Checked<Value>,
   ): Value[] =>
@@ -85,8 +114,39 @@ export function checkReport(
   }
 }
 
-function parseCount(entry: unknown, known: KnownKeys, nowMs: number): Checked<Count> {
-  if (!count.Check(entry)) return wrong(malformed(entry))
+type Checked<Value> =
+  | { readonly ok: true; readonly value: Value }
+  | { readonly ok: false; readonly error: string }
+
+/** A gateway has no route of another name. */
+const ROUTE = Type.String({ pattern: ROUTE_NAME.source })
+const CODE = Type.String({ pattern: '^[a-z0-9_]{1,64}$' })
+const TEXT = Type.String({ maxLength: 128 })
+const countEntry = Compile(
+  Type.Object({
+    keyId: Type.Optional(TEXT),
+    workspaceId: Type.Optional(TEXT),
+    route: ROUTE,
+    code: CODE,
+    minute: Type.Integer({ minimum: 0, maximum: 1e9 }),
+    count: Type.Integer({ minimum: 1, maximum: MAX_COUNT }),
+  }),
+)
+const refusalEntry = Compile(
+  Type.Object({
+    at: Type.Integer({ minimum: 0, maximum: 1e14 }),
+    keyId: TEXT,
+    route: ROUTE,
+    code: CODE,
+    reason: CODE,
+    requestId: Type.String({ pattern: '^[A-Za-z0-9._-]{1,128}$' }),
+    address: Type.String({ pattern: '^[0-9A-Fa-f.:/]{0,50}$' }),
+  }),
+)
+const omittedEntry = Compile(Type.Object({ workspaceId: TEXT, count: Type.Integer({ minimum: 1 }) }))
+
+function parseCount(entry: unknown, known: Known, nowMs: number): Checked<Count> {
+  if (!countEntry.Check(entry)) return wrong(malformed(entry))
   const { keyId, workspaceId: folded, route, code, minute } = entry
   if ((keyId === undefined) === (folded === undefined)) {
     return wrong('needs either keyId or workspaceId')
@@ -101,8 +161,8 @@ function parseCount(entry: unknown, known: KnownKeys, nowMs: number): Checked<Co
   return { ok: true, value: { ...keyed, minute: Math.min(minute, now), count: entry.count } }
 }
 
-function parseRefusal(entry: unknown, known: KnownKeys, nowMs: number): Checked<Refusal> {
-  if (!refusal.Check(entry)) return wrong('not a refusal in the documented form')
+function parseRefusal(entry: unknown, known: Known, nowMs: number): Checked<Refusal> {
+  if (!refusalEntry.Check(entry)) return wrong('not a refusal in the documented form')
   const { at, keyId, route, code, reason, requestId, address } = entry
   const time = checkTime(at, nowMs)
   if (time !== null) return wrong(time)
@@ -112,13 +172,13 @@ function parseRefusal(entry: unknown, known: KnownKeys, nowMs: number): Checked<
   return { ok: true, value: { workspaceId, atMs, keyId, route, code, reason, requestId, address } }
 }
 
-function parseOmitted(entry: unknown, known: KnownKeys): Checked<string> {
-  if (!omitted.Check(entry)) return wrong('needs workspaceId and a count from 1')
+function parseOmitted(entry: unknown, known: Known): Checked<string> {
+  if (!omittedEntry.Check(entry)) return wrong('needs workspaceId and a count from 1')
   const workspaceId = knownWorkspace(entry.workspaceId, known)
   return workspaceId === null ? wrong('unknown workspace') : { ok: true, value: workspaceId }
 }
 
-function knownWorkspace(workspaceId: string, known: KnownKeys): string | null {
+function knownWorkspace(workspaceId: string, known: Known): string | null {
   return isWorkspaceId(workspaceId) && known.hasWorkspace(workspaceId) ? workspaceId : null
 }
 
@@ -143,4 +203,64 @@ function malformed(entry: unknown): string {
 
 function wrong(error: string): { readonly ok: false; readonly error: string } {
   return { ok: false, error }
+}
+
+const MAX_KEYS = 100_000
+const MAX_WORKSPACES = 20_000
+
+/** Looks up the workspaces of reported keys. A key never changes its workspace, so each is read once. */
+export function createFindKnown({ reader, dialect }: Pick<Database, 'reader' | 'dialect'>): FindKnown {
+  const workspaceByKey = new LRUCache<string, string>({ max: MAX_KEYS })
+  const workspaces = new LRUCache<string, true>({ max: MAX_WORKSPACES })
+
+  async function findKeys(ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const found = new Map<string, string>()
+    const missing: string[] = []
+    for (const id of ids) {
+      const workspaceId = workspaceByKey.get(id)
+      if (workspaceId === undefined) missing.push(id)
+      else found.set(id, workspaceId)
+    }
+    if (missing.length === 0) return found
+    const { rows } = await sql<{ id: string; workspace_id: string }>`
+      select keys.id, keys.workspace_id from ${listOf(missing, dialect)} join keys on keys.id = listed.value`.execute(
+      reader,
+    )
+    for (const { id, workspace_id } of rows) {
+      workspaceByKey.set(id, workspace_id)
+      found.set(id, workspace_id)
+    }
+    return found
+  }
+
+  async function findWorkspaces(ids: readonly string[]): Promise<ReadonlySet<string>> {
+    const found = new Set(ids.filter(id => workspaces.get(id) === true))
+    const missing = ids.filter(id => !found.has(id))
+    if (missing.length === 0) return found
+    const { rows } = await sql<{ value: string }>`
+      select listed.value from ${listOf(missing, dialect)}
+      where exists (select 1 from keys where keys.workspace_id = listed.value)`.execute(reader)
+    for (const { value } of rows) {
+      workspaces.set(value, true)
+      found.add(value)
+    }
+    return found
+  }
+
+  return async ({ counts = [], refusals = [], omittedRefusals = [] }) => {
+    const keys = await findKeys(textsOf([...counts, ...refusals], 'keyId').filter(isKeyId))
+    const named = await findWorkspaces(textsOf([...counts, ...omittedRefusals], 'workspaceId'))
+    return { workspaceOf: id => keys.get(id) ?? null, hasWorkspace: id => named.has(id) }
+  }
+}
+
+/** Each text once; entries that are not valid are refused later. */
+function textsOf(entries: readonly unknown[], field: 'keyId' | 'workspaceId'): string[] {
+  const texts = new Set<string>()
+  for (const entry of entries) {
+    if (typeof entry !== 'object' || entry === null) continue
+    const value: unknown = Reflect.get(entry, field)
+    if (typeof value === 'string' && value.length <= 128 && !value.includes('\0')) texts.add(value)
+  }
+  return [...texts]
 }

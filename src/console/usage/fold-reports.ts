@@ -1,5 +1,5 @@
 import type { UsageRow } from '../platform/database/tables.ts'
-import type { CheckedReport, Count, Refusal } from './usage-report.ts'
+import type { CheckedEntries, Count, Refusal } from './check-report.ts'
 
 /** Refusals that are kept of each workspace. */
 export const REFUSALS_KEPT = 200
@@ -16,9 +16,7 @@ export interface FoldedReports {
 }
 
 /** Adds up what many gateways report about the same keys, so that the database has one row to change for each. */
-export function foldReports(
-  reports: readonly Pick<CheckedReport, 'counts' | 'refusals' | 'omitted'>[],
-): FoldedReports {
+export function foldReports(reports: readonly CheckedEntries[]): FoldedReports {
   const counts = reports.flatMap(report => report.counts)
   const byWorkspace = Map.groupBy(
     reports.flatMap(report => report.refusals),

@@ -1,36 +1,59 @@
-import type { OpenRegistry } from '../keys/open-registry.ts'
+import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
+import type { Database } from '../platform/database/database.ts'
 import { bindCalls } from '../platform/http/admin-call.ts'
-import { createKnownKeys } from './known-keys.ts'
-import { usageRoutes } from './pages/usage-routes.ts'
-import { usageCall } from './receive-usage.ts'
-import { makePartitions, purgeUsage } from './retention.ts'
-import { USAGE_CALLS } from './usage-calls.ts'
-import { createUsageQueries } from './usage-queries.ts'
-import type { UsageService } from './usage-service.ts'
+import type { Call } from '../platform/http/calls.ts'
+import { USAGE_CALLS, type UsageCallParts } from './api.ts'
+import { createFindKnown } from './check-report.ts'
+import { ReportGatherer } from './gather-reports.ts'
+import { type UsagePageParts, usageRoutes } from './pages.ts'
+import { createUsageQueries, type Usage } from './read-usage.ts'
+import { usageCall } from './receive-report.ts'
+import { makePartitions, purgeUsage } from './rows.ts'
+import { UseWriter, type UseWriterParts } from './use-writer.ts'
 
-export type { UsageService } from './usage-service.ts'
+export { USAGE_CALLS } from './api.ts'
+export {
+  type KeyUsage,
+  keyUsage,
+  keyUsageOf,
+  type RecentUse,
+  recentUseOf,
+  recentUseText,
+} from './key-usage.ts'
+export { createPartitions, partitionsCovering } from './rows.ts'
+export { readChartRange } from './usage-chart.ts'
 
-import { UsageWriter } from './usage-writer.ts'
-import { UseWriter } from './use-writer.ts'
+/** Counts and refusals: receiving, storing and reading them. */
+export interface UsageService extends Usage {
+  /** For gateways. */
+  readonly call: Call
+  readonly capability: Capability
+}
+
+interface OpenKeys {
+  readonly database: Database
+  /** Of the keys that requests are counted by. */
+  readonly repository: UseWriterParts['repository'] & UsageCallParts['keys'] & UsagePageParts['keys']
+}
 
 export function createUsageService(
   context: ConsoleContext,
-  { database, repository, registry }: Pick<OpenRegistry, 'database' | 'repository' | 'registry'>,
+  { database, repository: keys }: OpenKeys,
 ): UsageService {
   const { config, clock, metrics } = context
   const counts = config.usage.enabled
   const stores = { counts, refusals: counts && config.refusals.enabled }
-  const uses = new UseWriter({ ...context, repository })
-  const writer = new UsageWriter({ ...context, database, uses })
-  const knownKeys = createKnownKeys(database)
+  const uses = new UseWriter({ ...context, repository: keys })
+  const gatherer = new ReportGatherer({ ...context, database, uses })
   const usage = { stores, queries: createUsageQueries(database, clock) }
+  const parts = { usage, keys, clock, keyPrefix: config.keys.prefix }
   return {
     ...usage,
-    call: usageCall({ uses, writer, knownKeys, clock, metrics, stores }),
+    call: usageCall({ uses, gatherer, findKnown: createFindKnown(database), clock, metrics, stores }),
     capability: {
-      calls: bindCalls(USAGE_CALLS, { registry, usage }),
-      registerPages: scope => usageRoutes(scope, { registry, usage }),
+      calls: bindCalls(USAGE_CALLS, parts),
+      registerPages: scope => usageRoutes(scope, parts),
       // Makes room for what comes, too.
       async purge() {
         await makePartitions(database, clock.wallMs())
@@ -38,7 +61,7 @@ export function createUsageService(
       },
       // Waits for reports that were received.
       async stop() {
-        await writer.stop()
+        await gatherer.stop()
         await uses.stop()
       },
     },

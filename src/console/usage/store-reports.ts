@@ -1,10 +1,10 @@
+import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Database, Dialect } from '../platform/database/database.ts'
-import type { Tables, UsageRow } from '../platform/database/tables.ts'
-import { foldReports } from './fold-reports.ts'
-import { storeRefusals } from './refusal-rows.ts'
-import type { CheckedReport } from './usage-report.ts'
+import type { RefusalRow, Tables, UsageRow } from '../platform/database/tables.ts'
+import type { CheckedReport, Refusal } from './check-report.ts'
+import { type FoldedReports, foldReports, REFUSALS_KEPT } from './fold-reports.ts'
 
 /** Of the whole transaction's statements: a database that is slower than this loses counts, and changes to keys go on. */
 const STATEMENT_TIMEOUT_MS = 3000
@@ -28,7 +28,7 @@ export function storeReports(
     const folded = foldReports(reports.filter(({ gateway }) => accepted.has(gateway)))
     await addCounts(tx, 'usage_hours', folded.hours, dialect)
     await addCounts(tx, 'usage_days', folded.days, dialect)
-    await storeRefusals(tx, folded, nowMs)
+    await addRefusals(tx, folded, nowMs)
     return accepted
   }
   const transaction = writer.transaction()
@@ -95,6 +95,49 @@ async function addRows(
     select c0, c1, c2, c3, c4, c5 from ${rowsFrom(columns, dialect)} where true
     on conflict (workspace_id, key_id, bucket, route, code)
     do update set count = ${sql.ref(`${table}.count`)} + excluded.count`.execute(tx)
+}
+
+/** Adds refusals, and deletes all but the last of each workspace that has new ones. */
+async function addRefusals(
+  tx: Transaction<Tables>,
+  { refusals, omitted }: Pick<FoldedReports, 'refusals' | 'omitted'>,
+  nowMs: number,
+): Promise<void> {
+  for (let from = 0; from < refusals.length; from += ROWS_AT_ONCE) {
+    // SQLite writes in the thread of the event loop.
+    await setImmediate()
+    await tx
+      .insertInto('refusals')
+      .values(refusals.slice(from, from + ROWS_AT_ONCE).map(rowOfRefusal))
+      .execute()
+  }
+  const workspaces = [...new Set(refusals.map(refusal => refusal.workspaceId))].sort()
+  for (let from = 0; from < workspaces.length; from += ROWS_AT_ONCE) {
+    await keepTheLast(tx, workspaces.slice(from, from + ROWS_AT_ONCE))
+  }
+  for (const workspaceId of omitted) {
+    await tx
+      .insertInto('refusal_gaps')
+      .values({ workspace_id: workspaceId, at_ms: nowMs })
+      .onConflict(conflict => conflict.column('workspace_id').doUpdateSet({ at_ms: nowMs }))
+      .execute()
+  }
+}
+
+async function keepTheLast(tx: Transaction<Tables>, workspaces: readonly string[]): Promise<void> {
+  await sql`
+    delete from refusals where (workspace_id, at_ms, id) in (
+      select workspace_id, at_ms, id from (
+        select workspace_id, at_ms, id,
+          row_number() over (partition by workspace_id order by at_ms desc, id desc) as place
+        from refusals where workspace_id in (${sql.join(workspaces)})) as ranked
+      where place > ${REFUSALS_KEPT})`.execute(tx)
+}
+
+function rowOfRefusal(refusal: Refusal): RefusalRow {
+  const { workspaceId, atMs, keyId, route, code, reason, requestId, address } = refusal
+  const names = { workspace_id: workspaceId, at_ms: atMs, id: randomUUID(), key_id: keyId }
+  return { ...names, route, code, reason, request_id: requestId, address }
 }
 
 interface Column {

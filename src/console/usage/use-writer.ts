@@ -1,7 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import type { KeyRepository } from '../keys/rows/key-repository.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
 
 /** A key in constant use is written this often. Gateways report every 10 s: what one of them reports is written at once. */
@@ -12,7 +11,10 @@ const USES_AT_ONCE = 500
 const MAX_KEYS = 100_000
 
 export interface UseWriterParts {
-  readonly repository: Pick<KeyRepository, 'recordUse'>
+  readonly repository: {
+    /** Moves each time forward only. */
+    recordUse(lastUsedMs: ReadonlyMap<string, number>): Promise<void>
+  }
   readonly clock: Clock
   readonly timers: Timers
   readonly logger: ControlLogger

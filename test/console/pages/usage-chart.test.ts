@@ -1,9 +1,7 @@
 import { expect, test } from 'vitest'
-import { lastUseAsOf, recentUseText } from '../../../src/console/usage/pages/last-use.ts'
-import { barsOf, totalsBy } from '../../../src/console/usage/pages/usage-bars.ts'
-import { usageChart } from '../../../src/console/usage/pages/usage-chart.ts'
-import { pointsOf } from '../../../src/console/usage/usage-points.ts'
-import { lastPoints } from '../../../src/console/usage/usage-range.ts'
+import { lastUseAsOf, recentUseText } from '../../../src/console/usage/key-usage.ts'
+import { lastPoints, pointsOf } from '../../../src/console/usage/read-usage.ts'
+import { barsOf, totalsBy, usageChart } from '../../../src/console/usage/usage-chart.ts'
 
 const NOW_MS = Date.parse('2026-11-20T04:31:15Z')
 const row = (bucket: number, count: number, code = 'ok', route = 'files') => ({ bucket, count, code, route })

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { checkReport } from '../../../src/console/usage/check-report.ts'
 import { foldReports, REFUSALS_KEPT } from '../../../src/console/usage/fold-reports.ts'
-import { partitionsFor, pastPartitions } from '../../../src/console/usage/partitions.ts'
-import { parseUsageRange } from '../../../src/console/usage/usage-range.ts'
+import { parseUsageRange } from '../../../src/console/usage/read-usage.ts'
+import { partitionsFor, pastPartitions } from '../../../src/console/usage/rows.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 import { count, report } from './usage.contract.ts'
 

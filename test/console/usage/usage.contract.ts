@@ -6,12 +6,11 @@ import { countUnused } from '../../../src/console/keys/search/count-unused.ts'
 import type { Database } from '../../../src/console/platform/database/database.ts'
 import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
 import { systemTimers } from '../../../src/console/platform/jobs/timers.ts'
-import { makePartitions, purgeUsage } from '../../../src/console/usage/retention.ts'
+import type { CheckedReport, Count, Refusal } from '../../../src/console/usage/check-report.ts'
+import { ReportGatherer } from '../../../src/console/usage/gather-reports.ts'
+import { createUsageQueries, lastPoints } from '../../../src/console/usage/read-usage.ts'
+import { makePartitions, purgeUsage } from '../../../src/console/usage/rows.ts'
 import { storeReports } from '../../../src/console/usage/store-reports.ts'
-import { createUsageQueries } from '../../../src/console/usage/usage-queries.ts'
-import { lastPoints } from '../../../src/console/usage/usage-range.ts'
-import type { CheckedReport, Count, Refusal } from '../../../src/console/usage/usage-report.ts'
-import { UsageWriter } from '../../../src/console/usage/usage-writer.ts'
 import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -243,8 +242,8 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
       const open = async () => {
         const own = await openDatabase(url)
         const parts = { database: own, uses: { record: async () => {} }, clock, timers: systemTimers }
-        const writer = new UsageWriter({ ...parts, logger: silentLogger, metrics: createMetrics() })
-        return { own, store: (sent: CheckedReport) => writer.store({ ...sent, used: new Map() }) }
+        const gatherer = new ReportGatherer({ ...parts, logger: silentLogger, metrics: createMetrics() })
+        return { own, store: (sent: CheckedReport) => gatherer.store({ ...sent, used: new Map() }) }
       }
       const opened = await Promise.all(Array.from({ length: consoles }, open))
       const gateway = async (gatewayName: string) => {

@@ -3,7 +3,7 @@ import { type Html, html } from '../../platform/html/html.ts'
 import { hintHtml } from '../../platform/html/key-names.ts'
 import { markInvisible } from '../../platform/html/mark-invisible.ts'
 import { ago, instant, instantAndAgo } from '../../platform/html/times.ts'
-import { type RecentUse, recentUseText } from '../../usage/pages/last-use.ts'
+import { type RecentUse, recentUseText } from '../../usage/index.ts'
 
 /** A key as pages show it. */
 export interface KeyView {

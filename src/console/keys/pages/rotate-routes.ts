@@ -6,7 +6,7 @@ import { FORM_NOTICES, newOnceToken, readFormContext } from '../../platform/html
 import { fieldsOf, frameOf, notFound, sendPage } from '../../platform/html/page-request.ts'
 import { WORKSPACES } from '../../platform/html/paths.ts'
 import { problemPage } from '../../platform/html/problem-page.ts'
-import { recentUseOf } from '../../usage/pages/usage-reading.ts'
+import { recentUseOf } from '../../usage/index.ts'
 import { readChangeProgress } from '../operations/change-progress.ts'
 import { rotateKey } from '../operations/rotate.ts'
 import type { OperationRejection, OperationSuccess } from '../operations/run-operation.ts'

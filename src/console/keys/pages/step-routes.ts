@@ -5,7 +5,7 @@ import { frameOf, notFound, sendPage } from '../../platform/html/page-request.ts
 import { keyPath, WORKSPACES } from '../../platform/html/paths.ts'
 import { problemPage } from '../../platform/html/problem-page.ts'
 import { callerOf } from '../../platform/http/request-context.ts'
-import { recentUseOf } from '../../usage/pages/usage-reading.ts'
+import { recentUseOf } from '../../usage/index.ts'
 import { readChangeProgress } from '../operations/change-progress.ts'
 import { revokeKey } from '../operations/revoke.ts'
 import { resumeKey, suspendKey } from '../operations/suspend.ts'

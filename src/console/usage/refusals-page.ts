@@ -1,16 +1,56 @@
-import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import type { StoredKey } from '../../keys/rows/key-repository.ts'
-import { type Html, html } from '../../platform/html/html.ts'
-import { hintHtml, keyLink } from '../../platform/html/key-names.ts'
-import { type Frame, page } from '../../platform/html/layout.ts'
-import { refusalsPath } from '../../platform/html/paths.ts'
-import { cell } from '../../platform/html/table-cell.ts'
-import { ago, clockText, exactText } from '../../platform/html/times.ts'
-import type { Refusal } from '../usage-report.ts'
-import { explainRefusal } from './explain-refusal.ts'
-import { COUNTS_OFF } from './usage-part.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
+import { DENIAL_REASONS, type DenialReason, denialRow } from '../../domain/denial.ts'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
+import { holdsKeyForm } from '../../domain/key/secret.ts'
+import { plainPasted } from '../../domain/pasted-text.ts'
+import { textField } from '../platform/html/form-fields.ts'
+import { type Html, html } from '../platform/html/html.ts'
+import { hintHtml, keyLink } from '../platform/html/key-names.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import { frameOf, queryOf, sendPage, workspaceOf } from '../platform/html/page-request.ts'
+import { FIND_KEY, refusalsPath } from '../platform/html/paths.ts'
+import { cell } from '../platform/html/table-cell.ts'
+import { ago, clockText, exactText } from '../platform/html/times.ts'
+import type { Refusal } from './check-report.ts'
+import { REFUSALS_KEPT } from './fold-reports.ts'
+import type { Usage } from './read-usage.ts'
+import { COUNTS_OFF } from './usage-chart.ts'
 
-export interface RefusalsView {
+const MAX_REQUEST_ID = 128
+
+type KeysById = ReadonlyMap<string, { readonly record: KeyRecord }>
+
+export interface RefusalsPageParts {
+  readonly usage: Usage
+  readonly keys: { findByIds(ids: readonly string[]): Promise<KeysById> }
+  readonly clock: Clock
+  readonly keyPrefix: string
+}
+
+/** The rejections of a workspace, or those with one request id. */
+export async function showRefusals(
+  { usage, keys, clock, keyPrefix }: RefusalsPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const workspaceId = workspaceOf(request)
+  const frame = frameOf(request, reply, { workspaceId, clock })
+  const { counts, refusals: areStored } = usage.stores
+  if (!areStored) return sendPage(reply, noRefusalsPage(frame, counts ? 'refusals.enabled' : 'usage.enabled'))
+  const requestId = plainPasted(textField(queryOf(request), 'request')).slice(0, MAX_REQUEST_ID)
+  // A redirect leaves no entry in the browser's history.
+  if (holdsKeyForm(requestId, keyPrefix)) return reply.redirect(FIND_KEY, 303)
+  const kept = await usage.queries.listRefusals({ workspaceId, limit: REFUSALS_KEPT, after: null })
+  const refusals = kept.refusals.filter(refusal => requestId === '' || refusal.requestId === requestId)
+  const refusedKeys = await keys.findByIds([...new Set(refusals.map(({ keyId }) => keyId))])
+  return sendPage(
+    reply,
+    refusalsPage(frame, { workspaceId, requestId, refusals, sampled: kept.sampled, keys: refusedKeys }),
+  )
+}
+
+interface RefusalsView {
   readonly workspaceId: string
   /** The request id that was searched; empty for none. */
   readonly requestId: string
@@ -19,12 +59,12 @@ export interface RefusalsView {
   /** Whether gateways left some out. */
   readonly sampled: boolean
   /** Those of the refusals, by id. */
-  readonly keys: ReadonlyMap<string, Pick<StoredKey, 'record'>>
+  readonly keys: KeysById
 }
 
 const REFUSALS_OFF = html`<p class="muted">Rejections are not kept: the setting <code>refusals.enabled</code> of this console is false.</p>`
 
-export function refusalsPage(frame: Frame, view: RefusalsView): Html {
+function refusalsPage(frame: Frame, view: RefusalsView): Html {
   const { refusals, sampled, requestId } = view
   return around(
     frame,
@@ -37,7 +77,7 @@ export function refusalsPage(frame: Frame, view: RefusalsView): Html {
 }
 
 /** @param off the setting that is false */
-export function noRefusalsPage(frame: Frame, off: 'usage.enabled' | 'refusals.enabled'): Html {
+function noRefusalsPage(frame: Frame, off: 'usage.enabled' | 'refusals.enabled'): Html {
   return around(frame, off === 'usage.enabled' ? COUNTS_OFF : REFUSALS_OFF)
 }
 
@@ -88,4 +128,18 @@ function codeAndReason({ code, reason }: Refusal): Html {
   const explanation = explainRefusal(reason)
   const words = explanation === null ? null : html`<br>${explanation}`
   return html`<code>${code}</code>${words}${reason === code ? null : html`<br><code class="muted">${reason}</code>`}`
+}
+
+/** Where clients get a text that says less on purpose, or that does not suit the owner of the key. */
+const CLEARER: Partial<Readonly<Record<DenialReason, string>>> = {
+  other_workspace: 'The path names another workspace than the one of the key',
+  upstream_not_found: 'The upstream has no such resource',
+  scope_missing: 'The key lacks the scope that the route requires',
+  address_not_allowed: 'The client’s address is not among the allowed addresses of the key',
+}
+
+/** @returns null for a reason of a newer gateway */
+export function explainRefusal(reason: string): string | null {
+  const known = DENIAL_REASONS.find(name => name === reason)
+  return known === undefined ? null : (CLEARER[known] ?? denialRow(known).text)
 }

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import type { Registry } from '../keys/registry.ts'
+import type { Clock } from '../../domain/clock.ts'
 import { type AdminCall, type CheckedRequest, declareCalls } from '../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { seesWorkspace } from '../platform/http/request-context.ts'
@@ -14,18 +14,27 @@ import {
 } from '../platform/http/request-fields.ts'
 import { keyIdOf, noSuchKey, readPage, workspaceIdOf } from '../platform/http/request-parameters.ts'
 import { instant } from '../platform/http/response-fields.ts'
-import type { RefusalPosition } from './refusal-rows.ts'
-import type { UsagePoint } from './usage-points.ts'
-import { msOf, parseUsageRange, type UsageRange } from './usage-range.ts'
-import type { Refusal } from './usage-report.ts'
-import type { UsageService } from './usage-service.ts'
+import type { Refusal } from './check-report.ts'
+import {
+  msOf,
+  parseUsageRange,
+  type RefusalPosition,
+  type Usage,
+  type UsagePoint,
+  type UsageRange,
+} from './read-usage.ts'
 
-interface UsageParts {
-  readonly registry: Registry
-  readonly usage: Pick<UsageService, 'stores' | 'queries'>
+export interface UsageCallParts {
+  readonly usage: Usage
+  readonly keys: {
+    findById(
+      id: string,
+    ): Promise<{ readonly record: { readonly id: string; readonly workspaceId: string } } | null>
+  }
+  readonly clock: Clock
 }
 
-const adminCall = declareCalls<UsageParts>()
+const adminCall = declareCalls<UsageCallParts>()
 
 const STEPS = [Type.Literal('hour'), Type.Literal('day')] as const
 const rangeQuery = fields({
@@ -77,7 +86,7 @@ const refusalsResponse = Type.Object({
 const READING = { method: 'GET', permission: 'keys:read', workspaces: 'own', status: 200 } as const
 
 /** The admin API on counts and refusals, without its prefix. */
-export const USAGE_CALLS: readonly AdminCall<UsageParts>[] = [
+export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
   adminCall({
     ...READING,
     id: 'getKeyUsage',
@@ -87,7 +96,7 @@ export const USAGE_CALLS: readonly AdminCall<UsageParts>[] = [
     query: rangeQuery,
     response: usageResponse,
     errors: ['not_found', 'usage_disabled'],
-    handle: ({ registry, usage }, checked) => usageOfKey(registry, usage, checked),
+    handle: usageOfKey,
   }),
   adminCall({
     ...READING,
@@ -98,10 +107,10 @@ export const USAGE_CALLS: readonly AdminCall<UsageParts>[] = [
     query: rangeQuery,
     response: usageResponse,
     errors: ['not_found', 'usage_disabled'],
-    handle: async ({ registry, usage }, { request, query }) => {
+    handle: async ({ usage, clock }, { request, query }) => {
       const workspaceId = workspaceIdOf(request)
       requireCounts(usage)
-      const range = readRange(query, registry.clock.wallMs())
+      const range = readRange(query, clock.wallMs())
       return usageJson(range, await usage.queries.usageOfWorkspace(workspaceId, range))
     },
   }),
@@ -130,11 +139,10 @@ export const USAGE_CALLS: readonly AdminCall<UsageParts>[] = [
 ]
 
 async function usageOfKey(
-  { repository, clock }: Registry,
-  usage: UsageParts['usage'],
+  { usage, keys, clock }: UsageCallParts,
   { request, query }: CheckedRequest<RangeQuery, unknown>,
 ): Promise<UsageResponse> {
-  const key = await repository.findById(keyIdOf(request))
+  const key = await keys.findById(keyIdOf(request))
   if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
   request.keyId = key.record.id
   requireCounts(usage)
@@ -142,7 +150,7 @@ async function usageOfKey(
   return usageJson(range, await usage.queries.usageOfKey(key.record, range))
 }
 
-function requireCounts({ stores }: UsageParts['usage']): void {
+function requireCounts({ stores }: Usage): void {
   if (!stores.counts) throw notStored('Counts and refusals', 'usage.enabled')
 }
 

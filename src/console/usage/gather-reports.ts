@@ -3,11 +3,12 @@ import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { asError, FailureLog } from '../../observability/failure-log.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
+import { shareRuns } from '../platform/batch/share-runs.ts'
 import type { Database } from '../platform/database/database.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
-import { makePartitions } from './retention.ts'
+import type { CheckedReport } from './check-report.ts'
+import { makePartitions } from './rows.ts'
 import { storeReports } from './store-reports.ts'
-import type { CheckedReport } from './usage-report.ts'
 import type { UseWriter } from './use-writer.ts'
 
 /** Reports that arrive together are stored together. */
@@ -20,7 +21,7 @@ const MAX_WAITING_ENTRIES = 200_000
 const MAX_GATEWAYS = 20_000
 const OUTCOMES = ['stored', 'repeated', 'failed', 'overloaded'] as const
 
-export interface UsageWriterParts {
+export interface GatheringParts {
   readonly database: Database
   readonly uses: Pick<UseWriter, 'record'>
   readonly clock: Clock
@@ -39,24 +40,25 @@ interface Waiting extends PromiseWithResolvers<void> {
 }
 
 /** More reports wait than the database stores. The gateway repeats them. */
-export class TooManyReports extends Error {}
+class TooManyReports extends Error {}
 
 /**
  * Stores reports with as few transactions as possible, one at a time: it never takes more than one connection from changes
  * to keys. A report is acknowledged after its transaction.
  */
-export class UsageWriter {
-  readonly #parts: UsageWriterParts
+export class ReportGatherer {
+  readonly #parts: GatheringParts
   readonly #failures: FailureLog
   /** By gateway and sequence: a report that is repeated while it waits is stored once. */
   readonly #waiting = new Map<string, Waiting>()
   /** Lets a report that was stored and not acknowledged in time be acknowledged at once when it is repeated. */
   readonly #lastStored = new LRUCache<string, number>({ max: MAX_GATEWAYS })
+  readonly #storeWaiting = shareRuns(() => this.#gatherAndStore())
   #waitingEntries = 0
-  #work: Promise<void> | null = null
+  #lastRun: Promise<void> = Promise.resolve()
   #hasPartitions = false
 
-  constructor(parts: UsageWriterParts) {
+  constructor(parts: GatheringParts) {
     this.#parts = parts
     this.#failures = new FailureLog('usage storage', parts.logger, parts.clock)
     // At zero from the start, so that an alert on a rate fires on the first failure.
@@ -79,22 +81,22 @@ export class UsageWriter {
     const waiting = { ...Promise.withResolvers<void>(), report }
     this.#waiting.set(place, waiting)
     this.#waitingEntries += entriesOf(report)
-    this.#work ??= this.#gather()
+    this.#lastRun = this.#storeWaiting()
     return waiting.promise
   }
 
   /** Waits for reports that were received. */
-  async stop(): Promise<void> {
-    await this.#work
+  stop(): Promise<void> {
+    return this.#lastRun
   }
 
-  async #gather(): Promise<void> {
+  async #gatherAndStore(): Promise<void> {
+    // The run before has stored them.
+    if (this.#waiting.size === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#parts.timers.after(GATHER_MS, resolve)
     await promise
     while (this.#waiting.size > 0) await this.#storeBatch(this.#takeBatch())
-    // In the turn of the check above: a report that arrives next starts over.
-    this.#work = null
   }
 
   /** The oldest, one of each gateway, so that each is compared with the one before. */

@@ -1,0 +1,94 @@
+import type { Clock } from '../../domain/clock.ts'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
+import { type Html, html } from '../platform/html/html.ts'
+import { keyUsagePath } from '../platform/html/paths.ts'
+import { ago, clockText } from '../platform/html/times.ts'
+import { lastPoints, type Usage } from './read-usage.ts'
+import {
+  type ChartRange,
+  COUNTS_OFF,
+  numberText,
+  pointsIn,
+  sumsOf,
+  type UsageView,
+  usagePart,
+} from './usage-chart.ts'
+
+const MINUTE_MS = 60_000
+
+interface KeyUsageParts {
+  readonly registry: { readonly clock: Clock }
+  readonly usage: Usage
+}
+
+/** What the page of a key shows. */
+export interface KeyUsage extends UsageView {
+  /** When the last report of a gateway was stored; null if there is none of the last two days. */
+  readonly asOfMs: number | null
+}
+
+/** @returns null if requests are not counted */
+export async function keyUsageOf(
+  { registry, usage }: KeyUsageParts,
+  record: KeyRecord,
+  range: ChartRange,
+): Promise<KeyUsage | null> {
+  if (!usage.stores.counts) return null
+  const [points, asOfMs] = await Promise.all([
+    usage.queries.usageOfKey(record, pointsIn(range, registry.clock.wallMs())),
+    usage.queries.asOfMs(),
+  ])
+  return { range, points, asOfMs }
+}
+
+/** @param usage null if requests are not counted */
+export function keyUsage(
+  { record, lastUsedAtMs }: { readonly record: KeyRecord; readonly lastUsedAtMs: number | null },
+  usage: KeyUsage | null,
+  nowMs: number,
+): Html {
+  const pathOf = (range: ChartRange) => keyUsagePath(record.workspaceId, record.id, range)
+  const counted =
+    usage === null
+      ? COUNTS_OFF
+      : html`<p>${lastUseAsOf(lastUsedAtMs, usage.asOfMs, nowMs)}.</p>${usagePart(usage, pathOf)}`
+  return html`<section class="card" aria-labelledby="usage"><h2 id="usage">Usage</h2>${counted}</section>`
+}
+
+/** `12 seconds ago, as of 04:31:10 UTC`: relative to the last report of a gateway, so that it stays true on an open page. */
+export function lastUseAsOf(lastUsedAtMs: number | null, asOfMs: number | null, nowMs: number): Html {
+  const asOf = asOfMs === null ? null : html`, as of ${clockText(asOfMs, nowMs)}`
+  if (lastUsedAtMs === null) return html`Never used${asOf}`
+  const beforeMs = asOfMs === null ? Number.NaN : asOfMs - lastUsedAtMs
+  if (asOf === null || !(beforeMs < MINUTE_MS)) return html`Last used ${ago(lastUsedAtMs, nowMs)}${asOf}`
+  const seconds = Math.max(0, Math.round(beforeMs / 1000))
+  const text = seconds === 1 ? '1 second ago' : `${seconds} seconds ago`
+  return html`Last used <time datetime="${new Date(lastUsedAtMs).toISOString()}">${text}</time>${asOf}`
+}
+
+/** Requests of the present hour and the one before, which is an hour at least. */
+export interface RecentUse {
+  readonly sinceMs: number
+  readonly served: number
+  readonly notServed: number
+}
+
+/** @returns null without a key, and if requests are not counted */
+export async function recentUseOf(
+  { registry, usage }: KeyUsageParts,
+  record: KeyRecord | null,
+): Promise<RecentUse | null> {
+  if (record === null || !usage.stores.counts) return null
+  const points = await usage.queries.usageOfKey(record, lastPoints('hour', 2, registry.clock.wallMs()))
+  return { sinceMs: points[0]?.atMs ?? 0, ...sumsOf(points) }
+}
+
+/** `Requests since 08:00 UTC: 120 served, 3 not served` @param what names the requests otherwise */
+export function recentUseText(
+  { sinceMs, served, notServed }: RecentUse,
+  nowMs: number,
+  what = 'Requests',
+): Html {
+  const since = clockText(sinceMs, nowMs).replace(':00 UTC', ' UTC')
+  return html`${what} since ${since}: <strong>${numberText(served)} served, ${numberText(notServed)} not served</strong>`
+}

@@ -1,0 +1,185 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
+import { SHOWS } from '../platform/html/guards.ts'
+import { type Html, html, type Piece } from '../platform/html/html.ts'
+import { hintHtml, keyLink } from '../platform/html/key-names.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import { frameOf, notFound, queryOf, sendPage, workspaceOf } from '../platform/html/page-request.ts'
+import {
+  ALL_USAGE,
+  keysPath,
+  refusalsPath,
+  UNUSED_FILTERS,
+  UNUSED_NAMES,
+  type UnusedFilter,
+  usagePath,
+  WORKSPACES,
+} from '../platform/html/paths.ts'
+import { personOfRequest } from '../platform/html/signed-in.ts'
+import { clockText, dateText } from '../platform/html/times.ts'
+import { lastPoints, msOf, RANKED_KEYS, type RequestsOf } from './read-usage.ts'
+import { type RefusalsPageParts, showRefusals } from './refusals-page.ts'
+import {
+  type ChartRange,
+  COUNTS_OFF,
+  countTable,
+  numberText,
+  pointsIn,
+  readChartRange,
+  type UsageView,
+  usagePart,
+} from './usage-chart.ts'
+
+/** The present day included. */
+const BUSIEST_DAYS = 7
+const BUSIEST_KEYS = 10
+const BUSIEST_WORKSPACES = 100
+
+/** Active keys that nothing seems to use. A key that was never used counts in all three. */
+interface UnusedCounts {
+  readonly never: number
+  readonly days30: number
+  readonly days90: number
+  /** Not all were examined: there can be more. */
+  readonly isPartial: boolean
+}
+
+export interface UsagePageParts extends RefusalsPageParts {
+  readonly keys: RefusalsPageParts['keys'] & { countUnused(workspaceId: string): Promise<UnusedCounts> }
+}
+
+/** Usage and rejections of a workspace, and usage of all. */
+export function usageRoutes(scope: FastifyInstance, parts: UsagePageParts): void {
+  scope.get(`${WORKSPACES}/:workspaceId/usage`, SHOWS, (request, reply) => showUsage(parts, request, reply))
+  scope.get(`${WORKSPACES}/:workspaceId/refusals`, SHOWS, (request, reply) =>
+    showRefusals(parts, request, reply),
+  )
+  scope.get(ALL_USAGE, SHOWS, (request, reply) => showAllUsage(parts, request, reply))
+}
+
+async function showUsage(
+  parts: UsagePageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { keys, clock } = parts
+  const workspaceId = workspaceOf(request)
+  const [usage, unused] = await Promise.all([
+    readWorkspace(parts, workspaceId, readChartRange(queryOf(request))),
+    keys.countUnused(workspaceId),
+  ])
+  const frame = frameOf(request, reply, { workspaceId, clock })
+  const main = html`<h1>Usage</h1>
+    ${usage === null ? COUNTS_OFF : counted(frame, workspaceId, usage)}
+    <section class="card" aria-labelledby="unused"><h2 id="unused">Unused keys</h2>${unusedKeys(workspaceId, unused)}</section>`
+  return sendPage(reply, page(frame, { title: 'Usage', section: 'usage', main }))
+}
+
+/** Requests of a workspace. */
+interface WorkspaceUsage extends UsageView {
+  /** When the last report of a gateway was stored; null if there is none of the last two days. */
+  readonly asOfMs: number | null
+  /** With the most requests first, since then. */
+  readonly busiest: readonly RequestsOf[]
+  readonly busiestSinceMs: number
+  /** The busiest keys, by id. */
+  readonly keys: ReadonlyMap<string, { readonly record: KeyRecord }>
+}
+
+/** @returns null if requests are not counted */
+async function readWorkspace(
+  { usage: { stores, queries }, keys, clock }: UsagePageParts,
+  workspaceId: string,
+  range: ChartRange,
+): Promise<WorkspaceUsage | null> {
+  if (!stores.counts) return null
+  const nowMs = clock.wallMs()
+  const days = lastPoints('day', BUSIEST_DAYS, nowMs)
+  const [points, asOfMs, busiest] = await Promise.all([
+    queries.usageOfWorkspace(workspaceId, pointsIn(range, nowMs)),
+    queries.asOfMs(),
+    queries.busiestKeys(workspaceId, days, BUSIEST_KEYS),
+  ])
+  const busiestSinceMs = msOf(days.step, days.from)
+  return {
+    ...{ range, points, asOfMs, busiest, busiestSinceMs },
+    keys: await keys.findByIds(busiest.map(({ name }) => name)),
+  }
+}
+
+function counted({ nowMs }: Frame, workspaceId: string, usage: WorkspaceUsage): Html {
+  return html`<p class="lead">${asOfText(usage.asOfMs, nowMs)}</p>
+    <section class="card" aria-labelledby="requests"><h2 id="requests">Requests</h2>
+      ${usagePart(usage, range => `${usagePath(workspaceId, range)}#requests`)}
+      <p class="small"><a href="${refusalsPath(workspaceId)}">Why single requests were rejected</a></p></section>
+    <section class="card" aria-labelledby="busiest"><h2 id="busiest">Busiest keys</h2>${busiestKeys(usage)}</section>`
+}
+
+function asOfText(asOfMs: number | null, nowMs: number): string {
+  if (asOfMs === null) return 'No gateway has reported requests in the last two days.'
+  return `Requests with a known key, as gateways reported them until ${clockText(asOfMs, nowMs)}.`
+}
+
+function busiestKeys({ busiest, busiestSinceMs, keys }: WorkspaceUsage): Html {
+  const since = dateText(busiestSinceMs)
+  if (busiest.length === 0) return html`<p class="muted">No requests since ${since}.</p>`
+  const name = (id: string): Piece => {
+    const key = keys.get(id)
+    return key === undefined ? html`<code>${id}</code>` : html`${keyLink(key)} ${hintHtml(key.record)}`
+  }
+  return html`${countTable(
+    `Requests since ${since}`,
+    ['Key', 'Served', 'Not served'],
+    busiest.map(({ name: id, requests, served }) => [name(id), served, requests - served]),
+  )}<p class="small muted">Among the ${RANKED_KEYS} keys that were used last.</p>`
+}
+
+const UNUSED_COUNTS: Readonly<Record<UnusedFilter, Exclude<keyof UnusedCounts, 'isPartial'>>> = {
+  never: 'never',
+  '30d': 'days30',
+  '90d': 'days90',
+}
+
+/** Each number leads to the list of those keys. */
+function unusedKeys(workspaceId: string, unused: UnusedCounts): Html {
+  const items = UNUSED_NAMES.map(name => {
+    const path = keysPath(workspaceId, { state: 'active', unused: name, sort: 'lastUsedAt' })
+    const count = `${numberText(unused[UNUSED_COUNTS[name]])}${unused.isPartial ? ' or more' : ''}`
+    return html`<div><dt>${UNUSED_FILTERS[name].label}</dt><dd><a href="${path}">${count}</a></dd></div>`
+  })
+  return html`<p>Active keys by their last use. A key that nothing uses can be revoked.</p><dl class="facts">${items}</dl>`
+}
+
+/** For administrators. */
+async function showAllUsage(
+  { usage: { stores, queries }, clock }: UsagePageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  if (!personOfRequest(request).administrator) throw notFound()
+  const days = lastPoints('day', BUSIEST_DAYS, clock.wallMs())
+  const [busiest, asOfMs] = stores.counts
+    ? await Promise.all([queries.busiestWorkspaces(null, days, BUSIEST_WORKSPACES), queries.asOfMs()])
+    : [null, null]
+  const frame = frameOf(request, reply, { workspaceId: null, clock })
+  const main = html`<p class="back"><a href="${WORKSPACES}">Workspaces</a></p>
+    <h1>Usage of all workspaces</h1>
+    ${
+      busiest === null
+        ? COUNTS_OFF
+        : html`<p class="lead">${asOfText(asOfMs, frame.nowMs)}</p>
+    ${busiestWorkspaces(busiest, msOf(days.step, days.from))}`
+    }`
+  return sendPage(reply, page(frame, { title: 'Usage of all workspaces', section: null, main }))
+}
+
+function busiestWorkspaces(busiest: readonly RequestsOf[], sinceMs: number): Html {
+  const since = dateText(sinceMs)
+  if (busiest.length === 0) return html`<p class="empty">No requests since ${since}.</p>`
+  const rows = busiest.map(
+    ({ name, requests, served }) =>
+      [html`<a href="${usagePath(name)}">${name}</a>`, served, requests - served] as const,
+  )
+  const more = html`<p class="small muted">The ${BUSIEST_WORKSPACES} busiest workspaces. Others had fewer requests.</p>`
+  return html`<div class="card">${countTable(`Requests since ${since}`, ['Workspace', 'Served', 'Not served'], rows)}${rows.length < BUSIEST_WORKSPACES ? null : more}</div>`
+}

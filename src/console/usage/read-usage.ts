@@ -1,0 +1,331 @@
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { Clock } from '../../domain/clock.ts'
+import { parseInstant } from '../../domain/key/issue-key.ts'
+import type { Database, Dialect } from '../platform/database/database.ts'
+import { listOf } from '../platform/database/first-rows.ts'
+import type { RefusalRow, Tables, UsageRow } from '../platform/database/tables.ts'
+import type { Refusal } from './check-report.ts'
+import { type CountTable, oldestBucket, REFUSALS_KEPT_MS } from './rows.ts'
+
+/** Which parts of the reports are stored: the settings `usage.enabled` and `refusals.enabled`. */
+export interface StoredUsage {
+  readonly counts: boolean
+  readonly refusals: boolean
+}
+
+/** What is stored, and reading it. */
+export interface Usage {
+  readonly stores: StoredUsage
+  readonly queries: UsageQueries
+}
+
+/** What pages and the admin API ask about counts and refusals. */
+export interface UsageQueries {
+  usageOfKey(
+    key: { readonly workspaceId: string; readonly id: string },
+    range: UsageRange,
+  ): Promise<UsagePoint[]>
+  /** With what gateways could not count by key. */
+  usageOfWorkspace(workspaceId: string, range: UsageRange): Promise<UsagePoint[]>
+  /** The keys with the most requests, the busiest first, among the `RANKED_KEYS` that were used last. */
+  busiestKeys(workspaceId: string, range: UsageRange, limit: number): Promise<RequestsOf[]>
+  /** @param workspaces null for all */
+  busiestWorkspaces(
+    workspaces: readonly string[] | null,
+    range: UsageRange,
+    limit: number,
+  ): Promise<RequestsOf[]>
+  listRefusals(query: RefusalQuery): Promise<RefusalPage>
+  /** When the last report of a gateway was stored; null if there is none of the last days. */
+  asOfMs(): Promise<number | null>
+}
+
+type UsageDatabase = Pick<Database, 'reader' | 'dialect'>
+
+export function createUsageQueries(database: UsageDatabase, clock: Clock): UsageQueries {
+  const { reader } = database
+  return {
+    usageOfKey: async ({ workspaceId, id }, range) =>
+      pointsOf(range, await rowsOf(reader, workspaceId, id, range)),
+    usageOfWorkspace: async (workspaceId, range) =>
+      pointsOf(range, await rowsOf(reader, workspaceId, OF_WORKSPACE, range)),
+    busiestKeys: (workspaceId, range, limit) => busiestKeys(database, workspaceId, range, limit),
+    busiestWorkspaces: (workspaces, range, limit) => busiestWorkspaces(database, workspaces, range, limit),
+    listRefusals: query => listRefusals(reader, query, clock.wallMs()),
+    async asOfMs() {
+      const newest = reader.selectFrom('usage_gateways').select(({ fn }) => fn.max('seen_at_ms').as('at_ms'))
+      // Over no rows SQL returns one row of nulls, which the query's type does not say.
+      const row: { at_ms: number | null } | undefined = await newest.executeTakeFirst()
+      return row?.at_ms ?? null
+    },
+  }
+}
+
+export type UsageStep = 'hour' | 'day'
+
+const STEP_MS = { hour: 3_600_000, day: 86_400_000 } as const
+/** Where the request does not say: a day of hours, or a month of days. */
+const DEFAULT_POINTS = { hour: 24, day: 30 } as const
+
+/** Whole hours or days since the epoch. */
+export interface UsageRange {
+  readonly step: UsageStep
+  readonly from: number
+  /** Exclusive. */
+  readonly until: number
+}
+
+interface UsageRangeText {
+  readonly from?: string | undefined
+  readonly to?: string | undefined
+  readonly step?: UsageStep | undefined
+}
+
+type ParsedRange =
+  | { readonly ok: true; readonly range: UsageRange }
+  | { readonly ok: false; readonly field: 'from' | 'to'; readonly expected: string }
+
+const INSTANT_EXPECTED = 'an instant such as 2027-02-18T09:00:00Z'
+const KEPT = { hour: 'within the last 14 days, for step=hour', day: 'within the last 400 days' } as const
+
+/** The hours or days that hold a span of time: never more than are kept, which is at most 401 points. */
+export function parseUsageRange({ from, to, step = 'hour' }: UsageRangeText, nowMs: number): ParsedRange {
+  const toMs = to === undefined ? nowMs : parseInstant(to)
+  if (toMs === null) return { ok: false, field: 'to', expected: INSTANT_EXPECTED }
+  // What is to come has no counts, and zeros would look like some.
+  const until = Math.ceil(Math.min(toMs, nowMs) / STEP_MS[step])
+  const fromMs = from === undefined ? (until - DEFAULT_POINTS[step]) * STEP_MS[step] : parseInstant(from)
+  if (fromMs === null) return { ok: false, field: 'from', expected: INSTANT_EXPECTED }
+  const first = Math.floor(fromMs / STEP_MS[step])
+  if (first >= until) return { ok: false, field: 'from', expected: 'in the past, and before to' }
+  const oldest = oldestBucket(tableOf({ step }), nowMs)
+  if (first < oldest) return { ok: false, field: 'from', expected: KEPT[step] }
+  return { ok: true, range: { step, from: first, until } }
+}
+
+/** The last hours or days, the present one included. */
+export function lastPoints(step: UsageStep, points: number, nowMs: number): UsageRange {
+  const until = Math.floor(nowMs / STEP_MS[step]) + 1
+  return { step, from: until - points, until }
+}
+
+export function msOf(step: UsageStep, bucket: number): number {
+  return bucket * STEP_MS[step]
+}
+
+/** An hour or a day. */
+export interface UsagePoint {
+  readonly atMs: number
+  readonly requests: number
+  /** `ok`, and the codes of what was not served. */
+  readonly byCode: Readonly<Record<string, number>>
+  readonly byRoute: Readonly<Record<string, number>>
+  /** Requests with the code `ok`. */
+  readonly servedByRoute: Readonly<Record<string, number>>
+}
+
+/** A point for each hour or day of the range, also where nothing was counted. */
+export function pointsOf(
+  { step, from, until }: UsageRange,
+  rows: readonly Pick<UsageRow, 'bucket' | 'route' | 'code' | 'count'>[],
+): UsagePoint[] {
+  const byBucket = Map.groupBy(rows, row => row.bucket)
+  return Array.from({ length: until - from }, (_, index) => {
+    const own = byBucket.get(from + index) ?? []
+    return {
+      atMs: msOf(step, from + index),
+      requests: own.reduce((sum, { count }) => sum + count, 0),
+      byCode: sumBy(own, ({ code }) => code),
+      byRoute: sumBy(own, ({ route }) => route),
+      servedByRoute: sumBy(
+        own.filter(({ code }) => code === 'ok'),
+        ({ route }) => route,
+      ),
+    }
+  })
+}
+
+function sumBy<Row extends { readonly count: number }>(
+  rows: readonly Row[],
+  nameOf: (row: Row) => string,
+): Record<string, number> {
+  const sums = new Map<string, number>()
+  for (const row of rows) sums.set(nameOf(row), (sums.get(nameOf(row)) ?? 0) + row.count)
+  return Object.fromEntries([...sums].sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+/** The key id of the counts of a whole workspace. */
+const OF_WORKSPACE = ''
+/** A bound on what a page reads: about 10 ms. */
+export const RANKED_KEYS = 500
+
+/** Requests of a key or workspace. */
+export interface RequestsOf {
+  /** Its id. */
+  readonly name: string
+  readonly requests: number
+  /** Those with the code `ok`. */
+  readonly served: number
+}
+
+function tableOf({ step }: Pick<UsageRange, 'step'>): CountTable {
+  return step === 'hour' ? 'usage_hours' : 'usage_days'
+}
+
+function within(range: UsageRange) {
+  // Literals, so that PostgreSQL leaves out the partitions of other times while it plans.
+  return sql<boolean>`bucket >= ${sql.lit(range.from)} and bucket < ${sql.lit(range.until)}`
+}
+
+function rowsOf(database: Kysely<Tables>, workspaceId: string, keyId: string, range: UsageRange) {
+  return database
+    .selectFrom(tableOf(range))
+    .select(['bucket', 'route', 'code', 'count'])
+    .where('workspace_id', '=', workspaceId)
+    .where('key_id', '=', keyId)
+    .where(within(range))
+    .execute()
+}
+
+const SUMS = sql`cast(sum(count) as bigint) as requests,
+  cast(sum(case when code = 'ok' then count else 0 end) as bigint) as served`
+
+/** Hours or days of one statement of SQLite, which blocks the event loop meanwhile. */
+const BUCKETS_AT_ONCE = 2
+
+async function busiestKeys(
+  { reader, dialect }: UsageDatabase,
+  workspaceId: string,
+  range: UsageRange,
+  limit: number,
+): Promise<RequestsOf[]> {
+  const sums = (part: UsageRange) => sql<RequestsOf>`
+    select key_id as name, ${SUMS} from ${sql.table(tableOf(part))}
+    where workspace_id = ${workspaceId} and ${within(part)} and key_id in (
+      select key_id from key_use where workspace_id = ${workspaceId}
+      order by last_used_at_ms desc, key_id desc limit ${RANKED_KEYS})
+    group by key_id`
+  return busiest(await sumParts(reader, partsOf(range, dialect), sums), limit)
+}
+
+async function busiestWorkspaces(
+  { reader, dialect }: UsageDatabase,
+  workspaces: readonly string[] | null,
+  range: UsageRange,
+  limit: number,
+): Promise<RequestsOf[]> {
+  const visible =
+    workspaces === null
+      ? sql`true`
+      : sql`workspace_id in (select listed.value from ${listOf(workspaces, dialect)})`
+  // The literal: the index has the rows with this key id alone.
+  const sums = (part: UsageRange) => sql<RequestsOf>`
+    select workspace_id as name, ${SUMS} from ${sql.table(tableOf(part))}
+    where key_id = '' and ${within(part)} and ${visible}
+    group by workspace_id`
+  return busiest(await sumParts(reader, partsOf(range, dialect), sums), limit)
+}
+
+function partsOf(range: UsageRange, dialect: Dialect): UsageRange[] {
+  if (dialect === 'postgres') return [range]
+  const parts: UsageRange[] = []
+  for (let { from } = range; from < range.until; from += BUCKETS_AT_ONCE) {
+    parts.push({ ...range, from, until: Math.min(from + BUCKETS_AT_ONCE, range.until) })
+  }
+  return parts
+}
+
+async function sumParts(
+  database: Kysely<Tables>,
+  parts: readonly UsageRange[],
+  sums: (part: UsageRange) => RawBuilder<RequestsOf>,
+): Promise<RequestsOf[]> {
+  const totals = new Map<string, RequestsOf>()
+  for (const part of parts) {
+    for (const { name, requests, served } of (await sums(part).execute(database)).rows) {
+      const total = totals.get(name)
+      totals.set(name, {
+        name,
+        requests: requests + (total?.requests ?? 0),
+        served: served + (total?.served ?? 0),
+      })
+    }
+  }
+  return [...totals.values()]
+}
+
+function busiest(requests: readonly RequestsOf[], limit: number): RequestsOf[] {
+  // Names are ASCII: their order is that of the database.
+  return requests.toSorted((a, b) => b.requests - a.requests || (a.name < b.name ? -1 : 1)).slice(0, limit)
+}
+
+interface RefusalPage {
+  /** Newest first. */
+  readonly refusals: readonly Refusal[]
+  /** Whether some between these were left out. */
+  readonly sampled: boolean
+  /** Where the next page starts; null on the last. */
+  readonly nextAfter: RefusalPosition | null
+}
+
+export interface RefusalPosition {
+  readonly atMs: number
+  readonly id: string
+}
+
+interface RefusalQuery {
+  readonly workspaceId: string
+  readonly limit: number
+  readonly after: RefusalPosition | null
+}
+
+async function listRefusals(
+  database: Kysely<Tables>,
+  { workspaceId, limit, after }: RefusalQuery,
+  nowMs: number,
+): Promise<RefusalPage> {
+  const sinceMs = nowMs - REFUSALS_KEPT_MS
+  let query = database
+    .selectFrom('refusals')
+    .selectAll()
+    .where('workspace_id', '=', workspaceId)
+    .where('at_ms', '>=', sinceMs)
+  if (after !== null) query = query.where(sql<boolean>`(at_ms, id) < (${after.atMs}, ${after.id})`)
+  const rows = await query
+    .orderBy('at_ms', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit + 1)
+    .execute()
+  const shown = rows.slice(0, limit)
+  const last = shown.at(-1)
+  return {
+    refusals: shown.map(refusalOf),
+    sampled: await hasGap(database, workspaceId, last?.at_ms ?? sinceMs),
+    nextAfter: rows.length > limit && last !== undefined ? { atMs: last.at_ms, id: last.id } : null,
+  }
+}
+
+/** Whether refusals of the workspace were left out since then. */
+async function hasGap(database: Kysely<Tables>, workspaceId: string, sinceMs: number): Promise<boolean> {
+  const row = await database
+    .selectFrom('refusal_gaps')
+    .select('at_ms')
+    .where('workspace_id', '=', workspaceId)
+    .where('at_ms', '>=', sinceMs)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+function refusalOf({
+  workspace_id,
+  at_ms,
+  key_id,
+  request_id,
+  route,
+  code,
+  reason,
+  address,
+}: RefusalRow): Refusal {
+  const names = { workspaceId: workspace_id, atMs: at_ms, keyId: key_id, requestId: request_id }
+  return { ...names, route, code, reason, address }
+}

@@ -1,0 +1,134 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { Clock } from '../../domain/clock.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
+import { ApiError, invalidField } from '../platform/http/api-error.ts'
+import type { Call } from '../platform/http/calls.ts'
+import { isKeyId } from '../platform/ids.ts'
+import { checkReport, type FindKnown, LISTS, type RefusedEntries } from './check-report.ts'
+import type { ReportGatherer } from './gather-reports.ts'
+import type { StoredUsage } from './read-usage.ts'
+import type { UseWriter } from './use-writer.ts'
+
+/** 10,000 of the longest entries. */
+const REPORT_LIMIT_BYTES = 6 * 1024 * 1024
+/** Of a report, all lists together. A gateway with more sends several reports. */
+const MAX_ENTRIES = 10_000
+const ENTRIES_EXPECTED = `A report has at most ${MAX_ENTRIES} entries; send several, each with its own sequence`
+const GATEWAY = /^[A-Za-z0-9._:-]{1,320}$/
+const GATEWAY_EXPECTED = '1 to 320 characters of A-Z, a-z, 0-9 and "-", ".", "_", ":"'
+const SEQUENCE_EXPECTED = 'a whole number from 1'
+const USED_EXPECTED = 'an object of at most 10000 key ids, each with whole milliseconds since the epoch'
+
+const listOf = (entries: string) =>
+  Type.Array(Type.Unknown(), {
+    maxItems: MAX_ENTRIES,
+    description: `a list of at most ${MAX_ENTRIES} ${entries}`,
+  })
+
+/** A report of a gateway as it arrives. Entries of the lists are validated one by one: a wrong one keeps no other out. */
+export const usageReportBody = Type.Object(
+  {
+    used: Type.Optional(
+      Type.Unsafe<Record<string, number>>({
+        type: 'object',
+        maxProperties: MAX_ENTRIES,
+        additionalProperties: { type: 'integer', minimum: 0 },
+        description: USED_EXPECTED,
+      }),
+    ),
+    /** Identifies a process: a restarted gateway is another one. A gateway of the release before sends `used` alone. */
+    gateway: Type.Optional(Type.Unknown()),
+    sequence: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: SEQUENCE_EXPECTED }),
+    ),
+    counts: Type.Optional(listOf('counts')),
+    refusals: Type.Optional(listOf('refusals')),
+    omittedRefusals: Type.Optional(listOf('workspaces')),
+    lost: Type.Optional(Type.Integer({ minimum: 0, description: 'a whole number' })),
+  },
+  { additionalProperties: false },
+)
+type UsageReportBody = Static<typeof usageReportBody>
+
+export interface ReceivingParts {
+  readonly uses: Pick<UseWriter, 'record'>
+  readonly gatherer: Pick<ReportGatherer, 'store'>
+  readonly findKnown: FindKnown
+  readonly clock: Clock
+  readonly metrics: Pick<Metrics, 'usageEntriesRefused'>
+  readonly stores: StoredUsage
+}
+
+/** The call in which gateways report what was used, counted and refused. */
+export function usageCall(parts: ReceivingParts): Call {
+  for (const list of LISTS) parts.metrics.usageEntriesRefused.inc({ list }, 0)
+  return {
+    method: 'POST',
+    url: '/usage',
+    operation: 'usage',
+    schema: { body: usageReportBody },
+    bodyLimitBytes: REPORT_LIMIT_BYTES,
+    handle: (request, reply) => receiveReport(parts, request, reply),
+  }
+}
+
+async function receiveReport(
+  parts: ReceivingParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
+  // The route's schema has validated the body.
+  const body = request.body as UsageReportBody
+  const { gateway, sequence, used = {} } = body
+  const isNumbered = gateway !== undefined || sequence !== undefined
+  if (!isNumbered && body.counts === undefined && body.refusals === undefined) {
+    await recordUses(parts, body)
+    return reply.code(204).send()
+  }
+  if (typeof gateway !== 'string' || !GATEWAY.test(gateway)) throw invalidField('gateway', GATEWAY_EXPECTED)
+  if (sequence === undefined) throw invalidField('sequence', SEQUENCE_EXPECTED)
+  if (entriesIn(body) > MAX_ENTRIES) throw new ApiError('invalid_request', ENTRIES_EXPECTED)
+  const { refused, ...checked } = await check(parts, body)
+  const latest = usesOf(used, parts.clock.wallMs())
+  await parts.gatherer.store({ gateway, sequence, ...checked, used: latest }).catch(() => {
+    throw new ApiError('database_unavailable', 'The report is not stored; send it again', {
+      'retry-after': '10',
+    })
+  })
+  return responseTo(refused)
+}
+
+/** A gateway of the release before reports only when keys were last used. */
+async function recordUses({ uses, clock }: ReceivingParts, { used }: UsageReportBody): Promise<void> {
+  if (used === undefined) throw invalidField('used', USED_EXPECTED)
+  await uses.record(usesOf(used, clock.wallMs()))
+}
+
+function entriesIn({ used = {}, counts = [], refusals = [], omittedRefusals = [] }: UsageReportBody): number {
+  return Object.keys(used).length + counts.length + refusals.length + omittedRefusals.length
+}
+
+async function check({ findKnown, clock, metrics, stores }: ReceivingParts, body: UsageReportBody) {
+  const { counts = [], refusals = [], omittedRefusals = [] } = body
+  const lists = {
+    counts: stores.counts ? counts : [],
+    refusals: stores.refusals ? refusals : [],
+    omittedRefusals: stores.refusals ? omittedRefusals : [],
+  }
+  const checked = checkReport(lists, await findKnown(lists), clock.wallMs())
+  for (const list of LISTS) metrics.usageEntriesRefused.inc({ list }, checked.refused[list])
+  return checked
+}
+
+/** A gateway's clock that is ahead must not set a time in the future. */
+function usesOf(used: Readonly<Record<string, number>>, nowMs: number): ReadonlyMap<string, number> {
+  const uses = Object.entries(used).filter(([id]) => isKeyId(id))
+  return new Map(uses.map(([id, ms]) => [id, Math.min(ms, nowMs)]))
+}
+
+/** Names a few refused entries only: a response must not be larger than the report. */
+function responseTo({ first, requests, ...refused }: RefusedEntries): object {
+  const entries = LISTS.reduce((sum, list) => sum + refused[list], 0)
+  return entries === 0 ? {} : { refused: entries, requests, first }
+}
