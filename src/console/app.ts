@@ -16,7 +16,6 @@ import { createIds } from './platform/ids.ts'
 import { startHousekeeping } from './platform/jobs/housekeeping.ts'
 import { createPublicServer } from './public-server.ts'
 import { createSignIn } from './sign-in/index.ts'
-import { createAdminTokens } from './tokens/admin-tokens.ts'
 import { createTokens } from './tokens/index.ts'
 import { createUsageService } from './usage/index.ts'
 import { createWebhooks } from './webhooks/index.ts'
@@ -40,7 +39,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const { config, clock, metrics, version = '0.0.0' } = context
   const open = await openRegistry(context)
   const { repository, regions, registry } = open
-  const { signIn, tokens, accessAudit } = createAccess(context, open)
+  const { signIn, programs, accessAudit } = createAccess(context, open)
   const usage = createUsageService(context, open)
   const leaks = createLeaks(context, registry)
 
@@ -50,15 +49,15 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     createAnnouncing(open),
     createKeys({ registry, count: createOperationCounter(metrics) }, { usage, config }),
     createWorkspaces(registry),
-    createAudit(registry),
-    createTokens(tokens),
+    createAudit(context, open),
+    programs.capability,
     createWebhooks(context, open),
     createApiReference(config, clock, version),
     ...(leaks === null ? [] : [leaks]),
     usage.capability,
   ]
 
-  const app = createPublicServer(context, { capabilities, signIn, tokens, accessAudit, leaks })
+  const app = createPublicServer(context, { capabilities, signIn, tokens: programs.tokens, accessAudit, leaks })
   const internal = createInternalListener(context, open, usage)
   let stopHousekeeping = () => {}
   let stopped: Promise<void> | null = null
@@ -99,11 +98,11 @@ function createAccess(context: ConsoleContext, { database, registry: { newAuditI
     onReload: onReloadOf(context.onReload, next => next.console),
     oneTimeLink: context.oneTimeLink ?? null,
   })
-  const tokens = createAdminTokens({
+  const programs = createTokens({
     ...{ ...context, database, newAuditId },
     newTokenId: createIds('tok', context.randomBytes),
     keyPrefix: config.keys.prefix,
     signingKeys: () => context.secrets.value.signingKeys,
   })
-  return { signIn, tokens, accessAudit: createAccessAudit({ ...context, database, newAuditId }) }
+  return { signIn, programs, accessAudit: createAccessAudit({ ...context, database, newAuditId }) }
 }

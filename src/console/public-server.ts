@@ -15,7 +15,7 @@ import { mountCalls } from './platform/http/calls.ts'
 import { createConsoleServer } from './platform/http/console-server.ts'
 import { readForms } from './platform/http/read-bodies.ts'
 import type { SignIn } from './sign-in/index.ts'
-import type { AdminTokens } from './tokens/admin-tokens.ts'
+import type { AdminTokens } from './tokens/index.ts'
 
 interface PublicServerParts {
   readonly capabilities: readonly Capability[]

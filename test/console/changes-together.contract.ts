@@ -1,7 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { AuditEntry } from '../../src/console/audit/audit.ts'
+import { searchAudit } from '../../src/console/audit/rows.ts'
 import type { KeyRepository, StoredKey } from '../../src/console/keys/rows/key-repository.ts'
-import { insert, openRepository } from '../support/repository.ts'
+import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
+import type { AuditEntry } from '../../src/console/platform/audit/entries.ts'
+import type { Database } from '../../src/console/platform/database/database.ts'
+import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { insert } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
 const KEYS = 20
@@ -9,12 +13,14 @@ const KEYS = 20
 /** @param freshUrl the address of a PostgreSQL database without rows */
 export function describeChangesTogether(freshUrl: () => Promise<string>): void {
   describe('changes of many keys at once', () => {
+    let database: Database
     let repository: KeyRepository
     let nowMs = NOW_MS
     beforeEach(async () => {
       // Later at each look, so that each transaction has a time of its own.
       const clock = { wallMs: () => nowMs++, monotonicMs: () => nowMs }
-      repository = await openRepository(await freshUrl(), clock)
+      database = await openDatabase(await freshUrl())
+      repository = createKeyRepository(database, clock, 'console-1')
       await repository.registerRegions(['eu', 'us'])
     })
     afterEach(() => repository.close())
@@ -27,7 +33,8 @@ export function describeChangesTogether(freshUrl: () => Promise<string>): void {
     const commit = (replaced: StoredKey) =>
       repository.commit({ issued: null, replaced, audit: [auditOf(replaced)], response: null })
     const audited = async () => {
-      const { entries } = await repository.listAudit({ workspaceId: 'ws_1', limit: 100, afterId: null })
+      const query = { filter: {}, workspaces: ['ws_1'], limit: 100, afterId: null }
+      const { entries } = await searchAudit(database, query)
       return entries.map(({ id }) => id).toSorted()
     }
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { AuditEntry } from '../../src/console/audit/audit.ts'
+import { searchAudit } from '../../src/console/audit/rows.ts'
 import { KEY_FILTERS } from '../../src/console/keys/rows/key-filter.ts'
 import type {
   Change,
@@ -9,6 +9,7 @@ import type {
   StoredKey,
 } from '../../src/console/keys/rows/key-repository.ts'
 import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
+import type { AuditEntry } from '../../src/console/platform/audit/entries.ts'
 import type { Database } from '../../src/console/platform/database/database.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { keyState } from '../../src/domain/key/key-record.ts'
@@ -39,6 +40,8 @@ export function describeKeyRepository(
       )
     })
     afterEach(() => repository.close())
+    const auditOf = (limit = 20, afterId: string | null = null) =>
+      searchAudit(database, { filter: {}, workspaces: ['ws_1'], limit, afterId })
 
     test('returns a key as stored, by id and by digest', async () => {
       const plain = someKey({ name: 'Übung “1” 🔑 <img src=x>' })
@@ -320,7 +323,7 @@ export function describeKeyRepository(
     describe('stores nothing of a change that', () => {
       const everything = async () => [
         (await repository.list({ workspaceId: 'ws_1', limit: 20, afterId: null })).keys,
-        (await repository.listAudit({ workspaceId: 'ws_1', limit: 20, afterId: null })).entries,
+        (await auditOf()).entries,
         await repository.claimChanges(1000),
       ]
       const response = { id: 'a', request: 'r', outcome: '{}' }
@@ -350,10 +353,12 @@ export function describeKeyRepository(
         for (const key of [first, second]) {
           await repository.commit({ issued: key, replaced: null, audit: [auditEntry(key)], response: null })
         }
-        const page = await repository.listAudit({ workspaceId: 'ws_1', limit: 1, afterId: null })
+        const page = await auditOf(1)
         expect(page.entries).toEqual([auditEntry(second)])
-        const next = { workspaceId: 'ws_1', limit: 1, afterId: page.nextAfterId }
-        expect(await repository.listAudit(next)).toEqual({ entries: [auditEntry(first)], nextAfterId: null })
+        expect(await auditOf(1, page.nextAfterId)).toEqual({
+          entries: [auditEntry(first)],
+          nextAfterId: null,
+        })
       })
 
       test('may be one of several for one change: all are stored in order, or none', async () => {
@@ -361,12 +366,11 @@ export function describeKeyRepository(
         const entries = [auditEntry(key), { ...auditEntry(key), id: `${auditEntry(key).id}2` }] as const
         const [first, second] = entries
         const change = { issued: key, replaced: null, response: null }
-        const question = { workspaceId: 'ws_1', limit: 9, afterId: null }
         await expect(repository.commit({ ...change, audit: [first, first] })).rejects.toThrow()
-        expect((await repository.listAudit(question)).entries).toEqual([])
+        expect((await auditOf()).entries).toEqual([])
         expect(await repository.findById(key.record.id)).toBeNull()
         await repository.commit({ ...change, audit: entries })
-        expect((await repository.listAudit(question)).entries).toEqual([second, first])
+        expect((await auditOf()).entries).toEqual([second, first])
       })
 
       test.each([
@@ -376,7 +380,7 @@ export function describeKeyRepository(
         const key = someKey()
         await repository.commit({ issued: key, replaced: null, audit: [auditEntry(key)], response: null })
         await expect(statement.execute(database.writer)).rejects.toThrow(/append-only/)
-        const page = await repository.listAudit({ workspaceId: 'ws_1', limit: 1, afterId: null })
+        const page = await auditOf(1)
         expect(page.entries).toEqual([auditEntry(key)])
       })
     })

@@ -1,11 +1,13 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { searchAudit } from '../../src/console/audit/rows.ts'
 import type { StoredKey } from '../../src/console/keys/rows/key-repository.ts'
 import { rowOf } from '../../src/console/keys/rows/key-rows.ts'
+import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { planRevocation } from '../../src/domain/key/revoke-or-suspend.ts'
 import { startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
-import { openRepository, replace } from '../support/repository.ts'
+import { replace } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
@@ -29,9 +31,10 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
     }
     const clock = { wallMs, monotonicMs: () => performance.now() + time.aheadMs }
     const running = await startConsole({ databaseUrl, parts: { clock, announcer } })
-    const repository = await openRepository(databaseUrl, clock, 'the test')
+    const opened = await openDatabase(databaseUrl)
+    const repository = createKeyRepository(opened, clock, 'the test')
     onTestFinished(() => repository.close())
-    return { ...running, announcer, repository, time }
+    return { ...running, announcer, repository, opened, time }
   }
   const versionsPublished = ({ published }: ScriptedAnnouncer) =>
     published.map(readMessage).filter(message => message?.kind === 'change')
@@ -132,7 +135,7 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
 
     test('that fails halfway keeps what it did, and a repeated call does the rest', async () => {
       const announcer = new ScriptedAnnouncer()
-      const { send, repository, time } = await started(
+      const { send, opened, time } = await started(
         Array.from({ length: 600 }, () => someKey()),
         announcer,
       )
@@ -144,7 +147,8 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
       expect((await send('POST', REVOKE_ALL)).status).toBeGreaterThanOrEqual(500)
       announcer.putAll = putAll
       time.isBroken = false
-      const first = await repository.listAudit({ workspaceId: 'ws_1', limit: 1000, afterId: null })
+      const query = { filter: {}, workspaces: ['ws_1'], limit: 1000, afterId: null }
+      const first = await searchAudit(opened, query)
       expect(first.entries).toHaveLength(250)
       expect((await send('POST', REVOKE_ALL)).body).toMatchObject({ revoked: 350, announced: true })
     })

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { settings } from '../../src/config/settings.ts'
-import { isAuditAction } from '../../src/console/audit/audit-actions.ts'
+import { isAuditAction } from '../../src/console/platform/audit/entries.ts'
 import { ourMetrics } from '../observability/catalogue.ts'
 import { METRICS_PAGE, withCurrentMetrics } from './metrics-table.ts'
 

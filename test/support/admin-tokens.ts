@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Database } from '../../src/console/platform/database/database.ts'
 import { createIds } from '../../src/console/platform/ids.ts'
-import { type AdminTokens, createAdminTokens } from '../../src/console/tokens/admin-tokens.ts'
+import { type AdminTokens, createAdminTokens } from '../../src/console/tokens/operations.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import { importSigningSecret } from '../../src/domain/key/secret.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'

@@ -1,4 +1,4 @@
-import { type AuditTrust, deriveAuditKeys, type RejectedEntry } from '../../src/console/audit/audit-mac.ts'
+import { type AuditTrust, deriveAuditKeys, type RejectedEntry } from '../../src/console/platform/audit/mac.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
 
 /** Signs audit entries with the first secret, as a console does, and keeps what was rejected. */

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { appendAfter, CHAIN_START } from '../../src/console/audit/audit-chain.ts'
+import { appendAfter, CHAIN_START } from '../../src/console/platform/audit/chain.ts'
 import type { Database } from '../../src/console/platform/database/database.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { seedKeys } from '../bench/seed-keys.ts'

@@ -1,12 +1,12 @@
 import type { Config } from '../../config/schema/schema.ts'
-import { auditKeysOf } from '../../console/audit/audit-mac.ts'
-import type { UnverifiedGroup } from '../../console/audit/unverified-entries.ts'
 import {
   type ChainReport,
   NoAuditChain,
+  type UnverifiedGroup,
   type VerifyOptions,
   verifyAudit,
-} from '../../console/audit/verify-audit.ts'
+} from '../../console/audit/verify.ts'
+import { auditKeysOf } from '../../console/platform/audit/mac.ts'
 import { openReadOnly } from '../../console/platform/database/open-read-only.ts'
 import { causeOf } from '../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../run/host.ts'

@@ -1,38 +1,31 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Registry } from '../keys/registry.ts'
+import type { Clock } from '../../domain/clock.ts'
 import type { Capability } from '../platform/capability.ts'
+import type { Database } from '../platform/database/database.ts'
 import { SHOWS } from '../platform/html/guards.ts'
-import { cursorOf, frameOf, sendPage, workspaceOf } from '../platform/html/page-request.ts'
 import { WORKSPACES } from '../platform/html/paths.ts'
 import { bindCalls } from '../platform/http/admin-call.ts'
-import { AUDIT_CALLS } from './audit-calls.ts'
-import { auditPage } from './audit-page.ts'
+import { AUDIT_CALLS } from './api.ts'
+import { type AuditPageParts, showAudit } from './pages.ts'
 
-const PAGE_SIZE = 50
+export { AUDIT_CALLS } from './api.ts'
+export { type ChainReport, NoAuditChain, type VerifyOptions, verifyAudit } from './verify.ts'
 
-/** Who did what to which key. */
-export function createAudit(registry: Registry): Capability {
+interface OpenKeys {
+  readonly database: Database
+  readonly repository: AuditPageParts['keys']
+}
+
+/** Reading who did what to which key. `platform/audit` writes it. */
+export function createAudit(
+  { clock }: { readonly clock: Clock },
+  { database, repository: keys }: OpenKeys,
+): Capability {
   return {
-    calls: bindCalls(AUDIT_CALLS, { registry }),
+    calls: bindCalls(AUDIT_CALLS, { database }),
     registerPages(scope) {
       scope.get(`${WORKSPACES}/:workspaceId/audit`, SHOWS, (request, reply) =>
-        showAudit(registry, request, reply),
+        showAudit({ database, keys, clock }, request, reply),
       )
     },
   }
-}
-
-async function showAudit(
-  registry: Registry,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const workspaceId = workspaceOf(request)
-  const cursor = cursorOf(request)
-  const options = { workspaceId, limit: PAGE_SIZE, afterId: cursor }
-  const { entries, nextAfterId } = await registry.repository.listAudit(options)
-  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  const keys = await registry.repository.findByIds(entries.flatMap(({ keyId }) => keyId ?? []))
-  const paging = { nextCursor: nextAfterId, isFirstPage: cursor === null }
-  return sendPage(reply, auditPage(frame, { workspaceId, entries, keys, ...paging }))
 }

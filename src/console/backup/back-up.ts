@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import type { Kysely } from 'kysely'
-import type { AuditKeys } from '../audit/audit-mac.ts'
+import type { AuditKeys } from '../platform/audit/mac.ts'
 import {
   checkIntegrity,
   copyPages,

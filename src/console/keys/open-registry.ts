@@ -1,7 +1,7 @@
 import { onReloadOf, reloadable } from '../../config/reloadable.ts'
 import { createMessageEncoder } from '../announcing/message-encoder.ts'
 import { createRegions, type Regions } from '../announcing/regions.ts'
-import { createAuditTrust } from '../audit/audit-trust.ts'
+import { createAuditTrust } from '../platform/audit/mac.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import type { Database } from '../platform/database/database.ts'
 import { DatabaseHealth } from '../platform/database/database-health.ts'

@@ -1,5 +1,5 @@
 import { holdsKeyForm } from '../../domain/key/secret.ts'
-import type { LeakFinding } from '../audit/audit.ts'
+import type { LeakFinding } from '../platform/audit/entries.ts'
 
 export const MAX_PLACE_LENGTH = 500
 const NOT_SHOWN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu

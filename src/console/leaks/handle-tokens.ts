@@ -1,10 +1,10 @@
 import { digestOf } from '../../domain/key/secret.ts'
 import type { LEAK_REPORTERS, Metrics } from '../../observability/metrics/metrics.ts'
-import type { Caller } from '../audit/audit.ts'
 import type { OperationCounter } from '../keys/operations/operation-counter.ts'
 import { type LeakAction, type LeakOutcome, reportLeak } from '../keys/operations/report-leak.ts'
 import type { Registry } from '../keys/registry.ts'
 import type { StoredKey } from '../keys/rows/key-repository.ts'
+import type { Caller } from '../platform/audit/entries.ts'
 import { OutcomeUnknown } from '../platform/database/database-unavailable.ts'
 import { findingOf, type ReportedPlace } from './finding.ts'
 

@@ -1,6 +1,6 @@
 import { isFinal } from '../../domain/key/key-record.ts'
-import type { AuditEntry } from '../audit/audit.ts'
 import type { KeyView } from '../keys/pages/key-parts.ts'
+import type { AuditEntry } from '../platform/audit/entries.ts'
 import { type Html, html } from '../platform/html/html.ts'
 import { markInvisible } from '../platform/html/mark-invisible.ts'
 import { ago, instant } from '../platform/html/times.ts'

@@ -4,7 +4,7 @@ import { deriveMessageKey } from '../../domain/invalidation-message.ts'
 import { fingerprintOf, importSigningSecret } from '../../domain/key/secret.ts'
 import { deriveRecordKey } from '../../domain/wire.ts'
 import type { RecordKeys } from '../announcing/write-record.ts'
-import { type AuditKeys, deriveAuditKeys } from '../audit/audit-mac.ts'
+import { type AuditKeys, deriveAuditKeys } from './audit/mac.ts'
 
 /** The console's secrets in the form they are used. */
 export interface ConsoleSecrets {

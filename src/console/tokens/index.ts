@@ -1,10 +1,16 @@
 import type { Capability } from '../platform/capability.ts'
 import { bindCalls } from '../platform/http/admin-call.ts'
-import type { AdminTokens } from './admin-tokens.ts'
-import { TOKEN_CALLS } from './token-calls.ts'
-import { WHOAMI_CALLS } from './whoami-calls.ts'
+import { TOKEN_CALLS } from './api.ts'
+import { type AdminTokenParts, type AdminTokens, createAdminTokens } from './operations.ts'
+
+export { TOKEN_CALLS } from './api.ts'
+export type { AdminTokens } from './operations.ts'
 
 /** Tokens of programs. */
-export function createTokens(tokens: AdminTokens): Capability {
-  return { calls: [...bindCalls(TOKEN_CALLS, { tokens }), ...bindCalls(WHOAMI_CALLS, null)] }
+export function createTokens(parts: AdminTokenParts): {
+  readonly tokens: AdminTokens
+  readonly capability: Capability
+} {
+  const tokens = createAdminTokens(parts)
+  return { tokens, capability: { calls: bindCalls(TOKEN_CALLS, { tokens }) } }
 }

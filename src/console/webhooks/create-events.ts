@@ -1,7 +1,7 @@
 import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
 import { toRecordJson } from '../../domain/wire.ts'
-import { isLeak, type KeyAuditEntry } from '../audit/audit.ts'
 import type { PlannedChange } from '../keys/operations/run-operation.ts'
+import { isLeak, type KeyAuditEntry } from '../platform/audit/entries.ts'
 import type { EventReceiver, WebhookEvent, WebhookEventType } from './webhook-event.ts'
 
 /** Days before expiry on which an event is sent, latest first. */

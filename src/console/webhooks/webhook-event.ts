@@ -1,4 +1,4 @@
-import type { KeyAction } from '../audit/audit-actions.ts'
+import type { KeyAction } from '../platform/audit/entries.ts'
 
 export type WebhookEventType = KeyAction | 'key.expiring' | 'key.expired' | 'test'
 

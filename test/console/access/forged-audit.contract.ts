@@ -1,18 +1,19 @@
 import { hash, randomBytes } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { AuditEntry } from '../../../src/console/audit/audit.ts'
+import { exportAudit, searchAudit } from '../../../src/console/audit/rows.ts'
+import { verifyAudit } from '../../../src/console/audit/verify.ts'
+import { createKeyRepository } from '../../../src/console/keys/rows/kysely-key-repository.ts'
 import {
   appendAudit,
   CHAIN_START,
   type ChainHead,
   chainRows,
   lockHead,
-} from '../../../src/console/audit/audit-chain.ts'
-import type { AuditTrust } from '../../../src/console/audit/audit-mac.ts'
-import { createAuditQueue } from '../../../src/console/audit/audit-queue.ts'
-import { verifyAudit } from '../../../src/console/audit/verify-audit.ts'
-import { createKeyRepository } from '../../../src/console/keys/rows/kysely-key-repository.ts'
+} from '../../../src/console/platform/audit/chain.ts'
+import type { AuditEntry } from '../../../src/console/platform/audit/entries.ts'
+import type { AuditTrust } from '../../../src/console/platform/audit/mac.ts'
+import { createAuditQueue } from '../../../src/console/platform/audit/queue.ts'
 import { createChangeWriter } from '../../../src/console/platform/database/change-writer.ts'
 import type { Database } from '../../../src/console/platform/database/database.ts'
 import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
@@ -70,7 +71,7 @@ export function describeForgedAudit(name: string, freshUrl: () => Promise<string
     }
     const shown = async (audit: AuditTrust = trust) => {
       const query = { filter: {}, workspaces: null, limit: 100, afterId: null }
-      return (await consoleOf(audit).repository.searchAudit(query)).entries
+      return (await searchAudit({ ...database, audit }, query)).entries
     }
     async function attack(run: (tables: Kysely<Tables>) => Promise<unknown>) {
       const allow =
@@ -131,7 +132,7 @@ export function describeForgedAudit(name: string, freshUrl: () => Promise<string
         expect(problems).toContainEqual(expect.stringMatching(`^(inserted|forged): entry .*${id}, `))
       }
       expect((await shown()).map(({ actor }) => actor)).toEqual(Array(6).fill('admin-token'))
-      expect((await consoleOf(trust).repository.exportAudit(0, 100)).rows).toHaveLength(6)
+      expect((await exportAudit(database, 0, 100)).rows).toHaveLength(6)
       await consoleOf(trustIn(FORMER, SIGNING_SECRET)).repository.signAuditAgain()
       expect(await shown(trustIn(FORMER))).toHaveLength(6)
     })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import type { AuditEntry } from '../../../src/console/audit/audit.ts'
 import type { KeyView } from '../../../src/console/keys/pages/key-parts.ts'
 import { leakNotice } from '../../../src/console/leaks/leak-notice.ts'
+import type { AuditEntry } from '../../../src/console/platform/audit/entries.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 
 const MINUTE_MS = 60_000

@@ -1,5 +1,5 @@
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import type { AuditContext, KeyAuditEntry } from '../../audit/audit.ts'
+import type { AuditContext, KeyAuditEntry } from '../../platform/audit/entries.ts'
 import type { Registry } from '../registry.ts'
 import {
   type OperationContext,

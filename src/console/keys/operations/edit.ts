@@ -1,5 +1,5 @@
 import { type EditRequest, planEdit } from '../../../domain/key/edit-key.ts'
-import { auditEdit } from '../../audit/audit.ts'
+import { auditEdit } from '../../platform/audit/entries.ts'
 import type { Registry } from '../registry.ts'
 import { changeKey } from './change-key.ts'
 import type { OperationContext, OperationRejection, OperationSuccess } from './run-operation.ts'

@@ -1,7 +1,7 @@
 import { type ImportEntry, planImport } from '../../../domain/key/import-key.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import { isAnnounced } from '../../announcing/region-outboxes.ts'
-import { auditImport, type Caller } from '../../audit/audit.ts'
+import { auditImport, type Caller } from '../../platform/audit/entries.ts'
 import type { Registry } from '../registry.ts'
 import type { StoredKey } from '../rows/key-repository.ts'
 

@@ -1,6 +1,6 @@
 import { type IssueRequest, planIssue } from '../../../domain/key/issue-key.ts'
 import { digestOf, hintOf, mintSecret, type Secret } from '../../../domain/key/secret.ts'
-import { auditIssue } from '../../audit/audit.ts'
+import { auditIssue } from '../../platform/audit/entries.ts'
 import type { Registry } from '../registry.ts'
 import {
   type OperationContext,

@@ -1,5 +1,5 @@
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
-import { AuditWriteError } from '../../audit/audit-chain.ts'
+import { AuditWriteError } from '../../platform/audit/chain.ts'
 import { OutcomeUnknown } from '../../platform/database/database-unavailable.ts'
 import type { Registry } from '../registry.ts'
 import type { ImportOutcome } from './import.ts'

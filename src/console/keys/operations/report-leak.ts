@@ -1,5 +1,5 @@
 import { planRevocation } from '../../../domain/key/revoke-or-suspend.ts'
-import { auditLeak, type LeakFinding } from '../../audit/audit.ts'
+import { auditLeak, type LeakFinding } from '../../platform/audit/entries.ts'
 import type { Registry } from '../registry.ts'
 import {
   type OperationContext,

@@ -4,7 +4,7 @@ import {
   readConfirmations,
 } from '../../announcing/confirmations.ts'
 import { type Announced, isAnnounced } from '../../announcing/region-outboxes.ts'
-import { auditRevocation, type Caller } from '../../audit/audit.ts'
+import { auditRevocation, type Caller } from '../../platform/audit/entries.ts'
 import { troubleOf } from '../../platform/database/database-unavailable.ts'
 import type { Registry } from '../registry.ts'
 import type { KeyRepository, LivePosition, PendingChange, StoredKey } from '../rows/key-repository.ts'

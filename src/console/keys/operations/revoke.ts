@@ -1,5 +1,5 @@
 import { planRevocation } from '../../../domain/key/revoke-or-suspend.ts'
-import { auditRevocation } from '../../audit/audit.ts'
+import { auditRevocation } from '../../platform/audit/entries.ts'
 import type { Registry } from '../registry.ts'
 import { changeKey } from './change-key.ts'
 import type { OperationContext, OperationRejection, OperationSuccess } from './run-operation.ts'

@@ -1,5 +1,5 @@
 import { planRotation, type RotateRequest } from '../../../domain/key/rotate-key.ts'
-import { auditRevocation, auditRotation } from '../../audit/audit.ts'
+import { auditRevocation, auditRotation } from '../../platform/audit/entries.ts'
 import type { Registry } from '../registry.ts'
 import { drawKey } from './issue.ts'
 import {

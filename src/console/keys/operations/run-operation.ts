@@ -7,7 +7,7 @@ import {
   isAnnounced,
   type RegionOutboxes,
 } from '../../announcing/region-outboxes.ts'
-import type { Caller, KeyAuditEntry } from '../../audit/audit.ts'
+import type { Caller, KeyAuditEntry } from '../../platform/audit/entries.ts'
 import { naming } from '../../platform/database/database-unavailable.ts'
 import {
   decodeOutcome,

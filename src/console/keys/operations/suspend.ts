@@ -1,5 +1,5 @@
 import { planResumption, planSuspension } from '../../../domain/key/revoke-or-suspend.ts'
-import { auditResumption, auditSuspension } from '../../audit/audit.ts'
+import { auditResumption, auditSuspension } from '../../platform/audit/entries.ts'
 import type { Registry } from '../registry.ts'
 import { changeKey } from './change-key.ts'
 import type { OperationContext, OperationRejection, OperationSuccess } from './run-operation.ts'

@@ -1,5 +1,10 @@
-import { type AuditChanges, type AuditEntry, type AuditValue, changesOf } from '../../audit/audit.ts'
-import { actionLabel } from '../../audit/audit-actions.ts'
+import {
+  type AuditChanges,
+  type AuditEntry,
+  type AuditValue,
+  actionLabel,
+  changesOf,
+} from '../../platform/audit/entries.ts'
 import { type Html, html, type Piece } from '../../platform/html/html.ts'
 import { markInvisible } from '../../platform/html/mark-invisible.ts'
 import { ago, instantText } from '../../platform/html/times.ts'

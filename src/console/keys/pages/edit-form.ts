@@ -1,6 +1,6 @@
 import type { EditRequest } from '../../../domain/key/edit-key.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import { type AuditEntry, type AuditValue, changesOf } from '../../audit/audit.ts'
+import { type AuditEntry, type AuditValue, changesOf } from '../../platform/audit/entries.ts'
 import { type FormFields, type Problems, readLines, textField } from '../../platform/html/form-fields.ts'
 import { dateText } from '../../platform/html/times.ts'
 import { problemOfName, splitCidrs } from './issue-form.ts'

@@ -1,5 +1,5 @@
 import { MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH } from '../../../domain/key/key-fields.ts'
-import type { AuditEntry } from '../../audit/audit.ts'
+import type { AuditEntry } from '../../platform/audit/entries.ts'
 import type { Problems } from '../../platform/html/form-fields.ts'
 import { allowedAddresses, errorSummary, hidden, textInput } from '../../platform/html/form-parts.ts'
 import { type Html, html } from '../../platform/html/html.ts'

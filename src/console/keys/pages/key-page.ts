@@ -1,5 +1,5 @@
-import type { AuditEntry } from '../../audit/audit.ts'
 import { leakNotice } from '../../leaks/leak-notice.ts'
+import type { AuditEntry } from '../../platform/audit/entries.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
 import { keyState } from '../../../domain/key/key-record.ts'
-import type { AuditEntry } from '../../audit/audit.ts'
+import type { AuditEntry } from '../../platform/audit/entries.ts'
 import { notFound, parameterOf, workspaceOf } from '../../platform/html/page-request.ts'
 import { isKeyId } from '../../platform/ids.ts'
 import type { KeyRepository, StoredKey } from '../rows/key-repository.ts'

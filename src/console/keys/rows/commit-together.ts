@@ -1,6 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import { enqueueChanges } from '../../announcing/rows/outbox-rows.ts'
-import { AuditWriteError, appendAudit } from '../../audit/audit-chain.ts'
+import { AuditWriteError, appendAudit } from '../../platform/audit/chain.ts'
 import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { isRejected } from '../../platform/database/rejected-statement.ts'

@@ -1,6 +1,6 @@
 import type { Transaction } from 'kysely'
 import { enqueueChanges } from '../../announcing/rows/outbox-rows.ts'
-import { type AuditTarget, AuditWriteError, appendAudit } from '../../audit/audit-chain.ts'
+import { type AuditTarget, AuditWriteError, appendAudit } from '../../platform/audit/chain.ts'
 import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { insertEvents } from '../../webhooks/delivery-rows.ts'

@@ -1,9 +1,9 @@
 import type { Kysely } from 'kysely'
 import { encodeTime } from 'ulid'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import { type AuditEntry, isLeak } from '../../audit/audit.ts'
-import type { AuditTrust } from '../../audit/audit-mac.ts'
-import { entryOfRow, genuineRows } from '../../audit/audit-rows.ts'
+import { entryOfRow } from '../../platform/audit/chain.ts'
+import { type AuditEntry, isLeak } from '../../platform/audit/entries.ts'
+import { type AuditTrust, genuineRows } from '../../platform/audit/mac.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 
 const ULID_TIME_LENGTH = 10

@@ -1,9 +1,8 @@
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { KEY_STATE_LABELS } from '../../../observability/metrics/metrics.ts'
 import type { PendingChange, PendingChanges, RegionRegister } from '../../announcing/rows/pending-changes.ts'
-import type { AuditEntry, AuditPage, AuditQuery } from '../../audit/audit.ts'
-import type { ChainHead } from '../../audit/audit-chain.ts'
-import type { AuditRow } from '../../platform/database/tables.ts'
+import type { ChainHead } from '../../platform/audit/chain.ts'
+import type { AuditEntry } from '../../platform/audit/entries.ts'
 import type { EarlierResponse, Idempotency } from '../../platform/http/idempotency.ts'
 import type { WebhookEvent } from '../../webhooks/webhook-event.ts'
 import type { WorkspaceKeyCounts } from '../search/count-in-workspace.ts'
@@ -146,12 +145,6 @@ export interface PageOptions {
   readonly afterId: string | null
 }
 
-export interface ExportedAudit {
-  readonly rows: readonly AuditRow[]
-  /** Where the next part begins; null at the end. */
-  readonly nextAfter: number | null
-}
-
 /**
  * The system of record. A change to a key, its audit entry and its place in the outbox are one transaction: a crash
  * loses none of them.
@@ -187,8 +180,6 @@ export interface KeyRepository extends PendingChanges, RegionRegister {
   countUnused(workspaceId: string): Promise<UnusedCounts>
   /** Workspaces with the number of their keys in each state. */
   listWorkspaces(query: WorkspaceQuery): Promise<WorkspacePage>
-  /** Newest first. */
-  listAudit(page: PageOptions): Promise<AuditPage>
   /** The entry of issuing the key, or of the rotation that did; null if there is none. */
   findOrigin(record: KeyRecord): Promise<AuditEntry | null>
   /** Entries about a key since a time, newest first. */
@@ -198,8 +189,6 @@ export interface KeyRepository extends PendingChanges, RegionRegister {
   ): Promise<AuditEntry[]>
   /** Entries that report the key as leaked, newest first. */
   listLeaks(keyId: string): Promise<AuditEntry[]>
-  /** Newest first, across workspaces. */
-  searchAudit(query: AuditQuery): Promise<AuditPage>
   /** Adds to the chain what a console that died has committed and not added. */
   chainAudit(): Promise<void>
   /** Signs with the first signing secret what an earlier one has signed, so that it can be verified without that one. */
@@ -208,7 +197,6 @@ export interface KeyRepository extends PendingChanges, RegionRegister {
   auditHead(): Promise<ChainHead>
   /** Whether the entry that was the newest once is still in the chain. */
   isInAudit(head: ChainHead): Promise<boolean>
-  exportAudit(afterSequence: number, limit: number): Promise<ExportedAudit>
   /** Commits a write as large as that of an ordinary change, which leaves nothing behind. */
   probeWrite(): Promise<void>
   findResponse(idempotency: Idempotency): Promise<EarlierResponse | null>

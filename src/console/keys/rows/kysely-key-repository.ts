@@ -16,10 +16,8 @@ import {
   registerRegions,
   requeueNextKeys,
 } from '../../announcing/rows/region-rows.ts'
-import { isInChain, readHead } from '../../audit/audit-head.ts'
-import { createAuditQueue } from '../../audit/audit-queue.ts'
-import { exportAudit, listAudit, searchAudit } from '../../audit/audit-rows.ts'
-import { signAgain } from '../../audit/sign-again.ts'
+import { isInChain, readHead, signAgain } from '../../platform/audit/chain.ts'
+import { createAuditQueue } from '../../platform/audit/queue.ts'
 import { shareBatches } from '../../platform/batch/share-runs.ts'
 import { type ChangeWriter, createChangeWriter } from '../../platform/database/change-writer.ts'
 import type { Database } from '../../platform/database/database.ts'
@@ -100,14 +98,10 @@ export function createKeyRepository(
   }
 }
 
-function readsOfAudit({ reader, dialect, audit }: Database) {
-  const target = { dialect, audit }
+function readsOfAudit({ reader, audit }: Database) {
   return {
-    listAudit: page => listAudit(reader, page, target),
-    searchAudit: query => searchAudit(reader, query, target),
     auditHead: () => readHead(reader),
     isInAudit: head => isInChain(reader, head, audit),
-    exportAudit: (afterSequence, limit) => exportAudit(reader, afterSequence, limit, audit),
     findOrigin: record => findOrigin(reader, record, audit),
     listHistory: (key, span) => listHistory(reader, key, span, audit),
     listLeaks: keyId => listLeaks(reader, keyId, audit),

@@ -1,16 +1,19 @@
 import type { onRequestHookHandler } from 'fastify'
-import type { AdminTokens } from '../../tokens/admin-tokens.ts'
 import type { AcceptedTokens } from '../http/accepted-tokens.ts'
 import type { AddressLimit } from '../http/address-limit.ts'
 import { ApiError } from '../http/api-error.ts'
 import { bearerTokenOf, unauthenticated } from '../http/bearer.ts'
 import { callerAddressOf } from '../http/request-context.ts'
+import type { AdminToken } from './admin-token.ts'
 import type { Principal } from './principal.ts'
 
 export interface ProgramAuthentication {
   /** The current `POSTERN_ADMIN_TOKEN`. */
   readonly operatorTokens: AcceptedTokens
-  readonly tokens: Pick<AdminTokens, 'identify'>
+  readonly tokens: {
+    /** @returns the reason for a token that was good once; null for any other text */
+    identify(text: string): Promise<AdminToken | 'revoked' | 'expired' | null>
+  }
   /** Of failed attempts. */
   readonly limit: AddressLimit
 }

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { SettingError } from '../../../domain/start-error.ts'
-import type { AuditTrust } from '../../audit/audit-mac.ts'
+import type { AuditTrust } from '../audit/mac.ts'
 import type { Tables } from './tables.ts'
 
 export type Dialect = 'sqlite' | 'postgres'

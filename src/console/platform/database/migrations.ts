@@ -2,9 +2,9 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import { StartError } from '../../../domain/start-error.ts'
 import { createRegions } from '../../announcing/rows/regions-migration.ts'
-import { addAuditMacs } from '../../audit/audit-macs-migration.ts'
+import { addAuditChain, addAuditMacs, createAuditQueueTables } from '../../audit/rows.ts'
 import { addSearch } from '../../keys/search/search-migration.ts'
-import { createAccess, createAuditQueueTables } from '../../tokens/access-migration.ts'
+import { createTokenTable } from '../../tokens/rows.ts'
 import { createUsageTables } from '../../usage/rows.ts'
 import { createWorkspaceWebhookTables } from '../../webhooks/workspaces/workspace-webhooks-migration.ts'
 import { appendOnlyTriggers } from './append-only.ts'
@@ -30,7 +30,12 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0004_gateways': { up: database => createGateways(database, text) },
     '0005_notices': { up: database => createWebhookDeliveries(database, text) },
     '0006_suspension_and_edits': { up: database => addSuspensionAndEdits(database, text) },
-    '0007_access': { up: database => createAccess(database, text) },
+    '0007_access': {
+      up: async database => {
+        await createTokenTable(database, text)
+        await addAuditChain(database)
+      },
+    },
     '0008_signing_secrets': { up: database => createSigningSecrets(database, text) },
     '0009_search': { up: database => addSearch(database, dialect) },
     '0010_usage': { up: database => createUsageTables(database, dialect) },

@@ -1,7 +1,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely, sql } from 'kysely'
-import { UNSIGNED_AUDIT } from '../../audit/audit-mac.ts'
+import { UNSIGNED_AUDIT } from '../audit/mac.ts'
 import type { Database } from './database.ts'
 import type { ReportTrouble } from './database-unavailable.ts'
 import { migrate } from './migrations.ts'

@@ -1,7 +1,7 @@
 import type { FastifyError, FastifySchema, FastifySchemaValidationError } from 'fastify'
 import type { ConnectionFault } from '../../../http/guard-connections.ts'
 import { rawResponse } from '../../../http/raw-response.ts'
-import { AuditWriteError } from '../../audit/audit-chain.ts'
+import { AuditWriteError } from '../audit/chain.ts'
 import { OutcomeUnknown, troubleOf, type Unconfirmed } from '../database/database-unavailable.ts'
 import { ApiError, invalidField } from './api-error.ts'
 import { UnstorableText } from './storable-text.ts'

@@ -1,8 +1,8 @@
 import type { Clock } from '../../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
 import { KEY_STATE_LABELS, type Metrics } from '../../../observability/metrics/metrics.ts'
-import type { ChainHead } from '../../audit/audit-chain.ts'
 import type { KeyRepository } from '../../keys/rows/key-repository.ts'
+import type { ChainHead } from '../audit/chain.ts'
 import type { Timers } from './timers.ts'
 
 const COUNT_PERIOD_MS = 5000

@@ -1,21 +1,37 @@
 import { Type } from 'typebox'
-import type { Registry } from '../keys/registry.ts'
-import type { ExportedAudit, KeyRepository } from '../keys/rows/key-repository.ts'
 import { workspacesOf } from '../platform/access/principal.ts'
+import { entryOfRow } from '../platform/audit/chain.ts'
+import { AUDIT_ACTIONS_EXPECTED, type AuditEntry, isAuditAction } from '../platform/audit/entries.ts'
 import type { AuditRow } from '../platform/database/tables.ts'
 import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { invalidField } from '../platform/http/api-error.ts'
 import { principalOf } from '../platform/http/request-context.ts'
-import { fields, INSTANT_EXPECTED, pageOf, pageQuery, parameter } from '../platform/http/request-fields.ts'
+import {
+  fields,
+  INSTANT_EXPECTED,
+  listJson,
+  pageOf,
+  pageQuery,
+  parameter,
+} from '../platform/http/request-fields.ts'
 import { readPage, readPageOptions } from '../platform/http/request-parameters.ts'
 import { instant, textOrNull } from '../platform/http/response-fields.ts'
 import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
 import { isKeyId } from '../platform/ids.ts'
-import type { AuditEntry, AuditFilter, AuditPage } from './audit.ts'
-import { AUDIT_ACTIONS_EXPECTED, isAuditAction } from './audit-actions.ts'
-import { entryOfRow } from './audit-rows.ts'
+import {
+  type AuditFilter,
+  type AuditPage,
+  type ExportedAudit,
+  exportAudit,
+  type ReadableAudit,
+  searchAudit,
+} from './rows.ts'
 
-const adminCall = declareCalls<{ readonly registry: Registry }>()
+interface AuditCallParts {
+  readonly database: ReadableAudit
+}
+
+const adminCall = declareCalls<AuditCallParts>()
 
 const INSTANT =
   '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,3})?(?:Z|[+-][0-9]{2}:[0-9]{2})$'
@@ -50,7 +66,7 @@ const exportedEntry = Type.Object(
 )
 
 /** The admin API on the audit log, without its prefix. */
-export const AUDIT_CALLS: readonly AdminCall<{ readonly registry: Registry }>[] = [
+export const AUDIT_CALLS: readonly AdminCall<AuditCallParts>[] = [
   adminCall({
     id: 'listWorkspaceAudit',
     method: 'GET',
@@ -63,8 +79,10 @@ export const AUDIT_CALLS: readonly AdminCall<{ readonly registry: Registry }>[] 
     status: 200,
     response: entries,
     errors: ['not_found'],
-    handle: async ({ registry }, { request, query }) =>
-      pageJson(await registry.repository.listAudit(readPageOptions(request, query))),
+    handle: async ({ database }, { request, query }) => {
+      const { workspaceId, ...page } = readPageOptions(request, query)
+      return pageJson(await searchAudit(database, { filter: {}, workspaces: [workspaceId], ...page }))
+    },
   }),
   adminCall({
     id: 'searchAudit',
@@ -77,11 +95,10 @@ export const AUDIT_CALLS: readonly AdminCall<{ readonly registry: Registry }>[] 
     query: searchQuery,
     status: 200,
     response: entries,
-    handle: async ({ registry }, { request, query }) => {
+    handle: async ({ database }, { request, query }) => {
       const filter = readFilter(query)
       const workspaces = workspacesOf(principalOf(request))
-      const found = { filter, workspaces, ...readPage(query) }
-      return pageJson(await registry.repository.searchAudit(found))
+      return pageJson(await searchAudit(database, { filter, workspaces, ...readPage(query) }))
     },
   }),
   adminCall({
@@ -96,8 +113,8 @@ export const AUDIT_CALLS: readonly AdminCall<{ readonly registry: Registry }>[] 
     status: 200,
     format: 'lines',
     response: exportedEntry,
-    handle: async ({ registry }, { request, reply }) =>
-      sendLines(request, reply, () => exportLines(registry.repository)),
+    handle: async ({ database }, { request, reply }) =>
+      sendLines(request, reply, () => exportLines(database)),
   }),
 ]
 
@@ -123,18 +140,17 @@ function readInstant(field: 'from' | 'to', text: string | undefined): number | u
 }
 
 function pageJson({ entries, nextAfterId }: AuditPage) {
-  const page = { entries: entries.map(entryJson), hasMore: nextAfterId !== null }
-  return nextAfterId === null ? page : { ...page, cursor: nextAfterId }
+  return listJson({ entries: entries.map(entryJson) }, nextAfterId)
 }
 
 function entryJson({ id, workspaceId, atMs, actor, action, keyId, detail }: AuditEntry) {
   return { id, at: new Date(atMs).toISOString(), workspaceId, actor, action, keyId, detail }
 }
 
-async function* exportLines(repository: Pick<KeyRepository, 'exportAudit'>): AsyncGenerator<string> {
+async function* exportLines(database: ReadableAudit): AsyncGenerator<string> {
   let after: number | null = 0
   while (after !== null) {
-    const { rows, nextAfter }: ExportedAudit = await repository.exportAudit(after, ROWS_AT_ONCE)
+    const { rows, nextAfter }: ExportedAudit = await exportAudit(database, after, ROWS_AT_ONCE)
     if (rows.length > 0) yield rows.map(exportLine).join('')
     after = nextAfter
   }

@@ -1,12 +1,13 @@
 import { type Kysely, sql } from 'kysely'
+import { CHAIN_START, type ChainHead, hashOf } from '../platform/audit/chain.ts'
+import { type AuditKeys, checkChained, checkQueued, type MacVerdict } from '../platform/audit/mac.ts'
 import type { AuditFields, AuditRow, Tables } from '../platform/database/tables.ts'
-import { CHAIN_START, type ChainHead, hashOf } from './audit-chain.ts'
-import { type AuditKeys, checkChained, checkQueued, type MacVerdict } from './audit-mac.ts'
-import { UnverifiedEntries, type UnverifiedGroup } from './unverified-entries.ts'
 
 const ROWS_AT_ONCE = 1000
 /** More are counted. */
 const PROBLEMS_SHOWN = 20
+/** Groups of entries that cannot be verified; others are counted together: a forged entry can name any secret. */
+const MAX_GROUPS = 20
 /** A running console adds an entry to the chain within milliseconds, and those of one that died within seconds. */
 const MAX_QUEUED_MS = 60_000
 
@@ -35,6 +36,15 @@ export interface ChainReport {
   readonly problemCount: number
   /** Problems that are only entries which wait for a console: one that was killed has left them. */
   readonly lateCount: number
+}
+
+/** Entries that one signing secret signed, which is not given. */
+export interface UnverifiedGroup {
+  /** Its fingerprint; null: the entries are not signed, or too many different secrets are named. */
+  readonly signedBy: string | null
+  readonly count: number
+  /** The first of them, in words. */
+  readonly first: string
 }
 
 /** Of a missing table: a console of this version has not opened the database yet. */
@@ -194,6 +204,21 @@ class ChainWalk {
       problemCount: this.#problemCount,
       lateCount: this.#lateCount,
     }
+  }
+}
+
+/** Entries of which nothing can be said, by the secret that would say it. */
+class UnverifiedEntries {
+  readonly #groups = new Map<string | null, UnverifiedGroup>()
+
+  add(signedBy: string | null, description: string): void {
+    const name = this.#groups.has(signedBy) || this.#groups.size < MAX_GROUPS ? signedBy : null
+    const { count, first } = this.#groups.get(name) ?? { count: 0, first: description }
+    this.#groups.set(name, { signedBy: name, count: count + 1, first })
+  }
+
+  get groups(): readonly UnverifiedGroup[] {
+    return [...this.#groups.values()]
   }
 }
 

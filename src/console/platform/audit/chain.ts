@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto'
-import type { Transaction } from 'kysely'
-import type { Metrics } from '../../observability/metrics/metrics.ts'
-import type { Database, Dialect } from '../platform/database/database.ts'
-import type { AuditFields, AuditHeadRow, AuditRow, Tables } from '../platform/database/tables.ts'
-import type { AuditEntry } from './audit.ts'
-import { type AuditKeys, fieldsOf, signChained } from './audit-mac.ts'
+import { setImmediate } from 'node:timers/promises'
+import type { Kysely, Transaction } from 'kysely'
+import type { Metrics } from '../../../observability/metrics/metrics.ts'
+import type { Database, Dialect } from '../database/database.ts'
+import type { AuditFields, AuditHeadRow, AuditRow, Tables } from '../database/tables.ts'
+import type { AuditAction, AuditDetail, AuditEntry } from './entries.ts'
+import { type AuditKeys, type AuditTrust, checkChained, fieldsOf, signChained } from './mac.ts'
 
 /** Rows of one statement: SQLite binds at most 32,766 values. */
 const ROWS_AT_ONCE = 500
@@ -71,6 +72,19 @@ export function auditRowOf(entry: AuditEntry): AuditFields {
   }
 }
 
+export function entryOfRow(row: AuditRow): AuditEntry {
+  return {
+    id: row.id,
+    workspaceId: row.workspace_id === '' ? null : row.workspace_id,
+    atMs: row.at_ms,
+    actor: row.actor,
+    // Only appendAudit() writes these two columns.
+    action: row.action as AuditAction,
+    keyId: row.key_id === '' ? null : row.key_id,
+    detail: JSON.parse(row.detail) as AuditDetail,
+  }
+}
+
 /**
  * Appends entries to the chain. Other changes that write audit entries wait until this transaction ends: call it last.
  * @throws AuditWriteError
@@ -131,4 +145,95 @@ async function insertLast(
 export async function lockHead(tx: Transaction<Tables>, dialect: Dialect): Promise<ChainHead> {
   const query = tx.selectFrom('audit_head').select(['sequence', 'hash']).where('id', '=', HEAD_ID)
   return (dialect === 'postgres' ? query.forUpdate() : query).executeTakeFirstOrThrow()
+}
+
+export async function readHead(database: Kysely<Tables>): Promise<ChainHead> {
+  return database.selectFrom('audit_head').select(['sequence', 'hash']).executeTakeFirstOrThrow()
+}
+
+/** Whether an entry that was the newest once is still in its place. Nothing was cut off before it then, or written anew. */
+export async function isInChain(
+  database: Kysely<Tables>,
+  { sequence, hash }: ChainHead,
+  { keys }: AuditTrust,
+): Promise<boolean> {
+  if (sequence === 0) return true
+  const query = database.selectFrom('audit').selectAll().where('sequence', '=', sequence)
+  const row = await query.executeTakeFirst()
+  return row?.hash === hash && (keys.size === 0 || checkChained(keys, row) !== 'invalid')
+}
+
+/** SQLite does them in one turn of the event loop. */
+const SIGNED_AT_ONCE = 100
+/** While another console still signs with a secret, its entries are left to it: two consoles must not sign in turns. */
+const SIGNS_NO_MORE_MS = 300_000
+
+/** A `ChangeWriter`, as far as it is needed here. */
+interface TransactionRunner {
+  run<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result>
+}
+
+/**
+ * Signs with the first secret every entry that another given secret has signed, each after its MAC was checked: once it is
+ * done, that secret can be removed, and the log is verified without it.
+ */
+export async function signAgain(
+  writer: TransactionRunner,
+  { now, audit }: AuditTarget & { now: () => number },
+): Promise<void> {
+  const { keys } = audit
+  const [current, ...others] = keys.keys()
+  if (current === undefined) return
+  const signing = await writer.run(tx => stateSigning(tx, current, now()))
+  for (const former of others) {
+    if (signing.has(former)) continue
+    let after: number | null = 0
+    while (after !== null) {
+      const from: number = after
+      after = await writer.run(tx => signSome(tx, keys, former, from))
+      await setImmediate()
+    }
+  }
+}
+
+/** States that this console signs with `current`. @returns what consoles sign with now */
+async function stateSigning(
+  tx: Transaction<Tables>,
+  current: string,
+  nowMs: number,
+): Promise<ReadonlySet<string>> {
+  await tx
+    .insertInto('signing_secrets')
+    .values({ fingerprint: current, first_used_at_ms: nowMs, signs_audit_at_ms: nowMs })
+    .onConflict(conflict => conflict.column('fingerprint').doUpdateSet({ signs_audit_at_ms: nowMs }))
+    .execute()
+  const rows = await tx
+    .selectFrom('signing_secrets')
+    .select('fingerprint')
+    .where('signs_audit_at_ms', '>', nowMs - SIGNS_NO_MORE_MS)
+    .execute()
+  return new Set(rows.map(({ fingerprint }) => fingerprint))
+}
+
+/** @returns where to go on; null at the end */
+async function signSome(
+  tx: Transaction<Tables>,
+  keys: AuditKeys,
+  former: string,
+  after: number,
+): Promise<number | null> {
+  const rows = await tx
+    .selectFrom('audit')
+    .selectAll()
+    .where('signed_by', '=', former)
+    .where('sequence', '>', after)
+    .where('sequence', '<=', Number.MAX_SAFE_INTEGER)
+    .orderBy('sequence')
+    .limit(SIGNED_AT_ONCE)
+    .execute()
+  for (const row of rows) {
+    if (checkChained(keys, row) !== 'valid') continue
+    await tx.updateTable('audit').set(signChained(keys, row)).where('id', '=', row.id).execute()
+  }
+  return rows.length < SIGNED_AT_ONCE ? null : (rows.at(-1)?.sequence ?? null)
 }

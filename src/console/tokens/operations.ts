@@ -10,8 +10,6 @@ import {
 } from '../../domain/key/secret.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import { auditAccess } from '../audit/audit.ts'
-import { appendAudit, audited } from '../audit/audit-chain.ts'
 import type { OperationContext } from '../keys/operations/run-operation.ts'
 import { findResponse, insertResponse } from '../keys/rows/response-rows.ts'
 import {
@@ -22,6 +20,8 @@ import {
   tokenProblem,
 } from '../platform/access/admin-token.ts'
 import { mayGrant, type Principal, sees, workspacesOf } from '../platform/access/principal.ts'
+import { appendAudit, audited } from '../platform/audit/chain.ts'
+import { auditAccess } from '../platform/audit/entries.ts'
 import { type ChangeWriter, createChangeWriter } from '../platform/database/change-writer.ts'
 import type { Database } from '../platform/database/database.ts'
 import { naming } from '../platform/database/database-unavailable.ts'
@@ -35,7 +35,7 @@ import {
   revokeTokenRow,
   type TokenPage,
   type TokenQuery,
-} from './token-rows.ts'
+} from './rows.ts'
 
 /** A token in constant use is written once a minute, not with every request. */
 const ACCURACY_MS = 60_000
@@ -53,7 +53,7 @@ export interface AdminTokenParts {
   readonly signingKeys: () => Extract<KeyFormat, { kind: 'signed' }>['signingKeys']
 }
 
-export type TokenRejection =
+type TokenRejection =
   /** @property expected completes the sentence `<field> must be …` */
   | { readonly kind: 'invalid'; readonly field: string; readonly expected: string }
   /** It would have rights that its maker lacks. */
@@ -168,7 +168,7 @@ async function revokeToken(
 }
 
 /** A token that reaches further than the principal would name workspaces that it may not see. */
-export function seesToken(principal: Principal, { workspaces }: AdminToken): boolean {
+function seesToken(principal: Principal, { workspaces }: AdminToken): boolean {
   return (workspaces ?? [null]).every(workspaceId => sees(principal, workspaceId))
 }
 

@@ -1,17 +1,10 @@
 import { type SqlBool, sql, type Transaction } from 'kysely'
-import { shareRuns } from '../platform/batch/share-runs.ts'
-import type { ChangeWriter } from '../platform/database/change-writer.ts'
-import type { QueuedAuditRow, Tables } from '../platform/database/tables.ts'
-import type { AuditEntry } from './audit.ts'
-import {
-  type AuditTarget,
-  AuditWriteError,
-  appendAfter,
-  appendAudit,
-  auditRowOf,
-  lockHead,
-} from './audit-chain.ts'
-import { type AuditKeys, checkQueued, type RejectedEntry, signQueued } from './audit-mac.ts'
+import { shareRuns } from '../batch/share-runs.ts'
+import type { ChangeWriter } from '../database/change-writer.ts'
+import type { QueuedAuditRow, Tables } from '../database/tables.ts'
+import { type AuditTarget, AuditWriteError, appendAfter, appendAudit, auditRowOf, lockHead } from './chain.ts'
+import type { AuditEntry } from './entries.ts'
+import { type AuditKeys, checkQueued, type RejectedEntry, signQueued } from './mac.ts'
 
 /** Entries of one transaction, during which other consoles cannot append. */
 const CHAINED_AT_ONCE = 500

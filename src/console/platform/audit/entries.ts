@@ -1,7 +1,55 @@
-import type { EditedField } from '../../domain/key/edit-key.ts'
-import type { KeyRecord } from '../../domain/key/key-record.ts'
-import type { Rotation } from '../../domain/key/rotate-key.ts'
-import type { AccessAction, AuditAction, KeyAction, WebhookAction } from './audit-actions.ts'
+import type { EditedField } from '../../../domain/key/edit-key.ts'
+import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import type { Rotation } from '../../../domain/key/rotate-key.ts'
+
+/** Actions on keys, each with its label on pages. */
+const KEY_ACTIONS = {
+  'key.issued': 'Issued',
+  'key.rotated': 'Rotated',
+  'key.revoked': 'Revoked',
+  'key.suspended': 'Suspended',
+  'key.resumed': 'Resumed',
+  'key.edited': 'Edited',
+  'key.imported': 'Imported',
+  /** Reported as leaked, and not revoked by the report. */
+  'key.reported': 'Reported as leaked',
+} as const
+
+/** Actions that concern no key. */
+const ACCESS_ACTIONS = {
+  'token.issued': 'Token issued',
+  'token.revoked': 'Token revoked',
+  'person.signed_in': 'Signed in',
+  'person.signed_out': 'Signed out',
+  /** An attempt to reach a workspace that the caller may not access. */
+  'access.refused': 'Access refused',
+  /** A backup was put in place of the database. */
+  'database.restored': 'Database restored',
+} as const
+
+/** Actions on the webhook of a workspace. */
+const WEBHOOK_ACTIONS = {
+  'webhook.set': 'Webhook set',
+  'webhook.removed': 'Webhook removed',
+} as const
+
+const LABELS = { ...KEY_ACTIONS, ...ACCESS_ACTIONS, ...WEBHOOK_ACTIONS }
+
+export type KeyAction = keyof typeof KEY_ACTIONS
+export type AccessAction = keyof typeof ACCESS_ACTIONS
+export type WebhookAction = keyof typeof WEBHOOK_ACTIONS
+export type AuditAction = KeyAction | AccessAction | WebhookAction
+
+export function isAuditAction(text: string): text is AuditAction {
+  return Object.hasOwn(LABELS, text)
+}
+
+export const AUDIT_ACTIONS_EXPECTED = `one of ${Object.keys(LABELS).join(', ')}`
+
+/** An action of a newer console on the same database has no label here. */
+export function actionLabel(action: AuditAction): string {
+  return LABELS[action] ?? action
+}
 
 /**
  * Why a key was revoked: on request, by a rotation without overlap, with all keys of its workspace, or because it was
@@ -54,31 +102,6 @@ export type AuditDetail = Readonly<Record<string, AuditValue | AuditChanges>>
 export type AuditValue = string | number | null | readonly string[]
 /** The fields that an edit changed, by their public names. */
 export type AuditChanges = Readonly<Record<string, { readonly old: AuditValue; readonly new: AuditValue }>>
-
-export interface AuditPage {
-  readonly entries: readonly AuditEntry[]
-  /** Where the next page starts; null on the last. */
-  readonly nextAfterId: string | null
-}
-
-/** Conditions on entries; all of them apply. */
-export interface AuditFilter {
-  readonly keyId?: string | undefined
-  readonly actor?: string | undefined
-  readonly action?: AuditAction | undefined
-  /** In ms since the epoch, inclusive. */
-  readonly fromMs?: number | undefined
-  /** Exclusive. */
-  readonly toMs?: number | undefined
-}
-
-export interface AuditQuery {
-  readonly filter: AuditFilter
-  /** Null for all, and entries that concern no workspace. */
-  readonly workspaces: readonly string[] | null
-  readonly limit: number
-  readonly afterId: string | null
-}
 
 export interface AuditContext {
   readonly id: string

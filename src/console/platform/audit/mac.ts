@@ -1,7 +1,10 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from 'node:crypto'
-import type { Config } from '../../config/schema/schema.ts'
-import { fingerprintOf } from '../../domain/key/secret.ts'
-import type { AuditFields, AuditRow, AuditSignature } from '../platform/database/tables.ts'
+import type { Config } from '../../../config/schema/schema.ts'
+import type { Clock } from '../../../domain/clock.ts'
+import { fingerprintOf } from '../../../domain/key/secret.ts'
+import type { ControlLogger } from '../../../observability/control-logger.ts'
+import type { Metrics } from '../../../observability/metrics/metrics.ts'
+import type { AuditFields, AuditRow, AuditSignature } from '../database/tables.ts'
 
 /** Forms of their own: the MAC of a waiting entry is not valid in the chain, which it has no place in yet. */
 const QUEUED_FORM = 'postern-audit-queued-1'
@@ -29,6 +32,43 @@ export interface RejectedEntry {
 export type MacVerdict = 'valid' | 'invalid' | 'unknown'
 
 export const UNSIGNED_AUDIT: AuditTrust = { keys: new Map(), onRejected() {} }
+
+const LOG_INTERVAL_MS = 60_000
+
+interface TrustParts {
+  readonly secrets: { readonly value: { readonly auditKeys: AuditKeys } }
+  readonly metrics: Pick<Metrics, 'auditRejections'>
+  readonly logger: ControlLogger
+  readonly clock: Clock
+}
+
+/** Signs audit entries with the current signing secrets. Rejected entries are counted; the log names one a minute. */
+export function createAuditTrust({ secrets, metrics, logger, clock }: TrustParts): AuditTrust {
+  let loggedAtMs = Number.NEGATIVE_INFINITY
+  return {
+    get keys() {
+      return secrets.value.auditKeys
+    },
+    onRejected({ id, place, reason, signedBy }) {
+      metrics.auditRejections.inc()
+      const nowMs = clock.monotonicMs()
+      if (nowMs - loggedAtMs < LOG_INTERVAL_MS) return
+      loggedAtMs = nowMs
+      logger.error({ auditId: id, place, reason, signedBy }, 'audit entry rejected')
+    },
+  }
+}
+
+/** The rows that a console wrote. Others are reported and not shown; without signing secrets all are shown. */
+export function genuineRows(rows: readonly AuditRow[], { keys, onRejected }: AuditTrust): AuditRow[] {
+  if (keys.size === 0) return [...rows]
+  return rows.filter(row => {
+    const reason = checkChained(keys, row)
+    if (reason === 'valid') return true
+    onRejected({ id: row.id, place: 'log', reason, signedBy: row.signed_by })
+    return false
+  })
+}
 
 /** Derived keys (RFC 5869): the MAC of an API key, a record or a message is never valid for an audit entry. */
 export function deriveAuditKeys(signingSecrets: readonly Uint8Array[]): AuditKeys {

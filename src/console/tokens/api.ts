@@ -8,15 +8,31 @@ import {
   tokenJson,
 } from '../platform/access/admin-token.ts'
 import { PERMISSIONS } from '../platform/access/permission.ts'
+import {
+  actorOf,
+  holds,
+  type Principal,
+  principalNameOf,
+  workspacesOf,
+} from '../platform/access/principal.ts'
 import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { principalOf, readRequestContext } from '../platform/http/request-context.ts'
 import { fields, listJson, name, noFields, pageOf, pageQuery } from '../platform/http/request-fields.ts'
 import { readPage } from '../platform/http/request-parameters.ts'
-import { instant, instantOrNull, secret as secretSchema } from '../platform/http/response-fields.ts'
-import type { AdminTokens, TokenResult, TokenSuccess } from './admin-tokens.ts'
+import {
+  instant,
+  instantOrNull,
+  secret as secretSchema,
+  textOrNull,
+} from '../platform/http/response-fields.ts'
+import type { AdminTokens, TokenResult, TokenSuccess } from './operations.ts'
 
-const adminCall = declareCalls<{ readonly tokens: AdminTokens }>()
+interface TokenCallParts {
+  readonly tokens: AdminTokens
+}
+
+const adminCall = declareCalls<TokenCallParts>()
 
 const WRITES = { permission: 'tokens:write', workspaces: 'own' } as const
 
@@ -100,8 +116,36 @@ const REVOKE = adminCall({
   },
 })
 
-/** The admin API on its own tokens, without the prefix. */
-export const TOKEN_CALLS: readonly AdminCall<{ readonly tokens: AdminTokens }>[] = [ISSUE, LIST, REVOKE]
+const caller = Type.Object(
+  {
+    actor: Type.String(),
+    kind: Type.Enum(['operator', 'token', 'person']),
+    name: textOrNull,
+    permissions: Type.Array(Type.Enum([...PERMISSIONS])),
+    workspaces: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null for all' }),
+    expiresAt: Type.Union(instantOrNull.anyOf, {
+      description: 'Null if it does not expire by itself; a person’s session ends when it is idle',
+    }),
+  },
+  { title: 'Caller' },
+)
+
+/** Who makes the request. Every caller may know that. */
+const WHOAMI = adminCall({
+  id: 'whoami',
+  method: 'GET',
+  url: '/whoami',
+  operation: 'whoami',
+  permission: null,
+  workspaces: 'own',
+  summary: 'The caller, and what it may do',
+  status: 200,
+  response: caller,
+  handle: async (_, { request }) => whoamiJson(principalOf(request)),
+})
+
+/** The admin API on its own tokens and on its caller, without the prefix. */
+export const TOKEN_CALLS: readonly AdminCall<TokenCallParts>[] = [ISSUE, LIST, REVOKE, WHOAMI]
 
 /** @throws ApiError if the operation was refused */
 function requireSuccess(result: TokenResult): TokenSuccess {
@@ -127,4 +171,15 @@ function requireSuccess(result: TokenResult): TokenSuccess {
 
 function noSuchToken(): ApiError {
   return new ApiError('not_found', 'No such token')
+}
+
+function whoamiJson(principal: Principal) {
+  return {
+    actor: actorOf(principal),
+    kind: principal.kind,
+    name: principalNameOf(principal) ?? null,
+    permissions: PERMISSIONS.filter(permission => holds(principal, permission)),
+    workspaces: workspacesOf(principal),
+    expiresAt: principal.kind === 'token' ? new Date(principal.token.expiresAtMs).toISOString() : null,
+  }
 }

@@ -1,24 +1,52 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import type { StoredKey } from '../keys/rows/key-repository.ts'
+import { type AuditEntry, actionLabel } from '../platform/audit/entries.ts'
 import { type Html, html } from '../platform/html/html.ts'
 import { hintHtml, nameHtml } from '../platform/html/key-names.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { markInvisible } from '../platform/html/mark-invisible.ts'
+import { cursorOf, frameOf, sendPage, workspaceOf } from '../platform/html/page-request.ts'
 import { auditPath, keyPath } from '../platform/html/paths.ts'
 import { ago, instant } from '../platform/html/times.ts'
-import type { AuditEntry } from './audit.ts'
-import { actionLabel } from './audit-actions.ts'
+import { type ReadableAudit, searchAudit } from './rows.ts'
 
-export interface AuditView {
+const PAGE_SIZE = 50
+
+type KeysById = ReadonlyMap<string, { readonly record: KeyRecord }>
+
+export interface AuditPageParts {
+  readonly database: ReadableAudit
+  readonly keys: { findByIds(ids: readonly string[]): Promise<KeysById> }
+  readonly clock: Clock
+}
+
+/** The entries of a workspace, newest first. */
+export async function showAudit(
+  { database, keys, clock }: AuditPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const workspaceId = workspaceOf(request)
+  const cursor = cursorOf(request)
+  const query = { filter: {}, workspaces: [workspaceId], limit: PAGE_SIZE, afterId: cursor }
+  const { entries, nextAfterId } = await searchAudit(database, query)
+  const frame = frameOf(request, reply, { workspaceId, clock })
+  const keysOfEntries = await keys.findByIds(entries.flatMap(({ keyId }) => keyId ?? []))
+  const paging = { nextCursor: nextAfterId, isFirstPage: cursor === null }
+  return sendPage(reply, auditPage(frame, { workspaceId, entries, keys: keysOfEntries, ...paging }))
+}
+
+interface AuditView {
   readonly workspaceId: string
   readonly entries: readonly AuditEntry[]
   readonly nextCursor: string | null
   readonly isFirstPage: boolean
   /** Those that the entries are about, by id. */
-  readonly keys: ReadonlyMap<string, Pick<StoredKey, 'record'>>
+  readonly keys: KeysById
 }
 
-export function auditPage(frame: Frame, view: AuditView): Html {
+function auditPage(frame: Frame, view: AuditView): Html {
   const { entries } = view
   const main = html`<h1>Audit trail</h1>
     <p class="lead">Who issued or changed which key, and from which address. Entries cannot be changed or deleted.</p>
