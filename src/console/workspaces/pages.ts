@@ -1,8 +1,14 @@
-import type { WorkspaceSummary } from '../keys/search/key-query.ts'
-import type { Problems } from '../platform/html/form-fields.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
+import { isWorkspaceId } from '../../domain/key/key-record.ts'
+import { holdsKeyForm } from '../../domain/key/secret.ts'
+import { plainPasted } from '../../domain/pasted-text.ts'
+import type { WorkspacePage, WorkspaceQuery, WorkspaceSummary } from '../keys/search/key-query.ts'
+import { NO_PROBLEMS, type Problems, searchText, textField } from '../platform/html/form-fields.ts'
 import { errorSummary, textInput } from '../platform/html/form-parts.ts'
 import { type Html, html } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
+import { frameOf, queryOf, sendPage } from '../platform/html/page-request.ts'
 import {
   ALL_KEYS,
   ALL_USAGE,
@@ -11,10 +17,59 @@ import {
   WORKSPACES,
   workspacesPath,
 } from '../platform/html/paths.ts'
+import { personOfRequest } from '../platform/html/signed-in.ts'
 import { cell } from '../platform/html/table-cell.ts'
 import { ago } from '../platform/html/times.ts'
 
-export interface WorkspacesView {
+const WORKSPACES_PER_PAGE = 50
+/** Counted in some 20 ms. */
+const MAX_KEYS_COUNTED = 50_000
+const WORKSPACE_ID_EXPECTED =
+  'Enter the id of a workspace: 1 to 128 letters, digits and the characters - . _ ~, such as ws_1'
+
+export interface WorkspacePageParts {
+  readonly repository: { listWorkspaces(query: WorkspaceQuery): Promise<WorkspacePage> }
+  readonly clock: Clock
+  readonly keyPrefix: string
+}
+
+/** A person with one workspace goes straight to it. */
+export function startPath(request: FastifyRequest): string {
+  const { workspaces, administrator } = personOfRequest(request)
+  const [first] = workspaces
+  return first !== undefined && workspaces.length === 1 && !administrator ? keysPath(first) : WORKSPACES
+}
+
+export async function showWorkspaces(
+  { repository, clock, keyPrefix }: WorkspacePageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { workspaces, administrator } = personOfRequest(request)
+  const query = queryOf(request)
+  const sent = query['workspace'] !== undefined && administrator
+  const typed = plainPasted(textField(query, 'workspace'))
+  const q = searchText(textField(query, 'q'))
+  // A redirect leaves no entry in the browser's history.
+  if ([typed, q].some(text => holdsKeyForm(text, keyPrefix))) return reply.redirect(FIND_KEY, 303)
+  if (sent && isWorkspaceId(typed)) return reply.redirect(keysPath(typed), 303)
+  const problems: Problems = sent ? new Map([['workspace', WORKSPACE_ID_EXPECTED]]) : NO_PROBLEMS
+  const cursor = textField(query, 'cursor')
+  const afterId = isWorkspaceId(cursor) ? cursor : null
+  const found = await repository.listWorkspaces({
+    workspaceIds: administrator ? null : workspaces,
+    text: q === '' ? null : q,
+    limit: WORKSPACES_PER_PAGE,
+    afterId,
+    maxKeysCounted: MAX_KEYS_COUNTED,
+  })
+  const frame = frameOf(request, reply, { workspaceId: null, clock })
+  const paging = { nextCursor: found.nextAfterId, isFirstPage: afterId === null }
+  const view = { workspaces: found.workspaces, q, ...paging, typed, problems }
+  return sendPage(reply, workspacesPage(frame, view), sent ? 422 : 200)
+}
+
+interface WorkspacesView {
   readonly workspaces: readonly WorkspaceSummary[]
   readonly q: string
   readonly nextCursor: string | null
@@ -24,7 +79,7 @@ export interface WorkspacesView {
   readonly problems: Problems
 }
 
-export function workspacesPage(frame: Frame, view: WorkspacesView): Html {
+function workspacesPage(frame: Frame, view: WorkspacesView): Html {
   const { workspaces, q, problems, isFirstPage, nextCursor } = view
   const { isAdministrator } = frame
   const isEmpty = workspaces.length === 0 && q === '' && isFirstPage

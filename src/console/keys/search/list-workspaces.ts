@@ -1,16 +1,16 @@
 import { expressionBuilder, type Kysely, type RawBuilder, sql } from 'kysely'
-import type { KeyState } from '../../domain/key/key-record.ts'
-import { isSelected, type KeyFilter } from '../keys/rows/key-filter.ts'
-import { sumInStretches } from '../keys/rows/key-stretches.ts'
+import type { KeyState } from '../../../domain/key/key-record.ts'
+import { listOf } from '../../platform/database/first-rows.ts'
+import type { Tables } from '../../platform/database/tables.ts'
+import { isSelected, type KeyFilter } from '../rows/key-filter.ts'
+import { sumInStretches } from '../rows/key-stretches.ts'
 import {
   EXPIRING_SOON_MS,
   type WorkspacePage,
   type WorkspaceQuery,
   type WorkspaceSummary,
-} from '../keys/search/key-query.ts'
-import type { SearchContext } from '../keys/search/ordered-keys.ts'
-import { listOf } from '../platform/database/first-rows.ts'
-import type { Tables } from '../platform/database/tables.ts'
+} from './key-query.ts'
+import type { SearchContext } from './ordered-keys.ts'
 
 /** Workspaces that one page examines at most. */
 const MAX_EXAMINED = 1000
