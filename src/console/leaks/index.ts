@@ -1,8 +1,5 @@
-import { readFileSync } from 'node:fs'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type OnReload, onReloadOf, reloadable } from '../../config/reloadable.ts'
-import type { Config } from '../../config/schema/schema.ts'
-import { FailureLog } from '../../observability/failure-log.ts'
+import { onReloadOf } from '../../config/reloadable.ts'
 import { LEAK_OUTCOMES, LEAK_REPORTERS } from '../../observability/metrics/metrics.ts'
 import { createOperationCounter } from '../keys/operations/operation-counter.ts'
 import type { Registry } from '../keys/registry.ts'
@@ -11,12 +8,9 @@ import { createAddressLimit } from '../platform/http/address-limit.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import { mountCalls } from '../platform/http/calls.ts'
 import { callerAddressOf } from '../platform/http/request-context.ts'
-import { createKeyFetcher } from './fetch-keys.ts'
-import { githubCall } from './github-call.ts'
-import { createTokenHandler, type HandleTokens, type Reporter } from './handle-tokens.ts'
-import { parsePublicKeys } from './parse-public-keys.ts'
-import { reportCall } from './report-call.ts'
-import { createCachedKeys, createFixedKeys, type KeySource } from './report-keys.ts'
+import { githubCall, reportCall } from './api.ts'
+import { createTokenHandler, type HandleTokens, type Reporter } from './operations.ts'
+import { createKeySource } from './public-keys.ts'
 
 /** Reports handled at once: each asks the database, and any client may send one. */
 const MAX_REPORTS = 16
@@ -36,8 +30,8 @@ export function createLeaks(context: ConsoleContext, registry: Registry): Leaks 
   for (const reporter of LEAK_REPORTERS) {
     for (const outcome of LEAK_OUTCOMES) metrics.leakReports.inc({ reporter, outcome }, 0)
   }
-  const source = createKeySource(
-    context,
+  const keys = createKeySource(
+    { ...context, proxies: config.outgoing },
     github,
     onReloadOf(onReload, next => next.leaks.github),
   )
@@ -50,7 +44,7 @@ export function createLeaks(context: ConsoleContext, registry: Registry): Leaks 
     const text = `Too many reports from this address; try again in ${waitSeconds} s`
     throw new ApiError('rate_limited', text, { 'retry-after': String(waitSeconds) })
   }
-  const signedCall = githubCall({ keys: source.keys, handleTokens, countRejection: countReport, logger })
+  const signedCall = githubCall({ keys, handleTokens, countRejection: countReport, logger })
   return {
     register(app) {
       void app.register(async scope => {
@@ -64,30 +58,8 @@ export function createLeaks(context: ConsoleContext, registry: Registry): Leaks 
         mountCalls(scope, { prefix: '/leaks/report', admit: countReport, unknownPath: 'not_found' }, calls)
       })
     },
-    stop: source.stop,
+    stop: keys.stop,
   }
-}
-
-interface StoppableSource {
-  readonly keys: KeySource
-  readonly stop: () => Promise<void>
-}
-
-/** @throws if the file is not there or holds no key */
-function createKeySource(
-  { clock, logger, config }: ConsoleContext,
-  settings: Config['leaks']['github'],
-  onReload: OnReload<Config['leaks']['github']>,
-): StoppableSource {
-  if (settings.keysFile !== undefined) {
-    const current = reloadable(settings, onReload, ({ keysFile = settings.keysFile ?? '' }) =>
-      parsePublicKeys(readFileSync(keysFile, 'utf8')),
-    )
-    return { keys: createFixedKeys(current), stop: nothing }
-  }
-  const { fetchKeys, stop } = createKeyFetcher(settings, onReload, config.outgoing)
-  const failures = new FailureLog('public keys of GitHub', logger, clock)
-  return { keys: createCachedKeys({ fetchKeys, clock, failures }), stop }
 }
 
 function bounded(handleTokens: HandleTokens): HandleTokens {

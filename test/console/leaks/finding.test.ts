@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { findingOf, MAX_PLACE_LENGTH } from '../../../src/console/leaks/finding.ts'
+import { findingOf, MAX_PLACE_LENGTH } from '../../../src/console/leaks/operations.ts'
 import { importSigningSecret, mintSecret } from '../../../src/domain/key/secret.ts'
 
 const signingKey = importSigningSecret(randomBytes(32))

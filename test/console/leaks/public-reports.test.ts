@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { createTokenHandler } from '../../../src/console/leaks/handle-tokens.ts'
+import { createTokenHandler } from '../../../src/console/leaks/operations.ts'
 import { importSigningSecret, mintSecret } from '../../../src/domain/key/secret.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { SIGNING_SECRET, startConsole } from '../../support/console.ts'

@@ -1,10 +1,12 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { neverReloads } from '../../../src/config/reloadable.ts'
-import { createKeyFetcher } from '../../../src/console/leaks/fetch-keys.ts'
-import { parsePublicKeys } from '../../../src/console/leaks/parse-public-keys.ts'
-import { createCachedKeys } from '../../../src/console/leaks/report-keys.ts'
-import { isSignedBy, readSignature } from '../../../src/console/leaks/verify-report.ts'
+import { isSignedBy, readSignature } from '../../../src/console/leaks/api.ts'
+import {
+  createCachedKeys,
+  createKeyFetcher,
+  parsePublicKeys,
+} from '../../../src/console/leaks/public-keys.ts'
 import { NO_PROXIES } from '../../../src/domain/proxy.ts'
 import { GithubDouble } from '../../support/github-double.ts'
 import { ManualClock } from '../../support/manual-clock.ts'

@@ -1,4 +1,3 @@
-import { leakNotice } from '../../leaks/leak-notice.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
@@ -7,6 +6,7 @@ import { keyPath, keysPath } from '../../platform/html/paths.ts'
 import { ago, instant } from '../../platform/html/times.ts'
 import { type KeyUsage, keyUsage, type RecentUse, recentUseText } from '../../usage/index.ts'
 import { facts, isExpiring, type KeyView, lastUsed, stateBadge } from './key-parts.ts'
+import { leakNotice } from './leak-notice.ts'
 import { type KeyStep, stepDialog } from './step-page.ts'
 
 export interface KeyDetails {

@@ -1,25 +1,33 @@
-import { digestOf } from '../../domain/key/secret.ts'
+import { digestOf, holdsKeyForm } from '../../domain/key/secret.ts'
 import type { LEAK_REPORTERS, Metrics } from '../../observability/metrics/metrics.ts'
 import type { OperationCounter } from '../keys/operations/operation-counter.ts'
 import { type LeakAction, type LeakOutcome, reportLeak } from '../keys/operations/report-leak.ts'
 import type { Registry } from '../keys/registry.ts'
 import type { StoredKey } from '../keys/rows/key-repository.ts'
-import type { Caller } from '../platform/audit/entries.ts'
+import type { Caller, LeakFinding } from '../platform/audit/entries.ts'
 import { OutcomeUnknown } from '../platform/database/database-unavailable.ts'
-import { findingOf, type ReportedPlace } from './finding.ts'
 
 /** Keys that are revoked at the same time: a report of a thousand must not hold up other changes. */
 const AT_ONCE = 16
+export const MAX_PLACE_LENGTH = 500
+const NOT_SHOWN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
+const SOURCE = /^[a-z_]{1,40}$/
 
 export type Reporter = (typeof LEAK_REPORTERS)[number]
 /** `unknown`: no key of ours. */
 export type TokenOutcome = LeakOutcome | 'unknown'
 
+/** What a report says of a token, before it is checked. */
+interface ReportedPlace {
+  readonly url?: unknown
+  readonly source?: unknown
+}
+
 export interface ReportedToken extends ReportedPlace {
   readonly token: string
 }
 
-export interface LeakTokenParts {
+interface LeakTokenParts {
   readonly registry: Registry
   readonly count: OperationCounter
   readonly metrics: Pick<Metrics, 'leakReports'>
@@ -88,5 +96,34 @@ async function inTurn<Result>(
     return await mine
   } finally {
     if (running.get(digest) === mine) running.delete(digest)
+  }
+}
+
+/** What the audit log may hold of it: bounded, without invisible characters, and never the token. */
+export function findingOf(
+  { url, source }: ReportedPlace,
+  { token, keyPrefix }: { readonly token: string; readonly keyPrefix: string },
+): LeakFinding {
+  return {
+    foundAt: typeof url === 'string' ? placeOf(url, token, keyPrefix) : null,
+    source: typeof source === 'string' && SOURCE.test(source) ? source : null,
+  }
+}
+
+/** @returns null for an empty text, and for one that contains a key */
+function placeOf(url: string, token: string, keyPrefix: string): string | null {
+  const visible = url.replace(NOT_SHOWN, '')
+  const holdsKey = [visible, decoded(visible)].some(
+    text => text.includes(token) || holdsKeyForm(text, keyPrefix),
+  )
+  if (visible === '' || holdsKey) return null
+  return [...visible].slice(0, MAX_PLACE_LENGTH).join('')
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
   }
 }

@@ -1,29 +1,31 @@
+import { type KeyObject, verify } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
 import { finished } from 'node:stream'
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
+import { Type } from 'typebox'
 import { clientNetworkOf } from '../../domain/address/cidr.ts'
 import { digestOf } from '../../domain/key/secret.ts'
+import { plainPasted } from '../../domain/pasted-text.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
 import { callerAddressOf } from '../platform/http/request-context.ts'
 import { readJsonText, UnstorableText } from '../platform/http/storable-text.ts'
-import type { HandleTokens, ReportedToken, TokenOutcome } from './handle-tokens.ts'
-import type { ReportKey } from './parse-public-keys.ts'
-import type { KeySource } from './report-keys.ts'
-import { isSignedBy, readSignature } from './verify-report.ts'
+import type { HandleTokens, ReportedToken, TokenOutcome } from './operations.ts'
+import type { KeySource, ReportKey } from './public-keys.ts'
 
-const BODY_LIMIT_BYTES = 1024 * 1024
+const GITHUB_LIMIT_BYTES = 1024 * 1024
 /** Bodies received at once: anyone may send the identifier of a public key, which admits a body of 1 MiB. */
 const MAX_BODIES = 32
 const MAX_BODIES_PER_ADDRESS = 8
 const MAX_TOKENS = 1000
 const MAX_TOKEN_LENGTH = 4096
 const MAX_TYPE_LENGTH = 200
-const ACTOR = { actor: 'github-secret-scanning', name: 'GitHub secret scanning' }
+const GITHUB = { actor: 'github-secret-scanning', name: 'GitHub secret scanning' }
 const RETRY_SECONDS = '60'
 
-export interface GithubCallParts {
-  readonly keys: KeySource
+interface GithubCallParts {
+  readonly keys: Pick<KeySource, 'find'>
   readonly handleTokens: HandleTokens
   /** Counts a request without a good signature. @throws ApiError beyond the limit */
   readonly countRejection: (request: FastifyRequest) => Promise<void>
@@ -40,14 +42,14 @@ export function githubCall(parts: GithubCallParts): Call {
     method: 'POST',
     url: '',
     operation: 'leaks',
-    bodyLimitBytes: BODY_LIMIT_BYTES,
+    bodyLimitBytes: GITHUB_LIMIT_BYTES,
     admit: admitSigned(parts),
     handle: async request => {
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
       const { isCurrent } = await verifyReport(parts, request, body)
       const tokens = readTokens(body)
       const from = { address: callerAddressOf(request), requestId: request.id }
-      const outcomes = await parts.handleTokens('github', tokens, { ...ACTOR, ...from })
+      const outcomes = await parts.handleTokens('github', tokens, { ...GITHUB, ...from })
       const found = outcomes.filter(outcome => outcome !== 'unknown').length
       const line = { requestId: request.id, tokens: tokens.length, found, isCurrentKey: isCurrent }
       parts.logger.info(line, 'leak report from GitHub')
@@ -100,7 +102,7 @@ async function verifyReport(
 }
 
 async function findKey(
-  keys: KeySource,
+  keys: GithubCallParts['keys'],
   identifier: string,
   logger: ControlLogger,
 ): Promise<ReportKey | null> {
@@ -143,4 +145,67 @@ function parse(body: Buffer): unknown {
 function feedbackOn({ token, type }: GithubToken, outcome: TokenOutcome) {
   const label = outcome === 'unknown' ? 'false_positive' : 'true_positive'
   return { token_hash: digestOf(token), token_type: type, label }
+}
+
+const IDENTIFIER = /^[A-Za-z0-9._-]{1,128}$/
+/** An ECDSA P-256 signature in DER has at most 72 bytes. */
+const SIGNATURE = /^[A-Za-z0-9+/]{1,100}={0,2}$/
+
+interface ReportSignature {
+  readonly identifier: string
+  readonly signature: Buffer
+}
+
+/** @returns null if a header is missing, repeated or malformed: Node joins repeated ones with a comma */
+export function readSignature(headers: IncomingHttpHeaders): ReportSignature | null {
+  const identifier = headers['github-public-key-identifier']
+  const signature = headers['github-public-key-signature']
+  if (typeof identifier !== 'string' || !IDENTIFIER.test(identifier)) return null
+  if (typeof signature !== 'string' || !SIGNATURE.test(signature)) return null
+  return { identifier, signature: Buffer.from(signature, 'base64') }
+}
+
+/** ECDSA with SHA-256 over the bytes as received. */
+export function isSignedBy(key: KeyObject, body: Buffer, signature: Buffer): boolean {
+  return verify('sha256', body, { key, dsaEncoding: 'der' }, signature)
+}
+
+const REPORT_LIMIT_BYTES = 16 * 1024
+const FINDER = { actor: 'leak-report', name: 'Leak report' }
+
+const reportBody = Type.Object(
+  {
+    token: Type.String({ minLength: 1, maxLength: 4096, description: 'the key that was found' }),
+    url: Type.Optional(Type.String({ maxLength: 4096, description: 'the address at which it was found' })),
+  },
+  { additionalProperties: false },
+)
+
+/** A report of any client that has found a key: who holds a key may end it. */
+export function reportCall({
+  handleTokens,
+  logger,
+}: {
+  readonly handleTokens: HandleTokens
+  readonly logger: ControlLogger
+}): Call {
+  return {
+    method: 'POST',
+    url: '',
+    operation: 'leak_report',
+    schema: { body: reportBody },
+    bodyLimitBytes: REPORT_LIMIT_BYTES,
+    handle: async request => {
+      // The route's schema has validated the body.
+      const { token, url } = request.body as { readonly token: string; readonly url?: string }
+      const from = { address: callerAddressOf(request), requestId: request.id }
+      const [outcome] = await handleTokens('public', [{ token: plainPasted(token), url }], {
+        ...FINDER,
+        ...from,
+      })
+      if (outcome === 'unknown') return { label: 'false_positive' }
+      logger.info({ requestId: request.id, outcome }, 'leak report of a key')
+      return { label: 'true_positive' }
+    },
+  }
 }
