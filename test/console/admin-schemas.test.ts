@@ -1,14 +1,14 @@
 import { Ajv } from 'ajv'
 import { expect, test } from 'vitest'
 import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
-import * as keyServiceSchemas from '../../src/console/key-service/key-service-schemas.ts'
-import { usageReportBody } from '../../src/console/usage/receive-report.ts'
+import { confirmationsBody, lookupsBody } from '../../src/console/key-service/api.ts'
+import { usageReportBody } from '../../src/console/usage/usage-report.ts'
 
 const ofCalls = ADMIN_CALLS.flatMap(({ id, query, body }) => [
   ...(query === null ? [] : [[`query of ${id}`, query] as const]),
   ...(body === null ? [] : [[`body of ${id}`, body] as const]),
 ])
-const requests = [...ofCalls, ...Object.entries({ ...keyServiceSchemas, usageReportBody })]
+const requests = [...ofCalls, ...Object.entries({ lookupsBody, confirmationsBody, usageReportBody })]
 
 /** A console does not check its schemas when it starts. */
 test.each(requests)('%s is a valid JSON Schema', (_name, schema) => {

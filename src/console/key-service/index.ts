@@ -1,45 +1,86 @@
 import type { FastifyInstance } from 'fastify'
-import { onReloadOf } from '../../config/reloadable.ts'
+import { type OnReload, onReloadOf } from '../../config/reloadable.ts'
+import type { Config } from '../../config/schema/schema.ts'
+import { FailureLog } from '../../observability/failure-log.ts'
 import type { OpenRegistry } from '../keys/open-registry.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { AcceptedTokens } from '../platform/http/accepted-tokens.ts'
+import { requireBearer } from '../platform/http/bearer.ts'
+import { mountCalls } from '../platform/http/calls.ts'
+import { createConsoleServer } from '../platform/http/console-server.ts'
+import { rejectSwitching, tlsOptionsOf, watchTls } from '../platform/http/server-tls.ts'
 import type { UsageService } from '../usage/index.ts'
-import { createInternalServer } from './internal-server.ts'
-import { keyServiceCalls } from './key-service-calls.ts'
-import { LiveGateways } from './live-gateways.ts'
+import { keyServiceCalls } from './api.ts'
 
-/** What gateways ask and report, on a listener of its own. */
+/** The listener for gateways: it serves `/internal/v1` and nothing else. It does not listen yet. */
 export function createInternalListener(
   context: ConsoleContext,
-  { repository, regions }: OpenRegistry,
+  open: OpenRegistry,
   usage: UsageService,
 ): FastifyInstance {
-  const { config, onReload, logger, metrics, secrets } = context
-  return createInternalServer({
+  const { config, onReload, metrics, secrets } = context
+  const settings = config.console.internal
+  const tls = tlsOptionsOf(settings.tls)
+  // Gateways connect directly: no proxy is trusted.
+  const app = createConsoleServer({
     ...context,
+    listener: 'internal',
     keyPrefix: config.keys.prefix,
-    settings: config.console.internal,
-    onReload: onReloadOf(onReload, next => next.console.internal),
-    tokens: new AcceptedTokens({
-      ...context,
-      setting: 'keyService.token',
-      tokens: () => secrets.value.keyServiceTokens,
-    }),
-    calls: keyServiceCalls({
-      repository,
-      clock: context.clock,
-      liveGateways: new LiveGateways(repository, context.clock),
-      usageCall: usage.call,
-      metrics,
-      get recordKeys() {
-        return secrets.value.recordKeys
-      },
-      get fingerprints() {
-        return secrets.value.fingerprints
-      },
-      regions: regions.list.map(({ name }) => name),
-      refill: (keys, region) => regions.refill(keys, region),
-      logger,
-    }),
+    trustedProxies: [],
+    limits: settings,
+    tls,
+  })
+  const onTlsReload = onReloadOf(onReload, next => next.console.internal.tls)
+  onTlsReload(rejectSwitching(settings.tls))
+  if (tls !== null) watchHandshakes(context, app, onTlsReload)
+  const tokens = new AcceptedTokens({
+    ...context,
+    setting: 'keyService.token',
+    tokens: () => secrets.value.keyServiceTokens,
+  })
+  const calls = createCalls(context, open, usage)
+  mountCalls(
+    app,
+    { prefix: '/internal/v1', admit: requireBearer(tokens), unknownPath: 'unknown_path' },
+    calls,
+  )
+  // At zero from the start, so that an alert on a rate fires on the first failure.
+  for (const { operation } of calls) {
+    for (const code of ['401', '500']) metrics.internalRequests.inc({ operation, code }, 0)
+  }
+  return app
+}
+
+function watchHandshakes(
+  { metrics, logger, clock }: ConsoleContext,
+  app: FastifyInstance,
+  onTlsReload: OnReload<Config['console']['internal']['tls']>,
+): void {
+  const failures = new FailureLog('internal TLS handshake', logger, clock)
+  watchTls(app, onTlsReload, {
+    succeeded: () => failures.succeeded(),
+    failed: error => {
+      metrics.internalTlsFailures.inc()
+      failures.failed(error)
+    },
+  })
+}
+
+function createCalls(context: ConsoleContext, { repository, regions }: OpenRegistry, usage: UsageService) {
+  const { clock, metrics, logger, secrets } = context
+  return keyServiceCalls({
+    repository,
+    clock,
+    usageCall: usage.call,
+    metrics,
+    get recordKeys() {
+      return secrets.value.recordKeys
+    },
+    get fingerprints() {
+      return secrets.value.fingerprints
+    },
+    regions: regions.list.map(({ name }) => name),
+    refill: (keys, region) => regions.refill(keys, region),
+    logger,
   })
 }

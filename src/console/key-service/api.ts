@@ -1,6 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
-import { DEFAULT_REGION, REGION_HEADER } from '../../domain/region.ts'
+import { MAX_VERSION } from '../../domain/key/key-record.ts'
+import { DEFAULT_REGION, REGION_HEADER, REGION_NAME } from '../../domain/region.ts'
+import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { isDigest } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
@@ -9,20 +12,65 @@ import type { RecordKeys } from '../announcing/write-record.ts'
 import type { KeyRepository, StoredKey } from '../keys/rows/key-repository.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
-import {
-  type ConfirmationsBody,
-  confirmationsBody,
-  type LookupsBody,
-  lookupsBody,
-} from './key-service-schemas.ts'
-import type { LiveGateways } from './live-gateways.ts'
 import { SharedLookups } from './shared-lookups.ts'
 
 /** 1,000 changes. */
 const CONFIRMATIONS_LIMIT_BYTES = 256 * 1024
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-export interface KeyServiceParts {
+/** A description completes `<field> must be …`. */
+const closed = { additionalProperties: false }
+const DIGEST = '^[0-9a-f]{64}$'
+
+export const lookupsBody = Type.Object(
+  {
+    digests: Type.Array(Type.String({ pattern: DIGEST }), {
+      minItems: 1,
+      maxItems: 256,
+      description: 'a list of 1 to 256 digests, each of 64 lower-case hexadecimal digits',
+    }),
+  },
+  closed,
+)
+type LookupsBody = Static<typeof lookupsBody>
+
+export const confirmationsBody = Type.Object(
+  {
+    gateway: Type.Object(
+      {
+        id: Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' }),
+        name: Type.String({ pattern: '^[A-Za-z0-9._-]{1,253}$' }),
+        region: Type.Optional(Type.String({ pattern: REGION_NAME })),
+      },
+      {
+        ...closed,
+        description:
+          'an object with id and name, each of A-Z, a-z, 0-9 and "-", ".", "_", and region, if any, of a-z, 0-9 and "-"',
+      },
+    ),
+    connected: Type.Boolean({ description: 'true or false' }),
+    leaving: Type.Boolean({ description: 'true or false' }),
+    drain: Type.Optional(
+      Type.Union([Type.Literal('completed'), Type.Literal('timed_out')], {
+        description: 'completed or timed_out',
+      }),
+    ),
+    confirmed: Type.Array(
+      Type.Object(
+        {
+          digest: Type.String({ pattern: DIGEST }),
+          version: Type.Integer({ minimum: 1, maximum: MAX_VERSION }),
+        },
+        closed,
+      ),
+      { maxItems: 1000, description: 'a list of at most 1000 objects, each with digest and version' },
+    ),
+  },
+  closed,
+)
+type ConfirmationsBody = Static<typeof confirmationsBody>
+
+interface KeyServiceParts {
   readonly repository: KeyRepository
   readonly clock: Clock
   readonly recordKeys: RecordKeys
@@ -30,7 +78,6 @@ export interface KeyServiceParts {
   readonly fingerprints: readonly string[]
   /** Names of the regions that changes are announced to; a gateway of another one is misconfigured. */
   readonly regions: readonly string[]
-  readonly liveGateways: Pick<LiveGateways, 'count'>
   readonly logger: ControlLogger
   readonly usageCall: Call
   readonly metrics: Pick<Metrics, 'gatewayDrains'>
@@ -42,6 +89,7 @@ export interface KeyServiceParts {
 export function keyServiceCalls(parts: KeyServiceParts): Call[] {
   for (const outcome of ['completed', 'timed_out']) parts.metrics.gatewayDrains.inc({ outcome }, 0)
   const lookups = shareLookups(parts)
+  const liveGateways = new LiveGateways(parts.repository, parts.clock)
   return [
     {
       method: 'GET',
@@ -63,7 +111,7 @@ export function keyServiceCalls(parts: KeyServiceParts): Call[] {
       operation: 'confirmations',
       schema: { body: confirmationsBody },
       bodyLimitBytes: CONFIRMATIONS_LIMIT_BYTES,
-      handle: (request, reply) => recordConfirmations(parts, request, reply),
+      handle: (request, reply) => recordConfirmations(parts, liveGateways, request, reply),
     },
   ]
 }
@@ -164,7 +212,8 @@ function abandonedSignal({ raw }: FastifyReply): AbortSignal {
 }
 
 async function recordConfirmations(
-  { repository, clock, fingerprints, regions, liveGateways, metrics }: KeyServiceParts,
+  { repository, clock, fingerprints, regions, metrics }: KeyServiceParts,
+  liveGateways: LiveGateways,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -183,4 +232,34 @@ async function recordConfirmations(
   const gateways = await liveGateways.count()
   // Read last: by it, gateways recognize heartbeats that are replayed.
   return reply.send({ signingSecrets: fingerprints, regions, gateways, at: clock.wallMs() })
+}
+
+/** Each gateway reports every few seconds, and during changes more often. */
+const COUNT_FOR_MS = 1_000
+
+/** Counts the gateways that reported within the last minute, at most once a second. */
+class LiveGateways {
+  readonly #repository: Pick<KeyRepository, 'countGateways'>
+  readonly #clock: Clock
+  #count: Promise<number> | null = null
+  #countedAtMs = Number.NEGATIVE_INFINITY
+
+  constructor(repository: Pick<KeyRepository, 'countGateways'>, clock: Clock) {
+    this.#repository = repository
+    this.#clock = clock
+  }
+
+  count(): Promise<number> {
+    const nowMs = this.#clock.monotonicMs()
+    if (this.#count === null || nowMs - this.#countedAtMs >= COUNT_FOR_MS) {
+      this.#countedAtMs = nowMs
+      const sinceMs = this.#clock.wallMs() - REVOCATION_TIMING.gatewayExpiryMs
+      this.#count = this.#repository.countGateways(sinceMs)
+      this.#count.catch(() => {
+        // The caller gets the error; the next call counts again.
+        this.#count = null
+      })
+    }
+    return this.#count
+  }
 }
