@@ -1,11 +1,11 @@
 import type { ApiDocument, ApiOperation, ApiParameter } from '../../domain/route/describe-api.ts'
 import type { JsonSchema } from '../../domain/route/response-schema.ts'
 import type { RouteConfig } from '../../domain/route/route.ts'
+import { curlExample, UNKNOWN_ADDRESS } from '../platform/html/code-examples.ts'
 import { errorTable, scopeMissingResponse } from '../platform/html/error-responses.ts'
 import { type Html, html } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { newKeyPath, openApiPath } from '../platform/html/paths.ts'
-import { curlExample, UNKNOWN_ADDRESS } from './code-examples.ts'
 
 /** @property responseSchema what the upstream returns */
 type ReferencedRoute = RouteConfig & {

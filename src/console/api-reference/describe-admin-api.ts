@@ -1,8 +1,7 @@
 import type { TSchema } from 'typebox'
 import type { AdminCall } from '../platform/http/admin-call.ts'
 import { API_ERROR_CODES, type ApiErrorCode, statusOf } from '../platform/http/api-error.ts'
-import { createComponents } from './document-components.ts'
-import { describeParameters } from './document-parameters.ts'
+import { ULID, WORKSPACE_ID_EXPECTED } from '../platform/http/request-fields.ts'
 
 export const ADMIN_PREFIX = '/admin/v1'
 
@@ -52,6 +51,30 @@ const ERROR = {
     tokenId: { type: 'string', description: 'The token that may have been issued or revoked all the same' },
   },
 }
+
+const PATH_PARAMETERS: Readonly<Record<string, object>> = {
+  workspaceId: { type: 'string', pattern: '^[A-Za-z0-9._~-]{1,128}$', description: WORKSPACE_ID_EXPECTED },
+  keyId: { type: 'string', pattern: `^key_${ULID}$` },
+  tokenId: { type: 'string', pattern: `^tok_${ULID}$` },
+}
+
+const REQUEST_HEADERS = {
+  'Idempotency-Key': {
+    name: 'Idempotency-Key',
+    in: 'header',
+    required: false,
+    description: 'Within 24 hours the same request returns the first response again, without the secret',
+    schema: { type: 'string', pattern: '^[!-~]{1,255}$' },
+  },
+  'If-Match': {
+    name: 'If-Match',
+    in: 'header',
+    required: true,
+    description:
+      'The version that was read, in quotes: the `ETag` of the key. A weak tag counts as the version; `*` edits any version',
+    schema: { type: 'string', minLength: 1, examples: ['"3"'] },
+  },
+} as const
 
 const RESPONSE_HEADERS = {
   ETag: {
@@ -118,6 +141,25 @@ function describeCall(call: AdminCall, refer: (schema: TSchema) => unknown) {
   }
 }
 
+/** Parameters of the path, the query and the headers. */
+function describeParameters({ url, query, headers = [] }: AdminCall): object[] {
+  const inPath = [...url.matchAll(/:(\w+)/g)].map(([, name = '']) => {
+    const schema = PATH_PARAMETERS[name]
+    if (schema === undefined) throw new Error(`The path parameter ${name} has no schema`)
+    return { name, in: 'path', required: true, schema }
+  })
+  // TypeBox does not type the keywords that every schema can have.
+  const parameters = Object.entries((query?.properties ?? {}) as Record<string, { description?: string }>)
+  const inQuery = parameters.map(([name, { description, ...schema }]) => ({
+    name,
+    in: 'query',
+    required: false,
+    description: `Must be ${description}`,
+    schema: { type: 'string', ...schema },
+  }))
+  return [...inPath, ...inQuery, ...headers.map(name => REQUEST_HEADERS[name])]
+}
+
 function describeSuccess(call: AdminCall, refer: (schema: TSchema) => unknown) {
   const { response, format = 'json', responseHeaders = [] } = call
   const schema = refer(response)
@@ -154,4 +196,26 @@ function describeError(codes: readonly ApiErrorCode[]) {
     description: codes.map(code => `\`${code}\`: ${MEANINGS[code]}`).join('. '),
     content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
   }
+}
+
+interface Components {
+  /** Schemas with a title, by title. */
+  readonly schemas: Readonly<Record<string, unknown>>
+  /** A copy of the schema that refers to a component wherever one has a title. */
+  refer(schema: TSchema): unknown
+}
+
+/** Collects the schemas with a title as components, so that each stands in the document once. */
+function createComponents(): Components {
+  const schemas: Record<string, unknown> = {}
+  function refer(value: unknown): unknown {
+    if (Array.isArray(value)) return value.map(refer)
+    if (typeof value !== 'object' || value === null) return value
+    const { title, ...rest } = value as Readonly<Record<string, unknown>>
+    const copy = Object.fromEntries(Object.entries(rest).map(([name, part]) => [name, refer(part)]))
+    if (typeof title !== 'string') return title === undefined ? copy : { title: refer(title), ...copy }
+    schemas[title] ??= copy
+    return { $ref: `#/components/schemas/${title}` }
+  }
+  return { schemas, refer }
 }

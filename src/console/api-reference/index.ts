@@ -6,10 +6,9 @@ import { SHOWS } from '../platform/html/guards.ts'
 import { frameOf, sendPage, workspaceOf } from '../platform/html/page-request.ts'
 import { WORKSPACES } from '../platform/html/paths.ts'
 import { bindCalls } from '../platform/http/admin-call.ts'
-import { ADMIN_CALLS } from './admin-calls.ts'
+import { ADMIN_CALLS, OPENAPI_CALLS } from './admin-calls.ts'
 import { apiPage } from './api-page.ts'
 import { describeAdminApi } from './describe-admin-api.ts'
-import { OPENAPI_CALLS } from './openapi-calls.ts'
 
 const API = `${WORKSPACES}/:workspaceId/api`
 

@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { promisify } from 'node:util'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { codeExamples } from '../../../src/console/api-reference/code-examples.ts'
+import { codeExamples } from '../../../src/console/platform/html/code-examples.ts'
 import { CURL, has, PYTHON, type Tool } from '../../support/tools.ts'
 
 const KEY = `wsk_${'A'.repeat(54)}`

@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { codeExamples } from '../../api-reference/code-examples.ts'
-import { firstEndpoint } from '../../api-reference/first-endpoint.ts'
+import { codeExamples, firstEndpoint } from '../../platform/html/code-examples.ts'
 import { NO_PROBLEMS, type Problems } from '../../platform/html/form-fields.ts'
 import { CHANGE_FORMS, CHANGES, SHOWS } from '../../platform/html/guards.ts'
 import { FORM_NOTICES, newOnceToken, readFormContext } from '../../platform/html/once-token.ts'

@@ -1,4 +1,4 @@
-import { type CodeExample, codeExampleList, UNKNOWN_ADDRESS } from '../../api-reference/code-examples.ts'
+import { type CodeExample, codeExampleList, UNKNOWN_ADDRESS } from '../../platform/html/code-examples.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'

@@ -1,4 +1,5 @@
-import { type Html, html } from '../platform/html/html.ts'
+import { type RouteConfig, WORKSPACE_PARAMETER } from '../../../domain/route/route.ts'
+import { type Html, html } from './html.ts'
 
 /** A placeholder for an unknown URL. */
 export const UNKNOWN_ADDRESS = '$API'
@@ -81,4 +82,23 @@ export function codeExampleList(examples: readonly CodeExample[]): Html {
   return html`<div class="examples">${items}</div>
     <p class="hint">The curl example waits for you to paste the key and press Enter; the key does not appear. The programs read it from the
       environment variable <code>KEY</code>: <code>read -rs KEY &amp;&amp; export KEY</code> sets it without leaving it in the shell’s history.</p>`
+}
+
+/** The URL to try a new key at: the endpoint without a scope, or the first that the key's scopes allow. */
+export function firstEndpoint(
+  { workspaceId, scopes }: { readonly workspaceId: string; readonly scopes: readonly string[] },
+  routes: readonly RouteConfig[],
+  gatewayUrl: string | null,
+): string {
+  const open = routes.filter(
+    ({ path, scope }) => isPlain(path) && (scope === undefined || scopes.includes(scope)),
+  )
+  const route = open.find(({ scope }) => scope === undefined) ?? open[0]
+  const path = (route?.path ?? '/').replace(`{${WORKSPACE_PARAMETER}}`, workspaceId)
+  return `${gatewayUrl ?? UNKNOWN_ADDRESS}${path}`
+}
+
+/** Whether the path has no parameter besides the workspace. */
+function isPlain(path: string): boolean {
+  return !path.replace(`{${WORKSPACE_PARAMETER}}`, '').includes('{')
 }
