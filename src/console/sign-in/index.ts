@@ -6,17 +6,16 @@ import type { Clock } from '../../domain/clock.ts'
 import type { ProxySettings } from '../../domain/proxy.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
+import type { OneTimeLink } from '../platform/access/person.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { Database } from '../platform/database/database.ts'
 import { createAddressLimit } from '../platform/http/address-limit.ts'
 import type { RandomBytes } from '../platform/ids.ts'
-import { authenticatePeople } from './authenticate-people.ts'
-import type { OneTimeLink } from './one-time-link.ts'
-import { peopleRoutes } from './people-routes.ts'
+import { authenticatePeople, type Site, siteOf } from './authenticate-people.ts'
+import { signInRoutes } from './pages.ts'
+import { peopleRoutes } from './people-pages.ts'
 import { createProvider, type Provider } from './provider.ts'
 import { createSessions, type Sessions } from './sessions.ts'
-import { signInRoutes } from './sign-in-routes.ts'
-import { type Site, siteOf } from './site.ts'
 
 export interface SignIn {
   readonly sessions: Sessions
@@ -26,7 +25,7 @@ export interface SignIn {
   readonly capability: Capability
 }
 
-export interface SignInSources {
+interface SignInSources {
   readonly config: Config['console']
   /** Reports a new client secret or certificate authority. */
   readonly onReload?: OnReload<Config['console']>

@@ -1,29 +1,42 @@
+import { compactVerify, createRemoteJWKSet, customFetch, errors } from 'jose'
 import * as oidc from 'openid-client'
+import type { RequestInit } from 'undici'
+import { readNamedFile } from '../../config/read-named-file.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
+import { requireAuthorities } from '../../domain/pem.ts'
 import type { ProxySettings } from '../../domain/proxy.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
 import type { Person } from '../platform/access/person.ts'
-import { type ClaimNames, hasClaims, personOf } from './claims.ts'
-import { createProviderFetch, type ProviderFetch } from './provider-fetch.ts'
-import type { Claims } from './read-claim.ts'
-import type { SignInAttempt } from './sign-in-attempt.ts'
+import { returnPath as checkReturnPath } from '../platform/html/local-path.ts'
+import { type ClaimNames, type Claims, hasClaims, personOf } from './claims.ts'
 import {
   explainProviderError,
   explainUserInfoError,
   SignInError,
   throwProviderUnavailable,
 } from './sign-in-error.ts'
-import { createSignatureVerifier, type VerifySignature } from './verify-signature.ts'
 
 /** Lifetime of cached metadata. */
 const METADATA_TTL_MS = 3_600_000
 /** Tolerated difference between the provider's clock and ours. */
 const CLOCK_TOLERANCE_SECONDS = 30
+/** Metadata, keys and tokens are a few KiB. */
+const MAX_RESPONSE_BYTES = 1024 * 1024
+const KEYS_TTL_MS = 300_000
+/** The provider is asked again for a token that none of its known keys signed, at most once in this time. */
+const ASK_AGAIN_MS = 5_000
+
+/** How long a person may take at the provider. */
+export const SIGN_IN_ATTEMPT_SECONDS = 600
+/** Tolerated clock difference between the console that starts an attempt and the one that completes it. */
+const ATTEMPT_CLOCK_TOLERANCE_MS = 60_000
+const RANDOM = /^[A-Za-z0-9_-]{20,128}$/
 
 type TokenEndpointAuthMethod = NonNullable<Config['console']['oidc']['tokenEndpointAuthMethod']>
 
-export interface ProviderSettings extends ClaimNames {
+interface ProviderSettings extends ClaimNames {
   readonly issuer: string
   readonly clientId: string
   readonly clientSecret?: string | undefined
@@ -46,6 +59,20 @@ export interface Provider {
    */
   finish(address: URL, attempt: SignInAttempt): Promise<Person>
   stop(): Promise<void>
+}
+
+/**
+ * Binds the provider's response to the browser that started signing in. It lives in a cookie only, so that attempts cost the
+ * console no memory. The browser's owner may read or change it: the provider's response then no longer matches.
+ */
+interface SignInAttempt {
+  readonly state: string
+  readonly nonce: string
+  /** PKCE (RFC 7636). */
+  readonly verifier: string
+  /** Local path to return to. */
+  readonly returnPath: string
+  readonly startedAtMs: number
 }
 
 interface ProviderParts {
@@ -193,5 +220,109 @@ function cacheMetadata(
     if (cached !== null && clock.monotonicMs() < cached.atMs + METADATA_TTL_MS) return cached.found
     pending ??= refresh()
     return pending
+  }
+}
+
+interface ProviderFetch {
+  readonly fetch: oidc.CustomFetch
+  stop(): Promise<void>
+}
+
+/** HTTP to the provider, with its own CA if configured, bounded in time and size. */
+function createProviderFetch(
+  { caFile, timeoutMs }: { readonly caFile?: string | undefined; readonly timeoutMs: number },
+  proxies: ProxySettings,
+): ProviderFetch {
+  const ca = caFile === undefined ? undefined : readNamedFile(caFile, 'console.oidc.caFile')
+  if (ca !== undefined) requireAuthorities(ca, 'console.oidc.caFile')
+  const client = new OutgoingClient({
+    proxies,
+    ca,
+    connectTimeoutMs: timeoutMs,
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+    maxResponseSize: MAX_RESPONSE_BYTES,
+  })
+  return {
+    // undici and Node declare the same Response and options twice.
+    fetch: async (url, options) => (await client.fetch(url, options as RequestInit)) as unknown as Response,
+    stop: () => client.stop(),
+  }
+}
+
+/** @throws unless one of the provider's keys signed the token */
+type VerifySignature = (token: string) => Promise<void>
+
+/** A provider may change its keys at any time, and sign with a new one at once. */
+function createSignatureVerifier(
+  jwksUri: URL,
+  { fetch, timeoutMs, clock }: Pick<ProviderFetch, 'fetch'> & { timeoutMs: number; clock: Clock },
+): VerifySignature {
+  const keys = createRemoteJWKSet(jwksUri, {
+    [customFetch]: (url, options) => fetch(url, { ...options, body: undefined, headers: headersOf(options) }),
+    timeoutDuration: timeoutMs,
+    cacheMaxAge: KEYS_TTL_MS,
+    // Its own pause begins with any request, so a key that changes right after it would not be found.
+    cooldownDuration: Number.POSITIVE_INFINITY,
+  })
+  let again: { readonly atMs: number; readonly done: Promise<void> } | null = null
+
+  function askAgain(): Promise<void> {
+    const nowMs = clock.monotonicMs()
+    if (again === null || nowMs >= again.atMs + ASK_AGAIN_MS) again = { atMs: nowMs, done: keys.reload() }
+    return again.done
+  }
+
+  return async token => {
+    try {
+      await compactVerify(token, keys)
+    } catch (error) {
+      if (!isOfUnknownKey(error)) throw error
+      await askAgain()
+      await compactVerify(token, keys)
+    }
+  }
+}
+
+/** A wrong signature, too: keys need no id, and some providers use one for all. */
+function isOfUnknownKey(error: unknown): boolean {
+  return error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWSSignatureVerificationFailed
+}
+
+function headersOf({ headers }: { readonly headers: Headers }): Record<string, string> {
+  return Object.fromEntries(headers)
+}
+
+export function encodeSignInAttempt(attempt: SignInAttempt): string {
+  return Buffer.from(JSON.stringify(attempt)).toString('base64url')
+}
+
+/** @returns null if it is malformed or expired */
+export function decodeSignInAttempt(cookie: string | undefined, nowMs: number): SignInAttempt | null {
+  const { state, nonce, verifier, returnPath, startedAtMs } = parseAttempt(cookie ?? '')
+  if (![state, nonce, verifier].every(isRandom) || typeof startedAtMs !== 'number') return null
+  if (
+    nowMs < startedAtMs - ATTEMPT_CLOCK_TOLERANCE_MS ||
+    nowMs >= startedAtMs + SIGN_IN_ATTEMPT_SECONDS * 1000
+  )
+    return null
+  return {
+    state: String(state),
+    nonce: String(nonce),
+    verifier: String(verifier),
+    returnPath: checkReturnPath(returnPath),
+    startedAtMs,
+  }
+}
+
+function isRandom(text: unknown): boolean {
+  return typeof text === 'string' && RANDOM.test(text)
+}
+
+function parseAttempt(cookie: string): { readonly [Name in keyof SignInAttempt]?: unknown } {
+  try {
+    return JSON.parse(Buffer.from(cookie, 'base64url').toString('utf8')) ?? {}
+  } catch {
+    return {}
   }
 }

@@ -173,7 +173,7 @@ async function findSession(parts: SessionParts, id: string): Promise<Session | n
   return { person: personOfRow(row), csrfSecret: row.csrf_secret }
 }
 
-export function personOfRow(row: Pick<SessionRow, 'person'>): Person {
+function personOfRow(row: Pick<SessionRow, 'person'>): Person {
   // Only startSession() above writes this column.
   return JSON.parse(row.person) as Person
 }
@@ -205,6 +205,73 @@ async function purgeSessions({ database, clock, limits }: SessionParts): Promise
       ]),
     )
     .execute()
+}
+
+export interface SignedInPerson {
+  readonly subject: string
+  readonly name: string
+  readonly sessions: number
+  readonly lastSeenMs: number
+}
+
+interface PeoplePage {
+  readonly people: readonly SignedInPerson[]
+  /** Where the next page starts; null on the last. */
+  readonly nextAfterSubject: string | null
+}
+
+export interface PeopleParts {
+  readonly database: Database
+  readonly clock: Clock
+  readonly limits: SessionLimits
+}
+
+/** People with sessions, by subject. A person whose sessions have all ended is left out. */
+export async function listPeople(
+  { database, clock, limits }: PeopleParts,
+  { limit, afterSubject }: { readonly limit: number; readonly afterSubject: string | null },
+): Promise<PeoplePage> {
+  let query = database.reader.selectFrom('sessions').select('subject').distinct()
+  if (afterSubject !== null) query = query.where('subject', '>', afterSubject)
+  const found = await query
+    .orderBy('subject')
+    .limit(limit + 1)
+    .execute()
+  const subjects = found.slice(0, limit).map(({ subject }) => subject)
+  const nowMs = clock.wallMs()
+  const people = await peopleOf(database, subjects, row => isLive(row, limits, nowMs))
+  return { people, nextAfterSubject: found.length > limit ? (subjects.at(-1) ?? null) : null }
+}
+
+export async function findPerson(
+  { database, clock, limits }: PeopleParts,
+  subject: string,
+): Promise<SignedInPerson | null> {
+  const nowMs = clock.wallMs()
+  const [person] = await peopleOf(database, [subject], row => isLive(row, limits, nowMs))
+  return person ?? null
+}
+
+/** At most `console.session.maxPerPerson` rows each. */
+async function peopleOf(
+  { reader }: Database,
+  subjects: readonly string[],
+  isCounted: (row: Times) => boolean,
+): Promise<SignedInPerson[]> {
+  if (subjects.length === 0) return []
+  const rows = await reader
+    .selectFrom('sessions')
+    .select(['subject', 'person', 'started_at_ms', 'seen_at_ms'])
+    .where('subject', 'in', subjects)
+    .orderBy('subject')
+    .orderBy('seen_at_ms', 'desc')
+    .execute()
+  return [...Map.groupBy(rows.filter(isCounted), row => row.subject)].flatMap(([subject, sessions]) => {
+    const [newest] = sessions
+    if (newest === undefined) return []
+    const { name } = personOfRow(newest)
+    return [{ subject, name, sessions: sessions.length, lastSeenMs: newest.seen_at_ms }]
+  })
 }
 
 function digestOf(id: string): string {

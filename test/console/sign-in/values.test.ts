@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest'
 import { type Person, personActorOf } from '../../../src/console/platform/access/person.ts'
 import { localPath, returnPath, signInPath } from '../../../src/console/platform/html/local-path.ts'
 import { createAddressLimit } from '../../../src/console/platform/http/address-limit.ts'
+import { isOwnHost, isOwnPage, siteOf } from '../../../src/console/sign-in/authenticate-people.ts'
 import { personOf } from '../../../src/console/sign-in/claims.ts'
 import { createOneTimeLink } from '../../../src/console/sign-in/one-time-link.ts'
-import { isOwnHost, isOwnPage, siteOf } from '../../../src/console/sign-in/site.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 const ada: Person = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], administrator: false }

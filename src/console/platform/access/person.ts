@@ -31,3 +31,11 @@ export type Role = 'viewer' | 'manager'
 export function personActorOf({ subject }: Pick<Person, 'subject'>): string {
   return `person:${subject}`
 }
+
+/** Signing in without a provider, only for `postern demo`: the link works once, for an hour. */
+export interface OneTimeLink {
+  /** Path and query, printed only to the terminal of the demo. */
+  readonly path: string
+  /** @returns null for a wrong, used or expired token */
+  take(token: unknown): Person | null
+}

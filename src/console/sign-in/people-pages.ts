@@ -1,18 +1,91 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
+import { textField } from '../platform/html/form-fields.ts'
 import { hidden } from '../platform/html/form-parts.ts'
 import { type Html, html } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { markInvisible } from '../platform/html/mark-invisible.ts'
+import { fieldsOf, frameOf, queryOf, sendPage } from '../platform/html/page-request.ts'
 import { END_SESSIONS, endSessionsPath, PEOPLE, peoplePath } from '../platform/html/paths.ts'
+import { personOfRequest, requirePerson } from '../platform/html/signed-in.ts'
 import { ago } from '../platform/html/times.ts'
-import type { SignedInPerson } from './signed-in-people.ts'
+import { ApiError } from '../platform/http/api-error.ts'
+import { callerOf } from '../platform/http/request-context.ts'
+import { findPerson, listPeople, type PeopleParts, type Sessions, type SignedInPerson } from './sessions.ts'
 
-export interface PeopleView {
+const PAGE_SIZE = 50
+
+interface PeoplePageParts {
+  readonly clock: Clock
+  readonly sessions: Pick<Sessions, 'endAll'>
+  readonly people: PeopleParts
+}
+
+/** Pages for administrators: who is signed in, and ending their sessions. */
+export function peopleRoutes(scope: FastifyInstance, sources: PeoplePageParts): void {
+  const options = {
+    onRequest: [requirePerson, requireAdministrator],
+    config: { operation: 'page' as const },
+  }
+  scope.get(PEOPLE, options, (request, reply) => showPeople(sources, request, reply))
+  scope.get(END_SESSIONS, options, (request, reply) => showConfirmation(sources, request, reply))
+  scope.post(END_SESSIONS, options, (request, reply) => endSessions(sources, request, reply))
+}
+
+async function requireAdministrator(request: FastifyRequest): Promise<void> {
+  if (!personOfRequest(request).administrator) {
+    throw new ApiError('forbidden', 'This page is only for administrators')
+  }
+}
+
+async function showPeople(
+  sources: PeoplePageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const cursor = textField(queryOf(request), 'cursor')
+  const afterSubject = cursor === '' ? null : cursor
+  const { people, nextAfterSubject } = await listPeople(sources.people, { limit: PAGE_SIZE, afterSubject })
+  const view = { people, nextCursor: nextAfterSubject, isFirstPage: afterSubject === null }
+  return sendPage(reply, peoplePage(peopleFrame(sources, request, reply), view))
+}
+
+async function showConfirmation(
+  sources: PeoplePageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const person = await findPerson(sources.people, textField(queryOf(request), 'subject'))
+  if (person === null) return reply.redirect(PEOPLE, 303)
+  return sendPage(reply, endSessionsPage(peopleFrame(sources, request, reply), person))
+}
+
+/** Submitted twice, the second request finds no session and changes nothing. */
+async function endSessions(
+  sources: PeoplePageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const subject = textField(fieldsOf(request), 'subject')
+  const person = await findPerson(sources.people, subject)
+  const ended = await sources.sessions.endAll({ subject }, callerOf(request))
+  // An administrator who ended their own sessions has to sign in again.
+  if (subject === personOfRequest(request).subject) return reply.redirect('/sign-in', 303)
+  const view = { name: person?.name ?? subject, ended }
+  return sendPage(reply, sessionsEndedPage(peopleFrame(sources, request, reply), view))
+}
+
+function peopleFrame({ clock }: PeoplePageParts, request: FastifyRequest, reply: FastifyReply) {
+  return frameOf(request, reply, { workspaceId: null, clock })
+}
+
+interface PeopleView {
   readonly people: readonly SignedInPerson[]
   readonly nextCursor: string | null
   readonly isFirstPage: boolean
 }
 
-export function peoplePage(frame: Frame, view: PeopleView): Html {
+function peoplePage(frame: Frame, view: PeopleView): Html {
   const main = html`<h1>Signed-in people</h1>
     <p class="lead">End the sessions of a person who left or lost a device. They can sign in again as long as the sign-in provider lets them.</p>
     ${view.people.length === 0 ? html`<p class="empty">No person on this page is signed in.</p>` : table(view.people, frame.nowMs)}
@@ -51,7 +124,7 @@ function paging({ nextCursor, isFirstPage }: PeopleView): Html | null {
 }
 
 /** Asks for confirmation. */
-export function endSessionsPage(frame: Frame, person: SignedInPerson): Html {
+function endSessionsPage(frame: Frame, person: SignedInPerson): Html {
   const { subject, sessions, lastSeenMs } = person
   const main = html`<p class="back"><a href="${PEOPLE}">Signed-in people</a></p>
     <h1>End sessions</h1>
@@ -64,7 +137,7 @@ export function endSessionsPage(frame: Frame, person: SignedInPerson): Html {
   return page(frame, { title: 'End sessions', section: null, main })
 }
 
-export function sessionsEndedPage(
+function sessionsEndedPage(
   frame: Frame,
   { name, ended }: { readonly name: string; readonly ended: number },
 ): Html {

@@ -2,21 +2,25 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { LOGIN_OUTCOMES, type Metrics } from '../../observability/metrics/metrics.ts'
-import { type Person, personActorOf, type UnusedClaim } from '../platform/access/person.ts'
+import { type OneTimeLink, type Person, personActorOf, type UnusedClaim } from '../platform/access/person.ts'
+import { type Html, html } from '../platform/html/html.ts'
+import { barePage } from '../platform/html/layout.ts'
 import { returnPath } from '../platform/html/local-path.ts'
 import { requirePerson } from '../platform/html/signed-in.ts'
 import type { AddressLimit } from '../platform/http/address-limit.ts'
 import { callerAddressOf, callerOf } from '../platform/http/request-context.ts'
+import type { Site } from './authenticate-people.ts'
 import { MAX_WORKSPACES } from './claims.ts'
-import type { OneTimeLink } from './one-time-link.ts'
-import type { Provider } from './provider.ts'
+import {
+  decodeSignInAttempt,
+  encodeSignInAttempt,
+  type Provider,
+  SIGN_IN_ATTEMPT_SECONDS,
+} from './provider.ts'
 import type { Origin, Sessions } from './sessions.ts'
-import { decodeSignInAttempt, encodeSignInAttempt, SIGN_IN_ATTEMPT_SECONDS } from './sign-in-attempt.ts'
 import { SignInError, type SignInProblem } from './sign-in-error.ts'
-import { signInPage } from './sign-in-page.ts'
-import type { Site } from './site.ts'
 
-export interface SignInParts {
+interface SignInParts {
   readonly site: Site | null
   readonly sessions: Sessions
   readonly provider: Provider | null
@@ -187,4 +191,43 @@ function clearCookie(reply: FastifyReply, site: Site, name: string): FastifyRepl
 /** Lax, not Strict: the provider's redirect comes from another site. */
 function attributesOf({ secure }: Site) {
   return { path: '/', httpOnly: true, secure, sameSite: 'lax' } as const
+}
+
+interface SignInView {
+  /** `provider`: the configured one. `link`: the link that the demo printed. `none`: not configured. */
+  readonly way: 'provider' | 'link' | 'none'
+  /** Where the button leads, including the path to return to. */
+  readonly startPath: string
+  /** Why the last attempt failed; null if there was none. */
+  readonly problem: SignInProblem | null
+}
+
+const PROBLEMS: Readonly<Record<SignInProblem, string | Html>> = {
+  denied: 'The sign-in provider denied access. If you cancelled by accident, sign in again.',
+  invalid: 'The sign-in provider’s response was invalid or too late. Sign in again.',
+  unavailable: 'The sign-in provider is unavailable. Try again in a moment.',
+  client_rejected: html`Signing in failed: the provider rejected the client's credentials, which are those of this console. Its operator must correct them; the console log names the settings to check.`,
+  limited: 'Too many sign-in attempts from your address. Wait one minute, then try again.',
+}
+const USED_LINK = 'This link was already used or has expired. Restart the demo for a new one.'
+
+function signInPage({ way, startPath, problem }: SignInView): string {
+  const text =
+    problem === 'invalid' && way === 'link' ? USED_LINK : problem === null ? null : PROBLEMS[problem]
+  const main = html`<h1>Sign in</h1>
+    <p class="lead">Issue, rotate and revoke the API keys of your workspaces.</p>
+    ${text === null ? null : html`<p class="notice bad" role="alert">${text}</p>`}
+    ${signInOptions(way, startPath)}`
+  return barePage('Sign in', main).toString()
+}
+
+function signInOptions(way: SignInView['way'], startPath: string): Html {
+  switch (way) {
+    case 'provider':
+      return html`<a class="button primary" href="${startPath}">Sign in with your account</a>`
+    case 'link':
+      return html`<p class="notice">Open the sign-in link that the demo printed in its terminal.</p>`
+    case 'none':
+      return html`<p class="notice">Sign-in is not configured. The operator of this console must set <code>console.oidc.issuer</code> and <code>console.publicUrl</code>.</p>`
+  }
 }
