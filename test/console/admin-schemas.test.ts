@@ -2,7 +2,7 @@ import { Ajv } from 'ajv'
 import { expect, test } from 'vitest'
 import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
 import { confirmationsBody, lookupsBody } from '../../src/console/key-service/api.ts'
-import { usageReportBody } from '../../src/console/usage/usage-report.ts'
+import { usageReportBody } from '../../src/console/usage/receive-report.ts'
 
 const ofCalls = ADMIN_CALLS.flatMap(({ id, query, body }) => [
   ...(query === null ? [] : [[`query of ${id}`, query] as const]),

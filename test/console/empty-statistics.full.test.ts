@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
 import type { Database } from '../../src/console/platform/database/database.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
-import { claimDueDeliveries } from '../../src/console/webhooks/delivery-rows.ts'
+import { claimDue } from '../../src/console/webhooks/rows.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { has, POSTGRES } from '../support/tools.ts'
@@ -49,11 +49,12 @@ describe.skipIf(!has(POSTGRES))('a burst into a table that PostgreSQL believes t
 
   test('no more deliveries of webhooks are claimed than asked for', async () => {
     await burst(
-      'notices',
-      sql`select n::text, 'ws_1', 'key_1', 'key.revoked', 'occasion-' || n, n, '{}', 0, n, null::bigint, null::integer, null`,
+      'webhook_deliveries',
+      sql`select '', n::text, 'ws_1', 'key_1', 'key.revoked', 'occasion-' || n, n, '{}', 0, n, null::bigint, null::integer, null`,
     )
-    const claim = { nowMs: ROWS, claimedUntilMs: ROWS + 1, limit: LIMIT, dialect: 'postgres' } as const
-    const due = await database.writer.transaction().execute(tx => claimDueDeliveries(tx, claim))
-    expect(due).toHaveLength(LIMIT)
+    const claim = { kind: 'operator', receivers: 1, eventsOfEach: LIMIT, dialect: 'postgres' } as const
+    const times = { nowMs: ROWS, claimedUntilMs: ROWS + 1 }
+    const [claimed] = await database.writer.transaction().execute(tx => claimDue(tx, { ...claim, ...times }))
+    expect(claimed?.due).toHaveLength(LIMIT)
   })
 })

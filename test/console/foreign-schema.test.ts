@@ -47,7 +47,7 @@ const REWRITTEN: readonly (readonly [statement: string, named: string])[] = [
   ],
   [
     `insert into sqlite_master values ('table', 'sqlite_schema', 'sqlite_schema',
-      (select rootpage from sqlite_master where name = 'notices'), 'CREATE TABLE sqlite_schema (type, name, tbl_name, sql)')`,
+      (select rootpage from sqlite_master where name = 'webhook_deliveries'), 'CREATE TABLE sqlite_schema (type, name, tbl_name, sql)')`,
     'already exists|damaged',
   ],
   ["delete from sqlite_master where type = 'trigger'", 'missing trigger'],

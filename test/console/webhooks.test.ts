@@ -8,12 +8,12 @@ import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repo
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { createIds } from '../../src/console/platform/ids.ts'
 import { retryDelayMs } from '../../src/console/platform/jobs/retry-delay.ts'
-import { WARNING_DAYS } from '../../src/console/webhooks/create-events.ts'
+import { createOperatorChannel } from '../../src/console/webhooks/channels.ts'
+import { createDeliveries, type Deliveries } from '../../src/console/webhooks/deliveries.ts'
+import { Dispatcher } from '../../src/console/webhooks/dispatcher.ts'
+import { WARNING_DAYS } from '../../src/console/webhooks/events.ts'
 import { expirySpans, recordExpiries } from '../../src/console/webhooks/expiry-watch.ts'
-import { createRequestedDeliveries } from '../../src/console/webhooks/requested-deliveries.ts'
-import { createSender } from '../../src/console/webhooks/sender.ts'
-import { createOperatorDeliveries } from '../../src/console/webhooks/webhook-deliveries.ts'
-import { WebhookDispatcher } from '../../src/console/webhooks/webhook-dispatcher.ts'
+import type { DueDelivery } from '../../src/console/webhooks/rows.ts'
 import { NO_PROXIES } from '../../src/domain/proxy.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
@@ -22,7 +22,6 @@ import { metricValue } from '../support/metric-value.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { insert } from '../support/repository.ts'
 import { runs } from '../support/runs.ts'
-import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { databaseDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES } from '../support/tools.ts'
@@ -61,26 +60,27 @@ async function startDispatcher(keys: readonly StoredKey[] = []) {
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
   const repository = createKeyRepository(database, clock, 'console-1')
   for (const key of keys) await insert(repository, key)
-  const webhookDeliveries = createOperatorDeliveries(database, clock)
+  const newEventId = createIds('msg', randomBytes)
+  const deliveries = createDeliveries(database, clock, newEventId)
   const metrics = createMetrics()
   const lines: string[] = []
   const logger = pino({ level: 'debug' }, { write: line => void lines.push(line) })
-  const sender = createSender({ ...webhook(), timeoutMs: 2_000 }, NO_PROXIES)
+  const channels = [createOperatorChannel({ ...webhook(), timeoutMs: 2_000 }, NO_PROXIES)]
   const timers = new ManualTimers()
-  const parts = { deliveries: webhookDeliveries, clock, timers, logger, metrics, random: () => 0 }
-  const dispatcher = new WebhookDispatcher({ ...parts, sender, timeoutMs: 2_000 })
+  const parts = { deliveries, clock, timers, logger, metrics, random: () => 0 }
+  const dispatcher = new Dispatcher({ ...parts, channels })
   onTestFinished(() => dispatcher.stop())
-  const newEventId = createIds('msg', randomBytes)
+  const watched = { ...parts, reader: database.reader, receivers: ['operator'], newEventId } as const
   /** A while passes in steps, after each of which is done what a console does. */
   const pass = async (ms: number, stepMs: number) => {
     for (const endMs = nowMs + ms; nowMs < endMs; ) {
       nowMs += stepMs
-      await recordExpiries({ ...parts, newEventId })
+      await recordExpiries(watched)
       await dispatcher.deliver()
     }
   }
   const log = async () =>
-    (await webhookDeliveries.list({ workspaceId: 'ws_1', limit: 50, afterId: null })).deliveries
+    (await deliveries.log('operator').list({ workspaceId: 'ws_1', limit: 50, afterId: null })).deliveries
   return { pass, log, metrics, lines }
 }
 
@@ -285,17 +285,23 @@ describe.each(DATABASES)('several consoles on one database (%s)', (name, isThere
       someKey({ createdAtMs: NOW_MS - 80 * DAY_MS, expiresAtMs: NOW_MS + 10 * DAY_MS }),
     )
     let ids = 0
-    const parts = {
-      clock,
-      timers: new ManualTimers(),
-      logger: silentLogger,
-      newEventId: () => `msg_${++ids}`,
-    }
+    const newEventId = () => `msg_${++ids}`
     const consoles = [
-      createOperatorDeliveries(first, clock),
-      createOperatorDeliveries(second, clock),
+      createDeliveries(first, clock, newEventId),
+      createDeliveries(second, clock, newEventId),
     ] as const
-    return { consoles, parts, pass: (ms: number) => (nowMs += ms) }
+    const record = (deliveries: Deliveries) =>
+      recordExpiries({ reader: first.reader, receivers: ['operator'], deliveries, clock, newEventId })
+    return { consoles, record, pass: (ms: number) => (nowMs += ms) }
+  }
+
+  const CLAIM = { kind: 'operator', receivers: 1, eventsOfEach: 10, forMs: 5_000 } as const
+  const claim = async (deliveries: Deliveries) => (await deliveries.claim(CLAIM)).flatMap(({ due }) => due)
+
+  /** As a console does that stays. */
+  async function attempt(deliveries: Deliveries, due: DueDelivery): Promise<void> {
+    await deliveries.recordAttempt(due, { kind: 'delivered', status: 200 })
+    await deliveries.release(due.receiver, { failures: 0, pausedUntilMs: 0 })
   }
 
   async function freshPostgres(): Promise<string> {
@@ -307,47 +313,47 @@ describe.each(DATABASES)('several consoles on one database (%s)', (name, isThere
   test.skipIf(!isThere)(
     'store and send each event once, and take over the deliveries of a console that died',
     async () => {
-      const { consoles, parts, pass } = await open()
+      const { consoles, record, pass } = await open()
       const [one, other] = consoles
-      await Promise.all(consoles.map(deliveries => recordExpiries({ ...parts, deliveries })))
-      const claimed = [...(await one.claim(10, 5_000)), ...(await other.claim(10, 5_000))]
+      await Promise.all(consoles.map(record))
+      const claimed = [...(await claim(one)), ...(await claim(other))]
       expect(claimed).toHaveLength(1)
       pass(5_000)
-      const [takenOver] = await other.claim(10, 5_000)
+      const [takenOver] = await claim(other)
       expect(takenOver?.id).toBe(claimed[0]?.id)
-      if (takenOver !== undefined) await other.recordAttempt(takenOver, { kind: 'delivered', status: 200 })
-      pass(DAY_MS)
-      expect(await one.claim(10, 5_000)).toEqual([])
-      await recordExpiries({ ...parts, deliveries: one })
-      expect(await one.claim(10, 5_000)).toEqual([])
+      if (takenOver !== undefined) await attempt(other, takenOver)
+      expect(await claim(one)).toEqual([])
+      await record(one)
+      expect(await claim(one)).toEqual([])
     },
   )
 
   test.skipIf(!isThere)('send an event again for its own workspace alone', async () => {
-    const { consoles, parts } = await open()
+    const { consoles, record } = await open()
     const [first] = consoles
-    await recordExpiries({ ...parts, deliveries: first })
-    const [due] = await first.claim(10, 5_000)
+    await record(first)
+    const [due] = await claim(first)
     if (due === undefined) throw new Error('The expiry of the key is due')
-    await first.recordAttempt(due, { kind: 'delivered', status: 200 })
-    const { sendAgain } = createRequestedDeliveries(first, parts.clock, parts.newEventId)
+    await attempt(first, due)
+    const { sendAgain } = first.log('operator')
     await sendAgain({ workspaceId: 'ws_2', id: due.id })
-    expect(await first.claim(10, 5_000)).toEqual([])
+    expect(await claim(first)).toEqual([])
     await sendAgain({ workspaceId: 'ws_1', id: due.id })
-    expect(await first.claim(10, 5_000)).toMatchObject([{ id: due.id, attempts: 1 }])
+    expect(await claim(first)).toMatchObject([{ id: due.id, attempts: 1 }])
   })
 
   test.skipIf(!isThere)('delete delivered events after 30 days, and never pending ones', async () => {
-    const { consoles, parts, pass } = await open()
+    const { consoles, record, pass } = await open()
     const [first] = consoles
-    await recordExpiries({ ...parts, deliveries: first })
+    await record(first)
     pass(31 * DAY_MS)
     await first.purge()
-    const [due] = await first.claim(10, 5_000)
+    const [due] = await claim(first)
     expect(due).toBeDefined()
-    if (due !== undefined) await first.recordAttempt(due, { kind: 'delivered', status: 200 })
+    if (due !== undefined) await attempt(first, due)
     await first.purge()
-    expect((await first.list({ workspaceId: 'ws_1', limit: 10, afterId: null })).deliveries).toEqual([])
+    const page = { workspaceId: 'ws_1', limit: 10, afterId: null }
+    expect((await first.log('operator').list(page)).deliveries).toEqual([])
   })
 })
 

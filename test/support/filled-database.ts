@@ -95,18 +95,34 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
   },
   gateways: { id: 'g', name: 'gateway', region: 'eu', seen_at_ms: NOW_MS, disconnected_at_ms: 0 },
   confirmations: { digest: 'd', version: 3, gateway_id: 'g', at_ms: NOW_MS },
-  notices: deliveryOf('n'),
-  workspace_notices: deliveryOf('w'),
   workspace_webhooks: {
     workspace_id: 'ws_1',
     url: 'https://example.com/',
     secret: 'whsec',
     created_at_ms: NOW_MS,
     created_by: 'test',
-    failures: 0,
-    paused_until_ms: 0,
+  },
+  webhook_receivers: {
+    receiver: 'ws_1',
+    failures: 2,
+    paused_until_ms: NOW_MS,
     claimed_until_ms: 0,
-    attempted_at_ms: 0,
+    attempted_at_ms: NOW_MS,
+  },
+  webhook_deliveries: {
+    receiver: '',
+    id: 'n',
+    workspace_id: 'ws_1',
+    key_id: 'k',
+    type: 'key.revoked',
+    deduplication_key: 'o-n',
+    at_ms: NOW_MS,
+    body: '{}',
+    attempts: 2,
+    due_at_ms: null,
+    delivered_at_ms: NOW_MS,
+    last_status: 204,
+    last_error: null,
   },
   signing_secrets: {
     fingerprint: fingerprintOf(SIGNING_SECRET),
@@ -135,23 +151,6 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     address: '192.0.2.1',
   },
   refusal_gaps: { workspace_id: 'ws_1', at_ms: NOW_MS },
-}
-
-function deliveryOf(id: string) {
-  return {
-    id,
-    workspace_id: 'ws_1',
-    key_id: 'k',
-    type: 'key.revoked',
-    occasion: `o-${id}`,
-    at_ms: NOW_MS,
-    body: '{}',
-    attempts: 2,
-    due_at_ms: null,
-    delivered_at_ms: NOW_MS,
-    last_status: 204,
-    last_error: null,
-  }
 }
 
 async function addOtherRows({ writer, dialect }: Database): Promise<void> {

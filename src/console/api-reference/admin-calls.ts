@@ -8,11 +8,9 @@ import { KEY_CALLS } from '../keys/api/key-calls.ts'
 import { KEY_OPERATION_CALLS } from '../keys/api/key-operation-calls.ts'
 import { SEARCH_CALLS } from '../keys/api/search-calls.ts'
 import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
-import { TOKEN_CALLS } from '../tokens/token-calls.ts'
-import { WHOAMI_CALLS } from '../tokens/whoami-calls.ts'
-import { USAGE_CALLS } from '../usage/usage-calls.ts'
-import { DELIVERY_CALLS } from '../webhooks/delivery-calls.ts'
-import { WORKSPACE_WEBHOOK_CALLS } from '../webhooks/workspace-webhook-calls.ts'
+import { TOKEN_CALLS } from '../tokens/index.ts'
+import { USAGE_CALLS } from '../usage/index.ts'
+import { WEBHOOK_CALLS } from '../webhooks/api.ts'
 
 interface DocumentParts {
   readonly document: Readonly<Record<string, unknown>>
@@ -47,8 +45,7 @@ export const ADMIN_CALLS: readonly AdminCall[] = [
   ...USAGE_CALLS,
   ...AUDIT_CALLS,
   ...TOKEN_CALLS,
-  ...DELIVERY_CALLS,
-  ...WORKSPACE_WEBHOOK_CALLS,
+  ...WEBHOOK_CALLS,
   ...SYNC_CALLS,
   ...OPENAPI_CALLS,
 ]

@@ -8,7 +8,12 @@ import { COPIED_TABLES, type CopiedTableKey } from './copied-tables.ts'
 /** SQLite binds at most 32,766 values; the widest table has 17 columns. */
 const ROWS_AT_ONCE = 500
 /** Tables that a migrated database fills itself. Triggers of `keys` fill `key_use`. */
-const FILLED_BY_ITSELF: ReadonlySet<string> = new Set(['audit_head', 'key_use', 'regions'])
+const FILLED_BY_ITSELF: ReadonlySet<string> = new Set([
+  'audit_head',
+  'key_use',
+  'regions',
+  'webhook_receivers',
+])
 
 type Row = Readonly<Record<string, unknown>>
 

@@ -3,7 +3,7 @@ import type { Clock } from '../../domain/clock.ts'
 import type { RegionOutboxes } from '../announcing/region-outboxes.ts'
 import type { RandomBytes } from '../platform/ids.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
-import type { WebhookEvent } from '../webhooks/webhook-event.ts'
+import type { WebhookEvent } from '../webhooks/events.ts'
 import type { PlannedChange } from './operations/run-operation.ts'
 import type { KeyRepository } from './rows/key-repository.ts'
 

@@ -1,47 +1,25 @@
+import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { keyOfRow, selectKeys } from '../keys/rows/key-rows.ts'
+import type { Tables } from '../platform/database/tables.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
-import { createExpiryEvent, WARNING_DAYS } from './create-events.ts'
-import type { WebhookDeliveries } from './webhook-deliveries.ts'
+import type { Deliveries } from './deliveries.ts'
+import { createExpiryEvent, type ReceiverKind, WARNING_DAYS } from './events.ts'
 
 const POLL_INTERVAL_MS = 60_000
 const DAY_MS = 86_400_000
+const KEYS_AT_ONCE = 500
 
-export interface ExpiryWatchParts {
-  readonly deliveries: WebhookDeliveries
+interface ExpiryWatchParts {
+  readonly reader: Kysely<Tables>
+  readonly deliveries: Pick<Deliveries, 'insert'>
+  readonly receivers: readonly ReceiverKind[]
   readonly clock: Clock
   readonly timers: Timers
   readonly logger: ControlLogger
   readonly newEventId: (nowMs: number) => string
-}
-
-/**
- * Spans of expiry that call for an event, each with its number of days. They do not overlap: after an outage a console
- * warns once, with the nearest. Keys that expired more than a day ago get no event.
- * @param nowMs milliseconds since the epoch
- */
-export function expirySpans(nowMs: number): { days: number; afterMs: number; untilMs: number }[] {
-  const borders = [0, ...WARNING_DAYS]
-  const warnings = WARNING_DAYS.map((days, index) => ({
-    days,
-    afterMs: nowMs + (borders[index] ?? 0) * DAY_MS,
-    untilMs: nowMs + days * DAY_MS,
-  }))
-  return [{ days: 0, afterMs: nowMs - DAY_MS, untilMs: nowMs }, ...warnings]
-}
-
-/** Inserts events for keys that expire; several consoles insert each once. */
-export async function recordExpiries({ deliveries, clock, newEventId }: ExpiryWatchParts): Promise<void> {
-  const nowMs = clock.wallMs()
-  for (const span of expirySpans(nowMs)) {
-    const keys = await deliveries.findExpiringKeys(span)
-    await deliveries.insert(
-      keys.map(key => {
-        const about = { id: newEventId(nowMs), days: span.days, nowMs }
-        return createExpiryEvent(key, about, deliveries.receiver)
-      }),
-    )
-  }
 }
 
 /** @returns stops the watch */
@@ -60,4 +38,81 @@ export function startExpiryWatch(parts: ExpiryWatchParts): () => void {
   }
   run()
   return parts.timers.every(POLL_INTERVAL_MS, run)
+}
+
+/** Inserts events for keys that expire; several consoles insert each once. */
+export async function recordExpiries(
+  parts: Pick<ExpiryWatchParts, 'reader' | 'deliveries' | 'receivers' | 'clock' | 'newEventId'>,
+): Promise<void> {
+  const { reader, deliveries, receivers, clock, newEventId } = parts
+  const nowMs = clock.wallMs()
+  for (const receiver of receivers) {
+    for (const span of expirySpans(nowMs)) {
+      const keys = await findExpiringKeys(reader, receiver, span)
+      const events = keys.map(key => {
+        const about = { id: newEventId(nowMs), days: span.days, nowMs }
+        return createExpiryEvent(key, about, receiver)
+      })
+      await deliveries.insert(events)
+    }
+  }
+}
+
+interface ExpirySpan {
+  /** The event's number of days. */
+  readonly days: number
+  readonly afterMs: number
+  readonly untilMs: number
+}
+
+/**
+ * Spans of expiry that call for an event. They do not overlap: after an outage a console warns once, with the nearest. Keys that
+ * expired more than a day ago get no event.
+ * @param nowMs milliseconds since the epoch
+ */
+export function expirySpans(nowMs: number): ExpirySpan[] {
+  const borders = [0, ...WARNING_DAYS]
+  const warnings = WARNING_DAYS.map((days, index) => ({
+    days,
+    afterMs: nowMs + (borders[index] ?? 0) * DAY_MS,
+    untilMs: nowMs + days * DAY_MS,
+  }))
+  return [{ days: 0, afterMs: nowMs - DAY_MS, untilMs: nowMs }, ...warnings]
+}
+
+/**
+ * Working keys that were not replaced and expire in this span and have no event for it yet; for workspaces' webhooks, only
+ * keys of those that have one.
+ */
+async function findExpiringKeys(
+  database: Kysely<Tables>,
+  kind: ReceiverKind,
+  { days, afterMs, untilMs }: ExpirySpan,
+): Promise<KeyRecord[]> {
+  const receiver = kind === 'operator' ? sql`''` : sql`keys.workspace_id`
+  let query = selectKeys(database)
+    .where('revoked_at_ms', 'is', null)
+    .where('expires_at_ms', '>', afterMs)
+    .where('expires_at_ms', '<=', untilMs)
+    .where(
+      // The key of `createExpiryEvent`.
+      sql<boolean>`not exists (select 1 from webhook_deliveries where receiver = ${receiver} and deduplication_key =
+        keys.id || ':' || cast(keys.expires_at_ms as text) || ':' || cast(${days} as text))`,
+    )
+  if (kind === 'workspace') {
+    query = query.where(
+      'workspace_id',
+      'in',
+      database.selectFrom('workspace_webhooks').select('workspace_id'),
+    )
+  }
+  if (days > 0) {
+    // A key with a shorter lifetime than the warning needs no warning.
+    const shortest = days * DAY_MS
+    query = query
+      .where('replaced_by', 'is', null)
+      .where(sql<boolean>`expires_at_ms - created_at_ms > ${shortest}`)
+  }
+  const rows = await query.orderBy('expires_at_ms').limit(KEYS_AT_ONCE).execute()
+  return rows.map(row => keyOfRow(row).record)
 }

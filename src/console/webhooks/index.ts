@@ -1,59 +1,92 @@
 import { onReloadOf } from '../../config/reloadable.ts'
-import type { OpenRegistry } from '../keys/open-registry.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
+import type { Database } from '../platform/database/database.ts'
 import { bindCalls } from '../platform/http/admin-call.ts'
 import { createIds } from '../platform/ids.ts'
-import { createWebhook, isWebhookConfigured } from './create-webhook.ts'
-import { DELIVERY_CALLS } from './delivery-calls.ts'
-import { deliveryRoutes } from './delivery-routes.ts'
-import { createRequestedDeliveries } from './requested-deliveries.ts'
-import { createOperatorDeliveries } from './webhook-deliveries.ts'
-import { webhookRoutes } from './webhook-routes.ts'
-import { WORKSPACE_WEBHOOK_CALLS } from './workspace-webhook-calls.ts'
-import { openWorkspaceWebhooks } from './workspaces/create-workspace-webhooks.ts'
+import { WEBHOOK_CALLS } from './api.ts'
+import { type Channel, createOperatorChannel, createWorkspaceChannel } from './channels.ts'
+import { createDeliveries, type Deliveries } from './deliveries.ts'
+import { Dispatcher } from './dispatcher.ts'
+import { isWebhookConfigured } from './events.ts'
+import { startExpiryWatch } from './expiry-watch.ts'
+import { createResolver } from './guarded-connector.ts'
+import { type KeysById, webhookPages } from './pages.ts'
+import { addressGuard, createWorkspaceWebhooks, type WorkspaceWebhooks } from './workspace-webhooks.ts'
+
+/** What webhooks need of the registry of keys. */
+interface WebhookSources {
+  readonly database: Database
+  readonly repository: { findByIds(ids: readonly string[]): Promise<KeysById> }
+  readonly registry: { readonly newAuditId: (nowMs: number) => string }
+}
 
 /** Events of keys, to the operator and to workspaces. */
-export function createWebhooks(context: ConsoleContext, open: OpenRegistry): Capability {
-  const { config, clock, randomBytes, onReload } = context
+export function createWebhooks(context: ConsoleContext, sources: WebhookSources): Capability {
+  const { config, clock, randomBytes } = context
+  const { database, repository } = sources
   const newEventId = createIds('msg', randomBytes)
-  const deliveries = createOperatorDeliveries(open.database, clock)
-  const operator = createWebhook(config.console.webhook, {
-    ...context,
-    deliveries,
-    newEventId,
-    onReload: onReloadOf(onReload, next => next.console.webhook),
-    proxies: config.outgoing,
-  })
-  const workspaces = openWorkspaceWebhooks(context, open)
-  const workspaceWebhooks = workspaces?.webhooks ?? null
-  const pageParts = {
-    registry: open.registry,
-    workspaceWebhooks,
-    deliveries: isWebhookConfigured(config.console.webhook)
-      ? { list: deliveries.list, ...createRequestedDeliveries(deliveries, clock, newEventId) }
-      : null,
-  }
+  const deliveries = createDeliveries(database, clock, newEventId)
+  const channels = createChannels(context)
+  const dispatcher = new Dispatcher({ ...context, deliveries, channels })
+  const workspaceWebhooks = workspaceWebhooksOf(context, sources, deliveries)
+  const toOperator = deliveries.log('operator')
+  let stopWatch = () => {}
   return {
-    calls: [
-      ...bindCalls(DELIVERY_CALLS, { deliveries }),
-      ...bindCalls(WORKSPACE_WEBHOOK_CALLS, { workspaceWebhooks }),
-    ],
-    registerPages(scope) {
-      deliveryRoutes(scope, pageParts)
-      webhookRoutes(scope, pageParts)
-    },
+    calls: bindCalls(WEBHOOK_CALLS, { deliveries: toOperator, workspaceWebhooks }),
+    registerPages: scope =>
+      webhookPages(scope, {
+        clock,
+        findKeys: ids => repository.findByIds(ids),
+        workspaceWebhooks,
+        deliveries: isWebhookConfigured(config.console.webhook) ? toOperator : null,
+      }),
     start() {
-      operator?.start()
-      workspaces?.start()
+      dispatcher.start()
+      const receivers = channels.map(({ kind }) => kind)
+      stopWatch = startExpiryWatch({ ...context, reader: database.reader, deliveries, receivers, newEventId })
     },
-    async purge() {
-      await deliveries.purge()
-      await workspaces?.purge()
-    },
+    purge: () => deliveries.purge(),
     async stop() {
-      await operator?.stop()
-      await workspaces?.stop()
+      stopWatch()
+      await dispatcher.stop()
     },
   }
+}
+
+/** One for the operator, for workspaces, both or neither: as `eventReceiversOf` lists. */
+function createChannels({ config, onReload }: ConsoleContext): readonly Channel[] {
+  const { webhook } = config.console
+  const ofWorkspaces = config.webhooks.workspaces
+  const channels: Channel[] = []
+  if (isWebhookConfigured(webhook)) {
+    const onWebhookReload = onReloadOf(onReload, next => next.console.webhook)
+    channels.push(createOperatorChannel(webhook, config.outgoing, onWebhookReload))
+  }
+  if (ofWorkspaces.enabled) {
+    const { timeoutMs } = ofWorkspaces
+    const resolve = createResolver(timeoutMs)
+    const mayConnectTo = addressGuard(ofWorkspaces)
+    channels.push(createWorkspaceChannel({ mayConnectTo, resolve, proxies: config.outgoing, timeoutMs }))
+  }
+  return channels
+}
+
+/** @returns null unless the setting allows workspaces a webhook */
+function workspaceWebhooksOf(
+  context: ConsoleContext,
+  { database, registry }: WebhookSources,
+  deliveries: Deliveries,
+): WorkspaceWebhooks | null {
+  const { config } = context
+  const settings = config.webhooks.workspaces
+  if (!settings.enabled) return null
+  return createWorkspaceWebhooks({
+    ...context,
+    database,
+    deliveries: deliveries.log('workspace'),
+    settings,
+    keyPrefix: config.keys.prefix,
+    newAuditId: registry.newAuditId,
+  })
 }

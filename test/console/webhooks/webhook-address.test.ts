@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { planWebhookUrl } from '../../../src/console/webhooks/workspaces/webhook-address.ts'
+import { planWebhookUrl } from '../../../src/console/webhooks/workspace-webhooks.ts'
 import { isPublicAddress } from '../../../src/domain/address/public-address.ts'
 
 const KEY = `wsk_${'A'.repeat(54)}`

@@ -4,8 +4,8 @@ import { createServer as createHttps } from 'node:https'
 import { type AddressInfo, createServer } from 'node:net'
 import { Webhook } from 'standardwebhooks'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import type { ResolveAddresses } from '../../../src/console/webhooks/workspaces/guarded-connector.ts'
-import { createWorkspaceSender } from '../../../src/console/webhooks/workspaces/workspace-sender.ts'
+import { createWorkspaceChannel } from '../../../src/console/webhooks/channels.ts'
+import type { ResolveAddresses } from '../../../src/console/webhooks/guarded-connector.ts'
 import { type AddressPolicy, mayConnectTo } from '../../../src/domain/address/public-address.ts'
 import { NO_PROXIES, type ProxySettings } from '../../../src/domain/proxy.ts'
 import { makeCertificates } from '../../support/certificates.ts'
@@ -38,14 +38,14 @@ function send(
   url: string,
   { policy = LOOPBACK, resolve, timeoutMs = 2_000, proxies = NO_PROXIES, ca }: Scene = {},
 ) {
-  const sender = createWorkspaceSender({
+  const channel = createWorkspaceChannel({
     mayConnectTo: address => mayConnectTo(address, policy),
     resolve: resolve ?? (async () => ['127.0.0.1']),
     proxies,
     timeoutMs,
     ...(ca === undefined ? {} : { ca }),
   })
-  return sender.send({ url, secret: SECRET }, EVENT, Date.now())
+  return channel.send({ url, secret: SECRET }, EVENT, Date.now())
 }
 
 describe('an event to the address that a workspace has set', () => {

@@ -5,15 +5,16 @@ import { Webhook } from 'standardwebhooks'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
 import { createIds } from '../../../src/console/platform/ids.ts'
-import { createRequestedDeliveries } from '../../../src/console/webhooks/requested-deliveries.ts'
 import {
-  pauseMs,
-  WorkspaceDispatcher,
-} from '../../../src/console/webhooks/workspaces/workspace-dispatcher.ts'
-import { createWorkspaceSender } from '../../../src/console/webhooks/workspaces/workspace-sender.ts'
-import { MAX_WAITING } from '../../../src/console/webhooks/workspaces/workspace-webhook-rows.ts'
-import { createWorkspaceWebhookStore } from '../../../src/console/webhooks/workspaces/workspace-webhook-store.ts'
-import { createWorkspaceWebhooks } from '../../../src/console/webhooks/workspaces/workspace-webhooks.ts'
+  createOperatorChannel,
+  createWorkspaceChannel,
+  workspaceRestMs,
+} from '../../../src/console/webhooks/channels.ts'
+import { createDeliveries } from '../../../src/console/webhooks/deliveries.ts'
+import { Dispatcher } from '../../../src/console/webhooks/dispatcher.ts'
+import type { ReceiverKind } from '../../../src/console/webhooks/events.ts'
+import { MAX_WAITING } from '../../../src/console/webhooks/rows.ts'
+import { createWorkspaceWebhooks } from '../../../src/console/webhooks/workspace-webhooks.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { type RunningConsole, startConsole } from '../../support/console.ts'
 import { ManualTimers } from '../../support/manual-timers.ts'
@@ -66,6 +67,8 @@ describe('the webhook of a workspace', () => {
     })
     const [message] = receiver.received
     const headers = message?.headers as Record<string, string>
+    // One event for two receivers: it has one id.
+    expect(operator.received.map(({ headers: own }) => own['webhook-id'])).toContain(headers['webhook-id'])
     const event = new Webhook(secret).verify(message?.body ?? '', headers)
     expect(event).toMatchObject({ type: 'key.issued', data: { key: { id: key.id, workspaceId: 'ws_1' } } })
     expect(() => new Webhook(OPERATOR_SECRET).verify(message?.body ?? '', headers)).toThrow()
@@ -173,56 +176,54 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
   /** Two consoles over one database, on a clock that only the test moves. */
   async function open() {
     const url = name === 'SQLite' ? `sqlite:${databaseDirectory()}/a.db` : await freshPostgres()
+    const operatorReceiver = await startReceiver()
     let nowMs = NOW_MS
     const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
-    const timeoutMs = 60_000
+    // Longer than any of these tests waits.
+    const timeoutMs = 600_000
     const guard = {
       mayConnectTo: () => true,
       resolve: async () => ['127.0.0.1'],
       proxies: { noProxy: [] },
       timeoutMs,
     }
+    const newEventId = createIds('msg', randomBytes)
     const start = async () => {
       const database = await openDatabase(url)
       const metrics = createMetrics()
-      const store = createWorkspaceWebhookStore(database, clock, metrics)
+      const deliveries = createDeliveries(database, clock, newEventId)
       const parts = { clock, timers: new ManualTimers(), logger: silentLogger, metrics, random: () => 0 }
-      const sender = createWorkspaceSender(guard)
-      const dispatcher = new WorkspaceDispatcher({ ...parts, store, sender, timeoutMs })
+      const operator = { url: operatorReceiver.url, secret: OPERATOR_SECRET, timeoutMs }
+      const channels = [createOperatorChannel(operator, guard.proxies), createWorkspaceChannel(guard)]
+      const dispatcher = new Dispatcher({ ...parts, deliveries, channels })
       onTestFinished(async () => {
         await dispatcher.stop()
         await database.close()
       })
-      return { database, store, dispatcher }
+      return { database, metrics, deliveries, log: deliveries.log('workspace'), dispatcher }
     }
     const [console, second] = [await start(), await start()]
-    const newEventId = createIds('msg', randomBytes)
+    const { database, metrics } = console
     const newAuditId = createIds('audit', randomBytes)
     const settings = { ...OWN, deniedCidrs: [], timeoutMs }
-    const ids = { newEventId, newAuditId, randomBytes, clock, keyPrefix: 'wsk_' }
-    const webhooks = createWorkspaceWebhooks({ store: console.store, settings, ...ids })
+    const ids = { newAuditId, randomBytes, clock, keyPrefix: 'wsk_' }
+    const webhooks = createWorkspaceWebhooks({ database, metrics, deliveries: console.log, settings, ...ids })
     const caller = { actor: 'person:ada', address: '192.0.2.1', requestId: 'r1' }
     const set = (workspaceId: string, { url: to }: WebhookReceiver) => webhooks.set(workspaceId, to, caller)
-    const insert = (workspaceId: string, count: number) =>
-      console.store.deliveries.insert(
+    const insert = (workspaceId: string, count: number, kind: ReceiverKind = 'workspace') =>
+      console.deliveries.insert(
         Array.from({ length: count }, () => {
           const id = newEventId(nowMs)
           const about = { workspaceId, keyId: 'key_1', type: 'key.edited', deduplicationKey: id } as const
-          return {
-            receiver: 'workspace',
-            id,
-            ...about,
-            atMs: nowMs,
-            body: JSON.stringify({ type: workspaceId }),
-          }
+          return { receiver: kind, id, ...about, atMs: nowMs, body: JSON.stringify({ type: workspaceId }) }
         }),
       )
     const list = async (workspaceId: string, limit = 50) =>
-      (await console.store.deliveries.list({ workspaceId, limit, afterId: null })).deliveries
+      (await console.log.list({ workspaceId, limit, afterId: null })).deliveries
     const pass = (ms: number) => {
       nowMs += ms
     }
-    return { console, second, webhooks, caller, set, insert, list, pass, clock, newEventId }
+    return { console, second, operatorReceiver, webhooks, caller, set, insert, list, pass }
   }
 
   test.skipIf(!isThere)(
@@ -246,13 +247,33 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
       expect((await list('ws_slow')).filter(({ attempts }) => attempts > 0)).toHaveLength(4)
       await console.dispatcher.deliver()
       expect(silent.received).toHaveLength(4)
-      pass(pauseMs(1))
+      pass(workspaceRestMs(1))
       await console.dispatcher.deliver()
       expect(silent.received).toHaveLength(8)
       silent.answer = response => response.writeHead(204).end()
       pass(86_400_000)
       await console.dispatcher.deliver()
       expect((await list('ws_slow')).every(({ deliveredAtMs }) => deliveredAtMs !== null)).toBe(true)
+    },
+  )
+
+  test.skipIf(!isThere)(
+    'while all receivers that are served at a time do not answer, the operator’s webhook receives its events',
+    async () => {
+      const { console, operatorReceiver, set, insert } = await open()
+      const unanswered: ServerResponse[] = []
+      receiver.answer = response => void unanswered.push(response)
+      for (let each = 0; each < 32; each++) {
+        await set(`ws_${each}`, receiver)
+        await insert(`ws_${each}`, 1)
+      }
+      const delivering = console.dispatcher.deliver()
+      await until('every lane for workspaces is taken', () => unanswered.length === 32)
+      await insert('ws_1', 20, 'operator')
+      const more = console.dispatcher.deliver()
+      await until('the operator has all of its events', () => operatorReceiver.received.length === 20)
+      for (const response of unanswered) response.destroy()
+      await Promise.all([delivering, more])
     },
   )
 
@@ -264,7 +285,7 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
     await console.dispatcher.deliver()
     await insert('ws_1', 2)
     receiver.answer = (response, number) => response.writeHead(number === 2 ? 204 : 500).end()
-    pass(pauseMs(1))
+    pass(workspaceRestMs(1))
     await console.dispatcher.deliver()
     const before = receiver.received.length
     await insert('ws_1', 1)
@@ -305,20 +326,20 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
   test.skipIf(!isThere)(
     `of one workspace at most ${MAX_WAITING} wait; further ones are given up, and can be sent again`,
     async () => {
-      const { console, set, insert, list, clock, newEventId } = await open()
+      const { console, set, insert, list } = await open()
       await set('ws_1', receiver)
       await insert('ws_1', 1)
-      await sql`insert into workspace_notices (id, workspace_id, key_id, type, occasion, at_ms, body, attempts, due_at_ms)
+      await sql`insert into webhook_deliveries
+          (receiver, id, workspace_id, key_id, type, deduplication_key, at_ms, body, attempts, due_at_ms)
         with recursive counted(n) as (select 1 union all select n + 1 from counted where n < ${MAX_WAITING - 2})
-        select 'msg_00' || n, 'ws_1', 'key_1', 'key.edited', 'of ' || n, ${NOW_MS}, '{}', 0, ${NOW_MS + 1e9} from counted`.execute(
+        select 'ws_1', 'msg_00' || n, 'ws_1', 'key_1', 'key.edited', 'of ' || n, ${NOW_MS}, '{}', 0, ${NOW_MS + 1e9} from counted`.execute(
         console.database.writer,
       )
       await insert('ws_1', 3)
       const newest = await list('ws_1', 3)
       const full = { lastError: `Not sent: ${MAX_WAITING} events were waiting`, nextAttemptAtMs: null }
       expect(newest).toMatchObject([full, full, { lastError: null, nextAttemptAtMs: NOW_MS }])
-      const requested = createRequestedDeliveries(console.store.deliveries, clock, newEventId)
-      await requested.sendAgain({ workspaceId: 'ws_1', id: newest[0]?.id ?? '' })
+      await console.log.sendAgain({ workspaceId: 'ws_1', id: newest[0]?.id ?? '' })
       await console.dispatcher.deliver()
       expect(receiver.received).toHaveLength(3)
     },
@@ -326,7 +347,9 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
 })
 
 test('a receiver that fails rests for 5 s, then longer, and never for more than a minute', () => {
-  expect([0, 1, 2, 3, 4, 5, 1_000].map(pauseMs)).toEqual([0, 5_000, 10_000, 20_000, 40_000, 60_000, 60_000])
+  expect([0, 1, 2, 3, 4, 5, 1_000].map(workspaceRestMs)).toEqual([
+    0, 5_000, 10_000, 20_000, 40_000, 60_000, 60_000,
+  ])
 })
 
 test('the page of the webhook shows its secret once, its deliveries, and what is wrong with an address', async () => {

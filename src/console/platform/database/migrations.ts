@@ -6,7 +6,7 @@ import { addAuditChain, addAuditMacs, createAuditQueueTables } from '../../audit
 import { addSearch } from '../../keys/search/search-migration.ts'
 import { createTokenTable } from '../../tokens/rows.ts'
 import { createUsageTables } from '../../usage/rows.ts'
-import { createWorkspaceWebhookTables } from '../../webhooks/workspaces/workspace-webhooks-migration.ts'
+import { webhookTables } from '../../webhooks/schema.ts'
 import { appendOnlyTriggers } from './append-only.ts'
 import type { Dialect } from './database.ts'
 import type { Tables } from './tables.ts'
@@ -28,7 +28,13 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     },
     '0003_sessions': { up: database => createSessions(database, text) },
     '0004_gateways': { up: database => createGateways(database, text) },
-    '0005_notices': { up: database => createWebhookDeliveries(database, text) },
+    '0005_webhooks': {
+      up: async database => {
+        const textType = typeof text === 'string' ? sql.raw(text) : text
+        for (const statement of webhookTables(dialect, textType)) await statement.execute(database)
+        await database.schema.createIndex('keys_by_expiry').on('keys').column('expires_at_ms').execute()
+      },
+    },
     '0006_suspension_and_edits': { up: database => addSuspensionAndEdits(database, text) },
     '0007_access': {
       up: async database => {
@@ -40,7 +46,6 @@ function migrationsOf(dialect: Dialect): Readonly<Record<string, Migration>> {
     '0009_search': { up: database => addSearch(database, dialect) },
     '0010_usage': { up: database => createUsageTables(database, dialect) },
     '0011_audit_queue': { up: database => createAuditQueueTables(database, text) },
-    '0012_workspace_webhooks': { up: database => createWorkspaceWebhookTables(database, text) },
     '0013_regions': { up: database => createRegions(database, text) },
     '0014_audit_macs': { up: database => addAuditMacs(database, dialect) },
   }
@@ -159,29 +164,6 @@ async function createGateways(database: Kysely<unknown>, text: TextType): Promis
     .addPrimaryKeyConstraint('confirmations_key', ['digest', 'version', 'gateway_id'])
     .execute()
   await database.schema.createIndex('confirmations_by_time').on('confirmations').column('at_ms').execute()
-}
-
-async function createWebhookDeliveries(database: Kysely<unknown>, text: TextType): Promise<void> {
-  await database.schema
-    .createTable('notices')
-    .addColumn('id', text, column => column.primaryKey())
-    .addColumn('workspace_id', text, column => column.notNull())
-    .addColumn('key_id', text, column => column.notNull())
-    .addColumn('type', text, column => column.notNull())
-    .addColumn('occasion', text, column => column.notNull().unique())
-    .addColumn('at_ms', 'bigint', column => column.notNull())
-    .addColumn('body', text, column => column.notNull())
-    .addColumn('attempts', 'integer', column => column.notNull())
-    .addColumn('due_at_ms', 'bigint')
-    .addColumn('delivered_at_ms', 'bigint')
-    .addColumn('last_status', 'integer')
-    .addColumn('last_error', text)
-    .execute()
-  const index = (name: string, columns: string[]) =>
-    database.schema.createIndex(name).on('notices').columns(columns).execute()
-  await index('notices_by_workspace', ['workspace_id', 'id'])
-  await index('notices_by_due', ['due_at_ms'])
-  await database.schema.createIndex('keys_by_expiry').on('keys').column('expires_at_ms').execute()
 }
 
 /** Nullable columns only: a console of the release before goes on inserting and updating without them. */

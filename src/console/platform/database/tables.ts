@@ -149,6 +149,12 @@ export interface WorkspaceWebhookRow {
   readonly secret: string
   readonly created_at_ms: number
   readonly created_by: string
+}
+
+/** A receiver of webhook events, and how sending to it goes. */
+export interface WebhookReceiverRow {
+  /** A workspace; empty for the operator. */
+  readonly receiver: string
   /** Attempts in a row that failed. */
   readonly failures: number
   /** No attempt before. */
@@ -158,14 +164,16 @@ export interface WorkspaceWebhookRow {
   readonly attempted_at_ms: number
 }
 
-/** A webhook event and its delivery, in the tables `notices` (to the operator) and `workspace_notices`. */
+/** A webhook event on its way to one receiver. */
 export interface DeliveryRow {
+  /** A workspace; empty for the operator. */
+  readonly receiver: string
   readonly id: string
   readonly workspace_id: string
   readonly key_id: string
   readonly type: string
-  /** Unique: the event's `deduplicationKey`. */
-  readonly occasion: string
+  /** Unique for a receiver. */
+  readonly deduplication_key: string
   readonly at_ms: number
   readonly body: string
   readonly attempts: number
@@ -237,9 +245,9 @@ export interface Tables {
   sessions: SessionRow
   gateways: GatewayRow
   confirmations: ConfirmationRow
-  notices: DeliveryRow
   workspace_webhooks: WorkspaceWebhookRow
-  workspace_notices: DeliveryRow
+  webhook_receivers: WebhookReceiverRow
+  webhook_deliveries: DeliveryRow
   signing_secrets: SigningSecretRow
   usage_hours: UsageRow
   usage_days: UsageRow

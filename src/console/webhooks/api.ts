@@ -1,18 +1,26 @@
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { instant } from '../keys/api/key-json.ts'
 import { may } from '../platform/access/principal.ts'
 import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { callerOf, principalOf } from '../platform/http/request-context.ts'
 import { fields, listJson, noFields, pageOf, pageQuery } from '../platform/http/request-fields.ts'
 import { readPageOptions, workspaceIdOf } from '../platform/http/request-parameters.ts'
-import { instant } from '../platform/http/response-fields.ts'
-import { delivery, deliveryJson } from './delivery-calls.ts'
-import { MAX_URL_LENGTH, URL_EXPECTED } from './workspaces/webhook-address.ts'
-import type { WorkspaceWebhook } from './workspaces/workspace-webhook-store.ts'
-import { type WorkspaceWebhooks, webhookSiteOf } from './workspaces/workspace-webhooks.ts'
+import { instantOrNull, instant as instantSchema, textOrNull } from '../platform/http/response-fields.ts'
+import type { DeliveryLog } from './deliveries.ts'
+import type { Delivery } from './rows.ts'
+import {
+  MAX_URL_LENGTH,
+  URL_EXPECTED,
+  type WorkspaceWebhook,
+  type WorkspaceWebhooks,
+  webhookSiteOf,
+} from './workspace-webhooks.ts'
 
 interface WebhookParts {
+  /** To the operator's webhook. */
+  readonly deliveries: DeliveryLog
   /** Null if workspaces may not have webhooks. */
   readonly workspaceWebhooks: WorkspaceWebhooks | null
 }
@@ -24,14 +32,47 @@ const READS = { method: 'GET', permission: 'keys:read', workspaces: 'own', statu
 const WRITES = { method: 'POST', permission: 'keys:write', workspaces: 'own' } as const
 const ERRORS = ['not_found', 'webhooks_disabled'] as const
 
+const STATES = ['delivered', 'waiting', 'given_up'] as const
+
+const delivery = Type.Object(
+  {
+    id: Type.String(),
+    type: Type.String({ description: 'A newer release can add types' }),
+    keyId: textOrNull,
+    at: instantSchema,
+    state: Type.Enum([...STATES]),
+    attempts: Type.Integer({ minimum: 0 }),
+    deliveredAt: instantOrNull,
+    nextAttemptAt: instantOrNull,
+    lastStatus: Type.Union([Type.Integer(), Type.Null()]),
+    lastError: textOrNull,
+  },
+  { title: 'Delivery' },
+)
+
 const webhook = Type.Object(
   {
     url: Type.String({ description: 'Without its path for callers that may not change it' }),
-    createdAt: instant,
+    createdAt: instantSchema,
     createdBy: Type.String(),
   },
   { title: 'WorkspaceWebhook' },
 )
+
+const LIST_DELIVERIES = adminCall({
+  id: 'listDeliveries',
+  method: 'GET',
+  url: '/workspaces/:workspaceId/deliveries',
+  operation: 'deliveries',
+  permission: 'keys:read',
+  workspaces: 'own',
+  summary: 'Webhook deliveries of a workspace, newest first',
+  query: pageQuery('msg'),
+  status: 200,
+  response: pageOf('deliveries', delivery),
+  errors: ['not_found'],
+  handle: ({ deliveries }, { request, query }) => deliveriesJson(deliveries, readPageOptions(request, query)),
+})
 
 const GET = adminCall({
   ...READS,
@@ -102,12 +143,12 @@ const TEST = adminCall({
     const { webhooks, workspaceId } = open(parts, request)
     const found = await webhooks.find(workspaceId)
     if (found === null) throw new ApiError('not_found', 'This workspace has no webhook')
-    await webhooks.sendTest(workspaceId)
+    await webhooks.deliveries.sendTest(workspaceId)
     return { url: found.url }
   },
 })
 
-const LIST_DELIVERIES = adminCall({
+const LIST_OWN_DELIVERIES = adminCall({
   ...READS,
   id: 'listWorkspaceWebhookDeliveries',
   url: `${PATH}/deliveries`,
@@ -117,19 +158,19 @@ const LIST_DELIVERIES = adminCall({
   response: pageOf('deliveries', delivery),
   errors: ERRORS,
   handle: async (parts, { request, query }) => {
-    const { webhooks } = open(parts, request)
-    const { deliveries, nextAfterId } = await webhooks.list(readPageOptions(request, query))
-    return listJson({ deliveries: deliveries.map(deliveryJson) }, nextAfterId)
+    const { deliveries } = open(parts, request).webhooks
+    return deliveriesJson(deliveries, readPageOptions(request, query))
   },
 })
 
-/** The admin API on webhooks of workspaces, without the prefix. */
-export const WORKSPACE_WEBHOOK_CALLS: readonly AdminCall<WebhookParts>[] = [
+/** The admin API on webhooks, without the prefix. */
+export const WEBHOOK_CALLS: readonly AdminCall<WebhookParts>[] = [
+  LIST_DELIVERIES,
   GET,
   SET,
   REMOVE,
   TEST,
-  LIST_DELIVERIES,
+  LIST_OWN_DELIVERIES,
 ]
 
 /** @throws ApiError if the caller may not see the workspace, or workspaces have no webhooks */
@@ -148,4 +189,31 @@ function webhookJson(found: WorkspaceWebhook, mayChange: boolean) {
   // A path may hold a secret of the receiver.
   const shown = mayChange ? url : (webhookSiteOf(found) ?? '')
   return { url: shown, createdAt: new Date(createdAtMs).toISOString(), createdBy }
+}
+
+async function deliveriesJson(log: DeliveryLog, page: Parameters<DeliveryLog['list']>[0]) {
+  const { deliveries, nextAfterId } = await log.list(page)
+  return listJson({ deliveries: deliveries.map(deliveryJson) }, nextAfterId)
+}
+
+/** `waiting`: for its first or next attempt. */
+export function deliveryState({ deliveredAtMs, nextAttemptAtMs }: Delivery): (typeof STATES)[number] {
+  if (deliveredAtMs !== null) return 'delivered'
+  return nextAttemptAtMs === null ? 'given_up' : 'waiting'
+}
+
+function deliveryJson(delivery: Delivery) {
+  const { id, type, keyId, atMs, attempts, deliveredAtMs, nextAttemptAtMs, lastStatus, lastError } = delivery
+  return {
+    id,
+    type,
+    keyId: keyId === '' ? null : keyId,
+    at: new Date(atMs).toISOString(),
+    state: deliveryState(delivery),
+    attempts,
+    deliveredAt: instant(deliveredAtMs),
+    nextAttemptAt: instant(nextAttemptAtMs),
+    lastStatus,
+    lastError,
+  }
 }

@@ -1,0 +1,165 @@
+import type { Clock } from '../../domain/clock.ts'
+import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
+import { retryDelayMs } from '../platform/jobs/retry-delay.ts'
+import type { Timers } from '../platform/jobs/timers.ts'
+import type { Channel, SendResult } from './channels.ts'
+import type { Deliveries } from './deliveries.ts'
+import type { ReceiverKind } from './events.ts'
+import type { ClaimedReceiver, DueDelivery } from './rows.ts'
+
+const POLL_INTERVAL_MS = 1_000
+/** A claim outlasts an attempt by this; then another console takes over what one that died had claimed. */
+const CLAIM_MARGIN_MS = 10_000
+
+interface DispatcherParts {
+  readonly deliveries: Deliveries
+  /** One for each kind of receiver that the settings allow. */
+  readonly channels: readonly Channel[]
+  readonly clock: Clock
+  readonly timers: Timers
+  readonly metrics: Metrics
+  readonly logger: ControlLogger
+  /** From 0 to 1, for jitter. */
+  readonly random: () => number
+}
+
+/**
+ * Sends due events until each is delivered or given up. Each channel has lanes of its own, a lane serves one receiver with a few
+ * events at a time, the one that waited longest first: a receiver that is slow or down holds up no other. Delivery is at least
+ * once: a console that dies between sending and recording sends the same event id again.
+ */
+export class Dispatcher {
+  readonly #parts: DispatcherParts
+  readonly #lanes: ReadonlyMap<Channel, Set<Promise<void>>>
+  #filling: Promise<void> | null = null
+  #cancel = () => {}
+  #stopped = false
+
+  constructor(parts: DispatcherParts) {
+    this.#parts = parts
+    this.#lanes = new Map(parts.channels.map(channel => [channel, new Set()]))
+    for (const { kind: receiver } of parts.channels) {
+      for (const outcome of ['delivered', 'failed', 'given_up'] as const) {
+        parts.metrics.webhookDeliveries.inc({ receiver, outcome }, 0)
+      }
+    }
+  }
+
+  start(): void {
+    this.#cancel = this.#parts.timers.every(POLL_INTERVAL_MS, () => void this.#fill())
+  }
+
+  /** Sends all that is due, and resolves when nothing is. It never rejects. */
+  async deliver(): Promise<void> {
+    for (;;) {
+      await this.#fill()
+      const open = this.#openLanes()
+      if (open.length === 0) return
+      await Promise.all(open)
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#cancel()
+    await this.#filling
+    await Promise.all(this.#openLanes())
+    for (const channel of this.#parts.channels) await channel.stop()
+  }
+
+  #openLanes(): Promise<void>[] {
+    return [...this.#lanes.values()].flatMap(lanes => [...lanes])
+  }
+
+  #fill(): Promise<void> {
+    this.#filling ??= this.#fillLanes()
+      .catch((error: unknown) => {
+        this.#parts.logger.warn({ cause: causeOf(error) }, 'webhook delivery queue not read, retrying')
+      })
+      .finally(() => {
+        this.#filling = null
+      })
+    return this.#filling
+  }
+
+  async #fillLanes(): Promise<void> {
+    for (const [channel, lanes] of this.#lanes) {
+      const receivers = channel.lanes - lanes.size
+      if (this.#stopped || receivers === 0) continue
+      const { kind, eventsOfEach, timeoutMs } = channel
+      const forMs = timeoutMs + CLAIM_MARGIN_MS
+      for (const claimed of await this.#parts.deliveries.claim({ kind, receivers, eventsOfEach, forMs })) {
+        const lane: Promise<void> = this.#serve(channel, claimed).finally(() => {
+          lanes.delete(lane)
+          // It may have more events, and others may wait for a lane.
+          if (claimed.due.length > 0) void this.#fill()
+        })
+        lanes.add(lane)
+      }
+    }
+  }
+
+  /** It never rejects. */
+  async #serve(channel: Channel, claimed: ClaimedReceiver): Promise<void> {
+    const { deliveries, clock, logger } = this.#parts
+    const { receiver } = claimed
+    try {
+      const attempts = await Promise.all(
+        claimed.due.map(delivery => this.#attempt(channel, claimed, delivery)),
+      )
+      // None where another transaction holds them just now.
+      const failed = attempts.length === 0 ? 0 : 1
+      const failures = attempts.some(Boolean) ? 0 : claimed.failures + failed
+      await deliveries.release(receiver, {
+        failures,
+        pausedUntilMs: clock.wallMs() + channel.restMs(failures),
+      })
+    } catch (error) {
+      const fields = { ...aboutReceiver(channel.kind, receiver), cause: causeOf(error) }
+      logger.warn(fields, 'webhook delivery not recorded, retrying')
+    }
+  }
+
+  /** @returns whether it was delivered */
+  async #attempt(channel: Channel, claimed: ClaimedReceiver, delivery: DueDelivery): Promise<boolean> {
+    const { deliveries, clock, metrics, random } = this.#parts
+    const { kind: receiver } = channel
+    const result = await channel.send(claimed.webhook, delivery, clock.wallMs())
+    if (result.ok) {
+      await deliveries.recordAttempt(delivery, { kind: 'delivered', status: result.status })
+      metrics.webhookDeliveries.inc({ receiver, outcome: 'delivered' })
+      return true
+    }
+    const { status, reason } = result
+    const delayMs = retryDelayMs(delivery.attempts + 1, random())
+    const dueAtMs = delayMs === null ? null : clock.wallMs() + delayMs
+    await deliveries.recordAttempt(delivery, { kind: 'failed', status, reason, dueAtMs })
+    metrics.webhookDeliveries.inc({ receiver, outcome: delayMs === null ? 'given_up' : 'failed' })
+    this.#logFailure(receiver, delivery, result, delayMs)
+    return false
+  }
+
+  #logFailure(
+    kind: ReceiverKind,
+    { receiver, id: eventId, attempts: before }: DueDelivery,
+    { status, reason, cause }: SendResult & { ok: false },
+    delayMs: number | null,
+  ): void {
+    const { logger } = this.#parts
+    const attempts = before + 1
+    if (kind === 'workspace') {
+      // The receiver belongs to the workspace: no warning for the operator.
+      const fields = { ...aboutReceiver(kind, receiver), eventId, status, cause, attempts }
+      logger.info(fields, 'workspace webhook delivery failed')
+      return
+    }
+    const fields = { eventId, status, reason, ...(cause === null ? {} : { cause }), attempts }
+    if (delayMs === null) logger.error(fields, 'webhook delivery given up')
+    else logger.warn({ ...fields, retryInMs: delayMs }, 'webhook delivery failed, retrying')
+  }
+}
+
+function aboutReceiver(kind: ReceiverKind, receiver: string): { readonly workspaceId?: string } {
+  return kind === 'workspace' ? { workspaceId: receiver } : {}
+}

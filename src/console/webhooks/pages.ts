@@ -1,0 +1,324 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
+import { NO_PROBLEMS, type Problems, textField } from '../platform/html/form-fields.ts'
+import { errorSummary, hidden, textInput } from '../platform/html/form-parts.ts'
+import { CHANGES, SHOWS } from '../platform/html/guards.ts'
+import { type Html, html, type Piece } from '../platform/html/html.ts'
+import { hintHtml, keyLink } from '../platform/html/key-names.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import {
+  cursorOf,
+  fieldsOf,
+  frameOf,
+  notFound,
+  sendPage,
+  workspaceOf,
+} from '../platform/html/page-request.ts'
+import { deliveriesPath, olderDeliveriesPath, WORKSPACES, webhookPath } from '../platform/html/paths.ts'
+import { ago, instant, instantText } from '../platform/html/times.ts'
+import { callerOf } from '../platform/http/request-context.ts'
+import { deliveryState } from './api.ts'
+import type { DeliveryLog } from './deliveries.ts'
+import type { Delivery } from './rows.ts'
+import {
+  MAX_URL_LENGTH,
+  type WorkspaceWebhook,
+  type WorkspaceWebhooks,
+  webhookSiteOf,
+} from './workspace-webhooks.ts'
+
+const DELIVERIES = `${WORKSPACES}/:workspaceId/deliveries`
+const OWN = `${WORKSPACES}/:workspaceId/webhook`
+const OWN_TITLE = 'Webhook of this workspace'
+const PAGE_SIZE = 50
+const EVENT_ID = /^msg_[0-9A-HJKMNP-TV-Z]{26}$/
+
+export type KeysById = ReadonlyMap<string, { readonly record: KeyRecord }>
+
+interface WebhookPageParts {
+  readonly clock: Clock
+  readonly findKeys: (ids: readonly string[]) => Promise<KeysById>
+  /** To the operator's webhook; null if none is configured. */
+  readonly deliveries: DeliveryLog | null
+  /** Null if workspaces may not have webhooks. */
+  readonly workspaceWebhooks: WorkspaceWebhooks | null
+}
+
+/** Deliveries to the operator's webhook, and the workspace's own webhook with its deliveries. */
+export function webhookPages(scope: FastifyInstance, parts: WebhookPageParts): void {
+  scope.get(DELIVERIES, SHOWS, (request, reply) => showDeliveries(parts, request, reply))
+  deliveryForms(scope, DELIVERIES, deliveriesPath, parts.deliveries)
+  scope.get(OWN, SHOWS, (request, reply) =>
+    showWebhook(parts, request, reply, { url: '', problems: NO_PROBLEMS }),
+  )
+  deliveryForms(scope, OWN, webhookPath, parts.workspaceWebhooks?.deliveries ?? null)
+  scope.post(OWN, CHANGES, (request, reply) => setWebhook(parts, request, reply))
+  const back = async (request: FastifyRequest, reply: FastifyReply) =>
+    reply.redirect(webhookPath(workspaceOf(request)), 303)
+  // Where a form leads whose session has expired.
+  scope.get(`${OWN}/remove`, SHOWS, back)
+  scope.post(`${OWN}/remove`, CHANGES, async (request, reply) => {
+    const { webhooks, workspaceId } = open(parts, request)
+    await webhooks.remove(workspaceId, callerOf(request))
+    return back(request, reply)
+  })
+}
+
+/** The forms of a list of deliveries: to send a test, and to send an event again. */
+function deliveryForms(
+  scope: FastifyInstance,
+  path: string,
+  pathOf: (workspaceId: string) => string,
+  log: DeliveryLog | null,
+): void {
+  const back = async (request: FastifyRequest, reply: FastifyReply) =>
+    reply.redirect(pathOf(workspaceOf(request)), 303)
+  // Where a form leads whose session has expired.
+  for (const form of ['test', ':eventId/again']) scope.get(`${path}/${form}`, SHOWS, back)
+  scope.post(`${path}/test`, CHANGES, async (request, reply) => {
+    const workspaceId = workspaceOf(request)
+    if (log === null) throw notFound()
+    await log.sendTest(workspaceId)
+    return back(request, reply)
+  })
+  scope.post(`${path}/:eventId/again`, CHANGES, async (request, reply) => {
+    const workspaceId = workspaceOf(request)
+    // The router yields a text for each parameter in the path.
+    const { eventId: id = '' } = request.params as Record<string, string>
+    if (log === null || !EVENT_ID.test(id)) throw notFound()
+    await log.sendAgain({ workspaceId, id })
+    return back(request, reply)
+  })
+}
+
+async function showDeliveries(
+  parts: WebhookPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { clock, deliveries, workspaceWebhooks } = parts
+  const workspaceId = workspaceOf(request)
+  const frame = frameOf(request, reply, { workspaceId, clock })
+  const own = workspaceWebhooks === null ? null : webhookPath(workspaceId)
+  if (deliveries === null) return sendPage(reply, noWebhookPage(frame, own))
+  const view = await viewOf(parts, deliveries, request, deliveriesPath(workspaceId))
+  return sendPage(reply, deliveriesPage(frame, view, own))
+}
+
+async function showWebhook(
+  parts: WebhookPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  form: { readonly url: string; readonly problems: Problems },
+): Promise<FastifyReply> {
+  const { webhooks, workspaceId } = open(parts, request)
+  const view = await viewOf(parts, webhooks.deliveries, request, webhookPath(workspaceId))
+  const webhook = await webhooks.find(workspaceId)
+  const frame = frameOf(request, reply, { workspaceId, clock: parts.clock })
+  const status = form.problems.size > 0 ? 422 : 200
+  return sendPage(reply, webhookPage(frame, { ...view, ...form, webhook }), status)
+}
+
+async function setWebhook(parts: WebhookPageParts, request: FastifyRequest, reply: FastifyReply) {
+  const { webhooks, workspaceId } = open(parts, request)
+  const url = textField(fieldsOf(request), 'url').trim()
+  const result = await webhooks.set(workspaceId, url, callerOf(request))
+  if (!result.ok) {
+    const problems = new Map([['url', `This must be ${result.expected}`]])
+    return showWebhook(parts, request, reply, { url, problems })
+  }
+  const frame = frameOf(request, reply, { workspaceId, clock: parts.clock })
+  return sendPage(reply, webhookSecretPage(frame, webhookPath(workspaceId), result.secret))
+}
+
+/** @throws if the person may not see the workspace, or workspaces have no webhooks */
+function open(
+  { workspaceWebhooks }: WebhookPageParts,
+  request: FastifyRequest,
+): { readonly webhooks: WorkspaceWebhooks; readonly workspaceId: string } {
+  const workspaceId = workspaceOf(request)
+  if (workspaceWebhooks === null) throw notFound()
+  return { webhooks: workspaceWebhooks, workspaceId }
+}
+
+async function viewOf(
+  { findKeys }: WebhookPageParts,
+  log: DeliveryLog,
+  request: FastifyRequest,
+  path: string,
+): Promise<DeliveriesView> {
+  const cursor = cursorOf(request)
+  const page = { workspaceId: workspaceOf(request), limit: PAGE_SIZE, afterId: cursor }
+  const { deliveries, nextAfterId } = await log.list(page)
+  const keys = await findKeys(deliveries.map(({ keyId }) => keyId))
+  return { path, deliveries, keys, nextCursor: nextAfterId, isFirstPage: cursor === null }
+}
+
+interface DeliveriesView {
+  /** Path of the list. */
+  readonly path: string
+  readonly deliveries: readonly Delivery[]
+  /** Those that the events are about, by id. */
+  readonly keys: KeysById
+  readonly nextCursor: string | null
+  readonly isFirstPage: boolean
+}
+
+const TYPES: Readonly<Record<Delivery['type'], string>> = {
+  'key.issued': 'Key issued',
+  'key.rotated': 'Key rotated',
+  'key.revoked': 'Key revoked',
+  'key.suspended': 'Key suspended',
+  'key.resumed': 'Key resumed',
+  'key.edited': 'Key edited',
+  'key.imported': 'Key imported',
+  'key.reported': 'Key reported as leaked',
+  'key.expiring': 'Key about to expire',
+  'key.expired': 'Key expired',
+  test: 'Test',
+}
+
+const STATES = {
+  delivered: { label: 'Delivered', badge: 'active' },
+  waiting: { label: 'Waiting', badge: 'retiring' },
+  given_up: { label: 'Given up', badge: 'revoked' },
+} as const
+
+/** @param own link to the workspace's own webhook; null if there is none to set */
+function deliveriesPage(frame: Frame, view: DeliveriesView, own: string | null): Html {
+  const main = html`<div class="title"><h1>Webhook deliveries</h1>${frame.mayChange ? testForm(frame, view) : null}</div>
+    <p class="lead">Events about keys of this workspace, sent to the webhook in the last 30 days.
+      Failed deliveries are retried for about 28 hours.</p>
+    ${ownLink(own)}
+    ${deliveryList(frame, view)}`
+  return page(frame, { title: 'Webhook deliveries', section: 'deliveries', main })
+}
+
+/** Deliveries with their pages. */
+function deliveryList(frame: Frame, view: DeliveriesView): Html {
+  const { deliveries } = view
+  return html`${deliveries.length === 0 ? html`<p class="empty">No events yet.</p>` : table(frame, view)}
+    ${paging(view)}`
+}
+
+function ownLink(own: string | null): Html | null {
+  return own === null ? null : html`<p><a href="${own}">${OWN_TITLE}</a></p>`
+}
+
+function noWebhookPage(frame: Frame, own: string | null): Html {
+  const main = html`<h1>Webhook deliveries</h1>
+    <div class="empty"><h2>No webhook</h2>
+      <p>A webhook tells another system when a key is issued, changed or about to expire. The operator of this console configures it with <code>console.webhook.url</code>.</p></div>
+    ${ownLink(own)}`
+  return page(frame, { title: 'Webhook deliveries', section: 'deliveries', main })
+}
+
+/** Of several clicks within a minute, one sends an event. */
+function testForm({ csrfToken }: Frame, { path }: Pick<DeliveriesView, 'path'>): Html {
+  return html`<form method="post" action="${path}/test">${hidden({ _csrf: csrfToken })}<button>Send a test</button></form>`
+}
+
+function table(frame: Frame, { path, deliveries, keys }: DeliveriesView): Html {
+  return html`<table class="stacks">
+    <caption class="hidden">Webhook events, newest first</caption>
+    <thead><tr><th scope="col">Time</th><th scope="col">Event</th><th scope="col">Key</th><th scope="col">State</th><th scope="col">Last response</th>${frame.mayChange ? html`<th scope="col"><span class="hidden">Action</span></th>` : null}</tr></thead>
+    <tbody>${deliveries.map(delivery => row(frame, path, delivery, keys.get(delivery.keyId)?.record ?? null))}</tbody>
+  </table>`
+}
+
+function row(frame: Frame, path: string, delivery: Delivery, record: KeyRecord | null): Html {
+  const { nowMs } = frame
+  const { atMs, type } = delivery
+  const { label, badge } = STATES[deliveryState(delivery)]
+  return html`<tr>
+    <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
+    <td><span class="label" aria-hidden="true">Event</span><span>${TYPES[type]}</span></td>
+    <td><span class="label" aria-hidden="true">Key</span><span class="breaks">${record === null ? '–' : html`${keyLink({ record })} ${hintHtml(record)}`}</span></td>
+    <td><span class="label" aria-hidden="true">State</span><span><span class="badge ${badge}">${label}</span></span></td>
+    <td><span class="label" aria-hidden="true">Last response</span><span>${lastResponse(delivery, nowMs)}</span></td>
+    ${frame.mayChange ? html`<td>${againForm(frame, path, delivery)}</td>` : null}
+  </tr>`
+}
+
+function againForm({ csrfToken }: Frame, path: string, delivery: Delivery): Html | null {
+  if (deliveryState(delivery) === 'waiting') return null
+  const action = `${path}/${delivery.id}/again`
+  return html`<form method="post" action="${action}">${hidden({ _csrf: csrfToken })}<button class="small">Deliver again<span class="hidden"> the event of ${instantText(delivery.atMs)}</span></button></form>`
+}
+
+function lastResponse(delivery: Delivery, nowMs: number): Piece {
+  const { attempts, lastStatus, lastError, nextAttemptAtMs } = delivery
+  if (attempts === 0) return lastError ?? 'Not sent yet'
+  const count = attempts === 1 ? '1 attempt' : `${attempts} attempts`
+  if (lastError === null) return `${lastStatus}, after ${count}`
+  const next = nextAttemptAtMs === null ? null : html`; next attempt ${ago(nextAttemptAtMs, nowMs)}`
+  return html`${lastError}, after ${count}${next}`
+}
+
+function paging({ path, nextCursor, isFirstPage }: DeliveriesView): Html | null {
+  if (isFirstPage && nextCursor === null) return null
+  return html`<nav class="paging" aria-label="Pages">
+    ${isFirstPage ? null : html`<a class="button" href="${path}">Newest deliveries</a>`}
+    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${olderDeliveriesPath(path, nextCursor)}">Older deliveries</a>`}
+  </nav>`
+}
+
+interface WebhookView extends DeliveriesView {
+  readonly webhook: WorkspaceWebhook | null
+  /** The address as it was entered. */
+  readonly url: string
+  readonly problems: Problems
+}
+
+/** The workspace's own webhook, with its deliveries. */
+function webhookPage(frame: Frame, view: WebhookView): Html {
+  const { webhook, problems } = view
+  const main = html`<div class="title"><h1>${OWN_TITLE}</h1>${webhook !== null && frame.mayChange ? testForm(frame, view) : null}</div>
+    <p class="lead">Receives events about keys of this workspace, signed with its own secret.</p>
+    ${errorSummary(problems)}
+    ${webhook === null ? html`<p class="empty">No webhook is set.</p>` : facts(frame, webhook)}
+    ${frame.mayChange ? forms(frame, view) : null}
+    <h2>Deliveries</h2>
+    ${deliveryList(frame, view)}`
+  return page(frame, {
+    title: problems.size > 0 ? `Error: ${OWN_TITLE}` : OWN_TITLE,
+    section: 'deliveries',
+    main,
+  })
+}
+
+/** A path may hold a secret of the receiver: who may not change the webhook sees the site alone. */
+function facts({ mayChange, nowMs }: Frame, webhook: WorkspaceWebhook): Html {
+  return html`<dl class="facts">
+    <div><dt>Address</dt><dd class="breaks">${mayChange ? webhook.url : webhookSiteOf(webhook)}</dd></div>
+    <div><dt>Set</dt><dd>${ago(webhook.createdAtMs, nowMs)}</dd></div>
+  </dl>`
+}
+
+function forms({ csrfToken }: Frame, { path, webhook, url, problems }: WebhookView): Html {
+  const hint =
+    'An https: address that the Internet can reach. Setting it makes a new secret, which the next page shows once'
+  const remove = html`<form method="post" action="${path}/remove">${hidden({ _csrf: csrfToken })}<button class="danger">Remove the webhook</button></form>`
+  return html`<form class="card" method="post" action="${path}" novalidate>
+      ${hidden({ _csrf: csrfToken })}
+      ${textInput({ name: 'url', label: 'Address', hint, problems }, url, html`type="url" inputmode="url" maxlength="${MAX_URL_LENGTH}" required`)}
+      <div class="actions"><button class="primary">Set address</button></div>
+    </form>
+    ${webhook === null ? null : remove}`
+}
+
+/** Answers the form, so that no address leads back to the secret. */
+function webhookSecretPage(frame: Frame, path: string, secret: string): Html {
+  const main = html`<h1>Webhook set</h1>
+    <section class="card once" data-secret data-then="${path}" aria-labelledby="secret-title">
+      <h2 id="secret-title">Copy the secret now</h2>
+      <p class="notice warn"><strong>It is shown only once.</strong> It signs every event. If you lose it, set the address again to get a new one.</p>
+      <div class="copyable">
+        <code id="secret" class="secret" tabindex="0" aria-label="Secret">${secret}</code>
+        <button type="button" data-copies="secret" hidden>Copy</button>
+      </div>
+    </section>
+    <p class="actions"><a class="button primary" href="${path}">I have saved it</a></p>`
+  return page(frame, { title: 'Copy the secret', section: 'deliveries', main })
+}

@@ -1,0 +1,305 @@
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
+import { isChosen } from '../platform/database/chosen-rows.ts'
+import type { Dialect } from '../platform/database/database.ts'
+import type { DeliveryRow, Tables, WorkspaceWebhookRow } from '../platform/database/tables.ts'
+import type { ReceiverKind, WebhookEvent, WebhookEventType } from './events.ts'
+
+const KEPT_MS = 30 * 86_400_000
+const PURGED_AT_ONCE = 1_000
+/** Events of one workspace that wait for an attempt. */
+export const MAX_WAITING = 10_000
+const TOO_MANY_WAITING = `Not sent: ${MAX_WAITING} events were waiting`
+const REMOVED = 'Not sent: the webhook was removed'
+/** The receiver of deliveries to the operator's webhook; that of others is the id of their workspace. */
+const OPERATOR = ''
+
+/** A line of the delivery log. */
+export interface Delivery {
+  readonly id: string
+  readonly type: WebhookEventType
+  /** Empty for a test. */
+  readonly keyId: string
+  readonly atMs: number
+  readonly attempts: number
+  readonly deliveredAtMs: number | null
+  /** Null once delivered or given up. */
+  readonly nextAttemptAtMs: number | null
+  readonly lastStatus: number | null
+  readonly lastError: string | null
+}
+
+/** An event that is due now, with the number of attempts so far. */
+export type DueDelivery = Pick<DeliveryRow, 'receiver' | 'id' | 'body' | 'attempts'>
+
+/** A receiver with events that are due now, claimed by this console. */
+export interface ClaimedReceiver {
+  readonly receiver: string
+  /** The webhook of a workspace; null for the operator, whose webhook is in the settings. */
+  readonly webhook: Pick<WorkspaceWebhookRow, 'url' | 'secret'> | null
+  /** Attempts in a row that failed. */
+  readonly failures: number
+  readonly due: readonly DueDelivery[]
+}
+
+export interface Claim {
+  readonly kind: ReceiverKind
+  /** How many to claim at most. */
+  readonly receivers: number
+  readonly eventsOfEach: number
+  readonly nowMs: number
+  readonly claimedUntilMs: number
+  readonly dialect: Dialect
+}
+
+export type AttemptOutcome =
+  | { readonly kind: 'delivered'; readonly status: number }
+  /** @property dueAtMs when to try again; null when it is given up */
+  | {
+      readonly kind: 'failed'
+      readonly status: number | null
+      readonly reason: string
+      readonly dueAtMs: number | null
+    }
+
+/** Deliveries of a workspace's events to one kind of receiver. */
+export interface LogOf {
+  readonly kind: ReceiverKind
+  readonly workspaceId: string
+}
+
+function receiverOf({ kind, workspaceId }: LogOf): string {
+  return kind === 'operator' ? OPERATOR : workspaceId
+}
+
+/** Those to workspaces without a webhook are left out. */
+export async function insertEvents(tx: Transaction<Tables>, events: readonly WebhookEvent[]): Promise<void> {
+  const rows = events.map(deliveryRowOf)
+  const toOperator = rows.filter(({ receiver }) => receiver === OPERATOR)
+  const toWorkspaces = await boundedRows(
+    tx,
+    rows.filter(({ receiver }) => receiver !== OPERATOR),
+  )
+  for (const row of [...toOperator, ...toWorkspaces]) {
+    await tx
+      .insertInto('webhook_deliveries')
+      .values(row)
+      .onConflict(conflict => conflict.columns(['receiver', 'deduplication_key']).doNothing())
+      .execute()
+  }
+}
+
+/** Beyond the bound an event is stored as given up, and can be sent again. */
+async function boundedRows(tx: Transaction<Tables>, rows: readonly DeliveryRow[]): Promise<DeliveryRow[]> {
+  const kept: DeliveryRow[] = []
+  for (const [workspaceId, own] of Map.groupBy(rows, ({ receiver }) => receiver)) {
+    if ((await findWebhook(tx, workspaceId)) === undefined) continue
+    const room = MAX_WAITING - (await countWaiting(tx, workspaceId))
+    kept.push(
+      ...own.map((row, index) =>
+        index < room ? row : { ...row, due_at_ms: null, last_error: TOO_MANY_WAITING },
+      ),
+    )
+  }
+  return kept
+}
+
+async function countWaiting(tx: Transaction<Tables>, receiver: string): Promise<number> {
+  const { rows } = await sql<{ waiting: number | string }>`
+    select count(*) as waiting from (select 1 as one from webhook_deliveries
+      where receiver = ${receiver} and due_at_ms is not null limit ${MAX_WAITING}) as counted`.execute(tx)
+  return Number(rows[0]?.waiting ?? 0)
+}
+
+/**
+ * The receivers of this kind that have waited longest for an attempt, each with its oldest events: none waits for another's
+ * backlog. Other consoles leave both alone until the claim ends.
+ */
+export async function claimDue(tx: Transaction<Tables>, claim: Claim): Promise<ClaimedReceiver[]> {
+  const { kind, nowMs, claimedUntilMs, dialect } = claim
+  const longestWaiting = sql`
+    select receiver from webhook_receivers
+    where ${isOfKind(kind)} and claimed_until_ms <= ${nowMs} and paused_until_ms <= ${nowMs} and exists (
+      select 1 from webhook_deliveries
+      where webhook_deliveries.receiver = webhook_receivers.receiver and due_at_ms <= ${nowMs})
+    order by attempted_at_ms, receiver limit ${claim.receivers}`
+  const { rows } = await sql<{ receiver: string; failures: number }>`
+    update webhook_receivers set claimed_until_ms = ${claimedUntilMs}, attempted_at_ms = ${nowMs}
+    where ${isChosen(sql`receiver`, longestWaiting, dialect)}
+    returning receiver, failures`.execute(tx)
+  const claimed: ClaimedReceiver[] = []
+  for (const { receiver, failures } of rows) {
+    const webhook = kind === 'operator' ? null : ((await findWebhook(tx, receiver)) ?? null)
+    // The claim on the receiver keeps other consoles from these.
+    const oldest = sql`
+      select id from webhook_deliveries
+      where receiver = ${receiver} and due_at_ms <= ${nowMs} order by due_at_ms, id limit ${claim.eventsOfEach}`
+    const due = await sql<DueDelivery>`
+      update webhook_deliveries set due_at_ms = ${claimedUntilMs}
+      where receiver = ${receiver} and ${isChosen(sql`id`, oldest, dialect)}
+      returning receiver, id, body, attempts`.execute(tx)
+    claimed.push({ receiver, webhook, failures, due: due.rows })
+  }
+  return claimed
+}
+
+function isOfKind(kind: ReceiverKind): RawBuilder<unknown> {
+  return kind === 'operator' ? sql`receiver = ${OPERATOR}` : sql`receiver <> ${OPERATOR}`
+}
+
+export async function recordAttempt(
+  tx: Transaction<Tables>,
+  { receiver, id, attempts }: DueDelivery,
+  outcome: AttemptOutcome,
+  nowMs: number,
+): Promise<void> {
+  const isDelivered = outcome.kind === 'delivered'
+  await tx
+    .updateTable('webhook_deliveries')
+    .set({
+      attempts: attempts + 1,
+      due_at_ms: isDelivered ? null : outcome.dueAtMs,
+      delivered_at_ms: isDelivered ? nowMs : null,
+      last_status: outcome.status,
+      last_error: isDelivered ? null : outcome.reason,
+    })
+    .where('receiver', '=', receiver)
+    .where('id', '=', id)
+    .execute()
+}
+
+/** Ends a claim. */
+export async function releaseReceiver(
+  tx: Transaction<Tables>,
+  receiver: string,
+  { failures, pausedUntilMs }: { readonly failures: number; readonly pausedUntilMs: number },
+): Promise<void> {
+  await tx
+    .updateTable('webhook_receivers')
+    .set({ claimed_until_ms: 0, failures, paused_until_ms: pausedUntilMs })
+    .where('receiver', '=', receiver)
+    .execute()
+}
+
+/** Attempts go on counting: one more failure gives the event up again. */
+export async function makeDue(
+  tx: Transaction<Tables>,
+  { id, ...log }: LogOf & { readonly id: string },
+  nowMs: number,
+): Promise<void> {
+  await tx
+    .updateTable('webhook_deliveries')
+    .set({ due_at_ms: nowMs, delivered_at_ms: null })
+    .where('receiver', '=', receiverOf(log))
+    .where('workspace_id', '=', log.workspaceId)
+    .where('id', '=', id)
+    // What is waiting or being sent has a time.
+    .where('due_at_ms', 'is', null)
+    .execute()
+}
+
+/** Newest first, by id: ids grow with time. */
+export async function listDeliveries(
+  database: Kysely<Tables>,
+  { limit, afterId, ...log }: LogOf & { readonly limit: number; readonly afterId: string | null },
+): Promise<{ deliveries: readonly Delivery[]; nextAfterId: string | null }> {
+  let query = database
+    .selectFrom('webhook_deliveries')
+    .selectAll()
+    .where('receiver', '=', receiverOf(log))
+    .where('workspace_id', '=', log.workspaceId)
+  if (afterId !== null) query = query.where('id', '<', afterId)
+  const found = await query
+    .orderBy('id', 'desc')
+    .limit(limit + 1)
+    .execute()
+  const deliveries = found.slice(0, limit).map(deliveryOfRow)
+  return { deliveries, nextAfterId: found.length > limit ? (deliveries.at(-1)?.id ?? null) : null }
+}
+
+/** @returns whether there may be more */
+export async function purgeDeliveries(tx: Transaction<Tables>, nowMs: number): Promise<boolean> {
+  // Of a workspace's webhook that was removed, or while the setting is off, nothing is sent any more.
+  const { rows } = await sql`
+    delete from webhook_deliveries where (receiver, id) in (
+      select receiver, id from webhook_deliveries
+      where at_ms < ${nowMs - KEPT_MS} and (due_at_ms is null or ${isOfKind('workspace')}) limit ${PURGED_AT_ONCE})
+    returning id`.execute(tx)
+  return rows.length === PURGED_AT_ONCE
+}
+
+export function findWebhook(
+  database: Kysely<Tables>,
+  workspaceId: string,
+): Promise<WorkspaceWebhookRow | undefined> {
+  return database
+    .selectFrom('workspace_webhooks')
+    .selectAll()
+    .where('workspace_id', '=', workspaceId)
+    .executeTakeFirst()
+}
+
+/** Replaces an earlier one. What waits goes to the new address, at once. */
+export async function storeWebhook(tx: Transaction<Tables>, row: WorkspaceWebhookRow): Promise<void> {
+  const { workspace_id: receiver, ...changed } = row
+  await tx
+    .insertInto('workspace_webhooks')
+    .values(row)
+    .onConflict(conflict => conflict.column('workspace_id').doUpdateSet(changed))
+    .execute()
+  const rested = { failures: 0, paused_until_ms: 0, attempted_at_ms: 0 }
+  await tx
+    .insertInto('webhook_receivers')
+    .values({ receiver, claimed_until_ms: 0, ...rested })
+    .onConflict(conflict => conflict.column('receiver').doUpdateSet(rested))
+    .execute()
+}
+
+/** Events that wait are given up. @returns whether there was one */
+export async function deleteWebhook(tx: Transaction<Tables>, workspaceId: string): Promise<boolean> {
+  const { numDeletedRows } = await tx
+    .deleteFrom('workspace_webhooks')
+    .where('workspace_id', '=', workspaceId)
+    .executeTakeFirst()
+  await tx.deleteFrom('webhook_receivers').where('receiver', '=', workspaceId).execute()
+  await tx
+    .updateTable('webhook_deliveries')
+    .set({ due_at_ms: null, last_error: REMOVED })
+    .where('receiver', '=', workspaceId)
+    .where('due_at_ms', 'is not', null)
+    .execute()
+  return numDeletedRows > 0n
+}
+
+function deliveryRowOf(event: WebhookEvent): DeliveryRow {
+  const { receiver: kind, id, workspaceId, keyId, type, deduplicationKey, atMs, body } = event
+  return {
+    receiver: receiverOf({ kind, workspaceId }),
+    id,
+    workspace_id: workspaceId,
+    key_id: keyId,
+    type,
+    deduplication_key: deduplicationKey,
+    at_ms: atMs,
+    body,
+    attempts: 0,
+    due_at_ms: atMs,
+    delivered_at_ms: null,
+    last_status: null,
+    last_error: null,
+  }
+}
+
+function deliveryOfRow(row: DeliveryRow): Delivery {
+  return {
+    id: row.id,
+    // Only deliveryRowOf() above writes this column.
+    type: row.type as WebhookEventType,
+    keyId: row.key_id,
+    atMs: row.at_ms,
+    attempts: row.attempts,
+    deliveredAtMs: row.delivered_at_ms,
+    nextAttemptAtMs: row.due_at_ms,
+    lastStatus: row.last_status,
+    lastError: row.last_error,
+  }
+}

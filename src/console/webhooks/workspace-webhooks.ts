@@ -1,0 +1,166 @@
+import { isIP } from 'node:net'
+import type { Config } from '../../config/schema/schema.ts'
+import { normalizeCidrs } from '../../domain/address/cidr.ts'
+import { withoutBrackets } from '../../domain/address/host-name.ts'
+import { mayConnectTo } from '../../domain/address/public-address.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { type Planned, wrong } from '../../domain/key/key-fields.ts'
+import { holdsKeyForm } from '../../domain/key/secret.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
+import { appendAudit, audited } from '../platform/audit/chain.ts'
+import { auditWebhook, type Caller, type WebhookAction } from '../platform/audit/entries.ts'
+import { createChangeWriter } from '../platform/database/change-writer.ts'
+import type { Database } from '../platform/database/database.ts'
+import type { WorkspaceWebhookRow } from '../platform/database/tables.ts'
+import type { RandomBytes } from '../platform/ids.ts'
+import type { DeliveryLog } from './deliveries.ts'
+import type { Guard } from './guarded-connector.ts'
+import { deleteWebhook, findWebhook, storeWebhook } from './rows.ts'
+
+const SECRET_BYTES = 32
+export const MAX_URL_LENGTH = 2_048
+const VISIBLE_ASCII = /^[\x21-\x7e]+$/
+const LOWEST_OTHER_PORT = 1_024
+export const URL_EXPECTED = `an https: address of at most ${MAX_URL_LENGTH} characters, without user or fragment, on port 443 or one from ${LOWEST_OTHER_PORT}`
+const ADDRESS_EXPECTED = 'an address that this console may send to: public, or allowed by its operator'
+
+type WorkspaceWebhookSettings = Config['webhooks']['workspaces']
+
+/** A workspace's webhook, without its secret. */
+export interface WorkspaceWebhook {
+  readonly url: string
+  readonly createdAtMs: number
+  readonly createdBy: string
+}
+
+type SetResult =
+  /** @property secret shown once */
+  | { readonly ok: true; readonly webhook: WorkspaceWebhook; readonly secret: string }
+  /** @property expected completes the sentence `url must be …` */
+  | { readonly ok: false; readonly field: string; readonly expected: string }
+
+/** What people and programs do with the webhook of a workspace. A change and its audit entry are one transaction. */
+export interface WorkspaceWebhooks {
+  readonly deliveries: DeliveryLog
+  find(workspaceId: string): Promise<WorkspaceWebhook | null>
+  /** Sets the address and makes a new secret, also where the address stays. */
+  set(workspaceId: string, url: string, caller: Caller): Promise<SetResult>
+  /** @returns whether there was one */
+  remove(workspaceId: string, caller: Caller): Promise<boolean>
+}
+
+interface Parts {
+  readonly database: Database
+  readonly deliveries: DeliveryLog
+  readonly settings: WorkspaceWebhookSettings
+  readonly keyPrefix: string
+  readonly clock: Clock
+  readonly randomBytes: RandomBytes
+  readonly newAuditId: (nowMs: number) => string
+  readonly metrics: Pick<Metrics, 'auditWriteFailures'>
+}
+
+interface Change {
+  readonly old: WorkspaceWebhook | null
+  readonly now: WorkspaceWebhook | null
+}
+
+export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
+  const { database, settings, keyPrefix, clock, randomBytes, newAuditId, metrics } = parts
+  const writer = createChangeWriter(database)
+  const rules = { keyPrefix, allowHttp: settings.allowHttp, mayConnectTo: addressGuard(settings) }
+  const audit = (action: WebhookAction, workspaceId: string, { old, now }: Change, caller: Caller) => {
+    const atMs = clock.wallMs()
+    const site = { old: webhookSiteOf(old), new: webhookSiteOf(now) }
+    return auditWebhook(action, workspaceId, site, { id: newAuditId(atMs), atMs, caller })
+  }
+  return {
+    deliveries: parts.deliveries,
+    find: async workspaceId => webhookOf(await findWebhook(database.reader, workspaceId)),
+    async set(workspaceId, text, caller) {
+      const planned = planWebhookUrl(text, rules)
+      if (!planned.ok) return planned
+      const webhook = { url: planned.value, createdAtMs: clock.wallMs(), createdBy: caller.actor }
+      const secret = `whsec_${Buffer.from(randomBytes(SECRET_BYTES)).toString('base64')}`
+      await audited(metrics, () =>
+        writer.run(async tx => {
+          const before = webhookOf(await findWebhook(tx, workspaceId))
+          await storeWebhook(tx, rowOf(workspaceId, webhook, secret))
+          const entry = audit('webhook.set', workspaceId, { old: before, now: webhook }, caller)
+          await appendAudit(tx, [entry], database)
+        }),
+      )
+      return { ok: true, webhook, secret }
+    },
+    remove: (workspaceId, caller) =>
+      audited(metrics, () =>
+        writer.run(async tx => {
+          const before = webhookOf(await findWebhook(tx, workspaceId))
+          if (before === null || !(await deleteWebhook(tx, workspaceId))) return false
+          const entry = audit('webhook.removed', workspaceId, { old: before, now: null }, caller)
+          await appendAudit(tx, [entry], database)
+          return true
+        }),
+      ),
+  }
+}
+
+function webhookOf(row: WorkspaceWebhookRow | undefined): WorkspaceWebhook | null {
+  if (row === undefined) return null
+  return { url: row.url, createdAtMs: row.created_at_ms, createdBy: row.created_by }
+}
+
+function rowOf(
+  workspaceId: string,
+  { url, createdAtMs, createdBy }: WorkspaceWebhook,
+  secret: string,
+): WorkspaceWebhookRow {
+  return { workspace_id: workspaceId, url, secret, created_at_ms: createdAtMs, created_by: createdBy }
+}
+
+/** The address without its path, which may hold a secret of the receiver. */
+export function webhookSiteOf(webhook: Pick<WorkspaceWebhook, 'url'> | null): string | null {
+  return webhook === null ? null : new URL(webhook.url).origin
+}
+
+/** Which addresses the settings allow. @throws if a network of the settings cannot be read */
+export function addressGuard({ allowedCidrs, deniedCidrs }: WorkspaceWebhookSettings): Guard['mayConnectTo'] {
+  const policy = { allowedCidrs: parsed(allowedCidrs), deniedCidrs: parsed(deniedCidrs) }
+  return address => mayConnectTo(address, policy)
+}
+
+function parsed(cidrs: readonly string[]): readonly string[] {
+  const networks = normalizeCidrs(cidrs)
+  if (networks !== null) return networks
+  throw new Error('webhooks.workspaces: allowedCidrs and deniedCidrs must be networks without a zone')
+}
+
+interface UrlRules {
+  /** What keys begin with: no address may hold a key. */
+  readonly keyPrefix: string
+  readonly allowHttp: boolean
+  readonly mayConnectTo: (address: string) => boolean
+}
+
+/** The receiver's address in its one form. A name is checked whenever a connection is made. */
+export function planWebhookUrl(
+  text: string,
+  { keyPrefix, allowHttp, mayConnectTo: isAllowed }: UrlRules,
+): Planned<string> {
+  const url = text.length <= MAX_URL_LENGTH && VISIBLE_ASCII.test(text) ? URL.parse(text) : null
+  const protocols = allowHttp ? ['https:', 'http:'] : ['https:']
+  if (url === null || !protocols.includes(url.protocol) || url.hostname === '')
+    return wrong('url', URL_EXPECTED)
+  const hasCredentials = url.username !== '' || url.password !== ''
+  if (hasCredentials || text.includes('#') || !isAllowedPort(url.port)) return wrong('url', URL_EXPECTED)
+  if (holdsKeyForm(text, keyPrefix)) return wrong('url', 'an address without an API key in it')
+  // The parser has turned forms such as 0x7f.1 into addresses.
+  const host = withoutBrackets(url.hostname)
+  if (isIP(host) !== 0 && !isAllowed(host)) return wrong('url', ADDRESS_EXPECTED)
+  return { ok: true, value: url.href }
+}
+
+/** @param port empty for that of the protocol. Lower ports belong to services of other protocols */
+function isAllowedPort(port: string): boolean {
+  return port === '' || Number(port) >= LOWEST_OTHER_PORT
+}
