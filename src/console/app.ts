@@ -18,7 +18,7 @@ import { createPublicServer } from './public-server.ts'
 import { createSignIn } from './sign-in/index.ts'
 import { createTokens } from './tokens/index.ts'
 import { createUsageService } from './usage/index.ts'
-import { createWebhooks } from './webhooks/index.ts'
+import { createWebhooks, eventsBy } from './webhooks/index.ts'
 import { createWorkspaces } from './workspaces/index.ts'
 
 export interface Console {
@@ -37,7 +37,7 @@ export interface Console {
 export async function createConsole(parts: ConsoleParts): Promise<Console> {
   const context = createConsoleContext(parts)
   const { config, clock, metrics, version = '0.0.0' } = context
-  const open = await openRegistry(context)
+  const open = await openRegistry(context, eventsBy(config))
   const { repository, regions, registry } = open
   const { signIn, programs, accessAudit } = createAccess(context, open)
   const usage = createUsageService(context, open)
@@ -57,7 +57,13 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     usage.capability,
   ]
 
-  const app = createPublicServer(context, { capabilities, signIn, tokens: programs.tokens, accessAudit, leaks })
+  const app = createPublicServer(context, {
+    capabilities,
+    signIn,
+    tokens: programs.tokens,
+    accessAudit,
+    leaks,
+  })
   const internal = createInternalListener(context, open, usage)
   let stopHousekeeping = () => {}
   let stopped: Promise<void> | null = null

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
 import type { Database } from '../../src/console/platform/database/database.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
-import { claimDue } from '../../src/console/webhooks/rows.ts'
+import { claimDue } from '../../src/console/platform/jobs/delivery-rows.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { has, POSTGRES } from '../support/tools.ts'

@@ -10,7 +10,6 @@ import { openDatabase, waitForDatabase } from '../platform/database/open-databas
 import { reportSchema } from '../platform/database/report-schema.ts'
 import { lockSqliteFile } from '../platform/database/sqlite-lock.ts'
 import { createIds } from '../platform/ids.ts'
-import { createChangeEvents, eventReceiversOf } from '../webhooks/events.ts'
 import type { Registry } from './registry.ts'
 import type { KeyRepository } from './rows/key-repository.ts'
 import { createKeyRepository } from './rows/kysely-key-repository.ts'
@@ -25,7 +24,11 @@ export interface OpenRegistry {
   readonly registry: Registry
 }
 
-export async function openRegistry(context: ConsoleContext): Promise<OpenRegistry> {
+/** @param createEvents makes the webhook events of a change */
+export async function openRegistry(
+  context: ConsoleContext,
+  createEvents: Registry['createEvents'],
+): Promise<OpenRegistry> {
   const { clock, timers, consoleId, secrets } = context
   // Asked once the console is open.
   const probe = async () => {
@@ -45,7 +48,7 @@ export async function openRegistry(context: ConsoleContext): Promise<OpenRegistr
     createMessageEncoder({ sender: consoleId, region, clock, messageKey }),
   )
   await regions.register()
-  const registry = createRegistry(context, repository, regions)
+  const registry = createRegistry(context, repository, regions, createEvents)
   return { database, databaseHealth, repository, regions, registry }
 }
 
@@ -81,8 +84,8 @@ function createRegistry(
   { config, clock, timers, randomBytes, secrets }: ConsoleContext,
   repository: KeyRepository,
   regions: Regions,
+  createEvents: Registry['createEvents'],
 ): Registry {
-  const receivers = eventReceiversOf(config)
   return {
     repository,
     outbox: regions.outboxes,
@@ -96,6 +99,6 @@ function createRegistry(
       return secrets.value.signingKey
     },
     knownScopes: Object.keys(config.scopes),
-    createEvents: change => createChangeEvents(change, receivers),
+    createEvents,
   }
 }

@@ -8,8 +8,8 @@ import { callerOf, principalOf } from '../platform/http/request-context.ts'
 import { fields, listJson, noFields, pageOf, pageQuery } from '../platform/http/request-fields.ts'
 import { readPageOptions, workspaceIdOf } from '../platform/http/request-parameters.ts'
 import { instantOrNull, instant as instantSchema, textOrNull } from '../platform/http/response-fields.ts'
+import type { Delivery, LogPage } from '../platform/jobs/delivery-rows.ts'
 import type { DeliveryLog } from './deliveries.ts'
-import type { Delivery } from './rows.ts'
 import {
   MAX_URL_LENGTH,
   URL_EXPECTED,
@@ -191,7 +191,7 @@ function webhookJson(found: WorkspaceWebhook, mayChange: boolean) {
   return { url: shown, createdAt: new Date(createdAtMs).toISOString(), createdBy }
 }
 
-async function deliveriesJson(log: DeliveryLog, page: Parameters<DeliveryLog['list']>[0]) {
+async function deliveriesJson(log: DeliveryLog, page: LogPage) {
   const { deliveries, nextAfterId } = await log.list(page)
   return listJson({ deliveries: deliveries.map(deliveryJson) }, nextAfterId)
 }

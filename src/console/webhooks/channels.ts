@@ -4,15 +4,17 @@ import { neverReloads, type OnReload, reloadable } from '../../config/reloadable
 import { NO_PROXIES, type ProxySettings } from '../../domain/proxy.ts'
 import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
 import { ProxyError } from '../../outgoing/proxy-error.ts'
-import type { OperatorWebhook, ReceiverKind } from './events.ts'
+import type { DueDelivery, ReceiverKind } from '../platform/jobs/delivery-rows.ts'
+import type { OperatorWebhook } from './events.ts'
 import { createGuardedConnector, type Guard } from './guarded-connector.ts'
-import type { ClaimedReceiver, DueDelivery } from './rows.ts'
 
 const MAX_RESPONSE_BYTES = 64 * 1024
 const FIRST_REST_MS = 5_000
 const MAX_REST_MS = 60_000
 /** One text for every failure without a status: a different one for each would tell which addresses and ports are in use. */
 const NO_RESPONSE = 'No response: the address is unreachable, not allowed or without a valid certificate'
+/** Of an event that a workspace without a webhook does not receive any more. */
+export const REMOVED = 'Not sent: the webhook was removed'
 
 /** How events reach receivers of one kind. */
 export interface Channel {
@@ -25,11 +27,11 @@ export interface Channel {
   /** How long a receiver rests after so many attempts in a row that failed. */
   restMs(failures: number): number
   /** Never rejects for what a receiver does. It follows no redirect: the signature is meant for this address. */
-  send(webhook: ClaimedReceiver['webhook'], event: SentEvent, nowMs: number): Promise<SendResult>
+  send(event: SentEvent, nowMs: number): Promise<SendResult>
   stop(): Promise<void>
 }
 
-type SentEvent = Pick<DueDelivery, 'id' | 'body'>
+type SentEvent = Pick<DueDelivery, 'receiver' | 'id' | 'body'>
 
 export type SendResult =
   | { readonly ok: true; readonly status: number }
@@ -64,7 +66,7 @@ export function createOperatorChannel(
     eventsOfEach: 16,
     timeoutMs,
     restMs: () => 0,
-    async send(_, event, nowMs) {
+    async send(event, nowMs) {
       const { client, secret } = current.value
       const signal = AbortSignal.timeout(timeoutMs)
       try {
@@ -103,7 +105,10 @@ function failureReason(error: unknown, timeoutMs: number): string {
 }
 
 /** To webhooks of workspaces. It makes a connection for each event: workspaces share none, and each is checked when it is made. */
-export function createWorkspaceChannel(guard: Guard): Channel {
+export function createWorkspaceChannel(
+  guard: Guard,
+  findWebhook: (workspaceId: string) => Promise<{ readonly url: string; readonly secret: string } | null>,
+): Channel {
   const { timeoutMs } = guard
   return {
     kind: 'workspace',
@@ -111,8 +116,9 @@ export function createWorkspaceChannel(guard: Guard): Channel {
     eventsOfEach: 4,
     timeoutMs,
     restMs: workspaceRestMs,
-    async send(webhook, event, nowMs) {
-      if (webhook === null) throw new Error('A workspace receives events at the address that it has set')
+    async send(event, nowMs) {
+      const webhook = await findWebhook(event.receiver)
+      if (webhook === null) return { ok: false, status: null, reason: REMOVED, cause: 'removed' }
       const receiver = { url: new URL(webhook.url), secret: webhook.secret }
       const signal = AbortSignal.timeout(timeoutMs)
       const client = new OutgoingClient({

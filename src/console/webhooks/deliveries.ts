@@ -1,7 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import { createChangeWriter } from '../platform/database/change-writer.ts'
 import type { Database } from '../platform/database/database.ts'
-import { createTestEvent, type ReceiverKind, type WebhookEvent } from './events.ts'
 import {
   type AttemptOutcome,
   type Claim,
@@ -10,12 +9,16 @@ import {
   type Delivery,
   type DueDelivery,
   insertEvents,
+  type LogPage,
   listDeliveries,
   makeDue,
   purgeDeliveries,
+  type ReceiverKind,
   recordAttempt,
   releaseReceiver,
-} from './rows.ts'
+  type WebhookEvent,
+} from '../platform/jobs/delivery-rows.ts'
+import { createTestEvent } from './events.ts'
 
 /** The queue of webhook events for all receivers. Events of a change are inserted in the transaction of the change. */
 export interface Deliveries {
@@ -39,11 +42,7 @@ export interface Deliveries {
 /** Deliveries to receivers of one kind, and what people ask for. */
 export interface DeliveryLog {
   /** Newest first. */
-  list(page: {
-    readonly workspaceId: string
-    readonly limit: number
-    readonly afterId: string | null
-  }): Promise<{ deliveries: readonly Delivery[]; nextAfterId: string | null }>
+  list(page: LogPage): Promise<{ deliveries: readonly Delivery[]; nextAfterId: string | null }>
   /** Sends an event of type `test`; at most one a minute for each workspace. */
   sendTest(workspaceId: string): Promise<void>
   /** Sends an event again that was delivered or given up; any other stays as it is. */

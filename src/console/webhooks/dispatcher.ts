@@ -1,12 +1,11 @@
 import type { Clock } from '../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
+import type { ClaimedReceiver, DueDelivery, ReceiverKind } from '../platform/jobs/delivery-rows.ts'
 import { retryDelayMs } from '../platform/jobs/retry-delay.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
 import type { Channel, SendResult } from './channels.ts'
 import type { Deliveries } from './deliveries.ts'
-import type { ReceiverKind } from './events.ts'
-import type { ClaimedReceiver, DueDelivery } from './rows.ts'
 
 const POLL_INTERVAL_MS = 1_000
 /** A claim outlasts an attempt by this; then another console takes over what one that died had claimed. */
@@ -105,9 +104,7 @@ export class Dispatcher {
     const { deliveries, clock, logger } = this.#parts
     const { receiver } = claimed
     try {
-      const attempts = await Promise.all(
-        claimed.due.map(delivery => this.#attempt(channel, claimed, delivery)),
-      )
+      const attempts = await Promise.all(claimed.due.map(delivery => this.#attempt(channel, delivery)))
       // None where another transaction holds them just now.
       const failed = attempts.length === 0 ? 0 : 1
       const failures = attempts.some(Boolean) ? 0 : claimed.failures + failed
@@ -122,10 +119,10 @@ export class Dispatcher {
   }
 
   /** @returns whether it was delivered */
-  async #attempt(channel: Channel, claimed: ClaimedReceiver, delivery: DueDelivery): Promise<boolean> {
+  async #attempt(channel: Channel, delivery: DueDelivery): Promise<boolean> {
     const { deliveries, clock, metrics, random } = this.#parts
     const { kind: receiver } = channel
-    const result = await channel.send(claimed.webhook, delivery, clock.wallMs())
+    const result = await channel.send(delivery, clock.wallMs())
     if (result.ok) {
       await deliveries.recordAttempt(delivery, { kind: 'delivered', status: result.status })
       metrics.webhookDeliveries.inc({ receiver, outcome: 'delivered' })

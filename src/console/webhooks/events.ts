@@ -2,11 +2,9 @@ import type { Config } from '../../config/schema/schema.ts'
 import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
 import { toRecordJson } from '../../domain/wire.ts'
 import { isLeak, type KeyAction, type KeyAuditEntry } from '../platform/audit/entries.ts'
+import type { ReceiverKind, WebhookEvent } from '../platform/jobs/delivery-rows.ts'
 
 export type WebhookEventType = KeyAction | 'key.expiring' | 'key.expired' | 'test'
-
-/** Whose webhook receives an event: the operator's, or that of the key's workspace. */
-export type ReceiverKind = 'operator' | 'workspace'
 
 /** Settings of a configured webhook. */
 export type OperatorWebhook = Config['console']['webhook'] & { readonly url: string; readonly secret: string }
@@ -19,21 +17,6 @@ export function isWebhookConfigured(webhook: Config['console']['webhook']): webh
 export function eventReceiversOf({ console, webhooks }: Config): readonly ReceiverKind[] {
   const toOperator: ReceiverKind[] = isWebhookConfigured(console.webhook) ? ['operator'] : []
   return webhooks.workspaces.enabled ? [...toOperator, 'workspace'] : toOperator
-}
-
-/** Something that happened to a key, or a test, to be sent to a webhook. */
-export interface WebhookEvent {
-  readonly receiver: ReceiverKind
-  readonly id: string
-  readonly workspaceId: string
-  /** Empty for a test. */
-  readonly keyId: string
-  readonly type: WebhookEventType
-  /** Equal for the same occurrence, so that a receiver gets it once even if several consoles notice it. */
-  readonly deduplicationKey: string
-  readonly atMs: number
-  /** The signed JSON body. It never holds a secret or a digest. */
-  readonly body: string
 }
 
 /** A change of a key, as far as events tell of it. */

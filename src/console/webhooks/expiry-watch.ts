@@ -4,9 +4,10 @@ import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import { keyOfRow, selectKeys } from '../keys/rows/key-rows.ts'
 import type { Tables } from '../platform/database/tables.ts'
+import type { ReceiverKind } from '../platform/jobs/delivery-rows.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
 import type { Deliveries } from './deliveries.ts'
-import { createExpiryEvent, type ReceiverKind, WARNING_DAYS } from './events.ts'
+import { createExpiryEvent, WARNING_DAYS } from './events.ts'
 
 const POLL_INTERVAL_MS = 60_000
 const DAY_MS = 86_400_000

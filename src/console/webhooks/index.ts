@@ -1,18 +1,31 @@
 import { onReloadOf } from '../../config/reloadable.ts'
+import type { Config } from '../../config/schema/schema.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import type { Database } from '../platform/database/database.ts'
 import { bindCalls } from '../platform/http/admin-call.ts'
 import { createIds } from '../platform/ids.ts'
+import type { WebhookEvent } from '../platform/jobs/delivery-rows.ts'
 import { WEBHOOK_CALLS } from './api.ts'
 import { type Channel, createOperatorChannel, createWorkspaceChannel } from './channels.ts'
 import { createDeliveries, type Deliveries } from './deliveries.ts'
 import { Dispatcher } from './dispatcher.ts'
-import { isWebhookConfigured } from './events.ts'
+import { createChangeEvents, type EventfulChange, eventReceiversOf, isWebhookConfigured } from './events.ts'
 import { startExpiryWatch } from './expiry-watch.ts'
 import { createResolver } from './guarded-connector.ts'
 import { type KeysById, webhookPages } from './pages.ts'
-import { addressGuard, createWorkspaceWebhooks, type WorkspaceWebhooks } from './workspace-webhooks.ts'
+import {
+  addressGuard,
+  createWorkspaceWebhooks,
+  findWebhook,
+  type WorkspaceWebhooks,
+} from './workspace-webhooks.ts'
+
+/** Makes the events of a change, for the receivers that the settings allow. */
+export function eventsBy(config: Config): (change: EventfulChange) => readonly WebhookEvent[] {
+  const receivers = eventReceiversOf(config)
+  return change => createChangeEvents(change, receivers)
+}
 
 /** What webhooks need of the registry of keys. */
 interface WebhookSources {
@@ -27,7 +40,7 @@ export function createWebhooks(context: ConsoleContext, sources: WebhookSources)
   const { database, repository } = sources
   const newEventId = createIds('msg', randomBytes)
   const deliveries = createDeliveries(database, clock, newEventId)
-  const channels = createChannels(context)
+  const channels = createChannels(context, database)
   const dispatcher = new Dispatcher({ ...context, deliveries, channels })
   const workspaceWebhooks = workspaceWebhooksOf(context, sources, deliveries)
   const toOperator = deliveries.log('operator')
@@ -55,7 +68,7 @@ export function createWebhooks(context: ConsoleContext, sources: WebhookSources)
 }
 
 /** One for the operator, for workspaces, both or neither: as `eventReceiversOf` lists. */
-function createChannels({ config, onReload }: ConsoleContext): readonly Channel[] {
+function createChannels({ config, onReload }: ConsoleContext, { reader }: Database): readonly Channel[] {
   const { webhook } = config.console
   const ofWorkspaces = config.webhooks.workspaces
   const channels: Channel[] = []
@@ -67,7 +80,8 @@ function createChannels({ config, onReload }: ConsoleContext): readonly Channel[
     const { timeoutMs } = ofWorkspaces
     const resolve = createResolver(timeoutMs)
     const mayConnectTo = addressGuard(ofWorkspaces)
-    channels.push(createWorkspaceChannel({ mayConnectTo, resolve, proxies: config.outgoing, timeoutMs }))
+    const guard = { mayConnectTo, resolve, proxies: config.outgoing, timeoutMs }
+    channels.push(createWorkspaceChannel(guard, workspaceId => findWebhook(reader, workspaceId)))
   }
   return channels
 }

@@ -18,9 +18,10 @@ import {
 import { deliveriesPath, olderDeliveriesPath, WORKSPACES, webhookPath } from '../platform/html/paths.ts'
 import { ago, instant, instantText } from '../platform/html/times.ts'
 import { callerOf } from '../platform/http/request-context.ts'
+import type { Delivery } from '../platform/jobs/delivery-rows.ts'
 import { deliveryState } from './api.ts'
 import type { DeliveryLog } from './deliveries.ts'
-import type { Delivery } from './rows.ts'
+import type { WebhookEventType } from './events.ts'
 import {
   MAX_URL_LENGTH,
   type WorkspaceWebhook,
@@ -165,7 +166,7 @@ interface DeliveriesView {
   readonly isFirstPage: boolean
 }
 
-const TYPES: Readonly<Record<Delivery['type'], string>> = {
+const TYPES = {
   'key.issued': 'Key issued',
   'key.rotated': 'Key rotated',
   'key.revoked': 'Key revoked',
@@ -177,7 +178,8 @@ const TYPES: Readonly<Record<Delivery['type'], string>> = {
   'key.expiring': 'Key about to expire',
   'key.expired': 'Key expired',
   test: 'Test',
-}
+} satisfies Readonly<Record<WebhookEventType, string>>
+const LABELS: ReadonlyMap<string, string> = new Map(Object.entries(TYPES))
 
 const STATES = {
   delivered: { label: 'Delivered', badge: 'active' },
@@ -233,7 +235,7 @@ function row(frame: Frame, path: string, delivery: Delivery, record: KeyRecord |
   const { label, badge } = STATES[deliveryState(delivery)]
   return html`<tr>
     <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
-    <td><span class="label" aria-hidden="true">Event</span><span>${TYPES[type]}</span></td>
+    <td><span class="label" aria-hidden="true">Event</span><span>${LABELS.get(type) ?? type}</span></td>
     <td><span class="label" aria-hidden="true">Key</span><span class="breaks">${record === null ? '–' : html`${keyLink({ record })} ${hintHtml(record)}`}</span></td>
     <td><span class="label" aria-hidden="true">State</span><span><span class="badge ${badge}">${label}</span></span></td>
     <td><span class="label" aria-hidden="true">Last response</span><span>${lastResponse(delivery, nowMs)}</span></td>

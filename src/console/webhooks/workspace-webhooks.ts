@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import type { Kysely, Transaction } from 'kysely'
 import type { Config } from '../../config/schema/schema.ts'
 import { normalizeCidrs } from '../../domain/address/cidr.ts'
 import { withoutBrackets } from '../../domain/address/host-name.ts'
@@ -11,11 +12,12 @@ import { appendAudit, audited } from '../platform/audit/chain.ts'
 import { auditWebhook, type Caller, type WebhookAction } from '../platform/audit/entries.ts'
 import { createChangeWriter } from '../platform/database/change-writer.ts'
 import type { Database } from '../platform/database/database.ts'
-import type { WorkspaceWebhookRow } from '../platform/database/tables.ts'
+import type { Tables, WorkspaceWebhookRow } from '../platform/database/tables.ts'
 import type { RandomBytes } from '../platform/ids.ts'
+import { closeReceiver, openReceiver } from '../platform/jobs/delivery-rows.ts'
+import { REMOVED } from './channels.ts'
 import type { DeliveryLog } from './deliveries.ts'
 import type { Guard } from './guarded-connector.ts'
-import { deleteWebhook, findWebhook, storeWebhook } from './rows.ts'
 
 const SECRET_BYTES = 32
 export const MAX_URL_LENGTH = 2_048
@@ -96,7 +98,8 @@ export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
       audited(metrics, () =>
         writer.run(async tx => {
           const before = webhookOf(await findWebhook(tx, workspaceId))
-          if (before === null || !(await deleteWebhook(tx, workspaceId))) return false
+          if (before === null) return false
+          await deleteWebhook(tx, workspaceId)
           const entry = audit('webhook.removed', workspaceId, { old: before, now: null }, caller)
           await appendAudit(tx, [entry], database)
           return true
@@ -105,8 +108,32 @@ export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
   }
 }
 
-function webhookOf(row: WorkspaceWebhookRow | undefined): WorkspaceWebhook | null {
-  if (row === undefined) return null
+export async function findWebhook(
+  database: Kysely<Tables>,
+  workspaceId: string,
+): Promise<WorkspaceWebhookRow | null> {
+  const query = database.selectFrom('workspace_webhooks').selectAll().where('workspace_id', '=', workspaceId)
+  return (await query.executeTakeFirst()) ?? null
+}
+
+/** Replaces an earlier one. What waits goes to the new address. */
+async function storeWebhook(tx: Transaction<Tables>, row: WorkspaceWebhookRow): Promise<void> {
+  const { workspace_id, ...changed } = row
+  await tx
+    .insertInto('workspace_webhooks')
+    .values(row)
+    .onConflict(conflict => conflict.column('workspace_id').doUpdateSet(changed))
+    .execute()
+  await openReceiver(tx, workspace_id)
+}
+
+async function deleteWebhook(tx: Transaction<Tables>, workspaceId: string): Promise<void> {
+  await tx.deleteFrom('workspace_webhooks').where('workspace_id', '=', workspaceId).execute()
+  await closeReceiver(tx, workspaceId, REMOVED)
+}
+
+function webhookOf(row: WorkspaceWebhookRow | null): WorkspaceWebhook | null {
+  if (row === null) return null
   return { url: row.url, createdAtMs: row.created_at_ms, createdBy: row.created_by }
 }
 

@@ -13,7 +13,7 @@ import { ForwardProxy } from '../../support/forward-proxy.ts'
 import { WebhookReceiver } from '../../support/webhook-receiver.ts'
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
-const EVENT = { id: 'msg_1', body: '{"type":"test"}' }
+const EVENT = { receiver: 'ws_1', id: 'msg_1', body: '{"type":"test"}' }
 const NO_RESPONSE = 'No response: the address is unreachable, not allowed or without a valid certificate'
 const NOTHING = { allowedCidrs: [], deniedCidrs: [] }
 const LOOPBACK = { allowedCidrs: ['127.0.0.0/8'], deniedCidrs: [] }
@@ -38,14 +38,15 @@ function send(
   url: string,
   { policy = LOOPBACK, resolve, timeoutMs = 2_000, proxies = NO_PROXIES, ca }: Scene = {},
 ) {
-  const channel = createWorkspaceChannel({
-    mayConnectTo: address => mayConnectTo(address, policy),
+  const guard = {
+    mayConnectTo: (address: string) => mayConnectTo(address, policy),
     resolve: resolve ?? (async () => ['127.0.0.1']),
     proxies,
     timeoutMs,
     ...(ca === undefined ? {} : { ca }),
-  })
-  return channel.send({ url, secret: SECRET }, EVENT, Date.now())
+  }
+  const channel = createWorkspaceChannel(guard, async () => ({ url, secret: SECRET }))
+  return channel.send(EVENT, Date.now())
 }
 
 describe('an event to the address that a workspace has set', () => {

@@ -5,6 +5,7 @@ import { Webhook } from 'standardwebhooks'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
 import { createIds } from '../../../src/console/platform/ids.ts'
+import { MAX_WAITING, type ReceiverKind } from '../../../src/console/platform/jobs/delivery-rows.ts'
 import {
   createOperatorChannel,
   createWorkspaceChannel,
@@ -12,9 +13,7 @@ import {
 } from '../../../src/console/webhooks/channels.ts'
 import { createDeliveries } from '../../../src/console/webhooks/deliveries.ts'
 import { Dispatcher } from '../../../src/console/webhooks/dispatcher.ts'
-import type { ReceiverKind } from '../../../src/console/webhooks/events.ts'
-import { MAX_WAITING } from '../../../src/console/webhooks/rows.ts'
-import { createWorkspaceWebhooks } from '../../../src/console/webhooks/workspace-webhooks.ts'
+import { createWorkspaceWebhooks, findWebhook } from '../../../src/console/webhooks/workspace-webhooks.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { type RunningConsole, startConsole } from '../../support/console.ts'
 import { ManualTimers } from '../../support/manual-timers.ts'
@@ -194,7 +193,10 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
       const deliveries = createDeliveries(database, clock, newEventId)
       const parts = { clock, timers: new ManualTimers(), logger: silentLogger, metrics, random: () => 0 }
       const operator = { url: operatorReceiver.url, secret: OPERATOR_SECRET, timeoutMs }
-      const channels = [createOperatorChannel(operator, guard.proxies), createWorkspaceChannel(guard)]
+      const channels = [
+        createOperatorChannel(operator, guard.proxies),
+        createWorkspaceChannel(guard, id => findWebhook(database.reader, id)),
+      ]
       const dispatcher = new Dispatcher({ ...parts, deliveries, channels })
       onTestFinished(async () => {
         await dispatcher.stop()
@@ -320,6 +322,24 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
       expect(receiver.received).toEqual([])
       const given = { attempts: 0, nextAttemptAtMs: null, lastError: 'Not sent: the webhook was removed' }
       expect(await list('ws_1')).toMatchObject([given, given])
+    },
+  )
+
+  test.skipIf(!isThere)(
+    'an attempt that ends after the webhook was removed leaves its event given up',
+    async () => {
+      const { console, webhooks, caller, set, insert, list } = await open()
+      const { promise: arrived, resolve } = Promise.withResolvers<ServerResponse>()
+      receiver.answer = response => resolve(response)
+      await set('ws_1', receiver)
+      await insert('ws_1', 1)
+      const delivering = console.dispatcher.deliver()
+      const response = await arrived
+      await webhooks.remove('ws_1', caller)
+      response.destroy()
+      await delivering
+      const given = { nextAttemptAtMs: null, lastError: 'Not sent: the webhook was removed' }
+      expect(await list('ws_1')).toMatchObject([given])
     },
   )
 

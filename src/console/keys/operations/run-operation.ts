@@ -15,7 +15,7 @@ import {
   encodeOutcome,
   type Idempotency,
 } from '../../platform/http/idempotency.ts'
-import type { WebhookEvent } from '../../webhooks/events.ts'
+import type { WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
 import type { CommitOutcome, KeyRepository, PendingChange, StoredKey } from '../rows/key-repository.ts'
 
 /** A retry follows a taken hint or a concurrent change of the same key. Both are rare. */

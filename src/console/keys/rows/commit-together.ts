@@ -5,7 +5,7 @@ import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { isRejected } from '../../platform/database/rejected-statement.ts'
 import type { Tables } from '../../platform/database/tables.ts'
-import { insertEvents } from '../../webhooks/rows.ts'
+import { insertEvents } from '../../platform/jobs/delivery-rows.ts'
 import type { Change, CommitOutcome, StoredKey } from './key-repository.ts'
 import { rowOf } from './key-rows.ts'
 

@@ -4,7 +4,7 @@ import type { PendingChange, PendingChanges, RegionRegister } from '../../announ
 import type { ChainHead } from '../../platform/audit/chain.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
 import type { EarlierResponse, Idempotency } from '../../platform/http/idempotency.ts'
-import type { WebhookEvent } from '../../webhooks/events.ts'
+import type { WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
 import type { WorkspaceKeyCounts } from '../search/count-in-workspace.ts'
 import type { UnusedCounts } from '../search/count-unused.ts'
 import type {

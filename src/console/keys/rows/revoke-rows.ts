@@ -4,7 +4,7 @@ import { enqueueChanges } from '../../announcing/rows/outbox-rows.ts'
 import { type AuditTarget, AuditWriteError, appendAudit } from '../../platform/audit/chain.ts'
 import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import type { Tables } from '../../platform/database/tables.ts'
-import { insertEvents } from '../../webhooks/rows.ts'
+import { insertEvents } from '../../platform/jobs/delivery-rows.ts'
 import type { BulkRevocation, BulkRevoked, LivePosition, LiveRange } from './key-repository.ts'
 import { keyOfRow } from './key-rows.ts'
 

@@ -1,22 +1,38 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
-import { isChosen } from '../platform/database/chosen-rows.ts'
-import type { Dialect } from '../platform/database/database.ts'
-import type { DeliveryRow, Tables, WorkspaceWebhookRow } from '../platform/database/tables.ts'
-import type { ReceiverKind, WebhookEvent, WebhookEventType } from './events.ts'
+import { isChosen } from '../database/chosen-rows.ts'
+import type { Dialect } from '../database/database.ts'
+import type { DeliveryRow, Tables } from '../database/tables.ts'
 
 const KEPT_MS = 30 * 86_400_000
 const PURGED_AT_ONCE = 1_000
 /** Events of one workspace that wait for an attempt. */
 export const MAX_WAITING = 10_000
 const TOO_MANY_WAITING = `Not sent: ${MAX_WAITING} events were waiting`
-const REMOVED = 'Not sent: the webhook was removed'
 /** The receiver of deliveries to the operator's webhook; that of others is the id of their workspace. */
 const OPERATOR = ''
+
+/** Whose webhook receives an event: the operator's, or that of the key's workspace. */
+export type ReceiverKind = 'operator' | 'workspace'
+
+/** Something that happened to a key, or a test, to be sent to a webhook. */
+export interface WebhookEvent {
+  readonly receiver: ReceiverKind
+  readonly id: string
+  readonly workspaceId: string
+  /** Empty for a test. */
+  readonly keyId: string
+  readonly type: string
+  /** Equal for the same occurrence, so that a receiver gets it once even if several consoles notice it. */
+  readonly deduplicationKey: string
+  readonly atMs: number
+  /** The signed JSON body. It never holds a secret or a digest. */
+  readonly body: string
+}
 
 /** A line of the delivery log. */
 export interface Delivery {
   readonly id: string
-  readonly type: WebhookEventType
+  readonly type: string
   /** Empty for a test. */
   readonly keyId: string
   readonly atMs: number
@@ -33,9 +49,8 @@ export type DueDelivery = Pick<DeliveryRow, 'receiver' | 'id' | 'body' | 'attemp
 
 /** A receiver with events that are due now, claimed by this console. */
 export interface ClaimedReceiver {
+  /** A workspace; empty for the operator. */
   readonly receiver: string
-  /** The webhook of a workspace; null for the operator, whose webhook is in the settings. */
-  readonly webhook: Pick<WorkspaceWebhookRow, 'url' | 'secret'> | null
   /** Attempts in a row that failed. */
   readonly failures: number
   readonly due: readonly DueDelivery[]
@@ -60,6 +75,13 @@ export type AttemptOutcome =
       readonly reason: string
       readonly dueAtMs: number | null
     }
+
+/** A page of a log; null: the first. */
+export interface LogPage {
+  readonly workspaceId: string
+  readonly limit: number
+  readonly afterId: string | null
+}
 
 /** Deliveries of a workspace's events to one kind of receiver. */
 export interface LogOf {
@@ -92,7 +114,7 @@ export async function insertEvents(tx: Transaction<Tables>, events: readonly Web
 async function boundedRows(tx: Transaction<Tables>, rows: readonly DeliveryRow[]): Promise<DeliveryRow[]> {
   const kept: DeliveryRow[] = []
   for (const [workspaceId, own] of Map.groupBy(rows, ({ receiver }) => receiver)) {
-    if ((await findWebhook(tx, workspaceId)) === undefined) continue
+    if (!(await isOpen(tx, workspaceId))) continue
     const room = MAX_WAITING - (await countWaiting(tx, workspaceId))
     kept.push(
       ...own.map((row, index) =>
@@ -101,6 +123,11 @@ async function boundedRows(tx: Transaction<Tables>, rows: readonly DeliveryRow[]
     )
   }
   return kept
+}
+
+async function isOpen(tx: Transaction<Tables>, receiver: string): Promise<boolean> {
+  const query = tx.selectFrom('webhook_receivers').select('receiver').where('receiver', '=', receiver)
+  return (await query.executeTakeFirst()) !== undefined
 }
 
 async function countWaiting(tx: Transaction<Tables>, receiver: string): Promise<number> {
@@ -128,7 +155,6 @@ export async function claimDue(tx: Transaction<Tables>, claim: Claim): Promise<C
     returning receiver, failures`.execute(tx)
   const claimed: ClaimedReceiver[] = []
   for (const { receiver, failures } of rows) {
-    const webhook = kind === 'operator' ? null : ((await findWebhook(tx, receiver)) ?? null)
     // The claim on the receiver keeps other consoles from these.
     const oldest = sql`
       select id from webhook_deliveries
@@ -137,7 +163,7 @@ export async function claimDue(tx: Transaction<Tables>, claim: Claim): Promise<C
       update webhook_deliveries set due_at_ms = ${claimedUntilMs}
       where receiver = ${receiver} and ${isChosen(sql`id`, oldest, dialect)}
       returning receiver, id, body, attempts`.execute(tx)
-    claimed.push({ receiver, webhook, failures, due: due.rows })
+    claimed.push({ receiver, failures, due: due.rows })
   }
   return claimed
 }
@@ -153,7 +179,7 @@ export async function recordAttempt(
   nowMs: number,
 ): Promise<void> {
   const isDelivered = outcome.kind === 'delivered'
-  await tx
+  let update = tx
     .updateTable('webhook_deliveries')
     .set({
       attempts: attempts + 1,
@@ -164,7 +190,9 @@ export async function recordAttempt(
     })
     .where('receiver', '=', receiver)
     .where('id', '=', id)
-    .execute()
+  // Given up meanwhile: its receiver was closed.
+  if (!isDelivered) update = update.where('due_at_ms', 'is not', null)
+  await update.execute()
 }
 
 /** Ends a claim. */
@@ -200,7 +228,7 @@ export async function makeDue(
 /** Newest first, by id: ids grow with time. */
 export async function listDeliveries(
   database: Kysely<Tables>,
-  { limit, afterId, ...log }: LogOf & { readonly limit: number; readonly afterId: string | null },
+  { limit, afterId, ...log }: LogOf & LogPage,
 ): Promise<{ deliveries: readonly Delivery[]; nextAfterId: string | null }> {
   let query = database
     .selectFrom('webhook_deliveries')
@@ -227,25 +255,8 @@ export async function purgeDeliveries(tx: Transaction<Tables>, nowMs: number): P
   return rows.length === PURGED_AT_ONCE
 }
 
-export function findWebhook(
-  database: Kysely<Tables>,
-  workspaceId: string,
-): Promise<WorkspaceWebhookRow | undefined> {
-  return database
-    .selectFrom('workspace_webhooks')
-    .selectAll()
-    .where('workspace_id', '=', workspaceId)
-    .executeTakeFirst()
-}
-
-/** Replaces an earlier one. What waits goes to the new address, at once. */
-export async function storeWebhook(tx: Transaction<Tables>, row: WorkspaceWebhookRow): Promise<void> {
-  const { workspace_id: receiver, ...changed } = row
-  await tx
-    .insertInto('workspace_webhooks')
-    .values(row)
-    .onConflict(conflict => conflict.column('workspace_id').doUpdateSet(changed))
-    .execute()
+/** Lets a workspace receive events. What waits is sent at once, also if earlier attempts failed. */
+export async function openReceiver(tx: Transaction<Tables>, receiver: string): Promise<void> {
   const rested = { failures: 0, paused_until_ms: 0, attempted_at_ms: 0 }
   await tx
     .insertInto('webhook_receivers')
@@ -254,20 +265,19 @@ export async function storeWebhook(tx: Transaction<Tables>, row: WorkspaceWebhoo
     .execute()
 }
 
-/** Events that wait are given up. @returns whether there was one */
-export async function deleteWebhook(tx: Transaction<Tables>, workspaceId: string): Promise<boolean> {
-  const { numDeletedRows } = await tx
-    .deleteFrom('workspace_webhooks')
-    .where('workspace_id', '=', workspaceId)
-    .executeTakeFirst()
-  await tx.deleteFrom('webhook_receivers').where('receiver', '=', workspaceId).execute()
+/** Events that wait are given up. @param reason for the delivery log */
+export async function closeReceiver(
+  tx: Transaction<Tables>,
+  receiver: string,
+  reason: string,
+): Promise<void> {
+  await tx.deleteFrom('webhook_receivers').where('receiver', '=', receiver).execute()
   await tx
     .updateTable('webhook_deliveries')
-    .set({ due_at_ms: null, last_error: REMOVED })
-    .where('receiver', '=', workspaceId)
+    .set({ due_at_ms: null, last_error: reason })
+    .where('receiver', '=', receiver)
     .where('due_at_ms', 'is not', null)
     .execute()
-  return numDeletedRows > 0n
 }
 
 function deliveryRowOf(event: WebhookEvent): DeliveryRow {
@@ -292,8 +302,7 @@ function deliveryRowOf(event: WebhookEvent): DeliveryRow {
 function deliveryOfRow(row: DeliveryRow): Delivery {
   return {
     id: row.id,
-    // Only deliveryRowOf() above writes this column.
-    type: row.type as WebhookEventType,
+    type: row.type,
     keyId: row.key_id,
     atMs: row.at_ms,
     attempts: row.attempts,
