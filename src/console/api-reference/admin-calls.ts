@@ -10,7 +10,7 @@ import { SEARCH_CALLS } from '../keys/api/search-calls.ts'
 import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { TOKEN_CALLS } from '../tokens/index.ts'
 import { USAGE_CALLS } from '../usage/index.ts'
-import { WEBHOOK_CALLS } from '../webhooks/api.ts'
+import { WEBHOOK_CALLS } from '../webhooks/index.ts'
 
 interface DocumentParts {
   readonly document: Readonly<Record<string, unknown>>

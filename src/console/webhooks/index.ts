@@ -21,6 +21,8 @@ import {
   type WorkspaceWebhooks,
 } from './workspace-webhooks.ts'
 
+export { WEBHOOK_CALLS } from './api.ts'
+
 /** Makes the events of a change, for the receivers that the settings allow. */
 export function eventsBy(config: Config): (change: EventfulChange) => readonly WebhookEvent[] {
   const receivers = eventReceiversOf(config)
