@@ -1,6 +1,7 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
 import { MAX_CIDRS, normalizeCidrs } from './address/cidr.ts'
 import { isWorkspaceId, type KeyGrant, type KeyRecord, MAX_VERSION } from './key/key-record.ts'
+import type { TextName } from './key/key-texts.ts'
 import { isScope, normalizeScopes } from './scope.ts'
 
 /** The names in Redis and the format of a record, used by both planes. Messages: `invalidation-message.ts`. */
@@ -35,42 +36,24 @@ export function isDigest(text: string): boolean {
   return DIGEST.test(text)
 }
 
+type Instants = 'createdAtMs' | 'expiresAtMs' | 'revokedAtMs' | 'suspendedAtMs'
+
 /** A record with instants in ISO 8601, UTC: the format of the admin API, the key service and Redis. */
-export interface RecordJson {
-  id: string
-  workspaceId: string
-  name: string
-  description: string | null
-  scopes: readonly string[]
-  hint: string
-  createdAt: string
-  createdBy: string
-  expiresAt: string
-  revokedAt: string | null
-  suspendedAt: string | null
-  allowedCidrs: readonly string[]
-  rotatedFrom: string | null
-  replacedBy: string | null
-  version: number
+export interface RecordJson extends Omit<KeyRecord, Instants> {
+  readonly createdAt: string
+  readonly expiresAt: string
+  readonly revokedAt: string | null
+  readonly suspendedAt: string | null
 }
 
 export function toRecordJson(record: KeyRecord): RecordJson {
+  const { createdAtMs, expiresAtMs, revokedAtMs, suspendedAtMs, ...unchanged } = record
   return {
-    id: record.id,
-    workspaceId: record.workspaceId,
-    name: record.name,
-    description: record.description,
-    scopes: record.scopes,
-    hint: record.hint,
-    createdAt: new Date(record.createdAtMs).toISOString(),
-    createdBy: record.createdBy,
-    expiresAt: new Date(record.expiresAtMs).toISOString(),
-    revokedAt: instantOrNull(record.revokedAtMs),
-    suspendedAt: instantOrNull(record.suspendedAtMs),
-    allowedCidrs: record.allowedCidrs,
-    rotatedFrom: record.rotatedFrom,
-    replacedBy: record.replacedBy,
-    version: record.version,
+    ...unchanged,
+    createdAt: new Date(createdAtMs).toISOString(),
+    expiresAt: new Date(expiresAtMs).toISOString(),
+    revokedAt: instantOrNull(revokedAtMs),
+    suspendedAt: instantOrNull(suspendedAtMs),
   }
 }
 
@@ -96,15 +79,34 @@ export function encodeRecord(record: KeyRecord, digest: string, recordKey: KeyOb
   return JSON.stringify({ ...body, mac: macOfGrant(grant, digest, recordKey) })
 }
 
+/** What every record on the wire has: not the texts, which no gateway needs. Restrictions are named apart. */
+type UnrestrictedJson = Omit<RecordJson, TextName | 'suspendedAt' | 'allowedCidrs'>
+
 /**
- * Without the description, which no gateway needs. A revoked record names no restriction, so that every reader, also of
- * the first schema, takes it as revoked.
+ * The fields that are named here and no others. A revoked record names no restriction, so that every reader, also of the first
+ * schema, takes it as revoked.
  */
 function recordBody(record: KeyRecord): Record<string, unknown> {
-  const { description, suspendedAt, allowedCidrs, ...body } = toRecordJson(record)
+  const json = toRecordJson(record)
+  const body: UnrestrictedJson = {
+    id: json.id,
+    workspaceId: json.workspaceId,
+    name: json.name,
+    scopes: json.scopes,
+    hint: json.hint,
+    createdAt: json.createdAt,
+    createdBy: json.createdBy,
+    expiresAt: json.expiresAt,
+    revokedAt: json.revokedAt,
+    rotatedFrom: json.rotatedFrom,
+    replacedBy: json.replacedBy,
+    version: json.version,
+  }
   if (record.revokedAtMs !== null || !isRestricted(record)) return { v: SCHEMA_VERSION, ...body }
+  const { suspendedAt, allowedCidrs } = json
+  const suspended = suspendedAt === null ? {} : { suspendedAt }
   const cidrs = allowedCidrs.length === 0 ? {} : { allowedCidrs }
-  return { v: RESTRICTED_SCHEMA_VERSION, ...body, ...(suspendedAt === null ? {} : { suspendedAt }), ...cidrs }
+  return { v: RESTRICTED_SCHEMA_VERSION, ...body, ...suspended, ...cidrs }
 }
 
 function isRestricted({ suspendedAtMs, allowedCidrs }: KeyGrant): boolean {
@@ -171,18 +173,22 @@ function readGrant(json: Record<string, unknown>): KeyGrant | null {
  * list that readers of the first schema know.
  */
 function macOfGrant(grant: KeyGrant, digest: string, recordKey: KeyObject): string {
+  const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, version, ...restrictions } = grant
+  const { suspendedAtMs, allowedCidrs, ...unsigned } = restrictions
+  // A new field of a grant is an error here until it is signed.
+  unsigned satisfies Readonly<Record<string, never>>
   const restricted = isRestricted(grant)
   const signed = JSON.stringify([
     restricted ? RESTRICTED_SCHEMA_VERSION : SCHEMA_VERSION,
     digest,
-    grant.id,
-    grant.workspaceId,
-    grant.scopes,
-    grant.hint,
-    grant.expiresAtMs,
-    grant.revokedAtMs,
-    grant.version,
-    ...(restricted ? [grant.suspendedAtMs, grant.allowedCidrs] : []),
+    id,
+    workspaceId,
+    scopes,
+    hint,
+    expiresAtMs,
+    revokedAtMs,
+    version,
+    ...(restricted ? [suspendedAtMs, allowedCidrs] : []),
   ])
   return createHmac('sha256', recordKey).update(signed).digest('base64url')
 }

@@ -1,4 +1,4 @@
-import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
+import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { decodeCursor } from '../../src/console/keys/search/key-cursor.ts'
 import type { KeyQuery } from '../../src/console/keys/search/key-query.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'

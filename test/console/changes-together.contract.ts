@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { searchAudit } from '../../src/console/audit/rows.ts'
-import type { KeyRepository, StoredKey } from '../../src/console/keys/rows/key-repository.ts'
-import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
+import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import type { AuditEntry } from '../../src/console/platform/audit/entries.ts'
 import type { Database } from '../../src/console/platform/database/database.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { insert } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
+import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import type { Database } from '../../src/console/platform/database/database.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { claimDue } from '../../src/console/platform/jobs/delivery-rows.ts'

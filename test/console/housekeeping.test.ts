@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
+import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { appendAudit } from '../../src/console/platform/audit/chain.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { startHousekeeping } from '../../src/console/platform/jobs/housekeeping.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { StoredKey } from '../../src/console/keys/rows/key-repository.ts'
 import { rowOf } from '../../src/console/keys/rows/key-rows.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { toRecordJson } from '../../src/domain/wire.ts'
 import { startConsole } from '../support/console.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'

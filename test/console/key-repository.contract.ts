@@ -1,18 +1,14 @@
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { GatewayReport } from '../../src/console/announcing/rows/gateway-rows.ts'
 import { searchAudit } from '../../src/console/audit/rows.ts'
-import { KEY_FILTERS } from '../../src/console/keys/rows/key-filter.ts'
-import type {
-  Change,
-  GatewayReport,
-  KeyRepository,
-  StoredKey,
-} from '../../src/console/keys/rows/key-repository.ts'
-import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
+import type { Change } from '../../src/console/keys/rows/commit.ts'
+import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
+import { KEY_FILTERS } from '../../src/console/keys/rows/key-rows.ts'
 import type { AuditEntry } from '../../src/console/platform/audit/entries.ts'
 import type { Database } from '../../src/console/platform/database/database.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
-import { keyState } from '../../src/domain/key/key-record.ts'
+import { keyState, type StoredKey } from '../../src/domain/key/key-record.ts'
 import { insert, openRepository, replace } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 

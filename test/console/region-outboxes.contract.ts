@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { insertChanges } from '../../src/console/announcing/rows/outbox-rows.ts'
-import type { KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
-import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
+import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import type { Database } from '../../src/console/platform/database/database.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { insert, replace } from '../support/repository.ts'

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
+import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { NOW_MS } from '../support/stored-keys.ts'
 

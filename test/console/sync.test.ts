@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createInProcessAnnouncer } from '../../src/console/announcing/announcer.ts'
-import type { StoredKey } from '../../src/console/keys/rows/key-repository.ts'
+import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'

@@ -7,7 +7,7 @@ import {
   type RecordWrite,
   writeRecords,
 } from '../../src/console/announcing/write-record.ts'
-import type { StoredKey } from '../../src/console/keys/rows/key-repository.ts'
+import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import {
   CHANGES_CHANNEL,
   decodeRecord,

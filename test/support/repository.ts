@@ -1,12 +1,9 @@
-import type {
-  Change,
-  KeyRepository,
-  PendingChange,
-  StoredKey,
-} from '../../src/console/keys/rows/key-repository.ts'
-import { createKeyRepository } from '../../src/console/keys/rows/kysely-key-repository.ts'
+import type { PendingChange } from '../../src/console/announcing/rows/pending-changes.ts'
+import type { Change } from '../../src/console/keys/rows/commit.ts'
+import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import type { Clock } from '../../src/domain/clock.ts'
+import type { StoredKey } from '../../src/domain/key/key-record.ts'
 
 const NOTHING: Change = { issued: null, replaced: null, audit: [], response: null }
 

@@ -1,6 +1,6 @@
 import type { Announcer } from '../../src/console/announcing/announcer.ts'
 import type { Announcement } from '../../src/console/announcing/write-record.ts'
-import type { StoredKey } from '../../src/console/keys/rows/key-repository.ts'
+import type { StoredKey } from '../../src/domain/key/key-record.ts'
 
 /** An announcer that records its calls and fails on demand. */
 export class ScriptedAnnouncer implements Announcer {

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { StoredKey } from '../../src/console/keys/rows/key-repository.ts'
-import type { KeyRecord } from '../../src/domain/key/key-record.ts'
+import type { KeyRecord, StoredKey } from '../../src/domain/key/key-record.ts'
 
 export const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
 const DAY_MS = 86_400_000

@@ -1,5 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
+import { key as describedKey } from '../../console/platform/http/response-fields.ts'
 import type { AdminClient, AdminResponse } from './client.ts'
 
 const PAGE_SIZE = 200
@@ -51,25 +52,13 @@ export const count = Type.Integer({ minimum: 0 })
 export const instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d' })
 export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()])
 
+const { id, workspaceId, name, scopes, hint, createdAt, expiresAt, revokedAt, lastUsedAt, state, ...added } =
+  describedKey.properties
+/** As the console describes it. An older one leaves out fields that were added since; a newer one may know more states. */
 const key = Type.Object({
-  id: Type.String(),
-  workspaceId: Type.String(),
-  name: Type.String(),
-  scopes: Type.Array(Type.String()),
-  hint: Type.String(),
-  createdAt: instant,
-  expiresAt: instant,
-  revokedAt: nullable(instant),
+  ...{ id, workspaceId, name, scopes, hint, createdAt, expiresAt, revokedAt, lastUsedAt },
   state: Type.String(),
-  lastUsedAt: nullable(instant),
-  /** An older console leaves these out. */
-  description: Type.Optional(nullable(Type.String())),
-  allowedCidrs: Type.Optional(Type.Array(Type.String())),
-  suspendedAt: Type.Optional(nullable(instant)),
-  createdBy: Type.Optional(Type.String()),
-  rotatedFrom: Type.Optional(nullable(Type.String())),
-  replacedBy: Type.Optional(nullable(Type.String())),
-  version: Type.Optional(Type.Integer({ minimum: 1 })),
+  ...Type.Partial(Type.Object(added)).properties,
 })
 export type ShownKey = Static<typeof key>
 

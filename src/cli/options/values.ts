@@ -1,5 +1,4 @@
 import { InvalidArgumentError, Option } from 'commander'
-import { normalizeCidrs } from '../../domain/address/cidr.ts'
 import { MAX_LIFETIME_DAYS, parseInstant } from '../../domain/key/issue-key.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
@@ -75,20 +74,6 @@ export function expiresInOption(
   const flag = '--expires-in'
   const option = new Option(`${flag} <duration>`, description)
   return option.argParser(durationWithin(flag, SHORTEST_SECONDS, MAX_LIFETIME_DAYS * DAY_SECONDS))
-}
-
-/** `--allow-cidr a,b --allow-cidr c` */
-export function allowCidrOption(): Option {
-  const description = 'addresses or CIDRs that may use the key, separated by commas; may be repeated'
-  return new Option('--allow-cidr <cidrs>', description).argParser(
-    (text: string, before: readonly string[] = []) => [...before, ...splitCidrs(text)],
-  )
-}
-
-function splitCidrs(text: string): string[] {
-  const cidrs = text.split(',').map(cidr => cidr.trim())
-  if (normalizeCidrs(cidrs) !== null) return cidrs
-  throw new InvalidArgumentError('It must be IP addresses or CIDRs, such as 192.0.2.0/24.')
 }
 
 const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/

@@ -1,5 +1,6 @@
 import { relativeTime } from '../../domain/relative-time.ts'
 import type { ShownKey } from '../client/responses.ts'
+import { restrictionFacts, textFacts } from '../options/key-fields.ts'
 import { lastUseText, minuteOf, plainText } from '../text.ts'
 import type { Column } from './table.ts'
 import type { Colour, Fact, Paint } from './terminal.ts'
@@ -79,16 +80,15 @@ export function keyColumns({ ofOneWorkspace }: { readonly ofOneWorkspace: boolea
 
 /** A key in full. */
 export function keyFacts(key: ShownKey, nowMs: number, paint: Paint): Fact[] {
-  const { allowedCidrs = [] } = key
   return [
     ['Id', plainText(key.id)],
     ['Hint', plainText(key.hint)],
     ['Workspace', plainText(key.workspaceId)],
     ['Name', plainText(key.name)],
-    ['Description', orNull(key.description)],
+    ...textFacts(key),
     ['Scopes', scopesText(key)],
     ['State', paint(stateColour(key), plainText(key.state))],
-    ['Allowed networks', allowedCidrs.length === 0 ? 'any' : allowedCidrs.map(plainText).join(' ')],
+    ...restrictionFacts(key),
     [
       'Created',
       `${minuteOf(key.createdAt)} UTC${key.createdBy === undefined ? '' : ` by ${plainText(key.createdBy)}`}`,

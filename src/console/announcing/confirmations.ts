@@ -1,7 +1,8 @@
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
-import type { GatewayStatus, KeyRepository } from '../keys/rows/key-repository.ts'
+import type { KeyRepository } from '../keys/rows/key-repository.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
 import type { Announced } from './region-outboxes.ts'
+import type { GatewayStatus } from './rows/gateway-rows.ts'
 
 /** Which gateways have applied a change to a key. */
 export interface Confirmations {

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
 import { encodeMessage } from '../../domain/invalidation-message.ts'
-import type { PendingChange } from '../keys/rows/key-repository.ts'
+import type { PendingChange } from './rows/pending-changes.ts'
 import { signedOnce } from './signed-once.ts'
 
 /** Encodes and signs the messages of this process to one region. */

@@ -1,12 +1,14 @@
 import type { Clock } from '../../domain/clock.ts'
+import type { StoredKey } from '../../domain/key/key-record.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import type { KeyRepository, PendingChange, StoredKey } from '../keys/rows/key-repository.ts'
+import type { KeyRepository } from '../keys/rows/key-repository.ts'
 import { troubleOf } from '../platform/database/database-unavailable.ts'
 import { backoffMs, type Timers } from '../platform/jobs/timers.ts'
 import type { Announcer } from './announcer.ts'
 import type { MessageEncoder } from './message-encoder.ts'
 import { Recovery } from './recovery.ts'
+import type { PendingChange } from './rows/pending-changes.ts'
 import type { Announcement } from './write-record.ts'
 
 /**

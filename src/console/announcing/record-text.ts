@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
+import type { StoredKey } from '../../domain/key/key-record.ts'
 import { encodeRecord } from '../../domain/wire.ts'
-import type { StoredKey } from '../keys/rows/key-repository.ts'
 import { signedOnce } from './signed-once.ts'
 
 /** As `encodeRecord`, once for the response to a lookup and the Redis of each region. */

@@ -1,5 +1,5 @@
+import type { StoredKey } from '../../domain/key/key-record.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import type { StoredKey } from '../keys/rows/key-repository.ts'
 import type { Announcer } from './announcer.ts'
 
 /** Records beyond this are skipped: the next lookup of the same key tries again. */

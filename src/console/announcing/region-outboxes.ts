@@ -1,6 +1,7 @@
+import type { StoredKey } from '../../domain/key/key-record.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
-import type { PendingChange, StoredKey } from '../keys/rows/key-repository.ts'
 import type { Outbox } from './outbox.ts'
+import type { PendingChange } from './rows/pending-changes.ts'
 
 /** Whether a change was announced to a region. */
 export interface RegionAnnounced {

@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
+import type { StoredKey } from '../../domain/key/key-record.ts'
 import { decodeRecord, KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
-import type { StoredKey } from '../keys/rows/key-repository.ts'
 import { recordTextOf } from './record-text.ts'
 
 /** Each failed attempt is another writer's success; so many writers never meet over one key. */

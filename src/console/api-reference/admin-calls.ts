@@ -1,12 +1,9 @@
 import { Type } from 'typebox'
 import { SYNC_CALLS } from '../announcing/sync-calls.ts'
 import { AUDIT_CALLS } from '../audit/index.ts'
-import { BULK_CALLS } from '../keys/api/bulk-calls.ts'
-import { EXPORT_CALLS } from '../keys/api/export-calls.ts'
-import { IMPORT_CALLS } from '../keys/api/import-calls.ts'
-import { KEY_CALLS } from '../keys/api/key-calls.ts'
-import { KEY_OPERATION_CALLS } from '../keys/api/key-operation-calls.ts'
-import { SEARCH_CALLS } from '../keys/api/search-calls.ts'
+import { CHANGE_CALLS } from '../keys/api/change-calls.ts'
+import { READ_CALLS } from '../keys/api/read-calls.ts'
+import { TRANSFER_CALLS } from '../keys/api/transfer-calls.ts'
 import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { TOKEN_CALLS } from '../tokens/index.ts'
 import { USAGE_CALLS } from '../usage/index.ts'
@@ -36,12 +33,9 @@ export const OPENAPI_CALLS: readonly AdminCall<DocumentParts>[] = [
 
 /** The admin API, in the order of its document. */
 export const ADMIN_CALLS: readonly AdminCall[] = [
-  ...KEY_OPERATION_CALLS,
-  ...KEY_CALLS,
-  ...SEARCH_CALLS,
-  ...BULK_CALLS,
-  ...EXPORT_CALLS,
-  ...IMPORT_CALLS,
+  ...CHANGE_CALLS,
+  ...READ_CALLS,
+  ...TRANSFER_CALLS,
   ...USAGE_CALLS,
   ...AUDIT_CALLS,
   ...TOKEN_CALLS,

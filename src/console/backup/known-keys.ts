@@ -1,5 +1,4 @@
-import type { KeyGrant } from '../../domain/key/key-record.ts'
-import type { StoredKey } from '../keys/rows/key-repository.ts'
+import type { KeyGrant, StoredKey } from '../../domain/key/key-record.ts'
 import { Refused } from '../platform/database/refused.ts'
 
 const MAX_NAMED = 10

@@ -1,9 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import { type KeyGrant, MAX_VERSION } from '../../domain/key/key-record.ts'
+import { type KeyGrant, type KeyRecord, MAX_VERSION, type StoredKey } from '../../domain/key/key-record.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
-import type { StoredKey } from '../keys/rows/key-repository.ts'
-import { keyOfRow } from '../keys/rows/key-rows.ts'
+import { keyOfRow, rowOf } from '../keys/rows/key-rows.ts'
 import type { ProgressOf } from '../platform/database/refused.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { type Known, KnownKeys, newerGrant, type SeenEntry, type SeenRecords } from './known-keys.ts'
@@ -32,9 +31,10 @@ export async function adoptNewer(
     known.add(key, entries)
     const grant = newerGrant(key, entries)
     if (grant === null) continue
-    await adopt(tx, grant)
+    const adopted = { ...key, record: adoptedRecord(key.record, grant) }
+    await adopt(tx, adopted, nowMs)
     if (grant.revokedAtMs !== null && key.record.revokedAtMs === null) {
-      revoked.push({ ...key, record: { ...key.record, ...grant } })
+      revoked.push(adopted)
     } else changed += 1
   }
   return { revoked, changed, ...known.result() }
@@ -68,26 +68,19 @@ export async function* keysWithEntries(
   }
 }
 
-/** All that a record says about an existing key and that can change. */
-async function adopt(tx: Transaction<Tables>, grant: KeyGrant): Promise<void> {
-  const { id, expiresAtMs, revokedAtMs, suspendedAtMs, allowedCidrs, version } = grant
-  const isRevoked = revokedAtMs !== null
-  await tx
-    .updateTable('keys')
-    .set({
-      expires_at_ms: expiresAtMs,
-      revoked_at_ms: revokedAtMs,
-      version,
-      // A revoked record names no restriction.
-      ...(isRevoked
-        ? {}
-        : {
-            suspended_at_ms: suspendedAtMs,
-            allowed_cidrs: allowedCidrs.length === 0 ? null : JSON.stringify(allowedCidrs),
-          }),
-    })
-    .where('id', '=', id)
-    .execute()
+/** All that a record on the wire says about an existing key and that can change. */
+function adoptedRecord(record: KeyRecord, grant: KeyGrant): KeyRecord {
+  const { id, workspaceId, scopes, hint, ...changeable } = grant
+  const { expiresAtMs, revokedAtMs, version } = changeable
+  // A revoked record names no restriction.
+  return revokedAtMs === null
+    ? { ...record, ...changeable }
+    : { ...record, expiresAtMs, revokedAtMs, version }
+}
+
+async function adopt(tx: Transaction<Tables>, key: StoredKey, nowMs: number): Promise<void> {
+  const { id, ...columns } = rowOf(key, nowMs)
+  await tx.updateTable('keys').set(columns).where('id', '=', id).execute()
 }
 
 /** Gives every key a version that no gateway has seen, and lets the console announce each that can still be asked for. */

@@ -2,29 +2,29 @@ import type { Config } from '../../config/schema/schema.ts'
 import type { Capability } from '../platform/capability.ts'
 import { bindCalls } from '../platform/http/admin-call.ts'
 import type { UsageService } from '../usage/index.ts'
-import { BULK_CALLS } from './api/bulk-calls.ts'
-import { EXPORT_CALLS } from './api/export-calls.ts'
-import { IMPORT_CALLS } from './api/import-calls.ts'
-import { KEY_CALLS } from './api/key-calls.ts'
-import { KEY_OPERATION_CALLS } from './api/key-operation-calls.ts'
-import { SEARCH_CALLS } from './api/search-calls.ts'
-import type { KeyParts } from './operations/operation-counter.ts'
-import { editRoutes } from './pages/edit-routes.ts'
-import { findKeyRoutes } from './pages/find-key-routes.ts'
-import { issueRoutes } from './pages/issue-routes.ts'
-import { keyRoutes } from './pages/key-routes.ts'
-import { listRoutes } from './pages/list-routes.ts'
-import { revokeAllRoutes } from './pages/revoke-all-routes.ts'
-import { rotateRoutes } from './pages/rotate-routes.ts'
-import { stepRoutes } from './pages/step-routes.ts'
+import { CHANGE_CALLS } from './api/change-calls.ts'
+import { READ_CALLS } from './api/read-calls.ts'
+import { TRANSFER_CALLS } from './api/transfer-calls.ts'
+import { editRoutes } from './pages/edit-page.ts'
+import { findKeyRoutes } from './pages/find-key-page.ts'
+import { issueRoutes } from './pages/issue-page.ts'
+import { keyRoutes } from './pages/key-page.ts'
+import { listRoutes } from './pages/list-page.ts'
+import { revokeAllRoutes } from './pages/revoke-all-page.ts'
+import { rotateRoutes } from './pages/rotate-page.ts'
+import { stepRoutes } from './pages/step-pages.ts'
+import type { KeyParts } from './registry.ts'
 
-const CALLS = [
-  ...KEY_OPERATION_CALLS,
-  ...KEY_CALLS,
-  ...SEARCH_CALLS,
-  ...BULK_CALLS,
-  ...EXPORT_CALLS,
-  ...IMPORT_CALLS,
+const CALLS = [...CHANGE_CALLS, ...READ_CALLS, ...TRANSFER_CALLS]
+const PAGES = [
+  keyRoutes,
+  listRoutes,
+  findKeyRoutes,
+  issueRoutes,
+  rotateRoutes,
+  stepRoutes,
+  editRoutes,
+  revokeAllRoutes,
 ]
 
 /** Issuing, finding and changing keys. */
@@ -35,20 +35,10 @@ export function createKeys(
   const { scopes, routes } = config
   const gatewayUrl = config.console.gatewayUrl?.replace(/\/$/, '') ?? null
   const pageParts = { ...keyParts, usage, scopes, routes, gatewayUrl }
-  const pages = [
-    keyRoutes,
-    listRoutes,
-    findKeyRoutes,
-    issueRoutes,
-    rotateRoutes,
-    stepRoutes,
-    editRoutes,
-    revokeAllRoutes,
-  ]
   return {
     calls: bindCalls(CALLS, keyParts),
     registerPages(scope) {
-      for (const register of pages) register(scope, pageParts)
+      for (const register of PAGES) register(scope, pageParts)
     },
   }
 }

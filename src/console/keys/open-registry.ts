@@ -11,8 +11,7 @@ import { reportSchema } from '../platform/database/report-schema.ts'
 import { lockSqliteFile } from '../platform/database/sqlite-lock.ts'
 import { createIds } from '../platform/ids.ts'
 import type { Registry } from './registry.ts'
-import type { KeyRepository } from './rows/key-repository.ts'
-import { createKeyRepository } from './rows/kysely-key-repository.ts'
+import { createKeyRepository, type KeyRepository } from './rows/key-repository.ts'
 import { checkSigningSecrets } from './signing-secrets.ts'
 
 /** The registry with the components below it. The database is open; nothing is announced yet. */

@@ -4,6 +4,7 @@ import type { RegionOutboxes } from '../announcing/region-outboxes.ts'
 import type { RandomBytes } from '../platform/ids.ts'
 import type { WebhookEvent } from '../platform/jobs/delivery-rows.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
+import type { OperationCounter } from './operations/operation-counter.ts'
 import type { PlannedChange } from './operations/run-operation.ts'
 import type { KeyRepository } from './rows/key-repository.ts'
 
@@ -21,4 +22,10 @@ export interface Registry {
   readonly knownScopes: readonly string[]
   /** The webhook events of a change; none without a webhook. */
   readonly createEvents: (change: PlannedChange) => readonly WebhookEvent[]
+}
+
+/** What calls and pages that change keys use. */
+export interface KeyParts {
+  readonly registry: Registry
+  readonly count: OperationCounter
 }

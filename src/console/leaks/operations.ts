@@ -1,9 +1,9 @@
+import type { StoredKey } from '../../domain/key/key-record.ts'
 import { digestOf, holdsKeyForm } from '../../domain/key/secret.ts'
 import type { LEAK_REPORTERS, Metrics } from '../../observability/metrics/metrics.ts'
+import { type LeakAction, type LeakOutcome, reportLeak } from '../keys/operations/change-key.ts'
 import type { OperationCounter } from '../keys/operations/operation-counter.ts'
-import { type LeakAction, type LeakOutcome, reportLeak } from '../keys/operations/report-leak.ts'
 import type { Registry } from '../keys/registry.ts'
-import type { StoredKey } from '../keys/rows/key-repository.ts'
 import type { Caller, LeakFinding } from '../platform/audit/entries.ts'
 import { OutcomeUnknown } from '../platform/database/database-unavailable.ts'
 

@@ -10,7 +10,6 @@ import {
 } from '../../domain/key/secret.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import type { OperationContext } from '../keys/operations/run-operation.ts'
 import { findResponse, insertResponse } from '../keys/rows/response-rows.ts'
 import {
   type AdminToken,
@@ -26,6 +25,7 @@ import { type ChangeWriter, createChangeWriter } from '../platform/database/chan
 import type { Database } from '../platform/database/database.ts'
 import { naming } from '../platform/database/database-unavailable.ts'
 import type { EarlierResponse } from '../platform/http/idempotency.ts'
+import type { OperationContext } from '../platform/http/request-context.ts'
 import type { RandomBytes } from '../platform/ids.ts'
 import {
   findToken,

@@ -1,9 +1,9 @@
 import { parseInstant } from './issue-key.ts'
-import { type KeyTexts, planTexts } from './key-fields.ts'
+import { CHOSEN_FIELDS, type ChosenField, planFields, type RequestedFields } from './key-fields.ts'
 import { type FinalState, isFinal, type KeyRecord, keyState } from './key-record.ts'
 
 /** What a caller asks for; absent fields stay. Its types are checked; what it says is not. */
-export interface EditRequest extends KeyTexts {
+export interface EditRequest extends RequestedFields {
   /** ISO 8601 with an offset. */
   readonly expiresAt?: string | undefined
 }
@@ -25,8 +25,8 @@ export type PlannedEdit =
   | { readonly kind: 'invalid'; readonly field: string; readonly expected: string }
   | { readonly kind: 'final'; readonly state: FinalState }
 
-export const EDITABLE_FIELDS = ['name', 'description', 'expiresAtMs', 'allowedCidrs'] as const
-export type EditedField = (typeof EDITABLE_FIELDS)[number]
+export type EditedField = ChosenField | 'expiresAtMs'
+const EDITABLE_FIELDS: readonly EditedField[] = [...CHOSEN_FIELDS, 'expiresAtMs']
 
 /** An expiry can only become earlier: for a later one, issue or rotate a key. */
 export function planEdit(
@@ -34,8 +34,8 @@ export function planEdit(
   request: EditRequest,
   { keyPrefix, nowMs }: EditContext,
 ): PlannedEdit {
-  const texts = planTexts(request, record, keyPrefix)
-  if (!texts.ok) return { kind: 'invalid', field: texts.field, expected: texts.expected }
+  const chosen = planFields(request, record, keyPrefix)
+  if (!chosen.ok) return { kind: 'invalid', field: chosen.field, expected: chosen.expected }
   const state = keyState(record, nowMs)
   if (isFinal(state)) return { kind: 'final', state }
   const { expiresAt } = request
@@ -43,7 +43,7 @@ export function planEdit(
   if (expiresAtMs === null || expiresAtMs <= nowMs || expiresAtMs > record.expiresAtMs) {
     return { kind: 'invalid', field: 'expiresAt', expected: EARLIER_EXPIRY_EXPECTED }
   }
-  const edited: KeyRecord = { ...record, ...texts.value, expiresAtMs, version: record.version + 1 }
+  const edited: KeyRecord = { ...record, ...chosen.value, expiresAtMs, version: record.version + 1 }
   const changed = EDITABLE_FIELDS.filter(field => !isEqual(edited[field], record[field]))
   return { kind: 'planned', record: changed.length === 0 ? record : edited, changed }
 }

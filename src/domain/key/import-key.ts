@@ -1,8 +1,9 @@
 import { normalizeScopes } from '../scope.ts'
 import { hasVisible } from '../visible-text.ts'
 import { areKnownScopes, MAX_LIFETIME_DAYS, parseInstant, scopesExpected, UNTOUCHED } from './issue-key.ts'
-import { type Planned, planTexts, wrong } from './key-fields.ts'
+import { BLANK_FIELDS, type Planned, planFields, type RequestedFields, wrong } from './key-fields.ts'
 import { isWorkspaceId, type KeyRecord } from './key-record.ts'
+import { TEXT_NAMES } from './key-texts.ts'
 import { digestOf, holdsKeyForm } from './secret.ts'
 
 const DAY_MS = 86_400_000
@@ -16,7 +17,7 @@ export const WORKSPACE_ID_EXPECTED =
 export const IMPORTED_EXPIRY_EXPECTED = `an instant such as 2027-02-18T09:00:00Z, at most ${MAX_LIFETIME_DAYS} days from now`
 
 /** The record of a key of another system. Its types are checked; what it says is not. */
-export interface ImportEntry {
+export interface ImportEntry extends RequestedFields {
   readonly digest: string
   readonly hint: string
   readonly workspaceId: string
@@ -24,8 +25,6 @@ export interface ImportEntry {
   readonly scopes: readonly string[]
   /** ISO 8601 with an offset, like the other instants. */
   readonly expiresAt: string
-  readonly description?: string | null | undefined
-  readonly allowedCidrs?: readonly string[] | null | undefined
   readonly revokedAt?: string | null | undefined
   readonly suspendedAt?: string | null | undefined
 }
@@ -52,17 +51,18 @@ export function planImport(entry: ImportEntry, context: ImportContext): Planned<
   if (!HINT.test(hint) || !hasVisible(hint) || holdsKeyForm(hint, keyPrefix) || digestOf(hint) === digest) {
     return wrong('hint', HINT_EXPECTED)
   }
-  const texts = planTexts(entry, { name: entry.name, description: null, allowedCidrs: [] }, keyPrefix)
-  if (!texts.ok) return texts
-  const secretField = [texts.value.name, texts.value.description].findIndex(
-    text => text !== null && digestOf(text) === digest,
-  )
-  if (secretField >= 0) return wrong(secretField === 0 ? 'name' : 'description', 'a text other than the key')
+  const chosen = planFields(entry, BLANK_FIELDS, keyPrefix)
+  if (!chosen.ok) return chosen
+  const secretField = (['name', ...TEXT_NAMES] as const).find(field => {
+    const text = chosen.value[field]
+    return text !== null && digestOf(text) === digest
+  })
+  if (secretField !== undefined) return wrong(secretField, 'a text other than the key')
   const scopes = normalizeScopes(entry.scopes)
   if (!areKnownScopes(scopes, knownScopes)) return wrong('scopes', scopesExpected(knownScopes))
   const times = planTimes(entry, nowMs)
   if (!times.ok) return times
-  const identity = { id, workspaceId, ...texts.value, scopes, hint, createdAtMs: nowMs, createdBy }
+  const identity = { id, workspaceId, ...chosen.value, scopes, hint, createdAtMs: nowMs, createdBy }
   return { ok: true, value: { ...identity, ...UNTOUCHED, ...times.value, rotatedFrom: null } }
 }
 

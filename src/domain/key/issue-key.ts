@@ -1,5 +1,5 @@
 import { normalizeScopes } from '../scope.ts'
-import { type KeyTexts, type Planned, planTexts, wrong } from './key-fields.ts'
+import { BLANK_FIELDS, type Planned, planFields, type RequestedFields, wrong } from './key-fields.ts'
 import type { KeyRecord } from './key-record.ts'
 
 export const DEFAULT_LIFETIME_DAYS = 90
@@ -10,7 +10,7 @@ const MIN_LIFETIME_MS = 60_000
 const INSTANT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/
 
 /** The request for a new key. The caller has checked the types of its fields, but not their values. */
-export interface IssueRequest extends KeyTexts {
+export interface IssueRequest extends RequestedFields {
   readonly name: string
   readonly scopes: readonly string[]
   /** Fractions are allowed: an hour is 1/24. */
@@ -36,16 +36,15 @@ export interface IssueContext {
 
 /** The record of a new key, or the first field that is wrong. */
 export function planIssue(request: IssueRequest, context: IssueContext): Planned<KeyRecord> {
-  const blank = { name: request.name, description: null, allowedCidrs: [] }
-  const texts = planTexts(request, blank, context.keyPrefix)
-  if (!texts.ok) return texts
+  const chosen = planFields(request, BLANK_FIELDS, context.keyPrefix)
+  if (!chosen.ok) return chosen
   const scopes = normalizeScopes(request.scopes)
   if (!areKnownScopes(scopes, context.knownScopes))
     return wrong('scopes', scopesExpected(context.knownScopes))
   const expiry = planExpiry(request, context.nowMs)
   if (!expiry.ok) return expiry
   const { id, workspaceId, hint, createdBy, nowMs } = context
-  const identity = { id, workspaceId, ...texts.value, scopes, hint, createdAtMs: nowMs, createdBy }
+  const identity = { id, workspaceId, ...chosen.value, scopes, hint, createdAtMs: nowMs, createdBy }
   return { ok: true, value: { ...identity, expiresAtMs: expiry.value, ...UNTOUCHED, rotatedFrom: null } }
 }
 

@@ -1,12 +1,11 @@
 import { MAX_CIDRS, normalizeCidrs } from '../address/cidr.ts'
 import { hasVisible } from '../visible-text.ts'
+import { eachText, KEY_TEXTS, type KeyTexts, TEXT_NAMES, type TextName } from './key-texts.ts'
 import { holdsKeyForm } from './secret.ts'
 
 export const MAX_NAME_LENGTH = 100
-export const MAX_DESCRIPTION_LENGTH = 500
 export const NAME_EXPECTED = `1 to ${MAX_NAME_LENGTH} characters, none of them a control character`
 const VISIBLE_NAME_EXPECTED = 'a name with at least one visible character'
-export const DESCRIPTION_EXPECTED = `null or at most ${MAX_DESCRIPTION_LENGTH} characters, none of them a control character or line break`
 export const ALLOWED_CIDRS_EXPECTED = `a list of at most ${MAX_CIDRS} IP addresses or CIDRs, such as 192.0.2.0/24 or 2001:db8::/32`
 const CONTROL_CHARACTER = /\p{Cc}/u
 
@@ -19,43 +18,64 @@ export function wrong(field: string, expected: string): { ok: false; field: stri
   return { ok: false, field, expected }
 }
 
-/** Fields of a key that people choose when they issue it and may change later. */
-export interface KeyTexts {
-  readonly name?: string | undefined
-  readonly description?: string | null | undefined
-  readonly allowedCidrs?: readonly string[] | null | undefined
-}
-
-export interface PlannedTexts {
+/** The fields of a key that people choose when they issue it and may change later. */
+export interface ChosenFields extends KeyTexts {
   readonly name: string
-  readonly description: string | null
+  /** Networks that requests may come from, as `normalizeCidrs` returns them; empty if every address is allowed. */
   readonly allowedCidrs: readonly string[]
 }
+export type ChosenField = keyof ChosenFields
+
+/** Nothing chosen. */
+export const BLANK_FIELDS: ChosenFields = { name: '', ...eachText(() => null), allowedCidrs: [] }
+// `Object.keys` forgets the type of a closed record's keys.
+export const CHOSEN_FIELDS = Object.keys(BLANK_FIELDS) as readonly ChosenField[]
+
+/** The same, as a caller sends them; absent ones stay. Null or an empty one clears a text or list. */
+export interface RequestedFields extends RequestedTexts {
+  readonly name?: string | undefined
+  readonly allowedCidrs?: readonly string[] | null | undefined
+}
+type RequestedTexts = { readonly [Name in TextName]?: string | null | undefined }
 
 /**
- * The fields as the record holds them, or the first that is wrong. An absent one keeps its value; null or an empty one
- * clears a description or list.
+ * The fields as the record holds them, or the first that is wrong.
  * @param keyPrefix what keys begin with: no text may hold a key
  */
-export function planTexts(
-  requested: KeyTexts,
-  current: PlannedTexts,
+export function planFields(
+  requested: RequestedFields,
+  current: ChosenFields,
   keyPrefix: string,
-): Planned<PlannedTexts> {
-  const { name = current.name, description = current.description } = requested
+): Planned<ChosenFields> {
+  const { name = current.name } = requested
   const expectedName = problemOfKeyName(name)
   if (expectedName !== null) return wrong('name', expectedName)
   if (holdsKeyForm(name, keyPrefix)) return wrong('name', 'a name without an API key in it')
-  const text = description === '' ? null : description
-  if (text !== null && !isLine(text, MAX_DESCRIPTION_LENGTH))
-    return wrong('description', DESCRIPTION_EXPECTED)
-  if (text !== null && holdsKeyForm(text, keyPrefix)) {
-    return wrong('description', 'a description without an API key in it')
+  const texts = eachText(text => textOf(requested[text], current[text]))
+  for (const text of TEXT_NAMES) {
+    const expected = problemOfText(text, texts[text], keyPrefix)
+    if (expected !== null) return wrong(text, expected)
   }
   const cidrs = requested.allowedCidrs === undefined ? current.allowedCidrs : (requested.allowedCidrs ?? [])
   const allowedCidrs = cidrs.length > MAX_CIDRS ? null : normalizeCidrs(cidrs)
   if (allowedCidrs === null) return wrong('allowedCidrs', ALLOWED_CIDRS_EXPECTED)
-  return { ok: true, value: { name, description: text, allowedCidrs } }
+  return { ok: true, value: { name, ...texts, allowedCidrs } }
+}
+
+function textOf(requested: string | null | undefined, current: string | null): string | null {
+  if (requested === undefined) return current
+  return requested === '' ? null : requested
+}
+
+export function textExpected(name: TextName): string {
+  return `null or at most ${KEY_TEXTS[name].maxLength} characters, none of them a control character or line break`
+}
+
+/** @returns what the text must be; null if it is */
+function problemOfText(name: TextName, text: string | null, keyPrefix: string): string | null {
+  if (text === null) return null
+  if (!isLine(text, KEY_TEXTS[name].maxLength)) return textExpected(name)
+  return holdsKeyForm(text, keyPrefix) ? 'a text without an API key in it' : null
 }
 
 /** @returns what the name must be; null if it is */

@@ -1,15 +1,14 @@
+import type { ChosenFields } from './key-fields.ts'
+
 /** The largest version of a record: what an integer column of every SQL database holds. */
 export const MAX_VERSION = 2_147_483_647
 
 /** All fields that the registry stores about a key. The secret is never stored: only its hint and, elsewhere, its digest. */
-export interface KeyRecord {
+export interface KeyRecord extends ChosenFields {
   /** `key_` and a ULID. */
   readonly id: string
   /** The one workspace the key is bound to; never changed. */
   readonly workspaceId: string
-  readonly name: string
-  /** For people; null without one. */
-  readonly description: string | null
   /** Sorted, each once. */
   readonly scopes: readonly string[]
   /** Identifies the key to people without its secret: `wsk_…x7Qf`. */
@@ -20,12 +19,16 @@ export interface KeyRecord {
   readonly revokedAtMs: number | null
   /** Since when the key is rejected until it is resumed; null unless it is suspended. */
   readonly suspendedAtMs: number | null
-  /** Networks that requests may come from, as `normalizeCidrs` returns them; empty if every address is allowed. */
-  readonly allowedCidrs: readonly string[]
   readonly rotatedFrom: string | null
   readonly replacedBy: string | null
   /** Grows by one with every change to the record; 1 when issued, `MAX_VERSION` at most. */
   readonly version: number
+}
+
+/** A record with the digest of its key. */
+export interface StoredKey {
+  readonly record: KeyRecord
+  readonly digest: string
 }
 
 /** The fields of a record that decide a request. A gateway stores only these. */

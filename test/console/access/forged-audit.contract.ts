@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { exportAudit, searchAudit } from '../../../src/console/audit/rows.ts'
 import { verifyAudit } from '../../../src/console/audit/verify.ts'
-import { createKeyRepository } from '../../../src/console/keys/rows/kysely-key-repository.ts'
+import { createKeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import {
   appendAudit,
   CHAIN_START,

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { checkIssueForm, NEW_ISSUE_FORM, readIssueForm } from '../../../src/console/keys/pages/issue-form.ts'
+import { checkIssueForm, NEW_ISSUE_FORM, readIssueForm } from '../../../src/console/keys/pages/issue-page.ts'
 import {
   checkRotateForm,
   NEW_ROTATE_FORM,
   readRotateForm,
-} from '../../../src/console/keys/pages/rotate-form.ts'
+} from '../../../src/console/keys/pages/rotate-page.ts'
 
 const NOW = Date.parse('2026-11-21T09:00:00Z')
 const KNOWN = ['files:read', 'workspace:read']
@@ -20,6 +20,7 @@ describe('the form for issuing a key', () => {
   it('starts with 90 days and nothing else selected', () => {
     expect(NEW_ISSUE_FORM).toEqual({
       name: '',
+      description: '',
       scopes: [],
       allowedCidrs: '',
       expiry: '90',
@@ -28,7 +29,7 @@ describe('the form for issuing a key', () => {
   })
 
   it.each(['7', '30', '90', '180', '365'])('asks for %s days', expiry => {
-    const own = { name: 'build server', scopes: ['files:read'], allowedCidrs: [] }
+    const own = { name: 'build server', description: '', scopes: ['files:read'], allowedCidrs: [] }
     const request = { ...own, expiresInDays: Number(expiry) }
     expect(check({ expiry })).toEqual({ ok: true, request })
   })

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { KeyRepository, StoredKey } from '../../../src/console/keys/rows/key-repository.ts'
-import { createKeyRepository } from '../../../src/console/keys/rows/kysely-key-repository.ts'
+import { createKeyRepository, type KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { decodeCursor } from '../../../src/console/keys/search/key-cursor.ts'
 import {
   KEY_SORTS,
@@ -10,7 +9,7 @@ import {
 } from '../../../src/console/keys/search/key-query.ts'
 import { SEARCH_BOUNDS } from '../../../src/console/keys/search/ordered-keys.ts'
 import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
-import { KEY_STATES, keyState } from '../../../src/domain/key/key-record.ts'
+import { KEY_STATES, keyState, type StoredKey } from '../../../src/domain/key/key-record.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { insert } from '../../support/repository.ts'
 import { runs } from '../../support/runs.ts'

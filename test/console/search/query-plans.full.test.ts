@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { createKeyRepository } from '../../../src/console/keys/rows/kysely-key-repository.ts'
+import { createKeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { decodeCursor } from '../../../src/console/keys/search/key-cursor.ts'
 import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
 import { LARGE, queryOf, SEARCHES } from '../../bench/searches.ts'

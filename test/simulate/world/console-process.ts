@@ -1,8 +1,9 @@
 import { createMessageEncoder } from '../../../src/console/announcing/message-encoder.ts'
 import { createRegions } from '../../../src/console/announcing/regions.ts'
 import type { Registry } from '../../../src/console/keys/registry.ts'
-import type { KeyRepository, StoredKey } from '../../../src/console/keys/rows/key-repository.ts'
+import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { createIds } from '../../../src/console/platform/ids.ts'
+import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import type {
   KeyServiceRequest,
   KeyServiceResponse,

@@ -1,9 +1,7 @@
-import type {
-  GatewayStatus,
-  PendingChange,
-  StoredKey,
-} from '../../../src/console/keys/rows/key-repository.ts'
+import type { GatewayStatus } from '../../../src/console/announcing/rows/gateway-rows.ts'
+import type { PendingChange } from '../../../src/console/announcing/rows/pending-changes.ts'
 import type { Database as SqliteDatabase } from '../../../src/console/platform/database/database.ts'
+import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import type { Network, Way } from './network.ts'
 import type { Process } from './process.ts'
 import type { Random } from './random.ts'

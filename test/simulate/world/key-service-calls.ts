@@ -1,5 +1,6 @@
-import type { KeyRepository, StoredKey } from '../../../src/console/keys/rows/key-repository.ts'
+import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import type { Clock } from '../../../src/domain/clock.ts'
+import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import { encodeRecord } from '../../../src/domain/wire.ts'
 import type {
   KeyServiceRequest,

@@ -1,5 +1,5 @@
 import type { PendingChange, PendingChanges } from '../../../src/console/announcing/rows/pending-changes.ts'
-import type { StoredKey } from '../../../src/console/keys/rows/key-repository.ts'
+import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import type { Database, OutboxRow, RegionOutbox } from './database.ts'
 import type { Process } from './process.ts'
 import type { DatabaseWatcher } from './repository.ts'

@@ -1,23 +1,19 @@
+import type { GatewayReport, GatewayStatus } from '../../../src/console/announcing/rows/gateway-rows.ts'
 import type {
   PendingChange,
   PendingChanges,
   RegionRegister,
 } from '../../../src/console/announcing/rows/pending-changes.ts'
 import type {
+  BulkChanged,
   BulkRevocation,
-  BulkRevoked,
-  Change,
-  CommitOutcome,
-  GatewayReport,
-  GatewayStatus,
-  ImportedKeys,
   KeyImport,
-  KeyRepository,
   LivePosition,
   LiveRange,
-  StoredKey,
-} from '../../../src/console/keys/rows/key-repository.ts'
-import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
+} from '../../../src/console/keys/rows/bulk-rows.ts'
+import type { Change, CommitOutcome } from '../../../src/console/keys/rows/commit.ts'
+import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
+import type { KeyRecord, StoredKey } from '../../../src/domain/key/key-record.ts'
 import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import type { Database } from './database.ts'
 import { enqueueChanges, pendingChangesIn, registerRegions, type UnusedMethods } from './outboxes.ts'
@@ -147,13 +143,13 @@ function storeAll(
   return enqueueChanges(database, keys, nowMs)
 }
 
-/** As the statement of `revoke-rows.ts`. */
+/** As the statement of `bulk-rows.ts`. */
 function revokeMany(
   database: Database,
   { ids }: BulkRevocation,
   nowMs: number,
   watcher: DatabaseWatcher,
-): BulkRevoked {
+): BulkChanged {
   const found = ids.toSorted().map(id => database.find(database.digestById.get(id) ?? ''))
   const keys = found.flatMap(key => {
     if (key === null || key.record.revokedAtMs !== null || key.record.expiresAtMs <= nowMs) return []
@@ -169,7 +165,7 @@ function importMany(
   { keys }: KeyImport,
   nowMs: number,
   watcher: DatabaseWatcher,
-): ImportedKeys {
+): BulkChanged {
   const imported = keys.filter(({ digest }) => database.find(digest) === null)
   return { keys: imported, pending: storeAll(database, imported, nowMs, watcher) }
 }

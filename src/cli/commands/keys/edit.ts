@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
 import { type Cli, CliError } from '../../cli.ts'
@@ -6,20 +6,24 @@ import type { AdminResponse } from '../../client/client.ts'
 import { RejectedError } from '../../client/failures.ts'
 import { changedResponse, keyResponse, readResponse, type ShownKey } from '../../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
-import { allowCidrOption, checkKeyId, expiresInOption, parseInstantArgument } from '../../options/values.ts'
+import {
+  addFieldOptions,
+  changedFields,
+  clearOption,
+  FIELD_FLAGS,
+  type FieldOptions,
+  restrictionFacts,
+  textFacts,
+} from '../../options/key-fields.ts'
+import { checkKeyId, expiresInOption, parseInstantArgument } from '../../options/values.ts'
 import { printOutcome, progressLines } from '../../output/change-text.ts'
 import { keyNameOf } from '../../output/key-text.ts'
 import { minuteOf, plainText } from '../../text.ts'
 
-const CLEARABLE = { description: null, 'allow-cidr': [] }
-
-interface EditOptions {
-  readonly name?: string
-  readonly description?: string
+interface EditOptions extends FieldOptions {
   /** Seconds. */
   readonly expiresIn?: number
   readonly expiresAt?: string
-  readonly allowCidr?: readonly string[]
   readonly clear?: readonly string[]
 }
 
@@ -29,11 +33,9 @@ export function addEdit(keys: Command, cli: Cli): void {
     .command('edit')
     .description('change the name, description, expiry or allowed networks of a key')
     .argument('<id>', 'the key’s id (key_…)')
-    .option('--name <name>', 'new name')
-    .option('--description <text>', 'what the key is for, in one line')
+  addFieldOptions(edit, 'new name')
     .addOption(expiresInOption('lifetime from now, such as 12h; an expiry can only become earlier'))
     .addOption(expiresAtOption())
-    .addOption(allowCidrOption())
     .addOption(clearOption())
   addAccessOptions(addJsonOption(edit)).action(async (text: string, options: EditOptions, self: Command) => {
     const id = checkKeyId(text)
@@ -48,37 +50,16 @@ function expiresAtOption(): Option {
   return option.conflicts('expiresIn').argParser(parseInstantArgument)
 }
 
-/** `--clear description --clear allow-cidr` */
-function clearOption(): Option {
-  const fields = Object.keys(CLEARABLE)
-  const option = new Option('--clear <field>', 'remove the description, or the limit to networks')
-  return option.choices(fields).argParser((text: string, before: readonly string[] = []) => {
-    if (!fields.includes(text)) throw new InvalidArgumentError(`It must be ${fields.join(' or ')}.`)
-    return [...before, text]
-  })
-}
-
 /** The fields to change, as the admin API names them. */
 function bodyOf(options: EditOptions, nowMs: number): Record<string, unknown> {
-  const { name, description, expiresIn, allowCidr, clear = [] } = options
+  const { expiresIn } = options
   const expiresAt =
     expiresIn === undefined ? options.expiresAt : new Date(nowMs + expiresIn * 1000).toISOString()
-  const cleared = { description: clear.includes('description'), allowCidr: clear.includes('allow-cidr') }
-  if (cleared.description && description !== undefined)
-    throw usage('--description and --clear description exclude each other')
-  if (cleared.allowCidr && allowCidr !== undefined)
-    throw usage('--allow-cidr and --clear allow-cidr exclude each other')
-  const given = {
-    name,
-    description: cleared.description ? CLEARABLE.description : description,
-    expiresAt,
-    allowedCidrs: cleared.allowCidr ? CLEARABLE['allow-cidr'] : allowCidr,
-  }
-  const body = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
+  const given = Object.entries({ ...changedFields(options), expiresAt })
+  const body = Object.fromEntries(given.filter(([, value]) => value !== undefined))
   if (Object.keys(body).length > 0) return body
-  throw usage(
-    'Nothing to edit: give --name, --description, --expires-in, --expires-at, --allow-cidr or --clear',
-  )
+  const flags = [...FIELD_FLAGS, '--expires-in', '--expires-at']
+  throw new CliError(`Nothing to edit: give ${flags.join(', ')} or --clear`, EXIT.usage)
 }
 
 async function editKey(session: AdminSession, id: string, body: Record<string, unknown>): Promise<void> {
@@ -117,14 +98,15 @@ function differencesOf(before: ShownKey, after: ShownKey): string[] {
 }
 
 function fieldsOf(key: ShownKey): Record<string, string> {
-  const { allowedCidrs = [], description } = key
-  return {
-    name: quoted(key.name),
-    description: description == null ? 'none' : quoted(description),
-    'allowed networks': allowedCidrs.length === 0 ? 'any' : allowedCidrs.map(plainText).join(' '),
-    expiry: `${minuteOf(key.expiresAt)} UTC`,
-    state: plainText(key.state),
-  }
+  const texts = textFacts(key).map(([label, text]) => [label, text === null ? 'none' : quoted(text)] as const)
+  const named = Object.entries({
+    Name: quoted(key.name),
+    ...Object.fromEntries(texts),
+    ...Object.fromEntries(restrictionFacts(key)),
+    Expiry: `${minuteOf(key.expiresAt)} UTC`,
+    State: plainText(key.state),
+  })
+  return Object.fromEntries(named.map(([label, text]) => [label.toLowerCase(), text]))
 }
 
 function quoted(text: string): string {
@@ -173,8 +155,4 @@ function printChange(
     toText(key, which),
     ...progressLines(committedAt, progress),
   ])
-}
-
-function usage(message: string): CliError {
-  return new CliError(message, EXIT.usage)
 }

@@ -6,8 +6,8 @@ import type { AdminClient } from '../../client/client.ts'
 import { DatabaseUnavailableError, NoResponseError } from '../../client/failures.ts'
 import { issuedResponse, readResponse, rotatedResponse, type ShownKey } from '../../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
+import { addFieldOptions, type FieldOptions, givenFields } from '../../options/key-fields.ts'
 import {
-  allowCidrOption,
   checkKeyId,
   checkWorkspace,
   DAY_SECONDS,
@@ -20,12 +20,9 @@ import { expiryInFull, issuedText, keyNameOf } from '../../output/key-text.ts'
 import { requireOutput, showSecret, undoIssue } from '../../output/show-secret.ts'
 import { minuteOf, plainText } from '../../text.ts'
 
-interface IssueOptions {
+interface IssueOptions extends FieldOptions {
   readonly workspace: string
   readonly scope: readonly string[]
-  readonly name?: string
-  readonly description?: string
-  readonly allowCidr?: readonly string[]
   /** Seconds. */
   readonly expiresIn?: number
   readonly idempotencyKey?: string
@@ -38,9 +35,7 @@ export function addIssue(keys: Command, cli: Cli): void {
     .description('issue a new key; its secret is printed once, alone on standard output')
     .requiredOption('--workspace <id>', 'workspace of the key')
     .addOption(scopeOption().makeOptionMandatory())
-    .option('--name <name>', 'name of the key (default: "cli" and the time)')
-    .option('--description <text>', 'what the key is for, in one line')
-    .addOption(allowCidrOption())
+  addFieldOptions(issue, 'name of the key (default: "cli" and the time)')
     .addOption(expiresInOption())
     .addOption(idempotencyKeyOption())
   addAccessOptions(addJsonOption(issue)).action(async (options: IssueOptions, self: Command) => {
@@ -66,11 +61,10 @@ async function issueKey(session: AdminSession, options: IssueOptions): Promise<v
   requireOutput(session.host)
   const nowMs = systemClock.wallMs()
   const { workspace, scope, name = `cli ${minuteOf(new Date(nowMs).toISOString())}` } = options
-  const { description, allowCidr: allowedCidrs, expiresIn } = options
+  const { expiresIn } = options
   const lifetime = expiresIn === undefined ? {} : { expiresInDays: expiresIn / DAY_SECONDS }
   const path = `/workspaces/${encodeURIComponent(workspace)}/keys`
-  // JSON leaves out what is undefined.
-  const body = { name, scopes: scope, description, allowedCidrs, ...lifetime }
+  const body = { ...givenFields({ ...options, name }), scopes: scope, ...lifetime }
   const response = await session.client
     .send({ method: 'POST', path, body, once: options.idempotencyKey ?? true })
     .catch((error: unknown) => {

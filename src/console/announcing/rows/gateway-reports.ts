@@ -1,6 +1,5 @@
-import type { GatewayReport } from '../../keys/rows/key-repository.ts'
 import { shareBatches } from '../../platform/batch/share-runs.ts'
-import type { ReceivedReport } from './gateway-rows.ts'
+import type { GatewayReport, ReceivedReport } from './gateway-rows.ts'
 
 /** Bounds a transaction to some ten milliseconds. */
 const MAX_CONFIRMATIONS = 5_000

@@ -1,5 +1,4 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import type { GatewayReport, GatewayStatus } from '../../keys/rows/key-repository.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 
@@ -8,6 +7,31 @@ export const CONFIRMATIONS_KEPT_MS = 3_600_000
 const PURGED_AT_ONCE = 1_000
 /** Bounds the parameters of one statement, four a row. */
 const ROWS_AT_ONCE = 250
+
+/** What a gateway reports about itself. */
+export interface GatewayReport {
+  readonly id: string
+  /** Shown to people. */
+  readonly name: string
+  /** Whose Redis it reads; `default` if it has not said. */
+  readonly region: string
+  /** Whether it receives invalidations. */
+  readonly isConnected: boolean
+  /** Whether it is shutting down. */
+  readonly isLeaving: boolean
+  /** Changes it has applied. */
+  readonly confirmed: readonly { readonly digest: string; readonly version: number }[]
+}
+
+/** A gateway with respect to one change. Times are by the clock of the console that received its report. */
+export interface GatewayStatus {
+  readonly name: string
+  readonly region: string
+  readonly seenAtMs: number
+  /** When it last trusted nothing it had cached. */
+  readonly disconnectedAtMs: number
+  readonly confirmed: boolean
+}
 
 /** A report, and when this console received it. */
 export interface ReceivedReport extends GatewayReport {

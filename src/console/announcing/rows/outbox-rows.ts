@@ -1,6 +1,6 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
+import type { StoredKey } from '../../../domain/key/key-record.ts'
 import { DEFAULT_REGION } from '../../../domain/region.ts'
-import type { StoredKey } from '../../keys/rows/key-repository.ts'
 import { isChosen, placeOf } from '../../platform/database/chosen-rows.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import type { OutboxRow, Tables } from '../../platform/database/tables.ts'

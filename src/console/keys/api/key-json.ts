@@ -1,3 +1,4 @@
+import type { FastifyReply } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
 import { type KeyRecord, keyState } from '../../../domain/key/key-record.ts'
 import { toRecordJson } from '../../../domain/wire.ts'
@@ -58,4 +59,13 @@ export function instant(ms: number): string
 export function instant(ms: number | null): string | null
 export function instant(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString()
+}
+
+/** The entity tag of a key (RFC 9110, section 8.8.3): its version, which its edits must name. */
+export function setVersionTag(reply: FastifyReply, { version }: { readonly version: number }): void {
+  void reply.header('etag', versionTag(version))
+}
+
+export function versionTag(version: number): string {
+  return `"${version}"`
 }

@@ -1,15 +1,78 @@
+import { type EditRequest, planEdit } from '../../../domain/key/edit-key.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import type { AuditContext, KeyAuditEntry } from '../../platform/audit/entries.ts'
-import type { Registry } from '../registry.ts'
+import { planResumption, planRevocation, planSuspension } from '../../../domain/key/revoke-or-suspend.ts'
 import {
-  type OperationContext,
-  type OperationRejection,
-  type OperationSuccess,
-  runOperation,
-} from './run-operation.ts'
+  type AuditContext,
+  auditEdit,
+  auditLeak,
+  auditResumption,
+  auditRevocation,
+  auditSuspension,
+  type KeyAuditEntry,
+  type LeakFinding,
+} from '../../platform/audit/entries.ts'
+import type { OperationContext } from '../../platform/http/request-context.ts'
+import type { Registry } from '../registry.ts'
+import { type OperationRejection, type OperationSuccess, runOperation } from './run-operation.ts'
+
+/** Leaves a revoked or expired key unchanged. */
+export function revokeKey(
+  registry: Registry,
+  keyId: string,
+  context: OperationContext,
+): Promise<OperationSuccess | OperationRejection> {
+  return changeKey(registry, keyId, context, (before, nowMs) => {
+    const record = planRevocation(before, nowMs)
+    return { kind: 'planned', record, audit: entry => auditRevocation(record, 'request', entry) }
+  })
+}
+
+/** Leaves a suspended key unchanged. */
+export function suspendKey(
+  registry: Registry,
+  keyId: string,
+  context: OperationContext,
+): Promise<OperationSuccess | OperationRejection> {
+  return changeKey(registry, keyId, context, (before, nowMs) => {
+    const planned = planSuspension(before, nowMs)
+    if (planned.kind === 'final') return planned
+    return { ...planned, audit: entry => auditSuspension(planned.record, entry) }
+  })
+}
+
+/** Leaves a key unchanged that is not suspended. */
+export function resumeKey(
+  registry: Registry,
+  keyId: string,
+  context: OperationContext,
+): Promise<OperationSuccess | OperationRejection> {
+  return changeKey(registry, keyId, context, (before, nowMs) => {
+    const planned = planResumption(before, nowMs)
+    if (planned.kind === 'final') return planned
+    return { ...planned, audit: entry => auditResumption(planned.record, entry) }
+  })
+}
+
+/** @param versions those that the caller has seen: of concurrent edits, one succeeds. `any` changes the key in any version */
+export function editKey(
+  registry: Registry,
+  keyId: string,
+  { request, versions }: { readonly request: EditRequest; readonly versions: 'any' | readonly number[] },
+  context: OperationContext,
+): Promise<OperationSuccess | OperationRejection> {
+  const { keyPrefix } = registry
+  return changeKey(registry, keyId, context, (before, nowMs) => {
+    const isSeen = versions === 'any' || versions.includes(before.version)
+    if (!isSeen) return { kind: 'other_version', version: before.version }
+    const planned = planEdit(before, request, { keyPrefix, nowMs })
+    if (planned.kind !== 'planned') return planned
+    const { record, changed } = planned
+    return { kind: 'planned', record, audit: entry => auditEdit(before, record, changed, entry) }
+  })
+}
 
 /** The next record of a key, and what the audit log says of the change. */
-export interface PlannedKeyChange {
+interface PlannedKeyChange {
   readonly kind: 'planned'
   /** The stored object itself where nothing changes. */
   readonly record: KeyRecord
@@ -17,7 +80,7 @@ export interface PlannedKeyChange {
 }
 
 /** Changes one stored key. A change of nothing has no new version and no audit entry. */
-export function changeKey(
+function changeKey(
   registry: Registry,
   keyId: string,
   context: OperationContext,
@@ -39,4 +102,44 @@ export function changeKey(
     const entry = audit({ id: newAuditId(nowMs), atMs: nowMs, caller })
     return { ...common, replaced: { record, digest }, audit: [entry] }
   })
+}
+
+/** What becomes of a key that was reported as leaked. */
+export type LeakAction = 'revoke' | 'report'
+/** `known`: this finding changed nothing, because it, or enough others, were reported before. */
+export type LeakOutcome = 'revoked' | 'reported' | 'known'
+
+export interface LeakReport {
+  readonly finding: LeakFinding
+  readonly action: LeakAction
+}
+
+/** Places of one key that are recorded: the holder of a key cannot fill the audit log with reports of it. */
+const MAX_FINDINGS = 10
+
+/** Revokes a leaked key or notes the report. A report that was received before changes nothing. */
+export async function reportLeak(
+  registry: Registry,
+  keyId: string,
+  { finding, action }: LeakReport,
+  context: OperationContext,
+): Promise<(OperationSuccess & { readonly leak: LeakOutcome }) | OperationRejection> {
+  const { repository, clock, newAuditId } = registry
+  let leak: LeakOutcome = 'known'
+  const result = await runOperation(registry, context, async () => {
+    const key = await repository.findById(keyId)
+    if (key === null) return { kind: 'unknown_key' }
+    const known = await repository.listLeaks(keyId)
+    const nowMs = clock.wallMs()
+    const record = action === 'revoke' ? planRevocation(key.record, nowMs) : key.record
+    const replaced = record === key.record ? null : { record, digest: key.digest }
+    const isKnown =
+      known.length >= MAX_FINDINGS || known.some(({ detail }) => detail['foundAt'] === finding.foundAt)
+    leak = replaced !== null ? 'revoked' : isKnown ? 'known' : 'reported'
+    const audited = { id: newAuditId(nowMs), atMs: nowMs, caller: context.caller }
+    const entryOf = (what: 'key.revoked' | 'key.reported') => [auditLeak(what, record, finding, audited)]
+    const audit = leak === 'known' ? [] : entryOf(leak === 'revoked' ? 'key.revoked' : 'key.reported')
+    return { kind: 'planned', issued: null, replaced, audit, record, digest: key.digest, secret: null }
+  })
+  return result.kind === 'done' ? { ...result, leak } : result
 }

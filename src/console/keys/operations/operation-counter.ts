@@ -1,9 +1,6 @@
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { AuditWriteError } from '../../platform/audit/chain.ts'
 import { OutcomeUnknown } from '../../platform/database/database-unavailable.ts'
-import type { Registry } from '../registry.ts'
-import type { ImportOutcome } from './import.ts'
-import type { BulkOutcome } from './revoke-all.ts'
 import type { OperationRejection, OperationSuccess } from './run-operation.ts'
 
 const OPERATIONS = [
@@ -20,20 +17,21 @@ const OPERATIONS = [
 const OUTCOMES = ['ok', 'unchanged', 'replayed', 'invalid', 'not_found', 'conflict', 'failed'] as const
 type Outcome = (typeof OUTCOMES)[number]
 
-export type OperationCounter = ReturnType<typeof createOperationCounter>
+/** What an operation says of its end. */
+type Counted =
+  | OperationSuccess
+  | OperationRejection
+  | { readonly kind: 'bulk_done'; readonly revoked: number }
+  | { readonly kind: 'import_done'; readonly imported: number }
 
-/** What calls and pages that change keys use. */
-export interface KeyParts {
-  readonly registry: Registry
-  readonly count: OperationCounter
-}
+export type OperationCounter = ReturnType<typeof createOperationCounter>
 
 /** Counts operations on keys by outcome, from zero so that an alert on a rate fires on the first failure. */
 export function createOperationCounter({ keyOperations, auditWriteFailures }: Metrics) {
   for (const operation of OPERATIONS) {
     for (const outcome of OUTCOMES) keyOperations.inc({ operation, outcome }, 0)
   }
-  return async <Result extends OperationSuccess | OperationRejection | BulkOutcome | ImportOutcome>(
+  return async <Result extends Counted>(
     operation: (typeof OPERATIONS)[number],
     run: () => Promise<Result>,
   ): Promise<Result> => {
@@ -50,7 +48,7 @@ export function createOperationCounter({ keyOperations, auditWriteFailures }: Me
   }
 }
 
-function outcomeOf(result: OperationSuccess | OperationRejection | BulkOutcome | ImportOutcome): Outcome {
+function outcomeOf(result: Counted): Outcome {
   switch (result.kind) {
     case 'import_done':
       return result.imported > 0 ? 'ok' : 'unchanged'

@@ -1,19 +1,25 @@
+import type { Clock } from '../../../domain/clock.ts'
+import type { StoredKey } from '../../../domain/key/key-record.ts'
 import {
   awaitConfirmations,
   type ConfirmationReport,
   readConfirmations,
 } from '../../announcing/confirmations.ts'
 import { type Announced, isAnnounced } from '../../announcing/region-outboxes.ts'
+import type { PendingChange } from '../../announcing/rows/pending-changes.ts'
 import { auditRevocation, type Caller } from '../../platform/audit/entries.ts'
 import { troubleOf } from '../../platform/database/database-unavailable.ts'
 import type { Registry } from '../registry.ts'
-import type { KeyRepository, LivePosition, PendingChange, StoredKey } from '../rows/key-repository.ts'
-import { WAIT_PER_BATCH_MS, WaitAllowance } from './wait-allowance.ts'
+import type { LivePosition } from '../rows/bulk-rows.ts'
+import type { KeyRepository } from '../rows/key-repository.ts'
 
 /** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
 const BATCH_SIZE = 250
 /** After so long a call answers, and another one goes on: clients and proxies give up on one that takes minutes. */
 const CALL_MS = 5000
+/** Each batch adds this to the time that its call may wait for the outbox. */
+const WAIT_PER_BATCH_MS = 1000
+const MAX_WAIT_MS = 30_000
 
 type BulkRegistry = Pick<
   Registry,
@@ -119,4 +125,38 @@ async function confirmationsOf(
     if (troubleOf(error) === null) throw error
     return null
   })
+}
+
+/** How long one call over many keys may still wait for the outbox: a slow one is waited for, a stalled one not for long. */
+export class WaitAllowance {
+  readonly #clock: Pick<Clock, 'monotonicMs'>
+  #batches = 0
+  #usedMs = 0
+
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
+    this.#clock = clock
+  }
+
+  addBatch(): void {
+    this.#batches += 1
+  }
+
+  /** A call without any batch waits for changes of earlier calls. */
+  get leftMs(): number {
+    const totalMs = Math.min(Math.max(this.#batches, 1) * WAIT_PER_BATCH_MS, MAX_WAIT_MS)
+    return Math.max(0, totalMs - this.#usedMs)
+  }
+
+  /** @param wait waits for so long at most */
+  async spend<Result>(
+    wait: (maxMs: number) => Promise<Result>,
+    atMostMs = Number.POSITIVE_INFINITY,
+  ): Promise<Result> {
+    const startedAtMs = this.#clock.monotonicMs()
+    try {
+      return await wait(Math.min(this.leftMs, atMostMs))
+    } finally {
+      this.#usedMs += this.#clock.monotonicMs() - startedAtMs
+    }
+  }
 }

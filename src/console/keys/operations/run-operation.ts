@@ -1,5 +1,5 @@
 import type { Clock } from '../../../domain/clock.ts'
-import type { FinalState, KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
+import type { FinalState, KeyRecord, KeyState, StoredKey } from '../../../domain/key/key-record.ts'
 import type { Secret } from '../../../domain/key/secret.ts'
 import {
   type Announced,
@@ -7,7 +7,8 @@ import {
   isAnnounced,
   type RegionOutboxes,
 } from '../../announcing/region-outboxes.ts'
-import type { Caller, KeyAuditEntry } from '../../platform/audit/entries.ts'
+import type { PendingChange } from '../../announcing/rows/pending-changes.ts'
+import type { KeyAuditEntry } from '../../platform/audit/entries.ts'
 import { naming } from '../../platform/database/database-unavailable.ts'
 import {
   decodeOutcome,
@@ -15,18 +16,13 @@ import {
   encodeOutcome,
   type Idempotency,
 } from '../../platform/http/idempotency.ts'
+import type { OperationContext } from '../../platform/http/request-context.ts'
 import type { WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
-import type { CommitOutcome, KeyRepository, PendingChange, StoredKey } from '../rows/key-repository.ts'
+import type { CommitOutcome } from '../rows/commit.ts'
+import type { KeyRepository } from '../rows/key-repository.ts'
 
 /** A retry follows a taken hint or a concurrent change of the same key. Both are rare. */
 const MAX_ATTEMPTS = 8
-
-/** Who requests an operation, and how a repeated request is recognised. */
-export interface OperationContext {
-  readonly caller: Caller
-  /** Null without an Idempotency-Key. */
-  readonly idempotency: Idempotency | null
-}
 
 /** What an operation is going to commit, planned from the stored state. */
 export interface PlannedChange {

@@ -1,17 +1,224 @@
-import { MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH } from '../../../domain/key/key-fields.ts'
-import type { AuditEntry } from '../../platform/audit/entries.ts'
-import type { Problems } from '../../platform/html/form-fields.ts'
-import { allowedAddresses, errorSummary, hidden, textInput } from '../../platform/html/form-parts.ts'
-import { type Html, html } from '../../platform/html/html.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { EditRequest } from '../../../domain/key/edit-key.ts'
+import { CHOSEN_FIELDS } from '../../../domain/key/key-fields.ts'
+import { type KeyRecord, keyState, type StoredKey } from '../../../domain/key/key-record.ts'
+import {
+  type AuditChanges,
+  type AuditEntry,
+  type AuditValue,
+  actionLabel,
+  changesOf,
+} from '../../platform/audit/entries.ts'
+import { type FormFields, NO_PROBLEMS, type Problems, textField } from '../../platform/html/form-fields.ts'
+import { errorSummary, hidden, textInput } from '../../platform/html/form-parts.ts'
+import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
+import { type Html, html, type Piece } from '../../platform/html/html.ts'
 import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
-import { keyPath } from '../../platform/html/paths.ts'
-import { instant } from '../../platform/html/times.ts'
-import { changeList } from './change-list.ts'
-import { type EditForm, earlierDays } from './edit-form.ts'
-import type { KeyView } from './key-parts.ts'
+import { fieldsOf, frameOf, notFound, sendPage } from '../../platform/html/page-request.ts'
+import { keyPath, WORKSPACES } from '../../platform/html/paths.ts'
+import { problemPage } from '../../platform/html/problem-page.ts'
+import { ago, instant, instantText } from '../../platform/html/times.ts'
+import { callerOf } from '../../platform/http/request-context.ts'
+import { editKey } from '../operations/change-key.ts'
+import {
+  type ChosenForm,
+  chosenFormOf,
+  FIELD_LABELS,
+  nameInput,
+  problemOfName,
+  readChosenForm,
+  requestedFields,
+  restrictionInputs,
+  textInputs,
+  valueText,
+} from './chosen-fields.ts'
+import { dayOf, dayText } from './expiry-field.ts'
+import { actorName, type KeyView } from './key-parts.ts'
+import { type KeyPageParts, keyOf, problemsOf, viewOf } from './key-request.ts'
+import { FINAL_TEXTS } from './step-pages.ts'
 
-export interface EditView {
+const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/edit`
+const DAY_MS = 86_400_000
+/** No form is older: a session ends before. */
+const FORM_AGE_MS = DAY_MS
+/** A chosen day ends at 23:59:59 UTC. */
+const DAY_END_MS = DAY_MS - 1000
+const MAX_CHANGES_SHOWN = 20
+const VERSION = /^[1-9]\d{0,9}$/
+
+export function editRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
+  scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
+    const key = await keyOf(request, sources.registry)
+    return showForm(sources, request, reply, key, { form: startEditForm(key.record) })
+  })
+  scope.post(PATH, CHANGES, (request, reply) => edit(sources, request, reply))
+}
+
+async function edit(
+  sources: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { registry, count } = sources
+  const key = await keyOf(request, registry)
+  const { workspaceId, id } = key.record
+  const form = readEditForm(fieldsOf(request))
+  const checked = checkEditForm(form, key.record, registry.clock.wallMs())
+  if (!checked.ok) return showForm(sources, request, reply, key, { form, problems: checked.problems })
+  const context = { caller: callerOf(request), idempotency: null }
+  const edit = { request: checked.request, versions: [form.version ?? 0] }
+  const result = await count('edit', () => editKey(registry, id, edit, context))
+  switch (result.kind) {
+    case 'done':
+      return reply.redirect(keyPath(workspaceId, id), 303)
+    case 'invalid':
+      return showForm(sources, request, reply, key, { form, problems: problemsOf(result) })
+    case 'other_version':
+      return showConflict(sources, request, reply, form)
+    case 'final':
+      return rejectFinal(sources, request, reply, key)
+    default:
+      throw notFound()
+  }
+}
+
+interface FormAgain {
+  readonly form: EditForm
+  readonly problems?: Problems
+}
+
+async function showForm(
+  sources: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  stored: StoredKey,
+  { form, problems = NO_PROBLEMS }: FormAgain,
+): Promise<FastifyReply> {
+  const { registry } = sources
+  const key = await viewOf(stored.record, registry)
+  if (key.state === 'expired' || key.state === 'revoked') return rejectFinal(sources, request, reply, stored)
+  // A form of another version is answered with what changed, also where it has problems.
+  if (form.version !== key.record.version) return showConflict(sources, request, reply, form, problems)
+  const frame = frameOf(request, reply, { workspaceId: key.record.workspaceId, clock: registry.clock })
+  const page = editPage(frame, { key, form, problems, meanwhile: null })
+  return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
+}
+
+/** Another change came first: shows it beside the entries, which can be saved over it. */
+async function showConflict(
+  sources: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  form: EditForm,
+  problems: Problems = NO_PROBLEMS,
+): Promise<FastifyReply> {
+  const { registry } = sources
+  const { record } = await keyOf(request, registry)
+  const changes = Math.min(Math.max(1, record.version - (form.version ?? record.version)), MAX_CHANGES_SHOWN)
+  const since = { sinceMs: registry.clock.wallMs() - FORM_AGE_MS, limit: changes }
+  const meanwhile = await registry.repository.listHistory(record, since)
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const key = await viewOf(record, registry)
+  return sendPage(
+    reply,
+    editPage(frame, { key, form: rebaseEditForm(form, record, meanwhile), problems, meanwhile }),
+    412,
+  )
+}
+
+function rejectFinal(
+  { registry }: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { record }: StoredKey,
+): FastifyReply {
+  const state = keyState(record, registry.clock.wallMs()) === 'revoked' ? 'revoked' : 'expired'
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const problem = { title: 'Key cannot be changed', text: FINAL_TEXTS[state], requestId: null }
+  return sendPage(reply, problemPage(frame, problem), 409)
+}
+
+/** The form as received. */
+interface EditForm extends ChosenForm {
+  /** An earlier last day, `2027-02-18`; empty to leave the expiry as it is. */
+  readonly date: string
+  /** Of the key that the person has seen; null if it is missing. */
+  readonly version: number | null
+}
+
+function startEditForm(record: KeyRecord): EditForm {
+  return { ...chosenFormOf(record), date: '', version: record.version }
+}
+
+function readEditForm(fields: FormFields): EditForm {
+  const version = textField(fields, 'version')
+  return {
+    ...readChosenForm(fields),
+    date: textField(fields, 'date').trim(),
+    version: VERSION.test(version) ? Number(version) : null,
+  }
+}
+
+/**
+ * A form of an earlier version, with the present value of each field that the person left as it was.
+ * @param meanwhile changes since that version, newest first
+ */
+function rebaseEditForm(form: EditForm, record: KeyRecord, meanwhile: readonly AuditEntry[]): EditForm {
+  const present = chosenFormOf(record)
+  const rebased = { ...form }
+  for (const field of CHOSEN_FIELDS) {
+    const changes = meanwhile.map(entry => changesOf(entry)[field]).filter(change => change !== undefined)
+    const first = changes.at(-1)
+    if (first !== undefined && formText(first.old) === form[field]) rebased[field] = present[field]
+  }
+  return rebased
+}
+
+function formText(value: AuditValue): string {
+  if (value === null) return ''
+  return typeof value === 'object' ? value.join('\n') : String(value)
+}
+
+type EditFormResult =
+  | { readonly ok: true; readonly request: EditRequest }
+  | { readonly ok: false; readonly problems: Problems }
+
+/** The registry checks texts and networks. */
+function checkEditForm(
+  { date, version, ...chosen }: EditForm,
+  key: KeyRecord,
+  nowMs: number,
+): EditFormResult {
+  const nameProblem = problemOfName(chosen.name)
+  const dateProblem = date === '' ? null : problemOfDate(date, earlierDays(key, nowMs))
+  const problems = new Map<string, string>()
+  if (nameProblem !== null) problems.set('name', nameProblem)
+  if (dateProblem !== null) problems.set('date', dateProblem)
+  if (problems.size > 0) return { ok: false, problems }
+  const expiry = date === '' ? {} : { expiresAt: `${date}T23:59:59Z` }
+  return { ok: true, request: { ...requestedFields(chosen), ...expiry } }
+}
+
+/** The days that can become a key's last one; null if there is none. */
+function earlierDays(
+  { expiresAtMs }: Pick<KeyRecord, 'expiresAtMs'>,
+  nowMs: number,
+): { readonly min: string; readonly max: string } | null {
+  const min = dayOf(nowMs)
+  const max = dayOf(expiresAtMs - DAY_END_MS)
+  return min <= max ? { min, max } : null
+}
+
+function problemOfDate(date: string, days: ReturnType<typeof earlierDays>): string | null {
+  if (days === null) return 'Clear this date: the key expires within a day'
+  const { min, max } = days
+  const isDay = /^\d{4}-\d\d-\d\d$/.test(date) && !Number.isNaN(Date.parse(date))
+  if (isDay && date >= min && date <= max) return null
+  return `Enter a day from ${dayText(min)} to ${dayText(max)}, such as ${max}, or none`
+}
+
+interface EditView {
   /** As it is now. */
   readonly key: KeyView
   readonly form: EditForm
@@ -20,7 +227,7 @@ export interface EditView {
   readonly meanwhile: readonly AuditEntry[] | null
 }
 
-export function editPage(frame: Frame, view: EditView): Html {
+function editPage(frame: Frame, view: EditView): Html {
   const { key, form, problems, meanwhile } = view
   const { record } = key
   const back = keyPath(record.workspaceId, record.id)
@@ -31,10 +238,10 @@ export function editPage(frame: Frame, view: EditView): Html {
     ${meanwhile === null ? null : conflict(meanwhile, frame.nowMs)}
     <form class="card" method="post" action="${keyPath(record.workspaceId, record.id, 'edit')}" novalidate>
       ${hidden({ _csrf: frame.csrfToken, version: String(record.version) })}
-      ${textInput({ name: 'name', label: 'Name', hint: 'The program that uses the key', problems }, form.name, html`type="text" maxlength="${MAX_NAME_LENGTH * 2}" required`)}
-      ${textInput({ name: 'description', label: 'Description', hint: 'Optional, such as the owner or a ticket. Clients of the API never see it', problems }, form.description, html`type="text" maxlength="${MAX_DESCRIPTION_LENGTH * 2}"`)}
-      ${expiryField(view, frame.nowMs)}
-      ${allowedAddresses(form.allowedCidrs, problems)}
+      ${nameInput(form, problems, 'The program that uses the key')}
+      ${textInputs(form, problems)}
+      ${earlierExpiryField(view, frame.nowMs)}
+      ${restrictionInputs(form, problems)}
       <div class="actions"><button class="primary">${meanwhile === null ? 'Save' : 'Save my entries'}</button> <a href="${back}">Cancel</a></div>
     </form>`
   const failed = problems.size > 0 || meanwhile !== null
@@ -42,7 +249,7 @@ export function editPage(frame: Frame, view: EditView): Html {
 }
 
 /** An expiry can only become earlier. */
-function expiryField({ key, form, problems }: EditView, nowMs: number): Html | null {
+function earlierExpiryField({ key, form, problems }: EditView, nowMs: number): Html | null {
   const days = earlierDays(key.record, nowMs)
   if (days === null && !problems.has('date')) return null
   const hint = html`It expires ${instant(key.record.expiresAtMs)}. Enter a day to make it expire earlier, at the end of that day, UTC. This cannot be undone`
@@ -58,6 +265,22 @@ function conflict(meanwhile: readonly AuditEntry[], nowMs: number): Html {
   return html`<section class="notice warn" role="alert" tabindex="-1" autofocus aria-labelledby="conflict">
     <h2 id="conflict">This key was changed meanwhile</h2>
     <p>Nothing was saved. Fields that you did not change now hold the present values; saving replaces the others.</p>
-    ${changeList(meanwhile, nowMs)}
+    <ul>${meanwhile.map(entry => changeItem(entry, nowMs))}</ul>
   </section>`
+}
+
+/** A change with its time and the person who made it. */
+function changeItem(entry: AuditEntry, nowMs: number): Html {
+  const { action, actor, atMs, detail } = entry
+  const by = detail['by']
+  return html`<li>${actionLabel(action)} by ${actorName(actor, typeof by === 'string' ? by : null)} ${ago(atMs, nowMs)}${changedFields(changesOf(entry))}</li>`
+}
+
+function changedFields(changes: AuditChanges): Piece {
+  const items = Object.entries(changes).map(([field, change]) =>
+    field === 'expiresAt'
+      ? html`<li>Expires: ${instantText(Date.parse(String(change.old)))} became ${instantText(Date.parse(String(change.new)))}</li>`
+      : html`<li>${FIELD_LABELS[field] ?? field}: ${valueText(change.old)} became ${valueText(change.new)}</li>`,
+  )
+  return items.length === 0 ? null : html`<ul>${items}</ul>`
 }

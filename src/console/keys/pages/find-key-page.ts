@@ -1,13 +1,64 @@
-import type { Problems } from '../../platform/html/form-fields.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { digestOf } from '../../../domain/key/secret.ts'
+import { plainPasted } from '../../../domain/pasted-text.ts'
+import { sees } from '../../platform/access/principal.ts'
+import { type FormFields, NO_PROBLEMS, type Problems, textField } from '../../platform/html/form-fields.ts'
 import { errorSummary, hidden, textInput } from '../../platform/html/form-parts.ts'
+import { SHOWS } from '../../platform/html/guards.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
+import { fieldsOf, frameOf, sendPage } from '../../platform/html/page-request.ts'
 import { FIND_KEY, keyPath } from '../../platform/html/paths.ts'
+import { principalOf } from '../../platform/http/request-context.ts'
 import { facts, type KeyView } from './key-parts.ts'
+import { creatorOf, type KeyPageParts, viewOf } from './key-request.ts'
+
+const DIGEST = /^[0-9a-f]{64}$/
+const MISSING = new Map([['key', 'Paste the whole key']])
+
+/**
+ * A key that is sent in the form, without JavaScript, stays in memory: like the fields of every form, it is never put into a
+ * URL, also if the session has expired.
+ */
+export function findKeyRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
+  const { clock } = sources.registry
+  scope.get(FIND_KEY, SHOWS, async (request, reply) =>
+    sendPage(reply, findKeyPage(frameOf(request, reply, { workspaceId: null, clock }), NO_PROBLEMS)),
+  )
+  scope.post(FIND_KEY, SHOWS, (request, reply) => findKey(sources, request, reply))
+}
+
+async function findKey(
+  { registry }: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { repository, clock } = registry
+  const digest = readDigest(fieldsOf(request))
+  const outside = frameOf(request, reply, { workspaceId: null, clock })
+  if (digest === null) return sendPage(reply, findKeyPage(outside, MISSING), 422)
+  const found = await repository.findByDigest(digest)
+  if (found === null || !sees(principalOf(request), found.record.workspaceId)) {
+    return sendPage(reply, noKeyFoundPage(outside))
+  }
+  const { record } = found
+  request.keyId = record.id
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock })
+  const [key, origin] = await Promise.all([viewOf(record, registry), repository.findOrigin(record)])
+  return sendPage(reply, foundKeyPage(frame, key, creatorOf(origin)))
+}
+
+/** @returns null without a key */
+function readDigest(fields: FormFields): string | null {
+  const digest = textField(fields, 'digest')
+  if (DIGEST.test(digest)) return digest
+  const key = plainPasted(textField(fields, 'key'))
+  return key === '' ? null : digestOf(key)
+}
 
 /** It never shows what was sent: that may be a key. */
-export function findKeyPage(frame: Frame, problems: Problems): Html {
+function findKeyPage(frame: Frame, problems: Problems): Html {
   const main = html`<h1>Find a key</h1>
     <p class="lead">You hold a key, for example from a log or a repository, and want to know which one it is.</p>
     ${errorSummary(problems)}
@@ -26,7 +77,7 @@ function findForm({ csrfToken }: Frame, problems: Problems): Html {
 }
 
 /** @param creator name of the person who issued it; null if none is known */
-export function foundKeyPage(frame: Frame, key: KeyView, creator: string | null): Html {
+function foundKeyPage(frame: Frame, key: KeyView, creator: string | null): Html {
   const { record, state } = key
   const isEnded = state === 'expired' || state === 'revoked'
   const revoke = html`<a class="button danger" href="${keyPath(record.workspaceId, record.id, 'revoke')}">Revoke</a>`
@@ -41,7 +92,7 @@ export function foundKeyPage(frame: Frame, key: KeyView, creator: string | null)
 }
 
 /** The same for a key of a workspace that the person cannot access. */
-export function noKeyFoundPage(frame: Frame): Html {
+function noKeyFoundPage(frame: Frame): Html {
   const main = html`<h1>No such key</h1>
     <p class="lead">No key of the workspaces that you can access has this secret.</p>
     <div class="card"><p>Check that you have copied the whole key. It may also belong to another workspace or to another installation of Postern.</p>

@@ -1,33 +1,159 @@
-import { MAX_NAME_LENGTH } from '../../../domain/key/key-fields.ts'
-import type { Problems } from '../../platform/html/form-fields.ts'
-import {
-  allowedAddresses,
-  errorSummary,
-  group,
-  hidden,
-  option,
-  textInput,
-} from '../../platform/html/form-parts.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { IssueRequest } from '../../../domain/key/issue-key.ts'
+import { type FormFields, listField, NO_PROBLEMS, type Problems } from '../../platform/html/form-fields.ts'
+import { errorSummary, group, hidden, option } from '../../platform/html/form-parts.ts'
+import { CHANGE_FORMS, CHANGES, SHOWS } from '../../platform/html/guards.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
-import { keysPath, newKeyPath } from '../../platform/html/paths.ts'
-import { expiryField } from './expiry-field.ts'
-import type { IssueForm } from './issue-form.ts'
+import { FORM_NOTICES, newOnceToken, readFormContext } from '../../platform/html/once-token.ts'
+import { fieldsOf, frameOf, notFound, sendPage, workspaceOf } from '../../platform/html/page-request.ts'
+import { keysPath, newKeyPath, WORKSPACES } from '../../platform/html/paths.ts'
+import { issueKey } from '../operations/issue.ts'
+import type { OperationRejection } from '../operations/run-operation.ts'
+import {
+  BLANK_FORM,
+  type ChosenForm,
+  nameInput,
+  problemOfName,
+  readChosenForm,
+  requestedFields,
+  restrictionInputs,
+  textInputs,
+} from './chosen-fields.ts'
+import {
+  DEFAULT_EXPIRY,
+  decideExpiry,
+  type ExpiryChoice,
+  expiryField,
+  readExpiryChoice,
+} from './expiry-field.ts'
+import { type KeyPageParts, keyOf, problemsOf, viewAfter } from './key-request.ts'
+import { alreadyDonePage, secretPage, shownSecret } from './secret-page.ts'
 
-export interface IssueView {
+const PATH = `${WORKSPACES}/:workspaceId/keys/new`
+
+export function issueRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
+  scope.get(PATH, CHANGE_FORMS, async (request, reply) =>
+    showForm(sources, request, reply, { form: NEW_ISSUE_FORM }),
+  )
+  scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId/issued`, SHOWS, async (request, reply) => {
+    const { record } = await keyOf(request, sources.registry)
+    const { workspaceId } = record
+    const frame = frameOf(request, reply, { workspaceId, clock: sources.registry.clock })
+    return sendPage(reply, alreadyDonePage(frame, { record }))
+  })
+  scope.post(PATH, CHANGES, (request, reply) => issue(sources, request, reply))
+}
+
+async function issue(
+  sources: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { registry, count } = sources
+  const workspaceId = workspaceOf(request)
+  const form = readIssueForm(fieldsOf(request))
+  const checked = checkIssueForm(form, registry.knownScopes, registry.clock.wallMs())
+  if (!checked.ok) return showForm(sources, request, reply, { form, problems: checked.problems })
+  const context = readFormContext(request, ['issue', { workspaceId }, form])
+  if (context === null) return showForm(sources, request, reply, { form, notice: FORM_NOTICES.incomplete })
+  const result = await count('issue', () => issueKey(registry, checked.request, workspaceId, context))
+  if (result.kind !== 'done') return showForm(sources, request, reply, { form, ...explain(result) })
+  const { record, secret } = result
+  request.keyId = record.id
+  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
+  if (secret === null) return sendPage(reply, alreadyDonePage(frame, { record }))
+  const key = viewAfter(record, null, registry)
+  return sendPage(
+    reply,
+    secretPage(frame, { key, replaced: null, ...shownSecret(sources, record, secret.reveal()) }),
+  )
+}
+
+interface FormAgain {
+  readonly form: IssueForm
+  readonly problems?: Problems
+  /** Why a form without problems is shown again; null if it is not. */
+  readonly notice?: string | null
+}
+
+function showForm(
+  { registry, scopes }: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { form, problems = NO_PROBLEMS, notice = null }: FormAgain,
+): FastifyReply {
+  const workspaceId = workspaceOf(request)
+  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
+  const onceToken = newOnceToken(registry.randomBytes)
+  const page = issuePage(frame, { workspaceId, scopes, form, problems, onceToken, notice })
+  return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
+}
+
+/** A valid form that the registry rejects. */
+function explain(problem: OperationRejection): Omit<FormAgain, 'form'> {
+  switch (problem.kind) {
+    case 'invalid':
+      return { problems: problemsOf(problem) }
+    case 'other_request':
+      return { notice: FORM_NOTICES.reused }
+    case 'unknown_key':
+    case 'not_active':
+    case 'final':
+    case 'other_version':
+      throw notFound()
+  }
+}
+
+/** The form as received. */
+export interface IssueForm extends ChosenForm, ExpiryChoice {
+  readonly scopes: readonly string[]
+}
+
+export const NEW_ISSUE_FORM: IssueForm = { ...BLANK_FORM, scopes: [], ...DEFAULT_EXPIRY }
+
+export function readIssueForm(fields: FormFields): IssueForm {
+  return {
+    ...readChosenForm(fields),
+    scopes: listField(fields, 'scopes'),
+    ...readExpiryChoice(fields),
+  }
+}
+
+export type IssueFormResult =
+  | { readonly ok: true; readonly request: IssueRequest }
+  | { readonly ok: false; readonly problems: Problems }
+
+/** Reports all problems at once. The registry validates again, and alone checks texts and networks. */
+export function checkIssueForm(
+  { scopes, expiry, date, ...chosen }: IssueForm,
+  knownScopes: readonly string[],
+  nowMs: number,
+): IssueFormResult {
+  const decided = decideExpiry({ expiry, date }, nowMs)
+  const nameProblem = problemOfName(chosen.name)
+  const problems = new Map<string, string>()
+  if (nameProblem !== null) problems.set('name', nameProblem)
+  if (scopes.length === 0) problems.set('scopes', 'Choose at least one scope')
+  else if (!scopes.every(scope => knownScopes.includes(scope))) {
+    problems.set('scopes', 'A chosen scope no longer exists. Choose from these')
+  }
+  if (!decided.ok) for (const [field, text] of decided.problems) problems.set(field, text)
+  if (problems.size > 0 || !decided.ok) return { ok: false, problems }
+  return { ok: true, request: { ...requestedFields(chosen), scopes, ...decided.expiry } }
+}
+
+interface IssueView extends Required<FormAgain> {
   readonly workspaceId: string
   /** Each with a description of what it grants. */
   readonly scopes: Readonly<Record<string, string>>
-  readonly form: IssueForm
-  readonly problems: Problems
   /** Makes a form that is submitted twice one request. */
   readonly onceToken: string
-  /** Why a form without problems is shown again; null if it is not. */
-  readonly notice: string | null
 }
 
-export function issuePage(frame: Frame, view: IssueView): Html {
+function issuePage(frame: Frame, view: IssueView): Html {
   const { workspaceId, form, problems, onceToken, notice } = view
+  const nameHint = 'The program that uses the key, such as “build server” or “importer, staging”'
   const main = html`<p class="back"><a href="${keysPath(workspaceId)}">Keys</a></p>
     <h1>Issue a key</h1>
     <p class="lead">For workspace <strong>${workspaceId}</strong> only. The next page shows the secret once.</p>
@@ -35,19 +161,11 @@ export function issuePage(frame: Frame, view: IssueView): Html {
     ${notice === null ? null : html`<p class="notice warn" role="alert">${notice}</p>`}
     <form class="card" method="post" action="${newKeyPath(workspaceId)}" novalidate>
       ${hidden({ _csrf: frame.csrfToken, once: onceToken })}
-      ${textInput(
-        {
-          name: 'name',
-          label: 'Name',
-          hint: 'The program that uses the key, such as “build server” or “importer, staging”',
-          problems,
-        },
-        form.name,
-        html`type="text" maxlength="${MAX_NAME_LENGTH * 2}" required`,
-      )}
+      ${nameInput(form, problems, nameHint)}
+      ${textInputs(form, problems)}
       ${scopeField(view)}
       ${expiryField('Expiry', form, problems, frame.nowMs)}
-      ${allowedAddresses(form.allowedCidrs, problems)}
+      ${restrictionInputs(form, problems)}
       <div class="actions"><button class="primary">Issue key</button> <a href="${keysPath(workspaceId)}">Cancel</a></div>
     </form>`
   return page(frame, {

@@ -1,6 +1,6 @@
 import { type FormFields, searchText, textField } from '../../platform/html/form-fields.ts'
 import { keysPath, UNUSED_FILTERS, UNUSED_NAMES, type UnusedFilter } from '../../platform/html/paths.ts'
-import { KEY_FILTERS, type KeyFilter } from '../rows/key-filter.ts'
+import { KEY_FILTERS, type KeyFilter } from '../rows/key-rows.ts'
 import { decodeCursor, parseOrder } from '../search/key-cursor.ts'
 import { EXPIRING_SOON_MS, type KeyQuery } from '../search/key-query.ts'
 

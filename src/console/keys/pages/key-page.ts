@@ -1,15 +1,63 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
+import { SHOWS } from '../../platform/html/guards.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
-import { keyPath, keysPath } from '../../platform/html/paths.ts'
+import { frameOf, queryOf, sendPage } from '../../platform/html/page-request.ts'
+import { keyPath, keysPath, WORKSPACES } from '../../platform/html/paths.ts'
 import { ago, instant } from '../../platform/html/times.ts'
-import { type KeyUsage, keyUsage, type RecentUse, recentUseText } from '../../usage/index.ts'
+import {
+  type KeyUsage,
+  keyUsage,
+  keyUsageOf,
+  type RecentUse,
+  recentUseOf,
+  recentUseText,
+} from '../../usage/key-usage.ts'
+import { readChartRange } from '../../usage/usage-chart.ts'
 import { facts, isExpiring, type KeyView, lastUsed, stateBadge } from './key-parts.ts'
+import { creatorOf, type KeyPageParts, keyOf, viewOf } from './key-request.ts'
 import { leakNotice } from './leak-notice.ts'
-import { type KeyStep, stepDialog } from './step-page.ts'
+import { type KeyStep, stepDialog } from './step-pages.ts'
 
-export interface KeyDetails {
+/** The page of a key. */
+export function keyRoutes(scope: FastifyInstance, parts: KeyPageParts): void {
+  scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId`, SHOWS, (request, reply) =>
+    showKey(parts, request, reply),
+  )
+}
+
+async function showKey(
+  sources: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { registry } = sources
+  const { record } = await keyOf(request, registry)
+  const relative = async (id: string | null): Promise<KeyView | null> => {
+    const key = id === null ? null : await registry.repository.findById(id)
+    return key === null ? null : viewOf(key.record, registry)
+  }
+  const [origin, leaks, key, predecessor, successor, usage, recent] = await Promise.all([
+    registry.repository.findOrigin(record),
+    registry.repository.listLeaks(record.id),
+    viewOf(record, registry),
+    relative(record.rotatedFrom),
+    relative(record.replacedBy),
+    keyUsageOf(sources, record, readChartRange(queryOf(request))),
+    recentUseOf(sources, record),
+  ])
+  const recentOfOld = await recentUseOf(
+    sources,
+    predecessor?.state === 'retiring' ? predecessor.record : null,
+  )
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const details = { key, predecessor, successor, creator: creatorOf(origin), leaks, usage }
+  return sendPage(reply, keyPage(frame, { ...details, recent: { key: recent, predecessor: recentOfOld } }))
+}
+
+interface KeyDetails {
   readonly key: KeyView
   /** The key that this one replaces, and the one that replaces it; null if there is none. */
   readonly predecessor: KeyView | null
@@ -24,7 +72,7 @@ export interface KeyDetails {
   readonly leaks: readonly AuditEntry[]
 }
 
-export function keyPage(frame: Frame, details: KeyDetails): Html {
+function keyPage(frame: Frame, details: KeyDetails): Html {
   const { key } = details
   const { record } = key
   const main = html`<p class="back"><a href="${keysPath(record.workspaceId)}">Keys</a></p>

@@ -3,7 +3,8 @@ import { type Html, html } from '../../platform/html/html.ts'
 import { hintHtml } from '../../platform/html/key-names.ts'
 import { markInvisible } from '../../platform/html/mark-invisible.ts'
 import { ago, instant, instantAndAgo } from '../../platform/html/times.ts'
-import { type RecentUse, recentUseText } from '../../usage/index.ts'
+import { type RecentUse, recentUseText } from '../../usage/key-usage.ts'
+import { restrictionFacts, textFacts } from './chosen-fields.ts'
 
 /** A key as pages show it. */
 export interface KeyView {
@@ -84,11 +85,11 @@ export function actorName(actor: string, name: string | null): Html {
 export function facts(key: KeyView, nowMs: number, creator: string | null): Html {
   const { record } = key
   return html`<dl class="facts">
-    ${record.description === null ? null : html`<div><dt>Description</dt><dd>${markInvisible(record.description)}</dd></div>`}
+    ${textFacts(record)}
     <div><dt>Hint</dt><dd>${hintHtml(record)}</dd></div>
     <div><dt>State</dt><dd>${stateBadge(key)}</dd></div>
     <div><dt>Scopes</dt><dd>${scopeList(record)}</dd></div>
-    ${record.allowedCidrs.length === 0 ? null : html`<div><dt>Allowed addresses</dt><dd>${record.allowedCidrs.join(', ')}</dd></div>`}
+    ${restrictionFacts(record)}
     <div><dt>Created</dt><dd>${instantAndAgo(record.createdAtMs, nowMs)} by ${actorName(record.createdBy, creator)}</dd></div>
     <div><dt>${key.state === 'expired' ? 'Expired' : 'Expires'}</dt><dd>${instantAndAgo(record.expiresAtMs, nowMs)}</dd></div>
     ${record.suspendedAtMs === null ? null : html`<div><dt>Suspended</dt><dd>${instantAndAgo(record.suspendedAtMs, nowMs)}</dd></div>`}

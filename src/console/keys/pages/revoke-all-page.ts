@@ -1,15 +1,62 @@
-import type { Problems } from '../../platform/html/form-fields.ts'
+import type { FastifyInstance } from 'fastify'
+import { plainPasted } from '../../../domain/pasted-text.ts'
+import { type FormFields, NO_PROBLEMS, type Problems, textField } from '../../platform/html/form-fields.ts'
 import { errorSummary, hidden, textInput } from '../../platform/html/form-parts.ts'
+import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
-import { keysPath, revokeAllPath } from '../../platform/html/paths.ts'
-import type { BulkOutcome } from '../operations/revoke-all.ts'
+import { fieldsOf, frameOf, sendPage, workspaceOf } from '../../platform/html/page-request.ts'
+import { keysPath, revokeAllPath, WORKSPACES } from '../../platform/html/paths.ts'
+import { callerOf } from '../../platform/http/request-context.ts'
+import { isKeyId } from '../../platform/ids.ts'
+import { type BulkOutcome, revokeAllKeys } from '../operations/revoke-all.ts'
 import { MAX_LIVE } from '../search/count-in-workspace.ts'
 import { bulkSteps } from './change-steps.ts'
+import type { KeyPageParts } from './key-request.ts'
 
+const PATH = `${WORKSPACES}/:workspaceId/revoke-all`
 const TITLE = 'Revoke all keys'
 
-export interface RevokeAllView {
+export function revokeAllRoutes(scope: FastifyInstance, { registry, count }: KeyPageParts): void {
+  const { clock } = registry
+  scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
+    const workspaceId = workspaceOf(request)
+    const frame = frameOf(request, reply, { workspaceId, clock })
+    const liveKeys = await registry.repository.countLive(workspaceId)
+    return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed: '', problems: NO_PROBLEMS }))
+  })
+  scope.post(PATH, CHANGES, async (request, reply) => {
+    const workspaceId = workspaceOf(request)
+    const frame = frameOf(request, reply, { workspaceId, clock })
+    const typed = plainPasted(textField(fieldsOf(request), 'workspace'))
+    if (typed !== workspaceId) {
+      const problems = new Map([['workspace', `Enter ${workspaceId}, the id of this workspace`]])
+      const liveKeys = await registry.repository.countLive(workspaceId)
+      return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed, problems }), 422)
+    }
+    const { untilId, revokedBefore } = continuationOf(fieldsOf(request))
+    const context = { caller: callerOf(request), mustWait: true, untilId }
+    const outcome = await count('revoke_all', () => revokeAllKeys(registry, workspaceId, context))
+    const revoked = revokedBefore + outcome.revoked
+    if (outcome.leftUntilId === null) {
+      return sendPage(reply, allRevokedPage(frame, workspaceId, { ...outcome, revoked }))
+    }
+    const liveKeys = await registry.repository.countLive(workspaceId)
+    const part = { revoked, untilId: outcome.leftUntilId }
+    return sendPage(reply, partRevokedPage(frame, { workspaceId, liveKeys }, part))
+  })
+}
+
+/** What the page of an earlier step has put into its form: how far it came. */
+function continuationOf(fields: FormFields): { untilId: string | null; revokedBefore: number } {
+  const [untilId, revoked] = [textField(fields, 'until'), Number(textField(fields, 'revoked'))]
+  return {
+    untilId: isKeyId(untilId) ? untilId : null,
+    revokedBefore: Number.isSafeInteger(revoked) && revoked > 0 ? revoked : 0,
+  }
+}
+
+interface RevokeAllView {
   readonly workspaceId: string
   /** Keys that would be revoked now; one more than `MAX_LIVE` at most. */
   readonly liveKeys: number
@@ -18,7 +65,7 @@ export interface RevokeAllView {
 }
 
 /** Asks for the workspace id: two clicks are not enough to revoke all keys of the wrong workspace. */
-export function revokeAllPage(frame: Frame, { workspaceId, liveKeys, typed, problems }: RevokeAllView): Html {
+function revokeAllPage(frame: Frame, { workspaceId, liveKeys, typed, problems }: RevokeAllView): Html {
   const field = {
     name: 'workspace',
     label: 'Workspace id',
@@ -45,7 +92,7 @@ function extentOf(liveKeys: number): Html {
 }
 
 /** Some keys are left: the script goes on by itself, and without it a person does. */
-export function partRevokedPage(
+function partRevokedPage(
   frame: Frame,
   { workspaceId, liveKeys }: Pick<RevokeAllView, 'workspaceId' | 'liveKeys'>,
   { revoked, untilId }: { readonly revoked: number; readonly untilId: string },
@@ -61,7 +108,7 @@ export function partRevokedPage(
   return page(frame, { title: 'Revoking all keys', section: 'keys', main })
 }
 
-export function allRevokedPage(
+function allRevokedPage(
   frame: Frame,
   workspaceId: string,
   outcome: Pick<BulkOutcome, 'revoked' | 'announced' | 'gateways'>,

@@ -1,28 +1,219 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { KeyState, StoredKey } from '../../../domain/key/key-record.ts'
+import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../../domain/key/rotate-key.ts'
 import { confirmForm } from '../../platform/html/confirm-form.ts'
-import type { Problems } from '../../platform/html/form-fields.ts'
+import { type FormFields, NO_PROBLEMS, type Problems, textField } from '../../platform/html/form-fields.ts'
 import { errorSummary, group, hidden, option } from '../../platform/html/form-parts.ts'
+import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
-import { keyPath } from '../../platform/html/paths.ts'
-import { type RecentUse, recentUseText } from '../../usage/index.ts'
-import { expiryField } from './expiry-field.ts'
+import { FORM_NOTICES, newOnceToken, readFormContext } from '../../platform/html/once-token.ts'
+import { fieldsOf, frameOf, notFound, sendPage } from '../../platform/html/page-request.ts'
+import { keyPath, WORKSPACES } from '../../platform/html/paths.ts'
+import { problemPage } from '../../platform/html/problem-page.ts'
+import { type RecentUse, recentUseOf, recentUseText } from '../../usage/key-usage.ts'
+import { readChangeProgress } from '../operations/change-progress.ts'
+import { rotateKey } from '../operations/issue.ts'
+import type { OperationRejection, OperationSuccess } from '../operations/run-operation.ts'
+import {
+  DEFAULT_EXPIRY,
+  decideExpiry,
+  type ExpiryChoice,
+  expiryField,
+  readExpiryChoice,
+} from './expiry-field.ts'
 import { type KeyView, lastUsed, lastUseWarning, scopeList } from './key-parts.ts'
-import { OVERLAPS, type RotateForm } from './rotate-form.ts'
+import { type KeyPageParts, keyOf, problemsOf, viewAfter, viewOf } from './key-request.ts'
+import { alreadyDonePage, secretPage, shownSecret } from './secret-page.ts'
 
-export interface RotateView {
+const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/rotate`
+
+export function rotateRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
+  scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
+    const key = await keyOf(request, sources.registry)
+    return showForm(sources, request, reply, key, { form: NEW_ROTATE_FORM })
+  })
+  scope.post(PATH, CHANGES, (request, reply) => rotate(sources, request, reply))
+}
+
+async function rotate(
+  sources: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { registry, count } = sources
+  const old = await keyOf(request, registry)
+  const { id: keyId } = old.record
+  const form = readRotateForm(fieldsOf(request))
+  const checked = checkRotateForm(form, registry.clock.wallMs())
+  if (!checked.ok) return showForm(sources, request, reply, old, { form, problems: checked.problems })
+  const context = readFormContext(request, ['rotate', { keyId }, form])
+  if (context === null)
+    return showForm(sources, request, reply, old, { form, notice: FORM_NOTICES.incomplete })
+  const isConfirmed = checked.request.overlapSeconds !== 0 || fieldsOf(request)['confirmed'] === 'yes'
+  if (!isConfirmed) return confirmRevocation(sources, request, reply, old, form)
+  const before = await viewOf(old.record, registry)
+  const result = await count('rotate', () => rotateKey(registry, keyId, checked.request, context))
+  if (result.kind === 'done') return showSuccessor(sources, request, reply, result, before)
+  if (result.kind === 'not_active')
+    return rejectRotation(sources, request, reply, { ...old.record, state: result.state })
+  return showForm(sources, request, reply, old, { form, ...explain(result) })
+}
+
+async function confirmRevocation(
+  sources: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { record }: StoredKey,
+  form: RotateForm,
+): Promise<FastifyReply> {
+  const { registry } = sources
+  const key = await viewOf(record, registry)
+  if (key.state !== 'active') return rejectRotation(sources, request, reply, { ...record, state: key.state })
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const onceToken = textField(fieldsOf(request), 'once')
+  return sendPage(
+    reply,
+    rotateNowPage(frame, { key, recent: await recentUseOf(sources, record), form, onceToken }),
+  )
+}
+
+async function showSuccessor(
+  sources: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  done: OperationSuccess,
+  before: KeyView,
+): Promise<FastifyReply> {
+  const { registry } = sources
+  const { record, replaced, secret } = done
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  if (secret === null) return sendPage(reply, alreadyDonePage(frame, { record }))
+  const key = viewAfter(record, null, registry)
+  const old =
+    replaced === null
+      ? null
+      : {
+          key: viewAfter(replaced.record, before, registry),
+          revocation: await readChangeProgress(registry, done, true),
+        }
+  return sendPage(
+    reply,
+    secretPage(frame, { key, replaced: old, ...shownSecret(sources, record, secret.reveal()) }),
+  )
+}
+
+interface FormAgain {
+  readonly form: RotateForm
+  readonly problems?: Problems
+  /** Why a form without problems is shown again; null if it is not. */
+  readonly notice?: string | null
+}
+
+async function showForm(
+  sources: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { record }: StoredKey,
+  { form, problems = NO_PROBLEMS, notice = null }: FormAgain,
+): Promise<FastifyReply> {
+  const { registry } = sources
+  const key = await viewOf(record, registry)
+  if (key.state !== 'active') return rejectRotation(sources, request, reply, { ...record, state: key.state })
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const onceToken = newOnceToken(registry.randomBytes)
+  const recent = await recentUseOf(sources, record)
+  const page = rotatePage(frame, { key, recent, form, problems, onceToken, notice })
+  return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
+}
+
+const REASONS: Readonly<Record<KeyState, string>> = {
+  active: 'Another change to this key came first. Try again.',
+  retiring: 'It has already been rotated. Rotate the key that replaced it.',
+  suspended: 'It is suspended. Resume the key first.',
+  expired: 'It has expired. Issue a new key instead.',
+  revoked: 'It was revoked. Issue a new key instead.',
+}
+
+function rejectRotation(
+  { registry }: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { workspaceId, state }: { readonly workspaceId: string; readonly state: KeyState },
+): FastifyReply {
+  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
+  const problem = { title: 'Key cannot be rotated', text: REASONS[state], requestId: null }
+  return sendPage(reply, problemPage(frame, problem), 409)
+}
+
+function explain(rejection: Exclude<OperationRejection, { kind: 'not_active' }>): Omit<FormAgain, 'form'> {
+  switch (rejection.kind) {
+    case 'invalid':
+      return { problems: problemsOf(rejection) }
+    case 'other_request':
+      return { notice: FORM_NOTICES.reused }
+    case 'unknown_key':
+      throw notFound()
+    case 'final':
+    case 'other_version':
+      throw new Error(`A rotation was rejected as ${rejection.kind}`)
+  }
+}
+
+/** How long the old key keeps working. */
+const OVERLAPS: readonly {
+  readonly seconds: number
+  readonly label: string
+  readonly hint: string
+}[] = [
+  {
+    seconds: 0,
+    label: 'No overlap: revoke it now',
+    hint: 'For a leaked key. All gateways reject it within one second',
+  },
+  { seconds: 3600, label: '1 hour', hint: 'If you replace it everywhere at once' },
+  { seconds: 86_400, label: '24 hours', hint: 'Enough for a deployment and daily jobs' },
+  { seconds: 7 * 86_400, label: '7 days', hint: 'If other teams have to replace it too' },
+  { seconds: 30 * 86_400, label: '30 days', hint: 'The maximum' },
+]
+
+interface RotateForm extends ExpiryChoice {
+  readonly overlap: string
+}
+
+export const NEW_ROTATE_FORM: RotateForm = { overlap: String(DEFAULT_OVERLAP_SECONDS), ...DEFAULT_EXPIRY }
+
+export function readRotateForm(fields: FormFields): RotateForm {
+  return { overlap: textField(fields, 'overlap'), ...readExpiryChoice(fields) }
+}
+
+type RotateFormResult =
+  | { readonly ok: true; readonly request: RotateRequest }
+  | { readonly ok: false; readonly problems: Problems }
+
+/** Reports all problems at once. The registry validates again. */
+export function checkRotateForm(form: RotateForm, nowMs: number): RotateFormResult {
+  const overlap = OVERLAPS.find(({ seconds }) => String(seconds) === form.overlap)
+  const expiry = decideExpiry(form, nowMs)
+  if (overlap !== undefined && expiry.ok) {
+    return { ok: true, request: { overlapSeconds: overlap.seconds, ...expiry.expiry } }
+  }
+  const problems = new Map<string, string>()
+  if (overlap === undefined) problems.set('overlap', 'Choose how long the old key keeps working')
+  if (!expiry.ok) for (const [field, text] of expiry.problems) problems.set(field, text)
+  return { ok: false, problems }
+}
+
+interface RotateView extends Required<FormAgain> {
   readonly key: KeyView
   /** Null if it is not known. */
   readonly recent: RecentUse | null
-  readonly form: RotateForm
-  readonly problems: Problems
   readonly onceToken: string
-  /** Why a form without problems is shown again; null if it is not. */
-  readonly notice: string | null
 }
 
 /** Asks before a rotation that revokes the old key at once, as before any revocation. */
-export function rotateNowPage(
+function rotateNowPage(
   frame: Frame,
   { key, recent, form, onceToken }: Omit<RotateView, 'problems' | 'notice'>,
 ): Html {
@@ -42,7 +233,7 @@ export function rotateNowPage(
   return page(frame, { title, section: 'keys', main })
 }
 
-export function rotatePage(frame: Frame, view: RotateView): Html {
+function rotatePage(frame: Frame, view: RotateView): Html {
   const { key, recent, form, problems, onceToken, notice } = view
   const { record } = key
   const back = keyPath(record.workspaceId, record.id)

@@ -1,4 +1,11 @@
-import { type CodeExample, codeExampleList, UNKNOWN_ADDRESS } from '../../platform/html/code-examples.ts'
+import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import {
+  type CodeExample,
+  codeExampleList,
+  codeExamples,
+  firstEndpoint,
+  UNKNOWN_ADDRESS,
+} from '../../platform/html/code-examples.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
@@ -7,8 +14,9 @@ import { ago, instant } from '../../platform/html/times.ts'
 import type { ChangeProgress } from '../operations/change-progress.ts'
 import { changeSteps } from './change-steps.ts'
 import { facts, type KeyView } from './key-parts.ts'
+import type { KeyPageParts } from './key-request.ts'
 
-export interface SecretView {
+interface SecretView {
   readonly key: KeyView
   readonly secret: string
   /** Programs that use the key. */
@@ -19,10 +27,20 @@ export interface SecretView {
   readonly replaced: ReplacedView | null
 }
 
-export interface ReplacedView {
+interface ReplacedView {
   readonly key: KeyView
   /** Shown if the rotation revoked the key. */
   readonly revocation: ChangeProgress
+}
+
+/** A secret with examples that use it. */
+export function shownSecret(
+  { routes, gatewayUrl }: KeyPageParts,
+  record: KeyRecord,
+  secret: string,
+): Pick<SecretView, 'secret' | 'examples' | 'needsAddress'> {
+  const examples = codeExamples(firstEndpoint(record, routes, gatewayUrl))
+  return { secret, examples, needsAddress: gatewayUrl === null }
 }
 
 /**

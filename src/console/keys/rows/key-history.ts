@@ -6,6 +6,11 @@ import { type AuditEntry, isLeak } from '../../platform/audit/entries.ts'
 import { type AuditTrust, genuineRows } from '../../platform/audit/mac.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 
+export interface HistorySpan {
+  readonly sinceMs: number
+  readonly limit: number
+}
+
 const ULID_TIME_LENGTH = 10
 const HOUR_MS = 3_600_000
 /** An entry that no console wrote may come first, and is left out. */
@@ -33,7 +38,7 @@ export async function findOrigin(
 export async function listHistory(
   database: Kysely<Tables>,
   { id, workspaceId }: Pick<KeyRecord, 'id' | 'workspaceId'>,
-  { sinceMs, limit }: { readonly sinceMs: number; readonly limit: number },
+  { sinceMs, limit }: HistorySpan,
   audit: AuditTrust,
 ): Promise<AuditEntry[]> {
   const rows = await selectEntries(database, workspaceId, sinceMs)

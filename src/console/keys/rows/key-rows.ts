@@ -1,22 +1,42 @@
-import { type Kysely, sql } from 'kysely'
-import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import {
+  type Expression,
+  type ExpressionBuilder,
+  type Kysely,
+  type SqlBool,
+  sql,
+  type Transaction,
+} from 'kysely'
+import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
+import { eachText } from '../../../domain/key/key-texts.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import type { KeyRow, Tables } from '../../platform/database/tables.ts'
-import { isSelected, type KeySelection } from './key-filter.ts'
-import type { ExpiryBounds, KeyCounts, KeyPage, PageOptions, StoredKey, SyncRange } from './key-repository.ts'
-import { sumInStretches } from './key-stretches.ts'
+import type { PageOptions } from '../../platform/http/request-parameters.ts'
 
-/** A statement for so many keys takes well under a second. */
-const COUNTED_EXACTLY = 1_000_000
 /** Keys that a statement of a sync reads, expired ones included. */
 const EXAMINED_AT_ONCE = 10_000
+/** A key in constant use is written once a second, not for each report. */
+const ACCURACY_MS = 1000
+
+export interface KeyPage {
+  readonly keys: readonly StoredKey[]
+  /** Where the next page starts; null on the last. */
+  readonly nextAfterId: string | null
+}
+
+/** Keys by id. */
+export interface SyncRange {
+  /** Those that expire later; null: all. */
+  readonly expiresAfterMs: number | null
+  readonly limit: number
+  readonly afterId: string | null
+}
 
 export function keyOfRow(row: KeyRow): StoredKey {
   const record: KeyRecord = {
     id: row.id,
     workspaceId: row.workspace_id,
     name: row.name,
-    description: row.description,
+    ...eachText(text => row[text]),
     // Only rowOf() below writes this column.
     scopes: JSON.parse(row.scopes) as string[],
     hint: row.hint,
@@ -40,6 +60,7 @@ export function rowOf({ record, digest }: StoredKey, changedAtMs: number): KeyRo
     digest,
     workspace_id: record.workspaceId,
     name: record.name,
+    ...eachText(text => record[text]),
     scopes: JSON.stringify(record.scopes),
     hint: record.hint,
     created_at_ms: record.createdAtMs,
@@ -47,7 +68,6 @@ export function rowOf({ record, digest }: StoredKey, changedAtMs: number): KeyRo
     expires_at_ms: record.expiresAtMs,
     revoked_at_ms: record.revokedAtMs,
     suspended_at_ms: record.suspendedAtMs,
-    description: record.description,
     allowed_cidrs: record.allowedCidrs.length === 0 ? null : JSON.stringify(record.allowedCidrs),
     rotated_from: record.rotatedFrom,
     replaced_by: record.replacedBy,
@@ -60,6 +80,7 @@ export function selectKeys(database: Kysely<Tables>) {
   return database.selectFrom('keys').selectAll()
 }
 
+/** @returns null if there is none */
 export async function findKey(
   database: Kysely<Tables>,
   column: 'id' | 'digest',
@@ -69,6 +90,7 @@ export async function findKey(
   return row === undefined ? null : keyOfRow(row)
 }
 
+/** Those that exist, by the values of the column; in one query. */
 export async function findKeys(
   database: Kysely<Tables>,
   column: 'id' | 'digest',
@@ -79,6 +101,7 @@ export async function findKeys(
   return new Map(rows.map(row => [row[column], keyOfRow(row)]))
 }
 
+/** Newest first, by id: ids grow with time, and new keys never move a page. */
 export async function listKeys(
   database: Kysely<Tables>,
   { workspaceId, limit, afterId, selection = null }: PageOptions & { selection?: KeySelection | null },
@@ -92,7 +115,7 @@ export async function listKeys(
 }
 
 /**
- * A page may be shorter than the limit, or empty: a statement examines a bounded number of keys. Of millions most may have
+ * Oldest first, in any state. A page may be shorter than the limit, or empty: a statement examines a bounded number of keys. Of millions most may have
  * expired, and passing over all of them would take longer than a statement may.
  */
 export async function listForSync(
@@ -120,67 +143,80 @@ async function endOfStretch(database: Kysely<Tables>, afterId: string): Promise<
   return end?.id ?? null
 }
 
-/** Beyond a million keys on PostgreSQL, the estimate of its statistics: counting could take longer than a statement may. */
-export async function countForSync(
-  database: Kysely<Tables>,
-  expiresAfterMs: number,
-  dialect: Dialect,
-): Promise<number> {
-  if (dialect === 'sqlite') {
-    const later = sql`count(case when expires_at_ms > ${expiresAfterMs} then 1 end)`
-    return (await sumInStretches(database, null, { later })).later
-  }
-  const estimate = await estimateForSync(database, expiresAfterMs)
-  if (estimate > COUNTED_EXACTLY) return estimate
-  const query = database.selectFrom('keys').select(({ fn }) => fn.countAll<number>().as('count'))
-  return (await query.where('expires_at_ms', '>', expiresAfterMs).executeTakeFirstOrThrow()).count
-}
-
-async function estimateForSync(database: Kysely<Tables>, expiresAfterMs: number): Promise<number> {
-  const { rows } = await sql<{ plan: readonly [{ Plan: { 'Plan Rows': number } }] }>`
-    explain (format json) select 1 from keys where expires_at_ms > ${sql.lit(expiresAfterMs)}`.execute(
-    database,
-  )
-  // PostgreSQL names the column `QUERY PLAN`.
-  const [plan] = Object.values(rows[0] ?? {})
-  return plan?.[0].Plan['Plan Rows'] ?? 0
-}
-
 function pageOf(found: readonly StoredKey[], limit: number): KeyPage {
   const keys = found.slice(0, limit)
   return { keys, nextAfterId: found.length > limit ? (keys.at(-1)?.record.id ?? null) : null }
 }
 
-/** A revoked key stays revoked after its expiry. */
-export async function countByState(
-  database: Kysely<Tables>,
-  { nowMs, weekMs, monthMs }: ExpiryBounds,
-  dialect: Dialect,
-): Promise<KeyCounts> {
-  const state = sql<keyof KeyCounts>`case
-    when revoked_at_ms is not null then 'revoked'
-    when expires_at_ms <= ${nowMs} then 'expired'
-    when suspended_at_ms is not null then 'suspended'
-    when expires_at_ms <= ${weekMs} then 'expiring'
-    when expires_at_ms <= ${monthMs} then 'expiring_30d'
-    else 'active' end`
-  if (dialect === 'sqlite') {
-    const count = (name: keyof KeyCounts) => sql`count(case when ${state} = ${name} then 1 end)`
-    return sumInStretches(database, null, {
-      active: count('active'),
-      expiring_30d: count('expiring_30d'),
-      expiring: count('expiring'),
-      suspended: count('suspended'),
-      expired: count('expired'),
-      revoked: count('revoked'),
-    })
+/** Filters of the key list; `expiring` keys are also `active`. */
+export const KEY_FILTERS = ['active', 'expiring', 'retiring', 'suspended', 'expired', 'revoked'] as const
+export type KeyFilter = (typeof KEY_FILTERS)[number]
+
+/** Keys in a state at a moment, in ms since the epoch. */
+export interface KeySelection {
+  readonly filter: KeyFilter
+  readonly nowMs: number
+  /** An active key that expires before this counts as expiring. */
+  readonly soonMs: number
+}
+
+/** The states of `keyState` as SQL conditions. */
+export function isSelected(
+  row: ExpressionBuilder<Tables, 'keys'>,
+  { filter, nowMs, soonMs }: KeySelection,
+): Expression<SqlBool> {
+  const unended = [row('revoked_at_ms', 'is', null), row('expires_at_ms', '>', nowMs)]
+  const working = [...unended, row('suspended_at_ms', 'is', null)]
+  switch (filter) {
+    case 'revoked':
+      return row('revoked_at_ms', 'is not', null)
+    case 'expired':
+      return row.and([row('revoked_at_ms', 'is', null), row('expires_at_ms', '<=', nowMs)])
+    case 'suspended':
+      return row.and([...unended, row('suspended_at_ms', 'is not', null)])
+    case 'retiring':
+      return row.and([...working, row('replaced_by', 'is not', null)])
+    case 'active':
+      return row.and([...working, row('replaced_by', 'is', null)])
+    case 'expiring':
+      return row.and([...working, row('replaced_by', 'is', null), row('expires_at_ms', '<=', soonMs)])
   }
+}
+
+/**
+ * Moves each time forward only, by at least a second; unknown ids are ignored. A use is never earlier than the key, although gateways may round it down to the minute. One statement in one order, so
+ * that concurrent reports about the same keys cannot deadlock.
+ */
+export async function recordUse(
+  tx: Transaction<Tables>,
+  lastUsedMs: ReadonlyMap<string, number>,
+  dialect: Dialect,
+): Promise<void> {
+  const reported = JSON.stringify(Object.fromEntries(lastUsedMs))
+  const used =
+    dialect === 'sqlite'
+      ? sql`json_each(${reported}) as used`
+      : sql`json_each_text(${reported}::json) as used (key, value)`
+  const usedAtMs = sql`cast(used.value as bigint)`
+  await sql`
+    insert into key_use (key_id, last_used_at_ms)
+    select keys.id, case when ${usedAtMs} < created_at_ms then created_at_ms else ${usedAtMs} end from ${used} join keys on keys.id = used.key
+    where true order by keys.id
+    on conflict (key_id) do update set last_used_at_ms = excluded.last_used_at_ms
+    where excluded.last_used_at_ms >= key_use.last_used_at_ms + ${ACCURACY_MS}`.execute(tx)
+}
+
+/** Only of keys that were ever used. */
+export async function lastUses(
+  database: Kysely<Tables>,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  if (ids.length === 0) return new Map()
   const rows = await database
-    .selectFrom('keys')
-    .select(({ fn }) => [state.as('state'), fn.countAll<number>().as('count')])
-    .groupBy('state')
+    .selectFrom('key_use')
+    .selectAll()
+    .where('key_id', 'in', ids)
+    .where('last_used_at_ms', '>', 0)
     .execute()
-  const counts = { active: 0, expiring_30d: 0, expiring: 0, suspended: 0, expired: 0, revoked: 0 }
-  for (const row of rows) counts[row.state] = Number(row.count)
-  return counts
+  return new Map(rows.map(row => [row.key_id, row.last_used_at_ms]))
 }

@@ -5,10 +5,14 @@ import {
   IDEMPOTENCY_TTL_MS,
   type Idempotency,
 } from '../../platform/http/idempotency.ts'
-import type { Change } from './key-repository.ts'
 
 /** Rows deleted in one transaction; a day's worth at once would block others. */
 const PURGE_SIZE = 1000
+
+/** What later requests with the same Idempotency-Key get. */
+export interface StoredResponse extends Idempotency {
+  readonly outcome: string
+}
 
 /**
  * Stores the response unless the Idempotency-Key was used before. A concurrent use makes the database wait for its commit.
@@ -16,7 +20,7 @@ const PURGE_SIZE = 1000
  */
 export async function insertResponse(
   tx: Transaction<Tables>,
-  response: NonNullable<Change['response']>,
+  response: StoredResponse,
   nowMs: number,
 ): Promise<EarlierResponse | null> {
   const { id, request, outcome } = response

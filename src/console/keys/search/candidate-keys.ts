@@ -1,6 +1,6 @@
-import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
+import { type Kysely, type RawBuilder, type SqlBool, sql, type Transaction } from 'kysely'
 import { listOf } from '../../platform/database/first-rows.ts'
-import { MAY_TIME_OUT } from '../../platform/database/postgres-errors.ts'
+import { MAY_TIME_OUT, QUERY_CANCELED } from '../../platform/database/postgres-errors.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import {
   type Condition,
@@ -12,8 +12,6 @@ import {
 } from './key-conditions.ts'
 import type { KeySelector } from './key-query.ts'
 import type { SearchBounds, SearchContext } from './ordered-keys.ts'
-import { isCanceled, limitTime } from './time-limit.ts'
-import { asciiTrigrams } from './trigrams.ts'
 
 const TEXT_TIMEOUT_MS = 200
 
@@ -134,6 +132,16 @@ async function findByText(
   )
 }
 
+/**
+ * The parts of three characters that a text consists of, of ASCII characters alone: SQLite's index and `toLowerCase` fold
+ * those alike.
+ */
+function asciiTrigrams(text: string): string[] {
+  const characters = [...text.toLowerCase()]
+  const trigrams = characters.slice(2).map((_, at) => characters.slice(at, at + 3).join(''))
+  return [...new Set(trigrams)].filter(trigram => /^[\x20-\x7e]{3}$/.test(trigram))
+}
+
 /** The index returns all matches at once: a time limit bounds what a frequent text costs. */
 async function findInPostgres(
   database: Kysely<Tables>,
@@ -155,4 +163,14 @@ async function findInPostgres(
     if (isCanceled(error)) return null
     throw error
   }
+}
+
+/** PostgreSQL cancels a later statement of this transaction that takes longer: begin it with `MAY_TIME_OUT`. */
+export async function limitTime(tx: Transaction<Tables>, ms: number): Promise<void> {
+  await sql`set local statement_timeout = ${sql.lit(ms)}`.execute(tx)
+}
+
+/** Whether an error says that a statement was canceled. */
+export function isCanceled(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === QUERY_CANCELED
 }

@@ -3,11 +3,10 @@ import type { Clock } from '../../../domain/clock.ts'
 import { listOf } from '../../platform/database/first-rows.ts'
 import { MAY_TIME_OUT } from '../../platform/database/postgres-errors.ts'
 import type { Tables } from '../../platform/database/tables.ts'
-import { findCandidates } from './candidate-keys.ts'
+import { findCandidates, isCanceled, limitTime } from './candidate-keys.ts'
 import { type Condition, conditionOf, inWorkspaces, keysWith, whereClauseOf } from './key-conditions.ts'
 import type { KeySelector } from './key-query.ts'
 import type { SearchContext } from './ordered-keys.ts'
-import { isCanceled, limitTime } from './time-limit.ts'
 
 /** Keys counted in one statement: `node:sqlite` blocks the event loop while one runs. */
 const COUNTED_AT_ONCE = 10_000

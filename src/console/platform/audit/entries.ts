@@ -1,4 +1,5 @@
 import type { EditedField } from '../../../domain/key/edit-key.ts'
+import { CHOSEN_FIELDS } from '../../../domain/key/key-fields.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { Rotation } from '../../../domain/key/rotate-key.ts'
 
@@ -121,11 +122,9 @@ export function auditImport(record: KeyRecord, context: AuditContext): KeyAuditE
 }
 
 function newKeyDetail(record: KeyRecord): AuditDetail {
-  const { name, scopes, description, allowedCidrs } = record
-  const expiresAt = instant(record.expiresAtMs)
-  const described = description === null ? {} : { description }
-  const restricted = allowedCidrs.length === 0 ? {} : { allowedCidrs }
-  return { name, ...described, scopes, expiresAt, ...restricted }
+  const given = CHOSEN_FIELDS.filter(field => record[field] !== null && record[field].length > 0)
+  const chosen = Object.fromEntries(given.map(field => [field, record[field]]))
+  return { ...chosen, scopes: record.scopes, expiresAt: instant(record.expiresAtMs) }
 }
 
 /** An entry about the old key that names the successor. */
@@ -181,21 +180,13 @@ export function auditEdit(
   context: AuditContext,
 ): KeyAuditEntry {
   const changes = Object.fromEntries(
-    changed.map(field => {
-      const shown = SHOWN_FIELDS[field]
-      return [shown.name, { old: shown.valueOf(before), new: shown.valueOf(after) }]
-    }),
+    changed.map(field =>
+      field === 'expiresAtMs'
+        ? ['expiresAt', { old: instant(before[field]), new: instant(after[field]) }]
+        : [field, { old: before[field], new: after[field] }],
+    ),
   )
   return entryOf('key.edited', after, context, { name: after.name, changes })
-}
-
-const SHOWN_FIELDS: Readonly<
-  Record<EditedField, { readonly name: string; readonly valueOf: (record: KeyRecord) => AuditValue }>
-> = {
-  name: { name: 'name', valueOf: ({ name }) => name },
-  description: { name: 'description', valueOf: ({ description }) => description },
-  expiresAtMs: { name: 'expiresAt', valueOf: ({ expiresAtMs }) => instant(expiresAtMs) },
-  allowedCidrs: { name: 'allowedCidrs', valueOf: ({ allowedCidrs }) => allowedCidrs },
 }
 
 /** What an edit changed, by public names; empty for other actions. */

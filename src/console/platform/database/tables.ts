@@ -1,9 +1,10 @@
+import type { KeyTexts } from '../../../domain/key/key-texts.ts'
 import type { OutboxRow, RegionOutboxRow, RegionRow } from './region-tables.ts'
 
 export type { OutboxRow } from './region-tables.ts'
 
-/** Rows as the database holds them; times are milliseconds since the epoch. */
-export interface KeyRow {
+/** Rows as the database holds them; times are milliseconds since the epoch. Each text of a key is a column of its name. */
+export interface KeyRow extends KeyTexts {
   readonly id: string
   readonly digest: string
   readonly workspace_id: string
@@ -16,7 +17,6 @@ export interface KeyRow {
   readonly expires_at_ms: number
   readonly revoked_at_ms: number | null
   readonly suspended_at_ms: number | null
-  readonly description: string | null
   /** A JSON list; null if every address is allowed. */
   readonly allowed_cidrs: string | null
   readonly rotated_from: string | null

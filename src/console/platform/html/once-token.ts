@@ -1,7 +1,6 @@
 import type { FastifyRequest } from 'fastify'
-import type { OperationContext } from '../../keys/operations/run-operation.ts'
 import { idempotencyOf } from '../http/idempotency.ts'
-import { callerOf } from '../http/request-context.ts'
+import { callerOf, type OperationContext } from '../http/request-context.ts'
 import type { RandomBytes } from '../ids.ts'
 import { textField } from './form-fields.ts'
 import { fieldsOf } from './page-request.ts'

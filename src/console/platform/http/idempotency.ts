@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { BLANK_FIELDS } from '../../../domain/key/key-fields.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 
 /** How long a request can be repeated with the same Idempotency-Key. */
@@ -50,15 +51,7 @@ export function decodeOutcome(text: string): StoredOutcome {
   return { record: completed(record), replaced: replaced === null ? null : completed(replaced) }
 }
 
-/** A console of an earlier release may have stored the response, without the fields added since. */
-function completed(
-  record: Omit<KeyRecord, keyof typeof ADDED_FIELDS> & Partial<typeof ADDED_FIELDS>,
-): KeyRecord {
-  return { ...ADDED_FIELDS, ...record }
-}
-
-const ADDED_FIELDS: Pick<KeyRecord, 'description' | 'suspendedAtMs' | 'allowedCidrs'> = {
-  description: null,
-  suspendedAtMs: null,
-  allowedCidrs: [],
+/** A console of the release before may have stored the response, without the fields added since. */
+function completed(record: KeyRecord): KeyRecord {
+  return { ...BLANK_FIELDS, ...record }
 }

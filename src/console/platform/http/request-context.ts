@@ -3,7 +3,6 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { plainAddress } from '../../../domain/address/plain-address.ts'
 import { clientAddressOf } from '../../../http/client-address.ts'
 import { compileProxies } from '../../../http/trusted-proxies.ts'
-import type { OperationContext } from '../../keys/operations/run-operation.ts'
 import { actorOf, type Principal, principalNameOf, sees } from '../access/principal.ts'
 import type { Caller } from '../audit/entries.ts'
 import { invalidField } from './api-error.ts'
@@ -65,6 +64,13 @@ export function callerOf(request: FastifyRequest): Caller {
   const name = principalNameOf(principal)
   const from = { address: callerAddressOf(request), requestId: request.id }
   return { actor: actorOf(principal), ...(name === undefined ? {} : { name }), ...from }
+}
+
+/** Who requests an operation, and how a repeated request is recognised. */
+export interface OperationContext {
+  readonly caller: Caller
+  /** Null without an Idempotency-Key. */
+  readonly idempotency: Idempotency | null
 }
 
 export function readRequestContext(request: FastifyRequest): OperationContext {

@@ -1,11 +1,8 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
 import { MAX_CIDRS } from '../../../domain/address/cidr.ts'
 import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED } from '../../../domain/key/issue-key.ts'
-import {
-  ALLOWED_CIDRS_EXPECTED,
-  DESCRIPTION_EXPECTED,
-  NAME_EXPECTED,
-} from '../../../domain/key/key-fields.ts'
+import { ALLOWED_CIDRS_EXPECTED, NAME_EXPECTED, textExpected } from '../../../domain/key/key-fields.ts'
+import { eachText } from '../../../domain/key/key-texts.ts'
 
 /**
  * Parts of the schemas of requests. A description completes `<field> must be …`: it is the error text and the
@@ -40,14 +37,17 @@ export const noFields = optionalFields({})
 
 export const name = Type.String({ description: NAME_EXPECTED })
 export const scopes = Type.Array(Type.String(), { description: 'a list of scopes' })
-export const description = Type.Optional(
-  Type.Union([Type.String(), Type.Null()], { description: DESCRIPTION_EXPECTED }),
-)
-export const allowedCidrs = Type.Optional(
-  Type.Union([Type.Array(Type.String(), { maxItems: MAX_CIDRS }), Type.Null()], {
-    description: ALLOWED_CIDRS_EXPECTED,
-  }),
-)
+/** Besides the name, what people choose when they issue, edit or import a key. */
+export const chosenFields = {
+  ...eachText(text =>
+    Type.Optional(Type.Union([Type.String(), Type.Null()], { description: textExpected(text) })),
+  ),
+  allowedCidrs: Type.Optional(
+    Type.Union([Type.Array(Type.String(), { maxItems: MAX_CIDRS }), Type.Null()], {
+      description: ALLOWED_CIDRS_EXPECTED,
+    }),
+  ),
+}
 export const expiresAt = Type.Optional(Type.String({ description: EXPIRES_AT_EXPECTED }))
 export const expiresInDays = Type.Optional(Type.Number({ description: EXPIRES_IN_DAYS_EXPECTED }))
 export const digest = Type.String({

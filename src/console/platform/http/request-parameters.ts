@@ -1,6 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { isWorkspaceId } from '../../../domain/key/key-record.ts'
-import type { KeyRepository, PageOptions } from '../../keys/rows/key-repository.ts'
+import { isWorkspaceId, type StoredKey } from '../../../domain/key/key-record.ts'
 import { sees } from '../access/principal.ts'
 import { isKeyId } from '../ids.ts'
 import { ApiError, invalidField } from './api-error.ts'
@@ -19,7 +18,14 @@ export function readPage({ limit, cursor }: PageQuery): { limit: number; afterId
   return { limit: Number(limit ?? DEFAULT_PAGE_SIZE), afterId: cursor ?? null }
 }
 
-/** A page of a list of one workspace, that of the path. */
+/** A page of a list of one workspace. */
+export interface PageOptions {
+  readonly workspaceId: string
+  readonly limit: number
+  readonly afterId: string | null
+}
+
+/** Of the workspace of the path. */
 export function readPageOptions(request: FastifyRequest, query: PageQuery): PageOptions {
   return { workspaceId: workspaceIdOf(request), ...readPage(query) }
 }
@@ -37,7 +43,7 @@ export function workspaceIdOf(request: FastifyRequest): string {
  * never changes its workspace, so the result stays true.
  */
 export async function visibleKeyIdOf(
-  { repository }: { readonly repository: KeyRepository },
+  { repository }: { readonly repository: { readonly findById: (id: string) => Promise<StoredKey | null> } },
   request: FastifyRequest,
 ): Promise<string> {
   const id = keyIdOf(request)

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { KEY_STATES } from '../../../domain/key/key-record.ts'
+import { eachText } from '../../../domain/key/key-texts.ts'
 
 /** Parts of the schemas of responses that several calls share. A schema with a title is a component of the document. */
 export const instant = Type.String({ format: 'date-time' })
@@ -11,7 +12,7 @@ export const RECORD_FIELDS = {
   id: Type.String({ description: '`key_` and a ULID' }),
   workspaceId: Type.String(),
   name: Type.String(),
-  description: textOrNull,
+  ...eachText(() => textOrNull),
   scopes: Type.Array(Type.String()),
   hint: Type.String({ description: 'Prefix and last four characters of the key' }),
   createdAt: instant,

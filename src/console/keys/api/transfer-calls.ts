@@ -9,22 +9,60 @@ import {
   WORKSPACE_ID_EXPECTED,
 } from '../../../domain/key/import-key.ts'
 import { NAME_EXPECTED } from '../../../domain/key/key-fields.ts'
-import { isWorkspaceId } from '../../../domain/key/key-record.ts'
-import { isDigest } from '../../../domain/wire.ts'
+import { isWorkspaceId, type StoredKey } from '../../../domain/key/key-record.ts'
+import { isDigest, toRecordJson } from '../../../domain/wire.ts'
 import { type AdminCall, declareCalls } from '../../platform/http/admin-call.ts'
 import { callerOf, seesWorkspace } from '../../platform/http/request-context.ts'
-import { allowedCidrs, description, fields } from '../../platform/http/request-fields.ts'
-import { textOrNull } from '../../platform/http/response-fields.ts'
+import { chosenFields, fields } from '../../platform/http/request-fields.ts'
+import { RECORD_FIELDS, textOrNull } from '../../platform/http/response-fields.ts'
+import { ROWS_AT_ONCE, sendLines } from '../../platform/http/send-lines.ts'
 import { type CheckedEntry, importEntries } from '../operations/import.ts'
-import type { KeyParts } from '../operations/operation-counter.ts'
+import type { KeyParts } from '../registry.ts'
+import type { KeyRepository } from '../rows/key-repository.ts'
+import type { KeyPage } from '../rows/key-rows.ts'
 
 const adminCall = declareCalls<KeyParts>()
+
+/** It holds digests, and never a secret. */
+const EXPORT = adminCall({
+  id: 'exportKeys',
+  method: 'GET',
+  url: '/keys/export',
+  operation: 'keys_export',
+  permission: 'keys:write',
+  workspaces: 'all',
+  summary: 'Every key of every workspace with its digest, oldest first',
+  query: fields({}),
+  status: 200,
+  format: 'lines',
+  response: Type.Object({ digest: Type.String(), ...RECORD_FIELDS }, { title: 'ExportedKey' }),
+  handle: async ({ registry }, { request, reply }) =>
+    sendLines(request, reply, () => exportParts(registry.repository)),
+})
+
+/** In the order of ids, so that a page costs the same wherever it begins. */
+async function* exportParts(repository: Pick<KeyRepository, 'listForSync'>): AsyncGenerator<string> {
+  let afterId: string | null = null
+  do {
+    const page: KeyPage = await repository.listForSync({
+      expiresAfterMs: null,
+      limit: ROWS_AT_ONCE,
+      afterId,
+    })
+    if (page.keys.length > 0) yield page.keys.map(exportLine).join('')
+    afterId = page.nextAfterId
+  } while (afterId !== null)
+}
+
+function exportLine({ digest, record }: StoredKey): string {
+  return `${JSON.stringify({ digest, ...toRecordJson(record) })}\n`
+}
 
 /** A thousand entries with every field at its longest do not fit; ordinary ones have 300 bytes. */
 const BODY_LIMIT_BYTES = 4 * 1024 * 1024
 
-/** The types of an entry; the domain validates values, with the same wording. */
 const pastInstant = Type.Optional(Type.Union([Type.String(), Type.Null()], { description: PAST_EXPECTED }))
+/** The types of an entry; the domain validates values, with the same wording. */
 const entrySchema = Type.Object(
   {
     digest: Type.String({ description: DIGEST_EXPECTED }),
@@ -33,8 +71,7 @@ const entrySchema = Type.Object(
     name: Type.String({ description: NAME_EXPECTED }),
     scopes: Type.Array(Type.String(), { maxItems: 1000, description: 'a list of scopes' }),
     expiresAt: Type.String({ description: IMPORTED_EXPIRY_EXPECTED }),
-    description,
-    allowedCidrs,
+    ...chosenFields,
     revokedAt: pastInstant,
     suspendedAt: pastInstant,
   },
@@ -54,39 +91,40 @@ const importBody = fields({
   }),
 })
 
-/** The import of keys of another system, without its prefix. Repeating it is safe without an Idempotency-Key. */
-export const IMPORT_CALLS: readonly AdminCall<KeyParts>[] = [
-  adminCall({
-    id: 'importKeys',
-    method: 'POST',
-    url: '/import',
-    operation: 'keys_import',
-    permission: 'keys:write',
-    workspaces: 'own',
-    summary: 'Adds keys of another system by their digests',
-    bodyLimitBytes: BODY_LIMIT_BYTES,
-    body: importBody,
-    status: 200,
-    response: Type.Object({
-      imported: Type.Integer({ minimum: 0 }),
-      results: Type.Array(
-        Type.Object({
-          digest: textOrNull,
-          status: Type.Enum(['imported', 'exists', 'invalid']),
-          error: Type.Optional(Type.String()),
-          field: Type.Optional(Type.String()),
-        }),
-        { description: 'One for each entry, in their order' },
-      ),
-    }),
-    handle: async ({ registry, count }, { request, body }) => {
-      const entries = body.keys.map(entry => checkEntry(entry, request))
-      const run = () => importEntries(registry, entries, callerOf(request))
-      const { imported, results } = await count('import', run)
-      return { imported, results }
-    },
+/** Repeating it is safe without an Idempotency-Key. */
+const IMPORT = adminCall({
+  id: 'importKeys',
+  method: 'POST',
+  url: '/import',
+  operation: 'keys_import',
+  permission: 'keys:write',
+  workspaces: 'own',
+  summary: 'Adds keys of another system by their digests',
+  bodyLimitBytes: BODY_LIMIT_BYTES,
+  body: importBody,
+  status: 200,
+  response: Type.Object({
+    imported: Type.Integer({ minimum: 0 }),
+    results: Type.Array(
+      Type.Object({
+        digest: textOrNull,
+        status: Type.Enum(['imported', 'exists', 'invalid']),
+        error: Type.Optional(Type.String()),
+        field: Type.Optional(Type.String()),
+      }),
+      { description: 'One for each entry, in their order' },
+    ),
   }),
-]
+  handle: async ({ registry, count }, { request, body }) => {
+    const entries = body.keys.map(entry => checkEntry(entry, request))
+    const run = () => importEntries(registry, entries, callerOf(request))
+    const { imported, results } = await count('import', run)
+    return { imported, results }
+  },
+})
+
+/** Export and import of keys, without their prefix. */
+export const TRANSFER_CALLS: readonly AdminCall<KeyParts>[] = [EXPORT, IMPORT]
 
 /** A workspace that the caller may not see is refused before the digest is looked for. */
 function checkEntry(entry: Readonly<Record<string, unknown>>, request: FastifyRequest): CheckedEntry {

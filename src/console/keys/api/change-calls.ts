@@ -1,12 +1,15 @@
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { OVERLAP_EXPECTED } from '../../../domain/key/rotate-key.ts'
+import { isAnnounced } from '../../announcing/region-outboxes.ts'
 import { type AdminCall, declareCalls } from '../../platform/http/admin-call.ts'
+import { ApiError, invalidField } from '../../platform/http/api-error.ts'
 import type { Operation } from '../../platform/http/calls.ts'
-import { readRequestContext } from '../../platform/http/request-context.ts'
+import { type AcceptedVersions, parseIfMatch } from '../../platform/http/if-match.ts'
+import { callerOf, readRequestContext } from '../../platform/http/request-context.ts'
 import {
-  allowedCidrs,
-  description,
+  chosenFields,
+  cursorField,
   expiresAt,
   expiresInDays,
   fields,
@@ -14,32 +17,40 @@ import {
   noFields,
   optionalFields,
   scopes,
+  ULID,
   type WaitQuery,
   waitQuery,
 } from '../../platform/http/request-fields.ts'
 import {
   KEY,
   mustWait,
+  noSuchKey,
   visibleKeyIdOf,
   WORKSPACE_KEYS,
   workspaceIdOf,
 } from '../../platform/http/request-parameters.ts'
 import {
+  gateways,
   key as keySchema,
   PROGRESS_FIELDS,
+  regions,
   secret as secretSchema,
 } from '../../platform/http/response-fields.ts'
+import { editKey, resumeKey, revokeKey, suspendKey } from '../operations/change-key.ts'
 import { readChangeProgress } from '../operations/change-progress.ts'
-import { editKey } from '../operations/edit.ts'
-import { issueKey } from '../operations/issue.ts'
-import type { KeyParts } from '../operations/operation-counter.ts'
-import { revokeKey } from '../operations/revoke.ts'
-import { rotateKey } from '../operations/rotate.ts'
-import type { OperationSuccess } from '../operations/run-operation.ts'
-import { resumeKey, suspendKey } from '../operations/suspend.ts'
-import type { Registry } from '../registry.ts'
-import { keyJson, lastUseOf, progressJson } from './key-json.ts'
-import { readIfMatch, requireSuccess, setVersionTag } from './operation-response.ts'
+import { issueKey, rotateKey } from '../operations/issue.ts'
+import { revokeAllKeys } from '../operations/revoke-all.ts'
+import type { OperationRejection, OperationSuccess } from '../operations/run-operation.ts'
+import type { KeyParts, Registry } from '../registry.ts'
+import {
+  confirmationsJson,
+  keyJson,
+  lastUseOf,
+  progressJson,
+  regionsJson,
+  setVersionTag,
+  versionTag,
+} from './key-json.ts'
 
 const adminCall = declareCalls<KeyParts>()
 
@@ -54,7 +65,7 @@ const ISSUE = adminCall({
   ...WRITES,
   summary: 'Issues a key',
   headers: ['Idempotency-Key'],
-  body: fields({ name, scopes, description, allowedCidrs, expiresInDays, expiresAt }),
+  body: fields({ name, scopes, ...chosenFields, expiresInDays, expiresAt }),
   status: 201,
   responseHeaders: ['ETag', 'Idempotency-Replayed'],
   response: Type.Object({ key: keySchema, secret: secretSchema }),
@@ -148,10 +159,10 @@ const EDIT = adminCall({
   url: KEY,
   operation: 'edit',
   ...WRITES,
-  summary: 'Changes name, description, networks, or the expiry to an earlier one',
+  summary: 'Changes name, texts, networks, or the expiry to an earlier one',
   headers: ['If-Match'],
   query: waitQuery,
-  body: fields({ name: Type.Optional(name), description, expiresAt, allowedCidrs }),
+  body: fields({ name: Type.Optional(name), ...chosenFields, expiresAt }),
   status: 200,
   responseHeaders: ['ETag'],
   response: changedKey,
@@ -166,14 +177,52 @@ const EDIT = adminCall({
   },
 })
 
-/** The calls that change one key, without their prefix. */
-export const KEY_OPERATION_CALLS: readonly AdminCall<KeyParts>[] = [
+/** Repeating it is safe without an Idempotency-Key. */
+const REVOKE_ALL = adminCall({
+  id: 'revokeAllKeys',
+  method: 'POST',
+  url: '/workspaces/:workspaceId/revoke-all',
+  operation: 'revoke_all',
+  ...WRITES,
+  summary: 'Revokes every active, retiring and suspended key of a workspace',
+  description: 'While the response has `hasMore`, repeat the call with its `cursor`: some keys are left.',
+  query: fields({ ...waitQuery.properties, cursor: cursorField(`^key_${ULID}$`) }),
+  body: noFields,
+  status: 200,
+  response: Type.Object({
+    revoked: Type.Integer({ minimum: 0, description: 'Keys that this call revoked' }),
+    announced: Type.Boolean(),
+    gateways,
+    regions,
+    hasMore: Type.Optional(Type.Literal(true, { description: 'Some keys are left for another call' })),
+    cursor: Type.Optional(Type.String({ description: 'Of the next call; absent from the last response' })),
+  }),
+  errors: ['not_found'],
+  handle: async ({ registry, count }, { request, query }) => {
+    const workspaceId = workspaceIdOf(request)
+    const context = { caller: callerOf(request), mustWait: mustWait(query), untilId: query.cursor ?? null }
+    const run = () => revokeAllKeys(registry, workspaceId, context)
+    const outcome = await count('revoke_all', run)
+    const { revoked, announced, gateways: confirmations, leftUntilId } = outcome
+    return {
+      revoked,
+      announced: isAnnounced(announced),
+      gateways: confirmationsJson(confirmations),
+      ...regionsJson(announced, confirmations),
+      ...(leftUntilId === null ? {} : { hasMore: true as const, cursor: leftUntilId }),
+    }
+  },
+})
+
+/** The calls that change keys, without their prefix. */
+export const CHANGE_CALLS: readonly AdminCall<KeyParts>[] = [
   ISSUE,
   ROTATE,
   stepCall('revoke', 'Revokes a key; again: the same key, unchanged', revokeKey),
   stepCall('suspend', 'Suspends a key until it is resumed', suspendKey),
   stepCall('resume', 'Resumes a suspended key', resumeKey),
   EDIT,
+  REVOKE_ALL,
 ]
 
 interface ChangeRequest {
@@ -190,4 +239,59 @@ async function changeResponse(
   const progress = await readChangeProgress(registry, success, mustWait(query))
   setVersionTag(reply, success.record)
   return { key: keyJson(success.record, registry.clock, lastUsedAtMs), ...progressJson(progress) }
+}
+
+/** @throws ApiError if the operation was rejected */
+function requireSuccess(
+  result: OperationSuccess | OperationRejection,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): OperationSuccess {
+  if (result.kind !== 'done') throw toApiError(result)
+  request.keyId = result.record.id
+  if (result.replayed) void reply.header('idempotency-replayed', 'true')
+  return result
+}
+
+/** @returns the versions that If-Match names */
+function readIfMatch({ headers }: FastifyRequest): AcceptedVersions {
+  const sent = headers['if-match']
+  if (sent === undefined) {
+    throw new ApiError(
+      'precondition_required',
+      'Send If-Match with the version of the key that you have read, such as If-Match: "3"',
+      {},
+      'If-Match',
+    )
+  }
+  const versions = parseIfMatch(sent)
+  if (versions === null)
+    throw invalidField('If-Match', 'a version in quotes, such as "3", a list of them, or *')
+  return versions
+}
+
+function toApiError(rejection: OperationRejection): ApiError {
+  switch (rejection.kind) {
+    case 'invalid':
+      return invalidField(rejection.field, rejection.expected)
+    case 'unknown_key':
+      return noSuchKey()
+    case 'not_active':
+      return new ApiError('conflict', `Only an active key can be rotated; this one is ${rejection.state}`)
+    case 'final':
+      return new ApiError('conflict', `The key is ${rejection.state}, which is final; issue a new key`)
+    case 'other_version':
+      return otherVersion(rejection.version)
+    case 'other_request':
+      return new ApiError(
+        'idempotency_mismatch',
+        'This Idempotency-Key was used for a different request; use a new one',
+      )
+  }
+}
+
+function otherVersion(version: number): ApiError {
+  const tag = versionTag(version)
+  const text = `The key was changed meanwhile. Read it again and, if your edit still applies, send it with If-Match: ${tag}`
+  return new ApiError('precondition_failed', text, { etag: tag }, 'If-Match')
 }

@@ -12,19 +12,65 @@ import {
   limit,
   listJson,
   pageOf,
+  pageQuery,
   parameter,
 } from '../../platform/http/request-fields.ts'
-import { noSuchKey, readPage } from '../../platform/http/request-parameters.ts'
+import {
+  KEY,
+  keyIdOf,
+  noSuchKey,
+  readPage,
+  readPageOptions,
+  WORKSPACE_KEYS,
+} from '../../platform/http/request-parameters.ts'
 import { instantOrNull, keyCounts, key as keySchema } from '../../platform/http/response-fields.ts'
-import type { KeyParts } from '../operations/operation-counter.ts'
+import type { KeyParts } from '../registry.ts'
 import type { KeyQuery, WorkspaceSummary } from '../search/key-query.ts'
 import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from '../search/parse-key-query.ts'
-import { instant, keyJson, keyWithUseJson } from './key-json.ts'
-import { setVersionTag } from './operation-response.ts'
+import { instant, keyJson, keyWithUseJson, setVersionTag } from './key-json.ts'
 
 const adminCall = declareCalls<KeyParts>()
 
 const READS = { permission: 'keys:read', workspaces: 'own' } as const
+
+const LIST = adminCall({
+  id: 'listKeys',
+  method: 'GET',
+  url: WORKSPACE_KEYS,
+  operation: 'list',
+  ...READS,
+  summary: 'Keys of a workspace, newest first',
+  query: pageQuery('key'),
+  status: 200,
+  response: pageOf('keys', keySchema),
+  errors: ['not_found'],
+  handle: async ({ registry: { repository, clock } }, { request, query }) => {
+    const { keys, nextAfterId } = await repository.list(readPageOptions(request, query))
+    const uses = await repository.lastUses(keys.map(key => key.record.id))
+    const records = keys.map(({ record }) => keyJson(record, clock, uses.get(record.id) ?? null))
+    return listJson({ keys: records }, nextAfterId)
+  },
+})
+
+const GET = adminCall({
+  id: 'getKey',
+  method: 'GET',
+  url: KEY,
+  operation: 'get',
+  ...READS,
+  summary: 'One key',
+  status: 200,
+  responseHeaders: ['ETag'],
+  response: Type.Object({ key: keySchema }),
+  errors: ['not_found'],
+  handle: async ({ registry }, { request, reply }) => {
+    const key = await registry.repository.findById(keyIdOf(request))
+    if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
+    request.keyId = key.record.id
+    setVersionTag(reply, key.record)
+    return { key: await keyWithUseJson(registry, key.record) }
+  },
+})
 
 const SEARCH = adminCall({
   id: 'searchKeys',
@@ -121,8 +167,8 @@ const FIND = adminCall({
   },
 })
 
-/** Lists and searches over all workspaces that the caller may see, without the prefix. */
-export const SEARCH_CALLS: readonly AdminCall<KeyParts>[] = [SEARCH, WORKSPACES, FIND]
+/** The calls that read keys, without their prefix. */
+export const READ_CALLS: readonly AdminCall<KeyParts>[] = [LIST, GET, SEARCH, WORKSPACES, FIND]
 
 /** @returns the workspaces to search; null: all */
 function searchedWorkspaces({ workspaceIds }: KeyQuery, request: FastifyRequest): readonly string[] | null {

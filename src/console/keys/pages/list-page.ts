@@ -1,0 +1,233 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { keyState } from '../../../domain/key/key-record.ts'
+import { holdsKeyForm } from '../../../domain/key/secret.ts'
+import { textField } from '../../platform/html/form-fields.ts'
+import { select } from '../../platform/html/form-parts.ts'
+import { SHOWS } from '../../platform/html/guards.ts'
+import { type Html, html } from '../../platform/html/html.ts'
+import { hintHtml, keyLink } from '../../platform/html/key-names.ts'
+import { type Frame, page } from '../../platform/html/layout.ts'
+import { frameOf, notFound, queryOf, sendPage, workspaceOf } from '../../platform/html/page-request.ts'
+import {
+  ALL_KEYS,
+  FIND_KEY,
+  keyPath,
+  keysPath,
+  newKeyPath,
+  revokeAllPath,
+  UNUSED_FILTERS,
+  UNUSED_NAMES,
+  WORKSPACES,
+} from '../../platform/html/paths.ts'
+import { personOfRequest } from '../../platform/html/signed-in.ts'
+import { cell } from '../../platform/html/table-cell.ts'
+import { dateText } from '../../platform/html/times.ts'
+import { KEY_FILTERS, type KeyFilter } from '../rows/key-rows.ts'
+import { MAX_EXPIRING, type WorkspaceKeyCounts } from '../search/count-in-workspace.ts'
+import {
+  isFiltered,
+  KEY_ORDERS,
+  type KeyList,
+  keyListPath,
+  keyQueryOf,
+  readKeyList,
+} from './key-list-query.ts'
+import { expiryHtml, type KeyView, lastUsed, scopeList, stateBadge } from './key-parts.ts'
+import type { KeyPageParts } from './key-request.ts'
+
+/** Lists of keys. */
+export function listRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
+  scope.get(`${WORKSPACES}/:workspaceId/keys`, SHOWS, (request, reply) =>
+    listKeys(sources, request, reply, workspaceOf(request)),
+  )
+  scope.get(ALL_KEYS, SHOWS, async (request, reply) => {
+    if (!personOfRequest(request).administrator) throw notFound()
+    return listKeys(sources, request, reply, null)
+  })
+}
+
+async function listKeys(
+  { registry, scopes }: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  workspaceId: string | null,
+): Promise<FastifyReply> {
+  const { repository, clock, keyPrefix } = registry
+  const list = readKeyList(queryOf(request), Object.keys(scopes))
+  // A redirect leaves no entry in the browser's history.
+  if (holdsKeyForm(list.q, keyPrefix)) return reply.redirect(FIND_KEY, 303)
+  const nowMs = clock.wallMs()
+  const query = keyQueryOf(list, { workspaceId, cursor: textField(queryOf(request), 'cursor'), nowMs })
+  const found = await repository.search(query)
+  const keys = found.keys.map(key => ({ ...key, state: keyState(key.record, nowMs) }))
+  const counts = workspaceId === null ? null : await repository.countInWorkspace(workspaceId)
+  // Larger workspaces are searched page by page only: counting all matches would take too long.
+  const isCounted = isFiltered(list) && counts !== null && counts.states !== null
+  const matches = isCounted ? await repository.count(query) : null
+  const frame = frameOf(request, reply, { workspaceId, clock })
+  const paging = { nextCursor: found.nextCursor, isFirstPage: query.after === null }
+  const view = { workspaceId, keys, list, scopes: Object.keys(scopes), counts, matches, ...paging }
+  return sendPage(reply, keysPage(frame, view))
+}
+
+interface KeysView {
+  /** Null: keys of all workspaces. */
+  readonly workspaceId: string | null
+  readonly keys: readonly KeyView[]
+  readonly list: KeyList
+  readonly scopes: readonly string[]
+  /** Null in a list of all workspaces. */
+  readonly counts: WorkspaceKeyCounts | null
+  /** Keys on all pages of a filtered list; null if they were not counted. */
+  readonly matches: number | null
+  /** Where the next page starts; null on the last. */
+  readonly nextCursor: string | null
+  readonly isFirstPage: boolean
+}
+
+function keysPage(frame: Frame, view: KeysView): Html {
+  const { workspaceId, keys } = view
+  const isEmpty = keys.length === 0 && !isFiltered(view.list) && view.isFirstPage
+  const main = html`<div class="title">
+      <h1>${workspaceId === null ? 'Keys of all workspaces' : 'Keys'}</h1>
+      <div class="actions"><a class="button" href="${FIND_KEY}">Find a key</a>
+      ${workspaceId !== null && frame.mayChange ? html`<a class="button primary" href="${newKeyPath(workspaceId)}">Issue a key</a>` : null}</div>
+    </div>
+    ${expiringNotice(view)}
+    ${isEmpty ? null : keySearch(view)}
+    ${isEmpty ? null : stateFilters(view)}
+    ${isEmpty ? emptyList(frame, view) : results(view, frame.nowMs)}
+    ${paging(view)}
+    ${workspaceId !== null && frame.mayChange && !isEmpty ? html`<p class="small"><a href="${revokeAllPath(workspaceId)}">Revoke all keys of this workspace</a></p>` : null}`
+  return page(frame, { title: 'Keys', section: workspaceId === null ? null : 'keys', main })
+}
+
+function expiringNotice({ workspaceId, counts, list }: KeysView): Html | null {
+  const count = counts?.expiringSoon ?? 0
+  if (count === 0 || list.state === 'expiring') return null
+  const number = count > MAX_EXPIRING ? `More than ${MAX_EXPIRING}` : String(count)
+  const which = count === 1 ? 'One key expires' : `${number} keys expire`
+  const state: KeyFilter = 'expiring'
+  return html`<p class="notice warn"><strong>${which} within 14 days.</strong>
+    <a href="${keyListPath(workspaceId, { state })}">Show expiring keys</a> and rotate them in time: requests with an expired key are rejected.</p>`
+}
+
+function results(view: KeysView, nowMs: number): Html {
+  const { keys, matches, nextCursor } = view
+  if (keys.length > 0) {
+    return html`${matches === null ? null : html`<p class="muted" role="status">${matches === 1 ? '1 key matches' : `${matches} keys match`}</p>`}
+      ${keyTable(view, nowMs)}`
+  }
+  return nextCursor === null
+    ? html`<p class="empty">No key matches. <a href="${keysPath(view.workspaceId)}">Show all keys</a></p>`
+    : html`<p class="empty">No match among the keys examined so far. “Next page” continues the search.</p>`
+}
+
+function emptyList({ mayChange }: Frame, { workspaceId }: KeysView): Html {
+  if (workspaceId === null) return html`<p class="empty">No workspace has a key yet.</p>`
+  return html`<div class="empty">
+    <h2>No keys yet</h2>
+    <p>A key gives a program read access to this workspace through the API.</p>
+    ${mayChange ? html`<a class="button primary" href="${newKeyPath(workspaceId)}">Issue the first key</a>` : null}
+  </div>`
+}
+
+function paging({ workspaceId, list, nextCursor, isFirstPage }: KeysView): Html | null {
+  if (isFirstPage && nextCursor === null) return null
+  return html`<nav class="paging" aria-label="Pages">
+    ${isFirstPage ? null : html`<a class="button" href="${keyListPath(workspaceId, list)}">First page</a>`}
+    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${keyListPath(workspaceId, { ...list, cursor: nextCursor })}">Next page</a>`}
+  </nav>`
+}
+
+const FILTER_LABELS: Readonly<Record<KeyFilter, string>> = {
+  active: 'Active',
+  expiring: 'Expiring soon',
+  retiring: 'Retiring',
+  suspended: 'Suspended',
+  expired: 'Expired',
+  revoked: 'Revoked',
+}
+
+/** A form whose response is at a URL. */
+function keySearch({ workspaceId, list, scopes }: KeysView): Html {
+  const { q, state, scope, unused, sort } = list
+  const options = scopes.map(name => ({ value: name, label: name }))
+  const uses = UNUSED_NAMES.map(value => ({ value, label: UNUSED_FILTERS[value].label }))
+  const orders = Object.entries(KEY_ORDERS).map(([value, label]) => ({ value, label }))
+  return html`<form class="search" role="search" method="get" action="${workspaceId === null ? ALL_KEYS : keysPath(workspaceId)}">
+    ${state === null ? null : html`<input type="hidden" name="state" value="${state}">`}
+    <div class="field"><label for="q">Search</label>
+      <input type="search" id="q" name="q" value="${q}" maxlength="100" autocomplete="off" spellcheck="false" placeholder="Name, description, hint or id"></div>
+    ${select({ name: 'scope', label: 'Scope', value: scope ?? '', options: [{ value: '', label: 'Any' }, ...options] })}
+    ${select({ name: 'unused', label: 'Used', value: unused ?? '', options: [{ value: '', label: 'Any' }, ...uses] })}
+    ${select({ name: 'sort', label: 'Order', value: sort, options: orders })}
+    <button>Search</button>
+  </form>`
+}
+
+/** Links that keep the rest of the search. */
+function stateFilters({ workspaceId, list, counts }: KeysView): Html {
+  const link = (state: KeyFilter | null, label: string) => {
+    const here = state === list.state ? html` aria-current="true"` : null
+    // The order that suits expiring keys is not kept for others.
+    const sort = list.state === 'expiring' || state === 'expiring' ? null : list.sort
+    const path = keyListPath(workspaceId, { ...list, sort, state })
+    const count = counts === null ? null : countOf(state, counts)
+    return html`<li><a href="${path}"${here}>${label}${count === null ? null : html` <span class="count">${count}</span>`}</a></li>`
+  }
+  return html`<nav class="filters" aria-label="Keys by state"><ul>
+    ${link(null, 'All')}${KEY_FILTERS.map(filter => link(filter, FILTER_LABELS[filter]))}
+  </ul></nav>`
+}
+
+/** @returns null if it is not known */
+function countOf(
+  state: KeyFilter | null,
+  { states, expiringSoon }: WorkspaceKeyCounts,
+): string | number | null {
+  if (state === 'expiring') return expiringSoon > MAX_EXPIRING ? `${MAX_EXPIRING}+` : expiringSoon
+  if (states === null) return null
+  return state === null ? Object.values(states).reduce((sum, count) => sum + count, 0) : states[state]
+}
+
+function keyTable({ workspaceId, keys, list }: KeysView, nowMs: number): Html {
+  const hintOfKey = new Map(keys.map(({ record }) => [record.id, record.hint]))
+  const showsWorkspace = workspaceId === null
+  return html`<table class="stacks">
+    <caption class="hidden">Keys. Order: ${KEY_ORDERS[list.sort]}</caption>
+    <thead><tr><th scope="col">Name</th>${showsWorkspace ? html`<th scope="col">Workspace</th>` : null}<th scope="col">Hint</th><th scope="col">State</th><th scope="col">Scopes</th>
+      <th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Last used</th></tr></thead>
+    <tbody>${keys.map(key => row(key, { hintOfKey, showsWorkspace, nowMs }))}</tbody>
+  </table>`
+}
+
+interface RowContext {
+  readonly hintOfKey: ReadonlyMap<string, string>
+  readonly showsWorkspace: boolean
+  readonly nowMs: number
+}
+
+function row(key: KeyView, { hintOfKey, showsWorkspace, nowMs }: RowContext): Html {
+  const { record, state } = key
+  const { workspaceId } = record
+  const isDead = state === 'expired' || state === 'revoked'
+  const workspace = html`<span class="breaks"><a href="${keysPath(workspaceId)}">${workspaceId}</a></span>`
+  return html`<tr${isDead ? html` class="dead"` : null}>
+    <th scope="row">${keyLink(key)}${replacedBy(key, hintOfKey)}</th>
+    ${showsWorkspace ? cell('Workspace', workspace) : null}
+    ${cell('Hint', hintHtml(record))}
+    ${cell('State', stateBadge(key))}
+    ${cell('Scopes', scopeList(record))}
+    ${cell('Created', dateText(record.createdAtMs))}
+    ${cell('Expires', expiryHtml(key, nowMs))}
+    ${cell('Last used', lastUsed(key, nowMs))}
+  </tr>`
+}
+
+/** Names the new key by its hint, or by its id if it is on another page. */
+function replacedBy({ record, state }: KeyView, hintOfKey: ReadonlyMap<string, string>): Html | null {
+  if (state !== 'retiring' || record.replacedBy === null) return null
+  const name = hintOfKey.get(record.replacedBy) ?? record.replacedBy
+  return html` <a class="small" href="${keyPath(record.workspaceId, record.replacedBy)}">Replaced by <code>${name}</code></a>`
+}

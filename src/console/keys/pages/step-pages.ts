@@ -1,0 +1,199 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FinalState, KeyState } from '../../../domain/key/key-record.ts'
+import { confirmForm } from '../../platform/html/confirm-form.ts'
+import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
+import { type Html, html, type Piece } from '../../platform/html/html.ts'
+import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
+import { type Frame, page } from '../../platform/html/layout.ts'
+import { frameOf, notFound, sendPage } from '../../platform/html/page-request.ts'
+import { keyPath, keysPath, WORKSPACES } from '../../platform/html/paths.ts'
+import { problemPage } from '../../platform/html/problem-page.ts'
+import { ago } from '../../platform/html/times.ts'
+import { callerOf } from '../../platform/http/request-context.ts'
+import { type RecentUse, recentUseOf } from '../../usage/key-usage.ts'
+import { resumeKey, revokeKey, suspendKey } from '../operations/change-key.ts'
+import { type ChangeProgress, readChangeProgress } from '../operations/change-progress.ts'
+import { changeSteps } from './change-steps.ts'
+import { type KeyView, lastUseWarning } from './key-parts.ts'
+import { type KeyPageParts, keyOf, viewAfter, viewOf } from './key-request.ts'
+
+interface Step {
+  /** As metrics count it. */
+  readonly operation: 'revoke' | 'suspend' | 'resume'
+  readonly change: typeof revokeKey
+  /** The states in which it is offered. */
+  readonly from: readonly KeyState[]
+  readonly title: string
+  readonly button: string
+  readonly lead: string
+  readonly done: string
+  readonly unchanged: string
+}
+
+const REVOCATION = {
+  operation: 'revoke',
+  change: revokeKey,
+  done: 'Key revoked',
+  unchanged: 'Nothing changed: the key had already been revoked or had expired.',
+} as const
+
+/** Changes of a key's state. `finish` revokes the old key of a rotation. */
+const STEPS = {
+  revoke: {
+    ...REVOCATION,
+    from: ['active', 'retiring', 'suspended'],
+    title: 'Revoke key',
+    button: 'Revoke now',
+    lead: 'All gateways reject it within one second. This cannot be undone.',
+  },
+  finish: {
+    ...REVOCATION,
+    from: ['retiring'],
+    title: 'Finish rotation',
+    button: 'Revoke the old key now',
+    lead: 'All gateways reject the old key within one second. This cannot be undone. The new key keeps working.',
+  },
+  suspend: {
+    operation: 'suspend',
+    change: suspendKey,
+    from: ['active', 'retiring'],
+    title: 'Suspend key',
+    button: 'Suspend now',
+    lead: 'All gateways reject it within one second, until you resume it. Its expiry does not change.',
+    done: 'Key suspended',
+    unchanged: 'Nothing changed: the key was already suspended.',
+  },
+  resume: {
+    operation: 'resume',
+    change: resumeKey,
+    from: ['suspended'],
+    title: 'Resume key',
+    button: 'Resume now',
+    lead: 'Gateways accept it again, until it expires or is revoked.',
+    done: 'Key resumed',
+    unchanged: 'Nothing changed: the key was not suspended.',
+  },
+} as const satisfies Readonly<Record<string, Step>>
+
+export type KeyStep = keyof typeof STEPS
+// `Object.keys` forgets the type of a closed record's keys.
+const KEY_STEPS = Object.keys(STEPS) as readonly KeyStep[]
+
+export function stepRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
+  for (const step of KEY_STEPS) {
+    const path = `${WORKSPACES}/:workspaceId/keys/:keyId/${step}`
+    scope.get(path, CHANGE_FORMS, (request, reply) => showConfirmation(sources, request, reply, step))
+    scope.post(path, CHANGES, (request, reply) => change(sources, request, reply, step))
+  }
+}
+
+/** Redirects if the key is in no state for this step. */
+async function showConfirmation(
+  sources: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  step: KeyStep,
+): Promise<FastifyReply> {
+  const { registry } = sources
+  const { record } = await keyOf(request, registry)
+  const { workspaceId, id } = record
+  const key = await viewOf(record, registry)
+  const { from }: Step = STEPS[step]
+  if (!from.includes(key.state)) return reply.redirect(keyPath(workspaceId, id), 303)
+  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
+  const recent = await recentUseOf(sources, record)
+  return sendPage(reply, stepPage(frame, { key, step, recent }))
+}
+
+/** Idempotent: a second request shows the same page. */
+async function change(
+  { registry, count }: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  step: KeyStep,
+): Promise<FastifyReply> {
+  const { record } = await keyOf(request, registry)
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const context = { caller: callerOf(request), idempotency: null }
+  const { operation, change } = STEPS[step]
+  const before = await viewOf(record, registry)
+  const result = await count(operation, () => change(registry, record.id, context))
+  if (result.kind === 'final') {
+    const problem = { title: 'Key cannot be changed', text: FINAL_TEXTS[result.state], requestId: null }
+    return sendPage(reply, problemPage(frame, problem), 409)
+  }
+  if (result.kind !== 'done') throw notFound()
+  const progress = await readChangeProgress(registry, result, true)
+  const key = viewAfter(result.record, before, registry)
+  return sendPage(reply, stepDonePage(frame, step, { key, changed: result.changed, progress }))
+}
+
+export const FINAL_TEXTS: Readonly<Record<FinalState, string>> = {
+  expired: 'It has expired, which is final. Issue a new key instead.',
+  revoked: 'It was revoked, which is final. Issue a new key instead.',
+}
+
+interface StepView {
+  readonly key: KeyView
+  readonly step: KeyStep
+  /** Null if it is not known. */
+  readonly recent: RecentUse | null
+}
+
+/** Asks for confirmation and shows the last use. */
+function stepPage(frame: Frame, view: StepView): Html {
+  const { key, step } = view
+  const { record } = key
+  const { title, lead } = STEPS[step]
+  const main = html`<p class="back"><a href="${keyPath(record.workspaceId, record.id)}">${nameHtml(record)}</a></p>
+    <h1>${title}</h1>
+    <p class="lead">${nameHtml(record)}, ${hintHtml(record)}. ${lead}</p>
+    <div class="card">${stepForm(frame, view)}</div>`
+  return page(frame, { title, section: 'keys', main })
+}
+
+/** The same question on the page of the key; the script opens it. */
+export function stepDialog(frame: Frame, view: StepView): Html {
+  const { key, step } = view
+  const { title, lead } = STEPS[step]
+  return html`<dialog id="${step}-dialog" aria-labelledby="${step}-title">
+    <h2 id="${step}-title">${title}</h2>
+    <p>${nameHtml(key.record)}, ${hintHtml(key.record)}. ${lead}</p>
+    ${stepForm(frame, view)}
+  </dialog>`
+}
+
+function stepForm(frame: Frame, { key, step, recent }: StepView): Html {
+  const { workspaceId, id } = key.record
+  return confirmForm(frame, {
+    action: keyPath(workspaceId, id, step),
+    about: step === 'resume' ? suspendedSince(key, frame.nowMs) : lastUseWarning(key, recent, frame.nowMs),
+    button: STEPS[step].button,
+    keepPath: keyPath(workspaceId, id),
+  })
+}
+
+function suspendedSince({ record }: KeyView, nowMs: number): Piece {
+  const { suspendedAtMs } = record
+  return suspendedAtMs === null ? null : html`<p>It was suspended ${ago(suspendedAtMs, nowMs)}.</p>`
+}
+
+interface StepDoneView {
+  readonly key: KeyView
+  /** Whether this request changed the key. */
+  readonly changed: boolean
+  readonly progress: ChangeProgress
+}
+
+function stepDonePage(frame: Frame, step: KeyStep, view: StepDoneView): Html {
+  const { key, changed, progress } = view
+  const { record, state } = key
+  const title = state === 'expired' ? 'Key already expired' : STEPS[step].done
+  const main = html`<p class="back"><a href="${keysPath(record.workspaceId)}">Keys</a></p>
+    <h1>${title}</h1>
+    <p class="lead">${nameHtml(record)}, ${hintHtml(record)}</p>
+    ${changed ? null : html`<p class="notice">${STEPS[step].unchanged}</p>`}
+    ${progress.committedAtMs === null ? null : changeSteps(progress)}
+    <p class="actions"><a class="button primary" href="${keysPath(record.workspaceId)}">All keys</a> <a href="${keyPath(record.workspaceId, record.id)}">Show this key</a></p>`
+  return page(frame, { title, section: 'keys', main })
+}

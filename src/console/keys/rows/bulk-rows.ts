@@ -1,0 +1,160 @@
+import { type Kysely, sql, type Transaction } from 'kysely'
+import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
+import { enqueueChanges } from '../../announcing/rows/outbox-rows.ts'
+import type { PendingChange } from '../../announcing/rows/pending-changes.ts'
+import { type AuditTarget, AuditWriteError, appendAudit } from '../../platform/audit/chain.ts'
+import type { AuditEntry } from '../../platform/audit/entries.ts'
+import type { ChangeWriter } from '../../platform/database/change-writer.ts'
+import type { Tables } from '../../platform/database/tables.ts'
+import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
+import { keyOfRow, rowOf } from './key-rows.ts'
+
+/** Rows of one statement: SQLite binds at most 32,766 values. */
+const ROWS_AT_ONCE = 500
+
+/** What belongs to the change of one key. @param key as changed */
+type RecordOf = (key: StoredKey) => {
+  readonly audit: AuditEntry
+  readonly events: readonly WebhookEvent[]
+}
+
+/** Keys to revoke in one transaction. */
+export interface BulkRevocation {
+  readonly ids: readonly string[]
+  readonly recordOf: RecordOf
+}
+
+/** Keys of another system, in one transaction. */
+export interface KeyImport {
+  /** Each digest once. */
+  readonly keys: readonly StoredKey[]
+  readonly recordOf: RecordOf
+}
+
+/** The keys that were changed. */
+export interface BulkChanged {
+  readonly keys: readonly StoredKey[]
+  /** One for each key, in the same order. */
+  readonly pending: readonly PendingChange[]
+}
+
+interface BulkTarget extends AuditTarget {
+  readonly now: () => number
+}
+
+/** The effect of `planRevocation` on many keys, in the order of their ids; keys that have ended stay as they are. */
+export function revokeKeys(
+  writer: ChangeWriter,
+  { ids, recordOf }: BulkRevocation,
+  target: BulkTarget,
+): Promise<BulkChanged> {
+  return changeAll(writer, recordOf, target, async (tx, nowMs) => {
+    // In the order of every other writer.
+    if (target.dialect === 'postgres') {
+      await tx.selectFrom('keys').select('id').where('id', 'in', ids).orderBy('id').forUpdate().execute()
+    }
+    const rows = await tx
+      .updateTable('keys')
+      .set(row => ({
+        revoked_at_ms: nowMs,
+        suspended_at_ms: null satisfies KeyRecord['suspendedAtMs'],
+        version: row('version', '+', 1),
+        changed_at_ms: nowMs,
+      }))
+      .where('id', 'in', ids)
+      .where('revoked_at_ms', 'is', null)
+      .where('expires_at_ms', '>', nowMs)
+      .returningAll()
+      .execute()
+    return rows.map(keyOfRow).sort((a, b) => (a.record.id < b.record.id ? -1 : 1))
+  })
+}
+
+/** Inserts the keys whose digests do not exist. */
+export function importKeys(
+  writer: ChangeWriter,
+  { keys, recordOf }: KeyImport,
+  target: BulkTarget,
+): Promise<BulkChanged> {
+  return changeAll(writer, recordOf, target, async (tx, nowMs) => {
+    // Of two imports at once, one waits for the digests of the other: in one order, so that neither waits for the other.
+    const sorted = keys.toSorted((a, b) => (a.digest < b.digest ? -1 : 1))
+    const inserted = new Set<string>()
+    for (let from = 0; from < sorted.length; from += ROWS_AT_ONCE) {
+      const rows = sorted.slice(from, from + ROWS_AT_ONCE).map(key => rowOf(key, nowMs))
+      const query = tx.insertInto('keys').values(rows)
+      const added = await query
+        .onConflict(conflict => conflict.column('digest').doNothing())
+        .returning('digest')
+        .execute()
+      for (const { digest } of added) inserted.add(digest)
+    }
+    return keys.filter(({ digest }) => inserted.has(digest))
+  })
+}
+
+/** Changes many keys with all that belongs to each: all or nothing. */
+async function changeAll(
+  writer: ChangeWriter,
+  recordOf: RecordOf,
+  { now, ...target }: BulkTarget,
+  change: (tx: Transaction<Tables>, nowMs: number) => Promise<StoredKey[]>,
+): Promise<BulkChanged> {
+  try {
+    return await writer.run(async tx => {
+      const nowMs = now()
+      const keys = await change(tx, nowMs)
+      const records = keys.map(recordOf)
+      await insertEvents(
+        tx,
+        records.flatMap(({ events }) => events),
+      )
+      const pending = await enqueueChanges(tx, keys, nowMs)
+      await appendAudit(
+        tx,
+        records.map(({ audit }) => audit),
+        target,
+      )
+      return { keys, pending }
+    })
+  } catch (error) {
+    // The audit entries are part of the transaction: neither was written.
+    throw error instanceof AuditWriteError ? error : new AuditWriteError(error)
+  }
+}
+
+/** A key that has not ended, by its expiry. */
+export interface LivePosition {
+  readonly expiresAtMs: number
+  readonly id: string
+}
+
+/** Where to look for keys of a workspace that have not ended. */
+export interface LiveRange {
+  readonly workspaceId: string
+  readonly after: LivePosition | null
+  /** The greatest id, inclusive. */
+  readonly untilId: string
+  readonly limit: number
+}
+
+/** Neither revoked nor expired, in the order of the index that holds both: those that expire first come first. */
+export async function listLive(
+  database: Kysely<Tables>,
+  { workspaceId, after, untilId, limit }: LiveRange,
+  nowMs: number,
+): Promise<LivePosition[]> {
+  const start = after ?? { expiresAtMs: nowMs + 1, id: '' }
+  const { rows } = await sql<{ id: string; expires_at_ms: number }>`
+    select id, expires_at_ms from keys
+    where workspace_id = ${workspaceId} and (expires_at_ms, id) > (${start.expiresAtMs}, ${start.id})
+      and expires_at_ms > ${nowMs} and id <= ${untilId} and revoked_at_ms is null
+    order by expires_at_ms, id limit ${limit}`.execute(database)
+  return rows.map(({ id, expires_at_ms }) => ({ id, expiresAtMs: expires_at_ms }))
+}
+
+/** The newest key of a workspace, in any state. */
+export async function newestKeyId(database: Kysely<Tables>, workspaceId: string): Promise<string | null> {
+  const query = database.selectFrom('keys').select('id').where('workspace_id', '=', workspaceId)
+  return (await query.orderBy('id', 'desc').limit(1).executeTakeFirst())?.id ?? null
+}

@@ -1,0 +1,265 @@
+import { sql, type Transaction } from 'kysely'
+import type { StoredKey } from '../../../domain/key/key-record.ts'
+import { enqueueChanges } from '../../announcing/rows/outbox-rows.ts'
+import type { PendingChange } from '../../announcing/rows/pending-changes.ts'
+import { AuditWriteError, appendAudit } from '../../platform/audit/chain.ts'
+import type { AuditEntry } from '../../platform/audit/entries.ts'
+import type { AuditQueue } from '../../platform/audit/queue.ts'
+import type { ChangeWriter } from '../../platform/database/change-writer.ts'
+import type { Database, Dialect } from '../../platform/database/database.ts'
+import { isRejected } from '../../platform/database/rejected-statement.ts'
+import type { Tables } from '../../platform/database/tables.ts'
+import type { EarlierResponse } from '../../platform/http/idempotency.ts'
+import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
+import { rowOf, selectKeys } from './key-rows.ts'
+import { insertResponse, type StoredResponse } from './response-rows.ts'
+
+/** Bounds the time of one transaction. */
+const CHANGES_AT_ONCE = 256
+
+/** The effect of one operation on the registry, committed in one transaction. */
+export interface Change {
+  /** A new key. */
+  readonly issued: StoredKey | null
+  /** The next version of one that is stored. */
+  readonly replaced: StoredKey | null
+  /** In their order. */
+  readonly audit: readonly AuditEntry[]
+  /** The response to later requests with the same Idempotency-Key. */
+  readonly response: StoredResponse | null
+  /** For the webhook. */
+  readonly events?: readonly WebhookEvent[]
+}
+
+export type CommitOutcome =
+  /** @property pending of the key issued and the key replaced, in this order, as far as there are any */
+  | { readonly kind: 'committed'; readonly pending: readonly PendingChange[] }
+  /** Another live key of the workspace has the same hint. */
+  | { readonly kind: 'hint_taken' }
+  /** The stored record is no longer the previous version: another change came first. */
+  | { readonly kind: 'stale' }
+  /** Another request has used this Idempotency-Key. */
+  | { readonly kind: 'repeated'; readonly earlier: EarlierResponse }
+
+interface CommitContext {
+  /** Called inside the transaction: the time it waits in a burst is no age of the change. */
+  readonly now: () => number
+  readonly dialect: Dialect
+  readonly audit: Database['audit']
+  readonly auditQueue: AuditQueue
+}
+
+/** All or nothing: a change to a key, its audit entry and its place in the outbox. */
+export function createCommit(
+  writer: ChangeWriter,
+  context: CommitContext,
+): (change: Change) => Promise<CommitOutcome> {
+  const together = createCommitTogether(writer, context)
+  return change =>
+    context.dialect === 'postgres' && isReplacement(change)
+      ? together(change)
+      : commitChange(writer, change, context)
+}
+
+/** Rolls the transaction back and carries its outcome out. */
+class RolledBack extends Error {
+  readonly outcome: CommitOutcome
+
+  constructor(outcome: CommitOutcome) {
+    super(`Rolled back: ${outcome.kind}`)
+    this.outcome = outcome
+  }
+}
+
+async function commitChange(
+  writer: ChangeWriter,
+  change: Change,
+  context: CommitContext,
+): Promise<CommitOutcome> {
+  try {
+    const pending = await writer.run(tx => writeChange(tx, change, context))
+    // Committed: what follows must not look like a failure. Entries that are not chained now are chained with the next ones.
+    if (change.audit.length > 0) await context.auditQueue.chain().catch(() => {})
+    return { kind: 'committed', pending }
+  } catch (error) {
+    if (error instanceof RolledBack) return error.outcome
+    // The change and its audit entry are one transaction: neither was written, or both were.
+    throw change.audit.length === 0 || error instanceof AuditWriteError ? error : new AuditWriteError(error)
+  }
+}
+
+/** Every writer takes locks in one order, which rules out deadlocks: hint, response, key, audit chain. */
+async function writeChange(
+  tx: Transaction<Tables>,
+  { issued, replaced, audit, response, events = [] }: Change,
+  { now, dialect, auditQueue }: CommitContext,
+): Promise<PendingChange[]> {
+  const nowMs = now()
+  if (issued !== null && (await isHintTaken(tx, issued, nowMs, dialect))) {
+    throw new RolledBack({ kind: 'hint_taken' })
+  }
+  const earlier = response === null ? null : await insertResponse(tx, response, nowMs)
+  if (earlier !== null) throw new RolledBack({ kind: 'repeated', earlier })
+  if (replaced !== null && !(await replaceKey(tx, replaced, nowMs))) throw new RolledBack({ kind: 'stale' })
+  if (issued !== null) await tx.insertInto('keys').values(rowOf(issued, nowMs)).execute()
+  await insertEvents(tx, events)
+  const changed = [issued, replaced].filter(key => key !== null)
+  const pending = await enqueueChanges(tx, changed, nowMs)
+  await auditQueue.add(tx, audit)
+  return pending
+}
+
+async function isHintTaken(
+  tx: Transaction<Tables>,
+  { record: { workspaceId, hint } }: StoredKey,
+  nowMs: number,
+  dialect: Dialect,
+): Promise<boolean> {
+  // Two consoles that drew the same hint would both see it free: the second waits for the first to commit.
+  if (dialect === 'postgres') {
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`${workspaceId} ${hint}`}, 0))`.execute(tx)
+  }
+  const twin = await selectKeys(tx)
+    .where('workspace_id', '=', workspaceId)
+    .where('hint', '=', hint)
+    .where('revoked_at_ms', 'is', null)
+    .where('expires_at_ms', '>', nowMs)
+    .executeTakeFirst()
+  return twin !== undefined
+}
+
+/** @returns false unless the stored record is the previous version */
+async function replaceKey(tx: Transaction<Tables>, key: StoredKey, nowMs: number): Promise<boolean> {
+  const { id, ...changed } = rowOf(key, nowMs)
+  const { numUpdatedRows } = await tx
+    .updateTable('keys')
+    .set(changed)
+    .where('id', '=', id)
+    .where('version', '=', changed.version - 1)
+    .executeTakeFirst()
+  return numUpdatedRows > 0n
+}
+
+/** A change of one stored key and nothing else: revoked, suspended, resumed, edited. */
+interface Replacement extends Change {
+  readonly issued: null
+  readonly replaced: StoredKey
+  readonly response: null
+}
+
+function isReplacement(change: Change): change is Replacement {
+  return change.issued === null && change.replaced !== null && change.response === null
+}
+
+interface Waiting {
+  readonly change: Replacement
+  readonly committed: PromiseWithResolvers<CommitOutcome>
+}
+
+/**
+ * For PostgreSQL: commits the changes that arrive during a transaction with the next one, so that a burst costs a few round trips and
+ * disk syncs for each hundred of them.
+ */
+function createCommitTogether(
+  writer: ChangeWriter,
+  context: CommitContext,
+): (change: Replacement) => Promise<CommitOutcome> {
+  let waiting: Waiting[] = []
+  let isRunning = false
+  const run = async () => {
+    isRunning = true
+    while (waiting.length > 0) {
+      const some = waiting.slice(0, CHANGES_AT_ONCE)
+      waiting = waiting.slice(CHANGES_AT_ONCE)
+      await commitSome(writer, some, context)
+    }
+    isRunning = false
+  }
+  return change => {
+    const committed = Promise.withResolvers<CommitOutcome>()
+    waiting.push({ change, committed })
+    if (!isRunning) void run()
+    return committed.promise
+  }
+}
+
+/** Never rejects. */
+async function commitSome(
+  writer: ChangeWriter,
+  some: readonly Waiting[],
+  context: CommitContext,
+): Promise<void> {
+  try {
+    const changes = some.map(({ change }) => change)
+    const outcomes = await writer.run(tx => writeTogether(tx, changes, context))
+    for (const [index, { committed }] of some.entries()) committed.resolve(outcomes[index] ?? STALE)
+  } catch (error) {
+    // The server rejected a statement, so that nothing was committed: the others must not fail with the one that it rejected.
+    if (some.length > 1 && isRejected(error)) {
+      for (const one of some) await commitSome(writer, [one], context)
+      return
+    }
+    // Neither a change nor its audit entry was written, or both were.
+    const failure = error instanceof AuditWriteError ? error : new AuditWriteError(error)
+    for (const { committed } of some) committed.reject(failure)
+  }
+}
+
+const STALE: CommitOutcome = { kind: 'stale' }
+
+/** Locks in the order of every other writer: keys, in one order, then the audit log. @returns the outcome of each */
+async function writeTogether(
+  tx: Transaction<Tables>,
+  changes: readonly Replacement[],
+  { now, audit }: CommitContext,
+): Promise<CommitOutcome[]> {
+  const nowMs = now()
+  const ids = changes.map(({ replaced }) => replaced.record.id)
+  const stored = await tx
+    .selectFrom('keys')
+    .select(['id', 'version'])
+    .where('id', 'in', ids)
+    .orderBy('id')
+    .forUpdate()
+    .execute()
+  const versions = new Map(stored.map(({ id, version }) => [id, version]))
+  const current = changes.filter(({ replaced: { record } }) => {
+    if (versions.get(record.id) !== record.version - 1) return false
+    // Another change of the same key among these comes too late.
+    versions.set(record.id, record.version)
+    return true
+  })
+  const keys = current.map(({ replaced }) => replaced)
+  await replaceKeys(tx, keys, nowMs)
+  await insertEvents(
+    tx,
+    current.flatMap(({ events = [] }) => events),
+  )
+  const pending = await enqueueChanges(tx, keys, nowMs)
+  await appendAudit(
+    tx,
+    current.flatMap(change => change.audit),
+    { dialect: 'postgres', audit },
+  )
+  const pendingOf = new Map(current.map((change, index) => [change, pending.slice(index, index + 1)]))
+  return changes.map(change => {
+    const pending = pendingOf.get(change)
+    return pending === undefined ? STALE : { kind: 'committed', pending }
+  })
+}
+
+/** @param keys locked, and of the version before */
+async function replaceKeys(
+  tx: Transaction<Tables>,
+  keys: readonly StoredKey[],
+  nowMs: number,
+): Promise<void> {
+  const rows = keys.map(key => rowOf(key, nowMs))
+  const [first] = rows
+  if (first === undefined) return
+  const columns = Object.keys(first).filter(column => column !== 'id')
+  const assignments = columns.map(column => sql`${sql.id(column)} = given.${sql.id(column)}`)
+  await sql`update keys set ${sql.join(assignments)}
+    from json_populate_recordset(null::keys, ${JSON.stringify(rows)}::json) as given
+    where keys.id = given.id`.execute(tx)
+}
