@@ -65,7 +65,9 @@ async function started() {
   return { ...world, file, postern, issue, edit }
 }
 
-test('the program compiles with the two changes: no list of fields is left to complete', () => {
+test('the program compiles with the two changes: no list of fields is left to complete', {
+  timeout: 600_000,
+}, () => {
   writeFileSync(join(copy, 'tsconfig.src.json'), '{ "extends": "./tsconfig.json", "include": ["src"] }')
   const tsc = join(ROOT, 'node_modules/.bin/tsc')
   expect(execFileSync(tsc, ['-p', 'tsconfig.src.json'], { cwd: copy, encoding: 'utf8' })).toBe('')
