@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core'
 import { createInProcessAnnouncer } from '../../src/console/announcing/announcer.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
+import { until } from '../support/until.ts'
 
 const NOW_MS = Date.parse('2026-11-21T09:30:00Z')
 const DAY_MS = 86_400_000
@@ -204,6 +205,15 @@ function scenesOf(
     await page.getByRole('button', { name: 'Set address' }).click()
     await page.locator('#problems, #secret').waitFor()
   }
+  /** At the webhook that `setWebhook` set: this console, which has no such path. */
+  const showFailedDelivery = async (page: Page) => {
+    await page.goto(`${site.origin}/workspaces/ws_1/webhook`)
+    await page.getByRole('button', { name: 'Send a test' }).click()
+    await until('the delivery has failed', async () => {
+      await page.goto(`${site.origin}/workspaces/ws_1/webhook`)
+      return page.getByText('Response status 404').first().isVisible()
+    })
+  }
   const revoke = async (page: Page, confirmedBy: readonly string[]) => {
     clock.run()
     const { id, secret } = await site.issue({ name: 'contractor, until Friday' })
@@ -297,7 +307,7 @@ function scenesOf(
     { name: 'webhook-none', show: open('/workspaces/ws_2/webhook') },
     { name: 'webhook-problem', show: page => setWebhook(page, 'http://10.0.0.1/') },
     { name: 'webhook-secret', show: page => setWebhook(page, `${site.origin}/${'long-'.repeat(30)}`) },
-    { name: 'webhook', show: open('/workspaces/ws_1/webhook') },
+    { name: 'webhook', show: showFailedDelivery },
     { name: 'revoked', show: page => revoke(page, GATEWAYS) },
     { name: 'revoked-silent', show: page => revoke(page, GATEWAYS.slice(1)) },
   ]

@@ -238,7 +238,7 @@ function row(frame: Frame, path: string, delivery: Delivery, record: KeyRecord |
     <td><span class="label" aria-hidden="true">Event</span><span>${LABELS.get(type) ?? type}</span></td>
     <td><span class="label" aria-hidden="true">Key</span><span class="breaks">${record === null ? '–' : html`${keyLink({ record })} ${hintHtml(record)}`}</span></td>
     <td><span class="label" aria-hidden="true">State</span><span><span class="badge ${badge}">${label}</span></span></td>
-    <td><span class="label" aria-hidden="true">Last response</span><span>${lastResponse(delivery, nowMs)}</span></td>
+    <td><span class="label" aria-hidden="true">Last response</span><span class="breaks">${lastResponse(delivery, nowMs)}</span></td>
     ${frame.mayChange ? html`<td>${againForm(frame, path, delivery)}</td>` : null}
   </tr>`
 }
