@@ -6,9 +6,9 @@ import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { callerOf, principalOf } from '../platform/http/request-context.ts'
 import { fields, listJson, noFields, pageOf, pageQuery } from '../platform/http/request-fields.ts'
-import { readPageOptions, workspaceIdOf } from '../platform/http/request-parameters.ts'
+import { type PageOptions, readPageOptions, workspaceIdOf } from '../platform/http/request-parameters.ts'
 import { instantOrNull, instant as instantSchema, textOrNull } from '../platform/http/response-fields.ts'
-import type { Delivery, LogPage } from '../platform/jobs/delivery-rows.ts'
+import type { Delivery } from '../platform/jobs/delivery-rows.ts'
 import type { DeliveryLog } from './deliveries.ts'
 import {
   MAX_URL_LENGTH,
@@ -191,7 +191,7 @@ function webhookJson(found: WorkspaceWebhook, mayChange: boolean) {
   return { url: shown, createdAt: new Date(createdAtMs).toISOString(), createdBy }
 }
 
-async function deliveriesJson(log: DeliveryLog, page: LogPage) {
+async function deliveriesJson(log: DeliveryLog, page: PageOptions) {
   const { deliveries, nextAfterId } = await log.list(page)
   return listJson({ deliveries: deliveries.map(deliveryJson) }, nextAfterId)
 }

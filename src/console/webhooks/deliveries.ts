@@ -1,6 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import { createChangeWriter } from '../platform/database/change-writer.ts'
 import type { Database } from '../platform/database/database.ts'
+import type { PageOptions } from '../platform/http/request-parameters.ts'
 import {
   type AttemptOutcome,
   type Claim,
@@ -9,7 +10,6 @@ import {
   type Delivery,
   type DueDelivery,
   insertEvents,
-  type LogPage,
   listDeliveries,
   makeDue,
   purgeDeliveries,
@@ -42,7 +42,7 @@ export interface Deliveries {
 /** Deliveries to receivers of one kind, and what people ask for. */
 export interface DeliveryLog {
   /** Newest first. */
-  list(page: LogPage): Promise<{ deliveries: readonly Delivery[]; nextAfterId: string | null }>
+  list(page: PageOptions): Promise<{ deliveries: readonly Delivery[]; nextAfterId: string | null }>
   /** Sends an event of type `test`; at most one a minute for each workspace. */
   sendTest(workspaceId: string): Promise<void>
   /** Sends an event again that was delivered or given up; any other stays as it is. */

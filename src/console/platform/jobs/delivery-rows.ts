@@ -2,6 +2,7 @@ import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import { isChosen } from '../database/chosen-rows.ts'
 import type { Dialect } from '../database/database.ts'
 import type { DeliveryRow, Tables } from '../database/tables.ts'
+import type { PageOptions } from '../http/request-parameters.ts'
 
 const KEPT_MS = 30 * 86_400_000
 const PURGED_AT_ONCE = 1_000
@@ -75,13 +76,6 @@ export type AttemptOutcome =
       readonly reason: string
       readonly dueAtMs: number | null
     }
-
-/** A page of a log; null: the first. */
-export interface LogPage {
-  readonly workspaceId: string
-  readonly limit: number
-  readonly afterId: string | null
-}
 
 /** Deliveries of a workspace's events to one kind of receiver. */
 export interface LogOf {
@@ -228,7 +222,7 @@ export async function makeDue(
 /** Newest first, by id: ids grow with time. */
 export async function listDeliveries(
   database: Kysely<Tables>,
-  { limit, afterId, ...log }: LogOf & LogPage,
+  { limit, afterId, ...log }: LogOf & PageOptions,
 ): Promise<{ deliveries: readonly Delivery[]; nextAfterId: string | null }> {
   let query = database
     .selectFrom('webhook_deliveries')
