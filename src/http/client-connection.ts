@@ -97,7 +97,7 @@ export class ClientConnection {
   get waitsFor(): 'request' | 'next_request' | 'response' {
     const isReceivingBody = this.#receivingBody?.headersSent === false
     const complete = isReceivingBody ? this.#pendingResponses - 1 : this.#pendingResponses
-    if (complete > 0 || this.#socket.writableLength > 0) return 'response'
+    if (complete > 0) return 'response'
     return this.isWithinRequest || !this.#hasHadRequest ? 'request' : 'next_request'
   }
 
@@ -106,9 +106,8 @@ export class ClientConnection {
     return this.#boundaries.lineLength
   }
 
-  /** Call when the parser has read a head. @returns false if the request must not be handled */
-  beginRequest({ headers }: IncomingMessage, response: ServerResponse): boolean {
-    if (!this.#isOpen) return false
+  /** Call when the parser has read a head. */
+  beginRequest({ headers }: IncomingMessage, response: ServerResponse): void {
     const hasBody = this.#boundaries.endHead(headers)
     if (hasBody) {
       this.#receivingBody = response
@@ -119,7 +118,6 @@ export class ClientConnection {
     response.on('close', onResponseClosed)
     // With a body, #mayParse waits for its response, after which Node's server closes the connection.
     if (!response.shouldKeepAlive && !hasBody) this.closeAfterPending()
-    return true
   }
 
   /** A response was sent or aborted. */
@@ -128,8 +126,8 @@ export class ClientConnection {
     if (response === this.#lastWithBody) this.#lastWithBody = null
     this.#forwarded?.delete(response)
     this.#disconnectIfLeft()
-    if (this.#unparsed === null || this.#reading === 'flowing') this.#proceed()
-    else if (this.#reading === 'paused') queueMicrotask(() => this.#resume())
+    if (this.#unparsed === null) this.#proceed()
+    else queueMicrotask(() => this.#resume())
   }
 
   /** Call before a request is forwarded. @returns false if it must not be: its client has left, and `close` follows */
@@ -147,8 +145,7 @@ export class ClientConnection {
 
   /** Runs after the ticks that follow a response, because one of them would first deliver more bytes of the stream. */
   #resume(): void {
-    if (this.#reading !== 'paused' || this.#unparsed === null) return
-    if (this.#mayParse(this.#unparsed)) this.#socket.resume()
+    if (this.#reading === 'paused') this.#socket.resume()
   }
 
   /** Closes the connection after the pending responses. No further request is parsed. */
@@ -192,7 +189,6 @@ export class ClientConnection {
   }
 
   #receiveEnd(): void {
-    if (this.#state.kind === 'closing') this.#socket.destroy()
     if (this.#state.kind === 'open') this.#state = { kind: 'half_closed' }
     this.#disconnectIfLeft()
     this.#proceed()
@@ -203,8 +199,8 @@ export class ClientConnection {
     while (this.#unparsed !== null && this.#reading === 'flowing' && this.#mayParse(this.#unparsed))
       this.#parse(this.#unparsed)
     if (this.#unparsed !== null) this.#pauseWith(this.#unparsed)
-    if (this.#unparsed !== null || this.#state.kind === 'open') return
-    if (this.#responsesDue() === 0 && !this.#socket.destroyed) this.#finish()
+    else if (this.#state.kind !== 'open' && this.#responsesDue() === 0 && !this.#socket.destroyed)
+      this.#finish()
   }
 
   /** Buffers these bytes and pauses the socket. If the budget of all connections is used up, the connection closes. */
@@ -253,16 +249,10 @@ export class ClientConnection {
   }
 
   #finish(): void {
-    if (this.#state.kind === 'half_closed') this.#endInput()
+    // Node's server then closes our side too, or reports a request that was cut off, which is rejected.
+    if (this.#state.kind === 'half_closed') this.#parser.end()
     else if (this.#state.kind === 'rejected') this.#close(this.#state.response)
     else this.#close()
-  }
-
-  /** Node's server then closes our side too, or reports a request that was cut off, which is rejected. */
-  #endInput(): void {
-    const halfClosed = this.#state
-    this.#parser.end()
-    if (this.#state === halfClosed) this.#state = { kind: 'closing' }
   }
 
   /**
@@ -276,8 +266,6 @@ export class ClientConnection {
     const socket = this.#socket
     socket.setTimeout(this.#idleTimeoutMs)
     socket.end(lastResponse, () => {
-      if (socket.readableEnded) socket.destroy()
-      if (socket.destroyed) return
       const deadline = setTimeout(() => socket.destroy(), LINGER_MS)
       socket.once('close', () => clearTimeout(deadline))
       socket.resume()

@@ -81,7 +81,8 @@ export function guardConnections(
     if (irregularity !== null) reject(request.socket, 'malformed_request', irregularity)
     else if (rejectTwoHosts && hasTwoHosts(request)) reject(request.socket, 'malformed_request', TWO_HOSTS)
     else if (expectationOf(request) === 'other') reject(request.socket, 'expectation_failed')
-    else if (connection.beginRequest(request, response)) {
+    else {
+      connection.beginRequest(request, response)
       for (const listener of requestListeners) listener.call(server, request, response)
     }
   })
@@ -145,11 +146,9 @@ function expectationOf({ headers: { expect } }: IncomingMessage): 'none' | 'cont
   return expect.toLowerCase() === '100-continue' ? 'continue' : 'other'
 }
 
-/** @returns null if there is no request to respond to, or the client has disconnected */
+/** @returns null if there is no request to respond to */
 function faultOf({ code }: NodeJS.ErrnoException, connection: ClientConnection): ConnectionFault | null {
   switch (code) {
-    case 'ECONNRESET':
-      return null
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return connection.isWithinRequest ? 'request_timeout' : null
     case 'HPE_HEADER_OVERFLOW':
