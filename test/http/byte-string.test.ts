@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { toByteString } from '../../src/http/byte-string.ts'
+import { NO_BYTES, toByteString } from '../../src/http/byte-string.ts'
 
 test('a string of any length becomes its UTF-8 bytes, one character per byte', () => {
   const text = fc.oneof(
@@ -26,6 +26,10 @@ test('a buffer becomes its bytes, one character per byte', () => {
 
 test.each([341, 342])('a string of %d characters of three bytes each', length => {
   expect(toByteString('…'.repeat(length))).toHaveLength(3 * length)
+})
+
+test('an empty body has no bytes', () => {
+  expect([NO_BYTES, toByteString('')]).toEqual(['', ''])
 })
 
 test('a conversion does not change the result of an earlier one', () => {

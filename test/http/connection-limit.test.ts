@@ -1,8 +1,8 @@
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import { type AddressInfo, connect, Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { afterEach, expect, test } from 'vitest'
 import { limitConnections, type ReachedLimit } from '../../src/http/connection-limit.ts'
@@ -10,6 +10,7 @@ import { guardConnections } from '../../src/http/guard-connections.ts'
 import { rawResponse } from '../../src/http/raw-response.ts'
 import { requestTimeouts } from '../../src/http/request-timeouts.ts'
 import { selfSigned } from '../support/certificates.ts'
+import { collectGarbage } from '../support/expose-gc.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { until } from '../support/until.ts'
 
@@ -24,12 +25,13 @@ afterEach(() => {
 })
 
 interface Limits {
+  readonly maxConnections?: number
   readonly maxPerAddress?: number
   readonly exempt?: string
 }
 
 /** @param server responds only when the test does */
-async function listen(server: Server, { maxPerAddress, exempt }: Limits = {}) {
+async function listen(server: Server, { maxConnections = MAX, maxPerAddress, exempt }: Limits = {}) {
   const pending: ServerResponse[] = []
   const closed: ReachedLimit[] = []
   const sockets: Socket[] = []
@@ -41,7 +43,7 @@ async function listen(server: Server, { maxPerAddress, exempt }: Limits = {}) {
   })
   guardConnections(server, { stallTimeoutMs: 10_000, responseTo: fault => rawResponse(400, {}, fault) })
   limitConnections(server, {
-    maxConnections: MAX,
+    maxConnections,
     maxPerAddress: maxPerAddress ?? null,
     isExempt: address => address === exempt,
     onClosed: limit => closed.push(limit),
@@ -103,13 +105,16 @@ test.each([
   },
 )
 
-test('an idle connection is replaced only if none has an incomplete request', async () => {
+test.each([
+  ['an incomplete request', HEAD],
+  ['sent nothing', ''],
+])('an idle connection is replaced only if no other client has %s', async (_, bytes) => {
   const server = await listen(createServer())
   const idle = await openAll(server, [REQUEST, REQUEST, REQUEST])
   await until('the requests are read', () => server.pending.length === 3)
   for (const response of server.pending.splice(0)) response.end()
   await Promise.all(idle.map(client => client.answers(1)))
-  const [incomplete] = [server.open(HEAD)]
+  const [incomplete] = [server.open(bytes)]
   await server.seen(4)
   const client = server.open(REQUEST)
   await incomplete?.untilClosed()
@@ -134,6 +139,20 @@ test('a connection with a request in progress is never replaced: the new one clo
     await until('it is read or closed', () => client.closed || server.pending.length > 0)
     return !client.closed
   })
+})
+
+test('behind many requests in progress, an incomplete one is found by one of the next new connections', async () => {
+  const server = await listen(createServer(), { maxConnections: 71 })
+  for (let count = 1; count <= 70; count++) server.open(REQUEST)
+  await until('the requests are read', () => server.pending.length === 70)
+  const incomplete = server.open(HEAD)
+  await server.seen(71)
+  // The first examines 64 of those before it, and the second the others.
+  expect(await server.open(REQUEST).untilClosed()).toEqual([])
+  expect(incomplete.closed).toBe(false)
+  server.open(REQUEST)
+  await incomplete.untilClosed()
+  await until('its request is read', () => server.pending.length === 71)
 })
 
 function openFrom(localAddress: string, port: number, bytes: string): Socket {
@@ -206,20 +225,70 @@ test('over TLS, clients that do not complete their handshake or request are repl
     cleanups.push(() => socket.destroy())
     return socket
   }
-  const served = open(REQUEST)
-  await until('its request is read', () => server.pending.length === 1)
-  await openAll(server, [''])
-  await server.seen(2)
-  for (let count = 3; count <= MAX; count++) {
-    open(HEAD)
-    await server.seen(count)
-  }
-  for (let count = 1; count <= 3; count++) {
+  // The second connects before the handshake of the first.
+  const served = [open(REQUEST), open(REQUEST)]
+  await until('their requests are read', () => server.pending.length === 2)
+  server.open('')
+  await server.seen(3)
+  open(HEAD)
+  await server.seen(MAX)
+  for (let count = 3; count <= 4; count++) {
     open(REQUEST)
-    await until('the request of another client is read', () => server.pending.length === 1 + count)
+    await until('the request of another client is read', () => server.pending.length === count)
   }
-  expect(served.closed).toBe(false)
-  expect(server.closed).toEqual(['listener', 'listener', 'listener'])
+  expect(served.map(({ closed }) => closed)).toEqual([false, false])
+  expect(server.closed).toEqual(['listener', 'listener'])
+})
+
+/** A listener that accepts the sockets of the test, so that many connections arrive in one turn of the event loop. */
+function acceptor(maxConnections: number) {
+  const server = createServer().removeAllListeners('connection')
+  const closed: ReachedLimit[] = []
+  limitConnections(server, {
+    maxConnections,
+    maxPerAddress: MAX,
+    isExempt: () => false,
+    onClosed: limit => closed.push(limit),
+    onAccepted: () => {},
+  })
+  const accept = <Accepted extends object>(socket: Accepted, remoteAddress: string): Accepted => {
+    Object.defineProperties(socket, { remoteAddress: { value: remoteAddress }, remotePort: { value: 1 } })
+    server.emit('connection', socket)
+    return socket
+  }
+  return { server, closed, accept }
+}
+
+test('each of the clients that connect at once replaces another', async () => {
+  const { accept, closed } = acceptor(3)
+  const sockets = [1, 2, 3, 4, 5].map(host => accept(new Socket(), `10.0.0.${host}`))
+  expect(sockets.map(({ destroyed }) => destroyed)).toEqual([true, true, false, false, false])
+  expect(closed).toEqual(['listener', 'listener'])
+  // A fault of the listeners before would keep these from being called.
+  await Promise.all(sockets.slice(0, 2).map(socket => once(socket, 'close')))
+})
+
+test('a TLS client whose address is lost before its handshake ends is served all the same', () => {
+  const { server, accept, closed } = acceptor(1)
+  expect(server.emit('secureConnection', new Socket())).toBe(true)
+  accept(new Socket(), '10.0.0.1')
+  expect(closed).toEqual([])
+})
+
+test('nothing is kept of clients that have left, however many networks they come from', () => {
+  const { accept } = acceptor(1_000)
+  const visit = (count: number) => {
+    for (let visitor = 0; visitor < count; visitor++) {
+      accept(
+        new EventEmitter(),
+        `2001:db8:${(visitor >> 8).toString(16)}:${(visitor & 255).toString(16)}::1`,
+      ).emit('close')
+    }
+    collectGarbage()
+    return process.memoryUsage().heapUsed
+  }
+  const before = visit(100)
+  expect(visit(30_000) - before).toBeLessThan(1_500_000)
 })
 
 test.each([

@@ -1,13 +1,13 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { createServer, type Server, type ServerResponse } from 'node:http'
+import { createServer, IncomingMessage, type Server, ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import type { Socket } from 'node:net'
+import { type AddressInfo, Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { connect } from 'node:tls'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { MAX_PIPELINED } from '../../src/http/client-connection.ts'
-import { type ConnectionFault, guardConnections } from '../../src/http/guard-connections.ts'
+import { awaitUpstream, type ConnectionFault, guardConnections } from '../../src/http/guard-connections.ts'
 import { rawResponse } from '../../src/http/raw-response.ts'
 import { selfSigned } from '../support/certificates.ts'
 import { RawClient } from '../support/raw-client.ts'
@@ -164,18 +164,72 @@ test('a body sent with Connection: close is read, and its response is the last',
   expect(pending).toHaveLength(1)
 })
 
-test('a TLS server applies the same rules to its connections', async () => {
+test.each([
+  ['with a body', 'POST', 'Content-Length: 3', 'close'],
+  ['of a client that closes', 'GET', 'Connection: close', 'close'],
+  ['that may be followed by another', 'GET', 'X: y', 'keep-alive'],
+])(
+  'a request %s that expects 100-continue gets its response without one: Connection: %s',
+  async (_, method, line, connection) => {
+    const client = open(`${method} / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n${line}\r\n\r\n`)
+    await until('the request has been read', () => pending.length === 1)
+    respondToAll()
+    const [answer] = await client.answers(1)
+    expect(answer?.status).toBe(200)
+    expect(answer?.head.match(/^connection: .*$/gim)).toEqual([
+      expect.stringMatching(new RegExp(`^connection: ${connection}$`, 'i')),
+    ])
+  },
+)
+
+test.each(['data', 'end'])('a version of Node whose server does not read %s itself is refused', event => {
+  const other = createServer()
+  other.removeAllListeners('connection')
+  other.on('connection', socket => socket.on(event === 'data' ? 'end' : 'data', () => {}))
+  guardConnections(other, { stallTimeoutMs: 10_000, responseTo: fault => fault })
+  expect(() => other.emit('connection', new Socket())).toThrow('this Node version is unsupported')
+})
+
+test('a request on a connection without a guard is an error, and may wait for the upstream', () => {
+  const message = new IncomingMessage(new Socket())
+  const response = new ServerResponse(message)
+  expect(() => server.emit('request', message, response)).toThrow('The connection has no guard')
+  expect(awaitUpstream({ response, observation: { isInFlight: true } })).toBe(true)
+})
+
+async function startTls(): Promise<{ port: number; ca: Buffer; stop: () => void }> {
   const certificates = await selfSigned()
-  const { certFile, keyFile } = certificates
-  const secure = createTlsServer(
-    { cert: readFileSync(certFile), key: readFileSync(keyFile), requireHostHeader: false },
-    (_request, response) => pending.push(response),
+  const [cert, key] = [readFileSync(certificates.certFile), readFileSync(certificates.keyFile)]
+  const secure = createTlsServer({ cert, key, requireHostHeader: false }, (_request, response) =>
+    pending.push(response),
   )
   guardConnections(secure, { stallTimeoutMs: 10_000, responseTo: fault => rawResponse(400, {}, fault) })
   await once(secure.listen(0, '127.0.0.1'), 'listening')
-  const address = secure.address()
-  if (address === null || typeof address === 'string') throw new Error('A TCP server has a port')
-  const socket = connect({ port: address.port, ca: readFileSync(certFile), servername: 'localhost' })
+  // It listens on an address and a port.
+  const { port } = secure.address() as AddressInfo
+  const stop = () => {
+    secure.close()
+    certificates.remove()
+  }
+  return { port, ca: cert, stop }
+}
+
+test('a client that speaks plain HTTP to a TLS server loses its connection, and ends nothing else', async () => {
+  const errors: unknown[] = []
+  const note = (error: unknown) => errors.push(error)
+  process.on('uncaughtException', note)
+  const { port, stop } = await startTls()
+  const client = new RawClient(`http://127.0.0.1:${port}`)
+  client.send(REQUEST)
+  expect(await client.untilClosed()).toEqual([])
+  process.off('uncaughtException', note)
+  stop()
+  expect([pending, errors]).toEqual([[], []])
+})
+
+test('a TLS server applies the same rules to its connections', async () => {
+  const { port, ca, stop } = await startTls()
+  const socket = connect({ port, ca, servername: 'localhost' })
   let received = ''
   socket.on('data', chunk => {
     received += chunk.toString('latin1')
@@ -187,8 +241,7 @@ test('a TLS server applies the same rules to its connections', async () => {
   await closed
   const statuses = [...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status))
   expect(statuses).toEqual([...Array.from({ length: 20 }, () => 200), 400])
-  secure.close()
-  certificates.remove()
+  stop()
 })
 
 const OFFER = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n'

@@ -40,16 +40,16 @@ afterEach(() => {
 })
 
 /** Paths that begin with /upstream are forwarded at once; the test responds to all. */
-async function start(abortOnClose: boolean): Promise<void> {
+async function start(abortOnClose?: boolean): Promise<void> {
   server = createServer(handle)
   await listen(server, abortOnClose)
 }
 
-async function listen(listening: Server, abortOnClose: boolean): Promise<void> {
+async function listen(listening: Server, abortOnClose?: boolean): Promise<void> {
   guardConnections(listening, {
     stallTimeoutMs: 10_000,
     responseTo: fault => rawResponse(400, {}, fault),
-    abortOnClose,
+    ...(abortOnClose === undefined ? {} : { abortOnClose }),
   })
   listening.on('connection', socket => sockets.push(socket))
   await once(listening.listen(0, '127.0.0.1'), 'listening')
@@ -172,8 +172,8 @@ describe('a client that closes its side', () => {
     await until('the others have been aborted', () => pending.every(({ closed }) => closed))
   })
 
-  test('gets each response with abortOnClose: false', async () => {
-    await start(false)
+  test.each([false, undefined])('gets each response with abortOnClose: %s', async abortOnClose => {
+    await start(abortOnClose)
     const client = await sendAndHalfClose(request('/upstream/1') + request('/upstream/2') + request('/b'), 3)
     for (const path of ['/b', '/upstream/2', '/upstream/1']) respond(path)
     expect(await bodiesOf(client)).toEqual(['/upstream/1', '/upstream/2', '/b'])

@@ -16,6 +16,7 @@ const LARGE = 'x'.repeat(20_000_000)
 
 let server: Server
 const faults: ConnectionFault[] = []
+const causes: unknown[] = []
 const pending: ServerResponse[] = []
 const sockets: Socket[] = []
 const clients: RawClient[] = []
@@ -32,8 +33,9 @@ async function start(timeoutMs = 60_000): Promise<void> {
   )
   guardConnections(server, {
     stallTimeoutMs: STALL_MS,
-    responseTo: fault => {
+    responseTo: (fault, cause) => {
       faults.push(fault)
+      causes.push(cause)
       return rawResponse(400, {}, fault)
     },
   })
@@ -44,7 +46,7 @@ async function start(timeoutMs = 60_000): Promise<void> {
 
 beforeEach(() => {
   idles = 0
-  for (const list of [faults, pending, sockets]) list.length = 0
+  for (const list of [faults, causes, pending, sockets]) list.length = 0
 })
 afterEach(() => {
   for (const client of clients.splice(0)) client.end()
@@ -79,6 +81,8 @@ test.each([
   const client = open(bytes)
   await until('it was idle more than once', () => idles > 2 && pending.length === count)
   expect(client.closed).toBe(false)
+  // It may have read something at the start of the first half.
+  expect([server.timeout, sockets[0]?.timeout]).toEqual([STALL_MS / 2, STALL_MS / 2])
 })
 
 test('a client that reads nothing is disconnected, and its response counts as aborted', async () => {
@@ -91,12 +95,11 @@ test('a client that reads nothing is disconnected, and its response counts as ab
   expect(pending[0]?.writableFinished).toBe(false)
 })
 
-test('a client that has its last response, and leaves its side open, is disconnected', async () => {
+test('a client that has its last response is disconnected, and what it sends behind it is discarded', async () => {
   await start()
   const client = open(`${HEAD}Connection: close\r\n\r\n${REQUEST}`)
   await until('the request has been read', () => pending.length === 1)
   pending[0]?.end()
-  // What it sends behind it is discarded.
   client.send(REQUEST)
   expect(await client.untilClosed()).toHaveLength(1)
   await until('the server has closed its side', () => sockets[0]?.closed === true)
@@ -114,11 +117,17 @@ test.each([
 
 test.each([
   ['a long target', `GET /${'a'.repeat(20_000)}`, 'url_too_long'],
-  ['long fields', `GET /${'a'.repeat(8_000)} HTTP/1.1\r\nX: ${'a'.repeat(20_000)}`, 'headers_too_large'],
+  [
+    'a line of 8 KiB and long fields',
+    `GET /${'a'.repeat(8 * 1024 - 'GET / HTTP/1.1'.length)} HTTP/1.1\r\nX: ${'a'.repeat(20_000)}`,
+    'headers_too_large',
+  ],
 ] as const)('a head with %s is rejected by its cause', async (_, bytes, fault) => {
   await start()
   await open(bytes).untilClosed()
   expect(faults).toEqual([fault])
+  // The text of the fault says it.
+  expect(causes).toEqual([undefined])
 })
 
 test('an expectation other than 100-continue is rejected, and a GET with 100-continue keeps its connection', async () => {
