@@ -75,7 +75,7 @@ function takeOfHead(head: Head, bytes: Buffer): number {
   const length = takeToEmptyLine(head, bytes, start)
   if (!head.lineEnded) {
     const lineFeed = bytes.indexOf(LF, start)
-    head.lineEnded = lineFeed >= start && lineFeed < length
+    head.lineEnded = lineFeed >= start
     head.lineLength += head.lineEnded ? lineFeed - start - 1 : length - start
   }
   return length

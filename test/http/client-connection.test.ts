@@ -1,7 +1,7 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { ClientConnection, MAX_PIPELINED } from '../../src/http/client-connection.ts'
 import {
   closeConnectionAfter,
@@ -25,20 +25,23 @@ const MEDIUM = 'x'.repeat(300_000)
 const BUDGET = 100 * REQUEST.length
 const LINGER_MS = 500
 
-let server: Server
-let port: number
-let respondsAtOnce: boolean
-const pending: ServerResponse[] = []
-const sockets: Socket[] = []
-const faults: string[] = []
-const clients: { destroy(): void }[] = []
+const cleanups: (() => void)[] = []
+afterEach(() => {
+  vi.useRealTimers()
+  for (const cleanUp of cleanups.splice(0)) cleanUp()
+})
 
-async function start(options: Partial<GuardOptions> = {}): Promise<void> {
-  server = createServer({ keepAliveTimeout: 60_000 }, (_request: IncomingMessage, response) => {
-    if (respondsAtOnce) response.end()
-    else pending.push(response)
+/** A server to which the test itself responds. What a test that has failed still does must not reach the next one. */
+async function start(options: Partial<GuardOptions> = {}) {
+  const pending: ServerResponse[] = []
+  const sockets: Socket[] = []
+  const faults: string[] = []
+  let handle: RequestListener = () => {}
+  const listener = createServer({ keepAliveTimeout: 60_000 }, (message, response) => {
+    pending.push(response)
+    handle(message, response)
   })
-  guardConnections(server, {
+  guardConnections(listener, {
     stallTimeoutMs: 10_000,
     maxReadAheadBytes: BUDGET,
     responseTo: fault => {
@@ -47,138 +50,144 @@ async function start(options: Partial<GuardOptions> = {}): Promise<void> {
     },
     ...options,
   })
-  server.on('connection', socket => sockets.push(socket))
-  await once(server.listen(0, '127.0.0.1'), 'listening')
+  listener.on('connection', socket => sockets.push(socket))
+  await once(listener.listen(0, '127.0.0.1'), 'listening')
+  cleanups.push(() => {
+    listener.close()
+    listener.closeAllConnections()
+  })
   // It listens on an address and a port.
-  port = (server.address() as AddressInfo).port
+  const { port } = listener.address() as AddressInfo
+  return {
+    pending,
+    faults,
+    paths: () => pending.map(({ req }) => req.url),
+    requestsRead: (count: number) => until(`${count} requests have been read`, () => pending.length >= count),
+    respond(path: string, body = path): void {
+      const response = pending.find(({ req }) => req.url === path)
+      if (response === undefined) throw new Error(`${path} was not read`)
+      response.end(body)
+    },
+    respondToAll(): void {
+      handle = (_message, response) => response.end()
+      for (const response of pending) response.end()
+    },
+    handleBy(listen: RequestListener): void {
+      handle = listen
+    },
+    /** The server's end of the only connection. */
+    accepted(): Socket {
+      const [socket] = sockets
+      if (socket === undefined) throw new Error('No connection has been accepted')
+      return socket
+    },
+    open(bytes: string): RawClient {
+      const client = new RawClient(`http://127.0.0.1:${port}`)
+      cleanups.push(() => client.end())
+      client.send(bytes)
+      return client
+    },
+    /** A client that reads nothing until the test resumes it, and closes its side only when the test does. */
+    openStream(bytes: string): Socket {
+      const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+      cleanups.push(() => socket.destroy())
+      socket.on('error', () => {}).write(bytes)
+      return socket
+    },
+  }
 }
 
-beforeEach(() => {
-  respondsAtOnce = false
-  for (const list of [pending, sockets, faults]) list.length = 0
-})
-afterEach(() => {
-  vi.useRealTimers()
-  for (const client of clients.splice(0)) client.destroy()
-  server.close()
-  server.closeAllConnections()
-})
-
-function open(bytes: string): RawClient {
-  const client = new RawClient(`http://127.0.0.1:${port}`)
-  clients.push(client.socket)
-  client.send(bytes)
-  return client
-}
-
-/** A client that reads nothing until the test resumes it, and closes its side only when the test does. */
-function openStream(bytes: string): Socket {
-  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
-  clients.push(socket.on('error', () => {}))
-  socket.write(bytes)
-  return socket
-}
-
-const paths = () => pending.map(({ req }) => req.url)
-const requestsRead = (count: number) =>
-  until(`${count} requests have been read`, () => pending.length >= count)
-
-function respond(path: string, body = path): void {
-  const response = pending.find(({ req }) => req.url === path)
-  if (response === undefined) throw new Error(`${path} was not read`)
-  response.end(body)
-}
-
-/** The server's end of the only connection. */
-function accepted(): Socket {
-  const [socket] = sockets
-  if (socket === undefined) throw new Error('No connection has been accepted')
-  return socket
-}
+type Running = Awaited<ReturnType<typeof start>>
 
 describe('the next request of a connection is not read', () => {
   test('while its client does not read its responses', async () => {
-    await start()
-    const client = openStream(request('/a'))
-    await requestsRead(1)
-    respond('/a', LARGE)
+    const server = await start()
+    const client = server.openStream(request('/a'))
+    await server.requestsRead(1)
+    server.respond('/a', LARGE)
     client.write(request('/b'))
-    await until('the bytes have arrived', () => accepted().bytesRead === 2 * request('/a').length)
+    await until('the bytes have arrived', () => server.accepted().bytesRead === 2 * request('/a').length)
     await settled()
-    expect(paths()).toEqual(['/a'])
+    expect(server.paths()).toEqual(['/a'])
     // Its response is in progress, so that no other client takes its place.
-    expect(ClientConnection.of(accepted())?.waitsFor).toBe('response')
+    expect(ClientConnection.of(server.accepted())?.waitsFor).toBe('response')
     client.resume()
-    await requestsRead(2)
+    await server.requestsRead(2)
   })
 
   test('before the response to a request with a body, also if an earlier request gets its response first', async () => {
-    await start()
-    const client = open(request('/a') + post('/b', 'abc') + request('/c'))
-    await requestsRead(2)
-    respond('/a')
+    const server = await start()
+    const client = server.open(request('/a') + post('/b', 'abc') + request('/c'))
+    await server.requestsRead(2)
+    server.respond('/a')
     await client.answers(1)
     await settled()
-    expect(paths()).toEqual(['/a', '/b'])
-    respond('/b')
-    await requestsRead(3)
-    respond('/c')
+    expect(server.paths()).toEqual(['/a', '/b'])
+    server.respond('/b')
+    await server.requestsRead(3)
+    server.respond('/c')
     expect((await client.answers(3)).map(({ body }) => body)).toEqual(['/a', '/b', '/c'])
   })
 
   test('while Node’s server has paused the connection, because much waits to be written', async () => {
-    await start()
-    const client = open(request('/a') + request('/b') + request('/c'))
-    await requestsRead(3)
-    respond('/c', MEDIUM)
+    const server = await start()
+    const client = server.open(request('/a') + request('/b') + request('/c'))
+    await server.requestsRead(3)
+    server.respond('/c', MEDIUM)
     client.send(request('/d') + request('/e'))
-    await requestsRead(4)
-    respond('/a')
+    await server.requestsRead(4)
+    server.respond('/a')
     await client.answers(1)
     await settled()
-    expect(paths()).toEqual(['/a', '/b', '/c', '/d'])
-    respond('/b')
-    await requestsRead(5)
-    for (const path of ['/e', '/d']) respond(path)
+    expect(server.paths()).toEqual(['/a', '/b', '/c', '/d'])
+    server.respond('/b')
+    await server.requestsRead(5)
+    for (const path of ['/e', '/d']) server.respond(path)
     const bodies = (await client.answers(5)).map(({ body }) => body)
     expect(bodies).toEqual(['/a', '/b', MEDIUM, '/d', '/e'])
   })
 })
 
+test('nothing behind a request whose handler ends the connection is read', async () => {
+  const server = await start()
+  server.handleBy(({ socket }) => socket.destroy())
+  await server.open(REQUEST.repeat(3)).untilClosed()
+  expect(server.paths()).toEqual(['/'])
+})
+
 test('bytes that a paused connection delivers all the same follow those that wait', async () => {
-  await start({ maxReadAheadBytes: 1_000_000 })
-  const client = open(REQUEST.repeat(MAX_PIPELINED + 1))
-  await requestsRead(MAX_PIPELINED)
+  const server = await start({ maxReadAheadBytes: 1_000_000 })
+  const client = server.open(REQUEST.repeat(MAX_PIPELINED + 1))
+  await server.requestsRead(MAX_PIPELINED)
   client.send(REQUEST.slice(0, 10))
-  await until('the bytes have arrived', () => accepted().readableLength === 10)
-  accepted().read()
-  respondsAtOnce = true
-  for (const response of pending) response.end()
+  await until('the bytes have arrived', () => server.accepted().readableLength === 10)
+  server.accepted().read()
+  server.respondToAll()
   client.send(REQUEST.slice(10))
   const answers = await client.answers(MAX_PIPELINED + 2)
   expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: MAX_PIPELINED + 2 }, () => 200))
 })
 
 test('a connection that was reset gives back its part of the read-ahead budget', async () => {
-  await start()
-  const client = open(REQUEST.repeat(60))
-  await requestsRead(MAX_PIPELINED)
+  const server = await start()
+  const client = server.open(REQUEST.repeat(60))
+  await server.requestsRead(MAX_PIPELINED)
   client.socket.resetAndDestroy()
-  await until('the connection has closed', () => accepted().closed)
-  respondsAtOnce = true
-  expect(await open(REQUEST.repeat(80)).answers(80)).toHaveLength(80)
+  await until('the connection has closed', () => server.accepted().closed)
+  server.respondToAll()
+  expect(await server.open(REQUEST.repeat(80)).answers(80)).toHaveLength(80)
 })
 
 test.each([
   ['HTTP/1.1', request('/', 'Connection: close')],
   ['HTTP/1.0', REQUEST.replace('1.1', '1.0')],
 ])('nothing behind the last request of a client is read or rejected (%s)', async (_, bytes) => {
-  await start()
-  const client = open(bytes + REQUEST)
-  await requestsRead(1)
-  respond('/')
+  const server = await start()
+  const client = server.open(bytes + REQUEST)
+  await server.requestsRead(1)
+  server.respond('/')
   expect((await client.untilClosed()).map(({ status }) => status)).toEqual([200])
-  expect([pending.length, faults]).toEqual([1, []])
+  expect([server.pending.length, server.faults]).toEqual([1, []])
 })
 
 describe.each([
@@ -189,79 +198,84 @@ describe.each([
 ])(
   'each pending request gets its response before the connection closes, if %s',
   (_, bytes, closes, statuses) => {
-    test.each<[string, (client: RawClient, response: ServerResponse) => unknown]>([
+    test.each<[string, (server: Running, client: RawClient) => unknown]>([
       ['no more', () => {}],
       [
         'more input',
-        async client => {
+        async (server, client) => {
           client.send(REQUEST)
-          await until('the connection is paused', () => accepted().isPaused())
+          await until('the connection is paused', () => server.accepted().isPaused())
         },
       ],
       [
         'the end of the client’s side',
-        async client => {
+        async (server, client) => {
           client.socket.end()
-          await until('the end has been read', () => accepted().readableEnded)
+          await until('the end has been read', () => server.accepted().readableEnded)
         },
       ],
-      ['a second reason to close it', (_client, response) => closeConnectionAfter(response.req)],
+      [
+        'a second reason to close it',
+        ({ pending }) => {
+          for (const { req } of pending) closeConnectionAfter(req)
+        },
+      ],
     ])('and then %s', async (_more, act) => {
-      await start()
-      const client = open(bytes)
-      await requestsRead(1)
-      const [response] = pending
+      const server = await start()
+      const client = server.open(bytes)
+      await server.requestsRead(1)
+      const [response] = server.pending
       if (response === undefined) throw new Error('No request was read')
       if (closes) closeConnectionAfter(response.req)
-      else await until('the input has been rejected', () => faults.length === 1)
-      await act(client, response)
+      else await until('the input has been rejected', () => server.faults.length === 1)
+      await act(server, client)
       response.end()
       expect((await client.untilClosed()).map(({ status }) => status)).toEqual(statuses)
       await settled()
       // It reads and discards what the client sends before it has noticed.
-      expect(accepted().isPaused()).toBe(false)
-      expect([pending.length, faults.length]).toEqual([1, statuses.length - 1])
+      expect(server.accepted().isPaused()).toBe(false)
+      expect([server.pending.length, server.faults.length]).toEqual([1, statuses.length - 1])
     })
   },
 )
 
 describe('after its last response, a client', () => {
-  /** @returns the client once it has read the end of the server's side */
-  async function readToTheEnd(): Promise<Socket> {
-    await start()
+  const LAST = post('/', 'abc', 'Connection: close') + REQUEST
+
+  /** The client has read the end of the server's side. */
+  async function readToTheEnd() {
+    const server = await start()
+    server.respondToAll()
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    const client = openStream(post('/', 'abc', 'Connection: close') + REQUEST)
-    const [, response] = await once(server, 'request')
-    response.end()
+    const client = server.openStream(LAST)
     await once(client.resume(), 'end')
     await settled()
-    return client
+    return { client, socket: server.accepted() }
   }
 
   test('has a moment in which its input is discarded, so that no reset overtakes the response', async () => {
-    const client = await readToTheEnd()
+    const { client, socket } = await readToTheEnd()
     client.write(REQUEST)
-    const bytes = post('/', 'abc', 'Connection: close').length + 2 * REQUEST.length
-    while (accepted().bytesRead < bytes) await settled()
+    while (socket.bytesRead < LAST.length + REQUEST.length && !socket.destroyed) await settled()
     vi.advanceTimersByTime(LINGER_MS - 1)
     await settled()
-    expect([accepted().destroyed, accepted().isPaused()]).toEqual([false, false])
+    expect([socket.destroyed, socket.isPaused()]).toEqual([false, false])
     vi.advanceTimersByTime(1)
-    expect(accepted().destroyed).toBe(true)
+    expect(socket.destroyed).toBe(true)
   })
 
   test('that closes its side too is not waited for', async () => {
-    const client = await readToTheEnd()
+    const { client, socket } = await readToTheEnd()
     client.end()
-    await once(accepted(), 'close')
+    await once(socket, 'close')
     expect(vi.getTimerCount()).toBe(0)
   })
 
   test('that does not read it is disconnected when it has been idle, not after the time between two requests', async () => {
-    await start({ stallTimeoutMs: 200, responseTo: () => rawResponse(400, {}, LARGE) })
-    openStream(request('/a') + MALFORMED)
-    await requestsRead(1)
-    respond('/a')
-    await until('the connection has closed', () => accepted().closed)
+    const server = await start({ stallTimeoutMs: 200, responseTo: () => rawResponse(400, {}, LARGE) })
+    server.openStream(request('/a') + request('/b').replace('GET', 'BREW'))
+    await server.requestsRead(1)
+    server.respond('/a')
+    await until('the connection has closed', () => server.accepted().closed)
   })
 })

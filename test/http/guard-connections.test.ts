@@ -182,6 +182,21 @@ test.each([
   },
 )
 
+test('only the guard responds to input that is no request', () => {
+  const other = createServer()
+  other.on('clientError', () => expect.unreachable())
+  guardConnections(other, { stallTimeoutMs: 10_000, responseTo: fault => fault })
+  const socket = new Socket()
+  other.emit('clientError', new Error('Parse Error'), socket)
+  expect(socket.destroyed).toBe(true)
+})
+
+test('two Host fields are rejected only where the listener’s own handler does not do it', async () => {
+  open('GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n')
+  await until('the request has been read', () => pending.length === 1)
+  expect(faults).toEqual([])
+})
+
 test.each(['data', 'end'])('a version of Node whose server does not read %s itself is refused', event => {
   const other = createServer()
   other.removeAllListeners('connection')

@@ -25,7 +25,7 @@ let idles = 0
 
 async function start(timeoutMs = 60_000): Promise<void> {
   server = createServer(
-    { ...requestTimeouts(timeoutMs), keepAliveTimeout: STALL_MS / 2 },
+    { ...requestTimeouts(timeoutMs), keepAliveTimeout: STALL_MS / 2, keepAliveTimeoutBuffer: 0 },
     (request, response) => {
       request.resume()
       pending.push(response)
