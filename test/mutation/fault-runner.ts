@@ -41,6 +41,9 @@ export default class FaultRunner extends TestRunner {
   /** Pairs of a test and a mutant that an earlier process tried. */
   readonly #tried = new Set<string>()
   readonly #doubtful = new Map<string, number>()
+  /** Tests that failed in an earlier process without a mutant. */
+  readonly #unstableBefore = new Set<string>()
+  #hasTried = false
   readonly #namespace: Namespace
   /** For each file and mutant, the number of slow tests that tried it. */
   readonly #slowTries = new Map<string, number>()
@@ -70,6 +73,7 @@ export default class FaultRunner extends TestRunner {
     for (const event of readEvents(this.#plan.events)) {
       if (event.kind === 'try') this.#tried.add(`${event.test} ${event.id}`)
       if (event.kind === 'killed') this.#alive.delete(event.id)
+      if (event.kind === 'unstable') this.#unstableBefore.add(event.test)
       if (event.kind !== 'doubtful') continue
       this.#doubtful.set(event.test, (this.#doubtful.get(event.test) ?? 0) + 1)
       // It gets its second turn, in which its process ends after it.
@@ -228,6 +232,7 @@ export default class FaultRunner extends TestRunner {
     const next = this.#queue.shift()
     if (next === undefined) return 'done'
     this.#current = next
+    this.#hasTried = true
     this.#namespace.hitLimit = 100 * (this.#hits[next] ?? 0) + 100_000
     return 'fault'
   }
@@ -254,6 +259,8 @@ export default class FaultRunner extends TestRunner {
 
   #unstable(test: RunnerTestCase, message: string): Phase {
     record(this.#plan.events, { kind: 'unstable', test: idOf(test), message: message.slice(0, 200) })
+    // An earlier fault may have outlived its test: this one gets a second turn in another process.
+    if (this.#hasTried && !this.#unstableBefore.has(idOf(test))) process.kill(0, 'SIGKILL')
     return 'done'
   }
 }

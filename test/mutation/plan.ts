@@ -28,7 +28,7 @@ export type Event =
     }
   /** The test failed with the mutant, then without one. What the mutant did may have outlived it, so the process ends. */
   | { readonly kind: 'doubtful'; readonly test: string; readonly id: string }
-  /** The test failed without a mutant, so it tries none. */
+  /** The test failed without a mutant. In a process that tried some before, one of them may have outlived its test, so it ends. */
   | { readonly kind: 'unstable'; readonly test: string; readonly message: string }
   /** Code of these mutants ran during the test. */
   | { readonly kind: 'covered'; readonly test: string; readonly ids: readonly string[] }

@@ -126,7 +126,8 @@ async function runTests(name: string, plan: Plan): Promise<Event[]> {
   const events = eventsOf(name)
   appendFileSync(events, '')
   while (await isCutShort(name, { ...plan, events })) {
-    if (readEvents(events).at(-1)?.kind !== 'doubtful') killLast(events)
+    const { kind } = readEvents(events).at(-1) ?? {}
+    if (kind !== 'doubtful' && kind !== 'unstable') killLast(events)
     for (const event of readEvents(events)) {
       if (plan.alone !== null && event.kind === 'try')
         rmSync(`${plan.alone}${event.id}.test.ts`, { force: true })

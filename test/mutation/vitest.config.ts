@@ -19,9 +19,9 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
   ],
   // Those that wait for deadlines of connections come late: with a fault, they wait for long. Those of the console find least.
   http: [
-    'http/!(client-connection|connection-limit|guard-connections|half-closed-clients).test.ts',
+    'http/!(client-connection|connection-limit|guard-connections|half-closed-clients|idle-connections).test.ts',
     'gateway/{create-gateway,deny,raw-denial,responses}.test.ts',
-    'http/{client-connection,guard-connections,half-closed-clients,connection-limit}.test.ts',
+    'http/{client-connection,connection-limit,guard-connections,half-closed-clients,idle-connections}.test.ts',
     'console/{client-address,ended-streams,unread-bodies}.test.ts',
     'blackbox/{bad-requests,framing}.test.ts',
   ],

@@ -1,0 +1,37 @@
+import { expect, test } from 'vitest'
+import type { Mutant } from './instrument.ts'
+import { type Extent, report } from './report.ts'
+import type { Verdict } from './try-mutants.ts'
+
+const mutants: readonly Mutant[] = Array.from({ length: 20 }, (_, index) => ({
+  id: String(index),
+  path: 'src/http/a.ts',
+  line: index + 1,
+  text: `line ${index}`,
+  fault: 'a => b',
+}))
+
+/** The first mutants survive, and the list has a reason for the first of these. */
+function isComplete(extent: Extent, survivors: number, listed: number, reason = 'open: x'): boolean {
+  const verdictOf = (index: number): Verdict => ({
+    status: index < survivors ? 'survived' : 'killed',
+    test: '',
+  })
+  const verdicts = new Map(mutants.map(({ id }, index) => [id, verdictOf(index)]))
+  const known = new Map(
+    mutants.slice(0, listed).map(({ path, text, fault }) => [`${path}: ${text}: ${fault}`, reason]),
+  )
+  return report('http', mutants, verdicts, extent, known).isComplete
+}
+
+test.each<[string, Extent, number, number, string, boolean]>([
+  ['a whole part passes if 90 % are found and the others are listed', 'all', 2, 2, 'open: x', true],
+  ['a whole part fails if a survivor is not listed', 'all', 2, 1, 'open: x', false],
+  ['a whole part fails if fewer than 90 % are found', 'all', 3, 3, 'open: x', false],
+  ['mutants that behave as the original do not count', 'all', 3, 3, 'same: x', true],
+  ['a sample passes with survivors that are listed, however many it hits', 'sample', 12, 12, 'open: x', true],
+  ['a sample passes with a few survivors that are not listed', 'sample', 14, 12, 'open: x', true],
+  ['a sample fails if more than one in ten survive that are not listed', 'sample', 15, 12, 'open: x', false],
+])('%s', (_, extent, survivors, listed, reason, expected) => {
+  expect(isComplete(extent, survivors, listed, reason)).toBe(expected)
+})
