@@ -1,5 +1,5 @@
 import { type RunnerTestCase, type RunnerTestSuite, TestRunner, vi } from 'vitest'
-import { type Plan, readEvents, readPlan, record, testNameOf } from './plan.ts'
+import { isAbout, type Plan, readEvents, readPlan, record, testNameOf } from './plan.ts'
 
 /** A faulty run of a test may take this long, or three times as long as the test takes without a fault. */
 const LEAST_DEADLINE_MS = { fault: 1_000, confirm: 2_000 }
@@ -9,7 +9,10 @@ const LEAST_DEADLINE_MS = { fault: 1_000, confirm: 2_000 }
  */
 const SLOW_MS = 20
 const MS_A_SLOW_TRY = 500
-/** Of each mutant. The fewer are tried, the more each may take: a sample of the console has hundreds of tests for one mutant. */
+/**
+ * Of each mutant. The fewer are tried, the more each may take, except for tests of other subjects: in a sample of the console
+ * hundreds of tests visit the page of one mutant, and few look at it.
+ */
 const LEAST_BUDGET_MS = 4_000
 const MOST_BUDGET_MS = 30_000
 const BUDGET_OF_ALL_MS = 600_000
@@ -221,8 +224,10 @@ export default class FaultRunner extends TestRunner {
     const ofFile = `${test.file.name} ${id}`
     const slowTries = this.#slowTries.get(ofFile) ?? 0
     const spentMs = this.#spentMs.get(id) ?? 0
-    const isOwnFile = test.file.name.startsWith(testNameOf(this.#plan.mutants[id] ?? ''))
-    if (!isOwnFile && (slowTries >= this.#budgetMs / MS_A_SLOW_TRY || spentMs > this.#budgetMs)) return false
+    const source = this.#plan.mutants[id] ?? ''
+    const isOwnFile = test.file.name.startsWith(testNameOf(source))
+    const budgetMs = isAbout(test.file.name, source) ? this.#budgetMs : LEAST_BUDGET_MS
+    if (!isOwnFile && (slowTries >= budgetMs / MS_A_SLOW_TRY || spentMs > budgetMs)) return false
     this.#slowTries.set(ofFile, slowTries + 1)
     this.#spentMs.set(id, spentMs + this.#baselineMs)
     return true

@@ -40,6 +40,18 @@ export function testNameOf(source: string): string {
   return source.replace(/^src/, 'test').replace(/\.ts$/, '.')
 }
 
+/** Whether a test file is about the subject of a source file: a folder or a name of both has the same word. */
+export function isAbout(test: string, source: string): boolean {
+  const wordsOf = (path: string) =>
+    path
+      .replace(/\.test\.ts$|\.ts$/, '')
+      .split('/')
+      .slice(2)
+      .flatMap(name => name.split('-').map(word => word.replace(/s$/, '')))
+  const words = wordsOf(source)
+  return wordsOf(test).some(word => words.includes(word))
+}
+
 export function readPlan(): Plan {
   const path = process.env['MUTATION_PLAN']
   if (path === undefined) throw new Error('MUTATION_PLAN is not set: start this with npm run mutate')

@@ -31,6 +31,7 @@ test.each<[string, Extent, number, number, string, boolean]>([
   ['mutants that behave as the original do not count', 'all', 3, 3, 'same: x', true],
   ['a sample passes with survivors that are listed, however many it hits', 'sample', 12, 12, 'open: x', true],
   ['a sample passes with a few survivors that are not listed', 'sample', 14, 12, 'open: x', true],
+  ['a sample informs if no survivor of its part is listed', 'sample', 15, 0, 'open: x', true],
   ['a sample fails if more than one in ten survive that are not listed', 'sample', 15, 12, 'open: x', false],
 ])('%s', (_, extent, survivors, listed, reason, expected) => {
   expect(isComplete(extent, survivors, listed, reason)).toBe(expected)
