@@ -110,3 +110,14 @@ test('an administrator searches all workspaces and the keys of all', async () =>
   expect(namesOn(text)).toEqual(['build server', 'build server, EU'])
   expect(text).toContain('>ws_3</a>')
 })
+
+test('only an administrator opens a workspace by its id, and reads what an id looks like', async () => {
+  const { browser } = await asAdministrator()
+  const opened = await browser.send('GET', '/workspaces?workspace=ws_3')
+  expect([opened.status, opened.headers['location']]).toEqual([303, '/workspaces/ws_3/keys'])
+  const refused = await browser.send('GET', '/workspaces?workspace=ws+3')
+  expect(refused.status).toBe(422)
+  expect(refused.text).toMatch(/value="ws 3"[^>]*aria-invalid="true"/)
+  expect(refused.text).toContain('Enter the id of a workspace')
+  expect((await ada.browser.send('GET', '/workspaces?workspace=ws_3')).status).toBe(200)
+})
