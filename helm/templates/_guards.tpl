@@ -228,7 +228,7 @@ values.
 {{- $format := include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" "keys.format") -}}
 {{- $own := and (ne $format "opaque") (not (include "postern.has" (merge (dict "path" "keys.signingSecrets") .))) -}}
 {{- if and $own (not .root.Values.console.enabled) -}}
-{{- include "postern.wrong" (dict "into" .into "say" (printf "this release has no console, so a signing secret of its own would reject every key: set secrets.keys.signingSecrets.existingSecret to the Secret of the console that issues the keys (this namespace's %s if an earlier version of the chart generated it)" (include "postern.generatedName" .root))) -}}
+{{- include "postern.wrong" (dict "into" .into "say" "this release has no console, so a signing secret of its own would reject every key: set secrets.keys.signingSecrets.existingSecret to the Secret of the console that issues the keys") -}}
 {{- end -}}
 {{- include "postern.guardPair" (merge (dict "section" "upstream.tls") .) -}}
 {{- include "postern.guardPair" (merge (dict "section" "keyService.tls") .) -}}
@@ -280,15 +280,8 @@ values.
 {{- $url := include "postern.at" (dict "tree" $given "path" "database.url") -}}
 {{- include "postern.guardDatabase" . -}}
 {{- if eq (include "postern.database" .root) "sqlite" -}}
-{{- $name := include "postern.planeName" . -}}
 {{- if and .root.Values.console.backup.enabled (has "ReadWriteOncePod" $volume.accessModes) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "console.backup needs the console's volume beside the console, and console.persistence.accessModes is ReadWriteOncePod: set ReadWriteOnce") -}}
-{{- end -}}
-{{- $existing := lookup "apps/v1" "StatefulSet" (include "postern.namespace" .root) $name -}}
-{{- if $existing -}}
-{{- if ne ($existing.spec.podManagementPolicy | default "OrderedReady") "Parallel" -}}
-{{- include "postern.wrong" (dict "into" .into "say" (printf "the StatefulSet %s was made by an earlier version of the chart, and Kubernetes cannot change its podManagementPolicy: run kubectl -n %s delete statefulset %s --cascade=orphan, which leaves pod and volume running, and upgrade again" $name (include "postern.namespace" .root) $name)) -}}
-{{- end -}}
 {{- end -}}
 {{- if gt (int .root.Values.console.replicas) 1 -}}
 {{- include "postern.wrong" (dict "into" .into "say" (printf "console.replicas is %d, but SQLite allows one pod: set console.replicas to 1, or secrets.database.url.existingSecret for PostgreSQL" (int .root.Values.console.replicas))) -}}

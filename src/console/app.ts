@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { onReloadOf } from '../config/reloadable.ts'
+import type { Announcer } from './announcing/announcer.ts'
 import { createAnnouncing } from './announcing/index.ts'
 import { createApiReference } from './api-reference/index.ts'
 import { createAudit } from './audit/index.ts'
@@ -9,17 +10,28 @@ import { createKeys } from './keys/index.ts'
 import { type OpenRegistry, openRegistry } from './keys/open-registry.ts'
 import { createOperationCounter } from './keys/operations/operation-counter.ts'
 import { createLeaks } from './leaks/index.ts'
-import { createAccessAudit } from './platform/access/access-audit.ts'
+import type { OneTimeLink } from './platform/access/person.ts'
+import { createAccessAudit } from './platform/audit/access-audit.ts'
 import type { Capability } from './platform/capability.ts'
-import { type ConsoleContext, type ConsoleParts, createConsoleContext } from './platform/console-context.ts'
-import { createIds } from './platform/ids.ts'
-import { startHousekeeping } from './platform/jobs/housekeeping.ts'
+import { type ConsoleContext, type ContextParts, createConsoleContext } from './platform/console-context.ts'
+import { createIds } from './platform/database/ids.ts'
+import { keepUp } from './platform/jobs/timers.ts'
 import { createPublicServer } from './public-server.ts'
+import { MIGRATIONS } from './schema.ts'
 import { createSignIn } from './sign-in/index.ts'
 import { createTokens } from './tokens/index.ts'
 import { createUsageService } from './usage/index.ts'
 import { createWebhooks, eventsBy } from './webhooks/index.ts'
 import { createWorkspaces } from './workspaces/index.ts'
+
+const PURGE_PERIOD_MS = 60_000
+
+export interface ConsoleParts extends ContextParts {
+  /** Default: the Redis of the settings, or none. */
+  readonly announcer?: Announcer
+  /** The demo's way to sign in. No setting creates one. */
+  readonly oneTimeLink?: OneTimeLink
+}
 
 export interface Console {
   /** For people and programs. Not listening; `listen` and `inject` are the caller's. */
@@ -27,27 +39,28 @@ export interface Console {
   /** For gateways, on a listener of its own. Not listening either. */
   readonly internal: FastifyInstance
   health(): Promise<ConsoleHealth>
-  /** Starts announcing, webhooks and housekeeping. */
+  /** Starts every capability: announcing, webhooks, what each keeps up. */
   start(): void
   /** Ends requests in flight, then announcing, then the database. */
   stop(): Promise<void>
 }
 
 /** The control plane: the database is open and migrated, nothing listens, nothing is announced yet. */
-export async function createConsole(parts: ConsoleParts): Promise<Console> {
+export async function createConsole(parts: ConsoleParts, migrations = MIGRATIONS): Promise<Console> {
   const context = createConsoleContext(parts)
   const { config, clock, metrics, version = '0.0.0' } = context
-  const open = await openRegistry(context, eventsBy(config))
-  const { repository, regions, registry } = open
-  const { signIn, programs, accessAudit } = createAccess(context, open)
+  const { announcer, oneTimeLink } = parts
+  const open = await openRegistry(context, { migrations, announcer, createEvents: eventsBy(config) })
+  const { repository, registry } = open
+  const { signIn, programs, accessAudit } = createAccess(context, open, oneTimeLink)
   const usage = createUsageService(context, open)
   const leaks = createLeaks(context, registry)
 
   const capabilities: readonly Capability[] = [
     { purge: () => repository.purge(), stop: () => repository.close() },
     signIn.capability,
-    createAnnouncing(open),
-    createKeys({ registry, count: createOperationCounter(metrics) }, { usage, config }),
+    createAnnouncing(context, open),
+    createKeys(context, { registry, count: createOperationCounter(metrics) }, usage),
     createWorkspaces(registry),
     createAudit(context, open),
     programs.capability,
@@ -65,15 +78,15 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     leaks,
   })
   const internal = createInternalListener(context, open, usage)
-  let stopHousekeeping = () => {}
+  let stopPurges = () => {}
   let stopped: Promise<void> | null = null
   const stop = async () => {
     await app.close()
     await accessAudit.stop()
     // After the public listener: a revocation that waits for confirmations is completed by what gateways send here.
     await internal.close()
-    stopHousekeeping()
-    for (const capability of capabilities.toReversed()) await capability.stop?.()
+    stopPurges()
+    for (const { stop } of capabilities.toReversed()) await stop?.()
   }
   return {
     app,
@@ -81,11 +94,7 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
     health: () => checkHealth(open),
     start() {
       for (const { start } of capabilities) start?.()
-      stopHousekeeping = startHousekeeping({
-        ...{ ...context, repository },
-        regions: regions.list.map(({ name }) => name),
-        purges: capabilities.flatMap(({ purge }) => purge ?? []),
-      })
+      stopPurges = startPurges(context, capabilities)
     },
     stop: () => {
       stopped ??= stop()
@@ -95,14 +104,18 @@ export async function createConsole(parts: ConsoleParts): Promise<Console> {
 }
 
 /** Who may call: people by sign-in, programs by token, and the record of what either was refused. */
-function createAccess(context: ConsoleContext, { database, registry: { newAuditId } }: OpenRegistry) {
+function createAccess(
+  context: ConsoleContext,
+  { database, registry: { newAuditId } }: OpenRegistry,
+  oneTimeLink: OneTimeLink | null = null,
+) {
   const { config } = context
   const signIn = createSignIn({
     ...{ ...context, database, newAuditId },
     config: config.console,
     proxies: config.outgoing,
     onReload: onReloadOf(context.onReload, next => next.console),
-    oneTimeLink: context.oneTimeLink ?? null,
+    oneTimeLink,
   })
   const programs = createTokens({
     ...{ ...context, database, newAuditId },
@@ -111,4 +124,13 @@ function createAccess(context: ConsoleContext, { database, registry: { newAuditI
     signingKeys: () => context.secrets.value.signingKeys,
   })
   return { signIn, programs, accessAudit: createAccessAudit({ ...context, database, newAuditId }) }
+}
+
+/** @returns stops them */
+function startPurges(context: ConsoleContext, capabilities: readonly Capability[]): () => void {
+  const purges = capabilities.flatMap(({ purge }) => purge ?? [])
+  const stops = purges.map(work => keepUp(context, { everyMs: PURGE_PERIOD_MS, work }))
+  return () => {
+    for (const stop of stops) stop()
+  }
 }

@@ -3,14 +3,16 @@ import type { Metrics } from '../observability/metrics/metrics.ts'
 import { ADMIN_CALLS } from './api-reference/admin-calls.ts'
 import { ADMIN_PREFIX } from './api-reference/describe-admin-api.ts'
 import type { Leaks } from './leaks/index.ts'
-import type { AccessAudit } from './platform/access/access-audit.ts'
-import { requirePrincipal } from './platform/access/authenticate-programs.ts'
+import type { AccessAudit } from './platform/audit/access-audit.ts'
 import type { Capability } from './platform/capability.ts'
 import type { ConsoleContext } from './platform/console-context.ts'
 import { registerAssets } from './platform/html/assets.ts'
 import { usePageErrors, usePageNotFound } from './platform/html/page-errors.ts'
-import { AcceptedTokens } from './platform/http/accepted-tokens.ts'
-import { createAddressLimit } from './platform/http/address-limit.ts'
+import {
+  AcceptedTokens,
+  createAddressLimit,
+  requirePrincipal,
+} from './platform/http/authenticate-programs.ts'
 import { mountCalls } from './platform/http/calls.ts'
 import { createConsoleServer } from './platform/http/console-server.ts'
 import { readForms } from './platform/http/read-bodies.ts'

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { createConsole } from '../console/app.ts'
-import type { ConsoleParts } from '../console/platform/console-context.ts'
+import { type ConsoleParts, createConsole } from '../console/app.ts'
 import { systemClock } from '../domain/clock.ts'
 import type { Host } from './host.ts'
 import type { RunSettings } from './run-settings.ts'

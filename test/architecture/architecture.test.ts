@@ -234,6 +234,74 @@ describe('the parts import only what they need', () => {
   })
 })
 
+/** The folder of a file below `src`. */
+const folderOf = (path: string) => dirname(path)
+/** `keys` of `console/keys/rows/key-rows.ts`; null outside the capabilities of the console. */
+const capabilityOf = (path: string) => /^console\/(?!platform\/)([^/]+)\//.exec(path)?.[1] ?? null
+
+/** Pairs of folders that import each other still. It may only shrink: one that no longer occurs fails, too. */
+const MUTUAL_FOLDERS: readonly string[] = [
+  'config <-> config/schema',
+  'console/keys <-> console/keys/api',
+  'console/keys <-> console/keys/operations',
+  'console/keys <-> console/keys/pages',
+  'console/keys/rows <-> console/keys/search',
+  'domain <-> domain/key',
+  'gateway <-> gateway/check',
+  'keys <-> keys/invalidation',
+  'keys <-> keys/tiers',
+  'keys <-> keys/tiers/key-service',
+  'keys <-> keys/tiers/memory',
+  'keys <-> keys/tiers/redis',
+  'observability <-> observability/metrics',
+  'observability <-> observability/tracing',
+  'upstream <-> upstream/pool',
+]
+
+/** Capabilities that reach past the index.ts of another still. It may only shrink: one that no longer occurs fails, too. */
+const PAST_THE_INDEX: readonly string[] = [
+  'api-reference -> keys',
+  'backup -> keys',
+  'key-service -> keys',
+  'keys -> usage',
+  'leaks -> keys',
+  'tokens -> keys',
+  'webhooks -> keys',
+  'workspaces -> keys',
+]
+
+describe('folders have one direction', () => {
+  const between = new Set(
+    EDGES.filter(({ from, to, ours }) => ours && folderOf(from.path) !== folderOf(to)).map(
+      ({ from, to }) => `${folderOf(from.path)} -> ${folderOf(to)}`,
+    ),
+  )
+
+  it('no two folders import each other', () => {
+    const mutual = [...between].flatMap(edge => {
+      const [from = '', to = ''] = edge.split(' -> ')
+      return from < to && between.has(`${to} -> ${from}`) ? [`${from} <-> ${to}`] : []
+    })
+    expect(mutual.toSorted()).toEqual(MUTUAL_FOLDERS)
+  })
+
+  it('what the capabilities of the console share imports none of them', () => {
+    const found = EDGES.filter(
+      ({ from, to }) => from.path.startsWith('console/platform/') && capabilityOf(to) !== null,
+    )
+    expect(found.map(say)).toEqual([])
+  })
+
+  it('capabilities of the console meet at index.ts alone', () => {
+    const past = EDGES.flatMap(({ from, to }) => {
+      const [own, other] = [capabilityOf(from.path), capabilityOf(to)]
+      const isPast = own !== null && other !== null && own !== other && to !== `console/${other}/index.ts`
+      return isPast ? [`${own} -> ${other}`] : []
+    })
+    expect([...new Set(past)].toSorted()).toEqual(PAST_THE_INDEX)
+  })
+})
+
 describe('files are short', () => {
   const sizes = FILES.map(({ path, text }) => ({ path, lines: text.trimEnd().split('\n').length }))
 

@@ -1,7 +1,7 @@
 import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { decodeCursor } from '../../src/console/keys/search/key-cursor.ts'
 import type { KeyQuery } from '../../src/console/keys/search/key-query.ts'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { LARGE, queryOf, SEARCHES } from './searches.ts'
 import { RARE_NAME, seedKeys } from './seed-keys.ts'
 

@@ -32,6 +32,7 @@ const COLUMNS = [
   'description',
   'replaced_by',
   'version',
+  'changed_at_ms',
   'last_used_at_ms',
 ] as const
 
@@ -94,6 +95,7 @@ function rowOf(index: number, { inLargest, workspaces, nowMs }: Population, rand
     random() < 0.3 ? `${word()} of the ${word()} team` : null,
     isReplaced ? id : null,
     1,
+    createdAtMs,
     random() < 0.7 ? Math.floor(createdAtMs + random() * (nowMs - createdAtMs)) : 0,
   ]
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { AcceptedTokens } from '../../src/console/platform/http/accepted-tokens.ts'
+import { AcceptedTokens } from '../../src/console/platform/http/authenticate-programs.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 const [YOUNG, OLD] = ['young-token-of-the-test', 'old-token-of-the-test']

@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { searchAudit } from '../../src/console/audit/rows.ts'
 import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import type { AuditEntry } from '../../src/console/platform/audit/entries.ts'
-import type { Database } from '../../src/console/platform/database/database.ts'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { insert } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
@@ -13,7 +13,7 @@ const KEYS = 20
 /** @param freshUrl the address of a PostgreSQL database without rows */
 export function describeChangesTogether(freshUrl: () => Promise<string>): void {
   describe('changes of many keys at once', () => {
-    let database: Database
+    let database: AuditedDatabase
     let repository: KeyRepository
     let nowMs = NOW_MS
     beforeEach(async () => {

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { type EveryRoute, startWithEveryRoute } from '../support/every-route.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { type Direction, TcpProxy } from '../support/tcp-proxy.ts'
 import { has, POSTGRES } from '../support/tools.ts'

@@ -5,14 +5,14 @@ import { DatabaseSync } from 'node:sqlite'
 import { promisify } from 'node:util'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { insert, openRepository } from '../support/repository.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { databaseDirectory } from '../support/temporary-directory.ts'
 
 const clock = { wallMs: () => NOW_MS, monotonicMs: () => 0 }
 const run = promisify(execFile)
-const DATABASE_MODULE = new URL('../../src/console/platform/database/open-database.ts', import.meta.url).href
+const DATABASE_MODULE = new URL('../support/open-database.ts', import.meta.url).href
 
 describe('the console’s database', () => {
   test('keeps committed changes when it is opened again', async () => {
@@ -72,7 +72,7 @@ describe('the console’s database', () => {
     const database = await openDatabase(url)
     const applied = await database.reader.selectFrom('kysely_migration').select('name').execute()
     const names = applied?.map(({ name }) => name) ?? []
-    expect(names).toContain('0001_keys_and_outbox')
+    expect(names).toContain('0001_tables')
     expect(names).toEqual([...new Set(names)])
     await database.close()
   })

@@ -1,12 +1,13 @@
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { compareSchema } from '../../src/console/platform/database/compare-schema.ts'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { compareSchema } from '../../src/console/platform/check-schema.ts'
+import { MIGRATIONS } from '../../src/console/schema.ts'
 import { makePartitions } from '../../src/console/usage/rows.ts'
 import { startConsole } from '../support/console.ts'
 import { fillDatabase, readAll } from '../support/filled-database.ts'
 import { metricValue } from '../support/metric-value.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { SIGNING_SECRET } from '../support/signing-secret.ts'
@@ -77,7 +78,7 @@ describe.skipIf(!has(POSTGRES))('a PostgreSQL database', { timeout: TIMEOUT_MS }
 
   test('with the partitions of the day is as the migrations make it, and the comparison leaves nothing', async () => {
     const { database } = await migrated()
-    expect(await compareSchema(database)).toEqual([])
+    expect(await compareSchema(database, MIGRATIONS)).toEqual([])
     const { rows } = await sql`select nspname from pg_namespace where nspname like 'postern%'`.execute(
       database.reader,
     )
@@ -88,7 +89,9 @@ describe.skipIf(!has(POSTGRES))('a PostgreSQL database', { timeout: TIMEOUT_MS }
   test.each(CHANGES)('is known to be another one after: %s', async (statement, named) => {
     const { url, database } = await migrated()
     await change(url, statement)
-    const found = (await compareSchema(database)).map(difference => `${difference.change} ${difference.name}`)
+    const found = (await compareSchema(database, MIGRATIONS)).map(
+      difference => `${difference.change} ${difference.name}`,
+    )
     expect(found.join('\n')).toContain(named)
     await database.close()
   })

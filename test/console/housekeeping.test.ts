@@ -1,14 +1,17 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { countPendingChanges } from '../../src/console/announcing/index.ts'
+import { startUpkeep } from '../../src/console/audit/upkeep.ts'
+import { startCountingKeys } from '../../src/console/keys/count-states.ts'
 import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { appendAudit } from '../../src/console/platform/audit/chain.ts'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
-import { startHousekeeping } from '../../src/console/platform/jobs/housekeeping.ts'
+import { keepUp } from '../../src/console/platform/jobs/timers.ts'
 import type { ControlLogger } from '../../src/observability/control-logger.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { LogSpy } from '../support/log-spy.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { metricValue } from '../support/metric-value.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { insert } from '../support/repository.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
@@ -16,26 +19,18 @@ import { settled, until } from '../support/until.ts'
 
 const DAY_MS = 86_400_000
 
-async function started(logger: ControlLogger = silentLogger) {
+async function opened(logger: ControlLogger = silentLogger) {
   const timers = new ManualTimers()
   const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
   const database = await openDatabase('sqlite::memory:')
   const repository = createKeyRepository(database, clock, 'console-1')
-  const metrics = createMetrics()
-  const stop = startHousekeeping({
-    repository,
-    regions: ['default'],
-    purges: [() => repository.purge()],
-    metrics,
-    clock,
-    timers,
-    logger,
-  })
-  return { database, repository, metrics, timers, stop }
+  return { database, repository, metrics: createMetrics(), clock, timers, logger }
 }
 
-test('pending changes are counted every five seconds, with the age of the oldest', async () => {
-  const { repository, metrics, timers, stop } = await started()
+test('pending changes are counted, with the age of the oldest', async () => {
+  const parts = await opened()
+  const { repository, metrics, timers } = parts
+  const stop = keepUp(parts, { everyMs: 5000, work: () => countPendingChanges(parts, ['default']) })
   for (let keys = 0; keys < 3; keys++) await insert(repository, someKey())
   timers.advance(5000)
   await until('it is counted', async () => (await metricValue(metrics.outboxPending)) === 3)
@@ -51,7 +46,9 @@ test('pending changes are counted every five seconds, with the age of the oldest
 })
 
 test('stored answers are deleted after a day, however many there are', async () => {
-  const { database, repository, timers, stop } = await started()
+  const parts = await opened()
+  const { database, repository, timers } = parts
+  const stop = keepUp(parts, { everyMs: 60_000, work: () => repository.purge() })
   const kept = async () => (await database.reader.selectFrom('answers').select('id').execute()).length
   for (let answers = 0; answers < 2500; answers++) {
     const response = { id: `a${answers}`, request: 'r', outcome: '{}' }
@@ -68,11 +65,13 @@ test('stored answers are deleted after a day, however many there are', async () 
 
 test('the head of the audit chain is logged every hour, and a head that is gone an hour later is an error', async () => {
   const log = new LogSpy()
-  const { database, metrics, timers, stop } = await started({
+  const parts = await opened({
     ...silentLogger,
     info: (fields: object | string, message = '') => log.info(Object(fields), message),
     error: (fields: object | string, message = '') => log.error(Object(fields), message),
   })
+  const { database, metrics, timers } = parts
+  const stop = startUpkeep(parts)
   const append = (id: string) =>
     database.writer.transaction().execute(tx => {
       const about = { workspaceId: 'ws_1', keyId: 'key_1', action: 'key.issued' as const, detail: {} }
@@ -104,25 +103,49 @@ test('the head of the audit chain is logged every hour, and a head that is gone 
 })
 
 test('counting keys by state takes a small share of the time, however long it takes', async () => {
-  const timers = new ManualTimers()
-  const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
-  const database = await openDatabase('sqlite::memory:')
+  const parts = await opened()
+  const { timers } = parts
   const counts = { active: 0, expiring_30d: 0, expiring: 0, suspended: 0, expired: 0, revoked: 0 }
   const begunAtMs: number[] = []
   const repository = {
-    ...createKeyRepository(database, clock, 'console-1'),
     async countByState() {
       begunAtMs.push(timers.nowMs)
       await new Promise<void>(resolve => void timers.after(4_000, resolve))
       return counts
     },
   }
-  const parts = { repository, regions: [], purges: [], metrics: createMetrics(), clock, timers }
-  const stop = startHousekeeping({ ...parts, logger: silentLogger })
+  const stop = startCountingKeys({ ...parts, repository })
   while (timers.nowMs < 600_000) {
     timers.advance(1_000)
     await settled()
   }
   expect(begunAtMs).toEqual([0, 204_000, 408_000])
   stop()
+})
+
+test('work that takes longer than its period is not begun again before it ends, and is tried again after a failure', async () => {
+  const log = new LogSpy()
+  const logger = {
+    ...silentLogger,
+    warn: (fields: object | string, text = '') => log.warn(Object(fields), text),
+  }
+  const timers = new ManualTimers()
+  let runs = 0
+  const ends: PromiseWithResolvers<void>[] = []
+  const work = () => {
+    runs++
+    const end = Promise.withResolvers<void>()
+    ends.push(end)
+    return end.promise
+  }
+  const stop = keepUp({ timers, logger }, { everyMs: 1_000, work, isDueNow: true })
+  timers.advance(5_000)
+  expect(runs).toBe(1)
+  ends[0]?.reject(new Error('no database'))
+  await settled()
+  expect(log.count('housekeeping failed, retrying')).toBe(1)
+  timers.advance(1_000)
+  expect(runs).toBe(2)
+  stop()
+  expect(timers.nextDelayMs).toBeNull()
 })

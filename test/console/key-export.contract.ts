@@ -1,9 +1,9 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { rowOf } from '../../src/console/keys/rows/key-rows.ts'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { toRecordJson } from '../../src/domain/wire.ts'
 import { startConsole } from '../support/console.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
 const EXPORT = '/admin/v1/keys/export'

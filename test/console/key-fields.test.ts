@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { key as keySchema, RECORD_FIELDS } from '../../src/console/platform/http/response-fields.ts'
+import { key as keySchema, RECORD_FIELDS } from '../../src/console/platform/http/fields.ts'
 import { TEXT_NAMES } from '../../src/domain/key/key-texts.ts'
 import { startConsole } from '../support/console.ts'
 

@@ -1,14 +1,14 @@
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { GatewayReport } from '../../src/console/announcing/rows/gateway-rows.ts'
+import type { GatewayReport } from '../../src/console/announcing/gateway-rows.ts'
 import { searchAudit } from '../../src/console/audit/rows.ts'
 import type { Change } from '../../src/console/keys/rows/commit.ts'
 import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { KEY_FILTERS } from '../../src/console/keys/rows/key-rows.ts'
 import type { AuditEntry } from '../../src/console/platform/audit/entries.ts'
-import type { Database } from '../../src/console/platform/database/database.ts'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
 import { keyState, type StoredKey } from '../../src/domain/key/key-record.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { insert, openRepository, replace } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
@@ -24,7 +24,7 @@ export function describeKeyRepository(
 ): void {
   describe(`the registry in ${name}`, () => {
     let repository: KeyRepository
-    let database: Database
+    let database: AuditedDatabase
     let nowMs: number
     beforeEach(async () => {
       nowMs = NOW_MS
@@ -48,28 +48,6 @@ export function describeKeyRepository(
       expect(await repository.findById(plain.record.id)).toEqual(plain)
       expect(await repository.findById(restricted.record.id)).toEqual(restricted)
       expect(await repository.findByDigest(linked.digest)).toEqual(linked)
-    })
-
-    test('takes the statements of a console of the release before, which knows no suspension', async () => {
-      const { record, digest } = someKey()
-      const suspended = someKey({ suspendedAtMs: NOW_MS, allowedCidrs: ['192.0.2.0/24'], description: 'CI' })
-      await insert(repository, suspended)
-      await sql`
-        insert into keys (id, digest, workspace_id, name, scopes, hint, created_at_ms, created_by, expires_at_ms,
-          revoked_at_ms, rotated_from, replaced_by, version, changed_at_ms)
-        values (${record.id}, ${digest}, ${record.workspaceId}, ${record.name}, ${JSON.stringify(record.scopes)},
-          ${record.hint}, ${record.createdAtMs}, ${record.createdBy}, ${record.expiresAtMs}, null, null, null, 1,
-          ${NOW_MS})`.execute(database.writer)
-      await sql`
-        update keys set revoked_at_ms = ${NOW_MS}, version = 2, changed_at_ms = ${NOW_MS}
-        where id = ${suspended.record.id} and version = 1`.execute(database.writer)
-      expect(await repository.findById(record.id)).toEqual({ record, digest })
-      const after = await repository.findById(suspended.record.id)
-      expect(after).toEqual({
-        ...suspended,
-        record: { ...suspended.record, revokedAtMs: NOW_MS, version: 2 },
-      })
-      expect(keyState(after?.record ?? record, NOW_MS)).toBe('revoked')
     })
 
     test('returns null for an unknown key', async () => {

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
-import { RegionOutboxes } from '../../src/console/announcing/region-outboxes.ts'
+import { RegionOutboxes } from '../../src/console/announcing/regions.ts'
 import { type PlannedChange, runOperation } from '../../src/console/keys/operations/run-operation.ts'
 import type { KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { encodeOutcome } from '../../src/console/platform/http/idempotency.ts'

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
-import { connectionOf } from '../../src/console/platform/database/postgres-connection.ts'
+import { connectionOf } from '../../src/console/platform/database/postgres/connection.ts'
 
 test.each([
   ['postgres://console:p%40ss@db.prod.svc.cluster.local.:5432/postern', 'db.prod.svc.cluster.local'],

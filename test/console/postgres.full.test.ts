@@ -3,10 +3,10 @@ import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { PrepareReload } from '../../src/config/reloadable.ts'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
@@ -36,7 +36,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     const [first] = databases
     const applied = await first?.reader.selectFrom('kysely_migration').select('name').execute()
     const names = applied?.map(({ name }) => name) ?? []
-    expect(names).toContain('0001_keys_and_outbox')
+    expect(names).toContain('0001_tables')
     expect(names).toEqual([...new Set(names)])
     for (const database of databases) await database.close()
   })
@@ -67,7 +67,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     await sql`create role ${sql.id(role)} login superuser password 'the first'`.execute(admin.writer)
     Object.assign(url, { username: role, password: 'the first' })
     const prepared: PrepareReload<string>[] = []
-    const database = await openDatabase(url.href, prepare => prepared.push(prepare))
+    const database = await openDatabase(url.href, { onReload: prepare => prepared.push(prepare) })
     const who = async () => {
       const { rows } = await sql<{ name: string }>`select current_user as name`.execute(database.reader)
       return rows[0]?.name

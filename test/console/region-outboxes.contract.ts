@@ -1,15 +1,15 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { insertChanges } from '../../src/console/announcing/rows/outbox-rows.ts'
+import { insertChanges } from '../../src/console/announcing/outbox-rows.ts'
 import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
-import type { Database } from '../../src/console/platform/database/database.ts'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { insert, replace } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
 /** @param freshUrl the address of a database that is empty */
 export function describeRegionOutboxes(name: string, freshUrl: () => Promise<string>): void {
   describe(`the outboxes of regions in ${name}`, () => {
-    let database: Database
+    let database: AuditedDatabase
     let repository: KeyRepository
     let nowMs: number
     beforeEach(async () => {

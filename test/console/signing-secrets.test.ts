@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { signingSecret } from '../config/examples.ts'
 import { consoleConfig, startConsole } from '../support/console.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { databaseDirectory } from '../support/temporary-directory.ts'
 
 const [A, B, C] = [signingSecret(1), signingSecret(2), signingSecret(3)]

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { databaseDirectory } from '../support/temporary-directory.ts'
 import { TurnMeter } from '../support/turn-meter.ts'
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { NOW_MS } from '../support/stored-keys.ts'
 
 test('a sync passes over any number of expired keys, and returns each of the others once', async () => {
@@ -9,9 +9,10 @@ test('a sync passes over any number of expired keys, and returns each of the oth
   const later = NOW_MS + 1
   await sql`
     with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 25000)
-    insert into keys (id, digest, workspace_id, name, scopes, hint, created_at_ms, created_by, expires_at_ms, version)
+    insert into keys (id, digest, workspace_id, name, scopes, hint, created_at_ms, created_by, expires_at_ms, version,
+      changed_at_ms)
     select printf('key_%026d', n), printf('%064x', n), 'ws_1', 'name', '["files:read"]', 'hint', 1, 'test',
-      case when n % 1000 = 7 or n > 24000 then ${sql.lit(later)} else 1 end, 1 from numbers`.execute(
+      case when n % 1000 = 7 or n > 24000 then ${sql.lit(later)} else 1 end, 1, 1 from numbers`.execute(
     database.writer,
   )
   const clock = { wallMs: () => NOW_MS, monotonicMs: () => 0 }

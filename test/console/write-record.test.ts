@@ -2,11 +2,11 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { createRedisAnnouncer } from '../../src/console/announcing/redis-announcer.ts'
 import {
-  type RecordKeys,
   type RecordStore,
   type RecordWrite,
   writeRecords,
 } from '../../src/console/announcing/write-record.ts'
+import type { RecordKeys } from '../../src/console/platform/console-secrets.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import {
   CHANGES_CHANNEL,

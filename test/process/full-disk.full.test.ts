@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { scrapeOne } from '../support/scrape.ts'
 import { SIGNING_SECRET } from '../support/signing-secret.ts'

@@ -1,7 +1,6 @@
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
-import { startHeartbeats } from '../../src/console/announcing/heartbeats.ts'
+import { RoundTrip, startHeartbeats } from '../../src/console/announcing/heartbeats.ts'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
-import { RoundTrip } from '../../src/console/announcing/round-trip.ts'
 import type { KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf, readMessage } from '../support/messages.ts'

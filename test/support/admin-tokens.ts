@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { Database } from '../../src/console/platform/database/database.ts'
-import { createIds } from '../../src/console/platform/ids.ts'
+import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
+import { createIds } from '../../src/console/platform/database/ids.ts'
 import { type AdminTokens, createAdminTokens } from '../../src/console/tokens/operations.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import { importSigningSecret } from '../../src/domain/key/secret.ts'
@@ -9,7 +9,7 @@ import { SIGNING_SECRET } from './signing-secret.ts'
 import { silentLogger } from './silent-logger.ts'
 
 /** The admin tokens of a console, without the console. */
-export function adminTokensIn(database: Database, clock: Clock): AdminTokens {
+export function adminTokensIn(database: AuditedDatabase, clock: Clock): AdminTokens {
   return createAdminTokens({
     database,
     clock,

@@ -3,8 +3,8 @@ import type { InjectOptions } from 'fastify'
 import pino from 'pino'
 import { onTestFinished } from 'vitest'
 import type { Config } from '../../src/config/schema/schema.ts'
-import { type Console, createConsole } from '../../src/console/app.ts'
-import type { ConsoleParts } from '../../src/console/platform/console-context.ts'
+import { type Console, type ConsoleParts, createConsole } from '../../src/console/app.ts'
+import type { Migrations } from '../../src/console/platform/database/migrations.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { requireDescribed } from './admin-contract.ts'
 import type { AdminResponse } from './admin-response.ts'
@@ -35,6 +35,8 @@ export interface ConsoleOptions {
     readonly github?: Partial<Config['leaks']['github']>
   }
   readonly parts?: Partial<ConsoleParts>
+  /** Default: those of this release. */
+  readonly migrations?: Migrations
 }
 
 /** A real console over a real database, with its log. It stops when the running test ends. */
@@ -44,7 +46,10 @@ export async function startConsole(options: ConsoleOptions = {}) {
   const metrics = createMetrics()
   const clock = { wallMs: () => Date.now(), monotonicMs: () => performance.now() }
   const config = consoleConfig(options)
-  const console = await createConsole({ config, metrics, logger, clock, randomBytes, ...options.parts })
+  const console = await createConsole(
+    { config, metrics, logger, clock, randomBytes, ...options.parts },
+    options.migrations,
+  )
   console.start()
   onTestFinished(() => console.stop())
   return { console, log, metrics, send: requester(console), ...console }

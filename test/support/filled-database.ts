@@ -1,20 +1,16 @@
-import type { Transaction } from 'kysely'
-import { sql } from 'kysely'
-import { COPIED_TABLES } from '../../src/console/backup/copied-tables.ts'
+import { sql, type Transaction } from 'kysely'
+import { COPIED_TABLES } from '../../src/console/backup/fill-database.ts'
 import { rowOf } from '../../src/console/keys/rows/key-rows.ts'
 import { appendAudit } from '../../src/console/platform/audit/chain.ts'
 import { auditIssue } from '../../src/console/platform/audit/entries.ts'
-import { signQueued } from '../../src/console/platform/audit/mac.ts'
-import type { Database } from '../../src/console/platform/database/database.ts'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { type AuditedDatabase, signQueued } from '../../src/console/platform/audit/mac.ts'
+import { createIds } from '../../src/console/platform/database/ids.ts'
 import type { AuditFields, QueuedAuditRow, Tables } from '../../src/console/platform/database/tables.ts'
-import { createIds } from '../../src/console/platform/ids.ts'
 import { createPartitions, partitionsCovering } from '../../src/console/usage/rows.ts'
-
 import { fingerprintOf } from '../../src/domain/key/secret.ts'
 import { trustIn } from './audit-trust.ts'
+import { openDatabase } from './open-database.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
-
 import { NOW_MS, someKey } from './stored-keys.ts'
 
 const KEYS_AT_ONCE = 500
@@ -23,7 +19,7 @@ const DAYS = Math.floor(NOW_MS / 86_400_000)
 const newAuditId = createIds('audit', size => Buffer.alloc(size, 7))
 
 /** Adds this many keys, each with its audit entry. */
-export async function addKeys(database: Database, count: number): Promise<void> {
+export async function addKeys(database: AuditedDatabase, count: number): Promise<void> {
   for (let left = count; left > 0; left -= KEYS_AT_ONCE) {
     const keys = Array.from({ length: Math.min(left, KEYS_AT_ONCE) }, () => someKey())
     await database.writer.transaction().execute(async tx => {
@@ -52,8 +48,7 @@ function signed(entry: AuditFields): QueuedAuditRow {
 type OtherTables = Omit<Tables, 'keys' | 'audit' | 'audit_head' | 'key_use' | 'kysely_migration'>
 
 const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
-  outbox: { digest: 'd', version: 3, at_ms: NOW_MS, claimed_by: 'c', claimed_until_ms: 5 },
-  region_outbox: {
+  outbox: {
     region: 'eu',
     digest: 'd',
     version: 3,
@@ -153,7 +148,7 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
   refusal_gaps: { workspace_id: 'ws_1', at_ms: NOW_MS },
 }
 
-async function addOtherRows({ writer, dialect }: Database): Promise<void> {
+async function addOtherRows({ writer, dialect }: AuditedDatabase): Promise<void> {
   await writer.transaction().execute(async tx => {
     if (dialect === 'postgres') {
       await createPartitions(tx, partitionsCovering('usage_hours', HOURS, HOURS))

@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import { appendAfter, CHAIN_START } from '../../src/console/platform/audit/chain.ts'
 import type { Database } from '../../src/console/platform/database/database.ts'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import { seedKeys } from '../bench/seed-keys.ts'
 import { trustIn } from './audit-trust.ts'
+import { openDatabase } from './open-database.ts'
 
 const HOUR_MS = 3_600_000
 const HOURS_OF_USE = 48

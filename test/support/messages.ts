@@ -1,5 +1,5 @@
-import type { MessageEncoder } from '../../src/console/announcing/message-encoder.ts'
-import { createMessageEncoder } from '../../src/console/announcing/message-encoder.ts'
+import type { MessageEncoder } from '../../src/console/announcing/signed-texts.ts'
+import { createMessageEncoder } from '../../src/console/announcing/signed-texts.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import {
   type ChangeMessage,

@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
+import { openDatabase } from '../../src/console/platform/open-database.ts'
+import { MIGRATIONS } from '../../src/console/schema.ts'
 import { freePort } from './free-port.ts'
 import { clusterTemplate } from './postgres-cluster.ts'
 import { postgresPrograms, unprivilegedUser } from './postgres-programs.ts'
@@ -64,7 +65,7 @@ export class PostgresServer {
   async #migrate(): Promise<string> {
     const name = await this.#create('template1')
     // A database with sessions cannot be copied.
-    await (await openDatabase(this.urlOf(name))).close()
+    await (await openDatabase(this.urlOf(name), MIGRATIONS)).close()
     return name
   }
 

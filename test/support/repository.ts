@@ -1,9 +1,9 @@
-import type { PendingChange } from '../../src/console/announcing/rows/pending-changes.ts'
+import type { PendingChange } from '../../src/console/announcing/outbox-rows.ts'
 import type { Change } from '../../src/console/keys/rows/commit.ts'
 import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
-import { openDatabase } from '../../src/console/platform/database/open-database.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
+import { openDatabase } from './open-database.ts'
 
 const NOTHING: Change = { issued: null, replaced: null, audit: [], response: null }
 

@@ -1,5 +1,4 @@
-import type { Announcer } from '../../src/console/announcing/announcer.ts'
-import type { Announcement } from '../../src/console/announcing/write-record.ts'
+import type { Announcement, Announcer } from '../../src/console/announcing/announcer.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 
 /** An announcer that records its calls and fails on demand. */

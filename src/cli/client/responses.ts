@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
-import { key as describedKey } from '../../console/platform/http/response-fields.ts'
+import { key as describedKey } from '../../console/platform/http/fields.ts'
 import type { AdminClient, AdminResponse } from './client.ts'
 
 const PAGE_SIZE = 200

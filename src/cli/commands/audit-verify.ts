@@ -7,7 +7,7 @@ import {
   verifyAudit,
 } from '../../console/audit/verify.ts'
 import { auditKeysOf } from '../../console/platform/audit/mac.ts'
-import { openReadOnly } from '../../console/platform/database/open-read-only.ts'
+import { openReadOnly } from '../../console/platform/open-database.ts'
 import { causeOf } from '../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { CliError } from '../cli.ts'

@@ -5,13 +5,13 @@ import { formats } from '../../config/formats.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { backUp } from '../../console/backup/back-up.ts'
 import { copyDatabase } from '../../console/backup/copy-database.ts'
-import { nameUnknown, type SeenRecords } from '../../console/backup/known-keys.ts'
+import { nameUnknown, type SeenRecords } from '../../console/backup/newer-records.ts'
 import { type RestoreReport, restoreDatabase } from '../../console/backup/restore.ts'
 import { auditKeysOf } from '../../console/platform/audit/mac.ts'
 import { importSecrets } from '../../console/platform/console-secrets.ts'
 import { DatabaseForbidden, DatabaseUnreachable } from '../../console/platform/database/database.ts'
-import { isConnectionLost, isForbidden } from '../../console/platform/database/rejected-statement.ts'
-import { createIds } from '../../console/platform/ids.ts'
+import { createIds } from '../../console/platform/database/ids.ts'
+import { isConnectionLost, isForbidden } from '../../console/platform/database/postgres/errors.ts'
 import { systemClock } from '../../domain/clock.ts'
 import { redisTopologyOf } from '../../domain/redis-topology.ts'
 import { StartError } from '../../domain/start-error.ts'
@@ -224,7 +224,7 @@ async function withRedis<Result>(
   }
   // Loaded here, since a backup needs neither.
   const { createMetrics } = await import('../../observability/metrics/metrics.ts')
-  const { RedisUnreachable, withSeenRecords } = await import('../../console/announcing/seen-records.ts')
+  const { RedisUnreachable, withSeenRecords } = await import('../../console/backup/seen-records.ts')
   const parts = { config, metrics: createMetrics([]), logger: SILENT }
   return withSeenRecords(parts, run).catch((error: unknown) => {
     if (!(error instanceof RedisUnreachable)) throw error

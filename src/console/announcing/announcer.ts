@@ -1,4 +1,11 @@
-import type { Announcement } from './write-record.ts'
+import type { StoredKey } from '../../domain/key/key-record.ts'
+
+/** A record to write, and what to publish once it is written. */
+export interface Announcement {
+  readonly key: StoredKey
+  /** Encoded changes of the key. */
+  readonly messages: readonly string[]
+}
 
 /** Publishes keys to gateways: through Redis, or within this process. */
 export interface Announcer {

@@ -1,8 +1,8 @@
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
-import type { KeyRepository } from '../keys/rows/key-repository.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
-import type { Announced } from './region-outboxes.ts'
-import type { GatewayStatus } from './rows/gateway-rows.ts'
+import type { GatewayStatus } from './gateway-rows.ts'
+import type { Announced } from './regions.ts'
+import type { AnnouncingRepository } from './repository.ts'
 
 /** Which gateways have applied a change to a key. */
 export interface Confirmations {
@@ -16,7 +16,7 @@ export interface Confirmations {
   readonly silent: readonly SilentGateway[]
 }
 
-export interface SilentGateway {
+interface SilentGateway {
   readonly name: string
   readonly lastSeenAtMs: number
 }
@@ -53,7 +53,7 @@ export function summarizeConfirmations(
 }
 
 interface Parts {
-  readonly repository: KeyRepository
+  readonly repository: Pick<AnnouncingRepository, 'listGatewayStatuses'>
   readonly clock: { wallMs(): number }
   readonly timers: Timers
 }
@@ -63,7 +63,7 @@ export interface ConfirmationReport extends Confirmations {
   readonly regions: readonly RegionConfirmations[]
 }
 
-export interface RegionConfirmations {
+interface RegionConfirmations {
   readonly name: string
   /** Whether the change was announced to it. */
   readonly announced: boolean

@@ -1,17 +1,16 @@
 import type { Clock } from '../../domain/clock.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import type { KeyRepository } from '../keys/rows/key-repository.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
 import type { Announcer } from './announcer.ts'
-import type { MessageEncoder } from './message-encoder.ts'
 import type { Outbox } from './outbox.ts'
-import type { RoundTrip } from './round-trip.ts'
+import type { PendingChanges } from './outbox-rows.ts'
+import type { MessageEncoder } from './signed-texts.ts'
 
 const { heartbeatPeriodMs, maxPendingMs } = REVOCATION_TIMING
 
-export interface HeartbeatParts {
-  readonly repository: KeyRepository
+interface HeartbeatParts {
+  readonly repository: Pick<PendingChanges, 'pendingSpan'>
   readonly announcer: Announcer
   readonly outbox: Outbox
   readonly clock: Clock
@@ -115,5 +114,24 @@ function logPause(logger: ControlLogger, reason: PauseReason | null, cause: unkn
   else {
     const why = cause === undefined ? {} : { cause: causeOf(cause) }
     logger.warn({ reason, ...why }, 'heartbeats paused, gateways verify each key at the key service')
+  }
+}
+
+/** Heartbeats of some seconds: a few slow ones do not make a region look far. */
+const OBSERVED = 16
+/** Beyond this a region counts as slow, not as far. */
+const MAX_ROUND_TRIP_MS = 600
+
+/** The time to a region and back: the fastest of its last heartbeats. */
+export class RoundTrip {
+  readonly #observedMs: number[] = []
+
+  observe(ms: number): void {
+    this.#observedMs.push(ms)
+    if (this.#observedMs.length > OBSERVED) this.#observedMs.shift()
+  }
+
+  get ms(): number {
+    return this.#observedMs.length === 0 ? 0 : Math.min(...this.#observedMs, MAX_ROUND_TRIP_MS)
   }
 }

@@ -1,13 +1,81 @@
-import type { OpenRegistry } from '../keys/open-registry.ts'
+import type { Clock } from '../../domain/clock.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { Capability } from '../platform/capability.ts'
-import { bindCalls } from '../platform/http/admin-call.ts'
-import { SYNC_CALLS } from './sync-calls.ts'
+import type { ConsoleContext } from '../platform/console-context.ts'
+import { bindCalls } from '../platform/http/calls.ts'
+import { keepUp } from '../platform/jobs/timers.ts'
+import { type KeysToSync, SYNC_CALLS } from './api.ts'
+import type { Regions } from './regions.ts'
+import type { AnnouncingRepository } from './repository.ts'
+
+export type { Announcer } from './announcer.ts'
+export { SYNC_CALLS } from './api.ts'
+export {
+  awaitConfirmations,
+  type CommittedChange,
+  type ConfirmationReport,
+  type Confirmations,
+  readConfirmations,
+} from './confirmations.ts'
+export { CONFIRMATIONS_KEPT_MS } from './gateway-rows.ts'
+export { enqueueChanges, type PendingChange } from './outbox-rows.ts'
+export {
+  type Announced,
+  areNamed,
+  combineAnnounced,
+  createRegions,
+  isAnnounced,
+  type RegionOutboxes,
+  type Regions,
+} from './regions.ts'
+export { type AnnouncingRepository, createAnnouncingRepository, purgeAnnouncing } from './repository.ts'
+export { createMessageEncoder, recordTextOf } from './signed-texts.ts'
+
+const COUNT_PERIOD_MS = 5000
+
+interface Announcing {
+  readonly repository: AnnouncingRepository & KeysToSync
+  readonly regions: Regions
+}
 
 /** Changes of keys on their way to the Redis of each region. */
-export function createAnnouncing({ registry, regions }: OpenRegistry): Capability {
+export function createAnnouncing(context: ConsoleContext, { repository, regions }: Announcing): Capability {
+  const names = regions.list.map(({ name }) => name)
+  const count = () => countPendingChanges({ ...context, repository }, names)
+  let stopCounting = () => {}
   return {
-    calls: bindCalls(SYNC_CALLS, { registry, regions }),
-    start: () => regions.start(),
-    stop: () => regions.stop(),
+    calls: bindCalls(SYNC_CALLS, { ...context, repository, regions }),
+    start() {
+      regions.start()
+      stopCounting = keepUp(context, { everyMs: COUNT_PERIOD_MS, work: count })
+    },
+    stop() {
+      stopCounting()
+      return regions.stop()
+    },
   }
+}
+
+interface CountParts {
+  readonly repository: Pick<AnnouncingRepository, 'pendingIn'>
+  readonly metrics: Metrics
+  readonly clock: Clock
+}
+
+/** Counts pending changes, so that a scrape waits for no database. @param regions that this console announces to */
+export async function countPendingChanges(
+  { repository, metrics, clock }: CountParts,
+  regions: readonly string[],
+): Promise<void> {
+  let all = 0
+  for (const region of regions) {
+    const outbox = repository.pendingIn(region)
+    const pending = await outbox.countPending()
+    const oldestMs = await outbox.oldestPendingMs()
+    metrics.regionPending.set({ region }, pending)
+    const age = oldestMs === null ? 0 : Math.max(0, clock.wallMs() - oldestMs)
+    metrics.regionPendingAge.set({ region }, age / 1000)
+    all += pending
+  }
+  metrics.outboxPending.set(all)
 }

@@ -2,14 +2,12 @@ import type { Clock } from '../../domain/clock.ts'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import type { KeyRepository } from '../keys/rows/key-repository.ts'
 import { troubleOf } from '../platform/database/database-unavailable.ts'
 import { backoffMs, type Timers } from '../platform/jobs/timers.ts'
-import type { Announcer } from './announcer.ts'
-import type { MessageEncoder } from './message-encoder.ts'
-import { Recovery } from './recovery.ts'
-import type { PendingChange } from './rows/pending-changes.ts'
-import type { Announcement } from './write-record.ts'
+import type { Announcement, Announcer } from './announcer.ts'
+import type { PendingChange, PendingChanges } from './outbox-rows.ts'
+import type { AnnouncedKeys } from './repository.ts'
+import type { MessageEncoder } from './signed-texts.ts'
 
 /**
  * Changes announced concurrently, so that a burst of revocations does not queue one by one, and a far region, to which each batch
@@ -22,7 +20,7 @@ const LATE_MS = 100
 const MAX_DOUBTFUL = 10_000
 
 export interface OutboxParts {
-  readonly repository: KeyRepository
+  readonly repository: PendingChanges & AnnouncedKeys
   readonly announcer: Announcer
   readonly messages: MessageEncoder
   readonly clock: Clock
@@ -295,5 +293,63 @@ export class Outbox {
     if (!this.#stopped) {
       this.#cancelRetry = timers.after(backoffMs(this.#failures, random()), () => this.requestDrain())
     }
+  }
+}
+
+/**
+ * Redis may lose confirmed writes: a promoted replica lacks the last moments, a server restored from a snapshot lacks up
+ * to an hour by Redis's defaults. The older record of a revoked key has a good MAC and would be believed.
+ */
+const AT_RISK_MS = 65 * 60_000
+
+/**
+ * After each connection to Redis, and before heartbeats resume, every revocation and rotation since 65 minutes before
+ * Redis was last seen alive is put into the outbox again. An older snapshot, or one that is restored while no console
+ * runs, needs `keys sync`.
+ */
+class Recovery {
+  readonly #parts: Pick<OutboxParts, 'repository' | 'announcer' | 'clock'>
+  #aliveAtMs: number
+  /** Number of connections so far, and the last of them after which recovery completed. */
+  #connections = 0
+  #completed = 0
+  /** The connection after which changes were requeued, and the time of the newest change that was pending then. */
+  #requeued = 0
+  #requeuedUntilMs = Number.NEGATIVE_INFINITY
+
+  constructor(parts: Pick<OutboxParts, 'repository' | 'announcer' | 'clock'>) {
+    this.#parts = parts
+    this.#aliveAtMs = parts.clock.wallMs()
+  }
+
+  onConnected(): void {
+    this.#connections++
+  }
+
+  /** Called before each heartbeat, so that it also records when Redis was last alive. */
+  isComplete(): boolean {
+    if (this.#completed !== this.#connections) return false
+    if (this.#parts.announcer.state() === 'ready') this.#aliveAtMs = this.#parts.clock.wallMs()
+    return true
+  }
+
+  /** @returns call it once this console has nothing left to announce */
+  async requeueChangesAtRisk(): Promise<() => Promise<void>> {
+    while (await this.#parts.repository.requeueNextKeys()) {}
+    const current = this.#connections
+    if (this.#completed === current) return async () => {}
+    if (this.#requeued !== current) {
+      await this.#parts.repository.requeueChangesSince(this.#aliveAtMs - AT_RISK_MS)
+      this.#requeuedUntilMs =
+        (await this.#parts.repository.pendingSpan())?.newestMs ?? Number.NEGATIVE_INFINITY
+      this.#requeued = current
+    }
+    return () => this.#completeOnceAnnounced(current)
+  }
+
+  /** What another console has claimed is not announced yet, and may be what Redis has lost. */
+  async #completeOnceAnnounced(connection: number): Promise<void> {
+    const pending = await this.#parts.repository.pendingSpan()
+    if (pending === null || pending.oldestMs > this.#requeuedUntilMs) this.#completed = connection
   }
 }

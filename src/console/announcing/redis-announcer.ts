@@ -1,15 +1,11 @@
 import { CHANGES_CHANNEL, RECORD_RANGE_END, redisKeyOf } from '../../domain/wire.ts'
-import { COMMAND_OUTCOMES, type Metrics } from '../../observability/metrics/metrics.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
+import { COMMAND_OUTCOMES } from '../../observability/metrics/metrics.ts'
 import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
 import { isReplyError } from '../../redis/reply-error.ts'
-import type { Announcer } from './announcer.ts'
-import {
-  type Announcement,
-  type RecordKeys,
-  type RecordStore,
-  type RecordWrite,
-  writeRecords,
-} from './write-record.ts'
+import type { RecordKeys } from '../platform/console-secrets.ts'
+import type { Announcement, Announcer } from './announcer.ts'
+import { type RecordStore, type RecordWrite, writeRecords } from './write-record.ts'
 
 /**
  * Writes records and publishes the messages of each. An entry that says that it is newer is returned instead, unless it is the
@@ -40,7 +36,7 @@ const RECORDS_AT_ONCE = 64
 
 const COMMANDS = ['eval', 'publish'] as const
 
-export interface RedisAnnouncerParts {
+interface RedisAnnouncerParts {
   readonly connection: AnnouncingRedis
   readonly commandTimeoutMs: number
   /** Read for each record: a reload may change it. */

@@ -1,21 +1,28 @@
-import { onReloadOf } from '../../config/reloadable.ts'
-import type { RegionSettings } from '../../config/schema/schema.ts'
+import { type OnReload, onReloadOf } from '../../config/reloadable.ts'
+import type { Config, RegionSettings } from '../../config/schema/schema.ts'
+import type { Clock } from '../../domain/clock.ts'
 import type { StoredKey } from '../../domain/key/key-record.ts'
+import { redisTopologyOf } from '../../domain/redis-topology.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import type { KeyRepository } from '../keys/rows/key-repository.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
+import { createRedisConnection } from '../../redis/announcing-connection.ts'
+import type { RedisNetwork } from '../../redis/clients.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
-import type { Announcer } from './announcer.ts'
-import { createConfiguredAnnouncer, createRegionAnnouncer } from './configured-announcer.ts'
-import { startHeartbeats } from './heartbeats.ts'
-import type { MessageEncoder } from './message-encoder.ts'
+import type { ConsoleSecrets } from '../platform/console-secrets.ts'
+import type { Timers } from '../platform/jobs/timers.ts'
+import { type Announcer, createDisabledAnnouncer } from './announcer.ts'
+import { RoundTrip, startHeartbeats } from './heartbeats.ts'
 import { Outbox } from './outbox.ts'
-import { createRefill } from './refill.ts'
-import { RegionOutboxes } from './region-outboxes.ts'
-import { RoundTrip } from './round-trip.ts'
+import type { PendingChange } from './outbox-rows.ts'
+import { createRedisAnnouncer } from './redis-announcer.ts'
+import type { AnnouncedKeys, AnnouncingRepository } from './repository.ts'
+import type { MessageEncoder } from './signed-texts.ts'
 
 /** Several times within the time after which a region is forgotten. */
 const REGISTER_PERIOD_MS = 60_000
+
+type RegionRepository = AnnouncingRepository & AnnouncedKeys
 
 /** What a console needs to announce to one region. */
 export interface Region {
@@ -23,7 +30,7 @@ export interface Region {
   readonly announcer: Announcer
   readonly outbox: Outbox
   /** The repository with the outbox of this region. */
-  readonly repository: KeyRepository
+  readonly repository: RegionRepository
   readonly messages: MessageEncoder
   readonly logger: ControlLogger
   /** Null in an installation without regions: its Redis is near. */
@@ -47,19 +54,14 @@ export interface Regions {
   stop(): Promise<void>
 }
 
-export function createRegions(
-  context: ConsoleContext,
-  repository: KeyRepository,
-  messagesTo: (region: string) => MessageEncoder,
-): Regions {
+export function createRegions(context: ConsoleContext, shared: RegionParts): Regions {
   const { config, timers, logger } = context
+  const { repository } = shared
   const areNamed = config.regions.length > 0
   const up = new Set<string>()
   const list = areNamed
-    ? config.regions.map((settings, index) =>
-        openRegion({ ...context, up }, settings, index, { repository, messagesTo }),
-      )
-    : [openDefaultRegion(context, { repository, messagesTo })]
+    ? config.regions.map((settings, index) => openRegion({ ...context, up }, settings, index, shared))
+    : [openDefaultRegion(context, shared)]
   const names = list.map(({ name }) => name)
   const refills = new Map(list.map(({ name, announcer, logger }) => [name, createRefill(announcer, logger)]))
   const register = () => repository.registerRegions(names)
@@ -98,15 +100,20 @@ export function createRegions(
   }
 }
 
-interface Shared {
-  readonly repository: KeyRepository
+interface RegionParts {
+  readonly repository: RegionRepository
   readonly messagesTo: (region: string) => MessageEncoder
+  /** Of an installation without regions. Default: the Redis of the settings, or none. */
+  readonly announcer?: Announcer | undefined
 }
 
-function openDefaultRegion(context: ConsoleContext, { repository, messagesTo }: Shared): Region {
+function openDefaultRegion(
+  context: ConsoleContext,
+  { repository, messagesTo, announcer: given }: RegionParts,
+): Region {
   const { logger } = context
   const messages = messagesTo(DEFAULT_REGION)
-  const announcer = context.announcer ?? createConfiguredAnnouncer(context, context.secrets)
+  const announcer = given ?? createConfiguredAnnouncer(context, context.secrets)
   const outbox = new Outbox({ ...context, repository, announcer, messages })
   return { name: DEFAULT_REGION, announcer, outbox, repository, messages, logger, roundTrip: null }
 }
@@ -115,7 +122,7 @@ function openRegion(
   context: ConsoleContext & { readonly up: Set<string> },
   { name, redis }: RegionSettings,
   index: number,
-  { repository, messagesTo }: Shared,
+  { repository, messagesTo }: RegionParts,
 ): Region {
   const messages = messagesTo(name)
   const logger = inRegion(context.logger, name)
@@ -138,4 +145,146 @@ function inRegion(logger: ControlLogger, region: string): ControlLogger {
         ? logger[level]({ region }, first)
         : logger[level]({ region, ...first }, message)
   return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
+}
+
+interface AnnouncerParts<Settings> {
+  readonly metrics: Metrics
+  readonly logger: ControlLogger
+  readonly onReload: OnReload<Settings>
+  /** Regions whose Redis is connected. */
+  readonly up: Set<string>
+  readonly roundTrip?: RoundTrip
+  readonly timers?: Timers
+  readonly clock?: Clock
+  readonly redisNetwork?: RedisNetwork
+}
+
+interface CurrentSecrets {
+  readonly value: ConsoleSecrets
+}
+
+/** Announces through the configured Redis; without one, not at all. */
+function createConfiguredAnnouncer(
+  { config, onReload, ...parts }: Omit<AnnouncerParts<Config>, 'up'> & { readonly config: Config },
+  secrets: CurrentSecrets,
+): Announcer {
+  if (redisTopologyOf(config.redis) === null) return createDisabledAnnouncer()
+  const redis = { ...parts, up: new Set<string>(), onReload: onReloadOf(onReload, next => next.redis) }
+  return createRegionAnnouncer({ name: DEFAULT_REGION, redis: config.redis }, redis, secrets)
+}
+
+function createRegionAnnouncer(
+  { name: region, redis }: RegionSettings,
+  {
+    metrics,
+    logger,
+    onReload,
+    up,
+    roundTrip,
+    timers,
+    clock,
+    redisNetwork,
+  }: AnnouncerParts<RegionSettings['redis']>,
+  secrets: CurrentSecrets,
+): Announcer {
+  metrics.regionUp.set({ region }, 0)
+  const connection = createRedisConnection({
+    config: redis,
+    metrics,
+    logger,
+    onReload,
+    onRoundTrip: ms => roundTrip?.observe(ms),
+    ...(timers === undefined ? {} : { timers }),
+    ...(clock === undefined ? {} : { clock }),
+    ...(redisNetwork === undefined ? {} : { network: redisNetwork }),
+    onUp(isUp) {
+      if (isUp) up.add(region)
+      else up.delete(region)
+      metrics.regionUp.set({ region }, isUp ? 1 : 0)
+      metrics.redisUp.set(up.size > 0 ? 1 : 0)
+    },
+  })
+  const { commandTimeoutMs } = redis
+  return createRedisAnnouncer({
+    connection,
+    commandTimeoutMs,
+    get recordKeys() {
+      return secrets.value.recordKeys
+    },
+    metrics,
+  })
+}
+
+/** Records beyond this are skipped: the next lookup of the same key tries again. */
+const MAX_IN_FLIGHT = 4_096
+
+/** Writes records that a gateway had to look up to Redis, without delaying the response. */
+function createRefill(announcer: Announcer, logger: ControlLogger): (keys: readonly StoredKey[]) => void {
+  let inFlight = 0
+  return found => {
+    const keys = found.slice(0, MAX_IN_FLIGHT - inFlight)
+    if (announcer.state() !== 'ready' || keys.length === 0) return
+    inFlight += keys.length
+    void announcer.putAll(keys.map(key => ({ key, messages: [] }))).then(results => {
+      inFlight -= keys.length
+      const failed = results.find(result => result.status === 'rejected')
+      if (failed !== undefined) logger.debug({ cause: causeOf(failed.reason) }, 'redis refill failed')
+    })
+  }
+}
+
+/** Whether a change was announced to a region. */
+interface RegionAnnounced {
+  readonly region: string
+  readonly announced: boolean
+}
+
+/** One for each region, in the order of the settings. */
+export type Announced = readonly RegionAnnounced[]
+
+export const isAnnounced = (regions: Announced) => regions.every(({ announced }) => announced)
+
+/** Whether the settings name regions: otherwise there is one, of which nothing is said. */
+export const areNamed = (regions: Announced) =>
+  regions.length > 1 || regions.some(({ region }) => region !== DEFAULT_REGION)
+
+/** Announced to a region if each was. */
+export function combineAnnounced(all: readonly Announced[]): Announced {
+  const [first = []] = all
+  return first.map(({ region }, index) => ({
+    region,
+    announced: all.every(regions => regions[index]?.announced === true),
+  }))
+}
+
+/** The outboxes of all regions: each announces for itself, so that one that is down holds up no other. */
+export class RegionOutboxes {
+  readonly #outboxes: ReadonlyMap<string, Outbox>
+
+  constructor(outboxes: ReadonlyMap<string, Outbox>) {
+    this.#outboxes = outboxes
+  }
+
+  /** As `Outbox.announce`: false for a region that has not confirmed within a second. */
+  announce(key: StoredKey, changes: readonly PendingChange[]): Promise<Announced> {
+    return this.#inEach(outbox => outbox.announce(key, changes))
+  }
+
+  announceAll(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<Announced> {
+    return this.#inEach(outbox => outbox.announceAll(keys, changes))
+  }
+
+  announcePending(key: Pick<StoredKey, 'digest'>): Promise<Announced> {
+    return this.#inEach(outbox => outbox.announcePending(key))
+  }
+
+  hasAnnounced(workspaceId: string, atMs: number, maxWaitMs: number): Promise<Announced> {
+    return this.#inEach(outbox => outbox.hasAnnounced(workspaceId, atMs, maxWaitMs))
+  }
+
+  async #inEach(announce: (outbox: Outbox) => Promise<boolean>): Promise<Announced> {
+    return Promise.all(
+      [...this.#outboxes].map(async ([region, outbox]) => ({ region, announced: await announce(outbox) })),
+    )
+  }
 }

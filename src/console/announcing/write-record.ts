@@ -1,22 +1,13 @@
-import type { KeyObject } from 'node:crypto'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { decodeRecord, KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
-import { recordTextOf } from './record-text.ts'
+import type { RecordKeys } from '../platform/console-secrets.ts'
+import type { Announcement } from './announcer.ts'
+import { recordTextOf } from './signed-texts.ts'
 
 /** Each failed attempt is another writer's success; so many writers never meet over one key. */
 const MAX_ATTEMPTS = 32
 /** Records written concurrently, about 10 ms of a Redis; many more would delay heartbeats on the same connection. */
 const MAX_AT_ONCE = 512
-
-/** The first signs records, all verify them. */
-export type RecordKeys = readonly [KeyObject, ...KeyObject[]]
-
-/** A record to write, and what to publish once it is written. */
-export interface Announcement {
-  readonly key: StoredKey
-  /** Encoded changes of the key. */
-  readonly messages: readonly string[]
-}
 
 /** A store of records with several writers. It may hold bytes that are not ours. */
 export interface RecordStore {

@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
-import type { AdminCall } from '../platform/http/admin-call.ts'
 import { API_ERROR_CODES, type ApiErrorCode, statusOf } from '../platform/http/api-error.ts'
-import { ULID, WORKSPACE_ID_EXPECTED } from '../platform/http/request-fields.ts'
+import type { AdminCall } from '../platform/http/calls.ts'
+import { ULID, WORKSPACE_ID_EXPECTED } from '../platform/http/fields.ts'
 
 export const ADMIN_PREFIX = '/admin/v1'
 

@@ -2,22 +2,22 @@ import { Type } from 'typebox'
 import { workspacesOf } from '../platform/access/principal.ts'
 import { entryOfRow } from '../platform/audit/chain.ts'
 import { AUDIT_ACTIONS_EXPECTED, type AuditEntry, isAuditAction } from '../platform/audit/entries.ts'
+import { isKeyId } from '../platform/database/ids.ts'
 import type { AuditRow } from '../platform/database/tables.ts'
-import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { invalidField } from '../platform/http/api-error.ts'
-import { principalOf } from '../platform/http/request-context.ts'
+import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
   fields,
   INSTANT_EXPECTED,
+  instant,
   listJson,
   pageOf,
   pageQuery,
   parameter,
-} from '../platform/http/request-fields.ts'
-import { readPage, readPageOptions } from '../platform/http/request-parameters.ts'
-import { instant, textOrNull } from '../platform/http/response-fields.ts'
+  textOrNull,
+} from '../platform/http/fields.ts'
+import { principalOf, readPage, readPageOptions } from '../platform/http/request-context.ts'
 import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
-import { isKeyId } from '../platform/ids.ts'
 import {
   type AuditFilter,
   type AuditPage,

@@ -1,31 +1,38 @@
-import type { Clock } from '../../domain/clock.ts'
+import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { Capability } from '../platform/capability.ts'
-import type { Database } from '../platform/database/database.ts'
-import { SHOWS } from '../platform/html/guards.ts'
+import type { ConsoleContext } from '../platform/console-context.ts'
+import { SHOWS } from '../platform/html/page-request.ts'
 import { WORKSPACES } from '../platform/html/paths.ts'
-import { bindCalls } from '../platform/http/admin-call.ts'
+import { bindCalls } from '../platform/http/calls.ts'
 import { AUDIT_CALLS } from './api.ts'
 import { type AuditPageParts, showAudit } from './pages.ts'
+import { startUpkeep, type UpkeepParts } from './upkeep.ts'
 
 export { AUDIT_CALLS } from './api.ts'
 export { type ChainReport, NoAuditChain, type VerifyOptions, verifyAudit } from './verify.ts'
 
 interface OpenKeys {
-  readonly database: Database
-  readonly repository: AuditPageParts['keys']
+  readonly database: AuditedDatabase
+  readonly repository: AuditPageParts['keys'] & UpkeepParts['repository']
 }
 
-/** Reading who did what to which key. `platform/audit` writes it. */
-export function createAudit(
-  { clock }: { readonly clock: Clock },
-  { database, repository: keys }: OpenKeys,
-): Capability {
+/** Reading who did what to which key, and keeping the chain up. `platform/audit` writes it. */
+export function createAudit(context: ConsoleContext, { database, repository }: OpenKeys): Capability {
+  const { clock } = context
+  const keys = repository
+  let endUpkeep = () => {}
   return {
     calls: bindCalls(AUDIT_CALLS, { database }),
     registerPages(scope) {
       scope.get(`${WORKSPACES}/:workspaceId/audit`, SHOWS, (request, reply) =>
         showAudit({ database, keys, clock }, request, reply),
       )
+    },
+    start() {
+      endUpkeep = startUpkeep({ ...context, repository })
+    },
+    async stop() {
+      endUpkeep()
     },
   }
 }

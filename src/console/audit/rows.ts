@@ -1,9 +1,9 @@
-import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
+import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { encodeTime } from 'ulid'
-import { CHAIN_START, entryOfRow } from '../platform/audit/chain.ts'
+import { entryOfRow } from '../platform/audit/chain.ts'
 import type { AuditAction, AuditEntry } from '../platform/audit/entries.ts'
-import { type AuditTrust, genuineRows } from '../platform/audit/mac.ts'
-import type { Database, Dialect } from '../platform/database/database.ts'
+import { type AuditedDatabase, type AuditTrust, genuineRows } from '../platform/audit/mac.ts'
+import type { Dialect } from '../platform/database/database.ts'
 import { firstRows, listOf, mostFirstRows } from '../platform/database/first-rows.ts'
 import type { AuditRow } from '../platform/database/tables.ts'
 
@@ -15,7 +15,7 @@ const EXAMINED_AT_MOST = 10_000
 const EXAMINED_AT_ONCE = 500
 
 /** A database, as far as its audit log is read. */
-export type ReadableAudit = Pick<Database, 'reader' | 'dialect' | 'audit'>
+export type ReadableAudit = Pick<AuditedDatabase, 'reader' | 'dialect' | 'audit'>
 
 export interface AuditPage {
   readonly entries: readonly AuditEntry[]
@@ -168,89 +168,4 @@ export async function exportAudit(
     .execute()
   const nextAfter = read.length < limit ? null : (read.at(-1)?.sequence ?? null)
   return { rows: genuineRows(read, audit), nextAfter }
-}
-
-/** The chain of the table `audit`, and its indexes. It only adds: the release before runs on the new schema. */
-export async function addAuditChain(database: Kysely<unknown>): Promise<void> {
-  await addChain(database)
-  await indexAudit(database)
-}
-
-async function addChain(database: Kysely<unknown>): Promise<void> {
-  await database.schema.alterTable('audit').addColumn('sequence', 'bigint').execute()
-  await database.schema.alterTable('audit').addColumn('hash', 'text').execute()
-  await database.schema.createIndex('audit_by_sequence').unique().on('audit').column('sequence').execute()
-  await database.schema
-    .createTable('audit_head')
-    .addColumn('id', 'integer', column => column.primaryKey())
-    .addColumn('sequence', 'bigint', column => column.notNull())
-    .addColumn('hash', 'text', column => column.notNull())
-    .execute()
-  const { sequence, hash } = CHAIN_START
-  await sql`insert into audit_head (id, sequence, hash) values (1, ${sequence}, ${hash})`.execute(database)
-}
-
-async function indexAudit(database: Kysely<unknown>): Promise<void> {
-  const index = (name: string, columns: string[]) =>
-    database.schema.createIndex(name).on('audit').columns(columns).execute()
-  await index('audit_by_key', ['key_id', 'id'])
-  await index('audit_by_actor', ['actor', 'id'])
-  await index('audit_by_action', ['action', 'id'])
-  await index('audit_by_actor_and_action', ['actor', 'action', 'id'])
-  await index('audit_by_workspace_and_actor', ['workspace_id', 'actor', 'id'])
-  await index('audit_by_workspace_and_action', ['workspace_id', 'action', 'id'])
-}
-
-type TextType = 'text' | ReturnType<typeof sql>
-
-/** A console of the release before goes on appending to the chain itself. */
-export async function createAuditQueueTables(database: Kysely<unknown>, text: TextType): Promise<void> {
-  await database.schema
-    .createTable('audit_queue')
-    .addColumn('id', text, column => column.primaryKey())
-    .addColumn('workspace_id', text, column => column.notNull())
-    .addColumn('at_ms', 'bigint', column => column.notNull())
-    .addColumn('actor', text, column => column.notNull())
-    .addColumn('action', text, column => column.notNull())
-    .addColumn('key_id', text, column => column.notNull())
-    .addColumn('detail', text, column => column.notNull())
-    .execute()
-}
-
-/** All that an entry says, and its place. Its signature is renewed when a signing secret is replaced. */
-const FIXED_COLUMNS = [
-  ...['id', 'workspace_id', 'at_ms', 'actor', 'action', 'key_id', 'detail', 'sequence', 'hash'],
-] as const
-
-/** MACs of audit entries, each with the secret that signed it. */
-export async function addAuditMacs(database: Kysely<unknown>, dialect: Dialect): Promise<void> {
-  for (const table of ['audit', 'audit_queue']) {
-    await database.schema.alterTable(table).addColumn('signed_by', 'text').execute()
-    await database.schema.alterTable(table).addColumn('mac', 'text').execute()
-  }
-  await database.schema.alterTable('audit_queue').addColumn('rejected_at_ms', 'bigint').execute()
-  await database.schema
-    .alterTable('signing_secrets')
-    .addColumn('signs_audit_at_ms', 'bigint', column => column.notNull().defaultTo(0))
-    .execute()
-  const columns = ['signed_by', 'sequence']
-  await database.schema.createIndex('audit_by_signature').on('audit').columns(columns).execute()
-  for (const statement of allowSignatures(dialect)) await statement.execute(database)
-}
-
-/** The triggers of the table `audit`, for updates of all but the signature. */
-function allowSignatures(dialect: Dialect): RawBuilder<unknown>[] {
-  const columns = sql.join(FIXED_COLUMNS.map(column => sql.ref(column)))
-  if (dialect === 'sqlite') {
-    return [
-      sql`drop trigger audit_refuses_update`,
-      sql`create trigger audit_refuses_update before update of ${columns} on audit
-        begin select raise(abort, 'the table audit is append-only'); end`,
-    ]
-  }
-  return [
-    sql`drop trigger audit_refuses_changes on audit`,
-    sql`create trigger audit_refuses_changes before update of ${columns} or delete or truncate on audit
-      for each statement execute function audit_refuses_changes()`,
-  ]
 }

@@ -1,22 +1,21 @@
 import { existsSync } from 'node:fs'
 import type { Kysely } from 'kysely'
 import type { AuditKeys } from '../platform/audit/mac.ts'
+import { type ProgressOf, Refused } from '../platform/database/database.ts'
+import { describeDifferences, lastMigration, missingMigrations } from '../platform/database/migrations.ts'
 import {
   checkIntegrity,
   copyPages,
   diskTroubleIn,
   makeSingleFile,
   sqliteFileOf,
-} from '../platform/database/database-file.ts'
-import { lastMigration, missingMigrations } from '../platform/database/migrations.ts'
-import { openReadOnly } from '../platform/database/open-read-only.ts'
-import { type ProgressOf, Refused } from '../platform/database/refused.ts'
-import { describeDifferences } from '../platform/database/schema-object.ts'
-import { compareSqliteSchema } from '../platform/database/sqlite-schema.ts'
+} from '../platform/database/sqlite/file.ts'
+import { compareSqliteSchema } from '../platform/database/sqlite/schema.ts'
 import type { Tables } from '../platform/database/tables.ts'
-import { type CheckedAudit, checkAudit } from './check-database.ts'
-import { readPostgres } from './source.ts'
-import { fillSqlite } from './target.ts'
+import { openReadOnly } from '../platform/open-database.ts'
+import { MIGRATIONS } from '../schema.ts'
+import { fillSqlite } from './fill-database.ts'
+import { type CheckedAudit, checkAudit, readPostgres } from './read-database.ts'
 import { publish, publishNew, withUnfinished } from './unfinished-file.ts'
 
 export interface BackupOptions {
@@ -30,7 +29,7 @@ export interface BackupOptions {
   readonly progress: ProgressOf
 }
 
-export interface BackupReport {
+interface BackupReport {
   readonly keys: number
   readonly auditEntries: number
   /** Hash of the newest audit entry; keep it elsewhere. */
@@ -39,7 +38,7 @@ export interface BackupReport {
   readonly brokenAudit: string | null
 }
 
-export interface SavedReport extends BackupReport {
+interface SavedReport extends BackupReport {
   /** What is not as the migrations make it, for which a restore refuses the backup; null if there is nothing. */
   readonly schemaDifferences: string | null
 }
@@ -93,8 +92,8 @@ async function copySqlite(url: string, from: string, to: string, progress: Progr
 async function describeSchema(file: string): Promise<string | null> {
   const database = await openReadOnly(`sqlite:${file}`)
   try {
-    await missingMigrations(database, 'sqlite')
-    const differences = await compareSqliteSchema(database, await lastMigration(database))
+    await missingMigrations(database, MIGRATIONS)
+    const differences = await compareSqliteSchema(database, MIGRATIONS, await lastMigration(database))
     return differences.length === 0 ? null : describeDifferences(differences)
   } finally {
     await database.destroy()

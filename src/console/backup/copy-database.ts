@@ -1,18 +1,16 @@
 import type { Kysely } from 'kysely'
-import { diskTroubleIn, isEmptyOrMissing, sqliteFileOf } from '../platform/database/database-file.ts'
-import { Refused } from '../platform/database/refused.ts'
+import { Refused } from '../platform/database/database.ts'
+import { diskTroubleIn, isEmptyOrMissing, sqliteFileOf } from '../platform/database/sqlite/file.ts'
 import type { Tables } from '../platform/database/tables.ts'
-import { requireSigningSecret } from './check-database.ts'
-import { KnownKeys, newerGrant, requireRecords, type SeenRecords } from './known-keys.ts'
-import { keysWithEntries } from './newer-records.ts'
-import { readStopped, whileLocked } from './source.ts'
-import { type CopyOptions, fillPostgres, fillSqlite, notEmptyText } from './target.ts'
+import { type CopyOptions, fillPostgres, fillSqlite, notEmptyText } from './fill-database.ts'
+import { KnownKeys, keysWithEntries, newerGrant, requireRecords, type SeenRecords } from './newer-records.ts'
+import { readStopped, requireSigningSecret, whileLocked } from './read-database.ts'
 import { publish, withUnfinished } from './unfinished-file.ts'
 
 /** The arguments, as errors name them. */
 const [FROM, TO] = ['<from>', '<to>'] as const
 
-export interface CopyDatabaseOptions extends Omit<CopyOptions, 'replace'> {
+interface CopyDatabaseOptions extends Omit<CopyOptions, 'replace'> {
   /** Null: the source is not compared with Redis. */
   readonly seen: SeenRecords | null
   /** Of the signing secrets; empty if none is given. */

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { link, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { codeOf } from '../platform/database/database-file.ts'
-import { isLockedSqliteFile, lockSqliteFile } from '../platform/database/sqlite-lock.ts'
+import { isLockedSqliteFile, lockSqliteFile } from '../platform/database/sqlite/database.ts'
+import { codeOf } from '../platform/database/sqlite/file.ts'
 
 /** An unfinished file whose lock is there: the lock of a process that was killed is free. */
 const UNFINISHED = /^.+\.unfinished-[0-9a-f]{8}(?=-lock$)/

@@ -1,10 +1,11 @@
-import type { Config } from '../../config/schema/schema.ts'
 import type { Capability } from '../platform/capability.ts'
-import { bindCalls } from '../platform/http/admin-call.ts'
+import type { ConsoleContext } from '../platform/console-context.ts'
+import { bindCalls } from '../platform/http/calls.ts'
 import type { UsageService } from '../usage/index.ts'
 import { CHANGE_CALLS } from './api/change-calls.ts'
 import { READ_CALLS } from './api/read-calls.ts'
 import { TRANSFER_CALLS } from './api/transfer-calls.ts'
+import { startCountingKeys } from './count-states.ts'
 import { editRoutes } from './pages/edit-page.ts'
 import { findKeyRoutes } from './pages/find-key-page.ts'
 import { issueRoutes } from './pages/issue-page.ts'
@@ -28,17 +29,23 @@ const PAGES = [
 ]
 
 /** Issuing, finding and changing keys. */
-export function createKeys(
-  keyParts: KeyParts,
-  { usage, config }: { readonly usage: UsageService; readonly config: Config },
-): Capability {
+export function createKeys(context: ConsoleContext, keyParts: KeyParts, usage: UsageService): Capability {
+  const { config } = context
   const { scopes, routes } = config
   const gatewayUrl = config.console.gatewayUrl?.replace(/\/$/, '') ?? null
   const pageParts = { ...keyParts, usage, scopes, routes, gatewayUrl }
+  const { repository } = keyParts.registry
+  let stopCounting = () => {}
   return {
     calls: bindCalls(CALLS, keyParts),
     registerPages(scope) {
       for (const register of PAGES) register(scope, pageParts)
+    },
+    start() {
+      stopCounting = startCountingKeys({ ...context, repository })
+    },
+    async stop() {
+      stopCounting()
     },
   }
 }

@@ -4,7 +4,8 @@ import type { LEAK_REPORTERS, Metrics } from '../../observability/metrics/metric
 import { type LeakAction, type LeakOutcome, reportLeak } from '../keys/operations/change-key.ts'
 import type { OperationCounter } from '../keys/operations/operation-counter.ts'
 import type { Registry } from '../keys/registry.ts'
-import type { Caller, LeakFinding } from '../platform/audit/entries.ts'
+import type { Caller } from '../platform/access/principal.ts'
+import type { LeakFinding } from '../platform/audit/entries.ts'
 import { OutcomeUnknown } from '../platform/database/database-unavailable.ts'
 
 /** Keys that are revoked at the same time: a report of a thousand must not hold up other changes. */

@@ -4,14 +4,12 @@ import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { RedisNetwork } from '../../redis/clients.ts'
-import type { Announcer } from '../announcing/announcer.ts'
-import type { OneTimeLink } from './access/person.ts'
 import { type ConsoleSecrets, importSecrets } from './console-secrets.ts'
-import type { RandomBytes } from './ids.ts'
+import type { RandomBytes } from './database/ids.ts'
 import { systemTimers, type Timers } from './jobs/timers.ts'
 
-/** What a console is created from. */
-export interface ConsoleParts {
+/** What the capabilities are created from. */
+export interface ContextParts {
   readonly config: Config
   readonly metrics: Metrics
   readonly logger: ControlLogger
@@ -19,13 +17,9 @@ export interface ConsoleParts {
   readonly randomBytes: RandomBytes
   /** Postern's version, for the API reference. */
   readonly version?: string
-  /** Default: the Redis of the settings, or none. */
-  readonly announcer?: Announcer
   readonly timers?: Timers
   /** Default: the servers of the settings. */
   readonly redisNetwork?: RedisNetwork
-  /** The demo's way to sign in. No setting creates one. */
-  readonly oneTimeLink?: OneTimeLink
   /** Called when the console has to wait for a dependency before it can start. */
   readonly onWaiting?: (part: 'database') => void
   /** Default: settings never change. */
@@ -33,7 +27,7 @@ export interface ConsoleParts {
 }
 
 /** The parts with their defaults filled in, and what every component shares. */
-export interface ConsoleContext extends ConsoleParts {
+export interface ConsoleContext extends ContextParts {
   readonly timers: Timers
   readonly onReload: OnReload<Config>
   /** From 0 to 1, for jitter. */
@@ -44,7 +38,7 @@ export interface ConsoleContext extends ConsoleParts {
   readonly secrets: { readonly value: ConsoleSecrets }
 }
 
-export function createConsoleContext(parts: ConsoleParts): ConsoleContext {
+export function createConsoleContext(parts: ContextParts): ConsoleContext {
   const { config, randomBytes, timers = systemTimers, onReload = neverReloads } = parts
   return {
     ...parts,

@@ -3,8 +3,9 @@ import type { Config } from '../../config/schema/schema.ts'
 import { deriveMessageKey } from '../../domain/invalidation-message.ts'
 import { fingerprintOf, importSigningSecret } from '../../domain/key/secret.ts'
 import { deriveRecordKey } from '../../domain/wire.ts'
-import type { RecordKeys } from '../announcing/write-record.ts'
-import { type AuditKeys, deriveAuditKeys } from './audit/mac.ts'
+
+/** The first signs records, all verify them. */
+export type RecordKeys = readonly [KeyObject, ...KeyObject[]]
 
 /** The console's secrets in the form they are used. */
 export interface ConsoleSecrets {
@@ -14,8 +15,6 @@ export interface ConsoleSecrets {
   readonly recordKeys: RecordKeys
   /** One for each secret, in their order. */
   readonly fingerprints: readonly string[]
-  /** Sign and check audit entries. */
-  readonly auditKeys: AuditKeys
   /** Signs messages to gateways. */
   readonly messageKey: KeyObject
   /** All are accepted; empty: none is. */
@@ -34,7 +33,6 @@ export function importSecrets({ keys, console, keyService }: Config): ConsoleSec
     signingKeys: [first, ...others].map(importSigningSecret),
     recordKeys: [deriveRecordKey(first), ...others.map(deriveRecordKey)],
     fingerprints: [first, ...others].map(fingerprintOf),
-    auditKeys: deriveAuditKeys([first, ...others]),
     messageKey: deriveMessageKey(first),
     adminTokens: console.adminToken ?? [],
     keyServiceTokens: keyService.token ?? [],

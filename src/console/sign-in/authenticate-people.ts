@@ -2,7 +2,7 @@ import cookie from '@fastify/cookie'
 import csrfProtection from '@fastify/csrf-protection'
 import helmet, { type FastifyHelmetOptions } from '@fastify/helmet'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { SAFE_METHODS } from '../platform/html/signed-in.ts'
+import { SAFE_METHODS } from '../platform/html/page-request.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import type { Sessions } from './sessions.ts'
 

@@ -7,10 +7,10 @@ import type { ProxySettings } from '../../domain/proxy.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { OneTimeLink } from '../platform/access/person.ts'
+import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { Capability } from '../platform/capability.ts'
-import type { Database } from '../platform/database/database.ts'
-import { createAddressLimit } from '../platform/http/address-limit.ts'
-import type { RandomBytes } from '../platform/ids.ts'
+import type { RandomBytes } from '../platform/database/ids.ts'
+import { createAddressLimit } from '../platform/http/authenticate-programs.ts'
 import { authenticatePeople, type Site, siteOf } from './authenticate-people.ts'
 import { signInRoutes } from './pages.ts'
 import { peopleRoutes } from './people-pages.ts'
@@ -29,7 +29,7 @@ interface SignInSources {
   readonly config: Config['console']
   /** Reports a new client secret or certificate authority. */
   readonly onReload?: OnReload<Config['console']>
-  readonly database: Database
+  readonly database: AuditedDatabase
   readonly newAuditId: (nowMs: number) => string
   readonly oneTimeLink: OneTimeLink | null
   readonly clock: Clock

@@ -1,7 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
 import type { OneTimeLink, Person } from '../platform/access/person.ts'
-import type { RandomBytes } from '../platform/ids.ts'
+import type { RandomBytes } from '../platform/database/ids.ts'
 
 const LIFE_MS = 3_600_000
 

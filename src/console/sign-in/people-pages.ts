@@ -1,14 +1,17 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
-import { textField } from '../platform/html/form-fields.ts'
-import { hidden } from '../platform/html/form-parts.ts'
-import { type Html, html } from '../platform/html/html.ts'
+import { hidden, textField } from '../platform/html/form-parts.ts'
+import { ago, type Html, html, markInvisible } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { markInvisible } from '../platform/html/mark-invisible.ts'
-import { fieldsOf, frameOf, queryOf, sendPage } from '../platform/html/page-request.ts'
+import {
+  fieldsOf,
+  frameOf,
+  personOfRequest,
+  queryOf,
+  requirePerson,
+  sendPage,
+} from '../platform/html/page-request.ts'
 import { END_SESSIONS, endSessionsPath, PEOPLE, peoplePath } from '../platform/html/paths.ts'
-import { personOfRequest, requirePerson } from '../platform/html/signed-in.ts'
-import { ago } from '../platform/html/times.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import { callerOf } from '../platform/http/request-context.ts'
 import { findPerson, listPeople, type PeopleParts, type Sessions, type SignedInPerson } from './sessions.ts'

@@ -9,7 +9,7 @@ import type { ProxySettings } from '../../domain/proxy.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
 import type { Person } from '../platform/access/person.ts'
-import { returnPath as checkReturnPath } from '../platform/html/local-path.ts'
+import { returnPath as checkReturnPath } from '../platform/html/paths.ts'
 import { type ClaimNames, type Claims, hasClaims, personOf } from './claims.ts'
 import {
   explainProviderError,

@@ -3,13 +3,15 @@ import type { Transaction } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { type Person, personActorOf } from '../platform/access/person.ts'
+import type { Caller } from '../platform/access/principal.ts'
 import { appendAudit, audited } from '../platform/audit/chain.ts'
-import { type AccessAction, type AuditDetail, auditAccess, type Caller } from '../platform/audit/entries.ts'
+import { type AccessAction, type AuditDetail, auditAccess } from '../platform/audit/entries.ts'
+import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import { createChangeWriter, type Work } from '../platform/database/change-writer.ts'
 import type { Database } from '../platform/database/database.ts'
 import { troubleOf } from '../platform/database/database-unavailable.ts'
+import type { RandomBytes } from '../platform/database/ids.ts'
 import type { SessionRow, Tables } from '../platform/database/tables.ts'
-import type { RandomBytes } from '../platform/ids.ts'
 
 /** Activity is recorded once in this fraction of the idle limit, so that not every page writes to the database. */
 const IDLE_PARTS = 20
@@ -44,7 +46,7 @@ export interface Sessions {
 export type Origin = Pick<Caller, 'address' | 'requestId'>
 
 export interface SessionParts {
-  readonly database: Database
+  readonly database: AuditedDatabase
   readonly newAuditId: (nowMs: number) => string
   readonly clock: Clock
   readonly randomBytes: RandomBytes

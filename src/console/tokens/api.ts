@@ -15,17 +15,21 @@ import {
   principalNameOf,
   workspacesOf,
 } from '../platform/access/principal.ts'
-import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
-import { principalOf, readRequestContext } from '../platform/http/request-context.ts'
-import { fields, listJson, name, noFields, pageOf, pageQuery } from '../platform/http/request-fields.ts'
-import { readPage } from '../platform/http/request-parameters.ts'
+import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
+  fields,
   instant,
   instantOrNull,
+  listJson,
+  name,
+  noFields,
+  pageOf,
+  pageQuery,
   secret as secretSchema,
   textOrNull,
-} from '../platform/http/response-fields.ts'
+} from '../platform/http/fields.ts'
+import { principalOf, readPage, readRequestContext } from '../platform/http/request-context.ts'
 import type { AdminTokens, TokenResult, TokenSuccess } from './operations.ts'
 
 interface TokenCallParts {

@@ -1,5 +1,5 @@
 import type { Capability } from '../platform/capability.ts'
-import { bindCalls } from '../platform/http/admin-call.ts'
+import { bindCalls } from '../platform/http/calls.ts'
 import { TOKEN_CALLS } from './api.ts'
 import { type AdminTokenParts, type AdminTokens, createAdminTokens } from './operations.ts'
 

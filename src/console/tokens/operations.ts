@@ -21,12 +21,12 @@ import {
 import { mayGrant, type Principal, sees, workspacesOf } from '../platform/access/principal.ts'
 import { appendAudit, audited } from '../platform/audit/chain.ts'
 import { auditAccess } from '../platform/audit/entries.ts'
+import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import { type ChangeWriter, createChangeWriter } from '../platform/database/change-writer.ts'
-import type { Database } from '../platform/database/database.ts'
 import { naming } from '../platform/database/database-unavailable.ts'
+import type { RandomBytes } from '../platform/database/ids.ts'
 import type { EarlierResponse } from '../platform/http/idempotency.ts'
 import type { OperationContext } from '../platform/http/request-context.ts'
-import type { RandomBytes } from '../platform/ids.ts'
 import {
   findToken,
   insertToken,
@@ -41,7 +41,7 @@ import {
 const ACCURACY_MS = 60_000
 
 export interface AdminTokenParts {
-  readonly database: Database
+  readonly database: AuditedDatabase
   readonly clock: Clock
   readonly randomBytes: RandomBytes
   readonly logger: ControlLogger

@@ -111,23 +111,3 @@ function tokenOfRow(row: AdminTokenRow): AdminToken {
     lastUsedAtMs: row.last_used_at_ms,
   }
 }
-
-export async function createTokenTable(
-  database: Kysely<unknown>,
-  text: 'text' | ReturnType<typeof sql>,
-): Promise<void> {
-  await database.schema
-    .createTable('admin_tokens')
-    .addColumn('id', text, column => column.primaryKey())
-    .addColumn('digest', text, column => column.notNull().unique())
-    .addColumn('name', text, column => column.notNull())
-    .addColumn('hint', text, column => column.notNull())
-    .addColumn('permissions', text, column => column.notNull())
-    .addColumn('workspaces', text)
-    .addColumn('created_at_ms', 'bigint', column => column.notNull())
-    .addColumn('created_by', text, column => column.notNull())
-    .addColumn('expires_at_ms', 'bigint', column => column.notNull())
-    .addColumn('revoked_at_ms', 'bigint')
-    .addColumn('last_used_at_ms', 'bigint')
-    .execute()
-}

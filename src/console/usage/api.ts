@@ -1,19 +1,24 @@
 import { type Static, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
-import { type AdminCall, type CheckedRequest, declareCalls } from '../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
-import { seesWorkspace } from '../platform/http/request-context.ts'
+import { type AdminCall, type CheckedRequest, declareCalls } from '../platform/http/calls.ts'
 import {
   cursorField,
   fields,
   INSTANT_EXPECTED,
+  instant,
   limit,
   listJson,
   pageOf,
   parameter,
-} from '../platform/http/request-fields.ts'
-import { keyIdOf, noSuchKey, readPage, workspaceIdOf } from '../platform/http/request-parameters.ts'
-import { instant } from '../platform/http/response-fields.ts'
+} from '../platform/http/fields.ts'
+import {
+  keyIdOf,
+  noSuchKey,
+  readPage,
+  seesWorkspace,
+  workspaceIdOf,
+} from '../platform/http/request-context.ts'
 import type { Refusal } from './check-report.ts'
 import {
   msOf,

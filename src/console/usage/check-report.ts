@@ -6,7 +6,7 @@ import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { ROUTE_NAME } from '../../domain/route/route.ts'
 import type { Database } from '../platform/database/database.ts'
 import { listOf } from '../platform/database/first-rows.ts'
-import { isKeyId } from '../platform/ids.ts'
+import { isKeyId } from '../platform/database/ids.ts'
 
 const MINUTE_MS = 60_000
 /** A gateway's clock may be ahead by this much. */

@@ -1,8 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { type Html, html } from '../platform/html/html.ts'
+import { ago, clockText, type Html, html } from '../platform/html/html.ts'
 import { keyUsagePath } from '../platform/html/paths.ts'
-import { ago, clockText } from '../platform/html/times.ts'
 import { lastPoints, type Usage } from './read-usage.ts'
 import {
   type ChartRange,

@@ -1,10 +1,17 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { SHOWS } from '../platform/html/guards.ts'
-import { type Html, html, type Piece } from '../platform/html/html.ts'
+import { clockText, dateText, type Html, html, type Piece } from '../platform/html/html.ts'
 import { hintHtml, keyLink } from '../platform/html/key-names.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { frameOf, notFound, queryOf, sendPage, workspaceOf } from '../platform/html/page-request.ts'
+import {
+  frameOf,
+  notFound,
+  personOfRequest,
+  queryOf,
+  SHOWS,
+  sendPage,
+  workspaceOf,
+} from '../platform/html/page-request.ts'
 import {
   ALL_USAGE,
   keysPath,
@@ -15,8 +22,6 @@ import {
   usagePath,
   WORKSPACES,
 } from '../platform/html/paths.ts'
-import { personOfRequest } from '../platform/html/signed-in.ts'
-import { clockText, dateText } from '../platform/html/times.ts'
 import { lastPoints, msOf, RANKED_KEYS, type RequestsOf } from './read-usage.ts'
 import { type RefusalsPageParts, showRefusals } from './refusals-page.ts'
 import {

@@ -1,5 +1,5 @@
-import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
-import type { Database, Dialect } from '../platform/database/database.ts'
+import { type Kysely, sql, type Transaction } from 'kysely'
+import type { Database } from '../platform/database/database.ts'
 import type { Tables } from '../platform/database/tables.ts'
 
 const COUNT_TABLES = ['usage_hours', 'usage_days'] as const
@@ -20,38 +20,6 @@ const GATEWAYS_KEPT_MS = 2 * DAY_MS
 /** Of several consoles, one makes partitions at a time. An arbitrary number of ours. */
 const PARTITION_LOCK = 7_302_118_555
 const LOCK_TIMEOUT_MS = '2000'
-
-/** Counts, the last report of each gateway, and refusals. It only adds: a console of the release before goes on working. */
-export async function createUsageTables(database: Kysely<unknown>, dialect: Dialect): Promise<void> {
-  const text = sql.raw(dialect === 'postgres' ? 'text collate "C"' : 'text')
-  const statements = [
-    ...COUNT_TABLES.flatMap(table => createCounts(table, text, dialect)),
-    sql`create table usage_gateways (gateway ${text} primary key, sequence bigint not null, seen_at_ms bigint not null)`,
-    sql`create table refusals (
-      workspace_id ${text} not null, at_ms bigint not null, id ${text} not null, key_id ${text} not null,
-      route ${text} not null, code ${text} not null, reason ${text} not null, request_id ${text} not null,
-      address ${text} not null, primary key (workspace_id, at_ms, id))`,
-    sql`create index refusals_by_time on refusals (at_ms)`,
-    sql`create table refusal_gaps (workspace_id ${text} primary key, at_ms bigint not null)`,
-  ]
-  for (const statement of statements) await statement.execute(database)
-}
-
-/**
- * The total of a workspace has an empty key id. PostgreSQL divides the table by time, so that old counts are dropped with
- * their partition; in SQLite the order of the rows is nearly that of time.
- */
-function createCounts(table: CountTable, text: RawBuilder<unknown>, dialect: Dialect): RawBuilder<unknown>[] {
-  const partitions = sql.raw(dialect === 'postgres' ? 'partition by range (bucket)' : '')
-  return [
-    sql`create table ${sql.table(table)} (
-      workspace_id ${text} not null, key_id ${text} not null, bucket integer not null, route ${text} not null,
-      code ${text} not null, count bigint not null,
-      primary key (workspace_id, key_id, bucket, route, code)) ${partitions}`,
-    sql`create index ${sql.id(`${table}_of_workspaces`)} on ${sql.table(table)} (bucket, workspace_id)
-      where key_id = ''`,
-  ]
-}
 
 /** Makes the partitions that reports of the next days need. SQLite has none. */
 export async function makePartitions({ writer, dialect }: Database, nowMs: number): Promise<void> {

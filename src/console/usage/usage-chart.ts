@@ -1,6 +1,5 @@
-import { type FormFields, textField } from '../platform/html/form-fields.ts'
-import { type Html, html, type Piece } from '../platform/html/html.ts'
-import { dateText } from '../platform/html/times.ts'
+import { type FormFields, textField } from '../platform/html/form-parts.ts'
+import { dateText, type Html, html, type Piece } from '../platform/html/html.ts'
 import { lastPoints, type UsagePoint, type UsageRange, type UsageStep } from './read-usage.ts'
 
 const DAY_MS = 86_400_000

@@ -2,12 +2,20 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { instant } from '../keys/api/key-json.ts'
 import { may } from '../platform/access/principal.ts'
-import { type AdminCall, declareCalls } from '../platform/http/admin-call.ts'
+import type { PageOptions } from '../platform/database/first-rows.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
-import { callerOf, principalOf } from '../platform/http/request-context.ts'
-import { fields, listJson, noFields, pageOf, pageQuery } from '../platform/http/request-fields.ts'
-import { type PageOptions, readPageOptions, workspaceIdOf } from '../platform/http/request-parameters.ts'
-import { instantOrNull, instant as instantSchema, textOrNull } from '../platform/http/response-fields.ts'
+import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
+import {
+  fields,
+  instantOrNull,
+  instant as instantSchema,
+  listJson,
+  noFields,
+  pageOf,
+  pageQuery,
+  textOrNull,
+} from '../platform/http/fields.ts'
+import { callerOf, principalOf, readPageOptions, workspaceIdOf } from '../platform/http/request-context.ts'
 import type { Delivery } from '../platform/jobs/delivery-rows.ts'
 import type { DeliveryLog } from './deliveries.ts'
 import {

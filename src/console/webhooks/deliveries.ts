@@ -1,7 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import { createChangeWriter } from '../platform/database/change-writer.ts'
 import type { Database } from '../platform/database/database.ts'
-import type { PageOptions } from '../platform/http/request-parameters.ts'
+import type { PageOptions } from '../platform/database/first-rows.ts'
 import {
   type AttemptOutcome,
   type Claim,

@@ -1,10 +1,11 @@
 import { onReloadOf } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
+import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import type { Database } from '../platform/database/database.ts'
-import { bindCalls } from '../platform/http/admin-call.ts'
-import { createIds } from '../platform/ids.ts'
+import { createIds } from '../platform/database/ids.ts'
+import { bindCalls } from '../platform/http/calls.ts'
 import type { WebhookEvent } from '../platform/jobs/delivery-rows.ts'
 import { WEBHOOK_CALLS } from './api.ts'
 import { type Channel, createOperatorChannel, createWorkspaceChannel } from './channels.ts'
@@ -31,7 +32,7 @@ export function eventsBy(config: Config): (change: EventfulChange) => readonly W
 
 /** What webhooks need of the registry of keys. */
 interface WebhookSources {
-  readonly database: Database
+  readonly database: AuditedDatabase
   readonly repository: { findByIds(ids: readonly string[]): Promise<KeysById> }
   readonly registry: { readonly newAuditId: (nowMs: number) => string }
 }

@@ -1,22 +1,28 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { NO_PROBLEMS, type Problems, textField } from '../platform/html/form-fields.ts'
-import { errorSummary, hidden, textInput } from '../platform/html/form-parts.ts'
-import { CHANGES, SHOWS } from '../platform/html/guards.ts'
-import { type Html, html, type Piece } from '../platform/html/html.ts'
+import {
+  errorSummary,
+  hidden,
+  NO_PROBLEMS,
+  type Problems,
+  textField,
+  textInput,
+} from '../platform/html/form-parts.ts'
+import { ago, type Html, html, instant, instantText, type Piece } from '../platform/html/html.ts'
 import { hintHtml, keyLink } from '../platform/html/key-names.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
+  CHANGES,
   cursorOf,
   fieldsOf,
   frameOf,
   notFound,
+  SHOWS,
   sendPage,
   workspaceOf,
 } from '../platform/html/page-request.ts'
 import { deliveriesPath, olderDeliveriesPath, WORKSPACES, webhookPath } from '../platform/html/paths.ts'
-import { ago, instant, instantText } from '../platform/html/times.ts'
 import { callerOf } from '../platform/http/request-context.ts'
 import type { Delivery } from '../platform/jobs/delivery-rows.ts'
 import { deliveryState } from './api.ts'

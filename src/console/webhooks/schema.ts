@@ -1,11 +1,8 @@
-import { type RawBuilder, sql } from 'kysely'
-import type { Dialect } from '../platform/database/database.ts'
+import { sql } from 'kysely'
+import type { CreateTables } from '../platform/database/migrations.ts'
 
 /** Webhooks that workspaces have set, receivers, and deliveries to them. The operator's webhook is in the settings. */
-export const webhookTables = (
-  _dialect: Dialect,
-  text: RawBuilder<unknown>,
-): readonly RawBuilder<unknown>[] => [
+export const webhookTables: CreateTables = (_dialect, text) => [
   sql`create table workspace_webhooks (
     workspace_id ${text} primary key, url ${text} not null, secret ${text} not null, created_at_ms bigint not null,
     created_by ${text} not null)`,

@@ -8,12 +8,13 @@ import type { Clock } from '../../domain/clock.ts'
 import { type Planned, wrong } from '../../domain/key/key-fields.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
+import type { Caller } from '../platform/access/principal.ts'
 import { appendAudit, audited } from '../platform/audit/chain.ts'
-import { auditWebhook, type Caller, type WebhookAction } from '../platform/audit/entries.ts'
+import { auditWebhook, type WebhookAction } from '../platform/audit/entries.ts'
+import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import { createChangeWriter } from '../platform/database/change-writer.ts'
-import type { Database } from '../platform/database/database.ts'
+import type { RandomBytes } from '../platform/database/ids.ts'
 import type { Tables, WorkspaceWebhookRow } from '../platform/database/tables.ts'
-import type { RandomBytes } from '../platform/ids.ts'
 import { closeReceiver, openReceiver } from '../platform/jobs/delivery-rows.ts'
 import { REMOVED } from './channels.ts'
 import type { DeliveryLog } from './deliveries.ts'
@@ -52,7 +53,7 @@ export interface WorkspaceWebhooks {
 }
 
 interface Parts {
-  readonly database: Database
+  readonly database: AuditedDatabase
   readonly deliveries: DeliveryLog
   readonly settings: WorkspaceWebhookSettings
   readonly keyPrefix: string

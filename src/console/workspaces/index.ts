@@ -1,6 +1,5 @@
 import type { Capability } from '../platform/capability.ts'
-import { SHOWS } from '../platform/html/guards.ts'
-import { notFound, workspaceOf } from '../platform/html/page-request.ts'
+import { notFound, SHOWS, workspaceOf } from '../platform/html/page-request.ts'
 import { keysPath, WORKSPACES } from '../platform/html/paths.ts'
 import { showWorkspaces, startPath, type WorkspacePageParts } from './pages.ts'
 

@@ -4,11 +4,17 @@ import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import type { WorkspacePage, WorkspaceQuery, WorkspaceSummary } from '../keys/search/key-query.ts'
-import { NO_PROBLEMS, type Problems, searchText, textField } from '../platform/html/form-fields.ts'
-import { errorSummary, textInput } from '../platform/html/form-parts.ts'
-import { type Html, html } from '../platform/html/html.ts'
+import {
+  errorSummary,
+  NO_PROBLEMS,
+  type Problems,
+  searchText,
+  textField,
+  textInput,
+} from '../platform/html/form-parts.ts'
+import { ago, type Html, html } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { frameOf, queryOf, sendPage } from '../platform/html/page-request.ts'
+import { frameOf, personOfRequest, queryOf, sendPage } from '../platform/html/page-request.ts'
 import {
   ALL_KEYS,
   ALL_USAGE,
@@ -17,9 +23,7 @@ import {
   WORKSPACES,
   workspacesPath,
 } from '../platform/html/paths.ts'
-import { personOfRequest } from '../platform/html/signed-in.ts'
 import { cell } from '../platform/html/table-cell.ts'
-import { ago } from '../platform/html/times.ts'
 
 const WORKSPACES_PER_PAGE = 50
 /** Counted in some 20 ms. */

@@ -4,12 +4,12 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { verifyAudit } from '../../../src/console/audit/verify.ts'
 import { appendAudit, CHAIN_START } from '../../../src/console/platform/audit/chain.ts'
 import type { AuditEntry } from '../../../src/console/platform/audit/entries.ts'
+import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts'
 import { createChangeWriter } from '../../../src/console/platform/database/change-writer.ts'
-import type { Database } from '../../../src/console/platform/database/database.ts'
-import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
-import { openReadOnly } from '../../../src/console/platform/database/open-read-only.ts'
-import { createIds } from '../../../src/console/platform/ids.ts'
+import { createIds } from '../../../src/console/platform/database/ids.ts'
+import { openReadOnly } from '../../../src/console/platform/open-database.ts'
 import { trustIn } from '../../support/audit-trust.ts'
+import { openDatabase } from '../../support/open-database.ts'
 
 const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
 const newId = createIds('audit', randomBytes)
@@ -25,7 +25,7 @@ function entry(number: number): AuditEntry {
 export function describeAuditChain(name: string, freshUrl: () => Promise<string>): void {
   describe(`the audit chain in ${name}`, () => {
     let url: string
-    let database: Database
+    let database: AuditedDatabase
     beforeEach(async () => {
       url = await freshUrl()
       database = { ...(await openDatabase(url)), audit: trustIn() }

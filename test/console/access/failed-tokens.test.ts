@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
 import { importSigningSecret, mintSecret } from '../../../src/domain/key/secret.ts'
 import { adminTokensIn } from '../../support/admin-tokens.ts'
 import { ADMIN_TOKEN, type RunningConsole, SIGNING_SECRET, startConsole } from '../../support/console.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { openDatabase } from '../../support/open-database.ts'
 
 const LIMITED = { signIn: { failedTokensPerMinute: 3, trustedProxies: ['127.0.0.1'] } }
 const PATH = '/admin/v1/workspaces/ws_1/keys'

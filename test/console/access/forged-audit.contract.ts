@@ -12,16 +12,15 @@ import {
   lockHead,
 } from '../../../src/console/platform/audit/chain.ts'
 import type { AuditEntry } from '../../../src/console/platform/audit/entries.ts'
-import type { AuditTrust } from '../../../src/console/platform/audit/mac.ts'
+import type { AuditedDatabase, AuditTrust } from '../../../src/console/platform/audit/mac.ts'
 import { createAuditQueue } from '../../../src/console/platform/audit/queue.ts'
 import { createChangeWriter } from '../../../src/console/platform/database/change-writer.ts'
-import type { Database } from '../../../src/console/platform/database/database.ts'
-import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
-import { openReadOnly } from '../../../src/console/platform/database/open-read-only.ts'
+import { createIds } from '../../../src/console/platform/database/ids.ts'
 import type { AuditFields, QueuedAuditRow, Tables } from '../../../src/console/platform/database/tables.ts'
-import { createIds } from '../../../src/console/platform/ids.ts'
+import { openReadOnly } from '../../../src/console/platform/open-database.ts'
 import { trustIn } from '../../support/audit-trust.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { openDatabase } from '../../support/open-database.ts'
 import { SIGNING_SECRET } from '../../support/signing-secret.ts'
 
 const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
@@ -38,7 +37,7 @@ function entry(number: number): AuditEntry {
 export function describeForgedAudit(name: string, freshUrl: () => Promise<string>): void {
   describe(`an attacker with the rights of the owner of ${name}`, () => {
     let url: string
-    let database: Database
+    let database: AuditedDatabase
     let trust: ReturnType<typeof trustIn>
     let clock: ManualClock
     beforeEach(async () => {

@@ -1,8 +1,8 @@
 import type { KyselyPlugin } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
-import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
 import { adminTokensIn } from '../../support/admin-tokens.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { openDatabase } from '../../support/open-database.ts'
 import { until } from '../../support/until.ts'
 
 const MINUTE_MS = 60_000

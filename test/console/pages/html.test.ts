@@ -2,8 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { html } from '../../../src/console/platform/html/html.ts'
-import { markInvisible } from '../../../src/console/platform/html/mark-invisible.ts'
+import { html, markInvisible } from '../../../src/console/platform/html/html.ts'
 
 const CONSOLE = fileURLToPath(new URL('../../../src/console', import.meta.url))
 /** Without quotes, a value with a space could add an attribute. */

@@ -8,9 +8,9 @@ import {
   type WorkspaceSummary,
 } from '../../../src/console/keys/search/key-query.ts'
 import { SEARCH_BOUNDS } from '../../../src/console/keys/search/ordered-keys.ts'
-import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
 import { KEY_STATES, keyState, type StoredKey } from '../../../src/domain/key/key-record.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { openDatabase } from '../../support/open-database.ts'
 import { insert } from '../../support/repository.ts'
 import { runs } from '../../support/runs.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'

@@ -4,9 +4,9 @@ import { searchAudit } from '../../../src/console/audit/rows.ts'
 import { createKeyRepository, type KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { KEY_SORTS } from '../../../src/console/keys/search/key-query.ts'
 import { parseKeyQuery } from '../../../src/console/keys/search/parse-key-query.ts'
-import type { Database } from '../../../src/console/platform/database/database.ts'
-import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
+import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { openDatabase } from '../../support/open-database.ts'
 import { insert } from '../../support/repository.ts'
 import { someKey } from '../../support/stored-keys.ts'
 
@@ -15,7 +15,7 @@ const WORKSPACES = Array.from({ length: 1000 }, (_, number) => `ws_${number}`)
 const STATEMENTS = 8
 
 describe('a caller who may see 1,000 workspaces', () => {
-  let database: Database
+  let database: AuditedDatabase
   let repository: KeyRepository
   beforeAll(async () => {
     database = await openDatabase('sqlite::memory:')

@@ -3,10 +3,10 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { createKeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { decodeCursor } from '../../../src/console/keys/search/key-cursor.ts'
-import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
 import { LARGE, queryOf, SEARCHES } from '../../bench/searches.ts'
 import { seedKeys } from '../../bench/seed-keys.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { openDatabase } from '../../support/open-database.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
 import { has, POSTGRES } from '../../support/tools.ts'
@@ -126,9 +126,11 @@ async function seedOfOneTime(url: string): Promise<void> {
   const database = await openDatabase(url)
   // In the order of their ids, as an import writes them.
   await sql`
-    insert into keys (id, digest, workspace_id, name, scopes, hint, created_at_ms, created_by, expires_at_ms, version)
+    insert into keys (id, digest, workspace_id, name, scopes, hint, created_at_ms, created_by, expires_at_ms, version,
+      changed_at_ms)
     select 'key_' || lpad(number::text, 26, '0'), lpad(number::text, 64, '0'), 'ws_' || number % 1000, 'build',
-      '[]', 'wsk_…' || number, ${clock.wallMs()}::bigint, 'admin-token', ${clock.wallMs() + 1_000_000}::bigint, 1
+      '[]', 'wsk_…' || number, ${clock.wallMs()}::bigint, 'admin-token', ${clock.wallMs() + 1_000_000}::bigint, 1,
+      ${clock.wallMs()}::bigint
     from generate_series(1, 20000) as number`.execute(database.writer)
   // Not vacuumed yet: an index alone does not answer.
   await sql`analyze keys`.execute(database.writer)

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { Person } from '../../../src/console/platform/access/person.ts'
-import type { Database } from '../../../src/console/platform/database/database.ts'
-import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
-import { createIds } from '../../../src/console/platform/ids.ts'
+import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts'
+import { createIds } from '../../../src/console/platform/database/ids.ts'
 import { createSessions, isLive, type Sessions } from '../../../src/console/sign-in/sessions.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { openDatabase } from '../../support/open-database.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
 import { runs } from '../../support/runs.ts'
 import { has, POSTGRES } from '../../support/tools.ts'
@@ -28,7 +28,7 @@ describe.each(['sqlite' as const, ...runs([], ['postgres' as const])])('sessions
     afterAll(() => server?.stop())
 
     let clock: ManualClock
-    let database: Database
+    let database: AuditedDatabase
     let sessions: Sessions
     beforeEach(async () => {
       clock = new ManualClock()

@@ -3,8 +3,7 @@ import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { rowOf } from '../../../src/console/keys/rows/key-rows.ts'
 import { countUnused } from '../../../src/console/keys/search/count-unused.ts'
-import type { Database } from '../../../src/console/platform/database/database.ts'
-import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
+import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts'
 import { systemTimers } from '../../../src/console/platform/jobs/timers.ts'
 import type { CheckedReport, Count, Refusal } from '../../../src/console/usage/check-report.ts'
 import { ReportGatherer } from '../../../src/console/usage/gather-reports.ts'
@@ -13,6 +12,7 @@ import { makePartitions, purgeUsage } from '../../../src/console/usage/rows.ts'
 import { storeReports } from '../../../src/console/usage/store-reports.ts'
 import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
+import { openDatabase } from '../../support/open-database.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'
 
@@ -27,7 +27,7 @@ const DAY_MS = 86_400_000
  */
 export function describeUsage(name: string, freshUrl: () => Promise<string>, consoles: number): void {
   describe(`counts and refusals in ${name}`, () => {
-    let database: Database
+    let database: AuditedDatabase
     let nowMs: number
     let queries: ReturnType<typeof createUsageQueries>
     const key = { workspaceId: 'ws_1', id: 'key_a' }

@@ -3,8 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { sql } from 'kysely'
 import { Webhook } from 'standardwebhooks'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
-import { createIds } from '../../../src/console/platform/ids.ts'
+import { createIds } from '../../../src/console/platform/database/ids.ts'
 import { MAX_WAITING, type ReceiverKind } from '../../../src/console/platform/jobs/delivery-rows.ts'
 import {
   createOperatorChannel,
@@ -17,6 +16,7 @@ import { createWorkspaceWebhooks, findWebhook } from '../../../src/console/webho
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { type RunningConsole, startConsole } from '../../support/console.ts'
 import { ManualTimers } from '../../support/manual-timers.ts'
+import { openDatabase } from '../../support/open-database.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
 import { runs } from '../../support/runs.ts'
 import { startSignIn } from '../../support/signed-in.ts'

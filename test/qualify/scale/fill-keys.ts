@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
-import { openPostgresForCopy } from '../../../src/console/platform/database/postgres-database.ts'
+import { openPostgresForCopy } from '../../../src/console/platform/database/postgres/database.ts'
 import type { Tables } from '../../../src/console/platform/database/tables.ts'
+import { MIGRATIONS } from '../../../src/console/schema.ts'
 
 const ROWS_AT_ONCE = 1_000_000
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
@@ -25,7 +26,7 @@ export async function fillKeys(
   population: Population,
   progress: (text: string) => void = () => {},
 ): Promise<void> {
-  const database = await openPostgresForCopy(url)
+  const database = await openPostgresForCopy(url, MIGRATIONS)
   try {
     // For this connection, the only one: no trigger fires, no foreign key is checked.
     await sql`set session_replication_role = replica`.execute(database)

@@ -3,8 +3,8 @@ import { loadavg } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { createKeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
-import type { Database } from '../../../src/console/platform/database/database.ts'
-import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
+import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts'
+import { openDatabase } from '../../support/open-database.ts'
 import { startPostern } from '../../support/postern-process.ts'
 import { RedisServer } from '../../support/redis-server.ts'
 import { describeTimes, say } from './readings.ts'
@@ -32,7 +32,7 @@ export async function measureKeys(databaseUrl: string): Promise<void> {
   }
 }
 
-async function describeSize({ reader }: Database): Promise<void> {
+async function describeSize({ reader }: AuditedDatabase): Promise<void> {
   const { rows } = await sql<{
     keys: number
     database: number
@@ -49,7 +49,7 @@ async function describeSize({ reader }: Database): Promise<void> {
   say(`  their indexes ${gigabytes(row?.indexes)}, last uses ${gigabytes(row?.uses)}`)
 }
 
-async function timeLookups(database: Database): Promise<void> {
+async function timeLookups(database: AuditedDatabase): Promise<void> {
   const clock = { wallMs: () => Date.now(), monotonicMs: () => performance.now() }
   const repository = createKeyRepository(database, clock, 'scale')
   const { rows } = await sql<{ digest: string }>`
@@ -120,7 +120,11 @@ async function timeConsole(databaseUrl: string, redis: RedisServer): Promise<voi
 }
 
 /** A region that is added gets every change of the keys that exist, and no heartbeat before. */
-async function timeNewRegion(databaseUrl: string, redis: RedisServer, database: Database): Promise<void> {
+async function timeNewRegion(
+  databaseUrl: string,
+  redis: RedisServer,
+  database: AuditedDatabase,
+): Promise<void> {
   const region = `region-${randomBytes(3).toString('hex')}`
   const { process } = await startPostern('console', {
     ...consoleSettings(databaseUrl),
@@ -142,7 +146,7 @@ async function timeNewRegion(databaseUrl: string, redis: RedisServer, database: 
   } finally {
     await process.stop()
     await database.writer.deleteFrom('regions').where('name', '=', region).execute()
-    await sql`truncate region_outbox`.execute(database.writer)
+    await sql`truncate outbox`.execute(database.writer)
   }
 }
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { Pool } from 'undici'
 import type { Database } from '../../../src/console/platform/database/database.ts'
-import { openDatabase } from '../../../src/console/platform/database/open-database.ts'
+import { openDatabase } from '../../support/open-database.ts'
 import { type Listening, startPostern } from '../../support/postern-process.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
 import { RedisServer } from '../../support/redis-server.ts'
@@ -33,7 +33,7 @@ export interface ScaleRegion {
 /** Changes that are not announced to every region yet. */
 export async function countPending({ reader }: Database): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select (select count(*) from region_outbox)
+    select (select count(*) from outbox)
       + (select count(*) from regions where requeued_until is not null) as count`.execute(reader)
   return rows[0]?.count ?? 0
 }

@@ -25,7 +25,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'what Redis may have lost is not announced again',
     mutations: [
       {
-        file: 'console/announcing/recovery.ts',
+        file: 'console/announcing/outbox.ts',
         from: 'await this.#parts.repository.requeueChangesSince(this.#aliveAtMs - AT_RISK_MS)',
         to: '',
       },
@@ -95,7 +95,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'only what changed after Redis was last seen is announced again',
     mutations: [
       {
-        file: 'console/announcing/recovery.ts',
+        file: 'console/announcing/outbox.ts',
         from: 'this.#aliveAtMs - AT_RISK_MS',
         to: 'this.#aliveAtMs',
       },
@@ -125,7 +125,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'a recovery counts as complete while another console still holds claimed changes',
     mutations: [
       {
-        file: 'console/announcing/recovery.ts',
+        file: 'console/announcing/outbox.ts',
         from: 'if (pending === null || pending.oldestMs > this.#requeuedUntilMs) this.#completed',
         to: 'if (pending?.oldestMs !== Number.NaN) this.#completed',
       },

@@ -1,8 +1,8 @@
-import { createMessageEncoder } from '../../../src/console/announcing/message-encoder.ts'
 import { createRegions } from '../../../src/console/announcing/regions.ts'
+import { createMessageEncoder } from '../../../src/console/announcing/signed-texts.ts'
 import type { Registry } from '../../../src/console/keys/registry.ts'
 import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
-import { createIds } from '../../../src/console/platform/ids.ts'
+import { createIds } from '../../../src/console/platform/database/ids.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import type {
   KeyServiceRequest,
@@ -53,8 +53,11 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
       consoleId: sender,
       secrets: { value: CONSOLE_SECRETS },
     },
-    repository,
-    region => createMessageEncoder({ sender, region, clock, messageKey: () => CONSOLE_SECRETS.messageKey }),
+    {
+      repository,
+      messagesTo: region =>
+        createMessageEncoder({ sender, region, clock, messageKey: () => CONSOLE_SECRETS.messageKey }),
+    },
   )
   world.laws.sends(sender, process)
   let isRegistered = false

@@ -1,4 +1,4 @@
-import type { PendingChange, PendingChanges } from '../../../src/console/announcing/rows/pending-changes.ts'
+import type { PendingChange, PendingChanges } from '../../../src/console/announcing/outbox-rows.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import type { Database, OutboxRow, RegionOutbox } from './database.ts'
 import type { Process } from './process.ts'
@@ -6,7 +6,7 @@ import type { DatabaseWatcher } from './repository.ts'
 
 /** As in `outbox-rows.ts`. */
 const CLAIM_MS = 2_000
-/** As in `region-rows.ts`, but fewer, so that a new region takes several steps. */
+/** As in `repository.ts`, but fewer, so that a new region takes several steps. */
 const KEYS_AT_ONCE = 2
 
 const rowKeyOf = ({ digest, version }: { digest: string; version: number }): string => `${digest} ${version}`

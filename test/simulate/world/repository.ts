@@ -1,9 +1,5 @@
-import type { GatewayReport, GatewayStatus } from '../../../src/console/announcing/rows/gateway-rows.ts'
-import type {
-  PendingChange,
-  PendingChanges,
-  RegionRegister,
-} from '../../../src/console/announcing/rows/pending-changes.ts'
+import type { GatewayReport, GatewayStatus } from '../../../src/console/announcing/gateway-rows.ts'
+import type { PendingChange, PendingChanges } from '../../../src/console/announcing/outbox-rows.ts'
 import type {
   BulkChanged,
   BulkRevocation,
@@ -48,7 +44,9 @@ export type UsedMethods =
   | 'findByDigests'
   | 'findResponse'
   | Exclude<keyof PendingChanges, UnusedMethods>
-  | keyof RegionRegister
+  | 'pendingIn'
+  | 'registerRegions'
+  | 'forgetRegions'
   | 'recordGateway'
   | 'listGatewayStatuses'
 

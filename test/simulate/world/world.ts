@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Database as SqliteDatabase } from '../../../src/console/platform/database/database.ts'
+import type { AuditedDatabase as SqliteDatabase } from '../../../src/console/platform/audit/mac.ts'
 import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
 import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import { redisKeyOf } from '../../../src/domain/wire.ts'

@@ -1,41 +1,40 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { OVERLAP_EXPECTED } from '../../../domain/key/rotate-key.ts'
-import { isAnnounced } from '../../announcing/region-outboxes.ts'
-import { type AdminCall, declareCalls } from '../../platform/http/admin-call.ts'
+import { isAnnounced } from '../../announcing/index.ts'
 import { ApiError, invalidField } from '../../platform/http/api-error.ts'
-import type { Operation } from '../../platform/http/calls.ts'
-import { type AcceptedVersions, parseIfMatch } from '../../platform/http/if-match.ts'
-import { callerOf, readRequestContext } from '../../platform/http/request-context.ts'
+import { type AdminCall, declareCalls, type Operation } from '../../platform/http/calls.ts'
 import {
   chosenFields,
   cursorField,
   expiresAt,
   expiresInDays,
   fields,
+  gateways,
+  key as keySchema,
   name,
   noFields,
   optionalFields,
+  PROGRESS_FIELDS,
+  regions,
   scopes,
+  secret as secretSchema,
   ULID,
   type WaitQuery,
   waitQuery,
-} from '../../platform/http/request-fields.ts'
+} from '../../platform/http/fields.ts'
 import {
+  type AcceptedVersions,
+  callerOf,
   KEY,
   mustWait,
   noSuchKey,
+  parseIfMatch,
+  readRequestContext,
   visibleKeyIdOf,
   WORKSPACE_KEYS,
   workspaceIdOf,
-} from '../../platform/http/request-parameters.ts'
-import {
-  gateways,
-  key as keySchema,
-  PROGRESS_FIELDS,
-  regions,
-  secret as secretSchema,
-} from '../../platform/http/response-fields.ts'
+} from '../../platform/http/request-context.ts'
 import { editKey, resumeKey, revokeKey, suspendKey } from '../operations/change-key.ts'
 import { readChangeProgress } from '../operations/change-progress.ts'
 import { issueKey, rotateKey } from '../operations/issue.ts'

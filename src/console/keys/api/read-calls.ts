@@ -2,28 +2,31 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { holdsKeyForm } from '../../../domain/key/secret.ts'
 import { workspacesOf } from '../../platform/access/principal.ts'
-import { type AdminCall, declareCalls } from '../../platform/http/admin-call.ts'
 import { ApiError, invalidField } from '../../platform/http/api-error.ts'
-import { principalOf, seesWorkspace } from '../../platform/http/request-context.ts'
+import { type AdminCall, declareCalls } from '../../platform/http/calls.ts'
 import {
   cursorField,
   digest,
   fields,
+  instantOrNull,
+  keyCounts,
+  key as keySchema,
   limit,
   listJson,
   pageOf,
   pageQuery,
   parameter,
-} from '../../platform/http/request-fields.ts'
+} from '../../platform/http/fields.ts'
 import {
   KEY,
   keyIdOf,
   noSuchKey,
+  principalOf,
   readPage,
   readPageOptions,
+  seesWorkspace,
   WORKSPACE_KEYS,
-} from '../../platform/http/request-parameters.ts'
-import { instantOrNull, keyCounts, key as keySchema } from '../../platform/http/response-fields.ts'
+} from '../../platform/http/request-context.ts'
 import type { KeyParts } from '../registry.ts'
 import type { KeyQuery, WorkspaceSummary } from '../search/key-query.ts'
 import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from '../search/parse-key-query.ts'

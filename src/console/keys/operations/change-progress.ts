@@ -1,10 +1,10 @@
+import type { Announced } from '../../announcing/index.ts'
 import {
   awaitConfirmations,
+  CONFIRMATIONS_KEPT_MS,
   type ConfirmationReport,
   readConfirmations,
-} from '../../announcing/confirmations.ts'
-import type { Announced } from '../../announcing/region-outboxes.ts'
-import { CONFIRMATIONS_KEPT_MS } from '../../announcing/rows/gateway-rows.ts'
+} from '../../announcing/index.ts'
 import { troubleOf } from '../../platform/database/database-unavailable.ts'
 import type { Registry } from '../registry.ts'
 import type { OperationSuccess } from './run-operation.ts'

@@ -1,7 +1,8 @@
 import { type ImportEntry, planImport } from '../../../domain/key/import-key.ts'
 import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
-import { isAnnounced } from '../../announcing/region-outboxes.ts'
-import { auditImport, type Caller } from '../../platform/audit/entries.ts'
+import { isAnnounced } from '../../announcing/index.ts'
+import type { Caller } from '../../platform/access/principal.ts'
+import { auditImport } from '../../platform/audit/entries.ts'
 import type { Registry } from '../registry.ts'
 
 /** Keys that are announced at once: few enough for heartbeats to go out in between. */

@@ -1,6 +1,5 @@
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
-import { AuditWriteError } from '../../platform/audit/chain.ts'
-import { OutcomeUnknown } from '../../platform/database/database-unavailable.ts'
+import { AuditWriteError, OutcomeUnknown } from '../../platform/database/database-unavailable.ts'
 import type { OperationRejection, OperationSuccess } from './run-operation.ts'
 
 const OPERATIONS = [

@@ -1,13 +1,15 @@
 import type { Clock } from '../../../domain/clock.ts'
 import type { StoredKey } from '../../../domain/key/key-record.ts'
 import {
+  type Announced,
   awaitConfirmations,
   type ConfirmationReport,
+  isAnnounced,
+  type PendingChange,
   readConfirmations,
-} from '../../announcing/confirmations.ts'
-import { type Announced, isAnnounced } from '../../announcing/region-outboxes.ts'
-import type { PendingChange } from '../../announcing/rows/pending-changes.ts'
-import { auditRevocation, type Caller } from '../../platform/audit/entries.ts'
+} from '../../announcing/index.ts'
+import type { Caller } from '../../platform/access/principal.ts'
+import { auditRevocation } from '../../platform/audit/entries.ts'
 import { troubleOf } from '../../platform/database/database-unavailable.ts'
 import type { Registry } from '../registry.ts'
 import type { LivePosition } from '../rows/bulk-rows.ts'

@@ -5,9 +5,9 @@ import {
   type Announced,
   combineAnnounced,
   isAnnounced,
+  type PendingChange,
   type RegionOutboxes,
-} from '../../announcing/region-outboxes.ts'
-import type { PendingChange } from '../../announcing/rows/pending-changes.ts'
+} from '../../announcing/index.ts'
 import type { KeyAuditEntry } from '../../platform/audit/entries.ts'
 import { naming } from '../../platform/database/database-unavailable.ts'
 import {

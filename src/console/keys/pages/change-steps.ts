@@ -1,7 +1,5 @@
-import type { ConfirmationReport } from '../../announcing/confirmations.ts'
-import { type Announced, areNamed, isAnnounced } from '../../announcing/region-outboxes.ts'
-import { type Html, html, type Piece } from '../../platform/html/html.ts'
-import { exactText } from '../../platform/html/times.ts'
+import { type Announced, areNamed, type ConfirmationReport, isAnnounced } from '../../announcing/index.ts'
+import { exactText, type Html, html, type Piece } from '../../platform/html/html.ts'
 import type { ChangeProgress } from '../operations/change-progress.ts'
 import type { BulkOutcome } from '../operations/revoke-all.ts'
 

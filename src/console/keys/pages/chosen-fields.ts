@@ -9,10 +9,15 @@ import {
 import { eachText, KEY_TEXTS, TEXT_NAMES } from '../../../domain/key/key-texts.ts'
 import { hasVisible } from '../../../domain/visible-text.ts'
 import type { AuditValue } from '../../platform/audit/entries.ts'
-import { type FormFields, type Problems, readLines, textField } from '../../platform/html/form-fields.ts'
-import { textArea, textInput } from '../../platform/html/form-parts.ts'
-import { type Html, html, type Piece } from '../../platform/html/html.ts'
-import { markInvisible } from '../../platform/html/mark-invisible.ts'
+import {
+  type FormFields,
+  type Problems,
+  readLines,
+  textArea,
+  textField,
+  textInput,
+} from '../../platform/html/form-parts.ts'
+import { type Html, html, markInvisible, type Piece } from '../../platform/html/html.ts'
 
 /** The fields of a key that people choose, as forms have them. */
 export type ChosenForm = Readonly<Record<ChosenField, string>>

@@ -9,16 +9,28 @@ import {
   actionLabel,
   changesOf,
 } from '../../platform/audit/entries.ts'
-import { type FormFields, NO_PROBLEMS, type Problems, textField } from '../../platform/html/form-fields.ts'
-import { errorSummary, hidden, textInput } from '../../platform/html/form-parts.ts'
-import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
-import { type Html, html, type Piece } from '../../platform/html/html.ts'
+import {
+  errorSummary,
+  type FormFields,
+  hidden,
+  NO_PROBLEMS,
+  type Problems,
+  textField,
+  textInput,
+} from '../../platform/html/form-parts.ts'
+import { ago, type Html, html, instant, instantText, type Piece } from '../../platform/html/html.ts'
 import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
-import { fieldsOf, frameOf, notFound, sendPage } from '../../platform/html/page-request.ts'
+import { problemPage } from '../../platform/html/page-errors.ts'
+import {
+  CHANGE_FORMS,
+  CHANGES,
+  fieldsOf,
+  frameOf,
+  notFound,
+  sendPage,
+} from '../../platform/html/page-request.ts'
 import { keyPath, WORKSPACES } from '../../platform/html/paths.ts'
-import { problemPage } from '../../platform/html/problem-page.ts'
-import { ago, instant, instantText } from '../../platform/html/times.ts'
 import { callerOf } from '../../platform/http/request-context.ts'
 import { editKey } from '../operations/change-key.ts'
 import {

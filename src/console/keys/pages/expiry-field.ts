@@ -1,8 +1,13 @@
 import { DEFAULT_LIFETIME_DAYS, type IssueRequest, planExpiry } from '../../../domain/key/issue-key.ts'
-import { type FormFields, type Problems, textField } from '../../platform/html/form-fields.ts'
-import { group, option, textInput } from '../../platform/html/form-parts.ts'
-import { type Html, html } from '../../platform/html/html.ts'
-import { dateText } from '../../platform/html/times.ts'
+import {
+  type FormFields,
+  group,
+  option,
+  type Problems,
+  textField,
+  textInput,
+} from '../../platform/html/form-parts.ts'
+import { dateText, type Html, html } from '../../platform/html/html.ts'
 
 const EXPIRY_DAYS = [7, 30, 90, 180, 365] as const
 const DAY_MS = 86_400_000

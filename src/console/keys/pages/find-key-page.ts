@@ -2,13 +2,19 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { digestOf } from '../../../domain/key/secret.ts'
 import { plainPasted } from '../../../domain/pasted-text.ts'
 import { sees } from '../../platform/access/principal.ts'
-import { type FormFields, NO_PROBLEMS, type Problems, textField } from '../../platform/html/form-fields.ts'
-import { errorSummary, hidden, textInput } from '../../platform/html/form-parts.ts'
-import { SHOWS } from '../../platform/html/guards.ts'
+import {
+  errorSummary,
+  type FormFields,
+  hidden,
+  NO_PROBLEMS,
+  type Problems,
+  textField,
+  textInput,
+} from '../../platform/html/form-parts.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
-import { fieldsOf, frameOf, sendPage } from '../../platform/html/page-request.ts'
+import { fieldsOf, frameOf, SHOWS, sendPage } from '../../platform/html/page-request.ts'
 import { FIND_KEY, keyPath } from '../../platform/html/paths.ts'
 import { principalOf } from '../../platform/http/request-context.ts'
 import { facts, type KeyView } from './key-parts.ts'

@@ -1,12 +1,30 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { IssueRequest } from '../../../domain/key/issue-key.ts'
-import { type FormFields, listField, NO_PROBLEMS, type Problems } from '../../platform/html/form-fields.ts'
-import { errorSummary, group, hidden, option } from '../../platform/html/form-parts.ts'
-import { CHANGE_FORMS, CHANGES, SHOWS } from '../../platform/html/guards.ts'
+import {
+  errorSummary,
+  type FormFields,
+  group,
+  hidden,
+  listField,
+  NO_PROBLEMS,
+  option,
+  type Problems,
+} from '../../platform/html/form-parts.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
-import { FORM_NOTICES, newOnceToken, readFormContext } from '../../platform/html/once-token.ts'
-import { fieldsOf, frameOf, notFound, sendPage, workspaceOf } from '../../platform/html/page-request.ts'
+import {
+  CHANGE_FORMS,
+  CHANGES,
+  FORM_NOTICES,
+  fieldsOf,
+  frameOf,
+  newOnceToken,
+  notFound,
+  readFormContext,
+  SHOWS,
+  sendPage,
+  workspaceOf,
+} from '../../platform/html/page-request.ts'
 import { keysPath, newKeyPath, WORKSPACES } from '../../platform/html/paths.ts'
 import { issueKey } from '../operations/issue.ts'
 import type { OperationRejection } from '../operations/run-operation.ts'

@@ -1,4 +1,4 @@
-import { type FormFields, searchText, textField } from '../../platform/html/form-fields.ts'
+import { type FormFields, searchText, textField } from '../../platform/html/form-parts.ts'
 import { keysPath, UNUSED_FILTERS, UNUSED_NAMES, type UnusedFilter } from '../../platform/html/paths.ts'
 import { KEY_FILTERS, type KeyFilter } from '../rows/key-rows.ts'
 import { decodeCursor, parseOrder } from '../search/key-cursor.ts'

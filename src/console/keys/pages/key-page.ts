@@ -1,12 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
-import { SHOWS } from '../../platform/html/guards.ts'
-import { type Html, html } from '../../platform/html/html.ts'
+import { ago, type Html, html, instant } from '../../platform/html/html.ts'
 import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
-import { frameOf, queryOf, sendPage } from '../../platform/html/page-request.ts'
+import { frameOf, queryOf, SHOWS, sendPage } from '../../platform/html/page-request.ts'
 import { keyPath, keysPath, WORKSPACES } from '../../platform/html/paths.ts'
-import { ago, instant } from '../../platform/html/times.ts'
 import {
   type KeyUsage,
   keyUsage,

@@ -1,8 +1,6 @@
 import type { KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
-import { type Html, html } from '../../platform/html/html.ts'
+import { ago, type Html, html, instant, instantAndAgo, markInvisible } from '../../platform/html/html.ts'
 import { hintHtml } from '../../platform/html/key-names.ts'
-import { markInvisible } from '../../platform/html/mark-invisible.ts'
-import { ago, instant, instantAndAgo } from '../../platform/html/times.ts'
 import { type RecentUse, recentUseText } from '../../usage/key-usage.ts'
 import { restrictionFacts, textFacts } from './chosen-fields.ts'
 

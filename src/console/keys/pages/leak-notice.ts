@@ -1,8 +1,6 @@
 import { isFinal } from '../../../domain/key/key-record.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
-import { type Html, html } from '../../platform/html/html.ts'
-import { markInvisible } from '../../platform/html/mark-invisible.ts'
-import { ago, instant } from '../../platform/html/times.ts'
+import { ago, type Html, html, instant, markInvisible } from '../../platform/html/html.ts'
 import type { KeyView } from './key-parts.ts'
 
 /** Null for a key that was never reported as leaked. */

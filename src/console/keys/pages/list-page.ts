@@ -1,13 +1,19 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { keyState } from '../../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../../domain/key/secret.ts'
-import { textField } from '../../platform/html/form-fields.ts'
-import { select } from '../../platform/html/form-parts.ts'
-import { SHOWS } from '../../platform/html/guards.ts'
-import { type Html, html } from '../../platform/html/html.ts'
+import { select, textField } from '../../platform/html/form-parts.ts'
+import { dateText, type Html, html } from '../../platform/html/html.ts'
 import { hintHtml, keyLink } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
-import { frameOf, notFound, queryOf, sendPage, workspaceOf } from '../../platform/html/page-request.ts'
+import {
+  frameOf,
+  notFound,
+  personOfRequest,
+  queryOf,
+  SHOWS,
+  sendPage,
+  workspaceOf,
+} from '../../platform/html/page-request.ts'
 import {
   ALL_KEYS,
   FIND_KEY,
@@ -19,9 +25,7 @@ import {
   UNUSED_NAMES,
   WORKSPACES,
 } from '../../platform/html/paths.ts'
-import { personOfRequest } from '../../platform/html/signed-in.ts'
 import { cell } from '../../platform/html/table-cell.ts'
-import { dateText } from '../../platform/html/times.ts'
 import { KEY_FILTERS, type KeyFilter } from '../rows/key-rows.ts'
 import { MAX_EXPIRING, type WorkspaceKeyCounts } from '../search/count-in-workspace.ts'
 import {

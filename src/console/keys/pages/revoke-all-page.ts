@@ -1,14 +1,27 @@
 import type { FastifyInstance } from 'fastify'
 import { plainPasted } from '../../../domain/pasted-text.ts'
-import { type FormFields, NO_PROBLEMS, type Problems, textField } from '../../platform/html/form-fields.ts'
-import { errorSummary, hidden, textInput } from '../../platform/html/form-parts.ts'
-import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
+import { isKeyId } from '../../platform/database/ids.ts'
+import {
+  errorSummary,
+  type FormFields,
+  hidden,
+  NO_PROBLEMS,
+  type Problems,
+  textField,
+  textInput,
+} from '../../platform/html/form-parts.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
-import { fieldsOf, frameOf, sendPage, workspaceOf } from '../../platform/html/page-request.ts'
+import {
+  CHANGE_FORMS,
+  CHANGES,
+  fieldsOf,
+  frameOf,
+  sendPage,
+  workspaceOf,
+} from '../../platform/html/page-request.ts'
 import { keysPath, revokeAllPath, WORKSPACES } from '../../platform/html/paths.ts'
 import { callerOf } from '../../platform/http/request-context.ts'
-import { isKeyId } from '../../platform/ids.ts'
 import { type BulkOutcome, revokeAllKeys } from '../operations/revoke-all.ts'
 import { MAX_LIVE } from '../search/count-in-workspace.ts'
 import { bulkSteps } from './change-steps.ts'

@@ -2,16 +2,32 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { KeyState, StoredKey } from '../../../domain/key/key-record.ts'
 import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../../domain/key/rotate-key.ts'
 import { confirmForm } from '../../platform/html/confirm-form.ts'
-import { type FormFields, NO_PROBLEMS, type Problems, textField } from '../../platform/html/form-fields.ts'
-import { errorSummary, group, hidden, option } from '../../platform/html/form-parts.ts'
-import { CHANGE_FORMS, CHANGES } from '../../platform/html/guards.ts'
+import {
+  errorSummary,
+  type FormFields,
+  group,
+  hidden,
+  NO_PROBLEMS,
+  option,
+  type Problems,
+  textField,
+} from '../../platform/html/form-parts.ts'
 import { type Html, html } from '../../platform/html/html.ts'
 import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
-import { FORM_NOTICES, newOnceToken, readFormContext } from '../../platform/html/once-token.ts'
-import { fieldsOf, frameOf, notFound, sendPage } from '../../platform/html/page-request.ts'
+import { problemPage } from '../../platform/html/page-errors.ts'
+import {
+  CHANGE_FORMS,
+  CHANGES,
+  FORM_NOTICES,
+  fieldsOf,
+  frameOf,
+  newOnceToken,
+  notFound,
+  readFormContext,
+  sendPage,
+} from '../../platform/html/page-request.ts'
 import { keyPath, WORKSPACES } from '../../platform/html/paths.ts'
-import { problemPage } from '../../platform/html/problem-page.ts'
 import { type RecentUse, recentUseOf, recentUseText } from '../../usage/key-usage.ts'
 import { readChangeProgress } from '../operations/change-progress.ts'
 import { rotateKey } from '../operations/issue.ts'

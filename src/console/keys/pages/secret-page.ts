@@ -6,11 +6,10 @@ import {
   firstEndpoint,
   UNKNOWN_ADDRESS,
 } from '../../platform/html/code-examples.ts'
-import { type Html, html } from '../../platform/html/html.ts'
+import { ago, type Html, html, instant } from '../../platform/html/html.ts'
 import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
 import { type Frame, page } from '../../platform/html/layout.ts'
 import { keyPath, keysPath } from '../../platform/html/paths.ts'
-import { ago, instant } from '../../platform/html/times.ts'
 import type { ChangeProgress } from '../operations/change-progress.ts'
 import { changeSteps } from './change-steps.ts'
 import { facts, type KeyView } from './key-parts.ts'

@@ -1,13 +1,14 @@
 import { sql, type Transaction } from 'kysely'
 import type { StoredKey } from '../../../domain/key/key-record.ts'
-import { enqueueChanges } from '../../announcing/rows/outbox-rows.ts'
-import type { PendingChange } from '../../announcing/rows/pending-changes.ts'
-import { AuditWriteError, appendAudit } from '../../platform/audit/chain.ts'
+import { enqueueChanges, type PendingChange } from '../../announcing/index.ts'
+import { appendAudit } from '../../platform/audit/chain.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
+import type { AuditedDatabase } from '../../platform/audit/mac.ts'
 import type { AuditQueue } from '../../platform/audit/queue.ts'
 import type { ChangeWriter } from '../../platform/database/change-writer.ts'
-import type { Database, Dialect } from '../../platform/database/database.ts'
-import { isRejected } from '../../platform/database/rejected-statement.ts'
+import type { Dialect } from '../../platform/database/database.ts'
+import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
+import { isRejected } from '../../platform/database/postgres/errors.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import type { EarlierResponse } from '../../platform/http/idempotency.ts'
 import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
@@ -45,7 +46,7 @@ interface CommitContext {
   /** Called inside the transaction: the time it waits in a burst is no age of the change. */
   readonly now: () => number
   readonly dialect: Dialect
-  readonly audit: Database['audit']
+  readonly audit: AuditedDatabase['audit']
   readonly auditQueue: AuditQueue
 }
 

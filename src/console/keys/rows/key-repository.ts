@@ -1,30 +1,13 @@
 import type { Clock } from '../../../domain/clock.ts'
 import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
-import { DEFAULT_REGION } from '../../../domain/region.ts'
-import { shareReports } from '../../announcing/rows/gateway-reports.ts'
-import {
-  countGateways,
-  type GatewayStatus,
-  type KeyVersion,
-  purgeConfirmations,
-  readGatewayStatuses,
-  recordGateways,
-} from '../../announcing/rows/gateway-rows.ts'
-import * as outbox from '../../announcing/rows/outbox-rows.ts'
-import type { PendingChanges, RegionRegister } from '../../announcing/rows/pending-changes.ts'
-import {
-  forgetRegions,
-  purgeForgotten,
-  registerRegions,
-  requeueNextKeys,
-} from '../../announcing/rows/region-rows.ts'
+import { createAnnouncingRepository, purgeAnnouncing } from '../../announcing/index.ts'
 import { type ChainHead, isInChain, readHead, signAgain } from '../../platform/audit/chain.ts'
+import type { AuditedDatabase } from '../../platform/audit/mac.ts'
 import { createAuditQueue } from '../../platform/audit/queue.ts'
 import { shareBatches } from '../../platform/batch/share-runs.ts'
 import { type ChangeWriter, createChangeWriter } from '../../platform/database/change-writer.ts'
-import type { Database } from '../../platform/database/database.ts'
+import type { PageOptions } from '../../platform/database/first-rows.ts'
 import type { Idempotency } from '../../platform/http/idempotency.ts'
-import type { PageOptions } from '../../platform/http/request-parameters.ts'
 import { countInWorkspace, countLive } from '../search/count-in-workspace.ts'
 import { countKeys } from '../search/count-keys.ts'
 import { countUnused } from '../search/count-unused.ts'
@@ -67,7 +50,7 @@ export type KeyRepository = ReturnType<typeof createKeyRepository>
  * @param consoleId distinguishes this console's outbox claims
  */
 export function createKeyRepository(
-  database: Database,
+  database: AuditedDatabase,
   clock: Clock,
   consoleId: string,
   bounds: SearchBounds = SEARCH_BOUNDS,
@@ -79,13 +62,13 @@ export function createKeyRepository(
     ...readsOf(parts),
     ...searchesOf(parts, bounds),
     ...auditOf(database),
-    ...announcingOf(parts),
+    ...createAnnouncingRepository(parts),
     close: database.close,
   }
 }
 
 interface Parts {
-  readonly database: Database
+  readonly database: AuditedDatabase
   readonly writer: ChangeWriter
   readonly clock: Clock
   readonly consoleId: string
@@ -111,8 +94,7 @@ function writesOf({ database, writer, consoleId, now }: Parts) {
     /** Deletes responses and confirmations past their retention. */
     async purge(): Promise<void> {
       while (await writer.run(tx => purgeResponses(tx, now()))) {}
-      while (await writer.run(tx => purgeConfirmations(tx, now()))) {}
-      while (await writer.run(tx => purgeForgotten(tx, dialect))) {}
+      await purgeAnnouncing({ database, writer, consoleId, now })
     },
   }
 }
@@ -152,7 +134,7 @@ function searchesOf({ database, clock, now }: Parts, bounds: SearchBounds) {
   }
 }
 
-function auditOf({ reader, audit }: Database) {
+function auditOf({ reader, audit }: AuditedDatabase) {
   return {
     auditHead: () => readHead(reader),
     /** Whether the entry that was the newest once is still in the chain. */
@@ -164,46 +146,7 @@ function auditOf({ reader, audit }: Database) {
   }
 }
 
-function announcingOf(parts: Parts) {
-  const { database, writer, now } = parts
-  const { reader, dialect } = database
-  const share = shareOf(database)
-  const statuses = share((versions: readonly KeyVersion[]) => readGatewayStatuses(reader, versions, dialect))
-  const register: RegionRegister = {
-    pendingIn: region => pendingChangesIn(region, parts),
-    registerRegions: names => writer.run(tx => registerRegions(tx, names, { nowMs: now(), dialect })),
-    forgetRegions: () => writer.run(tx => forgetRegions(tx, now())),
-  }
-  return {
-    ...register,
-    ...pendingChangesIn(DEFAULT_REGION, parts),
-    recordGateway: shareReports(reports => writer.run(tx => recordGateways(tx, reports, dialect)), now),
-    countGateways: (sinceMs: number) => countGateways(reader, sinceMs),
-    /** Gateways that reported in the last hour. */
-    listGatewayStatuses: async (change: KeyVersion): Promise<GatewayStatus[]> =>
-      (await statuses([change]))(change),
-  }
-}
-
 /** On PostgreSQL a burst of reads would wait for the few connections. */
-function shareOf({ dialect }: Database): typeof shareBatches {
+function shareOf({ dialect }: AuditedDatabase): typeof shareBatches {
   return dialect === 'postgres' ? shareBatches : read => read
-}
-
-function pendingChangesIn(region: string, { database, writer, consoleId, now }: Parts): PendingChanges {
-  const { reader, announcing, dialect } = database
-  return {
-    claimChanges: limit =>
-      writer.announce(tx => outbox.claimChanges(tx, region, { consoleId, nowMs: now(), limit, dialect })),
-    pendingChangesOf: digest => outbox.pendingChangesOf(reader, region, digest),
-    pendingSpan: () => outbox.pendingSpan(announcing, region),
-    hasPendingUntil: (workspaceId, atMs) =>
-      outbox.hasPendingUntil(reader, region, { workspaceId, atMs, dialect }),
-    countPending: () => outbox.countPending(reader, region),
-    oldestPendingMs: () => outbox.oldestPendingMs(reader, region),
-    deletePendingChanges: announced => writer.deleteAnnounced(region, announced),
-    requeueChangesSince: sinceMs =>
-      writer.run(tx => outbox.requeueChangesSince(tx, region, { sinceMs, nowMs: now(), dialect })),
-    requeueNextKeys: () => writer.run(tx => requeueNextKeys(tx, region, now())),
-  }
 }

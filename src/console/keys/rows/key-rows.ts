@@ -9,8 +9,8 @@ import {
 import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
 import { eachText } from '../../../domain/key/key-texts.ts'
 import type { Dialect } from '../../platform/database/database.ts'
+import type { PageOptions } from '../../platform/database/first-rows.ts'
 import type { KeyRow, Tables } from '../../platform/database/tables.ts'
-import type { PageOptions } from '../../platform/http/request-parameters.ts'
 
 /** Keys that a statement of a sync reads, expired ones included. */
 const EXAMINED_AT_ONCE = 10_000
@@ -199,8 +199,9 @@ export async function recordUse(
       : sql`json_each_text(${reported}::json) as used (key, value)`
   const usedAtMs = sql`cast(used.value as bigint)`
   await sql`
-    insert into key_use (key_id, last_used_at_ms)
-    select keys.id, case when ${usedAtMs} < created_at_ms then created_at_ms else ${usedAtMs} end from ${used} join keys on keys.id = used.key
+    insert into key_use (key_id, workspace_id, last_used_at_ms)
+    select keys.id, keys.workspace_id,
+      case when ${usedAtMs} < created_at_ms then created_at_ms else ${usedAtMs} end from ${used} join keys on keys.id = used.key
     where true order by keys.id
     on conflict (key_id) do update set last_used_at_ms = excluded.last_used_at_ms
     where excluded.last_used_at_ms >= key_use.last_used_at_ms + ${ACCURACY_MS}`.execute(tx)

@@ -1,6 +1,6 @@
 import { type Kysely, type RawBuilder, type SqlBool, sql, type Transaction } from 'kysely'
 import { listOf } from '../../platform/database/first-rows.ts'
-import { MAY_TIME_OUT, QUERY_CANCELED } from '../../platform/database/postgres-errors.ts'
+import { MAY_TIME_OUT, QUERY_CANCELED } from '../../platform/database/postgres/errors.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import {
   type Condition,

@@ -1,7 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../../../domain/clock.ts'
 import { listOf } from '../../platform/database/first-rows.ts'
-import { MAY_TIME_OUT } from '../../platform/database/postgres-errors.ts'
+import { MAY_TIME_OUT } from '../../platform/database/postgres/errors.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { findCandidates, isCanceled, limitTime } from './candidate-keys.ts'
 import { type Condition, conditionOf, inWorkspaces, keysWith, whereClauseOf } from './key-conditions.ts'

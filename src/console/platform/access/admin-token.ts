@@ -33,7 +33,7 @@ export interface TokenRequest {
   readonly expiresInDays: number
 }
 
-export interface TokenContext {
+interface TokenContext {
   readonly id: string
   readonly hint: string
   readonly createdBy: string

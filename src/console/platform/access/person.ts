@@ -25,7 +25,7 @@ export interface UnusedClaim {
   readonly remedy: string
 }
 
-export type Role = 'viewer' | 'manager'
+type Role = 'viewer' | 'manager'
 
 /** The actor in audit entries and records: stable across name changes, and never equal to a program's. */
 export function personActorOf({ subject }: Pick<Person, 'subject'>): string {

@@ -10,6 +10,16 @@ export type Principal =
   | { readonly kind: 'token'; readonly token: AdminToken }
   | { readonly kind: 'person'; readonly person: Person }
 
+/** Who requested a change, and from where. */
+export interface Caller {
+  readonly actor: string
+  /** The display name of a person or an admin token. */
+  readonly name?: string
+  /** The client's address, as reported by a trusted proxy or taken from the connection. */
+  readonly address: string
+  readonly requestId: string
+}
+
 /** Rights that a new token would have. */
 export interface Grant {
   readonly permissions: readonly Permission[]

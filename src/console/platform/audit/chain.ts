@@ -2,10 +2,18 @@ import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { Kysely, Transaction } from 'kysely'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
-import type { Database, Dialect } from '../database/database.ts'
+import type { Dialect } from '../database/database.ts'
+import { AuditWriteError } from '../database/database-unavailable.ts'
 import type { AuditFields, AuditHeadRow, AuditRow, Tables } from '../database/tables.ts'
 import type { AuditAction, AuditDetail, AuditEntry } from './entries.ts'
-import { type AuditKeys, type AuditTrust, checkChained, fieldsOf, signChained } from './mac.ts'
+import {
+  type AuditedDatabase,
+  type AuditKeys,
+  type AuditTrust,
+  checkChained,
+  fieldsOf,
+  signChained,
+} from './mac.ts'
 
 /** Rows of one statement: SQLite binds at most 32,766 values. */
 const ROWS_AT_ONCE = 500
@@ -17,16 +25,9 @@ export type ChainHead = Pick<AuditHeadRow, 'sequence' | 'hash'>
 export type ChainedRow = AuditRow & { readonly sequence: number; readonly hash: string }
 
 /** A database, as far as its audit log needs it. */
-export type AuditTarget = Pick<Database, 'dialect' | 'audit'>
+export type AuditTarget = Pick<AuditedDatabase, 'dialect' | 'audit'>
 
 export const CHAIN_START: ChainHead = { sequence: 0, hash: '0'.repeat(64) }
-
-/** Neither the change nor its audit entry was confirmed: both are one transaction. */
-export class AuditWriteError extends Error {
-  constructor(cause: unknown) {
-    super('A change and its audit entry could not be written', { cause })
-  }
-}
 
 /** Runs a transaction that writes an audit entry. @throws AuditWriteError for any failure: the outcome is unknown */
 export async function audited<Result>(

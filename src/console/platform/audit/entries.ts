@@ -2,6 +2,7 @@ import type { EditedField } from '../../../domain/key/edit-key.ts'
 import { CHOSEN_FIELDS } from '../../../domain/key/key-fields.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { Rotation } from '../../../domain/key/rotate-key.ts'
+import type { Caller } from '../access/principal.ts'
 
 /** Actions on keys, each with its label on pages. */
 const KEY_ACTIONS = {
@@ -66,16 +67,6 @@ export interface LeakFinding {
   readonly foundAt: string | null
   /** The kind of place; null if the report names none. */
   readonly source: string | null
-}
-
-/** Who requested a change, and from where. */
-export interface Caller {
-  readonly actor: string
-  /** The display name of a person or an admin token. */
-  readonly name?: string
-  /** The client's address, as reported by a trusted proxy or taken from the connection. */
-  readonly address: string
-  readonly requestId: string
 }
 
 export interface AuditEntry {

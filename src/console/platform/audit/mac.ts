@@ -1,9 +1,11 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from 'node:crypto'
+import { type OnReload, reloadable } from '../../../config/reloadable.ts'
 import type { Config } from '../../../config/schema/schema.ts'
 import type { Clock } from '../../../domain/clock.ts'
 import { fingerprintOf } from '../../../domain/key/secret.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
+import type { Database } from '../database/database.ts'
 import type { AuditFields, AuditRow, AuditSignature } from '../database/tables.ts'
 
 /** Forms of their own: the MAC of a waiting entry is not valid in the chain, which it has no place in yet. */
@@ -21,6 +23,11 @@ export interface AuditTrust {
   readonly onRejected: (rejected: RejectedEntry) => void
 }
 
+/** A database with the keys that sign and check its audit entries. */
+export interface AuditedDatabase extends Database {
+  readonly audit: AuditTrust
+}
+
 export interface RejectedEntry {
   readonly id: string
   readonly place: 'log' | 'queue'
@@ -36,18 +43,20 @@ export const UNSIGNED_AUDIT: AuditTrust = { keys: new Map(), onRejected() {} }
 const LOG_INTERVAL_MS = 60_000
 
 interface TrustParts {
-  readonly secrets: { readonly value: { readonly auditKeys: AuditKeys } }
+  readonly config: Pick<Config, 'keys'>
+  readonly onReload: OnReload<Pick<Config, 'keys'>>
   readonly metrics: Pick<Metrics, 'auditRejections'>
   readonly logger: ControlLogger
   readonly clock: Clock
 }
 
 /** Signs audit entries with the current signing secrets. Rejected entries are counted; the log names one a minute. */
-export function createAuditTrust({ secrets, metrics, logger, clock }: TrustParts): AuditTrust {
+export function createAuditTrust({ config, onReload, metrics, logger, clock }: TrustParts): AuditTrust {
+  const current = reloadable(config, onReload, auditKeysOf)
   let loggedAtMs = Number.NEGATIVE_INFINITY
   return {
     get keys() {
-      return secrets.value.auditKeys
+      return current.value
     },
     onRejected({ id, place, reason, signedBy }) {
       metrics.auditRejections.inc()

@@ -1,8 +1,9 @@
 import { type SqlBool, sql, type Transaction } from 'kysely'
 import { shareRuns } from '../batch/share-runs.ts'
 import type { ChangeWriter } from '../database/change-writer.ts'
+import { AuditWriteError } from '../database/database-unavailable.ts'
 import type { QueuedAuditRow, Tables } from '../database/tables.ts'
-import { type AuditTarget, AuditWriteError, appendAfter, appendAudit, auditRowOf, lockHead } from './chain.ts'
+import { type AuditTarget, appendAfter, appendAudit, auditRowOf, lockHead } from './chain.ts'
 import type { AuditEntry } from './entries.ts'
 import { type AuditKeys, checkQueued, type RejectedEntry, signQueued } from './mac.ts'
 

@@ -1,54 +1,43 @@
 import type { Kysely, Transaction } from 'kysely'
-import {
-  type AnnouncedChange,
-  deletePendingChanges,
-  deletePendingChangesUnlocked,
-} from '../../announcing/rows/outbox-rows.ts'
-import type { PendingChange } from '../../announcing/rows/pending-changes.ts'
-import { shareBatches } from '../batch/share-runs.ts'
 import type { Database } from './database.ts'
-import { troubleOf } from './database-unavailable.ts'
-import { mayRunAgain } from './postgres-errors.ts'
+import { mayRunAgain, troubleOf } from './database-unavailable.ts'
 import type { Tables } from './tables.ts'
-
-/** Bounds the time of one statement. */
-const DELETED_AT_ONCE = 5_000
 
 export type Work<Result> = (tx: Transaction<Tables>) => Promise<Result>
 
-/** Runs transactions, and deletes announced changes from the outbox. */
+/** Runs transactions. */
 export interface ChangeWriter {
   run<Result>(work: Work<Result>): Promise<Result>
   /** The same for announcing, which does not wait for changes. */
   announce<Result>(work: Work<Result>): Promise<Result>
-  deleteAnnounced(region: string, changes: readonly PendingChange[]): Promise<void>
+  /**
+   * The same for work that has time. On SQLite, where transactions run one after another, the next one does it as well, so that a
+   * burst of changes costs one disk sync per change, not two.
+   */
+  announceWithNext(work: Work<void>): Promise<void>
 }
 
 export function createChangeWriter(database: Database): ChangeWriter {
   return database.dialect === 'sqlite' ? new SerialChangeWriter(database) : new ParallelChangeWriter(database)
 }
 
-/**
- * For SQLite, where transactions run one after another: each also deletes the changes announced by then, so that a burst
- * costs one disk sync per change, not two.
- */
 class SerialChangeWriter implements ChangeWriter {
   readonly #database: Database
-  readonly #announced = new Map<PendingChange, string>()
+  readonly #waiting = new Set<Work<void>>()
 
   constructor(database: Database) {
     this.#database = database
   }
 
   async run<Result>(work: Work<Result>): Promise<Result> {
-    let deleted: [PendingChange, string][] = []
+    let done: Work<void>[] = []
     const result = await this.#database.writer.transaction().execute(async tx => {
-      deleted = [...this.#announced]
-      for (const [change, region] of deleted) await deletePendingChanges(tx, region, [change])
+      done = [...this.#waiting]
+      for (const other of done) await other(tx)
       return work(tx)
     })
-    // After the commit: if it fails, the next transaction deletes them.
-    for (const [change] of deleted) this.#announced.delete(change)
+    // After the commit: if it fails, the next transaction does the work.
+    for (const other of done) this.#waiting.delete(other)
     return result
   }
 
@@ -56,30 +45,18 @@ class SerialChangeWriter implements ChangeWriter {
     return this.run(work)
   }
 
-  async deleteAnnounced(region: string, changes: readonly PendingChange[]): Promise<void> {
-    // Copies: regions share the changes of one request.
-    for (const change of changes) this.#announced.set({ ...change }, region)
-    await this.run(async () => {})
+  async announceWithNext(work: Work<void>): Promise<void> {
+    this.#waiting.add(work)
+    await this.run(async () => {}).finally(() => this.#waiting.delete(work))
   }
 }
 
-/**
- * For PostgreSQL, where transactions run concurrently: one deletion at a time removes all changes announced meanwhile, to any
- * region, so that a burst does not spend most of its connections on deletions.
- */
+/** For PostgreSQL, where transactions run concurrently. */
 class ParallelChangeWriter implements ChangeWriter {
   readonly #database: Database
-  readonly #deleteTogether = shareBatches((announced: readonly AnnouncedChange[]) => this.#delete(announced))
 
   constructor(database: Database) {
     this.#database = database
-  }
-
-  async #delete(announced: readonly AnnouncedChange[]): Promise<void> {
-    for (let from = 0; from < announced.length; from += DELETED_AT_ONCE) {
-      const some = announced.slice(from, from + DELETED_AT_ONCE)
-      await this.announce(tx => deletePendingChangesUnlocked(tx, some))
-    }
   }
 
   run<Result>(work: Work<Result>): Promise<Result> {
@@ -90,9 +67,8 @@ class ParallelChangeWriter implements ChangeWriter {
     return transact(this.#database.announcing, work)
   }
 
-  deleteAnnounced(region: string, changes: readonly PendingChange[]): Promise<void> {
-    if (changes.length === 0) return Promise.resolve()
-    return this.#deleteTogether(changes.map(change => ({ ...change, region })))
+  announceWithNext(work: Work<void>): Promise<void> {
+    return this.announce(work)
   }
 }
 

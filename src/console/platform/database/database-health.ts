@@ -1,5 +1,5 @@
 import type { Clock } from '../../../domain/clock.ts'
-import type { Timers } from '../jobs/timers.ts'
+import type { Timers } from '../../../domain/timers.ts'
 
 /** Probes write: however often they are asked for, there is one a second. */
 const FRESH_MS = 1_000
@@ -8,7 +8,7 @@ const WAIT_MS = 300
 /** A write takes milliseconds. */
 const LATE_MS = 2_000
 
-export interface DatabaseHealthParts {
+interface DatabaseHealthParts {
   /** Reads and writes. */
   readonly probe: () => Promise<void>
   readonly clock: Clock

@@ -61,6 +61,13 @@ export class OutcomeUnknown extends Error {
   }
 }
 
+/** Neither the change nor its audit entry was confirmed: both are one transaction. */
+export class AuditWriteError extends Error {
+  constructor(cause: unknown) {
+    super('A change and its audit entry could not be written', { cause })
+  }
+}
+
 /** Runs a change. @throws OutcomeUnknown, with what to look for, if it may be committed all the same */
 export async function naming<Result>(about: Unconfirmed, change: () => Promise<Result>): Promise<Result> {
   try {
@@ -82,4 +89,13 @@ export function troubleOf(error: unknown): DatabaseUnavailable | null {
 /** Whether the statement is one whose answer says that the transaction is committed. */
 export function isCommit(sql: string): boolean {
   return sql === 'commit'
+}
+
+/** Nothing happened, or nothing that was committed, and another session may do it. */
+export function mayRunAgain(error: unknown): boolean {
+  return (
+    error instanceof DatabaseUnavailable &&
+    (error.kind === 'unreachable' || error.kind === 'read_only') &&
+    !error.isOutcomeUnknown
+  )
 }

@@ -1,6 +1,5 @@
 import type { Kysely } from 'kysely'
-import { SettingError } from '../../../domain/start-error.ts'
-import type { AuditTrust } from '../audit/mac.ts'
+import { SettingError, StartError } from '../../../domain/start-error.ts'
 import type { Tables } from './tables.ts'
 
 export type Dialect = 'sqlite' | 'postgres'
@@ -10,8 +9,6 @@ export interface Database {
   readonly dialect: Dialect
   /** Whether parts of texts can be searched by an index. */
   readonly hasTextIndex: boolean
-  /** Signs and checks audit entries. */
-  readonly audit: AuditTrust
   readonly writer: Kysely<Tables>
   readonly reader: Kysely<Tables>
   /** For heartbeats and for deleting what is announced: under a load of changes and lookups, gateways would have no heartbeats. */
@@ -27,3 +24,10 @@ export class DatabaseForbidden extends SettingError {}
 
 /** The database does not answer, or not yet; opening it again may succeed. */
 export class DatabaseUnreachable extends Error {}
+
+/** A backup, restore or copy that cannot be done. Nothing was changed; the message says what to do. */
+export class Refused extends StartError {}
+
+export interface ProgressOf {
+  show(done: number, total: number): void
+}

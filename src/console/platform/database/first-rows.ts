@@ -1,15 +1,22 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Dialect } from './database.ts'
 
+/** A page of the rows of a workspace. */
+export interface PageOptions {
+  readonly workspaceId: string
+  readonly limit: number
+  readonly afterId: string | null
+}
+
 /** A place in an ordered list. */
-export interface RowPosition {
+interface RowPosition {
   readonly value: string | number
   /** Decides between equal values. */
   readonly id: string
 }
 
 /** The first rows, in the order of two columns, of some workspaces: all that the indexes of a table need to know. */
-export interface FirstRows {
+interface FirstRows {
   readonly table: string
   /** Ordered by this column, then by the id. May be the id itself. */
   readonly value: string

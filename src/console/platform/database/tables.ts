@@ -1,7 +1,4 @@
 import type { KeyTexts } from '../../../domain/key/key-texts.ts'
-import type { OutboxRow, RegionOutboxRow, RegionRow } from './region-tables.ts'
-
-export type { OutboxRow } from './region-tables.ts'
 
 /** Rows as the database holds them; times are milliseconds since the epoch. Each text of a key is a column of its name. */
 export interface KeyRow extends KeyTexts {
@@ -38,7 +35,7 @@ export interface AuditSignature {
 export interface AuditFields {
   /** Grows with time: the order of the entries. */
   readonly id: string
-  /** Empty for none: the release before has no null here. */
+  /** Empty for none. */
   readonly workspace_id: string
   readonly at_ms: number
   readonly actor: string
@@ -90,7 +87,7 @@ export interface AdminTokenRow {
 }
 
 /** The response to a request with an Idempotency-Key. It holds nothing that the caller sent. */
-export interface ResponseRow {
+interface ResponseRow {
   /** SHA-256 of the actor and the Idempotency-Key. */
   readonly id: string
   /** SHA-256 of the request. */
@@ -101,10 +98,10 @@ export interface ResponseRow {
 }
 
 /** Apart from the record: use does not change its version. Triggers add a row for each new key. */
-export interface KeyUseRow {
+interface KeyUseRow {
   readonly key_id: string
   /** The key's, for the list of a workspace by last use. */
-  readonly workspace_id: string | null
+  readonly workspace_id: string
   /** 0: never. */
   readonly last_used_at_ms: number
 }
@@ -122,8 +119,29 @@ export interface SessionRow {
   readonly seen_at_ms: number
 }
 
+/** A committed change that is not announced to a region yet. */
+export interface OutboxRow {
+  readonly region: string
+  readonly digest: string
+  readonly version: number
+  /** When it was committed. */
+  readonly at_ms: number
+  /** The console that is announcing it; others leave it alone until then. */
+  readonly claimed_by: string
+  readonly claimed_until_ms: number
+}
+
+/** A region that gets every change. */
+interface RegionRow {
+  readonly name: string
+  /** When a console last stated that it announces to it. */
+  readonly seen_at_ms: number
+  /** The changes of keys up to this id are in its outbox; null once those of all keys were. */
+  readonly requeued_until: string | null
+}
+
 /** A gateway that has reported to a console. */
-export interface GatewayRow {
+interface GatewayRow {
   readonly id: string
   /** For people. */
   readonly name: string
@@ -134,7 +152,7 @@ export interface GatewayRow {
 }
 
 /** A gateway's statement that it applied a change. */
-export interface ConfirmationRow {
+interface ConfirmationRow {
   readonly digest: string
   readonly version: number
   readonly gateway_id: string
@@ -185,7 +203,7 @@ export interface DeliveryRow {
 }
 
 /** A secret that signed keys of this database, by its fingerprint. */
-export interface SigningSecretRow {
+interface SigningSecretRow {
   readonly fingerprint: string
   readonly first_used_at_ms: number
   /** When a console last stated that it signs audit entries with it. */
@@ -205,7 +223,7 @@ export interface UsageRow {
 }
 
 /** The last report of a gateway that was stored. */
-export interface UsageGatewayRow {
+interface UsageGatewayRow {
   readonly gateway: string
   readonly sequence: number
   readonly seen_at_ms: number
@@ -225,16 +243,14 @@ export interface RefusalRow {
 }
 
 /** When refusals of a workspace were last left out. */
-export interface RefusalGapRow {
+interface RefusalGapRow {
   readonly workspace_id: string
   readonly at_ms: number
 }
 
 export interface Tables {
   keys: KeyRow
-  /** Of the region `default`: a console of the release before announces from it. */
   outbox: OutboxRow
-  region_outbox: RegionOutboxRow
   regions: RegionRow
   audit: AuditRow
   audit_head: AuditHeadRow

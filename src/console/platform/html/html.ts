@@ -1,4 +1,6 @@
 import { html as htmlTag, type SafeHtml } from '@remix-run/html-template'
+import { relativeTime } from '../../../domain/relative-time.ts'
+import { hasVisible } from '../../../domain/visible-text.ts'
 
 export type Html = SafeHtml
 /** Content of a page: text, which is escaped, or HTML made by `html`. */
@@ -21,4 +23,80 @@ function toInterpolation(piece: Piece): Interpolation {
 /** Array.isArray does not narrow readonly arrays. */
 function isList(piece: Piece): piece is readonly Piece[] {
   return Array.isArray(piece)
+}
+
+const DATE = new Intl.DateTimeFormat('en-GB', {
+  day: 'numeric',
+  month: 'short',
+  year: 'numeric',
+  timeZone: 'UTC',
+})
+
+/** `18 Feb 2027` */
+export function dateText(atMs: number): string {
+  return DATE.format(atMs)
+}
+
+/** `18 Feb 2027, 09:00 UTC` */
+export function instantText(atMs: number): string {
+  return `${dateText(atMs)}, ${new Date(atMs).toISOString().slice(11, 16)} UTC`
+}
+
+/** `04:31:10 UTC`, with the date unless it is today. */
+export function clockText(atMs: number, nowMs: number): string {
+  const day = dateText(atMs) === dateText(nowMs) ? '' : `${dateText(atMs)}, `
+  return `${day}${new Date(atMs).toISOString().slice(11, 19)} UTC`
+}
+
+/** `18 Feb 2027, 09:00:00.125 UTC` */
+export function exactText(atMs: number): string {
+  return `${dateText(atMs)}, ${new Date(atMs).toISOString().slice(11, 23)} UTC`
+}
+
+/** Relative time, kept current by the script, with the instant as its tooltip. */
+export function ago(atMs: number, nowMs: number): Html {
+  const { iso, text } = { iso: new Date(atMs).toISOString(), text: instantText(atMs) }
+  return html`<time datetime="${iso}" title="${text}" data-live>${relativeTime(atMs, nowMs)}</time>`
+}
+
+export function instant(atMs: number): Html {
+  return html`<time datetime="${new Date(atMs).toISOString()}">${instantText(atMs)}</time>`
+}
+
+export function instantAndAgo(atMs: number, nowMs: number): Html {
+  return html`${instant(atMs)} <span class="muted">(${ago(atMs, nowMs)})</span>`
+}
+
+/**
+ * Invisible characters and those that change the direction of text. A joiner within an emoji stays; Hangul fillers and the
+ * Braille blank count as letters in Unicode but are invisible.
+ */
+const INVISIBLE =
+  /(?!(?<=\p{Extended_Pictographic}|\p{Emoji_Modifier}|\ufe0f)\u200d(?=\p{Extended_Pictographic}))[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u2800\u3164\uffa0]/gu
+
+/** More would fill the page. */
+const MAX_MARKED = 8
+
+/**
+ * Isolates the direction of user text and shows its invisible characters by their code point. Of a text without a visible
+ * character each is shown, up to a number: a link made of it would have no width.
+ */
+export function markInvisible(text: string): Html {
+  if (text !== '' && !hasVisible(text)) {
+    const characters = [...text]
+    const rest = characters.length > MAX_MARKED ? ['…'] : []
+    return html`<bdi>${[...characters.slice(0, MAX_MARKED).map(mark), ...rest]}</bdi>`
+  }
+  const visible = text.split(INVISIBLE)
+  const invisible = text.match(INVISIBLE) ?? []
+  const parts = visible.flatMap((part, index) => {
+    const character = invisible[index]
+    return character === undefined ? [part] : [part, mark(character)]
+  })
+  return html`<bdi>${parts}</bdi>`
+}
+
+function mark(character: string): Html {
+  const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')
+  return html`<span class="unseen" title="Invisible character">U+${code}</span>`
 }

@@ -1,6 +1,5 @@
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import { type Html, html } from './html.ts'
-import { markInvisible } from './mark-invisible.ts'
+import { type Html, html, markInvisible } from './html.ts'
 import { keyPath } from './paths.ts'
 
 /** A name as every page shows it: never as nothing, which would leave a link without a width. */

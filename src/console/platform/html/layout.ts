@@ -35,7 +35,7 @@ export interface Frame {
 
 export type Section = 'keys' | 'usage' | 'refusals' | 'audit' | 'deliveries' | 'api'
 
-export interface PageParts {
+interface PageParts {
   /** Of the window; never text that a person entered. */
   readonly title: string
   readonly section: Section | null

@@ -5,10 +5,10 @@ import { OutcomeUnknown } from '../database/database-unavailable.ts'
 import { ApiError } from '../http/api-error.ts'
 import { NO_RESOURCE } from '../http/calls.ts'
 import { explainError } from '../http/explain-error.ts'
-import { formPage } from './local-path.ts'
+import { type Html, html } from './html.ts'
+import { barePage, type Frame, page } from './layout.ts'
 import { frameOf, notFound, sendPage } from './page-request.ts'
-import { FIND_KEY, keyPath, WORKSPACES } from './paths.ts'
-import { type Problem, problemPage } from './problem-page.ts'
+import { FIND_KEY, formPage, keyPath, WORKSPACES } from './paths.ts'
 
 /** Browsers get a page for an unknown path, programs JSON; before a body is read. */
 export function usePageNotFound(scope: FastifyInstance): void {
@@ -77,4 +77,24 @@ function problemOf(apiError: ApiError, { id }: FastifyRequest): Problem {
     return { title: 'Internal console error', text, requestId: id }
   }
   return { title: 'Request rejected', text: `${apiError.message}.`, requestId: id }
+}
+
+export interface Problem {
+  readonly title: string
+  readonly text: string
+  /** Shown to find the request in the log; null if the log has nothing to add. */
+  readonly requestId: string | null
+  /** Where to go; default: the start page. */
+  readonly next?: { readonly path: string; readonly text: string }
+}
+
+const START = { path: '/', text: 'Go to the start page' }
+
+/** @param frame null if no person is signed in */
+export function problemPage(frame: Frame | null, { title, text, requestId, next = START }: Problem): Html {
+  const main = html`<h1>${title}</h1>
+    <p class="lead">${text}</p>
+    ${requestId === null ? null : html`<p class="muted">Request id: <code>${requestId}</code></p>`}
+    <p class="actions"><a class="button primary" href="${next.path}">${next.text}</a></p>`
+  return frame === null ? barePage(title, main) : page(frame, { title, section: null, main })
 }

@@ -1,14 +1,16 @@
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
+import type { Person } from '../access/person.ts'
 import { may } from '../access/principal.ts'
+import type { RandomBytes } from '../database/ids.ts'
 import { ApiError } from '../http/api-error.ts'
-import { principalOf, seesWorkspace } from '../http/request-context.ts'
-import { type FormFields, textField } from './form-fields.ts'
+import { idempotencyOf } from '../http/idempotency.ts'
+import { callerOf, type OperationContext, principalOf, seesWorkspace } from '../http/request-context.ts'
+import { type FormFields, textField } from './form-parts.ts'
 import type { Html } from './html.ts'
 import type { Frame } from './layout.ts'
-import { EXPIRED, formPage, returnPath, signInPath } from './local-path.ts'
-import { csrfTokenOf, personOfRequest } from './signed-in.ts'
+import { EXPIRED, formPage, returnPath, signInPath } from './paths.ts'
 
 /** Also for pages of workspaces that the person may not see. */
 export function notFound(): ApiError {
@@ -23,7 +25,7 @@ export function workspaceOf(request: FastifyRequest): string {
 }
 
 /** An onRequest hook for pages that change keys of the workspace of the path. */
-export const requireManager: onRequestAsyncHookHandler = async request => {
+const requireManager: onRequestAsyncHookHandler = async request => {
   const workspaceId = workspaceOf(request)
   if (!may(principalOf(request), 'keys:write', workspaceId)) {
     throw new ApiError('forbidden', 'You have the role of a viewer, who sees keys and changes none')
@@ -76,7 +78,7 @@ export function queryOf(request: FastifyRequest): FormFields {
  * An onRequest hook. After signing in, a person whose session has expired comes back to the page of the form. Its fields are not kept:
  * they would get into URLs and the history of the browser, and may hold a key or an address with a secret.
  */
-export const requirePersonOfForm: onRequestAsyncHookHandler = async (request, reply) => {
+const requirePersonOfForm: onRequestAsyncHookHandler = async (request, reply) => {
   if (request.person !== null) return
   await reply.redirect(signInPath(returnPath(formPage(request.url))), 303)
 }
@@ -85,3 +87,80 @@ export function parameterOf(request: FastifyRequest, name: 'workspaceId' | 'keyI
   // The router yields a text for each parameter in the path.
   return (request.params as Record<string, string>)[name] ?? ''
 }
+
+const config = { operation: 'page' } as const
+
+/** Options of routes that show something. */
+export const SHOWS = { onRequest: [requirePerson], config }
+/** Options of routes that ask before they change keys of the workspace of the path. */
+export const CHANGE_FORMS = { onRequest: [requirePerson, requireManager], config }
+/** Options of routes that change keys of the workspace of the path. */
+export const CHANGES = { onRequest: [requirePersonOfForm, requireManager], config }
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The signed-in person, in scopes of `authenticatePeople`; null for programs and without a session. */
+    person: Person | null
+    /** @fastify/csrf-protection reads the secret of its tokens here. */
+    session: { _csrf: string } | null
+  }
+}
+
+export const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
+
+/** @returns the token for the field `_csrf` or the header `X-CSRF-Token`; empty without a session */
+export function csrfTokenOf(request: FastifyRequest, reply: FastifyReply): string {
+  return request.session === null ? '' : reply.generateCsrf()
+}
+
+/**
+ * An onRequest hook. Redirects to signing in and afterwards back to the page, or to the page of the form that was sent.
+ */
+export async function requirePerson(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  if (request.person !== null) return
+  if (request.url.startsWith('/admin/')) {
+    throw new ApiError('unauthenticated', 'A valid bearer token or session is required')
+  }
+  const then = SAFE_METHODS.has(request.method) ? request.url : pathOf(request.headers.referer)
+  await reply.redirect(signInPath(returnPath(then)), 303)
+}
+
+/** Uses only the path of the address, so that its host does not matter. */
+function pathOf(address: string | undefined): string | null {
+  const url = URL.parse(address ?? '')
+  return url === null ? null : url.pathname + url.search
+}
+
+/** The person, in routes behind `requirePerson`. */
+export function personOfRequest({ person }: FastifyRequest): Person {
+  if (person === null) throw new Error('This route requires the hook requirePerson')
+  return person
+}
+
+const ONCE = /^[A-Za-z0-9_-]{22}$/
+
+/** Makes a form that is submitted twice, as by reloading, one request. */
+export function newOnceToken(randomBytes: RandomBytes): string {
+  return Buffer.from(randomBytes(16)).toString('base64url')
+}
+
+/**
+ * @param what everything that determines the effect: operation, path parameters, form
+ * @returns null without the token: submitting such a form twice would act twice
+ */
+export function readFormContext(
+  request: FastifyRequest,
+  what: readonly [operation: 'issue' | 'rotate', parameters: object, form: object],
+): OperationContext | null {
+  const once = textField(fieldsOf(request), 'once')
+  if (!ONCE.test(once)) return null
+  const caller = callerOf(request)
+  return { caller, idempotency: idempotencyOf(caller.actor, `form:${once}`, what) }
+}
+
+/** Shown when a form without problems is shown again. */
+export const FORM_NOTICES = {
+  reused:
+    'This form was already submitted with other values. Nothing was changed. Submit it again to issue another key.',
+  incomplete: 'The form was incomplete. Nothing was changed. Submit it again.',
+} as const

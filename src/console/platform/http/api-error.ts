@@ -42,7 +42,7 @@ export function statusOf(code: ApiErrorCode): number {
 }
 
 /** The id of a key or token of which it is unknown whether it was made or changed. */
-export interface MadeUnconfirmed {
+interface MadeUnconfirmed {
   readonly keyId?: string
   readonly tokenId?: string
 }

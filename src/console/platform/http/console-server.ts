@@ -17,14 +17,12 @@ import type { ControlLogger } from '../../../observability/control-logger.ts'
 import { type ListenerLimits, limitListener } from '../../../observability/limit-listener.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { TOKEN_PREFIX } from '../access/admin-token.ts'
-import type { RandomBytes } from '../ids.ts'
+import type { RandomBytes } from '../database/ids.ts'
 import type { ApiError } from './api-error.ts'
 import { rejectUnknownPaths } from './calls.ts'
 import { explainError, explainFault } from './explain-error.ts'
-import { readJsonOnly } from './read-bodies.ts'
+import { admitBeforeBody, readJsonOnly, requireStorableTarget } from './read-bodies.ts'
 import { noteCallerAddress } from './request-context.ts'
-import { requireStorableTarget } from './storable-text.ts'
-import { admitBeforeBody } from './unread-body.ts'
 
 const BODY_LIMIT_BYTES = 64 * 1024
 const MAX_PARAMETER_LENGTH = 512
@@ -40,7 +38,7 @@ const HTTP_OPTIONS = {
 
 type RawRequest = { readonly headers: IncomingHttpHeaders; readonly rawHeaders: readonly string[] }
 /** `console`: for people and programs; `internal`: for gateways. */
-export type ListenerName = 'console' | 'internal'
+type ListenerName = 'console' | 'internal'
 
 export interface ServerParts {
   readonly listener: ListenerName

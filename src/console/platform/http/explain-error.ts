@@ -1,10 +1,14 @@
 import type { FastifyError, FastifySchema, FastifySchemaValidationError } from 'fastify'
 import type { ConnectionFault } from '../../../http/guard-connections.ts'
 import { rawResponse } from '../../../http/raw-response.ts'
-import { AuditWriteError } from '../audit/chain.ts'
-import { OutcomeUnknown, troubleOf, type Unconfirmed } from '../database/database-unavailable.ts'
+import {
+  AuditWriteError,
+  OutcomeUnknown,
+  troubleOf,
+  type Unconfirmed,
+} from '../database/database-unavailable.ts'
 import { ApiError, invalidField } from './api-error.ts'
-import { UnstorableText } from './storable-text.ts'
+import { UnstorableText } from './read-bodies.ts'
 
 /** A field name is echoed only if it looks like one: a key pasted in its place does not. */
 const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_]{0,31}$/

@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto'
-import { BLANK_FIELDS } from '../../../domain/key/key-fields.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 
 /** How long a request can be repeated with the same Idempotency-Key. */
@@ -36,7 +35,7 @@ function sorted(object: object): [string, unknown][] {
 }
 
 /** The records of a response at the time it was given. */
-export interface StoredOutcome {
+interface StoredOutcome {
   readonly record: KeyRecord
   readonly replaced: KeyRecord | null
 }
@@ -47,11 +46,5 @@ export function encodeOutcome({ record, replaced }: StoredOutcome): string {
 
 export function decodeOutcome(text: string): StoredOutcome {
   // Only encodeOutcome() writes this column.
-  const { record, replaced } = JSON.parse(text) as StoredOutcome
-  return { record: completed(record), replaced: replaced === null ? null : completed(replaced) }
-}
-
-/** A console of the release before may have stored the response, without the fields added since. */
-function completed(record: KeyRecord): KeyRecord {
-  return { ...BLANK_FIELDS, ...record }
+  return JSON.parse(text) as StoredOutcome
 }

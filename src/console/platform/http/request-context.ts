@@ -1,11 +1,14 @@
 import { isIP } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { plainAddress } from '../../../domain/address/plain-address.ts'
+import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 import { clientAddressOf } from '../../../http/client-address.ts'
 import { compileProxies } from '../../../http/trusted-proxies.ts'
-import { actorOf, type Principal, principalNameOf, sees } from '../access/principal.ts'
-import type { Caller } from '../audit/entries.ts'
-import { invalidField } from './api-error.ts'
+import { actorOf, type Caller, type Principal, principalNameOf, sees } from '../access/principal.ts'
+import type { PageOptions } from '../database/first-rows.ts'
+import { isKeyId } from '../database/ids.ts'
+import { ApiError, invalidField } from './api-error.ts'
+import { type PageQuery, type WaitQuery, WORKSPACE_ID_EXPECTED } from './fields.ts'
 import { type Idempotency, idempotencyOf } from './idempotency.ts'
 
 declare module 'fastify' {
@@ -89,4 +92,91 @@ function readIdempotency(request: FastifyRequest, actor: string): Idempotency | 
   const operation = request.routeOptions.config.operation ?? 'other'
   // Path parameters, and a body that passed its schema, are objects; a missing body equals an empty one.
   return idempotencyOf(actor, sent, [operation, request.params as object, (request.body ?? {}) as object])
+}
+
+export const WORKSPACE_KEYS = '/workspaces/:workspaceId/keys'
+export const KEY = '/keys/:keyId'
+const DEFAULT_PAGE_SIZE = 50
+
+export function mustWait({ wait }: WaitQuery): boolean {
+  return wait === '1'
+}
+
+export function readPage({ limit, cursor }: PageQuery): { limit: number; afterId: string | null } {
+  return { limit: Number(limit ?? DEFAULT_PAGE_SIZE), afterId: cursor ?? null }
+}
+
+/** A page of a list of one workspace, that of the path. */
+export function readPageOptions(request: FastifyRequest, query: PageQuery): PageOptions {
+  return { workspaceId: workspaceIdOf(request), ...readPage(query) }
+}
+
+/** @throws ApiError if the caller may not see this workspace */
+export function workspaceIdOf(request: FastifyRequest): string {
+  const workspaceId = parameterOf(request, 'workspaceId')
+  if (!isWorkspaceId(workspaceId)) throw invalidField('workspaceId', WORKSPACE_ID_EXPECTED)
+  if (!seesWorkspace(request, workspaceId)) throw new ApiError('not_found', 'No such workspace')
+  return workspaceId
+}
+
+interface FindsKeys {
+  findById(id: string): Promise<{ readonly record: { readonly workspaceId: string } } | null>
+}
+
+/**
+ * A key of another workspace is refused like an unknown one, before anything else of the request is checked. A key
+ * never changes its workspace, so the result stays true.
+ */
+export async function visibleKeyIdOf(
+  { repository }: { readonly repository: FindsKeys },
+  request: FastifyRequest,
+): Promise<string> {
+  const id = keyIdOf(request)
+  if (sees(principalOf(request), null)) return id
+  const key = await repository.findById(id)
+  if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
+  return id
+}
+
+/** Rejects what is no key id before it reaches the database. */
+export function keyIdOf(request: FastifyRequest): string {
+  const keyId = parameterOf(request, 'keyId')
+  if (!isKeyId(keyId)) throw noSuchKey()
+  return keyId
+}
+
+export function noSuchKey(): ApiError {
+  return new ApiError('not_found', 'No such key')
+}
+
+function parameterOf(request: FastifyRequest, name: 'workspaceId' | 'keyId'): string {
+  // The router yields a text for each parameter in the path.
+  return (request.params as Record<string, string>)[name] ?? ''
+}
+
+/** Which versions of a key an edit may change; `any` for `*`. */
+export type AcceptedVersions = 'any' | readonly number[]
+
+/** One entity tag and what separates it from the next (RFC 9110, sections 8.8.3 and 5.6.1): its text, which may hold commas. */
+const TAG = /[ \t]*(?:(?:W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y
+
+/** A version, also with what servers append that compress a response: `"3-gzip"` of Apache, `"3;br"`. */
+const VERSION = /^([1-9]\d{0,9})(?:(?:--?|;)(?:gzip|br|zstd|deflate))?$/
+
+/**
+ * Reads If-Match (RFC 9110, section 13.1.1). Proxies that compress make a tag weak, `W/"3"`: it counts as the version that
+ * the console sent, since a version names one state of the key and not the bytes of a response.
+ * @returns null if it is no list of entity tags; tags that are no versions match none
+ */
+export function parseIfMatch(text: string): AcceptedVersions | null {
+  if (text.trim() === '*') return 'any'
+  const tags: string[] = []
+  TAG.lastIndex = 0
+  while (TAG.lastIndex < text.length) {
+    const found = TAG.exec(text)
+    if (found === null) return null
+    if (found[1] !== undefined) tags.push(found[1])
+  }
+  if (tags.length === 0) return null
+  return tags.flatMap(tag => VERSION.exec(tag)?.[1] ?? []).map(Number)
 }

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { unauthenticated } from './bearer.ts'
+import { unauthenticated } from './authenticate-programs.ts'
 
 /**
  * Rows of one part. The objects of a part live while the client takes the one before, and large parts reach the heap of

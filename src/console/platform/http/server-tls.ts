@@ -12,7 +12,7 @@ type TlsFiles = Config['console']['internal']['tls']
 /** A client that does not complete its handshake within this time is disconnected. */
 const HANDSHAKE_TIMEOUT_MS = 10_000
 
-export interface HandshakeLog {
+interface HandshakeLog {
   failed(error: Error & { code?: unknown }): void
   succeeded(): void
 }

@@ -1,8 +1,8 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import { isChosen } from '../database/chosen-rows.ts'
 import type { Dialect } from '../database/database.ts'
+import type { PageOptions } from '../database/first-rows.ts'
 import type { DeliveryRow, Tables } from '../database/tables.ts'
-import type { PageOptions } from '../http/request-parameters.ts'
 
 const KEPT_MS = 30 * 86_400_000
 const PURGED_AT_ONCE = 1_000

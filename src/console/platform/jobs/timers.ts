@@ -1,3 +1,6 @@
+import type { Timers } from '../../../domain/timers.ts'
+import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
+
 export { systemTimers, type Timers } from '../../../domain/timers.ts'
 
 const FIRST_BACKOFF_MS = 50
@@ -11,4 +14,37 @@ const MAX_BACKOFF_MS = 1000
 export function backoffMs(failures: number, random: number): number {
   const ceiling = Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** Math.min(failures, 10))
   return Math.round((ceiling / 2) * (1 + random))
+}
+
+interface Upkeep {
+  readonly everyMs: number
+  readonly work: () => Promise<void>
+  /** Whether the first run is now. */
+  readonly isDueNow?: boolean
+}
+
+/**
+ * Does work again and again; a run that takes longer is not overtaken by the next one. What fails is logged and tried again.
+ * @returns ends it
+ */
+export function keepUp(
+  { timers, logger }: { readonly timers: Timers; readonly logger: ControlLogger },
+  { everyMs, work, isDueNow = false }: Upkeep,
+): () => void {
+  let isRunning = false
+  const run = () => {
+    if (isRunning) return
+    isRunning = true
+    void work()
+      .catch((error: unknown) => logUpkeepFailed(logger, error))
+      .finally(() => {
+        isRunning = false
+      })
+  }
+  if (isDueNow) run()
+  return timers.every(everyMs, run)
+}
+
+export function logUpkeepFailed(logger: ControlLogger, error: unknown): void {
+  logger.warn({ cause: causeOf(error) }, 'housekeeping failed, retrying')
 }
