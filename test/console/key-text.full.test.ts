@@ -15,9 +15,9 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const ENTRY =
   "  plan: { label: 'Plan', maxLength: 20, hint: 'What its owner pays for', help: 'what is paid for' },\n"
 const MIGRATION =
-  "    '9999_plan': { up: database => database.schema.alterTable('keys').addColumn('plan', 'text').execute() },\n"
+  "  '9999_plan': database => database.schema.alterTable('keys').addColumn('plan', 'text').execute(),\n"
 const TEXT_TABLE = 'src/domain/key/key-texts.ts'
-const MIGRATIONS = 'src/console/platform/database/migrations.ts'
+const MIGRATIONS = 'src/console/schema.ts'
 
 let copy = ''
 
@@ -29,7 +29,7 @@ beforeAll(() => {
   symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
   insert(TEXT_TABLE, /^\} as const satisfies/m, ENTRY)
   // After the last migration.
-  insert(MIGRATIONS, /^ {2}\}\n\}/m, MIGRATION)
+  insert(MIGRATIONS, /^\}\n$/m, MIGRATION)
 })
 afterAll(() => rmSync(copy, { recursive: true, force: true }))
 

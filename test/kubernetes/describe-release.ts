@@ -134,31 +134,7 @@ export const describeRelease: Part = shared =>
       )
       expect(maps.filter(name => name.startsWith(NAME))).toEqual([`${NAME}-test`])
     })
-
-    it('a StatefulSet of an earlier chart is named with the command to run, before anything changes', async () => {
-      const namespace = await makeNamespace('earlier')
-      const labels = { app: 'earlier' }
-      await cluster.apply({
-        apiVersion: 'apps/v1',
-        kind: 'StatefulSet',
-        metadata: { name: `${NAME}-console`, namespace },
-        spec: {
-          serviceName: 'x',
-          replicas: 0,
-          selector: { matchLabels: labels },
-          template: emptyPod(labels),
-        },
-      })
-      const { ok, stderr } = await tryInstall(namespace, WITH_CONSOLE)
-      expect(ok).toBe(false)
-      expect(stderr).toContain(`kubectl -n ${namespace} delete statefulset ${NAME}-console --cascade=orphan`)
-    })
   })
-
-const emptyPod = (labels: object) => ({
-  metadata: { labels },
-  spec: { containers: [{ name: 'x', image: 'registry.example.com/x' }] },
-})
 
 async function isRolledOut(namespace: string, gateways = 2): Promise<boolean> {
   const gateway = await cluster.get('deployment', `${NAME}-gateway`, namespace)

@@ -77,7 +77,7 @@ test('a command that calls the console loads no code of gateway or console but i
   const loaded = JSON.parse(readFileSync(file, 'utf8')) as string[]
   const planes = /\/(?:src|dist)\/(?:console|gateway|upstream|keys|limits|redis)\//
   expect(loaded.filter(url => planes.test(url))).toEqual([
-    expect.stringMatching(/\/console\/platform\/http\/response-fields\.[jt]s$/),
+    expect.stringMatching(/\/console\/platform\/http\/fields\.[jt]s$/),
   ])
   expect(loaded).not.toContain('node:sqlite')
   expect(packagesOf(loaded)).toEqual(['cli-progress', 'cli-table3', 'commander', 'typebox', 'yaml'])
