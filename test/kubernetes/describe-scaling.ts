@@ -165,10 +165,16 @@ class Release {
     return /level: (\w+)/.exec(settingsFileOf(at(await this.#workload(), 'spec.template')))?.[1] ?? 'none'
   }
 
-  /** Waits until this many pods are available. */
+  /** Waits until this many pods are available. @throws with the state of the Deployment, its autoscaler and its pods */
   async available(number: number): Promise<void> {
     const isSo = async () => valueAt(await this.#workload(), 'status.availableReplicas') === number
-    await until(`${number} pods are available`, isSo, ROLLOUT_MS)
+    try {
+      await until(`${number} pods are available`, isSo, ROLLOUT_MS)
+    } catch (error) {
+      throw new Error(await this.kubectl('get', 'deployments,replicasets,hpa,pods', '-o', 'wide'), {
+        cause: error,
+      })
+    }
   }
 
   /** Does something, and returns each number of pods that the Deployment had meanwhile. */
