@@ -11,9 +11,9 @@ import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { someKey } from '../support/stored-keys.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
-/** Some 130 MB of lines, so a console that held them all would die. */
-const KEYS = 300_000
-const HEAP_MEGABYTES = 64
+/** Some 200 MB of lines, so a console that held them all would die. */
+const KEYS = 450_000
+const HEAP_MEGABYTES = 96
 const TOKEN = 'admin-token-of-the-figures'
 /** The reader pauses after so many chunks. */
 const CHUNKS = 16
