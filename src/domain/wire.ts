@@ -1,5 +1,6 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
 import { MAX_CIDRS, normalizeCidrs } from './address/cidr.ts'
+import { toInstant } from './instant.ts'
 import { isWorkspaceId, type KeyGrant, type KeyRecord, MAX_VERSION } from './key/key-record.ts'
 import type { TextName } from './key/key-texts.ts'
 import { isScope, normalizeScopes } from './scope.ts'
@@ -50,15 +51,11 @@ export function toRecordJson(record: KeyRecord): RecordJson {
   const { createdAtMs, expiresAtMs, revokedAtMs, suspendedAtMs, ...unchanged } = record
   return {
     ...unchanged,
-    createdAt: new Date(createdAtMs).toISOString(),
-    expiresAt: new Date(expiresAtMs).toISOString(),
-    revokedAt: instantOrNull(revokedAtMs),
-    suspendedAt: instantOrNull(suspendedAtMs),
+    createdAt: toInstant(createdAtMs),
+    expiresAt: toInstant(expiresAtMs),
+    revokedAt: toInstant(revokedAtMs),
+    suspendedAt: toInstant(suspendedAtMs),
   }
-}
-
-function instantOrNull(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString()
 }
 
 /** A derived key (RFC 5869): the MAC of an API key is never valid for a record. */

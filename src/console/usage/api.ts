@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
+import { toInstant } from '../../domain/instant.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, type CheckedRequest, declareCalls } from '../platform/http/calls.ts'
 import {
@@ -173,20 +174,16 @@ function usageJson(range: UsageRange, points: readonly UsagePoint[]): UsageRespo
   const { step, from, until } = range
   return {
     step,
-    from: textOf(msOf(step, from)),
-    to: textOf(msOf(step, until)),
+    from: toInstant(msOf(step, from)),
+    to: toInstant(msOf(step, until)),
     usage: points.map(({ atMs, requests: all, byCode, byRoute }) => {
-      return { at: textOf(atMs), requests: all, byCode: { ...byCode }, byRoute: { ...byRoute } }
+      return { at: toInstant(atMs), requests: all, byCode: { ...byCode }, byRoute: { ...byRoute } }
     }),
   }
 }
 
 function refusalJson({ atMs, route, code, reason, keyId, requestId, address }: Refusal) {
-  return { at: textOf(atMs), route, code, reason, keyId, requestId, address }
-}
-
-function textOf(ms: number): string {
-  return new Date(ms).toISOString()
+  return { at: toInstant(atMs), route, code, reason, keyId, requestId, address }
 }
 
 /** @param cursor in the form that the schema requires */

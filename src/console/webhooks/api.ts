@@ -1,14 +1,14 @@
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { instant } from '../keys/api/key-json.ts'
+import { toInstant } from '../../domain/instant.ts'
 import { may } from '../platform/access/principal.ts'
 import type { PageOptions } from '../platform/database/first-rows.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
   fields,
+  instant,
   instantOrNull,
-  instant as instantSchema,
   listJson,
   noFields,
   pageOf,
@@ -47,7 +47,7 @@ const delivery = Type.Object(
     id: Type.String(),
     type: Type.String({ description: 'A newer release can add types' }),
     keyId: textOrNull,
-    at: instantSchema,
+    at: instant,
     state: Type.Enum([...STATES]),
     attempts: Type.Integer({ minimum: 0 }),
     deliveredAt: instantOrNull,
@@ -61,7 +61,7 @@ const delivery = Type.Object(
 const webhook = Type.Object(
   {
     url: Type.String({ description: 'Without its path for callers that may not change it' }),
-    createdAt: instantSchema,
+    createdAt: instant,
     createdBy: Type.String(),
   },
   { title: 'WorkspaceWebhook' },
@@ -196,7 +196,7 @@ function webhookJson(found: WorkspaceWebhook, mayChange: boolean) {
   const { url, createdAtMs, createdBy } = found
   // A path may hold a secret of the receiver.
   const shown = mayChange ? url : (webhookSiteOf(found) ?? '')
-  return { url: shown, createdAt: new Date(createdAtMs).toISOString(), createdBy }
+  return { url: shown, createdAt: toInstant(createdAtMs), createdBy }
 }
 
 async function deliveriesJson(log: DeliveryLog, page: PageOptions) {
@@ -216,11 +216,11 @@ function deliveryJson(delivery: Delivery) {
     id,
     type,
     keyId: keyId === '' ? null : keyId,
-    at: new Date(atMs).toISOString(),
+    at: toInstant(atMs),
     state: deliveryState(delivery),
     attempts,
-    deliveredAt: instant(deliveredAtMs),
-    nextAttemptAt: instant(nextAttemptAtMs),
+    deliveredAt: toInstant(deliveredAtMs),
+    nextAttemptAt: toInstant(nextAttemptAtMs),
     lastStatus,
     lastError,
   }

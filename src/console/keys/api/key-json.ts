@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
+import { toInstant } from '../../../domain/instant.ts'
 import { type KeyRecord, keyState } from '../../../domain/key/key-record.ts'
 import { toRecordJson } from '../../../domain/wire.ts'
 import type { ConfirmationReport, Confirmations } from '../../announcing/index.ts'
@@ -12,7 +13,7 @@ export function keyJson(record: KeyRecord, clock: Clock, lastUsedAtMs: number | 
   return {
     ...toRecordJson(record),
     state: keyState(record, clock.wallMs()),
-    lastUsedAt: instant(lastUsedAtMs),
+    lastUsedAt: toInstant(lastUsedAtMs),
   }
 }
 
@@ -28,8 +29,8 @@ export async function lastUseOf({ repository }: Registry, keyId: string): Promis
 export function progressJson({ announced, committedAtMs, announcedAtMs, gateways }: ChangeProgress) {
   return {
     announced: isAnnounced(announced),
-    committedAt: instant(committedAtMs),
-    announcedAt: instant(announcedAtMs),
+    committedAt: toInstant(committedAtMs),
+    announcedAt: toInstant(announcedAtMs),
     gateways: confirmationsJson(gateways),
     ...regionsJson(announced, gateways),
   }
@@ -50,15 +51,9 @@ export function confirmationsJson(gateways: Confirmations | null) {
   const { known, confirmed, verifying } = gateways
   const silent = gateways.silent.map(({ name, lastSeenAtMs }) => ({
     name,
-    lastSeenAt: instant(lastSeenAtMs),
+    lastSeenAt: toInstant(lastSeenAtMs),
   }))
   return { known, confirmed, verifying, silent }
-}
-
-export function instant(ms: number): string
-export function instant(ms: number | null): string | null
-export function instant(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString()
 }
 
 /** The entity tag of a key (RFC 9110, section 8.8.3): its version, which its edits must name. */

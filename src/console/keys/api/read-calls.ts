@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { toInstant } from '../../../domain/instant.ts'
 import { holdsKeyForm } from '../../../domain/key/secret.ts'
 import { workspacesOf } from '../../platform/access/principal.ts'
 import { ApiError, invalidField } from '../../platform/http/api-error.ts'
@@ -30,7 +31,7 @@ import {
 import type { KeyParts } from '../registry.ts'
 import type { KeyQuery, WorkspaceSummary } from '../search/key-query.ts'
 import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from '../search/parse-key-query.ts'
-import { instant, keyJson, keyWithUseJson, setVersionTag } from './key-json.ts'
+import { keyJson, keyWithUseJson, setVersionTag } from './key-json.ts'
 
 const adminCall = declareCalls<KeyParts>()
 
@@ -181,7 +182,7 @@ function searchedWorkspaces({ workspaceIds }: KeyQuery, request: FastifyRequest)
 }
 
 function workspaceJson({ workspaceId, keys, lastUsedAtMs }: WorkspaceSummary) {
-  return { workspaceId, keys, lastUsedAt: instant(lastUsedAtMs) }
+  return { workspaceId, keys, lastUsedAt: toInstant(lastUsedAtMs) }
 }
 
 /** A secret in an address ends up in logs of proxies. */

@@ -1,3 +1,4 @@
+import { toInstant } from '../../../domain/instant.ts'
 import { planExpiry } from '../../../domain/key/issue-key.ts'
 import { type Planned, problemOfKeyName } from '../../../domain/key/key-fields.ts'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
@@ -85,11 +86,11 @@ export function tokenJson(token: AdminToken) {
     hint,
     permissions,
     workspaces,
-    createdAt: instant(token.createdAtMs),
+    createdAt: toInstant(token.createdAtMs),
     createdBy,
-    expiresAt: instant(token.expiresAtMs),
-    revokedAt: instant(token.revokedAtMs),
-    lastUsedAt: instant(token.lastUsedAtMs),
+    expiresAt: toInstant(token.expiresAtMs),
+    revokedAt: toInstant(token.revokedAtMs),
+    lastUsedAt: toInstant(token.lastUsedAtMs),
   }
 }
 
@@ -97,12 +98,6 @@ function areWorkspaces(workspaces: readonly string[]): boolean {
   return (
     workspaces.length >= 1 && workspaces.length <= MAX_TOKEN_WORKSPACES && workspaces.every(isWorkspaceId)
   )
-}
-
-function instant(ms: number): string
-function instant(ms: number | null): string | null
-function instant(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString()
 }
 
 function wrong(field: string, expected: string): { ok: false; field: string; expected: string } {

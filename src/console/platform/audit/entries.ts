@@ -1,3 +1,4 @@
+import { toInstant } from '../../../domain/instant.ts'
 import type { EditedField } from '../../../domain/key/edit-key.ts'
 import { CHOSEN_FIELDS } from '../../../domain/key/key-fields.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
@@ -107,15 +108,15 @@ export function auditIssue(record: KeyRecord, context: AuditContext): KeyAuditEn
 
 export function auditImport(record: KeyRecord, context: AuditContext): KeyAuditEntry {
   const { revokedAtMs, suspendedAtMs } = record
-  const revoked = revokedAtMs === null ? {} : { revokedAt: instant(revokedAtMs) }
-  const suspended = suspendedAtMs === null ? {} : { suspendedAt: instant(suspendedAtMs) }
+  const revoked = revokedAtMs === null ? {} : { revokedAt: toInstant(revokedAtMs) }
+  const suspended = suspendedAtMs === null ? {} : { suspendedAt: toInstant(suspendedAtMs) }
   return entryOf('key.imported', record, context, { ...newKeyDetail(record), ...revoked, ...suspended })
 }
 
 function newKeyDetail(record: KeyRecord): AuditDetail {
   const given = CHOSEN_FIELDS.filter(field => record[field] !== null && record[field].length > 0)
   const chosen = Object.fromEntries(given.map(field => [field, record[field]]))
-  return { ...chosen, scopes: record.scopes, expiresAt: instant(record.expiresAtMs) }
+  return { ...chosen, scopes: record.scopes, expiresAt: toInstant(record.expiresAtMs) }
 }
 
 /** An entry about the old key that names the successor. */
@@ -127,9 +128,9 @@ export function auditRotation(
     name: replaced.name,
     scopes: replaced.scopes,
     overlapSeconds,
-    expiresAt: instant(replaced.expiresAtMs),
+    expiresAt: toInstant(replaced.expiresAtMs),
     successor: successor.id,
-    successorExpiresAt: instant(successor.expiresAtMs),
+    successorExpiresAt: toInstant(successor.expiresAtMs),
   })
 }
 
@@ -173,7 +174,7 @@ export function auditEdit(
   const changes = Object.fromEntries(
     changed.map(field =>
       field === 'expiresAtMs'
-        ? ['expiresAt', { old: instant(before[field]), new: instant(after[field]) }]
+        ? ['expiresAt', { old: toInstant(before[field]), new: toInstant(after[field]) }]
         : [field, { old: before[field], new: after[field] }],
     ),
   )
@@ -221,8 +222,4 @@ function entryOf(
 
 function detailOf(about: AuditDetail, { name, address, requestId }: Caller): AuditDetail {
   return { ...about, ...(name === undefined ? {} : { by: name }), from: address, requestId }
-}
-
-function instant(ms: number): string {
-  return new Date(ms).toISOString()
 }
