@@ -4,10 +4,11 @@ import { join } from 'node:path'
 import { assertionKeyPem } from './assertion-keys.ts'
 import { type CheckProxy, RunningProxy } from './check-proxies.ts'
 import { BASE } from './hostile-targets.ts'
+import { Parts } from './parts.ts'
 import { whenOver } from './patience.ts'
-import { type Listening, startPostern } from './postern-process.ts'
+import type { Listening } from './postern-process.ts'
 import { get, RawClient } from './raw-client.ts'
-import { RecordingUpstream } from './recording-upstream.ts'
+import type { RecordingUpstream } from './recording-upstream.ts'
 import type { IssuedKey, World } from './world.ts'
 
 export const PATH = `${BASE}/ws_1`
@@ -24,29 +25,35 @@ export class BehindProxy {
   readonly gateway: Listening
   readonly running: RunningProxy
   readonly upstream: RecordingUpstream
+  readonly #parts: Parts
   readonly #proxy: CheckProxy
   readonly #key: IssuedKey
-  readonly #directory: string
 
   private constructor(
-    parts: Pick<BehindProxy, 'gateway' | 'running' | 'upstream'> & { readonly directory: string },
+    running: Pick<BehindProxy, 'gateway' | 'running' | 'upstream'>,
+    parts: Parts,
     proxy: CheckProxy,
     key: IssuedKey,
   ) {
-    this.gateway = parts.gateway
-    this.running = parts.running
-    this.upstream = parts.upstream
-    this.#directory = parts.directory
+    this.gateway = running.gateway
+    this.running = running.running
+    this.upstream = running.upstream
+    this.#parts = parts
     this.#proxy = proxy
     this.#key = key
   }
 
-  static async start(proxy: CheckProxy, world: World, key: IssuedKey): Promise<BehindProxy> {
+  static start(proxy: CheckProxy, world: World, key: IssuedKey): Promise<BehindProxy> {
+    return Parts.start(parts => BehindProxy.#started(parts, proxy, world, key))
+  }
+
+  static async #started(parts: Parts, proxy: CheckProxy, world: World, key: IssuedKey): Promise<BehindProxy> {
     const directory = mkdtempSync(join(tmpdir(), `postern-check-${proxy.kind}-`))
+    await parts.own({ stop: () => rmSync(directory, { recursive: true, force: true }) })
     const keyFile = join(directory, 'assertion.pem')
     writeFileSync(keyFile, assertionKeyPem())
-    const upstream = await RecordingUpstream.start()
-    const gateway = await startPostern('gateway', {
+    const upstream = await parts.upstream()
+    const gateway = await parts.gateway({
       ...world.env,
       POSTERN_UPSTREAM_URL: upstream.url,
       POSTERN_GATEWAY_CHECK_PORT: '0',
@@ -63,7 +70,8 @@ export class BehindProxy {
       gateway: new URL(urls.gateway).host,
       upstream: new URL(upstream.url).host,
     })
-    return new BehindProxy({ gateway, running, upstream, directory }, proxy, key)
+    await parts.own(running)
+    return new BehindProxy({ gateway, running, upstream }, parts, proxy, key)
   }
 
   get url(): string {
@@ -71,10 +79,7 @@ export class BehindProxy {
   }
 
   async stop(): Promise<void> {
-    await this.running.stop()
-    await this.gateway.process.stop()
-    await this.upstream.stop()
-    rmSync(this.#directory, { recursive: true, force: true })
+    await this.#parts.stop()
   }
 
   /**

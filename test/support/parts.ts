@@ -35,16 +35,16 @@ export class Parts {
   }
 
   async redis(options: RedisServerOptions = {}): Promise<RedisServer> {
-    return this.#own(await RedisServer.start(options))
+    return this.own(await RedisServer.start(options))
   }
 
   async upstream(): Promise<RecordingUpstream> {
-    return this.#own(await RecordingUpstream.start())
+    return this.own(await RecordingUpstream.start())
   }
 
   /** A relay before a server, that a test can delay, hold and cut. */
   async proxy(url: string): Promise<TcpProxy> {
-    return this.#own(await TcpProxy.start(url))
+    return this.own(await TcpProxy.start(url))
   }
 
   /** @returns the URL of a new database */
@@ -84,11 +84,12 @@ export class Parts {
 
   async #process(plane: 'console' | 'gateway', settings: Settings): Promise<Listening> {
     const running = await startPostern(plane, { ...this.shared, ...settings })
-    await this.#own({ stop: () => running.process.stop() })
+    await this.own({ stop: () => running.process.stop() })
     return running
   }
 
-  async #own<Part extends { stop(): unknown }>(part: Part): Promise<Part> {
+  /** Stops a part of another kind with the others. */
+  async own<Part extends { stop(): unknown }>(part: Part): Promise<Part> {
     if (this.#started.disposed) {
       await part.stop()
       throw new Error('The other parts were stopped while this one started')
