@@ -43,7 +43,7 @@ export async function compareShort(say: (text: string) => void): Promise<boolean
   let suspects = PAIRS.map(pairName)
   for (const heading of ['', '\nOnce more:']) {
     if (heading !== '') say(heading)
-    const judgements = judgeAll(written, await runSeries(SERIES))
+    const judgements = judgeAll(written, await runSeries(SERIES, all => isMeasured(judgeAll(written, all))))
     say(describe(written, judgements))
     suspects = suspects.filter(pair => judgements.get(pair)?.verdict === 'worse')
     if (suspects.length === 0) return false
@@ -57,7 +57,7 @@ export async function compareShort(say: (text: string) => void): Promise<boolean
  * @returns whether it was quiet enough for every ratio; otherwise the file stays as it is
  */
 export async function writeShort(say: (text: string) => void): Promise<boolean> {
-  const all = await runSeries(SERIES_TO_WRITE)
+  const all = await runSeries(SERIES_TO_WRITE, () => false)
   const summaries = PAIRS.map(pairName).map(pair => [pair, summarize(of(all, pair))] as const)
   const ratios: Record<string, WrittenRatios['ratios'][string]> = {}
   for (const [pair, summary] of summaries) {
@@ -87,10 +87,13 @@ function of(all: readonly SeriesByPair[], pair: string): Series[] {
   return all.map(series => series.get(pair) ?? [])
 }
 
-/** Ends early where so many rounds are disturbed that the others cannot suffice. */
-async function runSeries(count: number): Promise<SeriesByPair[]> {
+/** Ends early where these series suffice, and where so many rounds are disturbed that the others cannot. */
+async function runSeries(
+  count: number,
+  suffice: (all: readonly SeriesByPair[]) => boolean,
+): Promise<SeriesByPair[]> {
   const all: SeriesByPair[] = []
-  while (all.length < count) {
+  while (all.length < count && !suffice(all)) {
     all.push(await runOneSeries())
     const rounds = of(all, pairName(PAIRS[0])).flat()
     if (cannotTell(rounds, count * ROUNDS_OF_A_SERIES)) break
@@ -158,6 +161,10 @@ function judgeAll({ ratios, floorUs }: WrittenRatios, all: readonly SeriesByPair
       ]
     }),
   )
+}
+
+function isMeasured(judgements: ReadonlyMap<string, Judgement>): boolean {
+  return [...judgements.values()].every(({ verdict }) => verdict !== 'not measured')
 }
 
 function describe({ ratios }: WrittenRatios, judgements: ReadonlyMap<string, Judgement>): string {
