@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { ServerOptions } from 'node:https'
-import { finished } from 'node:stream'
+import { finished, Readable } from 'node:stream'
 import {
   type FastifyError,
   type FastifyInstance,
@@ -18,7 +18,7 @@ import { type ListenerLimits, limitListener } from '../../../observability/limit
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { TOKEN_PREFIX } from '../access/admin-token.ts'
 import type { RandomBytes } from '../database/ids.ts'
-import type { ApiError } from './api-error.ts'
+import { ApiError } from './api-error.ts'
 import { rejectUnknownPaths } from './calls.ts'
 import { explainError, explainFault } from './explain-error.ts'
 import { admitBeforeBody, readJsonOnly, requireStorableTarget } from './read-bodies.ts'
@@ -103,6 +103,9 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     finished(reply.raw, () => recordRequest(request, reply, performance.now() - startedAtMs, parts))
     requireStorableTarget(request.raw.url ?? '')
   })
+  app.addHook('onSend', async (request, reply, payload) => {
+    if (payload instanceof Readable) payload.once('error', error => logCutOff(error, request, reply, parts))
+  })
   app.setErrorHandler(handleError)
   // The console's is set with its pages: Fastify takes one for each prefix.
   if (parts.listener === 'internal') rejectUnknownPaths(app, 'unknown_path')
@@ -116,6 +119,19 @@ function createErrorHandler({ logger }: ServerParts) {
     setCommonHeaders(request, reply)
     void reply.code(apiError.status).headers(apiError.headers).send(apiError.body)
   }
+}
+
+/** A stream that fails after the head can only end the connection. Before, the error handler answers. */
+function logCutOff(
+  error: Error,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { logger }: ServerParts,
+): void {
+  if (!reply.raw.headersSent) return
+  const line = { err: error, requestId: request.id }
+  if (error instanceof ApiError) logger.warn(line, 'response cut off')
+  else logger.error(line, 'response cut off')
 }
 
 function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
