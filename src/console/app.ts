@@ -6,9 +6,7 @@ import { createApiReference } from './api-reference/index.ts'
 import { createAudit } from './audit/index.ts'
 import { type ConsoleHealth, checkHealth } from './health.ts'
 import { createInternalListener } from './key-service/index.ts'
-import { createKeys } from './keys/index.ts'
-import { type OpenRegistry, openRegistry } from './keys/open-registry.ts'
-import { createOperationCounter } from './keys/operations/operation-counter.ts'
+import { createKeys, type OpenRegistry, openRegistry } from './keys/index.ts'
 import { createLeaks } from './leaks/index.ts'
 import type { OneTimeLink } from './platform/access/person.ts'
 import { createAccessAudit } from './platform/audit/access-audit.ts'
@@ -48,19 +46,19 @@ export interface Console {
 /** The control plane: the database is open and migrated, nothing listens, nothing is announced yet. */
 export async function createConsole(parts: ConsoleParts, migrations = MIGRATIONS): Promise<Console> {
   const context = createConsoleContext(parts)
-  const { config, clock, metrics, version = '0.0.0' } = context
+  const { config, clock, version = '0.0.0' } = context
   const { announcer, oneTimeLink } = parts
   const open = await openRegistry(context, { migrations, announcer, createEvents: eventsBy(config) })
-  const { repository, registry } = open
+  const { database, registry } = open
   const { signIn, programs, accessAudit } = createAccess(context, open, oneTimeLink)
   const usage = createUsageService(context, open)
   const leaks = createLeaks(context, registry)
 
   const capabilities: readonly Capability[] = [
-    { purge: () => repository.purge(), stop: () => repository.close() },
+    { stop: () => database.close() },
     signIn.capability,
     createAnnouncing(context, open),
-    createKeys(context, { registry, count: createOperationCounter(metrics) }, usage),
+    createKeys(context, registry, usage),
     createWorkspaces(registry),
     createAudit(context, open),
     programs.capability,

@@ -1,6 +1,6 @@
 import type { Announcer } from './announcing/announcer.ts'
 import type { Regions } from './announcing/regions.ts'
-import type { OpenRegistry } from './keys/open-registry.ts'
+import type { OpenRegistry } from './keys/index.ts'
 
 export interface ConsoleHealth {
   readonly database: 'ok' | 'failed'

@@ -1,7 +1,7 @@
-import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { decodeCursor } from '../../src/console/keys/search/key-cursor.ts'
 import type { KeyQuery } from '../../src/console/keys/search/key-query.ts'
 import { openDatabase } from '../support/open-database.ts'
+import { createRepository } from '../support/repository.ts'
 import { LARGE, queryOf, SEARCHES } from './searches.ts'
 import { RARE_NAME, seedKeys } from './seed-keys.ts'
 
@@ -18,7 +18,7 @@ if (option === '--seed') {
   await seedKeys(database, population)
 }
 const clock = { wallMs: () => NOW_MS, monotonicMs: () => performance.now() }
-const repository = createKeyRepository(database, clock, 'bench')
+const repository = createRepository(database, clock, 'bench')
 
 for (const [name, text] of SEARCHES) {
   const query = queryOf(text)

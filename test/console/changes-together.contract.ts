@@ -1,11 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { searchAudit } from '../../src/console/audit/rows.ts'
-import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import type { AuditEntry } from '../../src/console/platform/audit/entries.ts'
 import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { openDatabase } from '../support/open-database.ts'
-import { insert } from '../support/repository.ts'
+import { createRepository, insert, type Repository } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
 const KEYS = 20
@@ -14,13 +13,13 @@ const KEYS = 20
 export function describeChangesTogether(freshUrl: () => Promise<string>): void {
   describe('changes of many keys at once', () => {
     let database: AuditedDatabase
-    let repository: KeyRepository
+    let repository: Repository
     let nowMs = NOW_MS
     beforeEach(async () => {
       // Later at each look, so that each transaction has a time of its own.
       const clock = { wallMs: () => nowMs++, monotonicMs: () => nowMs }
       database = await openDatabase(await freshUrl())
-      repository = createKeyRepository(database, clock, 'console-1')
+      repository = createRepository(database, clock, 'console-1')
       await repository.registerRegions(['eu', 'us'])
     })
     afterEach(() => repository.close())

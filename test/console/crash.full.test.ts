@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { rowOf } from '../../src/console/keys/rows/key-rows.ts'
+import { rowOf } from '../../src/console/platform/database/key-row.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
 import type { AdminResponse } from '../support/admin-response.ts'

@@ -1,11 +1,11 @@
 import { type RawBuilder, sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
 import { claimDue } from '../../src/console/platform/jobs/delivery-rows.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
+import { createRepository } from '../support/repository.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 
 const ROWS = 2_000
@@ -35,7 +35,7 @@ describe.skipIf(!has(POSTGRES))('a burst into a table that PostgreSQL believes t
   }
 
   test('no more changes are claimed from the outbox of a region than asked for', async () => {
-    const outbox = createKeyRepository(database, new ManualClock(), 'console-1').pendingIn('eu')
+    const outbox = createRepository(database, new ManualClock(), 'console-1').pendingIn('eu')
     await burst('outbox', sql`select 'eu', 'digest-' || n, 1, n, '', 0`)
     const claimed = await outbox.claimChanges(LIMIT)
     expect(claimed.map(({ atMs }) => atMs)).toEqual(Array.from({ length: LIMIT }, (_, index) => index + 1))

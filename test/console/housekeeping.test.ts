@@ -3,7 +3,6 @@ import { expect, test } from 'vitest'
 import { countPendingChanges } from '../../src/console/announcing/index.ts'
 import { startUpkeep } from '../../src/console/audit/upkeep.ts'
 import { startCountingKeys } from '../../src/console/keys/count-states.ts'
-import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { appendAudit } from '../../src/console/platform/audit/chain.ts'
 import { keepUp } from '../../src/console/platform/jobs/timers.ts'
 import type { ControlLogger } from '../../src/observability/control-logger.ts'
@@ -12,7 +11,7 @@ import { LogSpy } from '../support/log-spy.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { openDatabase } from '../support/open-database.ts'
-import { insert } from '../support/repository.ts'
+import { createRepository, insert } from '../support/repository.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { settled, until } from '../support/until.ts'
@@ -23,8 +22,8 @@ async function opened(logger: ControlLogger = silentLogger) {
   const timers = new ManualTimers()
   const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
   const database = await openDatabase('sqlite::memory:')
-  const repository = createKeyRepository(database, clock, 'console-1')
-  return { database, repository, metrics: createMetrics(), clock, timers, logger }
+  const repository = createRepository(database, clock, 'console-1')
+  return { database, repository, announcing: repository, metrics: createMetrics(), clock, timers, logger }
 }
 
 test('pending changes are counted, with the age of the oldest', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { rowOf } from '../../src/console/keys/rows/key-rows.ts'
+import { rowOf } from '../../src/console/platform/database/key-row.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { toRecordJson } from '../../src/domain/wire.ts'
 import { startConsole } from '../support/console.ts'

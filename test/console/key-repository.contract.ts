@@ -2,14 +2,14 @@ import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { GatewayReport } from '../../src/console/announcing/gateway-rows.ts'
 import { searchAudit } from '../../src/console/audit/rows.ts'
-import type { Change } from '../../src/console/keys/rows/commit.ts'
-import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
-import { KEY_FILTERS } from '../../src/console/keys/rows/key-rows.ts'
+import type { Change } from '../../src/console/keys/commit.ts'
+import { isSelected, KEY_FILTERS } from '../../src/console/keys/search/key-filter.ts'
 import type { AuditEntry } from '../../src/console/platform/audit/entries.ts'
 import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
+import { keyOfRow } from '../../src/console/platform/database/key-row.ts'
 import { keyState, type StoredKey } from '../../src/domain/key/key-record.ts'
 import { openDatabase } from '../support/open-database.ts'
-import { insert, openRepository, replace } from '../support/repository.ts'
+import { createRepository, insert, openRepository, type Repository, replace } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
 /**
@@ -23,17 +23,13 @@ export function describeKeyRepository(
   severalConsoles: boolean,
 ): void {
   describe(`the registry in ${name}`, () => {
-    let repository: KeyRepository
+    let repository: Repository
     let database: AuditedDatabase
     let nowMs: number
     beforeEach(async () => {
       nowMs = NOW_MS
       database = await openDatabase(await freshUrl())
-      repository = createKeyRepository(
-        database,
-        { wallMs: () => nowMs, monotonicMs: () => nowMs },
-        'console-1',
-      )
+      repository = createRepository(database, { wallMs: () => nowMs, monotonicMs: () => nowMs }, 'console-1')
     })
     afterEach(() => repository.close())
     const auditOf = (limit = 20, afterId: string | null = null) =>
@@ -244,7 +240,7 @@ export function describeKeyRepository(
       })
     })
 
-    test('lists the keys in one state, by the same rules as the state of a key', async () => {
+    test('selects the keys in one state by the same rules as the state of a key', async () => {
       const soonMs = NOW_MS + 60_000
       const keys = {
         active: [someKey(), someKey({ rotatedFrom: 'key_x' })],
@@ -268,14 +264,12 @@ export function describeKeyRepository(
       for (const key of stored) await insert(repository, key)
       await insert(repository, someKey({ workspaceId: 'ws_2' }))
       for (const filter of KEY_FILTERS) {
-        const selection = { filter, nowMs: NOW_MS, soonMs }
-        const page = await repository.list({ workspaceId: 'ws_1', limit: 20, afterId: null, selection })
-        const among = filter === 'active' ? [...keys.active, ...keys.expiring] : keys[filter]
-        expect(page.keys).toEqual(among.toReversed())
-        const states = new Set(page.keys.map(key => keyState(key.record, NOW_MS)))
+        const query = database.reader.selectFrom('keys').selectAll().where('workspace_id', '=', 'ws_1')
+        const inState = query.where(row => isSelected(row, { filter, nowMs: NOW_MS, soonMs })).orderBy('id')
+        const selected = (await inState.execute()).map(keyOfRow)
+        expect(selected).toEqual(filter === 'active' ? [...keys.active, ...keys.expiring] : keys[filter])
+        const states = new Set(selected.map(key => keyState(key.record, NOW_MS)))
         expect([...states]).toEqual([filter === 'expiring' ? 'active' : filter])
-        const first = await repository.list({ workspaceId: 'ws_1', limit: 1, afterId: null, selection })
-        expect([first.keys.length, first.nextAfterId]).toEqual([1, among.at(-1)?.record.id])
       }
     })
 
@@ -414,7 +408,7 @@ export function describeKeyRepository(
 
   const describeSeveral = severalConsoles ? describe : () => {}
   describeSeveral(`two consoles on ${name}`, () => {
-    let consoles: readonly [KeyRepository, KeyRepository]
+    let consoles: readonly [Repository, Repository]
     let nowMs: number
     beforeEach(async () => {
       nowMs = NOW_MS

@@ -1,12 +1,11 @@
 import { beforeEach, expect, test } from 'vitest'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
 import { RegionOutboxes } from '../../src/console/announcing/regions.ts'
-import { type PlannedChange, runOperation } from '../../src/console/keys/operations/run-operation.ts'
-import type { KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
+import { type PlannedChange, runOperation } from '../../src/console/keys/run-operation.ts'
 import { encodeOutcome } from '../../src/console/platform/http/idempotency.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf } from '../support/messages.ts'
-import { insert, openRepository } from '../support/repository.ts'
+import { insert, openRepository, type Repository } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
@@ -14,15 +13,16 @@ import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 const clock = { wallMs: () => NOW_MS, monotonicMs: () => NOW_MS }
 const idempotency = { id: 'a', request: 'r' }
 const context = { caller: { actor: 'a', address: '::1', requestId: '1' }, idempotency }
-let repository: KeyRepository
-let outbox: RegionOutboxes
+let repository: Repository
+let parts: Parameters<typeof runOperation>[0]
 
 beforeEach(async () => {
   repository = await openRepository('sqlite::memory:', clock)
   const messages = messagesOf(clock)
-  const parts = { messages, timers: new ManualTimers(), logger: silentLogger, random: () => 0 }
-  const ofDefault = new Outbox({ repository, announcer: new ScriptedAnnouncer(), clock, ...parts })
-  outbox = new RegionOutboxes(new Map([['default', ofDefault]]))
+  const shared = { messages, timers: new ManualTimers(), logger: silentLogger, random: () => 0 }
+  const ofDefault = new Outbox({ repository, announcer: new ScriptedAnnouncer(), clock, ...shared })
+  const outbox = new RegionOutboxes(new Map([['default', ofDefault]]))
+  parts = { repository, outbox, clock, createEvents: () => [], count: (_, run) => run() }
 })
 
 test('a repeated request that conflicts with its own first attempt gets the first response', async () => {
@@ -39,7 +39,7 @@ test('a repeated request that conflicts with its own first attempt gets the firs
     })
     return { kind: 'not_active', state: 'retiring' } as const
   }
-  const result = await runOperation({ repository, outbox, clock, createEvents: () => [] }, context, plan)
+  const result = await runOperation(parts, 'rotate', context, plan)
   expect(result).toMatchObject({ kind: 'done', record: old.record, secret: null, replayed: true })
 })
 
@@ -57,11 +57,7 @@ test('an operation that loses a race plans again from the new state', async () =
     }
     return plans.at(-1) ?? { kind: 'unknown_key' as const }
   }
-  const result = await runOperation(
-    { repository, outbox, clock, createEvents: () => [] },
-    { ...context, idempotency: null },
-    plan,
-  )
+  const result = await runOperation(parts, 'revoke', { ...context, idempotency: null }, plan)
   expect(plans).toHaveLength(2)
   expect(result).toMatchObject({ kind: 'done', changed: true, record: { version: 3 } })
 })
@@ -72,7 +68,5 @@ test('an operation that keeps losing races fails after several attempts', async 
   const late = revoked(revoked(key))
   const attempt = { kind: 'planned', issued: null, replaced: late, record: late.record } as const
   const plan = async () => ({ ...attempt, digest: key.digest, audit: [], secret: null })
-  await expect(
-    runOperation({ repository, outbox, clock, createEvents: () => [] }, context, plan),
-  ).rejects.toThrow(/8 attempts: other changes/)
+  await expect(runOperation(parts, 'revoke', context, plan)).rejects.toThrow(/8 attempts: other changes/)
 })

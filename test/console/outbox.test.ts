@@ -1,17 +1,16 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { isAllAnnounced, startHeartbeats } from '../../src/console/announcing/heartbeats.ts'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
-import type { KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf, readMessage } from '../support/messages.ts'
-import { insert, openRepository, replace } from '../support/repository.ts'
+import { insert, openRepository, type Repository, replace } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 import { settled, until } from '../support/until.ts'
 
-let repository: KeyRepository
+let repository: Repository
 let announcer: ScriptedAnnouncer
 let timers: ManualTimers
 let nowMs: number

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { startHeartbeats } from '../../src/console/announcing/heartbeats.ts'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
-import type { KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
@@ -9,7 +8,7 @@ import { SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf, readMessage } from '../support/messages.ts'
 import { RedisServer } from '../support/redis-server.ts'
-import { insert, openRepository, replace } from '../support/repository.ts'
+import { insert, openRepository, type Repository, replace } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
@@ -18,7 +17,7 @@ import { until } from '../support/until.ts'
 const MINUTE_MS = 60_000
 
 describe('after Redis reconnects', () => {
-  let repository: KeyRepository
+  let repository: Repository
   let announcer: ScriptedAnnouncer
   let outbox: Outbox
   let stopHeartbeats: () => void

@@ -1,22 +1,21 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { insertChanges } from '../../src/console/announcing/outbox-rows.ts'
-import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
 import { openDatabase } from '../support/open-database.ts'
-import { insert, replace } from '../support/repository.ts'
+import { createRepository, insert, type Repository, replace } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
 /** @param freshUrl the address of a database that is empty */
 export function describeRegionOutboxes(name: string, freshUrl: () => Promise<string>): void {
   describe(`the outboxes of regions in ${name}`, () => {
     let database: AuditedDatabase
-    let repository: KeyRepository
+    let repository: Repository
     let nowMs: number
     beforeEach(async () => {
       nowMs = Date.now()
       database = await openDatabase(await freshUrl())
       const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
-      repository = createKeyRepository(database, clock, 'console-1')
+      repository = createRepository(database, clock, 'console-1')
     })
     afterEach(() => repository.close())
 
@@ -65,7 +64,7 @@ export function describeRegionOutboxes(name: string, freshUrl: () => Promise<str
       await register('eu', 'us')
       for (let keys = 0; keys < 4; keys++) await insert(repository, someKey())
       const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
-      const other = createKeyRepository(database, clock, 'console-2')
+      const other = createRepository(database, clock, 'console-2')
       expect(await repository.pendingIn('eu').claimChanges(3)).toHaveLength(3)
       expect(await other.pendingIn('eu').claimChanges(10)).toHaveLength(1)
       expect(await other.pendingIn('us').claimChanges(10)).toHaveLength(4)
@@ -77,7 +76,7 @@ export function describeRegionOutboxes(name: string, freshUrl: () => Promise<str
         await register('eu')
         await insert(repository, someKey())
         const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
-        const other = createKeyRepository(database, clock, 'console-2')
+        const other = createRepository(database, clock, 'console-2')
         const claimAhead = async (ms: number) => {
           nowMs += ms
           expect(await repository.pendingIn(region).claimChanges(10)).toHaveLength(1)

@@ -3,13 +3,13 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Announcement } from '../../src/console/announcing/announcer.ts'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
 import { isAnnounced, RegionOutboxes } from '../../src/console/announcing/regions.ts'
-import { revokeAllKeys, WaitAllowance } from '../../src/console/keys/operations/revoke-all.ts'
-import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
-import { rowOf } from '../../src/console/keys/rows/key-rows.ts'
+import { revokeAllKeys, WaitAllowance } from '../../src/console/keys/revoke-all.ts'
 import { createIds } from '../../src/console/platform/database/ids.ts'
+import { rowOf } from '../../src/console/platform/database/key-row.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf } from '../support/messages.ts'
 import { openDatabase } from '../support/open-database.ts'
+import { createRepository } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
@@ -48,7 +48,7 @@ async function revokeAll(announcerOf: (timers: ManualTimers) => ScriptedAnnounce
   const timers = new ManualTimers()
   const clock = { wallMs: () => NOW_MS + Math.floor(timers.nowMs), monotonicMs: () => timers.nowMs }
   const database = await openDatabase('sqlite::memory:')
-  const repository = createKeyRepository(database, clock, 'console-1')
+  const repository = createRepository(database, clock, 'console-1')
   onTestFinished(() => repository.close())
   const rows = Array.from({ length: KEYS }, () => rowOf(someKey(), NOW_MS))
   await database.writer.insertInto('keys').values(rows).execute()
@@ -56,7 +56,12 @@ async function revokeAll(announcerOf: (timers: ManualTimers) => ScriptedAnnounce
   const parts = { repository, announcer, clock, timers, logger: silentLogger, random: () => 0 }
   const ofDefault = new Outbox({ ...parts, messages: messagesOf(clock) })
   const outbox = new RegionOutboxes(new Map([['default', ofDefault]]))
-  const registry = { ...parts, outbox, newAuditId: createIds('audit', randomBytes), createEvents: () => [] }
+  const registry: Parameters<typeof revokeAllKeys>[0] = {
+    ...{ ...parts, outbox, announcing: repository },
+    newAuditId: createIds('audit', randomBytes),
+    createEvents: () => [],
+    count: (_, run) => run(),
+  }
   const startedAtMs = timers.nowMs
   let isAnswered = false
   const answer = revokeAllKeys(registry, 'ws_1', { caller, mustWait: false }).finally(() => {

@@ -1,13 +1,12 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { searchAudit } from '../../src/console/audit/rows.ts'
-import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
-import { rowOf } from '../../src/console/keys/rows/key-rows.ts'
+import { rowOf } from '../../src/console/platform/database/key-row.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { planRevocation } from '../../src/domain/key/revoke-or-suspend.ts'
 import { startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
 import { openDatabase } from '../support/open-database.ts'
-import { replace } from '../support/repository.ts'
+import { createRepository, replace } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
@@ -32,7 +31,7 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
     const clock = { wallMs, monotonicMs: () => performance.now() + time.aheadMs }
     const running = await startConsole({ databaseUrl, parts: { clock, announcer } })
     const opened = await openDatabase(databaseUrl)
-    const repository = createKeyRepository(opened, clock, 'the test')
+    const repository = createRepository(opened, clock, 'the test')
     onTestFinished(() => repository.close())
     return { ...running, announcer, repository, opened, time }
   }

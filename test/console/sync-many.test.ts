@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { openDatabase } from '../support/open-database.ts'
+import { createRepository } from '../support/repository.ts'
 import { NOW_MS } from '../support/stored-keys.ts'
 
 test('a sync passes over any number of expired keys, and returns each of the others once', async () => {
@@ -16,7 +16,7 @@ test('a sync passes over any number of expired keys, and returns each of the oth
     database.writer,
   )
   const clock = { wallMs: () => NOW_MS, monotonicMs: () => 0 }
-  const repository = createKeyRepository(database, clock, 'console-1')
+  const repository = createRepository(database, clock, 'console-1')
   const found: string[] = []
   let pages = 0
   let afterId: string | null = null

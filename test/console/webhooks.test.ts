@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs'
 import pino from 'pino'
 import { Webhook } from 'standardwebhooks'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { createIds } from '../../src/console/platform/database/ids.ts'
 import type { DueDelivery } from '../../src/console/platform/jobs/delivery-rows.ts'
 import { retryDelayMs } from '../../src/console/platform/jobs/retry-delay.ts'
@@ -20,7 +19,7 @@ import { ManualTimers } from '../support/manual-timers.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
-import { insert } from '../support/repository.ts'
+import { createRepository, insert } from '../support/repository.ts'
 import { runs } from '../support/runs.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { databaseDirectory } from '../support/temporary-directory.ts'
@@ -58,7 +57,7 @@ async function startDispatcher(keys: readonly StoredKey[] = []) {
   onTestFinished(() => database.close())
   let nowMs = NOW_MS
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
-  const repository = createKeyRepository(database, clock, 'console-1')
+  const repository = createRepository(database, clock, 'console-1')
   for (const key of keys) await insert(repository, key)
   const newEventId = createIds('msg', randomBytes)
   const deliveries = createDeliveries(database, clock, newEventId)
@@ -279,7 +278,7 @@ describe.each(DATABASES)('several consoles on one database (%s)', (name, isThere
     let nowMs = NOW_MS
     const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
     const [first, second] = databases
-    const repository = createKeyRepository(first, clock, 'console-1')
+    const repository = createRepository(first, clock, 'console-1')
     await insert(
       repository,
       someKey({ createdAtMs: NOW_MS - 80 * DAY_MS, expiresAtMs: NOW_MS + 10 * DAY_MS }),

@@ -1,17 +1,16 @@
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { RoundTrip, startHeartbeats } from '../../src/console/announcing/heartbeats.ts'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
-import type { KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf, readMessage } from '../support/messages.ts'
-import { insert, openRepository } from '../support/repository.ts'
+import { insert, openRepository, type Repository } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { settled, until } from '../support/until.ts'
 
 let timers: ManualTimers
-let repository: KeyRepository
+let repository: Repository
 let announcer: ScriptedAnnouncer
 let roundTrip: RoundTrip
 let outbox: Outbox

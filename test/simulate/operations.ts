@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto'
-import { editKey, resumeKey, revokeKey, suspendKey } from '../../src/console/keys/operations/change-key.ts'
-import { importEntries } from '../../src/console/keys/operations/import.ts'
-import { rotateKey } from '../../src/console/keys/operations/issue.ts'
-import { revokeAllKeys } from '../../src/console/keys/operations/revoke-all.ts'
-import { runOperation } from '../../src/console/keys/operations/run-operation.ts'
+import { importEntries } from '../../src/console/keys/import-export.ts'
+import { editKey, resumeKey, revokeKey, rotateKey, suspendKey } from '../../src/console/keys/operations.ts'
+import { revokeAllKeys } from '../../src/console/keys/revoke-all.ts'
+import { runOperation } from '../../src/console/keys/run-operation.ts'
 import type { OperationContext } from '../../src/console/platform/http/request-context.ts'
 import type { KeyFacts } from './oracle.ts'
 import type { OPERATIONS, Step } from './plan.ts'
@@ -86,7 +85,7 @@ async function issue({ console: { registry }, world, digest }: Target): Promise<
   if (world.laws.newest(digest) !== null) return null
   const record = world.newRecord(world.digests.indexOf(digest))
   const common = { record, digest, secret: null, replaced: null, audit: [] }
-  await runOperation(registry, CONTEXT, async () => ({
+  await runOperation(registry, 'issue', CONTEXT, async () => ({
     kind: 'planned',
     issued: { record, digest },
     ...common,

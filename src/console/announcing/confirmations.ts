@@ -53,7 +53,7 @@ export function summarizeConfirmations(
 }
 
 interface Parts {
-  readonly repository: Pick<AnnouncingRepository, 'listGatewayStatuses'>
+  readonly announcing: Pick<AnnouncingRepository, 'listGatewayStatuses'>
   readonly clock: { wallMs(): number }
   readonly timers: Timers
 }
@@ -72,11 +72,11 @@ interface RegionConfirmations {
 
 /** @param announced of which regions to tell */
 export async function readConfirmations(
-  { repository, clock }: Pick<Parts, 'repository' | 'clock'>,
+  { announcing, clock }: Pick<Parts, 'announcing' | 'clock'>,
   change: CommittedChange,
   announced: Announced,
 ): Promise<ConfirmationReport> {
-  const statuses = await repository.listGatewayStatuses(change)
+  const statuses = await announcing.listGatewayStatuses(change)
   const summarize = (gateways: readonly GatewayStatus[]) =>
     summarizeConfirmations(gateways, change.committedAtMs, clock.wallMs())
   // Without regions in the settings, all gateways belong to the only one.

@@ -28,20 +28,25 @@ export {
   type RegionOutboxes,
   type Regions,
 } from './regions.ts'
-export { type AnnouncingRepository, createAnnouncingRepository, purgeAnnouncing } from './repository.ts'
+export { type AnnouncingRepository, createAnnouncingRepository } from './repository.ts'
 export { createMessageEncoder, recordTextOf } from './signed-texts.ts'
 
 const COUNT_PERIOD_MS = 5000
 
 interface Announcing {
-  readonly repository: AnnouncingRepository & KeysToSync
+  readonly announcing: AnnouncingRepository
   readonly regions: Regions
+  /** The keys that it is about. */
+  readonly repository: KeysToSync
 }
 
 /** Changes of keys on their way to the Redis of each region. */
-export function createAnnouncing(context: ConsoleContext, { repository, regions }: Announcing): Capability {
+export function createAnnouncing(
+  context: ConsoleContext,
+  { announcing, regions, repository }: Announcing,
+): Capability {
   const names = regions.list.map(({ name }) => name)
-  const count = () => countPendingChanges({ ...context, repository }, names)
+  const count = () => countPendingChanges({ ...context, announcing }, names)
   let stopCounting = () => {}
   return {
     calls: bindCalls(SYNC_CALLS, { ...context, repository, regions }),
@@ -49,6 +54,7 @@ export function createAnnouncing(context: ConsoleContext, { repository, regions 
       regions.start()
       stopCounting = keepUp(context, { everyMs: COUNT_PERIOD_MS, work: count })
     },
+    purge: () => announcing.purge(),
     stop() {
       stopCounting()
       return regions.stop()
@@ -57,19 +63,19 @@ export function createAnnouncing(context: ConsoleContext, { repository, regions 
 }
 
 interface CountParts {
-  readonly repository: Pick<AnnouncingRepository, 'pendingIn'>
+  readonly announcing: Pick<AnnouncingRepository, 'pendingIn'>
   readonly metrics: Metrics
   readonly clock: Clock
 }
 
 /** Counts pending changes, so that a scrape waits for no database. @param regions that this console announces to */
 export async function countPendingChanges(
-  { repository, metrics, clock }: CountParts,
+  { announcing, metrics, clock }: CountParts,
   regions: readonly string[],
 ): Promise<void> {
   let all = 0
   for (const region of regions) {
-    const outbox = repository.pendingIn(region)
+    const outbox = announcing.pendingIn(region)
     const pending = await outbox.countPending()
     const oldestMs = await outbox.oldestPendingMs()
     metrics.regionPending.set({ region }, pending)

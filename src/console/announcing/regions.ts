@@ -14,7 +14,7 @@ import type { Timers } from '../platform/jobs/timers.ts'
 import { type Announcer, createDisabledAnnouncer } from './announcer.ts'
 import { RoundTrip, startHeartbeats } from './heartbeats.ts'
 import { Outbox } from './outbox.ts'
-import type { PendingChange } from './outbox-rows.ts'
+import type { PendingChange, PendingChanges } from './outbox-rows.ts'
 import { createRedisAnnouncer } from './redis-announcer.ts'
 import type { AnnouncedKeys, AnnouncingRepository } from './repository.ts'
 import type { MessageEncoder } from './signed-texts.ts'
@@ -22,15 +22,13 @@ import type { MessageEncoder } from './signed-texts.ts'
 /** Several times within the time after which a region is forgotten. */
 const REGISTER_PERIOD_MS = 60_000
 
-type RegionRepository = AnnouncingRepository & AnnouncedKeys
-
 /** What a console needs to announce to one region. */
 export interface Region {
   readonly name: string
   readonly announcer: Announcer
   readonly outbox: Outbox
-  /** The repository with the outbox of this region. */
-  readonly repository: RegionRepository
+  /** What waits for this region, and the keys that it is about. */
+  readonly repository: PendingChanges & AnnouncedKeys
   readonly messages: MessageEncoder
   readonly logger: ControlLogger
   /** Null in an installation without regions: its Redis is near. */
@@ -56,7 +54,7 @@ export interface Regions {
 
 export function createRegions(context: ConsoleContext, shared: RegionParts): Regions {
   const { config, timers, logger } = context
-  const { repository } = shared
+  const { announcing } = shared
   const areNamed = config.regions.length > 0
   const up = new Set<string>()
   const list = areNamed
@@ -64,11 +62,11 @@ export function createRegions(context: ConsoleContext, shared: RegionParts): Reg
     : [openDefaultRegion(context, shared)]
   const names = list.map(({ name }) => name)
   const refills = new Map(list.map(({ name, announcer, logger }) => [name, createRefill(announcer, logger)]))
-  const register = () => repository.registerRegions(names)
+  const register = () => announcing.registerRegions(names)
   const registerAgain = async () => {
     await register()
     for (const { outbox } of list) outbox.requestDrainUnlessWaiting()
-    for (const region of await repository.forgetRegions()) logger.warn({ region }, 'region forgotten')
+    for (const region of await announcing.forgetRegions()) logger.warn({ region }, 'region forgotten')
   }
   let stops: readonly (() => void)[] = []
   return {
@@ -101,7 +99,8 @@ export function createRegions(context: ConsoleContext, shared: RegionParts): Reg
 }
 
 interface RegionParts {
-  readonly repository: RegionRepository
+  readonly announcing: AnnouncingRepository
+  readonly keys: AnnouncedKeys
   readonly messagesTo: (region: string) => MessageEncoder
   /** Of an installation without regions. Default: the Redis of the settings, or none. */
   readonly announcer?: Announcer | undefined
@@ -109,10 +108,11 @@ interface RegionParts {
 
 function openDefaultRegion(
   context: ConsoleContext,
-  { repository, messagesTo, announcer: given }: RegionParts,
+  { messagesTo, announcer: given, ...stored }: RegionParts,
 ): Region {
   const { logger } = context
   const messages = messagesTo(DEFAULT_REGION)
+  const repository = repositoryIn(DEFAULT_REGION, stored)
   const announcer = given ?? createConfiguredAnnouncer(context, context.secrets)
   const outbox = new Outbox({ ...context, repository, announcer, messages })
   return { name: DEFAULT_REGION, announcer, outbox, repository, messages, logger, roundTrip: null }
@@ -122,18 +122,26 @@ function openRegion(
   context: ConsoleContext & { readonly up: Set<string> },
   { name, redis }: RegionSettings,
   index: number,
-  { repository, messagesTo }: RegionParts,
+  { messagesTo, ...stored }: RegionParts,
 ): Region {
   const messages = messagesTo(name)
+  const repository = repositoryIn(name, stored)
   const logger = inRegion(context.logger, name)
   // A reload keeps the regions and their order.
   const onReload = onReloadOf(context.onReload, next => next.regions[index]?.redis ?? redis)
   const roundTrip = new RoundTrip()
   const parts = { ...context, logger, onReload, roundTrip }
   const announcer = createRegionAnnouncer({ name, redis }, parts, context.secrets)
-  const ofRegion = { ...repository, ...repository.pendingIn(name) }
-  const outbox = new Outbox({ ...context, logger, repository: ofRegion, announcer, messages })
-  return { name, announcer, outbox, repository: ofRegion, messages, logger, roundTrip }
+  const outbox = new Outbox({ ...context, logger, repository, announcer, messages })
+  return { name, announcer, outbox, repository, messages, logger, roundTrip }
+}
+
+function repositoryIn(
+  region: string,
+  { announcing, keys }: Pick<RegionParts, 'announcing' | 'keys'>,
+): PendingChanges & AnnouncedKeys {
+  const { findByDigest, findByDigests } = keys
+  return { ...announcing.pendingIn(region), findByDigest, findByDigests }
 }
 
 /** Each line names the region. */

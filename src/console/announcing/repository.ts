@@ -1,6 +1,5 @@
 import { sql, type Transaction } from 'kysely'
 import type { StoredKey } from '../../domain/key/key-record.ts'
-import { DEFAULT_REGION } from '../../domain/region.ts'
 import { shareBatches } from '../platform/batch/share-runs.ts'
 import type { ChangeWriter } from '../platform/database/change-writer.ts'
 import { isChosen, placeOf } from '../platform/database/chosen-rows.ts'
@@ -23,8 +22,8 @@ const REGION_FORGOTTEN_AFTER_MS = 600_000
 const DELETED_AT_ONCE = 5_000
 
 /** Changes that wait for regions, and what gateways report. */
-export interface AnnouncingRepository extends PendingChanges {
-  /** The outbox of a region; the repository's own is that of `default`. */
+export interface AnnouncingRepository {
+  /** The outbox of a region. */
   pendingIn(region: string): PendingChanges
   /** States that this console announces to these regions. One that was not registered gets the changes of all keys. */
   registerRegions(names: readonly string[]): Promise<void>
@@ -35,6 +34,8 @@ export interface AnnouncingRepository extends PendingChanges {
   countGateways(sinceMs: number): Promise<number>
   /** Gateways that reported in the last hour. */
   listGatewayStatuses(change: KeyVersion): Promise<GatewayStatus[]>
+  /** Deletes confirmations past their retention, and what waits for regions that are forgotten. */
+  purge(): Promise<void>
 }
 
 /** The keys whose records are announced. */
@@ -55,25 +56,21 @@ interface AnnouncingParts {
 export function createAnnouncingRepository(parts: AnnouncingParts): AnnouncingRepository {
   const { database, writer, now } = parts
   const { reader, dialect } = database
-  const pendingIn = createOutboxes(parts)
   const readStatuses = (versions: readonly KeyVersion[]) => readGatewayStatuses(reader, versions, dialect)
   // On PostgreSQL a burst would wait for the few connections.
   const statuses = dialect === 'postgres' ? shareBatches(readStatuses) : readStatuses
   return {
-    ...pendingIn(DEFAULT_REGION),
-    pendingIn,
+    pendingIn: createOutboxes(parts),
     registerRegions: names => writer.run(tx => registerRegions(tx, names, { nowMs: now(), dialect })),
     forgetRegions: () => writer.run(tx => forgetRegions(tx, now())),
     recordGateway: shareReports(reports => writer.run(tx => recordGateways(tx, reports, dialect)), now),
     countGateways: sinceMs => countGateways(reader, sinceMs),
     listGatewayStatuses: async change => (await statuses([change]))(change),
+    async purge() {
+      while (await writer.run(tx => purgeConfirmations(tx, now()))) {}
+      while (await writer.run(tx => purgeForgotten(tx, dialect))) {}
+    },
   }
-}
-
-/** Deletes confirmations past their retention, and what waits for regions that are forgotten. */
-export async function purgeAnnouncing({ database, writer, now }: AnnouncingParts): Promise<void> {
-  while (await writer.run(tx => purgeConfirmations(tx, now()))) {}
-  while (await writer.run(tx => purgeForgotten(tx, database.dialect))) {}
 }
 
 /**

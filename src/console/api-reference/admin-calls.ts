@@ -1,9 +1,7 @@
 import { Type } from 'typebox'
 import { SYNC_CALLS } from '../announcing/index.ts'
 import { AUDIT_CALLS } from '../audit/index.ts'
-import { CHANGE_CALLS } from '../keys/api/change-calls.ts'
-import { READ_CALLS } from '../keys/api/read-calls.ts'
-import { TRANSFER_CALLS } from '../keys/api/transfer-calls.ts'
+import { KEY_CALLS } from '../keys/index.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import { TOKEN_CALLS } from '../tokens/index.ts'
 import { USAGE_CALLS } from '../usage/index.ts'
@@ -33,9 +31,7 @@ export const OPENAPI_CALLS: readonly AdminCall<DocumentParts>[] = [
 
 /** The admin API, in the order of its document. */
 export const ADMIN_CALLS: readonly AdminCall[] = [
-  ...CHANGE_CALLS,
-  ...READ_CALLS,
-  ...TRANSFER_CALLS,
+  ...KEY_CALLS,
   ...USAGE_CALLS,
   ...AUDIT_CALLS,
   ...TOKEN_CALLS,

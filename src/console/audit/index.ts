@@ -6,20 +6,19 @@ import { WORKSPACES } from '../platform/html/paths.ts'
 import { bindCalls } from '../platform/http/calls.ts'
 import { AUDIT_CALLS } from './api.ts'
 import { type AuditPageParts, showAudit } from './pages.ts'
-import { startUpkeep, type UpkeepParts } from './upkeep.ts'
+import { startUpkeep } from './upkeep.ts'
 
 export { AUDIT_CALLS } from './api.ts'
 export { type ChainReport, NoAuditChain, type VerifyOptions, verifyAudit } from './verify.ts'
 
 interface OpenKeys {
   readonly database: AuditedDatabase
-  readonly repository: AuditPageParts['keys'] & UpkeepParts['repository']
+  readonly repository: AuditPageParts['keys']
 }
 
 /** Reading who did what to which key, and keeping the chain up. `platform/audit` writes it. */
-export function createAudit(context: ConsoleContext, { database, repository }: OpenKeys): Capability {
+export function createAudit(context: ConsoleContext, { database, repository: keys }: OpenKeys): Capability {
   const { clock } = context
-  const keys = repository
   let endUpkeep = () => {}
   return {
     calls: bindCalls(AUDIT_CALLS, { database }),
@@ -29,7 +28,7 @@ export function createAudit(context: ConsoleContext, { database, repository }: O
       )
     },
     start() {
-      endUpkeep = startUpkeep({ ...context, repository })
+      endUpkeep = startUpkeep({ ...context, database })
     },
     async stop() {
       endUpkeep()

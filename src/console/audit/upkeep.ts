@@ -1,6 +1,10 @@
+import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import type { ChainHead } from '../platform/audit/chain.ts'
+import { type ChainHead, isInChain, readHead, signAgain } from '../platform/audit/chain.ts'
+import type { AuditedDatabase } from '../platform/audit/mac.ts'
+import { createAuditQueue } from '../platform/audit/queue.ts'
+import { createChangeWriter } from '../platform/database/change-writer.ts'
 import { keepUp, type Timers } from '../platform/jobs/timers.ts'
 
 /** For what a console that died has left. */
@@ -8,14 +12,10 @@ const CHAIN_PERIOD_MS = 5000
 const SIGN_AGAIN_PERIOD_MS = 60_000
 const NOTE_HEAD_PERIOD_MS = 3_600_000
 
-export interface UpkeepParts {
-  readonly repository: {
-    chainAudit(): Promise<void>
-    signAuditAgain(): Promise<void>
-    auditHead(): Promise<ChainHead>
-    isInAudit(head: ChainHead): Promise<boolean>
-  }
+interface UpkeepParts {
+  readonly database: AuditedDatabase
   readonly metrics: Pick<Metrics, 'auditHeadsLost'>
+  readonly clock: Clock
   readonly timers: Timers
   readonly logger: ControlLogger
 }
@@ -25,10 +25,13 @@ export interface UpkeepParts {
  * @returns ends it
  */
 export function startUpkeep(parts: UpkeepParts): () => void {
-  const { repository } = parts
+  const { database, clock } = parts
+  const writer = createChangeWriter(database)
+  const target = { ...database, now: () => clock.wallMs() }
+  const queue = createAuditQueue(writer, target)
   const ends = [
-    keepUp(parts, { everyMs: CHAIN_PERIOD_MS, work: () => repository.chainAudit(), isDueNow: true }),
-    keepUp(parts, { everyMs: SIGN_AGAIN_PERIOD_MS, work: () => repository.signAuditAgain() }),
+    keepUp(parts, { everyMs: CHAIN_PERIOD_MS, work: () => queue.chainLeft(), isDueNow: true }),
+    keepUp(parts, { everyMs: SIGN_AGAIN_PERIOD_MS, work: () => signAgain(writer, target) }),
     keepUp(parts, { everyMs: NOTE_HEAD_PERIOD_MS, work: createHeadNotes(parts), isDueNow: true }),
   ]
   return () => {
@@ -37,15 +40,16 @@ export function startUpkeep(parts: UpkeepParts): () => void {
 }
 
 /** A head in the log, which is kept elsewhere, shows later what was cut off or written anew: `audit verify --head`. */
-function createHeadNotes({ repository, metrics, logger }: UpkeepParts): () => Promise<void> {
+function createHeadNotes({ database, metrics, logger }: UpkeepParts): () => Promise<void> {
+  const { reader, audit } = database
   let noted: ChainHead | null = null
   return async () => {
     const earlier = noted
-    if (earlier !== null && !(await repository.isInAudit(earlier))) {
+    if (earlier !== null && !(await isInChain(reader, earlier, audit))) {
       metrics.auditHeadsLost.inc()
       logger.error({ ...earlier }, 'audit entries removed or changed: an earlier head is not in the chain')
     }
-    noted = await repository.auditHead()
+    noted = await readHead(reader)
     logger.info({ sequence: noted.sequence, hash: noted.hash }, 'audit head')
   }
 }

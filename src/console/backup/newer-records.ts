@@ -1,8 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { type KeyGrant, type KeyRecord, MAX_VERSION, type StoredKey } from '../../domain/key/key-record.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
-import { keyOfRow, rowOf } from '../keys/rows/key-rows.ts'
 import { type ProgressOf, Refused } from '../platform/database/database.ts'
+import { keyOfRow, rowOf } from '../platform/database/key-row.ts'
 import type { Tables } from '../platform/database/tables.ts'
 
 const KEYS_AT_ONCE = 500

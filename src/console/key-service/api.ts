@@ -7,8 +7,8 @@ import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { isDigest } from '../../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import { recordTextOf } from '../announcing/index.ts'
-import type { KeyRepository } from '../keys/rows/key-repository.ts'
+import { type AnnouncingRepository, recordTextOf } from '../announcing/index.ts'
+import type { KeyRepository } from '../keys/index.ts'
 import type { RecordKeys } from '../platform/console-secrets.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
@@ -71,7 +71,8 @@ export const confirmationsBody = Type.Object(
 type ConfirmationsBody = Static<typeof confirmationsBody>
 
 interface KeyServiceParts {
-  readonly repository: KeyRepository
+  readonly repository: Pick<KeyRepository, 'findByDigests'>
+  readonly announcing: Pick<AnnouncingRepository, 'recordGateway' | 'countGateways'>
   readonly clock: Clock
   readonly recordKeys: RecordKeys
   /** Fingerprints of the signing secrets, by which a gateway notices that it has others. */
@@ -89,7 +90,7 @@ interface KeyServiceParts {
 export function keyServiceCalls(parts: KeyServiceParts): Call[] {
   for (const outcome of ['completed', 'timed_out']) parts.metrics.gatewayDrains.inc({ outcome }, 0)
   const lookups = shareLookups(parts)
-  const liveGateways = new LiveGateways(parts.repository, parts.clock)
+  const liveGateways = new LiveGateways(parts.announcing, parts.clock)
   return [
     {
       method: 'GET',
@@ -212,7 +213,7 @@ function abandonedSignal({ raw }: FastifyReply): AbortSignal {
 }
 
 async function recordConfirmations(
-  { repository, clock, fingerprints, regions, metrics }: KeyServiceParts,
+  { announcing, clock, fingerprints, regions, metrics }: KeyServiceParts,
   liveGateways: LiveGateways,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -221,7 +222,7 @@ async function recordConfirmations(
   const { gateway, connected, leaving, confirmed, drain } = request.body as ConfirmationsBody
   // Here, because Prometheus may never scrape the gateway between the end of its drain and its exit.
   if (leaving && drain !== undefined) metrics.gatewayDrains.inc({ outcome: drain })
-  await repository.recordGateway({
+  await announcing.recordGateway({
     ...gateway,
     region: gateway.region ?? DEFAULT_REGION,
     isConnected: connected,
@@ -239,13 +240,13 @@ const COUNT_FOR_MS = 1_000
 
 /** Counts the gateways that reported within the last minute, at most once a second. */
 class LiveGateways {
-  readonly #repository: Pick<KeyRepository, 'countGateways'>
+  readonly #announcing: Pick<AnnouncingRepository, 'countGateways'>
   readonly #clock: Clock
   #count: Promise<number> | null = null
   #countedAtMs = Number.NEGATIVE_INFINITY
 
-  constructor(repository: Pick<KeyRepository, 'countGateways'>, clock: Clock) {
-    this.#repository = repository
+  constructor(announcing: Pick<AnnouncingRepository, 'countGateways'>, clock: Clock) {
+    this.#announcing = announcing
     this.#clock = clock
   }
 
@@ -254,7 +255,7 @@ class LiveGateways {
     if (this.#count === null || nowMs - this.#countedAtMs >= COUNT_FOR_MS) {
       this.#countedAtMs = nowMs
       const sinceMs = this.#clock.wallMs() - REVOCATION_TIMING.gatewayExpiryMs
-      this.#count = this.#repository.countGateways(sinceMs)
+      this.#count = this.#announcing.countGateways(sinceMs)
       this.#count.catch(() => {
         // The caller gets the error; the next call counts again.
         this.#count = null

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { type OnReload, onReloadOf } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { FailureLog } from '../../observability/failure-log.ts'
-import type { OpenRegistry } from '../keys/open-registry.ts'
+import type { OpenRegistry } from '../keys/index.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { AcceptedTokens, requireBearer } from '../platform/http/authenticate-programs.ts'
 import { mountCalls } from '../platform/http/calls.ts'
@@ -65,10 +65,15 @@ function watchHandshakes(
   })
 }
 
-function createCalls(context: ConsoleContext, { repository, regions }: OpenRegistry, usage: UsageService) {
+function createCalls(
+  context: ConsoleContext,
+  { repository, announcing, regions }: OpenRegistry,
+  usage: UsageService,
+) {
   const { clock, metrics, logger, secrets } = context
   return keyServiceCalls({
     repository,
+    announcing,
     clock,
     usageCall: usage.call,
     metrics,

@@ -3,7 +3,7 @@ import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { KEY_STATE_LABELS } from '../../observability/metrics/metrics.ts'
 import { logUpkeepFailed, type Timers } from '../platform/jobs/timers.ts'
-import type { KeyRepository } from './rows/key-repository.ts'
+import type { KeyRepository } from './key-repository.ts'
 
 /** Reads every row: often enough for a graph, rarely enough for the load. */
 const COUNT_PERIOD_MS = 15_000

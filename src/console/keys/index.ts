@@ -1,22 +1,27 @@
 import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
-import { bindCalls } from '../platform/http/calls.ts'
+import { type AdminCall, bindCalls } from '../platform/http/calls.ts'
 import type { UsageService } from '../usage/index.ts'
-import { CHANGE_CALLS } from './api/change-calls.ts'
-import { READ_CALLS } from './api/read-calls.ts'
-import { TRANSFER_CALLS } from './api/transfer-calls.ts'
+import { CHANGE_CALLS } from './change-calls.ts'
 import { startCountingKeys } from './count-states.ts'
-import { editRoutes } from './pages/edit-page.ts'
-import { findKeyRoutes } from './pages/find-key-page.ts'
-import { issueRoutes } from './pages/issue-page.ts'
-import { keyRoutes } from './pages/key-page.ts'
-import { listRoutes } from './pages/list-page.ts'
-import { revokeAllRoutes } from './pages/revoke-all-page.ts'
-import { rotateRoutes } from './pages/rotate-page.ts'
-import { stepRoutes } from './pages/step-pages.ts'
-import type { KeyParts } from './registry.ts'
+import { editRoutes } from './edit-page.ts'
+import { findKeyRoutes } from './find-key-page.ts'
+import { TRANSFER_CALLS } from './import-export.ts'
+import { issueRoutes } from './issue-page.ts'
+import { keyRoutes } from './key-page.ts'
+import { listRoutes } from './list-page.ts'
+import { READ_CALLS } from './read-calls.ts'
+import type { Registry } from './registry.ts'
+import { revokeAllRoutes } from './revoke-all-page.ts'
+import { rotateRoutes } from './rotate-page.ts'
+import { stepRoutes } from './step-pages.ts'
 
-const CALLS = [...CHANGE_CALLS, ...READ_CALLS, ...TRANSFER_CALLS]
+export type { KeyRepository } from './key-repository.ts'
+export { type LeakAction, type LeakOutcome, reportLeak } from './operations.ts'
+export { type OpenRegistry, openRegistry, type Registry } from './registry.ts'
+export type { WorkspacePage, WorkspaceQuery, WorkspaceSummary } from './search/key-query.ts'
+
+export const KEY_CALLS: readonly AdminCall<Registry>[] = [...CHANGE_CALLS, ...READ_CALLS, ...TRANSFER_CALLS]
 const PAGES = [
   keyRoutes,
   listRoutes,
@@ -29,21 +34,21 @@ const PAGES = [
 ]
 
 /** Issuing, finding and changing keys. */
-export function createKeys(context: ConsoleContext, keyParts: KeyParts, usage: UsageService): Capability {
+export function createKeys(context: ConsoleContext, registry: Registry, usage: UsageService): Capability {
   const { config } = context
   const { scopes, routes } = config
   const gatewayUrl = config.console.gatewayUrl?.replace(/\/$/, '') ?? null
-  const pageParts = { ...keyParts, usage, scopes, routes, gatewayUrl }
-  const { repository } = keyParts.registry
+  const { repository } = registry
   let stopCounting = () => {}
   return {
-    calls: bindCalls(CALLS, keyParts),
+    calls: bindCalls(KEY_CALLS, registry),
     registerPages(scope) {
-      for (const register of PAGES) register(scope, pageParts)
+      for (const register of PAGES) register(scope, { registry, usage, scopes, routes, gatewayUrl })
     },
     start() {
       stopCounting = startCountingKeys({ ...context, repository })
     },
+    purge: () => repository.purge(),
     async stop() {
       stopCounting()
     },

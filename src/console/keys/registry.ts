@@ -1,16 +1,37 @@
 import type { KeyObject } from 'node:crypto'
+import { onReloadOf, reloadable } from '../../config/reloadable.ts'
 import type { Clock } from '../../domain/clock.ts'
-import type { RegionOutboxes } from '../announcing/index.ts'
-import type { RandomBytes } from '../platform/database/ids.ts'
+import { DEFAULT_REGION } from '../../domain/region.ts'
+import {
+  type Announcer,
+  type AnnouncingRepository,
+  createAnnouncingRepository,
+  createMessageEncoder,
+  createRegions,
+  type RegionOutboxes,
+  type Regions,
+} from '../announcing/index.ts'
+import { type AuditedDatabase, createAuditTrust } from '../platform/audit/mac.ts'
+import { reportSchema } from '../platform/check-schema.ts'
+import type { ConsoleContext } from '../platform/console-context.ts'
+import { createChangeWriter } from '../platform/database/change-writer.ts'
+import type { Database } from '../platform/database/database.ts'
+import { DatabaseHealth, probeWrite } from '../platform/database/database-health.ts'
+import { DATABASE_TROUBLES, type DatabaseTrouble } from '../platform/database/database-unavailable.ts'
+import { createIds, type RandomBytes } from '../platform/database/ids.ts'
+import type { Migrations } from '../platform/database/migrations.ts'
+import { lockSqliteFile } from '../platform/database/sqlite/database.ts'
 import type { WebhookEvent } from '../platform/jobs/delivery-rows.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
-import type { OperationCounter } from './operations/operation-counter.ts'
-import type { PlannedChange } from './operations/run-operation.ts'
-import type { KeyRepository } from './rows/key-repository.ts'
+import { openDatabase, waitForDatabase } from '../platform/open-database.ts'
+import { createKeyRepository, type KeyRepository } from './key-repository.ts'
+import { createOperationCounter, type OperationCounter, type PlannedChange } from './run-operation.ts'
+import { checkSigningSecrets } from './signing-secrets.ts'
 
 /** What operations on keys need. */
 export interface Registry {
   readonly repository: KeyRepository
+  readonly announcing: Pick<AnnouncingRepository, 'listGatewayStatuses'>
   readonly outbox: RegionOutboxes
   readonly clock: Clock
   readonly timers: Timers
@@ -22,10 +43,117 @@ export interface Registry {
   readonly knownScopes: readonly string[]
   /** The webhook events of a change; none without a webhook. */
   readonly createEvents: (change: PlannedChange) => readonly WebhookEvent[]
+  readonly count: OperationCounter
 }
 
-/** What calls and pages that change keys use. */
-export interface KeyParts {
+/** The registry with the components below it. The database is open; nothing is announced yet. */
+export interface OpenRegistry {
+  readonly database: AuditedDatabase
+  readonly databaseHealth: DatabaseHealth
+  readonly repository: KeyRepository
+  readonly announcing: AnnouncingRepository
+  readonly regions: Regions
   readonly registry: Registry
-  readonly count: OperationCounter
+}
+
+interface RegistryParts {
+  /** Of this version. */
+  readonly migrations: Migrations
+  /** Default: the Redis of the settings, or none. */
+  readonly announcer?: Announcer | undefined
+  /** Makes the webhook events of a change. */
+  readonly createEvents: Registry['createEvents']
+}
+
+export async function openRegistry(
+  context: ConsoleContext,
+  { migrations, announcer, createEvents }: RegistryParts,
+): Promise<OpenRegistry> {
+  const { clock, timers, consoleId, secrets } = context
+  const now = () => clock.wallMs()
+  // Asked once the console is open.
+  const probe = async () => {
+    await announcing.pendingIn(DEFAULT_REGION).countPending()
+    await writer.announce(tx => probeWrite(tx, consoleId, now()))
+  }
+  const databaseHealth = new DatabaseHealth({ probe, clock, timers })
+  const database = await openConfiguredDatabase(context, migrations, () => databaseHealth.doubt())
+  await checkSigningSecrets(context, database).catch(async (error: unknown) => {
+    await database.close()
+    throw error
+  })
+  await reportSchema(context, database, migrations)
+  const writer = createChangeWriter(database)
+  const repository = createKeyRepository({ database, writer, clock })
+  const announcing = createAnnouncingRepository({ database, writer, consoleId, now })
+  const messageKey = () => secrets.value.messageKey
+  const messagesTo = (region: string) =>
+    createMessageEncoder({ sender: consoleId, region, clock, messageKey })
+  const regions = createRegions(context, { announcing, keys: repository, messagesTo, announcer })
+  await regions.register()
+  const parts = { repository, announcing, outbox: regions.outboxes, createEvents }
+  return {
+    database,
+    databaseHealth,
+    repository,
+    announcing,
+    regions,
+    registry: createRegistry(context, parts),
+  }
+}
+
+function createRegistry(
+  { config, clock, timers, randomBytes, secrets, metrics }: ConsoleContext,
+  parts: Pick<Registry, 'repository' | 'announcing' | 'outbox' | 'createEvents'>,
+): Registry {
+  return {
+    ...parts,
+    clock,
+    timers,
+    randomBytes,
+    newKeyId: createIds('key', randomBytes),
+    newAuditId: createIds('audit', randomBytes),
+    keyPrefix: config.keys.prefix,
+    get signingKey() {
+      return secrets.value.signingKey
+    },
+    knownScopes: Object.keys(config.scopes),
+    count: createOperationCounter(metrics),
+  }
+}
+
+/** A SQLite file is locked until the database is closed. */
+async function openConfiguredDatabase(
+  context: ConsoleContext,
+  migrations: Migrations,
+  onTrouble: () => void,
+): Promise<AuditedDatabase> {
+  const release = lockSqliteFile(context.config.database.url)
+  try {
+    const database = await awaitDatabase(context, migrations, onTrouble)
+    return { ...database, audit: createAuditTrust(context), close: () => database.close().finally(release) }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+function awaitDatabase(
+  context: ConsoleContext,
+  migrations: Migrations,
+  onTrouble: () => void,
+): Promise<Database> {
+  const { config, onReload, onWaiting, metrics } = context
+  for (const kind of DATABASE_TROUBLES) metrics.databaseErrors.inc({ kind }, 0)
+  const report = (kind: DatabaseTrouble) => {
+    metrics.databaseErrors.inc({ kind })
+    onTrouble()
+  }
+  const followUrl = onReloadOf(onReload, next => next.database.url)
+  // Read at each attempt: a reload may correct the password while the console waits.
+  const url = reloadable(config.database.url, followUrl, current => current)
+  return waitForDatabase(() => openDatabase(url.value, migrations, { onReload: followUrl, report }), {
+    ...context,
+    onWaiting: () => onWaiting?.('database'),
+  })
 }

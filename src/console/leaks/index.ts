@@ -1,8 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { onReloadOf } from '../../config/reloadable.ts'
 import { LEAK_OUTCOMES, LEAK_REPORTERS } from '../../observability/metrics/metrics.ts'
-import { createOperationCounter } from '../keys/operations/operation-counter.ts'
-import type { Registry } from '../keys/registry.ts'
+import type { Registry } from '../keys/index.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import { createAddressLimit } from '../platform/http/authenticate-programs.ts'
@@ -35,8 +34,7 @@ export function createLeaks(context: ConsoleContext, registry: Registry): Leaks 
     github,
     onReloadOf(onReload, next => next.leaks.github),
   )
-  const count = createOperationCounter(metrics)
-  const handleTokens = bounded(createTokenHandler({ registry, count, metrics, action }))
+  const handleTokens = bounded(createTokenHandler({ registry, metrics, action }))
   const limit = createAddressLimit(reportsPerMinute, randomBytes)
   const countReport = async (request: FastifyRequest) => {
     const waitSeconds = await limit(callerAddressOf(request))

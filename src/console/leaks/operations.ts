@@ -1,9 +1,7 @@
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { digestOf, holdsKeyForm } from '../../domain/key/secret.ts'
 import type { LEAK_REPORTERS, Metrics } from '../../observability/metrics/metrics.ts'
-import { type LeakAction, type LeakOutcome, reportLeak } from '../keys/operations/change-key.ts'
-import type { OperationCounter } from '../keys/operations/operation-counter.ts'
-import type { Registry } from '../keys/registry.ts'
+import { type LeakAction, type LeakOutcome, type Registry, reportLeak } from '../keys/index.ts'
 import type { Caller } from '../platform/access/principal.ts'
 import type { LeakFinding } from '../platform/audit/entries.ts'
 import { OutcomeUnknown } from '../platform/database/database-unavailable.ts'
@@ -30,7 +28,6 @@ export interface ReportedToken extends ReportedPlace {
 
 interface LeakTokenParts {
   readonly registry: Registry
-  readonly count: OperationCounter
   readonly metrics: Pick<Metrics, 'leakReports'>
   readonly action: LeakAction
 }
@@ -67,16 +64,15 @@ export function createTokenHandler(parts: LeakTokenParts): HandleTokens {
 }
 
 async function report(
-  { registry, count, action }: LeakTokenParts,
+  { registry, action }: LeakTokenParts,
   { token, ...place }: ReportedToken,
   { record }: StoredKey,
   caller: Caller,
 ): Promise<LeakOutcome> {
   const finding = findingOf(place, { token, keyPrefix: registry.keyPrefix })
   const context = { caller, idempotency: null }
-  const result = await count('leak', () =>
-    reportLeak(registry, record.id, { finding, action }, context),
-  ).catch((error: unknown) => {
+  const reported = reportLeak(registry, record.id, { finding, action }, context)
+  const result = await reported.catch((error: unknown) => {
     // The response must not name the key: its holder may not know its id.
     throw error instanceof OutcomeUnknown ? error.cause : error
   })

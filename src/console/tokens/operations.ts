@@ -10,7 +10,6 @@ import {
 } from '../../domain/key/secret.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import { findResponse, insertResponse } from '../keys/rows/response-rows.ts'
 import {
   type AdminToken,
   planToken,
@@ -25,7 +24,7 @@ import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import { type ChangeWriter, createChangeWriter } from '../platform/database/change-writer.ts'
 import { naming } from '../platform/database/database-unavailable.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
-import type { EarlierResponse } from '../platform/http/idempotency.ts'
+import { type EarlierResponse, findResponse, insertResponse } from '../platform/http/idempotency.ts'
 import type { OperationContext } from '../platform/http/request-context.ts'
 import {
   findToken,

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import { keyOfRow, selectKeys } from '../keys/rows/key-rows.ts'
+import { keyOfRow } from '../platform/database/key-row.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import type { ReceiverKind } from '../platform/jobs/delivery-rows.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
@@ -91,7 +91,9 @@ async function findExpiringKeys(
   { days, afterMs, untilMs }: ExpirySpan,
 ): Promise<KeyRecord[]> {
   const receiver = kind === 'operator' ? sql`''` : sql`keys.workspace_id`
-  let query = selectKeys(database)
+  let query = database
+    .selectFrom('keys')
+    .selectAll()
     .where('revoked_at_ms', 'is', null)
     .where('expires_at_ms', '>', afterMs)
     .where('expires_at_ms', '<=', untilMs)

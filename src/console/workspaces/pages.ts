@@ -3,7 +3,7 @@ import type { Clock } from '../../domain/clock.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
-import type { WorkspacePage, WorkspaceQuery, WorkspaceSummary } from '../keys/search/key-query.ts'
+import type { WorkspacePage, WorkspaceQuery, WorkspaceSummary } from '../keys/index.ts'
 import {
   errorSummary,
   NO_PROBLEMS,

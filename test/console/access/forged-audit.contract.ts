@@ -3,13 +3,14 @@ import { type Kysely, sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { exportAudit, searchAudit } from '../../../src/console/audit/rows.ts'
 import { verifyAudit } from '../../../src/console/audit/verify.ts'
-import { createKeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import {
   appendAudit,
   CHAIN_START,
   type ChainHead,
   chainRows,
+  isInChain,
   lockHead,
+  signAgain,
 } from '../../../src/console/platform/audit/chain.ts'
 import type { AuditEntry } from '../../../src/console/platform/audit/entries.ts'
 import type { AuditedDatabase, AuditTrust } from '../../../src/console/platform/audit/mac.ts'
@@ -49,10 +50,9 @@ export function describeForgedAudit(name: string, freshUrl: () => Promise<string
     })
     afterEach(() => database.close())
 
-    const consoleOf = (audit: AuditTrust) => {
-      const own = { ...database, audit }
-      return { own, repository: createKeyRepository(own, clock, 'console-1') }
-    }
+    /** What a console does once a minute. */
+    const signAgainBy = (audit: AuditTrust) =>
+      signAgain(createChangeWriter(database), { ...database, audit, now: () => clock.wallMs() })
     const append = (entries: readonly AuditEntry[], own = database) =>
       createChangeWriter(own).run(tx => appendAudit(tx, entries, own))
     const queueOf = (own = database) =>
@@ -132,7 +132,7 @@ export function describeForgedAudit(name: string, freshUrl: () => Promise<string
       }
       expect((await shown()).map(({ actor }) => actor)).toEqual(Array(6).fill('admin-token'))
       expect((await exportAudit(database, 0, 100)).rows).toHaveLength(6)
-      await consoleOf(trustIn(FORMER, SIGNING_SECRET)).repository.signAuditAgain()
+      await signAgainBy(trustIn(FORMER, SIGNING_SECRET))
       expect(await shown(trustIn(FORMER))).toHaveLength(6)
     })
 
@@ -218,7 +218,7 @@ export function describeForgedAudit(name: string, freshUrl: () => Promise<string
 
     test('is found by a head that was noted elsewhere once the newest entries are cut off with their head', async () => {
       const noted = await head()
-      const { repository } = consoleOf(trust)
+      const isIn = (noted: ChainHead) => isInChain(database.reader, noted, trust)
       await attack(async tables => {
         await tables.deleteFrom('audit').where('sequence', '>', 3).execute()
         await moveHead(tables, (await rowAt(3)) as ChainHead)
@@ -227,10 +227,10 @@ export function describeForgedAudit(name: string, freshUrl: () => Promise<string
       expect((await verify(trust, noted.hash)).problems).toEqual([
         expect.stringMatching('^the given head is not in the chain'),
       ])
-      expect(await repository.isInAudit(noted)).toBe(false)
+      expect(await isIn(noted)).toBe(false)
       await append([entry(6), entry(7)])
-      expect(await repository.isInAudit(noted)).toBe(false)
-      expect(await repository.isInAudit(await head())).toBe(true)
+      expect(await isIn(noted)).toBe(false)
+      expect(await isIn(await head())).toBe(true)
     })
 
     test('cannot let the console add an entry from the queue that it did not write', async () => {
@@ -332,8 +332,7 @@ export function describeForgedAudit(name: string, freshUrl: () => Promise<string
       const alone = trustIn(FORMER)
 
       test('entries of both secrets are verified with both, and those of the missing one are not', async () => {
-        const { own } = consoleOf(both)
-        await append([entry(6)], own)
+        await append([entry(6)], { ...database, audit: both })
         expect(await verify(both)).toMatchObject({ read: 6, unverified: [], problemCount: 0 })
         const { unverified, problemCount } = await verify(alone)
         expect([problemCount, unverified]).toEqual([
@@ -345,10 +344,9 @@ export function describeForgedAudit(name: string, freshUrl: () => Promise<string
       })
 
       test('a console signs the entries again, so that the old secret can be removed', async () => {
-        const { own, repository } = consoleOf(both)
-        await append([entry(6)], own)
+        await append([entry(6)], { ...database, audit: both })
         const noted = await head()
-        await repository.signAuditAgain()
+        await signAgainBy(both)
         const report = await verify(alone, noted.hash)
         expect(report).toMatchObject({ read: 6, keptHeadAt: 6, unverified: [], problemCount: 0 })
         expect(await shown(alone)).toHaveLength(6)
@@ -358,24 +356,24 @@ export function describeForgedAudit(name: string, freshUrl: () => Promise<string
         await attack(tables =>
           tables.updateTable('audit').set({ actor: 'eve' }).where('sequence', '=', 3).execute(),
         )
-        await consoleOf(both).repository.signAuditAgain()
+        await signAgainBy(both)
         expect(await shown(alone)).toHaveLength(4)
       })
 
       test('entries of a secret that another console still signs with are left to it', async () => {
-        await consoleOf(trust).repository.signAuditAgain()
-        await consoleOf(both).repository.signAuditAgain()
+        await signAgainBy(trust)
+        await signAgainBy(both)
         expect(await shown(alone)).toEqual([])
         clock.advance(300_001)
-        await consoleOf(both).repository.signAuditAgain()
+        await signAgainBy(both)
         expect(await shown(alone)).toHaveLength(5)
       })
 
       test('an entry that waits while its secret is not given is added once it is', async () => {
         await enqueue([entry(6)])
-        await queueOf(consoleOf(alone).own).chainLeft()
+        await queueOf({ ...database, audit: alone }).chainLeft()
         expect(await verify(both)).toMatchObject({ read: 5, queued: 1 })
-        await queueOf(consoleOf(both).own).chainLeft()
+        await queueOf({ ...database, audit: both }).chainLeft()
         expect(await verify(both)).toMatchObject({ read: 6, queued: 0, problemCount: 0 })
       })
     })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { changeSteps } from '../../../src/console/keys/pages/change-steps.ts'
+import { changeSteps } from '../../../src/console/keys/change-progress.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 
 const silent = [{ name: 'pod-7', lastSeenAtMs: NOW_MS - 1_000 }]

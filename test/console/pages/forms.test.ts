@@ -1,10 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { checkIssueForm, NEW_ISSUE_FORM, readIssueForm } from '../../../src/console/keys/pages/issue-page.ts'
-import {
-  checkRotateForm,
-  NEW_ROTATE_FORM,
-  readRotateForm,
-} from '../../../src/console/keys/pages/rotate-page.ts'
+import { checkIssueForm, NEW_ISSUE_FORM, readIssueForm } from '../../../src/console/keys/issue-page.ts'
+import { checkRotateForm, NEW_ROTATE_FORM, readRotateForm } from '../../../src/console/keys/rotate-page.ts'
 
 const NOW = Date.parse('2026-11-21T09:00:00Z')
 const KNOWN = ['files:read', 'workspace:read']

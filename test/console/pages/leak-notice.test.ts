@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { KeyView } from '../../../src/console/keys/pages/key-parts.ts'
-import { leakNotice } from '../../../src/console/keys/pages/leak-notice.ts'
+import { leakNotice } from '../../../src/console/keys/key-page.ts'
+import type { KeyView } from '../../../src/console/keys/key-view.ts'
 import type { AuditEntry } from '../../../src/console/platform/audit/entries.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 

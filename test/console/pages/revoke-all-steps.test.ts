@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { rowOf } from '../../../src/console/keys/rows/key-rows.ts'
+import { rowOf } from '../../../src/console/platform/database/key-row.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { ScriptedAnnouncer } from '../../support/scripted-announcer.ts'

@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createKeyRepository, type KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { decodeCursor } from '../../../src/console/keys/search/key-cursor.ts'
 import {
   KEY_SORTS,
@@ -11,7 +10,7 @@ import { SEARCH_BOUNDS } from '../../../src/console/keys/search/ordered-keys.ts'
 import { KEY_STATES, keyState, type StoredKey } from '../../../src/domain/key/key-record.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openDatabase } from '../../support/open-database.ts'
-import { insert } from '../../support/repository.ts'
+import { createRepository, insert, type Repository } from '../../support/repository.ts'
 import { runs } from '../../support/runs.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'
 
@@ -90,11 +89,11 @@ export function describeKeySearch(
   numRuns = runs(25, 80),
 ): void {
   describe.each(['usual', 'tight'] as const)(`searching keys in ${name} within %s bounds`, kind => {
-    let repository: KeyRepository
+    let repository: Repository
     const stored: { readonly key: StoredKey; readonly lastUsedAtMs: number }[] = []
     beforeAll(async () => {
       const database = await openDatabase(await newDatabase())
-      repository = createKeyRepository(database, new ManualClock(), 'console-1', BOUNDS[kind])
+      repository = createRepository(database, new ManualClock(), 'console-1', BOUNDS[kind])
       for (const record of fc.sample(someRecord, { numRuns: 300, seed: 7 })) {
         const key = someKey(record)
         await insert(repository, key)
@@ -141,7 +140,7 @@ export function describeKeySearch(
   })
 }
 
-async function walk(repository: KeyRepository, query: KeyQuery): Promise<string[]> {
+async function walk(repository: Repository, query: KeyQuery): Promise<string[]> {
   const ids: string[] = []
   let after = query.after
   for (;;) {

@@ -1,12 +1,11 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { decodeCursor } from '../../../src/console/keys/search/key-cursor.ts'
 import { KEY_SORTS, type KeyQuery } from '../../../src/console/keys/search/key-query.ts'
 import { parseKeyQuery } from '../../../src/console/keys/search/parse-key-query.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { insert, openRepository, replace } from '../../support/repository.ts'
+import { insert, openRepository, type Repository, replace } from '../../support/repository.ts'
 import { runs } from '../../support/runs.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'
 
@@ -31,7 +30,7 @@ export function describeKeyWalks(
   numRuns = runs(4, 15),
 ): void {
   describe(`reading a list page by page in ${name} while keys are issued, edited and used`, () => {
-    let repository: KeyRepository
+    let repository: Repository
     let workspaces = 0
     beforeAll(async () => {
       repository = await openRepository(await newDatabase(), new ManualClock())
@@ -64,7 +63,7 @@ export function describeKeyWalks(
 }
 
 class Walk {
-  readonly #repository: KeyRepository
+  readonly #repository: Repository
   readonly #workspaceId: string
   readonly #keys: StoredKey[] = []
   readonly #moved = {
@@ -75,7 +74,7 @@ class Walk {
   }
   #usedAtMs = NOW_MS
 
-  constructor(repository: KeyRepository, workspaceId: string) {
+  constructor(repository: Repository, workspaceId: string) {
     this.#repository = repository
     this.#workspaceId = workspaceId
   }

@@ -1,13 +1,12 @@
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { searchAudit } from '../../../src/console/audit/rows.ts'
-import { createKeyRepository, type KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { KEY_SORTS } from '../../../src/console/keys/search/key-query.ts'
 import { parseKeyQuery } from '../../../src/console/keys/search/parse-key-query.ts'
 import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openDatabase } from '../../support/open-database.ts'
-import { insert } from '../../support/repository.ts'
+import { createRepository, insert, type Repository } from '../../support/repository.ts'
 import { someKey } from '../../support/stored-keys.ts'
 
 const WORKSPACES = Array.from({ length: 1000 }, (_, number) => `ws_${number}`)
@@ -16,10 +15,10 @@ const STATEMENTS = 8
 
 describe('a caller who may see 1,000 workspaces', () => {
   let database: AuditedDatabase
-  let repository: KeyRepository
+  let repository: Repository
   beforeAll(async () => {
     database = await openDatabase('sqlite::memory:')
-    repository = createKeyRepository(database, new ManualClock(), 'console-1')
+    repository = createRepository(database, new ManualClock(), 'console-1')
     for (let number = 0; number < 300; number++) {
       await insert(repository, someKey({ workspaceId: `ws_${number % 150}`, name: `key ${number}` }))
     }

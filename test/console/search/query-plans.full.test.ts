@@ -1,13 +1,13 @@
 import { DatabaseSync } from 'node:sqlite'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { createKeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { decodeCursor } from '../../../src/console/keys/search/key-cursor.ts'
 import { LARGE, queryOf, SEARCHES } from '../../bench/searches.ts'
 import { seedKeys } from '../../bench/seed-keys.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
+import { createRepository } from '../../support/repository.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
 import { has, POSTGRES } from '../../support/tools.ts'
 
@@ -18,7 +18,7 @@ const SEEDING_MS = 120_000
 
 /** Every kind of list, search and count, two pages of each. */
 async function searchAll(url: string): Promise<void> {
-  const repository = createKeyRepository(await openDatabase(url), clock, 'console-1')
+  const repository = createRepository(await openDatabase(url), clock, 'console-1')
   for (const [, text] of SEARCHES) {
     const query = queryOf(text)
     const { nextCursor } = await repository.search(query)
@@ -108,7 +108,7 @@ describe.skipIf(!has(POSTGRES))('PostgreSQL', () => {
       const url = await server.database()
       await seedOfOneTime(url)
       const before = await scansOf(url)
-      const repository = createKeyRepository(await openDatabase(url), clock, 'console-1')
+      const repository = createRepository(await openDatabase(url), clock, 'console-1')
       for (const sort of ['-createdAt', 'expiresAt'] as const) {
         const workspaceIds = Array.from({ length: 1000 }, (_, number) => `ws_${number}`)
         await repository.search({ ...queryOf({ q: 'no such key', sort }), workspaceIds })

@@ -1,14 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { createKeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { decodeCursor } from '../../../src/console/keys/search/key-cursor.ts'
 import type { KeyQuery } from '../../../src/console/keys/search/key-query.ts'
 import { queryOf } from '../../bench/searches.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
-import { insert } from '../../support/repository.ts'
+import { createRepository, insert } from '../../support/repository.ts'
 import { someKey } from '../../support/stored-keys.ts'
 import { has, POSTGRES } from '../../support/tools.ts'
 
@@ -61,7 +60,7 @@ describe.skipIf(!has(POSTGRES))('a console on a PostgreSQL without an index for 
     ['that has pg_trgm in a schema of its own', urlWithExtensionElsewhere],
   ])('%s starts, and a search finds every key page by page', async (_, urlOf) => {
     const database = await openDatabase(await urlOf())
-    const repository = createKeyRepository(database, new ManualClock(), 'console-1', BOUNDS)
+    const repository = createRepository(database, new ManualClock(), 'console-1', BOUNDS)
     onTestFinished(() => repository.close())
     expect(database.hasTextIndex).toBe(false)
     const rare: string[] = []

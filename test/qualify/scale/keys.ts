@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { loadavg } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { createKeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { startPostern } from '../../support/postern-process.ts'
 import { RedisServer } from '../../support/redis-server.ts'
+import { createRepository } from '../../support/repository.ts'
 import { describeTimes, say } from './readings.ts'
 
 const LOOKUPS = 2_000
@@ -51,7 +51,7 @@ async function describeSize({ reader }: AuditedDatabase): Promise<void> {
 
 async function timeLookups(database: AuditedDatabase): Promise<void> {
   const clock = { wallMs: () => Date.now(), monotonicMs: () => performance.now() }
-  const repository = createKeyRepository(database, clock, 'scale')
+  const repository = createRepository(database, clock, 'scale')
   const { rows } = await sql<{ digest: string }>`
     select digest from keys tablesample system (1) order by random()
     limit ${LOOKUPS + BATCHES * BATCH}`.execute(database.reader)

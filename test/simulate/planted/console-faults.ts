@@ -135,7 +135,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'two concurrent changes of one key both commit',
     mutations: [
       {
-        file: 'console/keys/rows/commit.ts',
+        file: 'console/keys/commit.ts',
         from: "    .where('version', '=', changed.version - 1)\n",
         to: '',
       },
@@ -145,12 +145,12 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'revoke-all commits without putting its changes into the outbox',
     mutations: [
       {
-        file: 'console/keys/rows/bulk-rows.ts',
+        file: 'console/keys/bulk-rows.ts',
         from: 'const pending = await enqueueChanges(tx, keys, nowMs)',
         to: 'const pending = await enqueueChanges(tx, [], nowMs)',
       },
       {
-        file: 'console/keys/operations/revoke-all.ts',
+        file: 'console/keys/revoke-all.ts',
         from: '? outbox.announceAll(keys, pending)',
         to: '? Promise.resolve([])',
       },
@@ -170,12 +170,12 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'an import puts nothing into the outbox',
     mutations: [
       {
-        file: 'console/keys/operations/import.ts',
+        file: 'console/keys/import-export.ts',
         from: 'const announced = await outbox.announceAll(done.keys.slice(from, until), done.pending.slice(from, until))',
         to: 'const announced = await Promise.resolve([])',
       },
       {
-        file: 'console/keys/rows/bulk-rows.ts',
+        file: 'console/keys/bulk-rows.ts',
         from: 'const pending = await enqueueChanges(tx, keys, nowMs)',
         to: 'const pending = await enqueueChanges(tx, [], nowMs)',
       },

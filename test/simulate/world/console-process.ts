@@ -1,7 +1,7 @@
 import { createRegions } from '../../../src/console/announcing/regions.ts'
 import { createMessageEncoder } from '../../../src/console/announcing/signed-texts.ts'
+import type { KeyRepository } from '../../../src/console/keys/key-repository.ts'
 import type { Registry } from '../../../src/console/keys/registry.ts'
-import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import type {
@@ -54,7 +54,8 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
       secrets: { value: CONSOLE_SECRETS },
     },
     {
-      repository,
+      announcing: repository,
+      keys: repository,
       messagesTo: region =>
         createMessageEncoder({ sender, region, clock, messageKey: () => CONSOLE_SECRETS.messageKey }),
     },
@@ -78,7 +79,7 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
   return {
     process,
     registry: {
-      ...{ repository, clock, timers, randomBytes },
+      ...{ repository, announcing: repository, clock, timers, randomBytes },
       outbox: regions.outboxes,
       newKeyId: createIds('key', randomBytes),
       newAuditId: createIds('audit', randomBytes),
@@ -86,18 +87,22 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
       signingKey: CONSOLE_SECRETS.signingKey,
       knownScopes: SCOPES,
       createEvents: () => [],
+      count: (_, run) => run(),
     },
     get isServing() {
       return isRegistered && process.isAlive
     },
     serve: request =>
-      answer({ repository, clock, find: findFor(database, process, repository), refill }, request),
+      answer(
+        { announcing: repository, clock, find: findFor(database, process, repository), refill },
+        request,
+      ),
     end: () => process.end(),
   }
 }
 
 /** Lookups of the key service, which may read from a replica. */
-function findFor(database: Database, process: Process, repository: KeyRepository) {
+function findFor(database: Database, process: Process, repository: Pick<KeyRepository, 'findByDigests'>) {
   return async (digests: readonly string[]): Promise<(StoredKey | null)[]> => {
     if (database.sqlite === null)
       return database.call(process, () => digests.map(digest => database.findAtReplica(digest)))

@@ -1,4 +1,4 @@
-import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
+import type { AnnouncingRepository } from '../../../src/console/announcing/repository.ts'
 import type { Clock } from '../../../src/domain/clock.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import { encodeRecord } from '../../../src/domain/wire.ts'
@@ -13,7 +13,7 @@ const [RECORD_KEY] = CONSOLE_SECRETS.recordKeys
 const TEXTS = new WeakMap<StoredKey, string>()
 
 interface Answering {
-  readonly repository: Pick<KeyRepository, 'recordGateway'>
+  readonly announcing: Pick<AnnouncingRepository, 'recordGateway'>
   /** One for each digest, in their order. */
   readonly find: (digests: readonly string[]) => Promise<readonly (StoredKey | null)[]>
   readonly clock: Pick<Clock, 'wallMs'>
@@ -30,7 +30,7 @@ interface Body {
 
 /** What `key-service-calls.ts` does, without HTTP. */
 export async function answer(
-  { repository, clock, find, refill }: Answering,
+  { announcing, clock, find, refill }: Answering,
   { path, body }: KeyServiceRequest,
 ): Promise<KeyServiceResponse> {
   if (path.startsWith('/keys/')) {
@@ -47,7 +47,7 @@ export async function answer(
     const texts = digests.map((digest, index) => `"${digest}":${textOrNull(keys[index] ?? null)}`)
     return { status: 200, text: `{"records":{${texts.join(',')}}}` }
   }
-  await repository.recordGateway({
+  await announcing.recordGateway({
     ...gateway,
     isConnected: connected,
     isLeaving: leaving,

@@ -1,18 +1,18 @@
 import type { GatewayReport, GatewayStatus } from '../../../src/console/announcing/gateway-rows.ts'
 import type { PendingChange, PendingChanges } from '../../../src/console/announcing/outbox-rows.ts'
+import type { AnnouncingRepository } from '../../../src/console/announcing/repository.ts'
 import type {
   BulkChanged,
   BulkRevocation,
   KeyImport,
   LivePosition,
   LiveRange,
-} from '../../../src/console/keys/rows/bulk-rows.ts'
-import type { Change, CommitOutcome } from '../../../src/console/keys/rows/commit.ts'
-import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
+} from '../../../src/console/keys/bulk-rows.ts'
+import type { Change, CommitOutcome } from '../../../src/console/keys/commit.ts'
+import type { KeyRepository } from '../../../src/console/keys/key-repository.ts'
 import type { KeyRecord, StoredKey } from '../../../src/domain/key/key-record.ts'
-import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import type { Database } from './database.ts'
-import { enqueueChanges, pendingChangesIn, registerRegions, type UnusedMethods } from './outboxes.ts'
+import { enqueueChanges, pendingChangesIn, registerRegions } from './outboxes.ts'
 import type { Process } from './process.ts'
 
 /** The fields of a stored key that decide. */
@@ -43,12 +43,14 @@ export type UsedMethods =
   | 'findByDigest'
   | 'findByDigests'
   | 'findResponse'
-  | Exclude<keyof PendingChanges, UnusedMethods>
   | 'pendingIn'
   | 'registerRegions'
   | 'forgetRegions'
   | 'recordGateway'
   | 'listGatewayStatuses'
+
+/** What a console of a simulation reads and writes. */
+export type Repository = KeyRepository & AnnouncingRepository
 
 /**
  * The registry in memory, as one console sees it.
@@ -59,12 +61,12 @@ export function createSimulatedRepository(
   console: Process,
   consoleId: string,
   watcher: DatabaseWatcher,
-): KeyRepository {
+): Repository {
   const wallMs = (): number => console.clock.wallMs()
   const call = <Result>(execute: () => Result): Promise<Result> => database.call(console, execute)
   const write = <Result>(execute: () => Result): Promise<Result> => database.call(console, execute, true)
   const find = (digest: string): StoredKey | null => database.find(digest)
-  const used: Pick<KeyRepository, UsedMethods> = {
+  const used: Pick<Repository, UsedMethods> = {
     commit(change) {
       const nowMs = wallMs()
       return write(() => commit(database, change, nowMs, watcher))
@@ -86,7 +88,6 @@ export function createSimulatedRepository(
     findByDigest: digest => call(() => find(digest)),
     findByDigests: digests => call(() => new Map(foundAmong(digests, find))),
     findResponse: async () => null,
-    ...pendingChangesIn(database, { console, consoleId, watcher }, DEFAULT_REGION),
     // What is missing in it is not called either.
     pendingIn: region =>
       pendingChangesIn(database, { console, consoleId, watcher }, region) as PendingChanges,
@@ -99,7 +100,7 @@ export function createSimulatedRepository(
     listGatewayStatuses: change => call(() => statusesOf(database, change)),
   }
   // What is missing here is not called in a simulation; a call of it fails at once.
-  return used as KeyRepository
+  return used as Repository
 }
 
 function foundAmong(

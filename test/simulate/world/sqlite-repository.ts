@@ -1,12 +1,12 @@
 import type { PendingChanges } from '../../../src/console/announcing/outbox-rows.ts'
-import { createKeyRepository, type KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import type { Clock } from '../../../src/domain/clock.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import { openDatabase } from '../../support/open-database.ts'
+import { createRepository } from '../../support/repository.ts'
 import type { Database } from './database.ts'
 import type { UnusedMethods } from './outboxes.ts'
 import type { Process } from './process.ts'
-import type { DatabaseWatcher, UsedMethods } from './repository.ts'
+import type { DatabaseWatcher, Repository, UsedMethods } from './repository.ts'
 
 /** The program's database and its statements; the way there is simulated. */
 export const openSqlite = () => openDatabase('sqlite::memory:')
@@ -20,7 +20,7 @@ export async function fillSqlite(
   keys: readonly StoredKey[],
   regions: readonly string[],
 ): Promise<void> {
-  const repository = createKeyRepository(sqlite, START, 'start')
+  const repository = createRepository(sqlite, START, 'start')
   for (const issued of keys)
     await repository.commit({ issued, replaced: null, audit: [], response: null, events: [] })
   await repository.registerRegions(regions)
@@ -32,7 +32,7 @@ export async function countWaiting(
   sqlite: Sqlite,
   regions: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
-  const repository = createKeyRepository(sqlite, START, 'start')
+  const repository = createRepository(sqlite, START, 'start')
   const counts = regions.map(async name => [name, await repository.pendingIn(name).countPending()] as const)
   return new Map(await Promise.all(counts))
 }
@@ -43,8 +43,8 @@ export function createSqliteRepository(
   console: Process,
   consoleId: string,
   watcher: DatabaseWatcher,
-): KeyRepository {
-  const real = createKeyRepository(sqlite, console.clock, consoleId)
+): Repository {
+  const real = createRepository(sqlite, console.clock, consoleId)
   const call = <Args extends readonly unknown[], Result>(run: (...args: Args) => Promise<Result>) => {
     return (...args: Args): Promise<Result> => database.call(console, () => run(...args))
   }
@@ -58,7 +58,7 @@ export function createSqliteRepository(
       watcher.committed(key)
     }
   }
-  const used: Pick<KeyRepository, UsedMethods> = {
+  const used: Pick<Repository, UsedMethods> = {
     commit: write(async change => {
       const outcome = await real.commit(change)
       if (outcome.kind === 'committed') committed([change.issued, change.replaced])
@@ -80,7 +80,6 @@ export function createSqliteRepository(
     findByDigest: call(real.findByDigest),
     findByDigests: call(real.findByDigests),
     findResponse: async () => null,
-    ...changesIn(real),
     // What is missing in it is not called either.
     pendingIn: region => changesIn(real.pendingIn(region)) as PendingChanges,
     registerRegions: write(real.registerRegions),
@@ -92,7 +91,7 @@ export function createSqliteRepository(
     listGatewayStatuses: call(real.listGatewayStatuses),
   }
   // What is missing here is not called in a simulation; a call of it fails at once.
-  return used as KeyRepository
+  return used as Repository
 
   function changesIn(pending: PendingChanges): Omit<PendingChanges, UnusedMethods> {
     return {

@@ -2,7 +2,7 @@ import { expressionBuilder, type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Dialect } from '../../platform/database/database.ts'
 import { listOf } from '../../platform/database/first-rows.ts'
 import type { Tables } from '../../platform/database/tables.ts'
-import { isSelected } from '../rows/key-rows.ts'
+import { isSelected } from './key-filter.ts'
 import type { KeyPosition, KeySelector, KeySort } from './key-query.ts'
 
 export type Condition = RawBuilder<SqlBool>

@@ -2,8 +2,8 @@ import { expressionBuilder, type Kysely, type RawBuilder, sql } from 'kysely'
 import type { KeyState } from '../../../domain/key/key-record.ts'
 import { listOf } from '../../platform/database/first-rows.ts'
 import type { Tables } from '../../platform/database/tables.ts'
-import { sumInStretches } from '../rows/count-rows.ts'
-import { isSelected, type KeyFilter } from '../rows/key-rows.ts'
+import { sumInStretches } from './count-rows.ts'
+import { isSelected, type KeyFilter } from './key-filter.ts'
 import {
   EXPIRING_SOON_MS,
   type WorkspacePage,

@@ -1,8 +1,8 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Dialect } from '../../platform/database/database.ts'
 import { firstRows } from '../../platform/database/first-rows.ts'
+import { keyOfRow } from '../../platform/database/key-row.ts'
 import type { KeyRow, Tables } from '../../platform/database/tables.ts'
-import { keyOfRow } from '../rows/key-rows.ts'
 import {
   type Condition,
   conditionOf,

@@ -1,5 +1,7 @@
+import type { Transaction } from 'kysely'
 import type { Clock } from '../../../domain/clock.ts'
 import type { Timers } from '../../../domain/timers.ts'
+import type { Tables } from './tables.ts'
 
 /** Probes write: however often they are asked for, there is one a second. */
 const FRESH_MS = 1_000
@@ -56,4 +58,14 @@ export class DatabaseHealth {
     this.#knownAtMs = this.#parts.clock.monotonicMs()
     this.#running = null
   }
+}
+
+/** As large as the rows of a change: a disk that is nearly full has room for less. */
+const PROBE = ' '.repeat(16 * 1024)
+
+/** Inserts and deletes a row of this console, which the database must write to its log when it commits. */
+export async function probeWrite(tx: Transaction<Tables>, consoleId: string, nowMs: number): Promise<void> {
+  const id = `probe of ${consoleId}`
+  await tx.insertInto('answers').values({ id, request: '', outcome: PROBE, at_ms: nowMs }).execute()
+  await tx.deleteFrom('answers').where('id', '=', id).execute()
 }

@@ -39,12 +39,6 @@ ${value}</textarea>
   </div>`
 }
 
-/** Where requests with a key may come from. */
-export function allowedAddresses(value: string, problems: Problems): Html {
-  const hint = html`IP addresses or networks, one per line, such as <code>192.0.2.0/24</code>. Gateways reject requests from other addresses. Leave it empty to allow every address`
-  return textArea({ name: 'allowedCidrs', label: 'Allowed addresses', hint, problems }, value)
-}
-
 export function group(field: Field, inputs: Piece): Html {
   return html`<fieldset class="field" id="${field.name}" tabindex="-1"${describedBy(field)}>
     <legend>${field.label}</legend>

@@ -1,8 +1,12 @@
 import { hash } from 'node:crypto'
+import type { Kysely, Transaction } from 'kysely'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import type { Tables } from '../database/tables.ts'
 
 /** How long a request can be repeated with the same Idempotency-Key. */
-export const IDEMPOTENCY_TTL_MS = 24 * 3_600_000
+const IDEMPOTENCY_TTL_MS = 24 * 3_600_000
+/** Rows deleted in one transaction; a day's worth at once would block others. */
+const PURGE_SIZE = 1000
 
 /** Identifies a repeated request by digests, so that nothing the caller sent is stored. */
 export interface Idempotency {
@@ -47,4 +51,59 @@ export function encodeOutcome({ record, replaced }: StoredOutcome): string {
 export function decodeOutcome(text: string): StoredOutcome {
   // Only encodeOutcome() writes this column.
   return JSON.parse(text) as StoredOutcome
+}
+
+/** What later requests with the same Idempotency-Key get. */
+export interface StoredResponse extends Idempotency {
+  readonly outcome: string
+}
+
+/**
+ * Stores the response unless the Idempotency-Key was used before. A concurrent use makes the database wait for its commit.
+ * @returns null if it was stored
+ */
+export async function insertResponse(
+  tx: Transaction<Tables>,
+  response: StoredResponse,
+  nowMs: number,
+): Promise<EarlierResponse | null> {
+  const { id, request, outcome } = response
+  await tx
+    .deleteFrom('answers')
+    .where('id', '=', id)
+    .where('at_ms', '<=', nowMs - IDEMPOTENCY_TTL_MS)
+    .execute()
+  const { numInsertedOrUpdatedRows } = await tx
+    .insertInto('answers')
+    .values({ id, request, outcome, at_ms: nowMs })
+    .onConflict(conflict => conflict.column('id').doNothing())
+    .executeTakeFirst()
+  return numInsertedOrUpdatedRows === 1n ? null : findResponse(tx, response, nowMs)
+}
+
+export async function findResponse(
+  database: Kysely<Tables>,
+  { id, request }: Idempotency,
+  nowMs: number,
+): Promise<EarlierResponse | null> {
+  const row = await database
+    .selectFrom('answers')
+    .selectAll()
+    .where('id', '=', id)
+    .where('at_ms', '>', nowMs - IDEMPOTENCY_TTL_MS)
+    .executeTakeFirst()
+  if (row === undefined) return null
+  return row.request === request ? { kind: 'same_request', outcome: row.outcome } : { kind: 'other_request' }
+}
+
+/** @returns whether there may be more */
+export async function purgeResponses(tx: Transaction<Tables>, nowMs: number): Promise<boolean> {
+  const old = tx
+    .selectFrom('answers')
+    .select('id')
+    .where('at_ms', '<=', nowMs - IDEMPOTENCY_TTL_MS)
+    .orderBy('id')
+    .limit(PURGE_SIZE)
+  const { numDeletedRows } = await tx.deleteFrom('answers').where('id', 'in', old).executeTakeFirst()
+  return numDeletedRows === BigInt(PURGE_SIZE)
 }

@@ -1,19 +1,18 @@
 import { sql, type Transaction } from 'kysely'
-import type { StoredKey } from '../../../domain/key/key-record.ts'
-import { enqueueChanges, type PendingChange } from '../../announcing/index.ts'
-import { appendAudit } from '../../platform/audit/chain.ts'
-import type { AuditEntry } from '../../platform/audit/entries.ts'
-import type { AuditedDatabase } from '../../platform/audit/mac.ts'
-import type { AuditQueue } from '../../platform/audit/queue.ts'
-import type { ChangeWriter } from '../../platform/database/change-writer.ts'
-import type { Dialect } from '../../platform/database/database.ts'
-import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
-import { isRejected } from '../../platform/database/postgres/errors.ts'
-import type { Tables } from '../../platform/database/tables.ts'
-import type { EarlierResponse } from '../../platform/http/idempotency.ts'
-import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
-import { rowOf, selectKeys } from './key-rows.ts'
-import { insertResponse, type StoredResponse } from './response-rows.ts'
+import type { StoredKey } from '../../domain/key/key-record.ts'
+import { enqueueChanges, type PendingChange } from '../announcing/index.ts'
+import { appendAudit } from '../platform/audit/chain.ts'
+import type { AuditEntry } from '../platform/audit/entries.ts'
+import type { AuditedDatabase } from '../platform/audit/mac.ts'
+import type { AuditQueue } from '../platform/audit/queue.ts'
+import type { ChangeWriter } from '../platform/database/change-writer.ts'
+import type { Dialect } from '../platform/database/database.ts'
+import { AuditWriteError } from '../platform/database/database-unavailable.ts'
+import { rowOf } from '../platform/database/key-row.ts'
+import { isRejected } from '../platform/database/postgres/errors.ts'
+import type { Tables } from '../platform/database/tables.ts'
+import { type EarlierResponse, insertResponse, type StoredResponse } from '../platform/http/idempotency.ts'
+import { insertEvents, type WebhookEvent } from '../platform/jobs/delivery-rows.ts'
 
 /** Bounds the time of one transaction. */
 const CHANGES_AT_ONCE = 256
@@ -120,7 +119,9 @@ async function isHintTaken(
   if (dialect === 'postgres') {
     await sql`select pg_advisory_xact_lock(hashtextextended(${`${workspaceId} ${hint}`}, 0))`.execute(tx)
   }
-  const twin = await selectKeys(tx)
+  const twin = await tx
+    .selectFrom('keys')
+    .select('id')
     .where('workspace_id', '=', workspaceId)
     .where('hint', '=', hint)
     .where('revoked_at_ms', 'is', null)

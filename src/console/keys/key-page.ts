@@ -1,22 +1,31 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AuditEntry } from '../../platform/audit/entries.ts'
-import { ago, type Html, html, instant } from '../../platform/html/html.ts'
-import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
-import { type Frame, page } from '../../platform/html/layout.ts'
-import { frameOf, queryOf, SHOWS, sendPage } from '../../platform/html/page-request.ts'
-import { keyPath, keysPath, WORKSPACES } from '../../platform/html/paths.ts'
+import { isFinal } from '../../domain/key/key-record.ts'
+import type { AuditEntry } from '../platform/audit/entries.ts'
+import { ago, type Html, html, instant, markInvisible } from '../platform/html/html.ts'
+import { hintHtml, nameHtml } from '../platform/html/key-names.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import { frameOf, queryOf, SHOWS, sendPage } from '../platform/html/page-request.ts'
+import { keyPath, keysPath, WORKSPACES } from '../platform/html/paths.ts'
 import {
   type KeyUsage,
   keyUsage,
   keyUsageOf,
   type RecentUse,
+  readChartRange,
   recentUseOf,
   recentUseText,
-} from '../../usage/key-usage.ts'
-import { readChartRange } from '../../usage/usage-chart.ts'
-import { facts, isExpiring, type KeyView, lastUsed, stateBadge } from './key-parts.ts'
-import { creatorOf, type KeyPageParts, keyOf, viewOf } from './key-request.ts'
-import { leakNotice } from './leak-notice.ts'
+} from '../usage/index.ts'
+import {
+  creatorOf,
+  facts,
+  isExpiring,
+  type KeyPageParts,
+  type KeyView,
+  keyOf,
+  lastUsed,
+  stateBadge,
+  viewOf,
+} from './key-view.ts'
 import { type KeyStep, stepDialog } from './step-pages.ts'
 
 /** The page of a key. */
@@ -97,6 +106,30 @@ function actions({ record, state }: KeyView): Html | null {
     ${state === 'suspended' ? null : step('suspend', '', 'Suspend')}
     ${step('revoke', 'danger', 'Revoke')}
   </div>`
+}
+
+/** Null for a key that was never reported as leaked. */
+export function leakNotice(
+  { key, leaks }: { readonly key: KeyView; readonly leaks: readonly AuditEntry[] },
+  nowMs: number,
+): Html | null {
+  if (leaks.length === 0) return null
+  const isRejected = isFinal(key.state)
+  return html`<section class="notice ${isRejected ? '' : 'warn'}" aria-labelledby="leak">
+    <h2 id="leak">Reported as leaked</h2>
+    <ul>${leaks.map(entry => leakItem(entry, nowMs))}</ul>
+    ${isRejected ? null : html`<p>Any person who has seen the key can use it. Replace it in your clients, then revoke it.</p>`}
+  </section>`
+}
+
+/** The address is no link: a stranger may have chosen it. */
+function leakItem({ atMs, detail }: AuditEntry, nowMs: number): Html {
+  const foundAt = detail['foundAt']
+  const place =
+    typeof foundAt === 'string'
+      ? html`, found at <span class="breaks">${markInvisible(foundAt)}</span>`
+      : null
+  return html`<li>${instant(atMs)} (${ago(atMs, nowMs)})${place}</li>`
 }
 
 function warning({ mayChange, nowMs }: Frame, key: KeyView): Html | null {

@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { IssueRequest } from '../../../domain/key/issue-key.ts'
+import type { IssueRequest } from '../../domain/key/issue-key.ts'
 import {
-  errorSummary,
   type FormFields,
   group,
   hidden,
@@ -9,9 +8,9 @@ import {
   NO_PROBLEMS,
   option,
   type Problems,
-} from '../../platform/html/form-parts.ts'
-import { type Html, html } from '../../platform/html/html.ts'
-import { type Frame, page } from '../../platform/html/layout.ts'
+} from '../platform/html/form-parts.ts'
+import { type Html, html } from '../platform/html/html.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
 import {
   CHANGE_FORMS,
   CHANGES,
@@ -19,34 +18,30 @@ import {
   fieldsOf,
   frameOf,
   newOnceToken,
-  notFound,
   readFormContext,
   SHOWS,
   sendPage,
   workspaceOf,
-} from '../../platform/html/page-request.ts'
-import { keysPath, newKeyPath, WORKSPACES } from '../../platform/html/paths.ts'
-import { issueKey } from '../operations/issue.ts'
-import type { OperationRejection } from '../operations/run-operation.ts'
+} from '../platform/html/page-request.ts'
+import { keysPath, newKeyPath, WORKSPACES } from '../platform/html/paths.ts'
 import {
   BLANK_FORM,
   type ChosenForm,
-  nameInput,
-  problemOfName,
-  readChosenForm,
-  requestedFields,
-  restrictionInputs,
-  textInputs,
-} from './chosen-fields.ts'
-import {
   DEFAULT_EXPIRY,
   decideExpiry,
   type ExpiryChoice,
   expiryField,
+  nameInput,
+  problemOfName,
+  readChosenForm,
   readExpiryChoice,
-} from './expiry-field.ts'
-import { type KeyPageParts, keyOf, problemsOf, viewAfter } from './key-request.ts'
-import { alreadyDonePage, secretPage, shownSecret } from './secret-page.ts'
+  requestedFields,
+  restrictionInputs,
+  textInputs,
+} from './key-form.ts'
+import { type KeyPageParts, keyOf } from './key-view.ts'
+import { issueKey } from './operations.ts'
+import { alreadyDonePage, explainRejection, formTroubles, type ShownForm, sendSecret } from './secret-page.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/new`
 
@@ -58,7 +53,7 @@ export function issueRoutes(scope: FastifyInstance, sources: KeyPageParts): void
     const { record } = await keyOf(request, sources.registry)
     const { workspaceId } = record
     const frame = frameOf(request, reply, { workspaceId, clock: sources.registry.clock })
-    return sendPage(reply, alreadyDonePage(frame, { record }))
+    return sendPage(reply, alreadyDonePage(frame, record))
   })
   scope.post(PATH, CHANGES, (request, reply) => issue(sources, request, reply))
 }
@@ -68,38 +63,23 @@ async function issue(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { registry, count } = sources
+  const { registry } = sources
   const workspaceId = workspaceOf(request)
   const form = readIssueForm(fieldsOf(request))
   const checked = checkIssueForm(form, registry.knownScopes, registry.clock.wallMs())
   if (!checked.ok) return showForm(sources, request, reply, { form, problems: checked.problems })
   const context = readFormContext(request, ['issue', { workspaceId }, form])
   if (context === null) return showForm(sources, request, reply, { form, notice: FORM_NOTICES.incomplete })
-  const result = await count('issue', () => issueKey(registry, checked.request, workspaceId, context))
-  if (result.kind !== 'done') return showForm(sources, request, reply, { form, ...explain(result) })
-  const { record, secret } = result
-  request.keyId = record.id
-  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  if (secret === null) return sendPage(reply, alreadyDonePage(frame, { record }))
-  const key = viewAfter(record, null, registry)
-  return sendPage(
-    reply,
-    secretPage(frame, { key, replaced: null, ...shownSecret(sources, record, secret.reveal()) }),
-  )
-}
-
-interface FormAgain {
-  readonly form: IssueForm
-  readonly problems?: Problems
-  /** Why a form without problems is shown again; null if it is not. */
-  readonly notice?: string | null
+  const result = await issueKey(registry, checked.request, workspaceId, context)
+  if (result.kind === 'done') return sendSecret(sources, request, reply, result, null)
+  return showForm(sources, request, reply, { form, ...explainRejection(result) })
 }
 
 function showForm(
   { registry, scopes }: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
-  { form, problems = NO_PROBLEMS, notice = null }: FormAgain,
+  { form, problems = NO_PROBLEMS, notice = null }: ShownForm<IssueForm>,
 ): FastifyReply {
   const workspaceId = workspaceOf(request)
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
@@ -108,23 +88,8 @@ function showForm(
   return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
 }
 
-/** A valid form that the registry rejects. */
-function explain(problem: OperationRejection): Omit<FormAgain, 'form'> {
-  switch (problem.kind) {
-    case 'invalid':
-      return { problems: problemsOf(problem) }
-    case 'other_request':
-      return { notice: FORM_NOTICES.reused }
-    case 'unknown_key':
-    case 'not_active':
-    case 'final':
-    case 'other_version':
-      throw notFound()
-  }
-}
-
 /** The form as received. */
-export interface IssueForm extends ChosenForm, ExpiryChoice {
+interface IssueForm extends ChosenForm, ExpiryChoice {
   readonly scopes: readonly string[]
 }
 
@@ -138,7 +103,7 @@ export function readIssueForm(fields: FormFields): IssueForm {
   }
 }
 
-export type IssueFormResult =
+type IssueFormResult =
   | { readonly ok: true; readonly request: IssueRequest }
   | { readonly ok: false; readonly problems: Problems }
 
@@ -161,7 +126,7 @@ export function checkIssueForm(
   return { ok: true, request: { ...requestedFields(chosen), scopes, ...decided.expiry } }
 }
 
-interface IssueView extends Required<FormAgain> {
+interface IssueView extends Required<ShownForm<IssueForm>> {
   readonly workspaceId: string
   /** Each with a description of what it grants. */
   readonly scopes: Readonly<Record<string, string>>
@@ -170,13 +135,12 @@ interface IssueView extends Required<FormAgain> {
 }
 
 function issuePage(frame: Frame, view: IssueView): Html {
-  const { workspaceId, form, problems, onceToken, notice } = view
+  const { workspaceId, form, problems, onceToken } = view
   const nameHint = 'The program that uses the key, such as “build server” or “importer, staging”'
   const main = html`<p class="back"><a href="${keysPath(workspaceId)}">Keys</a></p>
     <h1>Issue a key</h1>
     <p class="lead">For workspace <strong>${workspaceId}</strong> only. The next page shows the secret once.</p>
-    ${errorSummary(problems)}
-    ${notice === null ? null : html`<p class="notice warn" role="alert">${notice}</p>`}
+    ${formTroubles(view)}
     <form class="card" method="post" action="${newKeyPath(workspaceId)}" novalidate>
       ${hidden({ _csrf: frame.csrfToken, once: onceToken })}
       ${nameInput(form, problems, nameHint)}

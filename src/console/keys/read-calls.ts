@@ -1,10 +1,13 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { toInstant } from '../../../domain/instant.ts'
-import { holdsKeyForm } from '../../../domain/key/secret.ts'
-import { workspacesOf } from '../../platform/access/principal.ts'
-import { ApiError, invalidField } from '../../platform/http/api-error.ts'
-import { type AdminCall, declareCalls } from '../../platform/http/calls.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { toInstant } from '../../domain/instant.ts'
+import { type KeyRecord, keyState, type StoredKey } from '../../domain/key/key-record.ts'
+import { holdsKeyForm } from '../../domain/key/secret.ts'
+import { toRecordJson } from '../../domain/wire.ts'
+import { workspacesOf } from '../platform/access/principal.ts'
+import { ApiError, invalidField } from '../platform/http/api-error.ts'
+import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
   cursorField,
   digest,
@@ -17,7 +20,7 @@ import {
   pageOf,
   pageQuery,
   parameter,
-} from '../../platform/http/fields.ts'
+} from '../platform/http/fields.ts'
 import {
   KEY,
   keyIdOf,
@@ -27,13 +30,12 @@ import {
   readPageOptions,
   seesWorkspace,
   WORKSPACE_KEYS,
-} from '../../platform/http/request-context.ts'
-import type { KeyParts } from '../registry.ts'
-import type { KeyQuery, WorkspaceSummary } from '../search/key-query.ts'
-import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from '../search/parse-key-query.ts'
-import { keyJson, keyWithUseJson, setVersionTag } from './key-json.ts'
+} from '../platform/http/request-context.ts'
+import type { Registry } from './registry.ts'
+import type { KeyQuery, WorkspaceSummary } from './search/key-query.ts'
+import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from './search/parse-key-query.ts'
 
-const adminCall = declareCalls<KeyParts>()
+const adminCall = declareCalls<Registry>()
 
 const READS = { permission: 'keys:read', workspaces: 'own' } as const
 
@@ -48,7 +50,7 @@ const LIST = adminCall({
   status: 200,
   response: pageOf('keys', keySchema),
   errors: ['not_found'],
-  handle: async ({ registry: { repository, clock } }, { request, query }) => {
+  handle: async ({ repository, clock }, { request, query }) => {
     const { keys, nextAfterId } = await repository.list(readPageOptions(request, query))
     const uses = await repository.lastUses(keys.map(key => key.record.id))
     const records = keys.map(({ record }) => keyJson(record, clock, uses.get(record.id) ?? null))
@@ -67,12 +69,9 @@ const GET = adminCall({
   responseHeaders: ['ETag'],
   response: Type.Object({ key: keySchema }),
   errors: ['not_found'],
-  handle: async ({ registry }, { request, reply }) => {
+  handle: async (registry, { request, reply }) => {
     const key = await registry.repository.findById(keyIdOf(request))
-    if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
-    request.keyId = key.record.id
-    setVersionTag(reply, key.record)
-    return { key: await keyWithUseJson(registry, key.record) }
+    return showKey(registry, key, request, reply)
   },
 })
 
@@ -105,8 +104,7 @@ const SEARCH = adminCall({
     total: Type.Optional(Type.Integer({ minimum: 0, description: 'With `count=1`' })),
   }),
   errors: ['not_found'],
-  handle: async ({ registry }, { request, query: { count, ...parameters } }) => {
-    const { repository, clock, keyPrefix } = registry
+  handle: async ({ repository, clock, keyPrefix }, { request, query: { count, ...parameters } }) => {
     const parsed = parseKeyQuery(parameters)
     if (!parsed.ok) throw invalidField(parsed.field, parsed.expected)
     rejectKeyInSearch(parsed.query.text, keyPrefix)
@@ -138,9 +136,9 @@ const WORKSPACES = adminCall({
       { title: 'Workspace' },
     ),
   ),
-  handle: async ({ registry }, { request, query: { q, ...page } }) => {
+  handle: async ({ repository }, { request, query: { q, ...page } }) => {
     if (q !== undefined && !isSearchText(q)) throw invalidField('q', KEY_QUERY_EXPECTED.q)
-    const { workspaces, nextAfterId } = await registry.repository.listWorkspaces({
+    const { workspaces, nextAfterId } = await repository.listWorkspaces({
       workspaceIds: workspacesOf(principalOf(request)),
       text: q ?? null,
       ...readPage(page),
@@ -162,17 +160,51 @@ const FIND = adminCall({
   responseHeaders: ['ETag'],
   response: Type.Object({ key: keySchema }),
   errors: ['not_found'],
-  handle: async ({ registry }, { request, reply, body }) => {
+  handle: async (registry, { request, reply, body }) => {
     const key = await registry.repository.findByDigest(body.digest)
-    if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
-    request.keyId = key.record.id
-    setVersionTag(reply, key.record)
-    return { key: await keyWithUseJson(registry, key.record) }
+    return showKey(registry, key, request, reply)
   },
 })
 
 /** The calls that read keys, without their prefix. */
-export const READ_CALLS: readonly AdminCall<KeyParts>[] = [LIST, GET, SEARCH, WORKSPACES, FIND]
+export const READ_CALLS: readonly AdminCall<Registry>[] = [LIST, GET, SEARCH, WORKSPACES, FIND]
+
+/** @param key null if there is none; one of a workspace that the caller may not see counts as none */
+async function showKey(
+  registry: Registry,
+  key: StoredKey | null,
+  request: FastifyRequest,
+  reply: FastifyReply,
+) {
+  if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
+  const { record } = key
+  request.keyId = record.id
+  setVersionTag(reply, record)
+  return { key: keyJson(record, registry.clock, await lastUseOf(registry, record.id)) }
+}
+
+/** A key with its state and last use. */
+export function keyJson(record: KeyRecord, clock: Clock, lastUsedAtMs: number | null) {
+  return {
+    ...toRecordJson(record),
+    state: keyState(record, clock.wallMs()),
+    lastUsedAt: toInstant(lastUsedAtMs),
+  }
+}
+
+/** For a change read before it: what follows the commit must not fail. */
+export async function lastUseOf({ repository }: Registry, keyId: string): Promise<number | null> {
+  return (await repository.lastUses([keyId])).get(keyId) ?? null
+}
+
+/** The entity tag of a key (RFC 9110, section 8.8.3): its version, which its edits must name. */
+export function setVersionTag(reply: FastifyReply, { version }: { readonly version: number }): void {
+  void reply.header('etag', versionTag(version))
+}
+
+export function versionTag(version: number): string {
+  return `"${version}"`
+}
 
 /** @returns the workspaces to search; null: all */
 function searchedWorkspaces({ workspaceIds }: KeyQuery, request: FastifyRequest): readonly string[] | null {

@@ -1,25 +1,26 @@
-import type { Clock } from '../../../domain/clock.ts'
-import type { FinalState, KeyRecord, KeyState, StoredKey } from '../../../domain/key/key-record.ts'
-import type { Secret } from '../../../domain/key/secret.ts'
+import type { Clock } from '../../domain/clock.ts'
+import type { FinalState, KeyRecord, KeyState, StoredKey } from '../../domain/key/key-record.ts'
+import type { Secret } from '../../domain/key/secret.ts'
+import type { Metrics } from '../../observability/metrics/metrics.ts'
 import {
   type Announced,
   combineAnnounced,
   isAnnounced,
   type PendingChange,
   type RegionOutboxes,
-} from '../../announcing/index.ts'
-import type { KeyAuditEntry } from '../../platform/audit/entries.ts'
-import { naming } from '../../platform/database/database-unavailable.ts'
+} from '../announcing/index.ts'
+import type { KeyAuditEntry } from '../platform/audit/entries.ts'
+import { AuditWriteError, naming, OutcomeUnknown } from '../platform/database/database-unavailable.ts'
 import {
   decodeOutcome,
   type EarlierResponse,
   encodeOutcome,
   type Idempotency,
-} from '../../platform/http/idempotency.ts'
-import type { OperationContext } from '../../platform/http/request-context.ts'
-import type { WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
-import type { CommitOutcome } from '../rows/commit.ts'
-import type { KeyRepository } from '../rows/key-repository.ts'
+} from '../platform/http/idempotency.ts'
+import type { OperationContext } from '../platform/http/request-context.ts'
+import type { WebhookEvent } from '../platform/jobs/delivery-rows.ts'
+import type { CommitOutcome } from './commit.ts'
+import type { KeyRepository } from './key-repository.ts'
 
 /** A retry follows a taken hint or a concurrent change of the same key. Both are rare. */
 const MAX_ATTEMPTS = 8
@@ -69,37 +70,48 @@ export interface OperationSuccess {
   readonly replayed: boolean
 }
 
+export type OperationResult = OperationSuccess | OperationRejection
+
 interface Parts {
   readonly repository: KeyRepository
   readonly outbox: RegionOutboxes
   readonly clock: Clock
   /** The webhook events of a change; none without a webhook. */
-  readonly createEvents: (attempt: PlannedChange) => readonly WebhookEvent[]
+  readonly createEvents: (change: PlannedChange) => readonly WebhookEvent[]
+  readonly count: OperationCounter
 }
+
+type Plan = () => Promise<PlannedChange | OperationRejection>
 
 /**
  * Plans, commits and announces; plans again after a lost race. A repeated request gets the first response, also when
  * another console handled it, or handles it at the same time.
+ * @param operation as metrics count it
  */
-export async function runOperation(
+export function runOperation(
   parts: Parts,
+  operation: Operation,
   { idempotency }: OperationContext,
-  plan: () => Promise<PlannedChange | OperationRejection>,
-): Promise<OperationSuccess | OperationRejection> {
+  plan: Plan,
+): Promise<OperationResult> {
+  return parts.count(operation, () => attempt(parts, idempotency, plan))
+}
+
+async function attempt(parts: Parts, idempotency: Idempotency | null, plan: Plan): Promise<OperationResult> {
   const { repository } = parts
   const findEarlier = async () => (idempotency === null ? null : repository.findResponse(idempotency))
   const before = await findEarlier()
   if (before !== null) return replay(parts, before)
   let outcome: CommitOutcome['kind'] = 'committed'
   for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
-    const attempt = await plan()
-    if (attempt.kind !== 'planned') {
+    const planned = await plan()
+    if (planned.kind !== 'planned') {
       // The rejection may be caused by the same request, committed concurrently.
       const meanwhile = await findEarlier()
-      return meanwhile === null ? attempt : replay(parts, meanwhile)
+      return meanwhile === null ? planned : replay(parts, meanwhile)
     }
-    const committed = await save(parts, attempt, idempotency)
-    if (committed.kind === 'committed') return announce(parts, attempt, committed.pending)
+    const committed = await save(parts, planned, idempotency)
+    if (committed.kind === 'committed') return announce(parts, planned, committed.pending)
     if (committed.kind === 'repeated') return replay(parts, committed.earlier)
     outcome = committed.kind
   }
@@ -116,10 +128,10 @@ const GIVE_UP_REASONS: Readonly<Record<CommitOutcome['kind'], string>> = {
 /** A change of nothing is committed only for its audit entry, or to store the response for an Idempotency-Key. */
 async function save(
   { repository, createEvents }: Parts,
-  attempt: PlannedChange,
+  planned: PlannedChange,
   idempotency: Idempotency | null,
 ): Promise<CommitOutcome> {
-  const { issued, replaced, audit, record } = attempt
+  const { issued, replaced, audit, record } = planned
   const isNothing = issued === null && replaced === null && audit.length === 0
   if (isNothing && idempotency === null) return { kind: 'committed', pending: [] }
   const old = issued === null ? null : (replaced?.record ?? null)
@@ -127,7 +139,7 @@ async function save(
     idempotency === null ? null : { ...idempotency, outcome: encodeOutcome({ record, replaced: old }) }
   const { id: keyId, workspaceId } = record
   return naming({ keyId, workspaceId }, () =>
-    repository.commit({ issued, replaced, audit, response, events: createEvents(attempt) }),
+    repository.commit({ issued, replaced, audit, response, events: createEvents(planned) }),
   )
 }
 
@@ -146,24 +158,12 @@ async function announce(
   const committedAtMs = pending.at(-1)?.atMs ?? null
   const old = issued === null ? null : replaced
   const times = { committedAtMs, announcedAtMs }
-  return {
-    kind: 'done',
-    record,
-    replaced: old,
-    secret,
-    changed,
-    digest,
-    announced,
-    ...times,
-    replayed: false,
-  }
+  const done = { kind: 'done', record, replaced: old, secret, changed, digest, announced } as const
+  return { ...done, ...times, replayed: false }
 }
 
 /** The records of the first response, with the current state of the announcement. */
-async function replay(
-  { repository, outbox }: Parts,
-  earlier: EarlierResponse,
-): Promise<OperationSuccess | OperationRejection> {
+async function replay({ repository, outbox }: Parts, earlier: EarlierResponse): Promise<OperationResult> {
   if (earlier.kind === 'other_request') return earlier
   const { record, replaced } = decodeOutcome(earlier.outcome)
   const ids = replaced === null ? [record.id] : [record.id, replaced.id]
@@ -180,5 +180,72 @@ async function replay(
     digest: digestOf(record),
     announced,
     replayed: true,
+  }
+}
+
+const OPERATIONS = [
+  'issue',
+  'rotate',
+  'revoke',
+  'suspend',
+  'resume',
+  'edit',
+  'revoke_all',
+  'import',
+  'leak',
+] as const
+type Operation = (typeof OPERATIONS)[number]
+const OUTCOMES = ['ok', 'unchanged', 'replayed', 'invalid', 'not_found', 'conflict', 'failed'] as const
+type Outcome = (typeof OUTCOMES)[number]
+
+/** What an operation says of its end. */
+type Counted =
+  | OperationResult
+  | { readonly kind: 'bulk_done'; readonly revoked: number }
+  | { readonly kind: 'import_done'; readonly imported: number }
+
+/** Runs an operation, and counts its outcome. */
+export type OperationCounter = <Result extends Counted>(
+  operation: Operation,
+  run: () => Promise<Result>,
+) => Promise<Result>
+
+/** Counts operations on keys by outcome, from zero so that an alert on a rate fires on the first failure. */
+export function createOperationCounter({ keyOperations, auditWriteFailures }: Metrics): OperationCounter {
+  for (const operation of OPERATIONS) {
+    for (const outcome of OUTCOMES) keyOperations.inc({ operation, outcome }, 0)
+  }
+  return async (operation, run) => {
+    try {
+      const result = await run()
+      keyOperations.inc({ operation, outcome: outcomeOf(result) })
+      return result
+    } catch (error) {
+      keyOperations.inc({ operation, outcome: 'failed' })
+      const failure = error instanceof OutcomeUnknown ? error.cause : error
+      if (failure instanceof AuditWriteError) auditWriteFailures.inc()
+      throw error
+    }
+  }
+}
+
+function outcomeOf(result: Counted): Outcome {
+  switch (result.kind) {
+    case 'import_done':
+      return result.imported > 0 ? 'ok' : 'unchanged'
+    case 'bulk_done':
+      return result.revoked > 0 ? 'ok' : 'unchanged'
+    case 'done':
+      if (result.replayed) return 'replayed'
+      return result.changed ? 'ok' : 'unchanged'
+    case 'invalid':
+      return 'invalid'
+    case 'unknown_key':
+      return 'not_found'
+    case 'not_active':
+    case 'final':
+    case 'other_version':
+    case 'other_request':
+      return 'conflict'
   }
 }

@@ -1,5 +1,5 @@
-import type { Clock } from '../../../domain/clock.ts'
-import type { StoredKey } from '../../../domain/key/key-record.ts'
+import type { Clock } from '../../domain/clock.ts'
+import type { StoredKey } from '../../domain/key/key-record.ts'
 import {
   type Announced,
   awaitConfirmations,
@@ -7,13 +7,13 @@ import {
   isAnnounced,
   type PendingChange,
   readConfirmations,
-} from '../../announcing/index.ts'
-import type { Caller } from '../../platform/access/principal.ts'
-import { auditRevocation } from '../../platform/audit/entries.ts'
-import { troubleOf } from '../../platform/database/database-unavailable.ts'
-import type { Registry } from '../registry.ts'
-import type { LivePosition } from '../rows/bulk-rows.ts'
-import type { KeyRepository } from '../rows/key-repository.ts'
+} from '../announcing/index.ts'
+import type { Caller } from '../platform/access/principal.ts'
+import { auditRevocation } from '../platform/audit/entries.ts'
+import { troubleOf } from '../platform/database/database-unavailable.ts'
+import type { LivePosition } from './bulk-rows.ts'
+import type { KeyRepository } from './key-repository.ts'
+import type { Registry } from './registry.ts'
 
 /** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
 const BATCH_SIZE = 250
@@ -25,10 +25,10 @@ const MAX_WAIT_MS = 30_000
 
 type BulkRegistry = Pick<
   Registry,
-  'repository' | 'outbox' | 'clock' | 'timers' | 'newAuditId' | 'createEvents'
+  'repository' | 'announcing' | 'outbox' | 'clock' | 'timers' | 'newAuditId' | 'createEvents' | 'count'
 >
 
-export interface BulkOutcome {
+interface BulkOutcome {
   readonly kind: 'bulk_done'
   /** Keys that this call revoked. */
   readonly revoked: number
@@ -52,7 +52,15 @@ interface BulkContext {
  * Each batch is announced while the next one is committed. After a crash or an error, a repeated call revokes the rest.
  * @param mustWait the last call waits for up to a second until at least one gateway is known and all have confirmed
  */
-export async function revokeAllKeys(
+export function revokeAllKeys(
+  registry: BulkRegistry,
+  workspaceId: string,
+  context: BulkContext,
+): Promise<BulkOutcome> {
+  return registry.count('revoke_all', () => revokeSome(registry, workspaceId, context))
+}
+
+async function revokeSome(
   registry: BulkRegistry,
   workspaceId: string,
   { caller, mustWait, ...earlier }: BulkContext,

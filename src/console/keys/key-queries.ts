@@ -1,16 +1,9 @@
-import {
-  type Expression,
-  type ExpressionBuilder,
-  type Kysely,
-  type SqlBool,
-  sql,
-  type Transaction,
-} from 'kysely'
-import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
-import { eachText } from '../../../domain/key/key-texts.ts'
-import type { Dialect } from '../../platform/database/database.ts'
-import type { PageOptions } from '../../platform/database/first-rows.ts'
-import type { KeyRow, Tables } from '../../platform/database/tables.ts'
+import { type Kysely, sql, type Transaction } from 'kysely'
+import type { StoredKey } from '../../domain/key/key-record.ts'
+import type { Dialect } from '../platform/database/database.ts'
+import type { PageOptions } from '../platform/database/first-rows.ts'
+import { keyOfRow } from '../platform/database/key-row.ts'
+import type { Tables } from '../platform/database/tables.ts'
 
 /** Keys that a statement of a sync reads, expired ones included. */
 const EXAMINED_AT_ONCE = 10_000
@@ -31,65 +24,6 @@ export interface SyncRange {
   readonly afterId: string | null
 }
 
-export function keyOfRow(row: KeyRow): StoredKey {
-  const record: KeyRecord = {
-    id: row.id,
-    workspaceId: row.workspace_id,
-    name: row.name,
-    ...eachText(text => row[text]),
-    // Only rowOf() below writes this column.
-    scopes: JSON.parse(row.scopes) as string[],
-    hint: row.hint,
-    createdAtMs: row.created_at_ms,
-    createdBy: row.created_by,
-    expiresAtMs: row.expires_at_ms,
-    revokedAtMs: row.revoked_at_ms,
-    suspendedAtMs: row.suspended_at_ms,
-    // As the scopes.
-    allowedCidrs: row.allowed_cidrs === null ? [] : (JSON.parse(row.allowed_cidrs) as string[]),
-    rotatedFrom: row.rotated_from,
-    replacedBy: row.replaced_by,
-    version: row.version,
-  }
-  return { record, digest: row.digest }
-}
-
-export function rowOf({ record, digest }: StoredKey, changedAtMs: number): KeyRow {
-  return {
-    id: record.id,
-    digest,
-    workspace_id: record.workspaceId,
-    name: record.name,
-    ...eachText(text => record[text]),
-    scopes: JSON.stringify(record.scopes),
-    hint: record.hint,
-    created_at_ms: record.createdAtMs,
-    created_by: record.createdBy,
-    expires_at_ms: record.expiresAtMs,
-    revoked_at_ms: record.revokedAtMs,
-    suspended_at_ms: record.suspendedAtMs,
-    allowed_cidrs: record.allowedCidrs.length === 0 ? null : JSON.stringify(record.allowedCidrs),
-    rotated_from: record.rotatedFrom,
-    replaced_by: record.replacedBy,
-    version: record.version,
-    changed_at_ms: changedAtMs,
-  }
-}
-
-export function selectKeys(database: Kysely<Tables>) {
-  return database.selectFrom('keys').selectAll()
-}
-
-/** @returns null if there is none */
-export async function findKey(
-  database: Kysely<Tables>,
-  column: 'id' | 'digest',
-  value: string,
-): Promise<StoredKey | null> {
-  const row = await selectKeys(database).where(column, '=', value).executeTakeFirst()
-  return row === undefined ? null : keyOfRow(row)
-}
-
 /** Those that exist, by the values of the column; in one query. */
 export async function findKeys(
   database: Kysely<Tables>,
@@ -104,10 +38,9 @@ export async function findKeys(
 /** Newest first, by id: ids grow with time, and new keys never move a page. */
 export async function listKeys(
   database: Kysely<Tables>,
-  { workspaceId, limit, afterId, selection = null }: PageOptions & { selection?: KeySelection | null },
+  { workspaceId, limit, afterId }: PageOptions,
 ): Promise<KeyPage> {
   let query = selectKeys(database).where('workspace_id', '=', workspaceId)
-  if (selection !== null) query = query.where(row => isSelected(row, selection))
   if (afterId !== null) query = query.where('id', '<', afterId)
   // One more than the limit shows whether there is a next page.
   const newestFirst = query.orderBy('id', 'desc').limit(limit + 1)
@@ -143,44 +76,13 @@ async function endOfStretch(database: Kysely<Tables>, afterId: string): Promise<
   return end?.id ?? null
 }
 
+function selectKeys(database: Kysely<Tables>) {
+  return database.selectFrom('keys').selectAll()
+}
+
 function pageOf(found: readonly StoredKey[], limit: number): KeyPage {
   const keys = found.slice(0, limit)
   return { keys, nextAfterId: found.length > limit ? (keys.at(-1)?.record.id ?? null) : null }
-}
-
-/** Filters of the key list; `expiring` keys are also `active`. */
-export const KEY_FILTERS = ['active', 'expiring', 'retiring', 'suspended', 'expired', 'revoked'] as const
-export type KeyFilter = (typeof KEY_FILTERS)[number]
-
-/** Keys in a state at a moment, in ms since the epoch. */
-export interface KeySelection {
-  readonly filter: KeyFilter
-  readonly nowMs: number
-  /** An active key that expires before this counts as expiring. */
-  readonly soonMs: number
-}
-
-/** The states of `keyState` as SQL conditions. */
-export function isSelected(
-  row: ExpressionBuilder<Tables, 'keys'>,
-  { filter, nowMs, soonMs }: KeySelection,
-): Expression<SqlBool> {
-  const unended = [row('revoked_at_ms', 'is', null), row('expires_at_ms', '>', nowMs)]
-  const working = [...unended, row('suspended_at_ms', 'is', null)]
-  switch (filter) {
-    case 'revoked':
-      return row('revoked_at_ms', 'is not', null)
-    case 'expired':
-      return row.and([row('revoked_at_ms', 'is', null), row('expires_at_ms', '<=', nowMs)])
-    case 'suspended':
-      return row.and([...unended, row('suspended_at_ms', 'is not', null)])
-    case 'retiring':
-      return row.and([...working, row('replaced_by', 'is not', null)])
-    case 'active':
-      return row.and([...working, row('replaced_by', 'is', null)])
-    case 'expiring':
-      return row.and([...working, row('replaced_by', 'is', null), row('expires_at_ms', '<=', soonMs)])
-  }
 }
 
 /**

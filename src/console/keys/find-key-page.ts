@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { digestOf } from '../../../domain/key/secret.ts'
-import { plainPasted } from '../../../domain/pasted-text.ts'
-import { sees } from '../../platform/access/principal.ts'
+import { digestOf } from '../../domain/key/secret.ts'
+import { plainPasted } from '../../domain/pasted-text.ts'
+import { sees } from '../platform/access/principal.ts'
 import {
   errorSummary,
   type FormFields,
@@ -10,15 +10,14 @@ import {
   type Problems,
   textField,
   textInput,
-} from '../../platform/html/form-parts.ts'
-import { type Html, html } from '../../platform/html/html.ts'
-import { nameHtml } from '../../platform/html/key-names.ts'
-import { type Frame, page } from '../../platform/html/layout.ts'
-import { fieldsOf, frameOf, SHOWS, sendPage } from '../../platform/html/page-request.ts'
-import { FIND_KEY, keyPath } from '../../platform/html/paths.ts'
-import { principalOf } from '../../platform/http/request-context.ts'
-import { facts, type KeyView } from './key-parts.ts'
-import { creatorOf, type KeyPageParts, viewOf } from './key-request.ts'
+} from '../platform/html/form-parts.ts'
+import { type Html, html } from '../platform/html/html.ts'
+import { nameHtml } from '../platform/html/key-names.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import { fieldsOf, frameOf, SHOWS, sendPage } from '../platform/html/page-request.ts'
+import { FIND_KEY, keyPath } from '../platform/html/paths.ts'
+import { principalOf } from '../platform/http/request-context.ts'
+import { creatorOf, facts, type KeyPageParts, type KeyView, viewOf } from './key-view.ts'
 
 const DIGEST = /^[0-9a-f]{64}$/
 const MISSING = new Map([['key', 'Paste the whole key']])

@@ -1,8 +1,26 @@
-import type { KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
-import { ago, type Html, html, instant, instantAndAgo, markInvisible } from '../../platform/html/html.ts'
-import { hintHtml } from '../../platform/html/key-names.ts'
-import { type RecentUse, recentUseText } from '../../usage/key-usage.ts'
-import { restrictionFacts, textFacts } from './chosen-fields.ts'
+import type { FastifyRequest } from 'fastify'
+import type { Config } from '../../config/schema/schema.ts'
+import { type KeyRecord, type KeyState, keyState, type StoredKey } from '../../domain/key/key-record.ts'
+import type { AuditEntry } from '../platform/audit/entries.ts'
+import { isKeyId } from '../platform/database/ids.ts'
+import { ago, type Html, html, instant, instantAndAgo, markInvisible } from '../platform/html/html.ts'
+import { hintHtml } from '../platform/html/key-names.ts'
+import { notFound, parameterOf, workspaceOf } from '../platform/html/page-request.ts'
+import { type RecentUse, recentUseText, type UsageService } from '../usage/index.ts'
+import { restrictionFacts, textFacts } from './key-form.ts'
+import type { Registry } from './registry.ts'
+import { EXPIRING_SOON_MS } from './search/key-query.ts'
+
+/** What the pages of keys use. */
+export interface KeyPageParts {
+  readonly registry: Registry
+  readonly usage: Pick<UsageService, 'stores' | 'queries'>
+  /** Each with a description of what it grants. */
+  readonly scopes: Readonly<Record<string, string>>
+  readonly routes: Config['routes']
+  /** The API's public URL; null if none is configured. */
+  readonly gatewayUrl: string | null
+}
 
 /** A key as pages show it. */
 export interface KeyView {
@@ -12,8 +30,31 @@ export interface KeyView {
   readonly lastUsedAtMs: number | null
 }
 
-export const EXPIRING_DAYS = 14
-const DAY_MS = 86_400_000
+/** The key of the path, in the workspace of the path. @throws if the person may not see it */
+export async function keyOf(request: FastifyRequest, { repository }: Registry): Promise<StoredKey> {
+  const workspaceId = workspaceOf(request)
+  const keyId = parameterOf(request, 'keyId')
+  const key = isKeyId(keyId) ? await repository.findById(keyId) : null
+  if (key === null || key.record.workspaceId !== workspaceId) throw notFound()
+  request.keyId = keyId
+  return key
+}
+
+export async function viewOf(record: KeyRecord, { repository, clock }: Registry): Promise<KeyView> {
+  const uses = await repository.lastUses([record.id])
+  return { record, state: keyState(record, clock.wallMs()), lastUsedAtMs: uses.get(record.id) ?? null }
+}
+
+/** After a change: nothing is read, since what follows the commit must not fail. @param before the same key, or null if it is new */
+export function viewAfter(record: KeyRecord, before: KeyView | null, { clock }: Registry): KeyView {
+  return { record, state: keyState(record, clock.wallMs()), lastUsedAtMs: before?.lastUsedAtMs ?? null }
+}
+
+/** Name of the person who issued a key; null if the audit log has none. */
+export function creatorOf(origin: AuditEntry | null): string | null {
+  const by = origin?.detail['by']
+  return typeof by === 'string' ? by : null
+}
 
 const STATE_LABELS: Readonly<Record<KeyState, string>> = {
   active: 'Active',
@@ -24,7 +65,7 @@ const STATE_LABELS: Readonly<Record<KeyState, string>> = {
 }
 
 export function isExpiring({ record, state }: KeyView, nowMs: number): boolean {
-  return state === 'active' && record.expiresAtMs - nowMs <= EXPIRING_DAYS * DAY_MS
+  return state === 'active' && record.expiresAtMs - nowMs <= EXPIRING_SOON_MS
 }
 
 export function stateBadge({ state }: Pick<KeyView, 'state'>): Html {

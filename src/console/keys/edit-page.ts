@@ -1,14 +1,14 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { EditRequest } from '../../../domain/key/edit-key.ts'
-import { CHOSEN_FIELDS } from '../../../domain/key/key-fields.ts'
-import { type KeyRecord, keyState, type StoredKey } from '../../../domain/key/key-record.ts'
+import type { EditRequest } from '../../domain/key/edit-key.ts'
+import { CHOSEN_FIELDS } from '../../domain/key/key-fields.ts'
+import { isFinal, type KeyRecord, type StoredKey } from '../../domain/key/key-record.ts'
 import {
   type AuditChanges,
   type AuditEntry,
   type AuditValue,
   actionLabel,
   changesOf,
-} from '../../platform/audit/entries.ts'
+} from '../platform/audit/entries.ts'
 import {
   errorSummary,
   type FormFields,
@@ -17,11 +17,10 @@ import {
   type Problems,
   textField,
   textInput,
-} from '../../platform/html/form-parts.ts'
-import { ago, type Html, html, instant, instantText, type Piece } from '../../platform/html/html.ts'
-import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
-import { type Frame, page } from '../../platform/html/layout.ts'
-import { problemPage } from '../../platform/html/page-errors.ts'
+} from '../platform/html/form-parts.ts'
+import { ago, type Html, html, instant, instantText, type Piece } from '../platform/html/html.ts'
+import { hintHtml, nameHtml } from '../platform/html/key-names.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
 import {
   CHANGE_FORMS,
   CHANGES,
@@ -29,26 +28,27 @@ import {
   frameOf,
   notFound,
   sendPage,
-} from '../../platform/html/page-request.ts'
-import { keyPath, WORKSPACES } from '../../platform/html/paths.ts'
-import { callerOf } from '../../platform/http/request-context.ts'
-import { editKey } from '../operations/change-key.ts'
+} from '../platform/html/page-request.ts'
+import { keyPath, WORKSPACES } from '../platform/html/paths.ts'
+import { callerOf } from '../platform/http/request-context.ts'
 import {
   type ChosenForm,
   chosenFormOf,
+  dayOf,
+  dayText,
   FIELD_LABELS,
   nameInput,
   problemOfName,
+  problemsOf,
   readChosenForm,
   requestedFields,
   restrictionInputs,
   textInputs,
   valueText,
-} from './chosen-fields.ts'
-import { dayOf, dayText } from './expiry-field.ts'
-import { actorName, type KeyView } from './key-parts.ts'
-import { type KeyPageParts, keyOf, problemsOf, viewOf } from './key-request.ts'
-import { FINAL_TEXTS } from './step-pages.ts'
+} from './key-form.ts'
+import { actorName, type KeyPageParts, type KeyView, keyOf, viewOf } from './key-view.ts'
+import { editKey } from './operations.ts'
+import { rejectFinal } from './step-pages.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/edit`
 const DAY_MS = 86_400_000
@@ -72,7 +72,7 @@ async function edit(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { registry, count } = sources
+  const { registry } = sources
   const key = await keyOf(request, registry)
   const { workspaceId, id } = key.record
   const form = readEditForm(fieldsOf(request))
@@ -80,7 +80,7 @@ async function edit(
   if (!checked.ok) return showForm(sources, request, reply, key, { form, problems: checked.problems })
   const context = { caller: callerOf(request), idempotency: null }
   const edit = { request: checked.request, versions: [form.version ?? 0] }
-  const result = await count('edit', () => editKey(registry, id, edit, context))
+  const result = await editKey(registry, id, edit, context)
   switch (result.kind) {
     case 'done':
       return reply.redirect(keyPath(workspaceId, id), 303)
@@ -89,7 +89,7 @@ async function edit(
     case 'other_version':
       return showConflict(sources, request, reply, form)
     case 'final':
-      return rejectFinal(sources, request, reply, key)
+      return rejectFinal(registry, request, reply, { workspaceId, state: result.state })
     default:
       throw notFound()
   }
@@ -109,7 +109,8 @@ async function showForm(
 ): Promise<FastifyReply> {
   const { registry } = sources
   const key = await viewOf(stored.record, registry)
-  if (key.state === 'expired' || key.state === 'revoked') return rejectFinal(sources, request, reply, stored)
+  const { state } = key
+  if (isFinal(state)) return rejectFinal(registry, request, reply, { ...stored.record, state })
   // A form of another version is answered with what changed, also where it has problems.
   if (form.version !== key.record.version) return showConflict(sources, request, reply, form, problems)
   const frame = frameOf(request, reply, { workspaceId: key.record.workspaceId, clock: registry.clock })
@@ -137,18 +138,6 @@ async function showConflict(
     editPage(frame, { key, form: rebaseEditForm(form, record, meanwhile), problems, meanwhile }),
     412,
   )
-}
-
-function rejectFinal(
-  { registry }: KeyPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { record }: StoredKey,
-): FastifyReply {
-  const state = keyState(record, registry.clock.wallMs()) === 'revoked' ? 'revoked' : 'expired'
-  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  const problem = { title: 'Key cannot be changed', text: FINAL_TEXTS[state], requestId: null }
-  return sendPage(reply, problemPage(frame, problem), 409)
 }
 
 /** The form as received. */

@@ -1,27 +1,113 @@
-import { type EditRequest, planEdit } from '../../../domain/key/edit-key.ts'
-import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import { planResumption, planRevocation, planSuspension } from '../../../domain/key/revoke-or-suspend.ts'
+import { type EditRequest, planEdit } from '../../domain/key/edit-key.ts'
+import { type IssueRequest, planIssue } from '../../domain/key/issue-key.ts'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
+import { planResumption, planRevocation, planSuspension } from '../../domain/key/revoke-or-suspend.ts'
+import { planRotation, type RotateRequest } from '../../domain/key/rotate-key.ts'
+import { digestOf, hintOf, mintSecret, type Secret } from '../../domain/key/secret.ts'
 import {
   type AuditContext,
   auditEdit,
+  auditIssue,
   auditLeak,
   auditResumption,
   auditRevocation,
+  auditRotation,
   auditSuspension,
   type KeyAuditEntry,
   type LeakFinding,
-} from '../../platform/audit/entries.ts'
-import type { OperationContext } from '../../platform/http/request-context.ts'
-import type { Registry } from '../registry.ts'
-import { type OperationRejection, type OperationSuccess, runOperation } from './run-operation.ts'
+} from '../platform/audit/entries.ts'
+import type { OperationContext } from '../platform/http/request-context.ts'
+import type { Registry } from './registry.ts'
+import {
+  type OperationRejection,
+  type OperationResult,
+  type OperationSuccess,
+  type PlannedChange,
+  runOperation,
+} from './run-operation.ts'
+
+/** Draws a new secret if another live key of the workspace has the same hint. */
+export function issueKey(
+  registry: Registry,
+  request: IssueRequest,
+  workspaceId: string,
+  context: OperationContext,
+): Promise<OperationResult> {
+  const { clock, keyPrefix, knownScopes, newAuditId } = registry
+  const { caller } = context
+  return runOperation(registry, 'issue', context, async () => {
+    const nowMs = clock.wallMs()
+    const { id, secret, hint, digest } = drawKey(registry, nowMs)
+    const own = { id, workspaceId, hint, keyPrefix, createdBy: caller.actor, knownScopes, nowMs }
+    const planned = planIssue(request, own)
+    if (!planned.ok) return { kind: 'invalid', field: planned.field, expected: planned.expected }
+    const record = planned.value
+    const audit = [auditIssue(record, { id: newAuditId(nowMs), atMs: nowMs, caller })]
+    return { kind: 'planned', issued: { record, digest }, replaced: null, audit, record, digest, secret }
+  })
+}
+
+/** Of several concurrent rotations one succeeds; the others find the key no longer active. */
+export function rotateKey(
+  registry: Registry,
+  keyId: string,
+  request: RotateRequest,
+  context: OperationContext,
+): Promise<OperationResult> {
+  return runOperation(registry, 'rotate', context, () => planSuccessor(registry, keyId, request, context))
+}
+
+async function planSuccessor(
+  registry: Registry,
+  keyId: string,
+  request: RotateRequest,
+  { caller }: OperationContext,
+): Promise<PlannedChange | OperationRejection> {
+  const old = await registry.repository.findById(keyId)
+  if (old === null) return { kind: 'unknown_key' }
+  const nowMs = registry.clock.wallMs()
+  const { id, secret, hint, digest } = drawKey(registry, nowMs)
+  const planned = planRotation(old.record, request, { id, hint, createdBy: caller.actor, nowMs })
+  if (planned.kind !== 'planned') return planned
+  const { successor, replaced } = planned.rotation
+  const nextEntry = () => ({ id: registry.newAuditId(nowMs), atMs: nowMs, caller })
+  const audit = [auditRotation(planned.rotation, nextEntry())]
+  if (replaced.revokedAtMs !== null) audit.push(auditRevocation(replaced, 'rotation', nextEntry()))
+  return {
+    kind: 'planned',
+    issued: { record: successor, digest },
+    replaced: { record: replaced, digest: old.digest },
+    audit,
+    record: successor,
+    digest,
+    secret,
+  }
+}
+
+interface DrawnKey {
+  readonly id: string
+  readonly secret: Secret
+  readonly hint: string
+  readonly digest: string
+}
+
+function drawKey({ randomBytes, newKeyId, keyPrefix, signingKey }: Registry, nowMs: number): DrawnKey {
+  const secret = mintSecret(keyPrefix, randomBytes(32), signingKey)
+  return {
+    id: newKeyId(nowMs),
+    secret,
+    hint: hintOf(secret, keyPrefix),
+    digest: digestOf(secret.reveal()),
+  }
+}
 
 /** Leaves a revoked or expired key unchanged. */
 export function revokeKey(
   registry: Registry,
   keyId: string,
   context: OperationContext,
-): Promise<OperationSuccess | OperationRejection> {
-  return changeKey(registry, keyId, context, (before, nowMs) => {
+): Promise<OperationResult> {
+  return changeKey(registry, 'revoke', keyId, context, (before, nowMs) => {
     const record = planRevocation(before, nowMs)
     return { kind: 'planned', record, audit: entry => auditRevocation(record, 'request', entry) }
   })
@@ -32,8 +118,8 @@ export function suspendKey(
   registry: Registry,
   keyId: string,
   context: OperationContext,
-): Promise<OperationSuccess | OperationRejection> {
-  return changeKey(registry, keyId, context, (before, nowMs) => {
+): Promise<OperationResult> {
+  return changeKey(registry, 'suspend', keyId, context, (before, nowMs) => {
     const planned = planSuspension(before, nowMs)
     if (planned.kind === 'final') return planned
     return { ...planned, audit: entry => auditSuspension(planned.record, entry) }
@@ -45,8 +131,8 @@ export function resumeKey(
   registry: Registry,
   keyId: string,
   context: OperationContext,
-): Promise<OperationSuccess | OperationRejection> {
-  return changeKey(registry, keyId, context, (before, nowMs) => {
+): Promise<OperationResult> {
+  return changeKey(registry, 'resume', keyId, context, (before, nowMs) => {
     const planned = planResumption(before, nowMs)
     if (planned.kind === 'final') return planned
     return { ...planned, audit: entry => auditResumption(planned.record, entry) }
@@ -59,9 +145,9 @@ export function editKey(
   keyId: string,
   { request, versions }: { readonly request: EditRequest; readonly versions: 'any' | readonly number[] },
   context: OperationContext,
-): Promise<OperationSuccess | OperationRejection> {
+): Promise<OperationResult> {
   const { keyPrefix } = registry
-  return changeKey(registry, keyId, context, (before, nowMs) => {
+  return changeKey(registry, 'edit', keyId, context, (before, nowMs) => {
     const isSeen = versions === 'any' || versions.includes(before.version)
     if (!isSeen) return { kind: 'other_version', version: before.version }
     const planned = planEdit(before, request, { keyPrefix, nowMs })
@@ -82,13 +168,14 @@ interface PlannedKeyChange {
 /** Changes one stored key. A change of nothing has no new version and no audit entry. */
 function changeKey(
   registry: Registry,
+  operation: 'revoke' | 'suspend' | 'resume' | 'edit',
   keyId: string,
   context: OperationContext,
   plan: (record: KeyRecord, nowMs: number) => PlannedKeyChange | OperationRejection,
-): Promise<OperationSuccess | OperationRejection> {
+): Promise<OperationResult> {
   const { repository, clock, newAuditId } = registry
   const { caller } = context
-  return runOperation(registry, context, async () => {
+  return runOperation(registry, operation, context, async () => {
     const key = await repository.findById(keyId)
     if (key === null) return { kind: 'unknown_key' }
     const nowMs = clock.wallMs()
@@ -109,7 +196,7 @@ export type LeakAction = 'revoke' | 'report'
 /** `known`: this finding changed nothing, because it, or enough others, were reported before. */
 export type LeakOutcome = 'revoked' | 'reported' | 'known'
 
-export interface LeakReport {
+interface LeakReport {
   readonly finding: LeakFinding
   readonly action: LeakAction
 }
@@ -126,7 +213,7 @@ export async function reportLeak(
 ): Promise<(OperationSuccess & { readonly leak: LeakOutcome }) | OperationRejection> {
   const { repository, clock, newAuditId } = registry
   let leak: LeakOutcome = 'known'
-  const result = await runOperation(registry, context, async () => {
+  const result = await runOperation(registry, 'leak', context, async () => {
     const key = await repository.findById(keyId)
     if (key === null) return { kind: 'unknown_key' }
     const known = await repository.listLeaks(keyId)

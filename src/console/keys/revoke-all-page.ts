@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
-import { plainPasted } from '../../../domain/pasted-text.ts'
-import { isKeyId } from '../../platform/database/ids.ts'
+import { plainPasted } from '../../domain/pasted-text.ts'
+import { isKeyId } from '../platform/database/ids.ts'
 import {
   errorSummary,
   type FormFields,
@@ -9,9 +9,9 @@ import {
   type Problems,
   textField,
   textInput,
-} from '../../platform/html/form-parts.ts'
-import { type Html, html } from '../../platform/html/html.ts'
-import { type Frame, page } from '../../platform/html/layout.ts'
+} from '../platform/html/form-parts.ts'
+import { type Html, html } from '../platform/html/html.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
 import {
   CHANGE_FORMS,
   CHANGES,
@@ -19,18 +19,18 @@ import {
   frameOf,
   sendPage,
   workspaceOf,
-} from '../../platform/html/page-request.ts'
-import { keysPath, revokeAllPath, WORKSPACES } from '../../platform/html/paths.ts'
-import { callerOf } from '../../platform/http/request-context.ts'
-import { type BulkOutcome, revokeAllKeys } from '../operations/revoke-all.ts'
-import { MAX_LIVE } from '../search/count-in-workspace.ts'
-import { bulkSteps } from './change-steps.ts'
-import type { KeyPageParts } from './key-request.ts'
+} from '../platform/html/page-request.ts'
+import { keysPath, revokeAllPath, WORKSPACES } from '../platform/html/paths.ts'
+import { callerOf } from '../platform/http/request-context.ts'
+import { bulkSteps, type ChangeProgress } from './change-progress.ts'
+import type { KeyPageParts } from './key-view.ts'
+import { revokeAllKeys } from './revoke-all.ts'
+import { MAX_LIVE } from './search/count-in-workspace.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/revoke-all`
 const TITLE = 'Revoke all keys'
 
-export function revokeAllRoutes(scope: FastifyInstance, { registry, count }: KeyPageParts): void {
+export function revokeAllRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
   const { clock } = registry
   scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
     const workspaceId = workspaceOf(request)
@@ -49,7 +49,7 @@ export function revokeAllRoutes(scope: FastifyInstance, { registry, count }: Key
     }
     const { untilId, revokedBefore } = continuationOf(fieldsOf(request))
     const context = { caller: callerOf(request), mustWait: true, untilId }
-    const outcome = await count('revoke_all', () => revokeAllKeys(registry, workspaceId, context))
+    const outcome = await revokeAllKeys(registry, workspaceId, context)
     const revoked = revokedBefore + outcome.revoked
     if (outcome.leftUntilId === null) {
       return sendPage(reply, allRevokedPage(frame, workspaceId, { ...outcome, revoked }))
@@ -124,7 +124,7 @@ function partRevokedPage(
 function allRevokedPage(
   frame: Frame,
   workspaceId: string,
-  outcome: Pick<BulkOutcome, 'revoked' | 'announced' | 'gateways'>,
+  outcome: Pick<ChangeProgress, 'announced' | 'gateways'> & { readonly revoked: number },
 ): Html {
   const { revoked } = outcome
   const main = html`<p class="back"><a href="${keysPath(workspaceId)}">Keys</a></p>

@@ -1,9 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { OVERLAP_EXPECTED } from '../../../domain/key/rotate-key.ts'
-import { isAnnounced } from '../../announcing/index.ts'
-import { ApiError, invalidField } from '../../platform/http/api-error.ts'
-import { type AdminCall, declareCalls, type Operation } from '../../platform/http/calls.ts'
+import { OVERLAP_EXPECTED } from '../../domain/key/rotate-key.ts'
+import { ApiError, invalidField } from '../platform/http/api-error.ts'
+import { type AdminCall, declareCalls, type Operation } from '../platform/http/calls.ts'
 import {
   chosenFields,
   cursorField,
@@ -22,7 +21,7 @@ import {
   ULID,
   type WaitQuery,
   waitQuery,
-} from '../../platform/http/fields.ts'
+} from '../platform/http/fields.ts'
 import {
   type AcceptedVersions,
   callerOf,
@@ -34,24 +33,15 @@ import {
   visibleKeyIdOf,
   WORKSPACE_KEYS,
   workspaceIdOf,
-} from '../../platform/http/request-context.ts'
-import { editKey, resumeKey, revokeKey, suspendKey } from '../operations/change-key.ts'
-import { readChangeProgress } from '../operations/change-progress.ts'
-import { issueKey, rotateKey } from '../operations/issue.ts'
-import { revokeAllKeys } from '../operations/revoke-all.ts'
-import type { OperationRejection, OperationSuccess } from '../operations/run-operation.ts'
-import type { KeyParts, Registry } from '../registry.ts'
-import {
-  confirmationsJson,
-  keyJson,
-  lastUseOf,
-  progressJson,
-  regionsJson,
-  setVersionTag,
-  versionTag,
-} from './key-json.ts'
+} from '../platform/http/request-context.ts'
+import { bulkProgressJson, progressJson, readChangeProgress } from './change-progress.ts'
+import { editKey, issueKey, resumeKey, revokeKey, rotateKey, suspendKey } from './operations.ts'
+import { keyJson, lastUseOf, setVersionTag, versionTag } from './read-calls.ts'
+import type { Registry } from './registry.ts'
+import { revokeAllKeys } from './revoke-all.ts'
+import type { OperationRejection, OperationResult, OperationSuccess } from './run-operation.ts'
 
-const adminCall = declareCalls<KeyParts>()
+const adminCall = declareCalls<Registry>()
 
 const WRITES = { permission: 'keys:write', workspaces: 'own' } as const
 const changedKey = Type.Object({ key: keySchema, ...PROGRESS_FIELDS }, { title: 'KeyChange' })
@@ -69,10 +59,10 @@ const ISSUE = adminCall({
   responseHeaders: ['ETag', 'Idempotency-Replayed'],
   response: Type.Object({ key: keySchema, secret: secretSchema }),
   errors: ['not_found', 'idempotency_mismatch'],
-  handle: async ({ registry, count }, { request, reply, body }) => {
+  handle: async (registry, { request, reply, body }) => {
     const workspaceId = workspaceIdOf(request)
     const context = readRequestContext(request)
-    const result = await count('issue', () => issueKey(registry, body, workspaceId, context))
+    const result = await issueKey(registry, body, workspaceId, context)
     const { record, secret } = requireSuccess(result, request, reply)
     setVersionTag(reply, record)
     return { key: keyJson(record, registry.clock, null), secret: secret?.reveal() ?? null }
@@ -102,11 +92,11 @@ const ROTATE = adminCall({
     ...PROGRESS_FIELDS,
   }),
   errors: ['not_found', 'conflict', 'idempotency_mismatch'],
-  handle: async ({ registry, count }, { request, reply, query, body }) => {
+  handle: async (registry, { request, reply, query, body }) => {
     const id = await visibleKeyIdOf(registry, request)
     const context = readRequestContext(request)
     const lastUsedAtMs = await lastUseOf(registry, id)
-    const result = await count('rotate', () => rotateKey(registry, id, body ?? {}, context))
+    const result = await rotateKey(registry, id, body ?? {}, context)
     const success = requireSuccess(result, request, reply)
     const { record, secret, replaced } = success
     // Announcement and gateways are those of the old key.
@@ -125,7 +115,7 @@ function stepCall(
   operation: Operation & ('revoke' | 'suspend' | 'resume'),
   summary: string,
   change: typeof revokeKey,
-): AdminCall<KeyParts> {
+): AdminCall<Registry> {
   return adminCall({
     id: `${operation}Key`,
     method: 'POST',
@@ -140,11 +130,11 @@ function stepCall(
     responseHeaders: ['ETag', 'Idempotency-Replayed'],
     response: changedKey,
     errors: ['not_found', ...(operation === 'revoke' ? [] : ['conflict' as const]), 'idempotency_mismatch'],
-    handle: async ({ registry, count }, { request, reply, query }) => {
+    handle: async (registry, { request, reply, query }) => {
       const id = await visibleKeyIdOf(registry, request)
       const context = readRequestContext(request)
       const lastUsedAtMs = await lastUseOf(registry, id)
-      const result = await count(operation, () => change(registry, id, context))
+      const result = await change(registry, id, context)
       const success = requireSuccess(result, request, reply)
       return changeResponse(registry, success, { lastUsedAtMs, reply, query })
     },
@@ -166,12 +156,12 @@ const EDIT = adminCall({
   responseHeaders: ['ETag'],
   response: changedKey,
   errors: ['not_found', 'conflict', 'precondition_failed', 'precondition_required'],
-  handle: async ({ registry, count }, { request, reply, query, body }) => {
+  handle: async (registry, { request, reply, query, body }) => {
     const id = await visibleKeyIdOf(registry, request)
     const edit = { request: body, versions: readIfMatch(request) }
     const context = { ...readRequestContext(request), idempotency: null }
     const lastUsedAtMs = await lastUseOf(registry, id)
-    const result = await count('edit', () => editKey(registry, id, edit, context))
+    const result = await editKey(registry, id, edit, context)
     return changeResponse(registry, requireSuccess(result, request, reply), { lastUsedAtMs, reply, query })
   },
 })
@@ -197,24 +187,20 @@ const REVOKE_ALL = adminCall({
     cursor: Type.Optional(Type.String({ description: 'Of the next call; absent from the last response' })),
   }),
   errors: ['not_found'],
-  handle: async ({ registry, count }, { request, query }) => {
+  handle: async (registry, { request, query }) => {
     const workspaceId = workspaceIdOf(request)
     const context = { caller: callerOf(request), mustWait: mustWait(query), untilId: query.cursor ?? null }
-    const run = () => revokeAllKeys(registry, workspaceId, context)
-    const outcome = await count('revoke_all', run)
-    const { revoked, announced, gateways: confirmations, leftUntilId } = outcome
+    const { revoked, leftUntilId, ...progress } = await revokeAllKeys(registry, workspaceId, context)
     return {
       revoked,
-      announced: isAnnounced(announced),
-      gateways: confirmationsJson(confirmations),
-      ...regionsJson(announced, confirmations),
+      ...bulkProgressJson(progress),
       ...(leftUntilId === null ? {} : { hasMore: true as const, cursor: leftUntilId }),
     }
   },
 })
 
 /** The calls that change keys, without their prefix. */
-export const CHANGE_CALLS: readonly AdminCall<KeyParts>[] = [
+export const CHANGE_CALLS: readonly AdminCall<Registry>[] = [
   ISSUE,
   ROTATE,
   stepCall('revoke', 'Revokes a key; again: the same key, unchanged', revokeKey),
@@ -242,7 +228,7 @@ async function changeResponse(
 
 /** @throws ApiError if the operation was rejected */
 function requireSuccess(
-  result: OperationSuccess | OperationRejection,
+  result: OperationResult,
   request: FastifyRequest,
   reply: FastifyReply,
 ): OperationSuccess {

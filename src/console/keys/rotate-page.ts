@@ -1,9 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { KeyState, StoredKey } from '../../../domain/key/key-record.ts'
-import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../../domain/key/rotate-key.ts'
-import { confirmForm } from '../../platform/html/confirm-form.ts'
+import type { KeyState, StoredKey } from '../../domain/key/key-record.ts'
+import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../domain/key/rotate-key.ts'
+import { confirmForm } from '../platform/html/confirm-form.ts'
 import {
-  errorSummary,
   type FormFields,
   group,
   hidden,
@@ -11,11 +10,11 @@ import {
   option,
   type Problems,
   textField,
-} from '../../platform/html/form-parts.ts'
-import { type Html, html } from '../../platform/html/html.ts'
-import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
-import { type Frame, page } from '../../platform/html/layout.ts'
-import { problemPage } from '../../platform/html/page-errors.ts'
+} from '../platform/html/form-parts.ts'
+import { type Html, html } from '../platform/html/html.ts'
+import { hintHtml, nameHtml } from '../platform/html/key-names.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import { problemPage } from '../platform/html/page-errors.ts'
 import {
   CHANGE_FORMS,
   CHANGES,
@@ -23,25 +22,23 @@ import {
   fieldsOf,
   frameOf,
   newOnceToken,
-  notFound,
   readFormContext,
   sendPage,
-} from '../../platform/html/page-request.ts'
-import { keyPath, WORKSPACES } from '../../platform/html/paths.ts'
-import { type RecentUse, recentUseOf, recentUseText } from '../../usage/key-usage.ts'
-import { readChangeProgress } from '../operations/change-progress.ts'
-import { rotateKey } from '../operations/issue.ts'
-import type { OperationRejection, OperationSuccess } from '../operations/run-operation.ts'
+} from '../platform/html/page-request.ts'
+import { keyPath, WORKSPACES } from '../platform/html/paths.ts'
+import { type RecentUse, recentUseOf, recentUseText } from '../usage/index.ts'
+import { DEFAULT_EXPIRY, decideExpiry, type ExpiryChoice, expiryField, readExpiryChoice } from './key-form.ts'
 import {
-  DEFAULT_EXPIRY,
-  decideExpiry,
-  type ExpiryChoice,
-  expiryField,
-  readExpiryChoice,
-} from './expiry-field.ts'
-import { type KeyView, lastUsed, lastUseWarning, scopeList } from './key-parts.ts'
-import { type KeyPageParts, keyOf, problemsOf, viewAfter, viewOf } from './key-request.ts'
-import { alreadyDonePage, secretPage, shownSecret } from './secret-page.ts'
+  type KeyPageParts,
+  type KeyView,
+  keyOf,
+  lastUsed,
+  lastUseWarning,
+  scopeList,
+  viewOf,
+} from './key-view.ts'
+import { rotateKey } from './operations.ts'
+import { explainRejection, formTroubles, type ShownForm, sendSecret } from './secret-page.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/rotate`
 
@@ -58,7 +55,7 @@ async function rotate(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { registry, count } = sources
+  const { registry } = sources
   const old = await keyOf(request, registry)
   const { id: keyId } = old.record
   const form = readRotateForm(fieldsOf(request))
@@ -70,11 +67,11 @@ async function rotate(
   const isConfirmed = checked.request.overlapSeconds !== 0 || fieldsOf(request)['confirmed'] === 'yes'
   if (!isConfirmed) return confirmRevocation(sources, request, reply, old, form)
   const before = await viewOf(old.record, registry)
-  const result = await count('rotate', () => rotateKey(registry, keyId, checked.request, context))
-  if (result.kind === 'done') return showSuccessor(sources, request, reply, result, before)
+  const result = await rotateKey(registry, keyId, checked.request, context)
+  if (result.kind === 'done') return sendSecret(sources, request, reply, result, before)
   if (result.kind === 'not_active')
     return rejectRotation(sources, request, reply, { ...old.record, state: result.state })
-  return showForm(sources, request, reply, old, { form, ...explain(result) })
+  return showForm(sources, request, reply, old, { form, ...explainRejection(result) })
 }
 
 async function confirmRevocation(
@@ -95,44 +92,12 @@ async function confirmRevocation(
   )
 }
 
-async function showSuccessor(
-  sources: KeyPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  done: OperationSuccess,
-  before: KeyView,
-): Promise<FastifyReply> {
-  const { registry } = sources
-  const { record, replaced, secret } = done
-  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  if (secret === null) return sendPage(reply, alreadyDonePage(frame, { record }))
-  const key = viewAfter(record, null, registry)
-  const old =
-    replaced === null
-      ? null
-      : {
-          key: viewAfter(replaced.record, before, registry),
-          revocation: await readChangeProgress(registry, done, true),
-        }
-  return sendPage(
-    reply,
-    secretPage(frame, { key, replaced: old, ...shownSecret(sources, record, secret.reveal()) }),
-  )
-}
-
-interface FormAgain {
-  readonly form: RotateForm
-  readonly problems?: Problems
-  /** Why a form without problems is shown again; null if it is not. */
-  readonly notice?: string | null
-}
-
 async function showForm(
   sources: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
   { record }: StoredKey,
-  { form, problems = NO_PROBLEMS, notice = null }: FormAgain,
+  { form, problems = NO_PROBLEMS, notice = null }: ShownForm<RotateForm>,
 ): Promise<FastifyReply> {
   const { registry } = sources
   const key = await viewOf(record, registry)
@@ -161,20 +126,6 @@ function rejectRotation(
   const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
   const problem = { title: 'Key cannot be rotated', text: REASONS[state], requestId: null }
   return sendPage(reply, problemPage(frame, problem), 409)
-}
-
-function explain(rejection: Exclude<OperationRejection, { kind: 'not_active' }>): Omit<FormAgain, 'form'> {
-  switch (rejection.kind) {
-    case 'invalid':
-      return { problems: problemsOf(rejection) }
-    case 'other_request':
-      return { notice: FORM_NOTICES.reused }
-    case 'unknown_key':
-      throw notFound()
-    case 'final':
-    case 'other_version':
-      throw new Error(`A rotation was rejected as ${rejection.kind}`)
-  }
 }
 
 /** How long the old key keeps working. */
@@ -221,7 +172,7 @@ export function checkRotateForm(form: RotateForm, nowMs: number): RotateFormResu
   return { ok: false, problems }
 }
 
-interface RotateView extends Required<FormAgain> {
+interface RotateView extends Required<ShownForm<RotateForm>> {
   readonly key: KeyView
   /** Null if it is not known. */
   readonly recent: RecentUse | null
@@ -250,7 +201,7 @@ function rotateNowPage(
 }
 
 function rotatePage(frame: Frame, view: RotateView): Html {
-  const { key, recent, form, problems, onceToken, notice } = view
+  const { key, recent, form, problems, onceToken } = view
   const { record } = key
   const back = keyPath(record.workspaceId, record.id)
   const overlap = OVERLAPS.map(({ seconds, label, hint }) =>
@@ -266,8 +217,7 @@ function rotatePage(frame: Frame, view: RotateView): Html {
   const main = html`<p class="back"><a href="${back}">${nameHtml(record)}</a></p>
     <h1>Rotate key</h1>
     <p class="lead">Issues a new key with the same name and scopes. The old key, ${hintHtml(record)}, keeps working for as long as you choose.</p>
-    ${errorSummary(problems)}
-    ${notice === null ? null : html`<p class="notice warn" role="alert">${notice}</p>`}
+    ${formTroubles(view)}
     <form class="card" method="post" action="${keyPath(record.workspaceId, record.id, 'rotate')}" novalidate>
       ${hidden({ _csrf: frame.csrfToken, once: onceToken })}
       <dl class="facts">

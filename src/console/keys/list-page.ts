@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { keyState } from '../../../domain/key/key-record.ts'
-import { holdsKeyForm } from '../../../domain/key/secret.ts'
-import { select, textField } from '../../platform/html/form-parts.ts'
-import { dateText, type Html, html } from '../../platform/html/html.ts'
-import { hintHtml, keyLink } from '../../platform/html/key-names.ts'
-import { type Frame, page } from '../../platform/html/layout.ts'
+import { keyState } from '../../domain/key/key-record.ts'
+import { holdsKeyForm } from '../../domain/key/secret.ts'
+import { type FormFields, searchText, select, textField } from '../platform/html/form-parts.ts'
+import { dateText, type Html, html } from '../platform/html/html.ts'
+import { hintHtml, keyLink } from '../platform/html/key-names.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
 import {
   frameOf,
   notFound,
@@ -13,7 +13,7 @@ import {
   SHOWS,
   sendPage,
   workspaceOf,
-} from '../../platform/html/page-request.ts'
+} from '../platform/html/page-request.ts'
 import {
   ALL_KEYS,
   FIND_KEY,
@@ -23,21 +23,18 @@ import {
   revokeAllPath,
   UNUSED_FILTERS,
   UNUSED_NAMES,
+  type UnusedFilter,
   WORKSPACES,
-} from '../../platform/html/paths.ts'
-import { cell } from '../../platform/html/table-cell.ts'
-import { KEY_FILTERS, type KeyFilter } from '../rows/key-rows.ts'
-import { MAX_EXPIRING, type WorkspaceKeyCounts } from '../search/count-in-workspace.ts'
-import {
-  isFiltered,
-  KEY_ORDERS,
-  type KeyList,
-  keyListPath,
-  keyQueryOf,
-  readKeyList,
-} from './key-list-query.ts'
-import { expiryHtml, type KeyView, lastUsed, scopeList, stateBadge } from './key-parts.ts'
-import type { KeyPageParts } from './key-request.ts'
+} from '../platform/html/paths.ts'
+import { cell } from '../platform/html/table-cell.ts'
+import { expiryHtml, type KeyPageParts, type KeyView, lastUsed, scopeList, stateBadge } from './key-view.ts'
+import { MAX_EXPIRING, type WorkspaceKeyCounts } from './search/count-in-workspace.ts'
+import { decodeCursor, parseOrder } from './search/key-cursor.ts'
+import { KEY_FILTERS, type KeyFilter } from './search/key-filter.ts'
+import { EXPIRING_SOON_MS, type KeyQuery } from './search/key-query.ts'
+
+const PAGE_SIZE = 50
+const DAY_MS = 86_400_000
 
 /** Lists of keys. */
 export function listRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
@@ -72,6 +69,87 @@ async function listKeys(
   const paging = { nextCursor: found.nextCursor, isFirstPage: query.after === null }
   const view = { workspaceId, keys, list, scopes: Object.keys(scopes), counts, matches, ...paging }
   return sendPage(reply, keysPage(frame, view))
+}
+
+/** Orders of the list: the query parameter, and what people read. The first is the default. */
+const KEY_ORDERS = {
+  '-createdAt': 'Newest first',
+  createdAt: 'Oldest first',
+  expiresAt: 'Expiring first',
+  '-lastUsedAt': 'Recently used first',
+  lastUsedAt: 'Unused for longest first',
+  name: 'Name',
+} as const
+type KeyOrder = keyof typeof KEY_ORDERS
+const DEFAULT_ORDER: KeyOrder = '-createdAt'
+
+/** What the list shows, as the URL says. */
+interface KeyList {
+  /** Part of the name, description, hint or id; empty for any. */
+  readonly q: string
+  readonly state: KeyFilter | null
+  readonly scope: string | null
+  readonly unused: UnusedFilter | null
+  readonly sort: KeyOrder
+}
+
+/** A parameter that is unknown or malformed counts as absent. */
+function readKeyList(query: FormFields, scopes: readonly string[]): KeyList {
+  const state = textField(query, 'state')
+  const scope = textField(query, 'scope')
+  const unused = textField(query, 'unused')
+  const sort = textField(query, 'sort')
+  const filter = KEY_FILTERS.find(name => name === state) ?? null
+  const order = Object.keys(KEY_ORDERS).find(isOrder => isOrder === sort)
+  return {
+    q: searchText(textField(query, 'q')),
+    state: filter,
+    scope: scopes.includes(scope) ? scope : null,
+    unused: UNUSED_NAMES.find(name => name === unused) ?? null,
+    // Found among the keys of the list.
+    sort: (order as KeyOrder | undefined) ?? (filter === 'expiring' ? 'expiresAt' : DEFAULT_ORDER),
+  }
+}
+
+function isFiltered({ q, state, scope, unused }: KeyList): boolean {
+  return q !== '' || state !== null || scope !== null || unused !== null
+}
+
+/** @param cursor of an earlier page; the first page if it is malformed or of another order */
+function keyQueryOf(
+  list: KeyList,
+  { workspaceId, cursor, nowMs }: { workspaceId: string | null; cursor: string; nowMs: number },
+): KeyQuery {
+  const order = parseOrder(list.sort)
+  if (order === null) throw new Error(`KEY_ORDERS has an unknown order: ${list.sort}`)
+  return {
+    workspaceIds: workspaceId === null ? null : [workspaceId],
+    state: list.state === 'expiring' ? 'active' : list.state,
+    text: list.q === '' ? null : list.q,
+    scope: list.scope,
+    expiresBeforeMs: list.state === 'expiring' ? nowMs + EXPIRING_SOON_MS + 1 : null,
+    createdBeforeMs: null,
+    lastUsedBeforeMs: list.unused === null ? null : lastUsedBefore(list.unused, nowMs),
+    ...order,
+    limit: PAGE_SIZE,
+    after: cursor === '' ? null : decodeCursor(order, cursor),
+  }
+}
+
+/** A key that was never used was last used at 0. */
+function lastUsedBefore(unused: UnusedFilter, nowMs: number): number {
+  const { days } = UNUSED_FILTERS[unused]
+  return days === null ? 1 : nowMs - days * DAY_MS
+}
+
+/** @param workspaceId null: keys of all workspaces */
+function keyListPath(
+  workspaceId: string | null,
+  { cursor, ...list }: Partial<Record<keyof KeyList, string | null>> & { readonly cursor?: string },
+): string {
+  const isDefault = list.sort === DEFAULT_ORDER && list.state !== 'expiring'
+  const query = { ...list, sort: isDefault ? null : list.sort, cursor }
+  return keysPath(workspaceId, Object.fromEntries(Object.entries(query).filter(([, value]) => value !== '')))
 }
 
 interface KeysView {

@@ -5,22 +5,26 @@ import {
   DIGEST_EXPECTED,
   HINT_EXPECTED,
   IMPORTED_EXPIRY_EXPECTED,
+  type ImportEntry,
   PAST_EXPECTED,
+  planImport,
   WORKSPACE_ID_EXPECTED,
-} from '../../../domain/key/import-key.ts'
-import { NAME_EXPECTED } from '../../../domain/key/key-fields.ts'
-import { isWorkspaceId, type StoredKey } from '../../../domain/key/key-record.ts'
-import { isDigest, toRecordJson } from '../../../domain/wire.ts'
-import { type AdminCall, declareCalls } from '../../platform/http/calls.ts'
-import { chosenFields, fields, RECORD_FIELDS, textOrNull } from '../../platform/http/fields.ts'
-import { callerOf, seesWorkspace } from '../../platform/http/request-context.ts'
-import { ROWS_AT_ONCE, sendLines } from '../../platform/http/send-lines.ts'
-import { type CheckedEntry, importEntries } from '../operations/import.ts'
-import type { KeyParts } from '../registry.ts'
-import type { KeyRepository } from '../rows/key-repository.ts'
-import type { KeyPage } from '../rows/key-rows.ts'
+} from '../../domain/key/import-key.ts'
+import { NAME_EXPECTED } from '../../domain/key/key-fields.ts'
+import { isWorkspaceId, type StoredKey } from '../../domain/key/key-record.ts'
+import { isDigest, toRecordJson } from '../../domain/wire.ts'
+import { isAnnounced } from '../announcing/index.ts'
+import type { Caller } from '../platform/access/principal.ts'
+import { auditImport } from '../platform/audit/entries.ts'
+import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
+import { chosenFields, fields, RECORD_FIELDS, textOrNull } from '../platform/http/fields.ts'
+import { callerOf, seesWorkspace } from '../platform/http/request-context.ts'
+import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
+import type { KeyPage } from './key-queries.ts'
+import type { KeyRepository } from './key-repository.ts'
+import type { Registry } from './registry.ts'
 
-const adminCall = declareCalls<KeyParts>()
+const adminCall = declareCalls<Registry>()
 
 /** It holds digests, and never a secret. */
 const EXPORT = adminCall({
@@ -35,8 +39,8 @@ const EXPORT = adminCall({
   status: 200,
   format: 'lines',
   response: Type.Object({ digest: Type.String(), ...RECORD_FIELDS }, { title: 'ExportedKey' }),
-  handle: async ({ registry }, { request, reply }) =>
-    sendLines(request, reply, () => exportParts(registry.repository)),
+  handle: async ({ repository }, { request, reply }) =>
+    sendLines(request, reply, () => exportParts(repository)),
 })
 
 /** In the order of ids, so that a page costs the same wherever it begins. */
@@ -114,16 +118,15 @@ const IMPORT = adminCall({
       { description: 'One for each entry, in their order' },
     ),
   }),
-  handle: async ({ registry, count }, { request, body }) => {
+  handle: async (registry, { request, body }) => {
     const entries = body.keys.map(entry => checkEntry(entry, request))
-    const run = () => importEntries(registry, entries, callerOf(request))
-    const { imported, results } = await count('import', run)
+    const { imported, results } = await importEntries(registry, entries, callerOf(request))
     return { imported, results }
   },
 })
 
 /** Export and import of keys, without their prefix. */
-export const TRANSFER_CALLS: readonly AdminCall<KeyParts>[] = [EXPORT, IMPORT]
+export const TRANSFER_CALLS: readonly AdminCall<Registry>[] = [EXPORT, IMPORT]
 
 /** A workspace that the caller may not see is refused before the digest is looked for. */
 function checkEntry(entry: Readonly<Record<string, unknown>>, request: FastifyRequest): CheckedEntry {
@@ -162,4 +165,107 @@ function expectationOf(field: string): string {
   // TypeBox does not type the keywords that every schema can have.
   const schemas = entrySchema.properties as Readonly<Record<string, { description?: string }>>
   return schemas[field]?.description ?? 'in a valid format'
+}
+
+/** Keys that are announced at once: few enough for heartbeats to go out in between. */
+const ANNOUNCED_AT_ONCE = 250
+
+/** An entry that may be imported, or what is wrong with it. */
+type CheckedEntry =
+  | { readonly ok: true; readonly entry: ImportEntry }
+  /** @property field null if it has no name of ours */
+  | {
+      readonly ok: false
+      readonly digest: string | null
+      readonly field: string | null
+      readonly error: string
+    }
+
+type ImportResult =
+  | { readonly digest: string; readonly status: 'imported' | 'exists' }
+  /** @property digest null if it is none: it could be a key */
+  | {
+      readonly digest: string | null
+      readonly status: 'invalid'
+      readonly error: string
+      readonly field?: string
+    }
+
+interface ImportOutcome {
+  readonly kind: 'import_done'
+  readonly imported: number
+  /** One for each entry, in their order. */
+  readonly results: readonly ImportResult[]
+}
+
+/** Imports what is valid and not there yet, in one transaction. Repeating it is safe. */
+export function importEntries(
+  registry: Registry,
+  entries: readonly CheckedEntry[],
+  caller: Caller,
+): Promise<ImportOutcome> {
+  return registry.count('import', () => importValid(registry, entries, caller))
+}
+
+async function importValid(
+  registry: Registry,
+  entries: readonly CheckedEntry[],
+  caller: Caller,
+): Promise<ImportOutcome> {
+  const { repository, outbox, clock } = registry
+  const nowMs = clock.wallMs()
+  const planned = entries.map(checked =>
+    checked.ok ? planEntry(registry, checked.entry, caller, nowMs) : checked,
+  )
+  // Of entries with one digest the first is imported.
+  const first = new Map<string, StoredKey>()
+  for (const key of planned) if ('record' in key && !first.has(key.digest)) first.set(key.digest, key)
+  const recordOf = (key: StoredKey) => recordImport(registry, key, caller)
+  const keys = [...first.values()]
+  const done = keys.length === 0 ? { keys: [], pending: [] } : await repository.importKeys({ keys, recordOf })
+  for (let from = 0; from < done.keys.length; from += ANNOUNCED_AT_ONCE) {
+    const until = from + ANNOUNCED_AT_ONCE
+    // What is not announced in time is left to the outbox.
+    const announced = await outbox.announceAll(done.keys.slice(from, until), done.pending.slice(from, until))
+    if (!isAnnounced(announced)) break
+  }
+  const imported = new Set<StoredKey>(done.keys)
+  return {
+    kind: 'import_done',
+    imported: imported.size,
+    results: planned.map(key => resultOf(key, imported)),
+  }
+}
+
+type PlannedEntry = StoredKey | Extract<CheckedEntry, { ok: false }>
+
+function planEntry(
+  { newKeyId, keyPrefix, knownScopes }: Registry,
+  entry: ImportEntry,
+  { actor: createdBy }: Caller,
+  nowMs: number,
+): PlannedEntry {
+  const { digest } = entry
+  const planned = planImport(entry, { id: newKeyId(nowMs), keyPrefix, createdBy, knownScopes, nowMs })
+  if (planned.ok) return { record: planned.value, digest }
+  const { field, expected } = planned
+  return {
+    ok: false,
+    digest: field === 'digest' ? null : digest,
+    field,
+    error: `${field} must be ${expected}`,
+  }
+}
+
+function resultOf(key: PlannedEntry, imported: ReadonlySet<StoredKey>): ImportResult {
+  if ('record' in key) return { digest: key.digest, status: imported.has(key) ? 'imported' : 'exists' }
+  const { digest, error, field } = key
+  return { digest, status: 'invalid', error, ...(field === null ? {} : { field }) }
+}
+
+function recordImport({ newAuditId, createEvents }: Registry, { record, digest }: StoredKey, caller: Caller) {
+  const { createdAtMs } = record
+  const audit = auditImport(record, { id: newAuditId(createdAtMs), atMs: createdAtMs, caller })
+  const change = { kind: 'planned', replaced: null, record, digest, secret: null } as const
+  return { audit, events: createEvents({ ...change, issued: { record, digest }, audit: [audit] }) }
 }

@@ -1,23 +1,20 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { FinalState, KeyState } from '../../../domain/key/key-record.ts'
-import { confirmForm } from '../../platform/html/confirm-form.ts'
-import { ago, type Html, html, type Piece } from '../../platform/html/html.ts'
-import { hintHtml, nameHtml } from '../../platform/html/key-names.ts'
-import { type Frame, page } from '../../platform/html/layout.ts'
-import { problemPage } from '../../platform/html/page-errors.ts'
-import { CHANGE_FORMS, CHANGES, frameOf, notFound, sendPage } from '../../platform/html/page-request.ts'
-import { keyPath, keysPath, WORKSPACES } from '../../platform/html/paths.ts'
-import { callerOf } from '../../platform/http/request-context.ts'
-import { type RecentUse, recentUseOf } from '../../usage/key-usage.ts'
-import { resumeKey, revokeKey, suspendKey } from '../operations/change-key.ts'
-import { type ChangeProgress, readChangeProgress } from '../operations/change-progress.ts'
-import { changeSteps } from './change-steps.ts'
-import { type KeyView, lastUseWarning } from './key-parts.ts'
-import { type KeyPageParts, keyOf, viewAfter, viewOf } from './key-request.ts'
+import type { FinalState, KeyState } from '../../domain/key/key-record.ts'
+import { confirmForm } from '../platform/html/confirm-form.ts'
+import { ago, type Html, html, type Piece } from '../platform/html/html.ts'
+import { hintHtml, nameHtml } from '../platform/html/key-names.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import { problemPage } from '../platform/html/page-errors.ts'
+import { CHANGE_FORMS, CHANGES, frameOf, notFound, sendPage } from '../platform/html/page-request.ts'
+import { keyPath, keysPath, WORKSPACES } from '../platform/html/paths.ts'
+import { callerOf } from '../platform/http/request-context.ts'
+import { type RecentUse, recentUseOf } from '../usage/index.ts'
+import { type ChangeProgress, changeSteps, readChangeProgress } from './change-progress.ts'
+import { type KeyPageParts, type KeyView, keyOf, lastUseWarning, viewAfter, viewOf } from './key-view.ts'
+import { resumeKey, revokeKey, suspendKey } from './operations.ts'
+import type { Registry } from './registry.ts'
 
 interface Step {
-  /** As metrics count it. */
-  readonly operation: 'revoke' | 'suspend' | 'resume'
   readonly change: typeof revokeKey
   /** The states in which it is offered. */
   readonly from: readonly KeyState[]
@@ -29,7 +26,6 @@ interface Step {
 }
 
 const REVOCATION = {
-  operation: 'revoke',
   change: revokeKey,
   done: 'Key revoked',
   unchanged: 'Nothing changed: the key had already been revoked or had expired.',
@@ -52,7 +48,6 @@ const STEPS = {
     lead: 'All gateways reject the old key within one second. This cannot be undone. The new key keeps working.',
   },
   suspend: {
-    operation: 'suspend',
     change: suspendKey,
     from: ['active', 'retiring'],
     title: 'Suspend key',
@@ -62,7 +57,6 @@ const STEPS = {
     unchanged: 'Nothing changed: the key was already suspended.',
   },
   resume: {
-    operation: 'resume',
     change: resumeKey,
     from: ['suspended'],
     title: 'Resume key',
@@ -105,7 +99,7 @@ async function showConfirmation(
 
 /** Idempotent: a second request shows the same page. */
 async function change(
-  { registry, count }: KeyPageParts,
+  { registry }: KeyPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
   step: KeyStep,
@@ -113,22 +107,31 @@ async function change(
   const { record } = await keyOf(request, registry)
   const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const context = { caller: callerOf(request), idempotency: null }
-  const { operation, change } = STEPS[step]
   const before = await viewOf(record, registry)
-  const result = await count(operation, () => change(registry, record.id, context))
-  if (result.kind === 'final') {
-    const problem = { title: 'Key cannot be changed', text: FINAL_TEXTS[result.state], requestId: null }
-    return sendPage(reply, problemPage(frame, problem), 409)
-  }
+  const result = await STEPS[step].change(registry, record.id, context)
+  if (result.kind === 'final')
+    return rejectFinal(registry, request, reply, { ...record, state: result.state })
   if (result.kind !== 'done') throw notFound()
   const progress = await readChangeProgress(registry, result, true)
   const key = viewAfter(result.record, before, registry)
   return sendPage(reply, stepDonePage(frame, step, { key, changed: result.changed, progress }))
 }
 
-export const FINAL_TEXTS: Readonly<Record<FinalState, string>> = {
+const FINAL_TEXTS: Readonly<Record<FinalState, string>> = {
   expired: 'It has expired, which is final. Issue a new key instead.',
   revoked: 'It was revoked, which is final. Issue a new key instead.',
+}
+
+/** Answers that a key which has ended can no longer be changed. */
+export function rejectFinal(
+  { clock }: Registry,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { workspaceId, state }: { readonly workspaceId: string; readonly state: FinalState },
+): FastifyReply {
+  const frame = frameOf(request, reply, { workspaceId, clock })
+  const problem = { title: 'Key cannot be changed', text: FINAL_TEXTS[state], requestId: null }
+  return sendPage(reply, problemPage(frame, problem), 409)
 }
 
 interface StepView {

@@ -1,0 +1,177 @@
+import { toInstant } from '../../domain/instant.ts'
+import {
+  type Announced,
+  areNamed,
+  awaitConfirmations,
+  CONFIRMATIONS_KEPT_MS,
+  type ConfirmationReport,
+  type Confirmations,
+  isAnnounced,
+  readConfirmations,
+} from '../announcing/index.ts'
+import { troubleOf } from '../platform/database/database-unavailable.ts'
+import { exactText, type Html, html, type Piece } from '../platform/html/html.ts'
+import type { Registry } from './registry.ts'
+import type { OperationSuccess } from './run-operation.ts'
+
+/** How far a change to a key has come: a revocation, suspension, resumption or edit. */
+export interface ChangeProgress {
+  readonly announced: Announced
+  /**
+   * Null if nothing was changed and the key is not rejected, or if it was rotated and works until its overlap ends.
+   */
+  readonly committedAtMs: number | null
+  /** Null if another request announced it, or it is not announced yet. */
+  readonly announcedAtMs: number | null
+  /** Null where `committedAtMs` is, if the change is so old that confirmations were deleted, or if they cannot be read. */
+  readonly gateways: ConfirmationReport | null
+}
+
+/**
+ * @param success of a rotation: the progress is that of the old key
+ * @param mustWait waits for up to a second until at least one gateway is known and all have confirmed
+ */
+export async function readChangeProgress(
+  registry: Registry,
+  success: OperationSuccess,
+  mustWait: boolean,
+): Promise<ChangeProgress> {
+  const { announced, announcedAtMs } = success
+  const { record, digest } = success.replaced ?? success
+  const committedAtMs = committedAtOf(success)
+  if (committedAtMs === null) return { announced, committedAtMs, announcedAtMs: null, gateways: null }
+  const change = { digest, version: record.version, committedAtMs }
+  const isKnown = registry.clock.wallMs() - committedAtMs <= CONFIRMATIONS_KEPT_MS
+  const read = () =>
+    mustWait
+      ? awaitConfirmations(registry, change, announced)
+      : readConfirmations(registry, change, announced)
+  const gateways = isKnown ? await read().catch((error: unknown) => unknownAfterCommit(success, error)) : null
+  return { announced, committedAtMs, announcedAtMs, gateways }
+}
+
+/** A change that this request committed must not look like a failure. */
+function unknownAfterCommit({ changed }: OperationSuccess, error: unknown): null {
+  if (changed && troubleOf(error) !== null) return null
+  throw error
+}
+
+/** Where an earlier request made the change, its record says when. */
+function committedAtOf({ record, replaced, committedAtMs }: OperationSuccess): number | null {
+  if (replaced !== null && replaced.record.revokedAtMs === null) return null
+  const { revokedAtMs, suspendedAtMs } = replaced?.record ?? record
+  return committedAtMs ?? revokedAtMs ?? suspendedAtMs
+}
+
+/** As the admin API shows it. */
+export function progressJson(progress: ChangeProgress) {
+  const { announced, ...confirmed } = bulkProgressJson(progress)
+  const { committedAtMs, announcedAtMs } = progress
+  const times = { committedAt: toInstant(committedAtMs), announcedAt: toInstant(announcedAtMs) }
+  return { announced, ...times, ...confirmed }
+}
+
+/** The progress of a change to many keys. */
+type BulkProgress = Pick<ChangeProgress, 'announced' | 'gateways'>
+
+export function bulkProgressJson({ announced, gateways }: BulkProgress) {
+  return {
+    announced: isAnnounced(announced),
+    gateways: confirmationsJson(gateways),
+    ...regionsJson(announced, gateways),
+  }
+}
+
+/** The part of each region, if the settings name any. */
+function regionsJson(announced: Announced, report: ConfirmationReport | null) {
+  if (!areNamed(announced)) return {}
+  const regions = announced.map(({ region, announced }) => {
+    const gateways = report?.regions.find(({ name }) => name === region)?.gateways ?? null
+    return { name: region, announced, gateways: confirmationsJson(gateways) }
+  })
+  return { regions }
+}
+
+function confirmationsJson(gateways: Confirmations | null) {
+  if (gateways === null) return null
+  const { known, confirmed, verifying } = gateways
+  const silent = gateways.silent.map(({ name, lastSeenAtMs }) => ({
+    name,
+    lastSeenAt: toInstant(lastSeenAtMs),
+  }))
+  return { known, confirmed, verifying, silent }
+}
+
+/** As a page shows it: saved, announced, confirmed by the gateways. */
+export function changeSteps({ committedAtMs, announced, announcedAtMs, gateways }: ChangeProgress): Html {
+  return html`<ol class="steps card" id="progress">
+    ${committedAtMs === null ? null : step(true, 'Saved', exact(committedAtMs))}
+    ${isAnnounced(announced) ? step(true, 'Announced', announcedText(committedAtMs, announcedAtMs)) : step(false, 'Not announced yet', notAnnouncedText(announced))}
+    ${gateways === null ? null : confirmationStep(gateways)}
+  </ol>`
+}
+
+export function bulkSteps({ announced, gateways }: BulkProgress): Html {
+  return html`<ol class="steps card" id="progress">
+    ${isAnnounced(announced) ? step(true, 'Announced', '') : step(false, 'Not all announced yet', notAnnouncedText(announced))}
+    ${gateways === null ? null : confirmationStep(gateways)}
+  </ol>`
+}
+
+function notAnnouncedText(announced: Announced): string {
+  if (!areNamed(announced)) return NOT_ANNOUNCED
+  const away = announced.filter(region => !region.announced).map(({ region }) => region)
+  return `${NOT_ANNOUNCED} Regions that wait: ${away.join(', ')}.`
+}
+
+const NOT_ANNOUNCED =
+  'The console cannot reach Redis and keeps retrying. Disconnected gateways verify each key with the console before they accept it.'
+
+function announcedText(committedAtMs: number | null, announcedAtMs: number | null): Piece {
+  if (committedAtMs === null || announcedAtMs === null) return 'An earlier request announced it.'
+  return html`${exact(announcedAtMs)}, ${Math.max(0, announcedAtMs - committedAtMs)} ms later`
+}
+
+const NONE_KNOWN =
+  'No gateway has reported to this console within the last minute, so none can confirm the change.'
+
+function confirmationStep(report: ConfirmationReport): Html {
+  const { known, confirmed, verifying, silent } = report
+  if (known === 0) return step(false, 'No gateways known', NONE_KNOWN)
+  const title = `Confirmed by ${confirmed} of ${known} ${known === 1 ? 'gateway' : 'gateways'}`
+  if (silent.length === 0) return step(true, title, html`${verifyingText(verifying)} ${regionList(report)}`)
+  const names = silent.map(
+    ({ name, lastSeenAtMs }) => html`<li><code>${name}</code>, last seen ${exact(lastSeenAtMs)}</li>`,
+  )
+  return step(
+    false,
+    title,
+    html`${verifyingText(verifying)} No confirmation within one second from:<ul>${names}</ul>${regionList(report)}`,
+  )
+}
+
+/** How many gateways of each region have confirmed; nothing without regions in the settings. */
+function regionList({ known, regions }: ConfirmationReport): Piece {
+  if (!areNamed(regions.map(({ name, announced }) => ({ region: name, announced })))) return null
+  const rows = regions.map(
+    ({ name, announced, gateways: { known, confirmed } }) =>
+      html`<li><code>${name}</code>: ${announced ? '' : 'not announced yet; '}confirmed by ${confirmed} of ${known}</li>`,
+  )
+  const elsewhere = regions.reduce((left, { gateways }) => left - gateways.known, known)
+  return html`<ul>${rows}${elsewhere > 0 ? html`<li>${elsewhere} in none of these regions: set <code>region</code> there as here</li>` : null}</ul>`
+}
+
+/** A disconnected gateway counts as safe: it accepts no key unverified. */
+function verifyingText(verifying: number): string {
+  if (verifying === 0) return ''
+  const checks = verifying === 1 ? 'is disconnected and checks' : 'are disconnected and check'
+  return `${verifying} ${checks} each key with the console before accepting it.`
+}
+
+function step(done: boolean, title: string, text: Piece): Html {
+  return html`<li class="${done ? 'done' : 'waiting'}"><strong>${title}</strong> ${text}</li>`
+}
+
+function exact(atMs: number): Html {
+  return html`<time datetime="${new Date(atMs).toISOString()}">${exactText(atMs)}</time>`
+}

@@ -1,0 +1,138 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
+import {
+  codeExampleList,
+  codeExamples,
+  firstEndpoint,
+  UNKNOWN_ADDRESS,
+} from '../platform/html/code-examples.ts'
+import { errorSummary, type Problems } from '../platform/html/form-parts.ts'
+import { ago, type Html, html, instant } from '../platform/html/html.ts'
+import { hintHtml, nameHtml } from '../platform/html/key-names.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import { FORM_NOTICES, frameOf, notFound, sendPage } from '../platform/html/page-request.ts'
+import { keyPath, keysPath } from '../platform/html/paths.ts'
+import { type ChangeProgress, changeSteps, readChangeProgress } from './change-progress.ts'
+import { problemsOf } from './key-form.ts'
+import { facts, type KeyPageParts, type KeyView, viewAfter } from './key-view.ts'
+import type { OperationRejection, OperationSuccess } from './run-operation.ts'
+
+/** A form that makes a key, by issuing or by rotation: as it is shown, and shown again. */
+export interface ShownForm<Form> {
+  readonly form: Form
+  readonly problems?: Problems
+  /** Why a form without problems is shown again; null if it is not. */
+  readonly notice?: string | null
+}
+
+export function formTroubles({ problems, notice }: Required<Omit<ShownForm<unknown>, 'form'>>): Html {
+  return html`${errorSummary(problems)}
+    ${notice === null ? null : html`<p class="notice warn" role="alert">${notice}</p>`}`
+}
+
+/** Why a form that was valid is shown again. */
+export function explainRejection(rejection: OperationRejection): Omit<ShownForm<unknown>, 'form'> {
+  switch (rejection.kind) {
+    case 'invalid':
+      return { problems: problemsOf(rejection) }
+    case 'other_request':
+      return { notice: FORM_NOTICES.reused }
+    case 'unknown_key':
+      throw notFound()
+    case 'not_active':
+    case 'final':
+    case 'other_version':
+      throw new Error(`A new key was rejected as ${rejection.kind}`)
+  }
+}
+
+/** Answers the form with the secret; a form that was submitted before, without. @param before the key that is replaced */
+export async function sendSecret(
+  sources: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  done: OperationSuccess,
+  before: KeyView | null,
+): Promise<FastifyReply> {
+  const { registry } = sources
+  const { record, replaced, secret } = done
+  request.keyId ??= record.id
+  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  if (secret === null) return sendPage(reply, alreadyDonePage(frame, record))
+  const old =
+    replaced === null
+      ? null
+      : {
+          key: viewAfter(replaced.record, before, registry),
+          revocation: await readChangeProgress(registry, done, true),
+        }
+  const key = viewAfter(record, null, registry)
+  return sendPage(reply, secretPage(frame, { key, secret: secret.reveal(), replaced: old }, sources))
+}
+
+interface SecretView {
+  readonly key: KeyView
+  readonly secret: string
+  /** The key that this one replaces; null if it replaces none. */
+  readonly replaced: ReplacedView | null
+}
+
+interface ReplacedView {
+  readonly key: KeyView
+  /** Shown if the rotation revoked the key. */
+  readonly revocation: ChangeProgress
+}
+
+/**
+ * The only page that shows a secret. It answers a form, so that no URL leads back to it; the script puts the URL of another
+ * page into the history.
+ */
+function secretPage(
+  frame: Frame,
+  { key, secret, replaced }: SecretView,
+  { routes, gatewayUrl }: KeyPageParts,
+): Html {
+  const { record } = key
+  const examples = codeExamples(firstEndpoint(record, routes, gatewayUrl))
+  const main = html`<h1>${replaced === null ? 'Your new key' : 'Key rotated'}</h1>
+    <p class="lead">${nameHtml(record)}, ${hintHtml(record)}</p>
+    <section class="card once" data-secret data-then="${keyPath(record.workspaceId, record.id, 'issued')}" aria-labelledby="secret-title">
+      <h2 id="secret-title">Copy the secret now</h2>
+      <p class="notice warn"><strong>It is shown only once.</strong> Postern stores only its digest. If you lose the secret, rotate the key.</p>
+      <div class="copyable">
+        <code id="secret" class="secret" tabindex="0" aria-label="Secret">${secret}</code>
+        <button type="button" data-copies="secret" hidden>Copy</button>
+      </div>
+    </section>
+    <section class="card" aria-labelledby="try"><h2 id="try">Try it</h2>
+      ${codeExampleList(examples)}
+      ${gatewayUrl === null ? html`<p class="hint">Replace <code>${UNKNOWN_ADDRESS}</code> with the URL of the API.</p>` : null}
+    </section>
+    ${replaced === null ? null : replacedPart(replaced, frame.nowMs)}
+    <section class="card"><h2>Details</h2>${facts(key, frame.nowMs, frame.personName)}</section>
+    <p class="actions"><a class="button primary" href="${keyPath(record.workspaceId, record.id)}">I have saved it</a></p>`
+  return page(frame, { title: 'Copy the secret', section: 'keys', main })
+}
+
+function replacedPart({ key: { record, state }, revocation }: ReplacedView, nowMs: number): Html {
+  const retires = state === 'retiring'
+  const link = keyPath(record.workspaceId, record.id)
+  const until = html`It works until ${instant(record.expiresAtMs)} (${ago(record.expiresAtMs, nowMs)}).`
+  return html`<section class="card"><h2>The old key</h2>
+    <p>${hintHtml(record)}: ${retires ? until : state === 'revoked' ? 'It is revoked.' : 'It has expired.'}</p>
+    <p><a href="${link}">${retires ? 'See when it was last used, or finish the rotation' : 'Show the old key'}</a></p>
+  </section>
+  ${state === 'revoked' ? changeSteps(revocation) : null}`
+}
+
+/** For a form that was submitted twice, and for going back or reloading: the key exists, its secret is gone. */
+export function alreadyDonePage(frame: Frame, record: KeyRecord): Html {
+  const main = html`<h1>Key already issued</h1>
+    <p class="lead">${nameHtml(record)}, ${hintHtml(record)}</p>
+    <div class="card">
+      <p>Its secret was shown once and is no longer available. Reloading a page or going back issues no other key.</p>
+      <p>If you did not save the secret, rotate the key to get a new one, or revoke it and issue another.</p>
+      <p class="actions"><a class="button primary" href="${keyPath(record.workspaceId, record.id)}">Show the key</a> <a href="${keysPath(record.workspaceId)}">All keys</a></p>
+    </div>`
+  return page(frame, { title: 'Already issued', section: 'keys', main })
+}

@@ -1,0 +1,48 @@
+import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
+import { eachText } from '../../../domain/key/key-texts.ts'
+import type { KeyRow } from './tables.ts'
+
+export function keyOfRow(row: KeyRow): StoredKey {
+  const record: KeyRecord = {
+    id: row.id,
+    workspaceId: row.workspace_id,
+    name: row.name,
+    ...eachText(text => row[text]),
+    // Only rowOf() below writes this column.
+    scopes: JSON.parse(row.scopes) as string[],
+    hint: row.hint,
+    createdAtMs: row.created_at_ms,
+    createdBy: row.created_by,
+    expiresAtMs: row.expires_at_ms,
+    revokedAtMs: row.revoked_at_ms,
+    suspendedAtMs: row.suspended_at_ms,
+    // As the scopes.
+    allowedCidrs: row.allowed_cidrs === null ? [] : (JSON.parse(row.allowed_cidrs) as string[]),
+    rotatedFrom: row.rotated_from,
+    replacedBy: row.replaced_by,
+    version: row.version,
+  }
+  return { record, digest: row.digest }
+}
+
+export function rowOf({ record, digest }: StoredKey, changedAtMs: number): KeyRow {
+  return {
+    id: record.id,
+    digest,
+    workspace_id: record.workspaceId,
+    name: record.name,
+    ...eachText(text => record[text]),
+    scopes: JSON.stringify(record.scopes),
+    hint: record.hint,
+    created_at_ms: record.createdAtMs,
+    created_by: record.createdBy,
+    expires_at_ms: record.expiresAtMs,
+    revoked_at_ms: record.revokedAtMs,
+    suspended_at_ms: record.suspendedAtMs,
+    allowed_cidrs: record.allowedCidrs.length === 0 ? null : JSON.stringify(record.allowedCidrs),
+    rotated_from: record.rotatedFrom,
+    replaced_by: record.replacedBy,
+    version: record.version,
+    changed_at_ms: changedAtMs,
+  }
+}
