@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { normalizeCidrs } from '../../domain/address/cidr.ts'
+import type { ChosenField } from '../../domain/key/key-fields.ts'
 import { eachText, KEY_TEXTS, TEXT_NAMES, type TextName } from '../../domain/key/key-texts.ts'
 import { EXIT } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
@@ -36,7 +37,8 @@ function splitCidrs(text: string): string[] {
 
 /** The fields that were given, as the admin API names them; JSON leaves out what is undefined. */
 export function givenFields({ name, allowCidr, ...texts }: FieldOptions): Record<string, unknown> {
-  return { name, ...eachText(text => texts[text]), allowedCidrs: allowCidr }
+  const fields = { name, ...eachText(text => texts[text]), allowedCidrs: allowCidr }
+  return fields satisfies Readonly<Record<ChosenField, unknown>>
 }
 
 /** Fields that can be removed: the names of their options and in the admin API, and what removes them. */

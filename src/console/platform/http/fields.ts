@@ -1,9 +1,15 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
 import { MAX_CIDRS } from '../../../domain/address/cidr.ts'
 import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED } from '../../../domain/key/issue-key.ts'
-import { ALLOWED_CIDRS_EXPECTED, NAME_EXPECTED, textExpected } from '../../../domain/key/key-fields.ts'
+import {
+  ALLOWED_CIDRS_EXPECTED,
+  type ChosenField,
+  NAME_EXPECTED,
+  textExpected,
+} from '../../../domain/key/key-fields.ts'
 import { KEY_STATES } from '../../../domain/key/key-record.ts'
 import { eachText } from '../../../domain/key/key-texts.ts'
+import type { RecordJson } from '../../../domain/wire.ts'
 
 /**
  * Parts of the schemas of requests. A description completes `<field> must be …`: it is the error text and the
@@ -48,7 +54,7 @@ export const chosenFields = {
       description: ALLOWED_CIDRS_EXPECTED,
     }),
   ),
-}
+} satisfies Readonly<Record<Exclude<ChosenField, 'name'>, TSchema>>
 export const expiresAt = Type.Optional(Type.String({ description: EXPIRES_AT_EXPECTED }))
 export const expiresInDays = Type.Optional(Type.Number({ description: EXPIRES_IN_DAYS_EXPECTED }))
 export const digest = Type.String({
@@ -121,7 +127,7 @@ export const RECORD_FIELDS = {
     minimum: 1,
     description: 'Grows with every change; `If-Match` of an edit names it',
   }),
-}
+} satisfies Readonly<Record<keyof RecordJson, TSchema>>
 
 export const key = Type.Object(
   {
