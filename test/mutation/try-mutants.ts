@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { appendFileSync, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { readersOf } from './choose-tests.ts'
 import { type Mutant, WORK } from './instrument.ts'
 import { type Event, type Plan, ROOT, readEvents, record, testNameOf } from './plan.ts'
 
@@ -87,7 +88,7 @@ function nameOf(files: readonly string[]): string {
   return createHash('sha256').update(files.join()).digest('hex').slice(0, 12)
 }
 
-/** The files that run code of the same source file: first the one named as it, then those in whose hooks the mutant ran. */
+/** First the file named as the source and those that read all that it declares, then those that run its code: in hooks, in tests. */
 function testFilesOf(mutant: Mutant, planted: readonly Mutant[], seen: readonly Event[]): string[] {
   const neighbours = new Set(planted.filter(({ path }) => path === mutant.path).map(({ id }) => id))
   const inHooks = (event: Event) =>
@@ -96,11 +97,13 @@ function testFilesOf(mutant: Mutant, planted: readonly Mutant[], seen: readonly 
     event.kind === 'covered' && event.ids.some(id => neighbours.has(id)) ? [fileOf(event.test)] : []
   const msOf = new Map(seen.flatMap(event => (event.kind === 'outside' ? [[event.file, event.ms]] : [])))
   const quickFirst = (files: string[]) => files.toSorted((a, b) => (msOf.get(a) ?? 0) - (msOf.get(b) ?? 0))
-  const files = [...quickFirst(seen.flatMap(inHooks)), ...quickFirst(seen.flatMap(inTests))]
+  const readers = readersOf(mutant.path)
+  const files = [...readers, ...quickFirst(seen.flatMap(inHooks)), ...quickFirst(seen.flatMap(inTests))]
   const named = testNameOf(mutant.path)
+  const isFirst = (file: string) => file.startsWith(named) || readers.includes(file)
   let leftMs = MAX_FILES_MS
   return [...new Set(files)]
-    .toSorted((a, b) => Number(b.startsWith(named)) - Number(a.startsWith(named)))
+    .toSorted((a, b) => Number(isFirst(b)) - Number(isFirst(a)))
     .slice(0, MAX_FILES)
     .filter((file, index) => {
       leftMs -= msOf.get(file) ?? 0

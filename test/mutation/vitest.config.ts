@@ -2,37 +2,14 @@ import { readFileSync } from 'node:fs'
 import { matchesGlob } from 'node:path'
 import { defineConfig, type Plugin } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import { testsFor } from './choose-tests.ts'
 import { ROOT, readEvents, readPlan } from './plan.ts'
-
-/**
- * The test files that are to find the faults of a part, in the order in which they run: those that are fast first. Further
- * ones would find more, and take hours.
- */
-const FAST = '/**/!(*.full).test.ts'
-const FILES: Readonly<Record<string, readonly string[]>> = {
-  domain: [`domain${FAST}`, `gateway${FAST}`, `http${FAST}`, `limits${FAST}`],
-  keys: [`keys${FAST}`],
-  gateway: [`gateway${FAST}`, `http${FAST}`, 'observability/tracing/sampling.test.ts'],
-  upstream: [
-    'upstream/!(deadlines|fair-shares|faults|forwarding-contract|pieces|queueing|*.full).test.ts',
-    'upstream/*/!(cached-responses|circuit|coalescing|send|*.full).test.ts',
-  ],
-  // Those that wait for deadlines of connections come late: with a fault, they wait for long. Those of the console find least.
-  http: [
-    'http/!(client-connection|connection-limit|guard-connections|half-closed-clients|idle-connections).test.ts',
-    'gateway/{create-gateway,deny,raw-denial,responses}.test.ts',
-    'http/{client-connection,connection-limit,guard-connections,half-closed-clients,idle-connections}.test.ts',
-    'console/{client-address,ended-streams,unread-bodies}.test.ts',
-    'blackbox/{bad-requests,framing}.test.ts',
-  ],
-  console: [`console${FAST}`],
-}
 
 /** Text of a test of properties, or one that starts a server: with a fault it may wait for a deadline, where a test of functions fails at once. */
 const STARTS_SERVER = /\bstart[A-Z]\w*\(|\b[A-Z]\w+\.start\(|\bcreateServer\(|\bfc\.assert\(/
 
-const { part, sources, alone, events } = readPlan()
-const patterns = (FILES[part] ?? []).map(pattern => `test/${pattern}`)
+const { part, sources, mutants, alone, events } = readPlan()
+const patterns = testsFor(part, Object.values(mutants)).map(pattern => `test/${pattern}`)
 
 /** Those that an earlier process of this run has finished. */
 const done =
@@ -65,8 +42,8 @@ export default defineConfig({
     include: alone === null ? patterns : [`${alone}*.test.ts`],
     exclude: done,
     setupFiles: ['test/mutation/no-shrinking.ts'],
-    // A planted fault is active in the process of the tests only, so gateways run there.
-    env: { TEST_SUITE: 'fast', TEST_FORM: 'here' },
+    // A planted fault is active in the process of the tests only, so gateways or the commands of the console run there.
+    env: { TEST_SUITE: 'fast', TEST_FORM: part === 'console' ? 'console-here' : 'here' },
     runner: `${ROOT}test/mutation/fault-runner.ts`,
     sequence: { sequencer: FastFirst },
     // A mutant that is loaded with the sources is killed by them.

@@ -3,15 +3,16 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { whenOver } from './patience.ts'
-import { runServerHere } from './server-here.ts'
+import { runProgramHere } from './program-here.ts'
 
 /** `TEST_FORM=built` runs the output of `npm run build`, as the image does; otherwise the sources run. */
 const ENTRY = fileURLToPath(
   new URL(process.env['TEST_FORM'] === 'built' ? '../../dist/main.js' : '../../src/main.ts', import.meta.url),
 )
 const BUILT = process.env['TEST_FORM'] === 'built'
-/** Mutation testing runs gateways in the process of the tests. */
-const HERE = process.env['TEST_FORM'] === 'here'
+/** Mutation testing runs gateways in the process of the tests, or all but gateways. */
+const HERE = /^(?:console-)?here$/.test(process.env['TEST_FORM'] ?? '')
+const RUNS_GATEWAYS_HERE = process.env['TEST_FORM'] === 'here'
 /** Compiled code is kept as with `npm start`: that halves the processor time of a start from sources. */
 const COMPILE_CACHE = fileURLToPath(new URL('../../src/compile-cache.cjs', import.meta.url))
 /** Node's arguments to start the program, before the program's own. */
@@ -37,8 +38,8 @@ export class PosternProcess {
   /** @param launcher program and first arguments, if not those of this checkout */
   constructor(args: readonly string[], env: Readonly<Record<string, string>>, launcher?: readonly string[]) {
     this.child =
-      HERE && launcher === undefined && args[0] === 'gateway'
-        ? runServerHere(args, env)
+      HERE && launcher === undefined && (args[0] === 'gateway') === RUNS_GATEWAYS_HERE
+        ? runProgramHere(args, env)
         : runProcess(args, env, launcher)
     const { stdout, stderr } = this.child
     if (stdout === null || stderr === null) throw new Error('The child process has no pipes')

@@ -3,17 +3,20 @@ import { EventEmitter } from 'node:events'
 import { PassThrough, Readable } from 'node:stream'
 import type { Host } from '../../src/run/host.ts'
 
+/** They run until a signal; other commands end by themselves. */
+const SERVERS: ReadonlySet<string> = new Set(['gateway', 'console', 'demo'])
+
 /**
- * Runs a server of the program in this process, behind the interface of a child process. Mutation testing uses it: a fault
- * planted in the sources is active in the process of the tests only.
+ * Runs the program in this process, behind the interface of a child process. Mutation testing uses it: a fault planted in the
+ * sources is active in the process of the tests only.
  */
-export function runServerHere(args: readonly string[], env: Readonly<Record<string, string>>): ChildProcess {
-  const child = new ServerHere(args, env)
-  // The tests use only what `ServerHere` has.
+export function runProgramHere(args: readonly string[], env: Readonly<Record<string, string>>): ChildProcess {
+  const child = new ProgramHere(args, env)
+  // The tests use only what `ProgramHere` has.
   return child as unknown as ChildProcess
 }
 
-class ServerHere extends EventEmitter {
+class ProgramHere extends EventEmitter {
   readonly stdout = new PassThrough()
   readonly stderr = new PassThrough()
   readonly pid = process.pid
@@ -42,13 +45,16 @@ class ServerHere extends EventEmitter {
     }
     import('../../src/cli/program/program.ts')
       .then(({ runProgram }) => runProgram(host))
+      .then(() => {
+        if (!SERVERS.has(args[0] ?? '')) this.#end(0)
+      })
       .catch((error: unknown) => {
         this.stderr.write(String(error))
         this.#end(1)
       })
   }
 
-  /** After SIGKILL, too, the server closes its connections, as the system does for a process that is killed. */
+  /** After SIGKILL, too, a server closes its connections, as the system does for a process that is killed. */
   kill(signal: NodeJS.Signals = 'SIGTERM'): boolean {
     const isKill = signal === 'SIGKILL'
     if (this.exitCode !== null || this.signalCode !== null) return false

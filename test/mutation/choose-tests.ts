@@ -1,0 +1,137 @@
+/**
+ * Which test files are to find the faults of a part. Patterns below `test`, in the order in which the files run: those that
+ * are fast first. Further files would find more, and take hours.
+ */
+const FAST = '/**/!(*.full).test.ts'
+
+const PARTS: Readonly<Record<string, readonly string[]>> = {
+  domain: [`domain${FAST}`, `gateway${FAST}`, `http${FAST}`, `limits${FAST}`],
+  keys: [`keys${FAST}`],
+  gateway: [`gateway${FAST}`, `http${FAST}`, 'observability/tracing/sampling.test.ts'],
+  upstream: [
+    'upstream/!(deadlines|fair-shares|faults|forwarding-contract|pieces|queueing|*.full).test.ts',
+    'upstream/*/!(cached-responses|circuit|coalescing|send|*.full).test.ts',
+  ],
+  // Those that wait for deadlines of connections come late: with a fault, they wait for long. Those of the console find least.
+  http: [
+    'http/!(client-connection|connection-limit|guard-connections|half-closed-clients|idle-connections).test.ts',
+    'gateway/{create-gateway,deny,raw-denial,responses}.test.ts',
+    'http/{client-connection,connection-limit,guard-connections,half-closed-clients,idle-connections}.test.ts',
+    'console/{client-address,ended-streams,unread-bodies}.test.ts',
+    'blackbox/{bad-requests,framing}.test.ts',
+  ],
+}
+
+/**
+ * The tests that guard each folder of the console. They are named, because most of them send requests to a whole console:
+ * no import and no path says which capability they are about. Those of the full suite are here where they guard what no fast
+ * test can: the other database, commands, a connection that fails.
+ */
+const CONSOLE: Readonly<Record<string, readonly string[]>> = {
+  announcing: [
+    'console/{write-record,operation,confirmations,outbox,recovery,sync,sync-many,revoke-all-waits,housekeeping}.test.ts',
+    'console/{region-outboxes,announcing,admin-document,signing-secrets,key-repository,revoke-all}.test.ts',
+    'console/key-repository.full.test.ts',
+  ],
+  'api-reference': [
+    'console/{admin-document,admin-schemas}.test.ts',
+    'console/pages/{api-page,pages,outlines}.test.ts',
+  ],
+  audit: [
+    'console/admin-document.test.ts',
+    'console/access/{audit-chain,audit-search,forged-audit,people,principal,every-call}.test.ts',
+    'console/{housekeeping,backup-of-broken-audit,signing-secrets}.test.ts',
+    'console/pages/{outlines,key-changes,deliveries}.test.ts',
+    'console/search/many-workspaces.test.ts',
+    'cli/audit-verify.test.ts',
+    'console/access/{audit-chain,audit-search,forged-audit,audit-queue}.full.test.ts',
+  ],
+  backup: [
+    'console/{backup-of-broken-audit,restore-revocations,foreign-schema,database-exits}.test.ts',
+    'docs/operate.test.ts',
+    'console/{database-copies,foreign-schema-postgres,database-exits-postgres}.full.test.ts',
+  ],
+  'key-service': [
+    'console/{admin-schemas,shared-lookups,key-service,internal-listener,internal-tls,sync,confirmations}.test.ts',
+    'console/{key-life,unread-bodies,signing-secrets}.test.ts',
+    'console/key-repository.full.test.ts',
+  ],
+  keys: [
+    'console/!(*.full).test.ts',
+    `console/{access,pages,search}${FAST}`,
+    'cli/keys-*.test.ts',
+    'console/{key-repository,postgres}.full.test.ts',
+    'console/search/*.full.test.ts',
+  ],
+  leaks: [`console/leaks${FAST}`, 'console/pages/{leak-notice,outlines}.test.ts', 'console/webhooks.test.ts'],
+  platform: [
+    `console${FAST}`,
+    'domain/{pasted-text,relative-time}.test.ts',
+    'cli/audit-verify.test.ts',
+    'console/{key-repository,postgres,database-unavailable,next-release,foreign-schema-postgres}.full.test.ts',
+    'console/{sqlite-turns,sqlite-lock,postgres-start,database-exits-postgres,unstorable-text}.full.test.ts',
+    'console/access/*.full.test.ts',
+  ],
+  'sign-in': [
+    `console/sign-in${FAST}`,
+    'console/access/{people,roles}.test.ts',
+    'console/pages/{outlines,head,unknown-paths,page-links}.test.ts',
+    'console/sign-in/several-consoles.full.test.ts',
+  ],
+  tokens: [
+    'console/{admin-document,accepted-tokens}.test.ts',
+    'console/access/{admin-tokens,token-use,failed-tokens,principal,every-call}.test.ts',
+    'cli/tokens-commands.test.ts',
+    'console/access/admin-tokens.full.test.ts',
+  ],
+  usage: [
+    'console/admin-document.test.ts',
+    `console/usage${FAST}`,
+    'console/pages/{explain-refusal,usage-chart,usage-pages,outlines}.test.ts',
+    'cli/{keys-usage,refusals-list}.test.ts',
+    'console/housekeeping.test.ts',
+    'console/usage/usage.full.test.ts',
+  ],
+  webhooks: [
+    'console/admin-document.test.ts',
+    `console/webhooks${FAST}`,
+    'console/webhooks.test.ts',
+    'console/pages/{deliveries,outlines}.test.ts',
+    'cli/webhooks-commands.test.ts',
+  ],
+  workspaces: [
+    'console/pages/{outlines,lists,page-links,pages}.test.ts',
+    'console/search/many-workspaces.test.ts',
+    'console/access/roles.test.ts',
+  ],
+}
+
+/** Of `app.ts` and the other files that are in no folder. */
+const WHOLE_CONSOLE: readonly string[] = [`console${FAST}`]
+
+/**
+ * Shown first to a mutant of these sources that is loaded with them, such as one in a schema or a fixed text: these tests read
+ * all of them, and take milliseconds.
+ */
+const READ_AT_LOAD: readonly (readonly [source: RegExp, test: string])[] = [
+  [
+    /^src\/console\/(?:.*\/api|keys\/api\/.*|.*\/fields|.*\/describe-admin-api)\.ts$/,
+    'test/console/admin-document.test.ts',
+  ],
+  [
+    /^src\/console\/(?:.*pages?|platform\/html\/.*|usage\/usage-chart)\.ts$/,
+    'test/console/pages/outlines.test.ts',
+  ],
+]
+
+/** @param sources paths of the mutants that are tried */
+export function testsFor(part: string, sources: readonly string[]): readonly string[] {
+  if (part !== 'console') return PARTS[part] ?? []
+  const folders = new Set(sources.map(path => path.split('/')[2] ?? ''))
+  return [...new Set([...folders].flatMap(folder => CONSOLE[folder] ?? WHOLE_CONSOLE))]
+}
+
+/** @returns the test files that read what a source file declares when it is loaded */
+export function readersOf(source: string): readonly string[] {
+  return READ_AT_LOAD.flatMap(([sources, test]) => (sources.test(source) ? [test] : []))
+}
