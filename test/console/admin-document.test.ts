@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
+import { ADMIN_API_DOCUMENT, currentAdminApiDocument } from '../docs/admin-api-document.ts'
 import { adminDocument, requireDescribed } from '../support/admin-contract.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 
@@ -34,6 +35,12 @@ describe('the OpenAPI document of the admin API', () => {
     )
     expect(described.sort()).toEqual(routes.sort())
     expect(routes.length).toBeGreaterThan(20)
+  })
+
+  test('is the one in docs/admin-api.json, so that a change of any call shows in review (npm run docs)', () => {
+    expect(JSON.parse(currentAdminApiDocument())).toEqual(
+      JSON.parse(readFileSync(ADMIN_API_DOCUMENT, 'utf8')),
+    )
   })
 
   test('gives each call an id of its own, and documents it in docs/admin-api.md', () => {
