@@ -2,7 +2,17 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { html, markInvisible } from '../../../src/console/platform/html/html.ts'
+import {
+  ago,
+  clockText,
+  dateText,
+  exactText,
+  html,
+  instant,
+  instantAndAgo,
+  instantText,
+  markInvisible,
+} from '../../../src/console/platform/html/html.ts'
 
 const CONSOLE = fileURLToPath(new URL('../../../src/console', import.meta.url))
 /** Without quotes, a value with a space could add an attribute. */
@@ -53,4 +63,51 @@ describe('a name', () => {
       expect(markInvisible(name).toString()).toBe(`<bdi>${name}</bdi>`)
     },
   )
+})
+
+describe('a name without a visible character', () => {
+  const unseen = (code: string) => `<span class="unseen" title="Invisible character">U+${code}</span>`
+
+  it('shows each by its code point, up to eight', () => {
+    const shown = (count: number) => markInvisible('\u200b'.repeat(count)).toString()
+    expect(shown(1)).toBe(`<bdi>${unseen('200B')}</bdi>`)
+    expect(shown(8)).toBe(`<bdi>${unseen('200B').repeat(8)}</bdi>`)
+    expect(shown(9)).toBe(`<bdi>${unseen('200B').repeat(8)}…</bdi>`)
+  })
+
+  it('shows those between others where they are', () => {
+    expect(markInvisible('a\u0001b\u200bc').toString()).toBe(
+      `<bdi>a${unseen('0001')}b${unseen('200B')}c</bdi>`,
+    )
+    expect(markInvisible('').toString()).toBe('<bdi></bdi>')
+  })
+})
+
+describe('a time', () => {
+  const AT = Date.parse('2027-02-18T09:05:07.125Z')
+  const HOUR_MS = 3_600_000
+
+  it('is shown in UTC, as exactly as it is needed', () => {
+    expect([dateText(AT), instantText(AT), exactText(AT)]).toEqual([
+      '18 Feb 2027',
+      '18 Feb 2027, 09:05 UTC',
+      '18 Feb 2027, 09:05:07.125 UTC',
+    ])
+    expect(dateText(Date.parse('2027-02-18T23:59:59Z'))).toBe('18 Feb 2027')
+  })
+
+  it('has its date unless it is today', () => {
+    expect(clockText(AT, AT + HOUR_MS)).toBe('09:05:07 UTC')
+    expect(clockText(AT, AT + 15 * HOUR_MS)).toBe('18 Feb 2027, 09:05:07 UTC')
+  })
+
+  it('is in the markup as an instant, which the script keeps current', () => {
+    const datetime = 'datetime="2027-02-18T09:05:07.125Z"'
+    const relative = `<time ${datetime} title="18 Feb 2027, 09:05 UTC" data-live>1 hour ago</time>`
+    expect(ago(AT, AT + HOUR_MS).toString()).toBe(relative)
+    expect(instant(AT).toString()).toBe(`<time ${datetime}>18 Feb 2027, 09:05 UTC</time>`)
+    expect(instantAndAgo(AT, AT + HOUR_MS).toString()).toBe(
+      `<time ${datetime}>18 Feb 2027, 09:05 UTC</time> <span class="muted">(${relative})</span>`,
+    )
+  })
 })
