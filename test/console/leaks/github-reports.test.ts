@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
+import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { PrepareReload } from '../../../src/config/reloadable.ts'
 import type { Config } from '../../../src/config/schema/schema.ts'
 import { digestOf } from '../../../src/domain/key/secret.ts'
@@ -216,17 +217,96 @@ test('reports without a good signature are limited for each address; signed ones
   expect((await report([])).status).toBe(200)
 })
 
-test('a signed report that is malformed or too large is rejected', async () => {
-  const { github, post } = await startReceiving()
-  const statusOf = async (payload: string) => (await post(github.sign(payload))).status
-  expect(await statusOf('tokens'), 'no JSON').toBe(400)
-  expect(await statusOf('{"token":"x","type":"y"}'), 'no array').toBe(400)
-  expect(await statusOf('[{"type":"y"}]'), 'an entry without a token').toBe(400)
-  expect(await statusOf('[null]'), 'an entry that is null').toBe(400)
-  expect(await statusOf('[{"token":1,"type":"y"}]'), 'a token that is a number').toBe(400)
-  const tooMany = Array.from({ length: 1001 }, () => ({ token: 'x', type: 'y' }))
-  expect(await statusOf(JSON.stringify(tooMany)), 'more than 1,000 tokens').toBe(413)
-  expect(await statusOf(`["${'x'.repeat(1024 * 1024)}"]`), 'more than 1 MiB').toBe(413)
+describe('a signed report is rejected as a whole, with a text that says why', () => {
+  const entry = { token: 'x', type: 'y' }
+  const [NO_ARRAY, NO_ENTRY] = ['The body must be a JSON array', 'Each entry must have a token and a type']
+  test.each<[string, string, number, string]>([
+    ['no JSON', 'tokens', 400, NO_ARRAY],
+    ['no array', JSON.stringify(entry), 400, NO_ARRAY],
+    ['an entry without a token', '[{"type":"y"}]', 400, NO_ENTRY],
+    ['an entry that is null', '[null]', 400, NO_ENTRY],
+    ['a token that is a number', '[{"token":1,"type":"y"}]', 400, NO_ENTRY],
+    ['an empty token', '[{"token":"","type":"y"}]', 400, NO_ENTRY],
+    [
+      'a token of more than 4,096 characters',
+      JSON.stringify([{ ...entry, token: 'x'.repeat(4097) }]),
+      400,
+      NO_ENTRY,
+    ],
+    ['an entry without a type', '[{"token":"x"}]', 400, NO_ENTRY],
+    [
+      'a type of more than 200 characters',
+      JSON.stringify([{ ...entry, type: 'y'.repeat(201) }]),
+      400,
+      NO_ENTRY,
+    ],
+    [
+      'more than 1,000 tokens',
+      JSON.stringify(Array.from({ length: 1001 }, () => entry)),
+      413,
+      'A report may have 1000 tokens; send several',
+    ],
+  ])('%s', async (_, payload, expected, error) => {
+    const { github, post, metrics } = await startReceiving()
+    const { status, body } = await post(github.sign(payload))
+    expect([status, body.error]).toEqual([expected, error])
+    expect(await metricValue(metrics.leakReports, { reporter: 'github', outcome: 'invalid' })).toBe(1)
+  })
+
+  test('more than 1 MiB', async () => {
+    const { github, post } = await startReceiving()
+    expect((await post(github.sign(`["${'x'.repeat(1024 * 1024)}"]`))).status).toBe(413)
+  })
+
+  test('but not at its bounds: 1,000 tokens, of 4,096 characters, of a type of 200', async () => {
+    const { report } = await startReceiving()
+    const longest = { token: 'x'.repeat(4096), type: 'y'.repeat(200) }
+    const short = Array.from({ length: 999 }, (_, index) => ({ token: `x${index}`, type: '' }))
+    const { status, body } = await report([longest, ...short])
+    expect([status, body.length]).toEqual([200, 1000])
+    expect(body[0]).toEqual({
+      token_hash: digestOf(longest.token),
+      token_type: longest.type,
+      label: 'false_positive',
+    })
+  })
+})
+
+test('the log says of each report how many tokens it had, and how many were keys', async () => {
+  const { issue, report, log } = await startReceiving()
+  const key = await issue()
+  await report([found(key.secret), found('stranger'), found('another')])
+  expect(log.find(({ msg }) => msg === 'leak report from GitHub')).toMatchObject({
+    ...{ tokens: 3, found: 1, isCurrentKey: true },
+    requestId: expect.any(String),
+  })
+})
+
+test('of one network at most eight bodies are received at once, and the next is taken when one has ended', async () => {
+  const { github, app } = await startReceiving()
+  const { payload, headers } = github.sign('[]')
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  const open = () => {
+    const socket = connect(port, '127.0.0.1')
+    onTestFinished(() => void socket.destroy())
+    socket.on('error', () => {})
+    socket.write(
+      `POST /leaks HTTP/1.1\r\nhost: a\r\n${head.join('')}content-length: ${payload.length}\r\n\r\n`,
+    )
+    return socket
+  }
+  const send = () => fetch(`http://127.0.0.1:${port}/leaks`, { method: 'POST', headers, body: payload })
+  const sockets = Array.from({ length: 8 }, open)
+  await until('eight bodies are being received', async () => (await send()).status === 503)
+  const refused = await send()
+  expect([refused.headers.get('retry-after'), await refused.json()]).toEqual([
+    '1',
+    { code: 'reports_unavailable', error: 'Too many reports are being received; try again later' },
+  ])
+  sockets[0]?.destroy()
+  await until('one has ended', async () => (await send()).status === 200)
 })
 
 test('every key of a report with a thousand tokens is revoked', async () => {

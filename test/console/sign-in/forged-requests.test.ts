@@ -121,13 +121,13 @@ describe('a page', () => {
   test('cannot be framed, runs only our own files, and is not cached', async () => {
     const { headers } = await ada.browser.visit('/')
     const policy = (headers['content-security-policy'] ?? '').split(';')
-    expect(policy).toContain("default-src 'none'")
-    expect(policy).toContain("script-src 'self'")
-    expect(policy).toContain("style-src 'self'")
-    expect(policy).toContain("frame-ancestors 'none'")
-    expect(policy).toContain("form-action 'self'")
-    expect(policy).toContain("base-uri 'none'")
-    expect(policy.join(';')).not.toMatch(/unsafe|https?:|\*|data:/)
+    const own = ['connect', 'font', 'form-action', 'img', 'manifest', 'script', 'style']
+    expect(policy.toSorted()).toEqual(
+      [
+        ...["base-uri 'none'", "default-src 'none'", "frame-ancestors 'none'"],
+        ...own.map(kind => `${kind === 'form-action' ? kind : `${kind}-src`} 'self'`),
+      ].toSorted(),
+    )
     expect(headers).toMatchObject({
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',

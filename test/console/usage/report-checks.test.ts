@@ -64,6 +64,121 @@ describe('an entry that is not valid is refused by itself', () => {
   })
 })
 
+describe('each bound of an entry is exact', () => {
+  const AHEAD_MS = 10 * 60_000
+  const OLDEST_MS = 13 * DAY_MS
+  const refusal = {
+    ...{ at: NOW_MS, keyId: 'key_a', route: 'files', code: 'not_found', reason: 'other_workspace' },
+    ...{ requestId: 'r-1', address: '192.0.2.0/24' },
+  }
+  const omitted = { workspaceId: 'ws_1', count: 1 }
+  const check = (list: 'counts' | 'refusals' | 'omittedRefusals', entry: unknown) =>
+    checkReport({ [list]: [entry] }, known, NOW_MS).refused.first.map(({ error }) => error)
+  const [COUNT, REFUSAL, OMITTED] = [
+    'not a count in the documented form',
+    'not a refusal in the documented form',
+    'needs workspaceId and a count from 1',
+  ]
+  const oldestMinute = MINUTE - 13 * 1440
+
+  test.each<[object, string | null]>([
+    [{ count: 1 }, null],
+    [{ count: 1_000_000_000 }, null],
+    [{ count: 1_000_000_001 }, 'count must be a whole number from 1 to 1000000000'],
+    [{ count: undefined }, 'count must be a whole number from 1 to 1000000000'],
+    [{ minute: MINUTE + 10 }, null],
+    [{ minute: MINUTE + 11 }, 'is in the future'],
+    [{ minute: oldestMinute }, null],
+    [{ minute: oldestMinute - 1 }, 'is more than 13 days old'],
+    [{ minute: -1 }, COUNT],
+    [{ minute: 0 }, 'is more than 13 days old'],
+    [{ minute: 1e9 }, 'is in the future'],
+    [{ minute: 1e9 + 1 }, COUNT],
+    [{ minute: MINUTE + 0.5 }, COUNT],
+    [{ code: 'c'.repeat(64) }, null],
+    [{ code: 'c'.repeat(65) }, COUNT],
+    [{ code: '' }, COUNT],
+    [{ code: 'not ok' }, COUNT],
+    [{ code: 'OK' }, COUNT],
+    [{ keyId: 'k'.repeat(128) }, 'unknown key'],
+    [{ keyId: 'k'.repeat(129) }, COUNT],
+    [{ keyId: undefined }, 'needs either keyId or workspaceId'],
+    [{ keyId: undefined, workspaceId: 'ws_1' }, null],
+    [{ keyId: undefined, workspaceId: 'w'.repeat(128) }, 'unknown workspace'],
+    [{ keyId: undefined, workspaceId: 'w'.repeat(129) }, COUNT],
+  ])('of a count: %j', (change, error) => {
+    expect(check('counts', { ...valid, ...change })).toEqual(error === null ? [] : [error])
+  })
+
+  test.each<[object, string | null]>([
+    [{ at: NOW_MS + AHEAD_MS }, null],
+    [{ at: NOW_MS + AHEAD_MS + 1 }, 'is in the future'],
+    [{ at: NOW_MS - OLDEST_MS }, null],
+    [{ at: NOW_MS - OLDEST_MS - 1 }, 'is more than 13 days old'],
+    [{ at: -1 }, REFUSAL],
+    [{ at: 0 }, 'is more than 13 days old'],
+    [{ at: 1e14 }, 'is in the future'],
+    [{ at: 1e14 + 1 }, REFUSAL],
+    [{ keyId: 'key_x' }, 'unknown key'],
+    [{ keyId: undefined }, REFUSAL],
+    [{ route: 'Files' }, REFUSAL],
+    [{ code: 'not found' }, REFUSAL],
+    [{ reason: 'r'.repeat(64) }, null],
+    [{ reason: 'r'.repeat(65) }, REFUSAL],
+    [{ reason: undefined }, REFUSAL],
+    [{ requestId: 'Az09._-'.padEnd(128, 'x') }, null],
+    [{ requestId: 'r'.repeat(129) }, REFUSAL],
+    [{ requestId: '' }, REFUSAL],
+    [{ requestId: ' r' }, REFUSAL],
+    [{ requestId: 'r ' }, REFUSAL],
+    [{ address: '' }, null],
+    [{ address: '2001:DB8::/48' }, null],
+    [{ address: '0'.repeat(50) }, null],
+    [{ address: '0'.repeat(51) }, REFUSAL],
+    [{ address: ' 1' }, REFUSAL],
+    [{ address: '1 ' }, REFUSAL],
+  ])('of a refusal: %j', (change, error) => {
+    expect(check('refusals', { ...refusal, ...change })).toEqual(error === null ? [] : [error])
+  })
+
+  test.each<[unknown, string | null]>([
+    [omitted, null],
+    [{ ...omitted, count: 0 }, OMITTED],
+    [{ ...omitted, count: 1.5 }, OMITTED],
+    [{ count: 1 }, OMITTED],
+    [{ ...omitted, workspaceId: 'ws_2' }, 'unknown workspace'],
+    [{ ...omitted, workspaceId: 'w'.repeat(129) }, OMITTED],
+    [null, OMITTED],
+  ])('of a workspace whose refusals were left out: %j', (entry, error) => {
+    expect(check('omittedRefusals', entry)).toEqual(error === null ? [] : [error])
+  })
+
+  test('an id that is no workspace id is unknown, whatever the database finds', () => {
+    const anything = { workspaceOf: () => null, hasWorkspace: () => true }
+    const { refused } = checkReport({ omittedRefusals: [{ workspaceId: 'a b', count: 1 }] }, anything, NOW_MS)
+    expect(refused.first).toEqual([{ list: 'omittedRefusals', index: 0, error: 'unknown workspace' }])
+  })
+
+  test('a refused count tells how many requests it stood for, if it says so', () => {
+    const requestsOf = (entry: unknown) => checkReport({ counts: [entry] }, known, NOW_MS).refused.requests
+    const unknown = { ...valid, keyId: 'key_x' }
+    const entries = [1, 1e9, 1e9 + 1, 0, 1.5, '3'].map(given => ({ ...unknown, count: given }))
+    expect(entries.map(requestsOf)).toEqual([1, 1e9, 0, 0, 0, 0])
+    expect([null, 'x', 3, {}].map(requestsOf)).toEqual([0, 0, 0, 0])
+  })
+
+  test('a refusal keeps all that the gateway says, at the time of a clock that is not ahead', () => {
+    const { refusals, omitted: gaps } = checkReport(
+      { refusals: [{ ...refusal, at: NOW_MS + 1 }], omittedRefusals: [omitted] },
+      known,
+      NOW_MS,
+    )
+    const { at: _, ...rest } = refusal
+    expect(refusals).toEqual([{ ...rest, atMs: NOW_MS, workspaceId: 'ws_1' }])
+    expect(gaps).toEqual(['ws_1'])
+  })
+})
+
 test('what a clock that is a little ahead counts is counted now', () => {
   const { counts } = checkReport({ counts: [{ ...valid, minute: MINUTE + 9 }] }, known, NOW_MS)
   expect(counts).toMatchObject([{ minute: MINUTE }])
@@ -143,18 +258,27 @@ describe('the range of a question', () => {
     expect(asked).toMatchObject({ range: { until: Math.floor(NOW_MS / DAY_MS) + 1 } })
   })
 
+  const INSTANT = 'an instant such as 2027-02-18T09:00:00Z'
+  const EMPTY = 'in the past, and before to'
+  const [HOURS, DAYS] = ['within the last 14 days, for step=hour', 'within the last 400 days']
   test.each([
-    [{ from: 'yesterday' }, 'from'],
-    [{ to: '2026-11-31T00:00:00Z' }, 'to'],
-    [{ from: '2026-11-20T10:00:00Z' }, 'from'],
-    [{ from: '2026-11-05T00:00:00Z' }, 'from'],
-    [{ from: '2025-10-01T00:00:00Z', step: 'day' as const }, 'from'],
-  ])('is refused where nothing is kept: %j', (text, field) => {
-    expect(rangeOf(text)).toMatchObject({ ok: false, field })
+    [{ from: 'yesterday' }, 'from', INSTANT],
+    [{ to: '2026-11-31T00:00:00Z' }, 'to', INSTANT],
+    [{ from: '2026-11-20T10:00:00Z' }, 'from', EMPTY],
+    [{ from: '2026-11-20T08:00:00Z', to: '2026-11-20T08:00:00Z' }, 'from', EMPTY],
+    [{ from: '2026-11-05T23:59:59Z' }, 'from', HOURS],
+    [{ from: '2025-10-15T23:59:59Z', step: 'day' as const }, 'from', DAYS],
+  ])('is refused where nothing is kept: %j', (text, field, expected) => {
+    expect(rangeOf(text)).toEqual({ ok: false, field, expected })
   })
 
   test('reaches back as far as counts are kept', () => {
-    expect(rangeOf({ from: '2026-11-06T09:00:00Z' }).ok).toBe(true)
-    expect(rangeOf({ from: '2025-10-16T09:00:00Z', step: 'day' }).ok).toBe(true)
+    const hour = (text: string) => Date.parse(text) / 3_600_000
+    expect(rangeOf({ from: '2026-11-06T00:00:00Z' })).toMatchObject({
+      range: { from: hour('2026-11-06T00:00Z') },
+    })
+    const day = { from: '2025-10-16T00:00:00Z', to: '2025-10-16T00:00:01Z', step: 'day' as const }
+    const first = hour('2025-10-16T00:00Z') / 24
+    expect(rangeOf(day)).toEqual({ ok: true, range: { step: 'day', from: first, until: first + 1 } })
   })
 })

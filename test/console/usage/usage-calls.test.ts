@@ -103,6 +103,50 @@ describe('a report of a gateway', () => {
     expect(heavy.status).toBe(200)
   })
 
+  test.each<[object, string, string]>([
+    [{ gateway: '' }, 'gateway', '1 to 320 characters of A-Z, a-z, 0-9 and "-", ".", "_", ":"'],
+    [{ gateway: 'g'.repeat(321) }, 'gateway', '1 to 320 characters of A-Z, a-z, 0-9 and "-", ".", "_", ":"'],
+    [{ gateway: ' g' }, 'gateway', '1 to 320 characters of A-Z, a-z, 0-9 and "-", ".", "_", ":"'],
+    [{ gateway: 7 }, 'gateway', '1 to 320 characters of A-Z, a-z, 0-9 and "-", ".", "_", ":"'],
+    [{ sequence: undefined }, 'sequence', 'a whole number from 1'],
+    [
+      { used: [] },
+      'used',
+      'an object of at most 10000 key ids, each with whole milliseconds since the epoch',
+    ],
+    [
+      { used: { key_a: -1 } },
+      'used',
+      'an object of at most 10000 key ids, each with whole milliseconds since the epoch',
+    ],
+    [
+      { used: { key_a: 0.5 } },
+      'used',
+      'an object of at most 10000 key ids, each with whole milliseconds since the epoch',
+    ],
+    [{ counts: {} }, 'counts', 'a list of at most 10000 counts'],
+    [{ refusals: 'x' }, 'refusals', 'a list of at most 10000 refusals'],
+    [{ omittedRefusals: 1 }, 'omittedRefusals', 'a list of at most 10000 workspaces'],
+    [{ lost: -1 }, 'lost', 'a whole number'],
+    [{ lost: 0.5 }, 'lost', 'a whole number'],
+  ])('with %j is refused, and the answer says what the field must be', async (change, field, expected) => {
+    const { report } = await started()
+    const { status, body } = await report(1, [], change)
+    const error = `${field} must be ${expected}`
+    expect([status, body]).toEqual([400, { code: 'invalid_request', error, field }])
+  })
+
+  test('with the longest name of a gateway, the least sequence and what it lost is taken', async () => {
+    const { report, send } = await started()
+    const more = { gateway: `A-Z.a_z:0-9${'g'.repeat(309)}`, lost: 0, used: { key_a: 0 } }
+    expect((await report(1, [], more)).status).toBe(200)
+    // Without lists it has no entries, of which none is wrong.
+    const least = await send('POST', USAGE, { gateway: 'g', sequence: 1 })
+    expect([least.status, least.body]).toEqual([200, {}])
+    const unknown = await send('POST', USAGE, { gateway: 'g', sequence: 2, note: 'x' })
+    expect([unknown.status, unknown.body.code]).toEqual([400, 'invalid_request'])
+  })
+
   test('has at most 10,000 entries, all lists together; one with more is refused before they are read', async () => {
     const { count, report, requests, keyId } = await started()
     const entries = 10_000

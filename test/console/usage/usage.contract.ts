@@ -224,6 +224,29 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
       expect([await rowsIn('usage_days'), await rowsIn('usage_gateways')]).toEqual([0, 0])
     })
 
+    test('removes what is past its time however much it is, and nothing else', async () => {
+      const many = Array.from({ length: 200 }, (_, index) => `ws_${index}`)
+      const of = (when: number, workspaces: readonly string[]) =>
+        workspaces.map(workspaceId => refusal({ workspaceId, atMs: when }))
+      // Of each workspace 200 are kept.
+      const old = many.flatMap(workspaceId =>
+        of(
+          nowMs,
+          Array.from({ length: 6 }, () => workspaceId),
+        ),
+      )
+      const omitted = ['ws_1']
+      await store(report('g1', 1, [count(1)], { refusals: old, omitted }))
+      nowMs += 7 * DAY_MS
+      await purgeUsage(database, nowMs)
+      expect([await rowsIn('refusals'), await rowsIn('refusal_gaps')]).toEqual([1_200, 1])
+      nowMs += 1
+      await store(report('g2', 1, [count(2, { minute: minuteOf(nowMs) })], { refusals: of(nowMs, ['ws_1']) }))
+      await purgeUsage(database, nowMs)
+      expect([await rowsIn('refusals'), await rowsIn('refusal_gaps')]).toEqual([1, 0])
+      expect([await rowsIn('usage_hours'), await rowsIn('usage_days')]).toEqual([4, 4])
+    })
+
     test('a gateway that is silent for two days is forgotten', async () => {
       await store(report('g1', 1, []))
       expect(await queries.asOfMs()).toBe(nowMs)
@@ -271,7 +294,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
     })
 
     async function rowsIn(
-      table: 'usage_hours' | 'usage_days' | 'usage_gateways' | 'refusals',
+      table: 'usage_hours' | 'usage_days' | 'usage_gateways' | 'refusals' | 'refusal_gaps',
     ): Promise<number> {
       const { rows } = await sql<{ rows: number }>`
         select cast(count(*) as integer) as rows from ${sql.table(table)}`.execute(database.reader)
