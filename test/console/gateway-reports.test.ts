@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { type ReceivedReport, shareReports } from '../../src/console/announcing/gateway-rows.ts'
-import { createKeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import { openDatabase } from '../support/open-database.ts'
+import { createRepository } from '../support/repository.ts'
 import { NOW_MS } from '../support/stored-keys.ts'
 
 const HOUR_MS = 3_600_000
@@ -25,7 +25,7 @@ async function started() {
   onTestFinished(() => database.close())
   let nowMs = NOW_MS
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
-  const repository = createKeyRepository(database, clock, 'console-1')
+  const repository = createRepository(database, clock)
   const statuses = (version: number, digest = DIGEST) => repository.listGatewayStatuses({ digest, version })
   const pass = (ms: number) => {
     nowMs += ms

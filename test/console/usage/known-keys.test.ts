@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
-import { rowOf } from '../../../src/console/keys/rows/key-rows.ts'
+import { rowOf } from '../../../src/console/platform/database/key-row.ts'
 import { createFindKnown } from '../../../src/console/usage/check-report.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'
