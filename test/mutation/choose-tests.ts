@@ -1,3 +1,5 @@
+import { matchesGlob } from 'node:path'
+
 /**
  * Which test files are to find the faults of a part. Patterns below `test`, in the order in which the files run: those that
  * are fast first. Further files would find more, and take hours.
@@ -22,6 +24,16 @@ const PARTS: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
+const AUDIT: readonly string[] = [
+  'console/admin-document.test.ts',
+  'console/access/{audit-chain,audit-search,audited-changes,forged-audit,people,principal,every-call}.test.ts',
+  'console/{housekeeping,backup-of-broken-audit,signing-secrets}.test.ts',
+  'console/pages/{outlines,key-changes,deliveries}.test.ts',
+  'console/search/many-workspaces.test.ts',
+  'cli/audit-verify.test.ts',
+  'console/access/{audit-chain,audit-search,forged-audit,audit-queue}.full.test.ts',
+]
+
 /**
  * The tests that guard each folder of the console. They are named, because most of them send requests to a whole console:
  * no import and no path says which capability they are about. Those of the full suite are here where they guard what no fast
@@ -30,22 +42,14 @@ const PARTS: Readonly<Record<string, readonly string[]>> = {
 const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   announcing: [
     'console/{write-record,operation,confirmations,outbox,recovery,sync,sync-many,revoke-all-waits,housekeeping}.test.ts',
-    'console/{region-outboxes,announcing,admin-document,signing-secrets,key-repository,revoke-all}.test.ts',
+    'console/{gateway-reports,heartbeat-pauses,region-outboxes,announcing,admin-document,signing-secrets,key-repository,revoke-all}.test.ts',
     'console/key-repository.full.test.ts',
   ],
   'api-reference': [
     'console/{admin-document,admin-schemas}.test.ts',
     'console/pages/{api-page,pages,outlines}.test.ts',
   ],
-  audit: [
-    'console/admin-document.test.ts',
-    'console/access/{audit-chain,audit-search,forged-audit,people,principal,every-call}.test.ts',
-    'console/{housekeeping,backup-of-broken-audit,signing-secrets}.test.ts',
-    'console/pages/{outlines,key-changes,deliveries}.test.ts',
-    'console/search/many-workspaces.test.ts',
-    'cli/audit-verify.test.ts',
-    'console/access/{audit-chain,audit-search,forged-audit,audit-queue}.full.test.ts',
-  ],
+  audit: AUDIT,
   backup: [
     'console/{backup-of-broken-audit,restore-revocations,foreign-schema,database-exits}.test.ts',
     'docs/operate.test.ts',
@@ -53,7 +57,7 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   ],
   'key-service': [
     'console/{admin-schemas,shared-lookups,key-service,internal-listener,internal-tls,sync,confirmations}.test.ts',
-    'console/{key-life,unread-bodies,signing-secrets}.test.ts',
+    'console/{key-service-bodies,gateway-reports,unread-bodies,signing-secrets}.test.ts',
     'console/key-repository.full.test.ts',
   ],
   keys: [
@@ -64,14 +68,35 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     'console/search/*.full.test.ts',
   ],
   leaks: [`console/leaks${FAST}`, 'console/pages/{leak-notice,outlines}.test.ts', 'console/webhooks.test.ts'],
-  platform: [
-    `console${FAST}`,
-    'domain/{pasted-text,relative-time}.test.ts',
-    'cli/audit-verify.test.ts',
-    'console/{key-repository,postgres,database-unavailable,next-release,foreign-schema-postgres}.full.test.ts',
-    'console/{sqlite-turns,sqlite-lock,postgres-start,database-exits-postgres,unstorable-text}.full.test.ts',
-    'console/access/*.full.test.ts',
+  'platform/access': [
+    'console/{accepted-tokens,admin-document}.test.ts',
+    'console/access/{principal,roles,admin-tokens,every-call,people,audited-changes}.test.ts',
   ],
+  'platform/audit': AUDIT,
+  'platform/batch': ['console/{gateway-reports,outbox,sync}.test.ts', 'console/usage/gather-reports.test.ts'],
+  'platform/database': [
+    'console/{postgres-errors,postgres-address,database,database-unavailable,key-repository}.test.ts',
+    'console/{foreign-schema,database-exits,next-release,housekeeping}.test.ts',
+    'console/access/audit-search.test.ts',
+    'console/search/{key-search,many-workspaces}.test.ts',
+    'console/{key-repository,postgres,database-unavailable,next-release,foreign-schema-postgres}.full.test.ts',
+    'console/{sqlite-turns,sqlite-lock,postgres-start,database-exits-postgres}.full.test.ts',
+    'console/access/audit-search.full.test.ts',
+  ],
+  'platform/html': [
+    `console/pages${FAST}`,
+    'console/sign-in/{values,every-route,forged-requests,fields-in-urls}.test.ts',
+    'console/access/roles.test.ts',
+    'domain/{pasted-text,relative-time}.test.ts',
+  ],
+  'platform/http': [
+    'console/{explained-errors,accepted-tokens,admin-document,admin-api,key-as-resource,operation}.test.ts',
+    'console/{client-address,ended-streams,unread-bodies,internal-listener,internal-tls,unstorable-text}.test.ts',
+    'console/access/{failed-tokens,every-call,admin-tokens,audit-search}.test.ts',
+    'console/sign-in/{every-route,authorisation,values}.test.ts',
+    'console/{key-export,key-import}.test.ts',
+  ],
+  'platform/jobs': ['console/{housekeeping,outbox,webhooks,recovery}.test.ts', `console/webhooks${FAST}`],
   'sign-in': [
     `console/sign-in${FAST}`,
     'console/access/{people,roles}.test.ts',
@@ -80,7 +105,7 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   ],
   tokens: [
     'console/{admin-document,accepted-tokens}.test.ts',
-    'console/access/{admin-tokens,token-use,failed-tokens,principal,every-call}.test.ts',
+    'console/access/{admin-tokens,token-use,failed-tokens,principal,every-call,audited-changes}.test.ts',
     'cli/tokens-commands.test.ts',
     'console/access/admin-tokens.full.test.ts',
   ],
@@ -106,7 +131,7 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-/** Of `app.ts` and the other files that are in no folder. */
+/** Of `app.ts` and the other files that are in none of these folders. */
 const WHOLE_CONSOLE: readonly string[] = [`console${FAST}`]
 
 /**
@@ -124,11 +149,21 @@ const READ_AT_LOAD: readonly (readonly [source: RegExp, test: string])[] = [
   ],
 ]
 
+/** Whether a test file is to find the faults of this source, of the part that is tried. */
+export function mayFind(part: string, test: string, source: string): boolean {
+  if (part !== 'console') return true
+  return testsOfConsole(source).some(pattern => matchesGlob(test, `test/${pattern}`))
+}
+
 /** @param sources paths of the mutants that are tried */
 export function testsFor(part: string, sources: readonly string[]): readonly string[] {
   if (part !== 'console') return PARTS[part] ?? []
-  const folders = new Set(sources.map(path => path.split('/')[2] ?? ''))
-  return [...new Set([...folders].flatMap(folder => CONSOLE[folder] ?? WHOLE_CONSOLE))]
+  return [...new Set(sources.flatMap(testsOfConsole))]
+}
+
+function testsOfConsole(source: string): readonly string[] {
+  const [, , folder = '', inner = ''] = source.split('/')
+  return CONSOLE[`${folder}/${inner}`] ?? CONSOLE[folder] ?? WHOLE_CONSOLE
 }
 
 /** @returns the test files that read what a source file declares when it is loaded */

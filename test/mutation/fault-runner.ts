@@ -1,4 +1,5 @@
 import { type RunnerTestCase, type RunnerTestSuite, TestRunner, vi } from 'vitest'
+import { mayFind } from './choose-tests.ts'
 import { isAbout, type Plan, readEvents, readPlan, record, testNameOf } from './plan.ts'
 
 /** A faulty run of a test may take this long, or three times as long as the test takes without a fault. */
@@ -53,6 +54,8 @@ export default class FaultRunner extends TestRunner {
   readonly #budgetMs: number
   /** For each mutant, how long slow tests took for it. */
   readonly #spentMs = new Map<string, number>()
+  /** Whether a test file is to find the faults of a source file. */
+  readonly #chosen = new Map<string, boolean>()
   #phase: Phase = 'baseline'
   #queue: string[] = []
   /** How often the test executes the code of each mutant. */
@@ -220,6 +223,7 @@ export default class FaultRunner extends TestRunner {
   #isToTry(test: RunnerTestCase, id: string): boolean {
     if (!this.#alive.has(id) || this.#tried.has(`${idOf(test)} ${id}`)) return false
     if ((this.#doubtful.get(idOf(test)) ?? 0) >= MAX_DOUBTFUL) return false
+    if (!this.#mayFind(test.file.name, this.#plan.mutants[id] ?? '')) return false
     if (this.#baselineMs <= SLOW_MS) return true
     const ofFile = `${test.file.name} ${id}`
     const slowTries = this.#slowTries.get(ofFile) ?? 0
@@ -231,6 +235,14 @@ export default class FaultRunner extends TestRunner {
     this.#slowTries.set(ofFile, slowTries + 1)
     this.#spentMs.set(id, spentMs + this.#baselineMs)
     return true
+  }
+
+  /** Matching patterns takes long where each of hundreds of tests runs the code of hundreds of mutants. */
+  #mayFind(file: string, source: string): boolean {
+    const place = `${file} ${source}`
+    const known = this.#chosen.get(place) ?? mayFind(this.#plan.part, file, source)
+    this.#chosen.set(place, known)
+    return known
   }
 
   #nextFault(): Phase {

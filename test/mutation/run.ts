@@ -18,8 +18,8 @@ const { values: options } = parseArgs({
     lines: { type: 'string' },
     /** Chooses the lines. */
     seed: { type: 'string', default: '1' },
-    /** Mutates only files whose path contains this. */
-    file: { type: 'string', default: '' },
+    /** Mutates only files whose path contains this, or one of several. */
+    file: { type: 'string', multiple: true, default: [] },
     /** Tries only those that survived the last run over the same mutants, such as after tests were added. */
     again: { type: 'boolean', default: false },
     /** Goes on with the last run over the same mutants, which was interrupted, with as many processes. */
@@ -39,9 +39,11 @@ if (unknown.length > 0) {
 
 /** @returns whether enough mutants were killed, and every survivor is known unless this was a sample */
 async function run(part: string): Promise<boolean> {
-  const name = [part, ...options.file.split('/')].filter(text => text !== '').join('-')
+  const name = [part, ...options.file.flatMap(text => text.split('/'))].filter(text => text !== '').join('-')
   const { mutants, sources } = await plantFaults(part, name)
-  const files = Object.keys(sources).filter(path => path.includes(options.file))
+  const isChosen = (path: string) =>
+    options.file.length === 0 || options.file.some(text => path.includes(text))
+  const files = Object.keys(sources).filter(isChosen)
   const ranges =
     options.lines === undefined
       ? null
@@ -64,7 +66,7 @@ async function run(part: string): Promise<boolean> {
     resume: options.resume,
   })
   const verdicts = new Map([...before, ...found])
-  const extent = ranges !== null ? 'sample' : options.file !== '' ? 'files' : 'all'
+  const extent = ranges !== null ? 'sample' : options.file.length > 0 ? 'files' : 'all'
   const { text, isComplete } = report(part, chosen, verdicts, extent)
   process.stdout.write(text)
   const results = chosen.map(mutant => ({ ...mutant, ...verdicts.get(mutant.id) }))
