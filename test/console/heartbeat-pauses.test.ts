@@ -48,11 +48,11 @@ function started(roundTrip: RoundTrip | null = null) {
     // As far as heartbeats use it.
     outbox: outbox as unknown as Parts['outbox'],
   })
-  const beat = async () => {
+  const nextPeriod = async () => {
     timers.advance(heartbeatPeriodMs)
     await settled()
   }
-  return { announcer, log, state, stop, beat, timers }
+  return { announcer, log, state, stop, nextPeriod, timers }
 }
 
 test.each<[string, (world: ReturnType<typeof started>) => void, string[]]>([
@@ -106,8 +106,8 @@ test.each<[string, (world: ReturnType<typeof started>) => void, string[]]>([
 ])('no heartbeat is sent, and the log says once why: %s', async (reason, spoil, drains) => {
   const world = started()
   spoil(world)
-  await world.beat()
-  await world.beat()
+  await world.nextPeriod()
+  await world.nextPeriod()
   expect(world.announcer.published).toEqual([])
   const cause = reason === 'failed' ? { cause: expect.stringMatching(/disk I\/O error|NOPERM/) } : {}
   expect(world.log.lines).toEqual([{ level: 'warn', fields: { reason, ...cause }, message: PAUSED }])
@@ -116,14 +116,14 @@ test.each<[string, (world: ReturnType<typeof started>) => void, string[]]>([
 })
 
 test('once the reason is gone, heartbeats go on, which the log says once', async () => {
-  const { announcer, log, state, stop, beat, timers } = started()
-  await beat()
+  const { announcer, log, state, stop, nextPeriod, timers } = started()
+  await nextPeriod()
   expect([announcer.published.length, log.lines]).toEqual([1, []])
   state.hasCaughtUp = false
-  await beat()
+  await nextPeriod()
   state.hasCaughtUp = true
-  await beat()
-  await beat()
+  await nextPeriod()
+  await nextPeriod()
   expect(announcer.published).toHaveLength(3)
   expect(log.lines.map(({ level, message }) => [level, message])).toEqual([
     ['warn', PAUSED],
@@ -134,38 +134,38 @@ test('once the reason is gone, heartbeats go on, which the log says once', async
 })
 
 test('a change that is pending for as long as announcing may take stops no heartbeat', async () => {
-  const { announcer, state, beat } = started()
+  const { announcer, state, nextPeriod } = started()
   state.pending = async () => ({ oldestMs: NOW_MS - maxPendingMs, newestMs: NOW_MS })
-  await beat()
+  await nextPeriod()
   expect([announcer.published.length, state.drains]).toEqual([1, ['pending']])
 })
 
 test('without Redis in the settings nothing is sent, and nothing is wrong', async () => {
-  const { announcer, log, beat } = started()
+  const { announcer, log, nextPeriod } = started()
   announcer.set('off')
-  await beat()
+  await nextPeriod()
   expect([announcer.published, log.lines]).toEqual([[], []])
 })
 
 test('to a far region a change may be pending for two more round trips, and several heartbeats are on the way', async () => {
   const roundTrip = new RoundTrip()
   roundTrip.observe(150)
-  const { announcer, state, beat } = started(roundTrip)
+  const { announcer, state, nextPeriod } = started(roundTrip)
   const pendingFor = (ms: number) => {
     state.pending = async () => ({ oldestMs: NOW_MS - ms, newestMs: NOW_MS })
   }
   pendingFor(maxPendingMs + 300)
-  await beat()
+  await nextPeriod()
   expect(announcer.published).toHaveLength(1)
   pendingFor(maxPendingMs + 2_000)
-  await beat()
+  await nextPeriod()
   expect(announcer.published).toHaveLength(1)
   const far = new RoundTrip()
   far.observe(heartbeatPeriodMs)
   const stalled = started(far)
   const { promise, resolve } = Promise.withResolvers<void>()
   stalled.announcer.stalled = promise
-  for (let count = 0; count < 5; count++) await stalled.beat()
+  for (let count = 0; count < 5; count++) await stalled.nextPeriod()
   stalled.announcer.stalled = null
   resolve()
   await settled()

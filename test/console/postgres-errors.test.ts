@@ -165,7 +165,7 @@ test.each<[DatabaseTrouble, string | null, boolean, boolean, boolean]>([
   },
 )
 
-test('a user without a right, a standby and a value that the schema refuses are told apart', () => {
+test('a user without a right, a standby and a value that the schema refuses are three different things', () => {
   const of = (sqlState: string) => new DatabaseUnavailable('refused', 'x', { sqlState })
   const codes = ['42501', '25006', '28P01', '28000', '3D000']
   expect(codes.map(code => isNotPermitted(of(code)))).toEqual([true, true, false, false, false])

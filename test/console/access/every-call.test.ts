@@ -38,7 +38,7 @@ const NEEDS: Readonly<Record<string, string>> = {
   syncKeys: 'keys:write in all workspaces',
   describeAdminApi: 'nothing',
 }
-/** Whoever may change keys may read them. */
+/** A token that may change keys may read them. */
 const INCLUDED: Readonly<Record<string, readonly string[]>> = { 'keys:read': ['keys:read', 'keys:write'] }
 
 const pathOf = (url: string) =>

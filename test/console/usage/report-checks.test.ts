@@ -153,7 +153,7 @@ describe('each bound of an entry is exact', () => {
     expect(check('omittedRefusals', entry)).toEqual(error === null ? [] : [error])
   })
 
-  test('an id that is no workspace id is unknown, whatever the database finds', () => {
+  test('an id that is no workspace id is unknown, also if the database finds it', () => {
     const anything = { workspaceOf: () => null, hasWorkspace: () => true }
     const { refused } = checkReport({ omittedRefusals: [{ workspaceId: 'a b', count: 1 }] }, anything, NOW_MS)
     expect(refused.first).toEqual([{ list: 'omittedRefusals', index: 0, error: 'unknown workspace' }])

@@ -123,7 +123,7 @@ test('a receiver that was released rests until it may be tried again, and its fa
   expect(await claim('operator')).toMatchObject([{ receiver: '', failures: 3, due: [{ id: 'msg_1' }] }])
 })
 
-test('an event is sent again only where it was delivered or given up, and only of the workspace that asks', async () => {
+test('an event is sent again only where it was delivered or given up, and only of its own workspace', async () => {
   const { deliveries, event, claim, list, pass } = await started()
   await deliveries.insert([event('msg_1')])
   const again = (workspaceId: string, id = 'msg_1') =>
