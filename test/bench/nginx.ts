@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { blocksOf } from '../support/check-proxies.ts'
+import { configurations } from '../support/check-proxies.ts'
 
 /** Paths of Debian's packages for modules and Lua libraries. */
 export const LUA_FILES = {
@@ -98,12 +98,12 @@ export function writePlainNginx(directory: string, ports: { own: number; gateway
   return write(directory, frame(directory, '', http))
 }
 
-/** nginx with the block of docs/behind/check-nginx.md, and as many idle connections as the others keep. */
+/** nginx with the block of docs/check-mode.md, and as many idle connections as the others keep. */
 export function writeCheckNginx(
   directory: string,
   ports: { own: number; check: number; upstream: number },
 ): string {
-  const block = (blocksOf('nginx').get('nginx') ?? '')
+  const block = (configurations().get('nginx') ?? '')
     .replaceAll('127.0.0.1:8083', `127.0.0.1:${ports.check}`)
     .replaceAll('127.0.0.1:3000', `127.0.0.1:${ports.upstream}`)
     .replaceAll('listen 8000', `listen 127.0.0.1:${ports.own} backlog=4096`)

@@ -42,7 +42,7 @@ export function describeEachProxy(
 ): void {
   describe.each(CHECK_PROXIES)('behind $kind', { concurrent: true }, proxy => {
     describe.skipIf(!has(proxy.tool))(
-      `with the configuration of docs/behind/check-${proxy.kind}.md`,
+      'with its configuration in docs/check-mode.md',
       { concurrent: false },
       () => tests(proxy, standBehind(proxy, shared)),
     )

@@ -21,17 +21,17 @@ export interface Addresses {
   readonly upstream: string
 }
 
-/** A proxy of check mode, and how it is started with its page in docs/behind. */
+/** A proxy of check mode, and how it is started with its section of docs/check-mode.md. */
 export interface CheckProxy {
   readonly kind: 'nginx' | 'caddy' | 'haproxy' | 'envoy' | 'traefik'
   readonly tool: Tool
-  /** Whether its page's configuration accepts HTTP/2 without TLS. */
+  /** Whether its configuration accepts HTTP/2 without TLS. */
   readonly speaksHttp2?: true
   /** Whether it closes a connection after a denial with 400, so that it never reads a request behind it. */
   readonly closesAfter400?: true
-  /** Changes the page's block as the page says for TLS. */
+  /** Changes the block as the page says for TLS. */
   readonly overTls?: (block: string) => string
-  /** Languages of the page's blocks that are files, each with the name of its file. */
+  /** Languages of its blocks on the page, each with the name of the file that the block is. */
   readonly files: Readonly<Record<string, string>>
   /** Around a block that is part of a file; `@` stands for the block. */
   readonly wrap?: (directory: string) => string
@@ -102,9 +102,9 @@ http { access_log off; ${temporary.join(' ')}
   ...(hasTraefik() ? [TRAEFIK] : []),
 ]
 
-/** Blocks of a page by what stands after their fence. */
-export function blocksOf(kind: string): ReadonlyMap<string, string> {
-  const page = readFileSync(new URL(`../../docs/behind/check-${kind}.md`, import.meta.url), 'utf8')
+/** Blocks of docs/check-mode.md by what stands after their fence. */
+export function configurations(): ReadonlyMap<string, string> {
+  const page = readFileSync(new URL('../../docs/check-mode.md', import.meta.url), 'utf8')
   return new Map(
     [...page.matchAll(/^```(.+)\n([\s\S]*?)^```$/gm)].map(([, name = '', block = '']) => [name, block]),
   )
@@ -121,10 +121,10 @@ export class RunningProxy {
 
   static async start(proxy: CheckProxy, directory: string, addresses: Addresses): Promise<RunningProxy> {
     const port = await freePort()
-    const blocks = blocksOf(proxy.kind)
+    const blocks = configurations()
     for (const [language, name] of Object.entries(proxy.files)) {
       const block = blocks.get(language)
-      if (block === undefined) throw new Error(`docs/behind/check-${proxy.kind}.md has no block ${language}`)
+      if (block === undefined) throw new Error(`docs/check-mode.md has no block ${language}`)
       const adapted = proxy.overTls === undefined ? block : proxy.overTls(block)
       const text = proxy.wrap === undefined ? adapted : proxy.wrap(directory).replace('@\n', () => adapted)
       await writeFile(join(directory, name), replaceAddresses(text, port, directory, addresses))
