@@ -13,7 +13,7 @@ import { scrapeOne } from '../support/scrape.ts'
 import { type Replica, SteadyLoad, send } from '../support/steady-load.ts'
 import { until } from '../support/until.ts'
 
-// The runbook of docs/operate/signing-secrets.md, step by step.
+// The runbook of docs/operate/rotate-secrets.md, step by step.
 const A = randomBytes(32)
 const B = randomBytes(32)
 const list = (...secrets: Buffer[]) => secrets.map(secret => secret.toString('base64')).join(',')

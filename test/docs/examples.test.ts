@@ -20,12 +20,12 @@ interface Example {
   readonly text: string
 }
 
-/** Blocks whose top level holds settings; those of docs/behind and of pages on Kubernetes are values of the chart, which its own tests render. */
-const EXAMPLES: readonly Example[] = globSync('docs/{*,operate/!(*-kubernetes)}.md', { cwd: ROOT }).flatMap(
-  page =>
-    [...readFileSync(`${ROOT}${page}`, 'utf8').matchAll(/^ *```yaml\n([\s\S]*?)^ *```/gm)]
-      .map(([, text = '']) => ({ page, text }))
-      .filter(({ text }) => Object.keys(parse(text) as object).every(section => SECTIONS.has(section))),
+/** Blocks whose top level holds settings. Values of the chart, which its own tests render, are in docs/behind or begin with a comment that says so. */
+const EXAMPLES: readonly Example[] = globSync('docs/{*,operate/*}.md', { cwd: ROOT }).flatMap(page =>
+  [...readFileSync(`${ROOT}${page}`, 'utf8').matchAll(/^ *```yaml\n([\s\S]*?)^ *```/gm)]
+    .map(([, text = '']) => ({ page, text }))
+    .filter(({ text }) => !text.startsWith('# values of the chart'))
+    .filter(({ text }) => Object.keys(parse(text) as object).every(section => SECTIONS.has(section))),
 )
 
 /** The example with files that exist in place of those that it names. */

@@ -5,12 +5,12 @@ import { MINIMAL, podOf, render, settingsOf, type Values } from '../support/char
 import { at, listAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
 
-const page = readFileSync(new URL('../../docs/operate/assertion-keys.md', import.meta.url), 'utf8')
-const [, block = ''] = /^## With the chart[\s\S]*?^```yaml\n([\s\S]*?)^```$/m.exec(page) ?? []
+const page = readFileSync(new URL('../../docs/operate/rotate-secrets.md', import.meta.url), 'utf8')
+const [, block = ''] = /^### With the chart[\s\S]*?^```yaml\n([\s\S]*?)^```$/m.exec(page) ?? []
 // Values of the chart: maps all of them.
 const { config, gateway } = parse(block) as { config: { upstream: Values }; gateway: Values }
 
-describe.skipIf(!has(HELM))('the values in docs/operate/assertion-keys.md', () => {
+describe.skipIf(!has(HELM))('the values for assertion keys in docs/operate/rotate-secrets.md', () => {
   it('mount the keys of assertions into the gateway alone, where its settings name them', () => {
     const upstream = { ...MINIMAL.config.upstream, ...config.upstream }
     const console = { enabled: true }

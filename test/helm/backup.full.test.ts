@@ -26,8 +26,8 @@ const claimsOf = (values: Values) =>
 
 describe.skipIf(!has(HELM))('the backup of a console', () => {
   it('is what the values of its page enable', () => {
-    const page = readFileSync(new URL('../../docs/operate/backup-kubernetes.md', import.meta.url), 'utf8')
-    const [, values = ''] = /```yaml\n([\s\S]*?)```/.exec(page) ?? []
+    const page = readFileSync(new URL('../../docs/operate/backup.md', import.meta.url), 'utf8')
+    const [, values = ''] = /```yaml\n(# values of the chart\n[\s\S]*?)```/.exec(page) ?? []
     const { console: given } = parse(values) as typeof SQLITE
     expect(render({ ...SQLITE, console: { ...given, enabled: true } }).all('CronJob')).toHaveLength(1)
   })

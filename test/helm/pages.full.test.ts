@@ -57,10 +57,10 @@ function objectsOf(page: string, { isUpgrade, flags }: PageCommand): Manifest[] 
 }
 
 describe.skipIf(!has(HELM))('the commands of Helm in the pages', () => {
-  test('stand in README, chart, install, scaling, upgrade and each page of a proxy in front of the chart', () => {
-    // Check mode is set up in the proxy, and a load balancer asks another port: their pages install nothing.
-    const behind = globSync('docs/behind/!(check-*|load-balancers).md', { cwd: ROOT })
-    const operate = ['install', 'scaling', 'upgrade'].map(name => `docs/operate/${name}.md`)
+  test('stand in README, chart, install, upgrade and each page of a proxy in front of the chart', () => {
+    // A load balancer asks another port: its page installs nothing.
+    const behind = globSync('docs/behind/!(load-balancers).md', { cwd: ROOT })
+    const operate = ['install', 'upgrade'].map(name => `docs/operate/${name}.md`)
     const expected = ['README.md', 'helm/README.md', ...operate, ...behind]
     expect(PAGES.toSorted()).toEqual(expected.toSorted())
   })

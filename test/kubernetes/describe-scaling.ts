@@ -16,10 +16,10 @@ import { buildChartTools, programOf } from './control-plane-programs.ts'
 import { definitionFiles } from './custom-resources.ts'
 import { type Part, STEP_MS } from './on-control-plane.ts'
 
-/** The names of docs/operate/scaling.md. */
+/** The names of docs/operate/upgrade.md. */
 const RELEASE = 'postern'
 const GATEWAY = 'deployment/postern-gateway'
-const PAGE = 'docs/operate/scaling.md'
+const PAGE = 'docs/operate/upgrade.md'
 const RUNBOOKS = 'helm/runbooks/alerts.md'
 const ROLLOUT_MS = 60_000
 

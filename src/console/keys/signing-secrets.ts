@@ -62,6 +62,6 @@ function unknownSecretsText(count: number): string {
   return (
     `keys.signingSecrets: ${keys} in use or revoked, and none of these secrets signed any of them: no process could verify them. ` +
     'Add the former secret at the end of the list, or set database.url to the right database. If the former secret is lost, ' +
-    'see docs/operate/signing-secrets.md'
+    'see docs/operate/rotate-secrets.md'
   )
 }

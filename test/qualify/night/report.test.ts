@@ -25,7 +25,7 @@ test('every alert that a fault of the night must or may raise exists', () => {
 })
 
 test('every alert that must name a fault of the night is in its page', () => {
-  const page = readFileSync(new URL('../../../docs/operate/faults.md', import.meta.url), 'utf8')
+  const page = readFileSync(new URL('../../../docs/operate/observability.md', import.meta.url), 'utf8')
   expect(FAULTS.flatMap(({ named }) => named.slice(0, 1)).filter(name => !page.includes(name))).toEqual([])
 })
 
