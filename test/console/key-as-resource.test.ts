@@ -4,7 +4,7 @@ import { type RunningConsole, startConsole } from '../support/console.ts'
 /** What a Terraform provider does with a key: create, read, import, update in place, notice drift, delete. */
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 const WANTED = { name: 'build server', scopes: ['files:read'], allowedCidrs: ['192.0.2.0/24'] }
-/** A token for keys of one workspace, as docs/api-clients.md says. */
+/** A token for keys of one workspace, as docs/admin-api.md says. */
 const PROVIDER = { name: 'terraform', permissions: ['keys:write'], workspaces: ['ws_1'], expiresInDays: 30 }
 
 let running: RunningConsole

@@ -31,8 +31,7 @@ describe.skipIf(![CURL, JQ].every(has))('without Kubernetes', () => {
 
     expect(outputs.get('docs/cli.md')).toContain('importer')
     expect(JSON.parse(outputs.get('docs/integrators.md') ?? '')).toMatchObject({ workspaceId: 'ws_1' })
-    expect(JSON.parse(outputs.get('docs/admin-api.md') ?? '')).toMatchObject({ name: 'reports' })
-    expect(JSON.parse(outputs.get('docs/admin-tokens.md') ?? '')).toMatchObject({ name: 'ci' })
+    expect(outputs.get('docs/admin-api.md')).toMatch(/^ {2}"name": "reports",$[\s\S]*^ {2}"name": "ci",$/m)
     expect(outputs.get('docs/operate/audit.md')).toMatch(
       /The audit chain is intact.*The given head is in the chain/s,
     )
@@ -40,7 +39,7 @@ describe.skipIf(![CURL, JQ].every(has))('without Kubernetes', () => {
       status: 401,
       reason: 'key_missing',
     })
-    expect(outputs.get('docs/operate/signing-secrets.md')).toMatch(/^key_\w+\nreports\nkey_\w+\nimporter$/m)
+    expect(outputs.get('docs/operate/rotate-secrets.md')).toMatch(/^key_\w+\nreports\nkey_\w+\nimporter$/m)
     const migrated = outputs.get('docs/migrate.md') ?? ''
     // Each was answered by a gateway, 200, to an old key.
     expect([...migrated.matchAll(/"workspaceId":"(\w+)"/g)].map(([, workspace]) => workspace)).toEqual([

@@ -11,16 +11,13 @@ const GUIDES = [
   'cli',
   'integrators',
   'migrate',
-  'migrate-concepts',
   'rate-limits',
   'redis',
   'response-cache',
   'routes-and-scopes',
-  'search',
   'sign-in',
   'upstream',
   'webhooks',
-  'workspace-webhooks',
 ]
 const SETTING =
   /`((?:console|gateway|upstream|redis|keyService|keys|limits|database|drain|webhooks)\.[A-Za-z.]+)`/g
