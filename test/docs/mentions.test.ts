@@ -41,6 +41,13 @@ test('every file that a page, the chart or an example of settings mentions exist
   expect(TEXTS.flatMap(file => missingIn(file, read(file), [FOLDERS, FILE_NAMES]))).toEqual([])
 })
 
+test('every folder of the sources that docs/architecture.md names exists', () => {
+  const names = [...read('docs/architecture.md').matchAll(/`([a-z][a-z-]*(?:\/[a-z-]*)+)`/g)]
+  const folders = names.map(([, name = '']) => name.replace(/\/$/, ''))
+  expect(folders.length).toBeGreaterThan(20)
+  expect(folders.filter(name => !FILES.some(file => `/${file}`.includes(`/${name}/`)))).toEqual([])
+})
+
 test('every file that a comment mentions exists', () => {
   const missing = CODE.flatMap(file =>
     missingIn(file, (read(file).match(COMMENT) ?? []).join('\n'), [FOLDERS, FILE_NAMES]),
