@@ -66,6 +66,12 @@ test.each(PAGES)('every file of the repository that %s names exists', page => {
   expect(missing).toEqual([])
 })
 
+test('docs/README.md leads to every page of docs', () => {
+  const pages = globSync('docs/**/*.md', { cwd: ROOT }).filter(page => page !== 'docs/README.md')
+  const linked = targetsIn('docs/README.md').map(target => join('docs', target))
+  expect(pages.filter(page => !linked.includes(page))).toEqual([])
+})
+
 const kilobytesOf = (page: string) => Buffer.byteLength(read(page)) / 1024
 
 test('the front page is at most 9 KB', () => {
