@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import { ulid } from 'ulid'
 import type { KeyRecord } from '../../src/domain/key/key-record.ts'
+import { eachText } from '../../src/domain/key/key-texts.ts'
 import { digestOf, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
 import { deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 
@@ -62,7 +63,7 @@ export class KeyMint {
       createdBy: 'bench',
       expiresAtMs: this.#nowMs + 90 * DAY_MS,
       revokedAtMs: null,
-      description: null,
+      ...eachText(() => null),
       suspendedAtMs: null,
       allowedCidrs: [],
       rotatedFrom: null,

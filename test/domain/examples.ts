@@ -1,5 +1,6 @@
 import { DEFAULT_ROUTES } from '../../src/config/schema/route-schema.ts'
 import type { KeyGrant, KeyRecord } from '../../src/domain/key/key-record.ts'
+import { eachText } from '../../src/domain/key/key-texts.ts'
 import { importSigningSecret } from '../../src/domain/key/secret.ts'
 import { compileRoutes, type Route, type RouteMatch } from '../../src/domain/route/route.ts'
 
@@ -35,7 +36,7 @@ export function exampleRecord(changes: Partial<KeyRecord> = {}): KeyRecord {
     createdBy: 'ada@example.com',
     expiresAtMs: NOW_MS + 90 * DAY_MS,
     revokedAtMs: null,
-    description: null,
+    ...eachText(() => null),
     suspendedAtMs: null,
     allowedCidrs: [],
     rotatedFrom: null,

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { KeyRecord } from '../../src/domain/key/key-record.ts'
+import { eachText } from '../../src/domain/key/key-texts.ts'
 import {
   CHANGES_CHANNEL,
   decodeRecord,
@@ -46,7 +47,7 @@ const records: fc.Arbitrary<KeyRecord> = fc.record({
     instant.map(ms => ms + 0.25),
   ),
   revokedAtMs: fc.option(instant),
-  description: fc.option(fc.string()),
+  ...eachText(() => fc.option(fc.string())),
   suspendedAtMs: fc.option(instant),
   allowedCidrs: fc.subarray(['192.0.2.0/24', '2001:db8::/32', '::1/128']),
   rotatedFrom: fc.option(fc.string()),

@@ -1,4 +1,5 @@
 import type { KeyGrant, KeyRecord } from '../../src/domain/key/key-record.ts'
+import { eachText } from '../../src/domain/key/key-texts.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { deriveRecordKey } from '../../src/domain/wire.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
@@ -22,7 +23,7 @@ export function recordOf(changes: Partial<KeyRecord> = {}): KeyRecord {
     createdBy: 'test',
     expiresAtMs: Date.parse('2027-02-01T00:00:00Z'),
     revokedAtMs: null,
-    description: null,
+    ...eachText(() => null),
     suspendedAtMs: null,
     allowedCidrs: [],
     rotatedFrom: null,

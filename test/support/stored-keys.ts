@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { KeyRecord, StoredKey } from '../../src/domain/key/key-record.ts'
+import { eachText } from '../../src/domain/key/key-texts.ts'
 
 export const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
 const DAY_MS = 86_400_000
@@ -18,7 +19,7 @@ export function someKey(overrides: Partial<KeyRecord> = {}): StoredKey {
     createdBy: 'admin-token',
     expiresAtMs: NOW_MS + 90 * DAY_MS,
     revokedAtMs: null,
-    description: null,
+    ...eachText(() => null),
     suspendedAtMs: null,
     allowedCidrs: [],
     rotatedFrom: null,

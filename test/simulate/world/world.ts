@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { AuditedDatabase as SqliteDatabase } from '../../../src/console/platform/audit/mac.ts'
 import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
+import { eachText } from '../../../src/domain/key/key-texts.ts'
 import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import { redisKeyOf } from '../../../src/domain/wire.ts'
 import type { TrustLimits } from '../../../src/keys/trust.ts'
@@ -149,7 +150,7 @@ export class World {
       id: `key_${String(index).padStart(26, '0')}`,
       workspaceId: index % 4 === 2 ? 'ws_2' : 'ws_1',
       name: 'simulated',
-      description: null,
+      ...eachText(() => null),
       scopes: index % 2 === 0 ? ['files:read'] : SCOPES,
       // Of two keys of a workspace: a registry refuses an equal one.
       hint: `…${index}`,
