@@ -12,13 +12,13 @@ export const ASSERTION_KEY_FILES = 'upstream.assertion.keyFiles'
 export function checkAssertionKeys(keyFiles: readonly string[], files: SettingFiles): ConfigProblem[] {
   const indexOfKey = new Map<string, number>()
   return keyFiles.flatMap((file, index) => {
-    const spelling = `${ASSERTION_KEY_FILES}, at ${index}`
-    const text = files.readText({ spelling, value: file }, file, ASSERTION_KEY_FILES)
+    const source = `${ASSERTION_KEY_FILES}, at ${index}`
+    const text = files.readText({ source, value: file }, file, ASSERTION_KEY_FILES)
     if (text === null) return []
     const key = parseAssertionKey(text)
     const problem =
       typeof key === 'string' ? `names a file that ${key}` : repeatedKey(key.publicKey.kid, index)
-    return problem === null ? [] : [{ spelling, problem, path: ASSERTION_KEY_FILES }]
+    return problem === null ? [] : [{ source, problem, path: ASSERTION_KEY_FILES }]
   })
 
   function repeatedKey(kid: string, index: number): string | null {
@@ -39,10 +39,10 @@ export function findAssertionProblems({ upstream }: Config): ConfigProblem[] {
     .filter(name => (others[name] !== undefined) !== isOn)
     .map(name =>
       isOn
-        ? { spelling: `upstream.assertion.${name}`, problem: `is required with ${ASSERTION_KEY_FILES}` }
-        : { spelling: ASSERTION_KEY_FILES, problem: `is required with upstream.assertion.${name}` },
+        ? { source: `upstream.assertion.${name}`, problem: `is required with ${ASSERTION_KEY_FILES}` }
+        : { source: ASSERTION_KEY_FILES, problem: `is required with upstream.assertion.${name}` },
     )
   const longestWaitMs = upstream.queue.maxWaitMs + upstream.connectTimeoutMs
   if (!isOn || lifetimeSeconds * 500 > longestWaitMs) return problems
-  return [...problems, { spelling: 'upstream.assertion.lifetimeSeconds', problem: TOO_SHORT }]
+  return [...problems, { source: 'upstream.assertion.lifetimeSeconds', problem: TOO_SHORT }]
 }

@@ -1,7 +1,7 @@
 /** Something wrong with the settings. */
 export interface ConfigProblem {
   /** The setting as it was written: `POSTERN_OPS_PORT`, `--ops-port`, `ops.port (in postern.yaml)`. */
-  readonly spelling: string
+  readonly source: string
   /** Never repeats a value, which may be secret. */
   readonly problem: string
   /** The setting or section concerned; empty for a whole file, absent for an unknown name. */
@@ -11,7 +11,7 @@ export interface ConfigProblem {
 /** Settings that a process cannot start with. The message names every problem, one a line. */
 export class ConfigError extends Error {
   constructor(problems: readonly ConfigProblem[]) {
-    const lines = problems.map(({ spelling, problem }) => `  ${spelling}: ${problem}\n`)
+    const lines = problems.map(({ source, problem }) => `  ${source}: ${problem}\n`)
     const count = lines.length === 1 ? 'One setting is' : `${lines.length} settings are`
     super(`${count} wrong:\n${lines.join('')}`)
   }

@@ -1,13 +1,12 @@
 import { isIP } from 'node:net'
-import { isWorkspaceId, OTHER_WORKSPACES } from '../domain/key/key-record.ts'
+import { isScope, isWorkspaceId, OTHER_WORKSPACES } from '../domain/key/key-record.ts'
 import { isPostgresAddress, problemOfPostgresAddress } from '../domain/postgres-address.ts'
 import { isNoProxyEntry } from '../domain/proxy.ts'
 import { REDIS_PROTOCOLS } from '../domain/redis-address.ts'
-import { isScope } from '../domain/scope.ts'
 
 interface Format {
   readonly accepts: (text: string) => boolean
-  /** What is wrong with a text that is not accepted, if more can be said than what it must be. Repeats no value. */
+  /** Why a text is not accepted, where that helps more than `expectation`. Repeats no value. */
   readonly problemOf?: (text: string) => string | null
   /** Completes the sentence "must be …". */
   readonly expectation: string

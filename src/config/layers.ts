@@ -1,18 +1,17 @@
 import { parse, YAMLParseError } from 'yaml'
 import type { ConfigProblem } from './config-error.ts'
-import { mergeByName } from './merge-by-name.ts'
 import {
   type GivenValue,
   type Layer,
   type Setting,
   sectionPaths,
   settingByPath,
+  settingNames,
   settings,
-  spellingsOf,
 } from './settings.ts'
 import { similarTo } from './similar-name.ts'
 
-/** Variables that other commands of ours read. */
+/** Variables that other commands of postern read. */
 const OTHER_VARIABLES = new Set(['POSTERN_CONFIG', 'POSTERN_CONSOLE_URL'])
 
 const SERVICE_LINK =
@@ -27,7 +26,7 @@ export function layerOfDefaults(): Layer {
   const withDefault = settings.filter(({ schema }) => schema.default !== undefined)
   // Copies: a process may change the settings that it runs with.
   return new Map(
-    withDefault.map(({ path, schema }) => [path, { spelling: path, value: structuredClone(schema.default) }]),
+    withDefault.map(({ path, schema }) => [path, { source: path, value: structuredClone(schema.default) }]),
   )
 }
 
@@ -39,10 +38,10 @@ export function layerOfFile(text: string, label: string, problems: ConfigProblem
     if (isMap(root)) collect(root, '', label, layer, problems)
     else {
       const problem = 'must hold settings by name, as config/default.yaml does'
-      problems.push({ spelling: label, problem, path: '' })
+      problems.push({ source: label, problem, path: '' })
     }
   } catch (error) {
-    problems.push({ spelling: label, problem: `is not valid YAML${lineOf(error)}`, path: '' })
+    problems.push({ source: label, problem: `is not valid YAML${lineOf(error)}`, path: '' })
   }
   return layer
 }
@@ -53,33 +52,33 @@ export function layerOfFile(text: string, label: string, problems: ConfigProblem
  */
 export function layerOfEnvironment(environment: NodeJS.ProcessEnv, problems: ConfigProblem[]): Layer {
   const layer = new Map<string, GivenValue>()
-  const spellings = settings.flatMap(setting => spellingsOf(setting, 'environment'))
-  const byName = new Map(spellings.map(spelling => [spelling.name, spelling]))
+  const names = settings.flatMap(setting => settingNames(setting, 'environment'))
+  const byName = new Map(names.map(known => [known.name, known]))
   for (const [name, text] of Object.entries(environment)) {
     if (!name.startsWith('POSTERN_') || OTHER_VARIABLES.has(name) || text === undefined) continue
     const known = byName.get(name)
-    if (isServiceLink(name, text)) problems.push({ spelling: name, problem: SERVICE_LINK })
-    else if (known === undefined) problems.push({ spelling: name, problem: unknown(name, byName.keys()) })
+    if (isServiceLink(name, text)) problems.push({ source: name, problem: SERVICE_LINK })
+    else if (known === undefined) problems.push({ source: name, problem: unknown(name, byName.keys()) })
     else if (text !== '' || known.setting.secret)
-      layer.set(known.path, { spelling: name, value: parseText(known.setting, known.path, text) })
+      layer.set(known.path, { source: name, value: parseText(known.setting, known.path, text) })
   }
-  for (const { name, path, setting } of spellings.filter(({ name }) => !name.startsWith('POSTERN_'))) {
-    const spelling = [name.toLowerCase(), name].find(variable => (environment[variable] ?? '').trim() !== '')
-    if (spelling === undefined) continue
-    const text = (environment[spelling] ?? '').trim()
+  for (const { name, path, setting } of names.filter(({ name }) => !name.startsWith('POSTERN_'))) {
+    const source = [name.toLowerCase(), name].find(variable => (environment[variable] ?? '').trim() !== '')
+    if (source === undefined) continue
+    const text = (environment[source] ?? '').trim()
     // NO_PROXY is separated by commas, blanks or both.
     const separated = setting.schema.type === 'array' ? text.replace(/\s+/g, ',') : text
-    layer.set(path, { spelling, value: parseText(setting, path, separated) })
+    layer.set(path, { source, value: parseText(setting, path, separated) })
   }
   return layer
 }
 
-/** @param flags by spelling: `--upstream-url` */
+/** @param flags by name: `--upstream-url` */
 export function layerOfFlags(flags: ReadonlyMap<string, string>): Layer {
   const layer = new Map<string, GivenValue>()
-  for (const { name, path, setting } of settings.flatMap(setting => spellingsOf(setting, 'flag'))) {
+  for (const { name, path, setting } of settings.flatMap(setting => settingNames(setting, 'flag'))) {
     const text = flags.get(name)
-    if (text !== undefined) layer.set(path, { spelling: name, value: parseText(setting, path, text) })
+    if (text !== undefined) layer.set(path, { source: name, value: parseText(setting, path, text) })
   }
   return layer
 }
@@ -93,8 +92,8 @@ export function overlay(layers: readonly Layer[], problems: ConfigProblem[]): Ma
       const fileTwin = twin.endsWith('File') ? layer.get(twin) : undefined
       if (fileTwin !== undefined) {
         problems.push({
-          spelling: value.spelling,
-          problem: `is set twice: also as ${fileTwin.spelling}`,
+          source: value.source,
+          problem: `is set twice: also as ${fileTwin.source}`,
           path,
         })
       }
@@ -153,14 +152,14 @@ function collect(
 ): void {
   for (const [name, value] of Object.entries(map)) {
     const path = prefix === '' ? name : `${prefix}.${name}`
-    const spelling = `${path} (in ${label})`
+    const source = `${path} (in ${label})`
     if (sectionPaths.has(path)) {
       if (isMap(value)) collect(value, path, label, layer, problems)
-      else if (value !== null) problems.push({ spelling, problem: 'must hold settings by name', path })
+      else if (value !== null) problems.push({ source, problem: 'must hold settings by name', path })
     } else if (settingByPath.has(path) || isSecretOrTwin(path)) {
       if (value !== null || isSecretOrTwin(path))
-        layer.set(path, { spelling, value: listOfSecrets(path, value) })
-    } else problems.push({ spelling, problem: unknown(path, FILE_NAMES) })
+        layer.set(path, { source, value: listOfSecrets(path, value) })
+    } else problems.push({ source, problem: unknown(path, FILE_NAMES) })
   }
 }
 
@@ -186,4 +185,56 @@ function isServiceLink(name: string, text: string): boolean {
 
 function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Settings whose entries have names: each layer adds to them. */
+const MERGED_SETTINGS: ReadonlySet<string> = new Set(['routes', 'scopes'])
+
+/**
+ * The value of a setting in a later layer over that in an earlier one. If entries have names, the later ones are added: one of
+ * the same name replaces the earlier one, and null removes it. Any other value replaces the earlier one.
+ */
+function mergeByName(
+  path: string,
+  earlier: GivenValue | undefined,
+  later: GivenValue,
+  problems: ConfigProblem[],
+): GivenValue {
+  const added = MERGED_SETTINGS.has(path) ? entriesOf(later.value) : null
+  if (added === null) return later
+  const entries = new Map(entriesOf(earlier?.value) ?? [])
+  const names = added.map(([name]) => name)
+  for (const [index, [name, entry]] of added.entries()) {
+    if (names.indexOf(name) < index) {
+      problems.push({ source: later.source, problem: `has two entries of the name ${name}`, path })
+    } else if (entry !== null) entries.set(name, entry)
+    else if (!entries.delete(name)) {
+      const problem = 'is null, which removes an entry of this name, but there is none'
+      problems.push({ source: `${later.source}, at ${name}`, problem, path })
+    }
+  }
+  return { source: later.source, value: Object.fromEntries(entries) }
+}
+
+/** A map by name, or a list whose entries hold their names. @returns null if it is neither */
+function entriesOf(value: unknown): [name: string, entry: unknown][] | null {
+  if (isMap(value)) return Object.entries(value)
+  if (!Array.isArray(value) || value.length === 0) return null
+  const entries = value.flatMap((item: unknown): [string, unknown][] => {
+    if (!isMap(item) || typeof item['name'] !== 'string') return []
+    const { name, ...entry } = item
+    return [[item['name'], entry]]
+  })
+  return entries.length === value.length ? entries : null
+}
+
+/** @returns the names of default entries that were removed, for each setting whose entries have names */
+export function removedNames(defaults: Layer, given: Layer): ReadonlyMap<string, readonly string[]> {
+  const namesIn = (layer: Layer, path: string) => Object.keys(Object(layer.get(path)?.value))
+  return new Map(
+    [...MERGED_SETTINGS].map(path => {
+      const left = new Set(namesIn(given, path))
+      return [path, namesIn(defaults, path).filter(name => !left.has(name))]
+    }),
+  )
 }

@@ -8,11 +8,11 @@ import {
   layerOfFlags,
   overlay,
   parseText,
+  removedNames,
 } from './layers.ts'
-import { removedNames } from './merge-by-name.ts'
 import { readRegions } from './regions.ts'
+import { readResponseSchemas } from './response-schemas.ts'
 import { checkRules, type Plane } from './rules.ts'
-import { readResponseSchemas } from './schema/response-schemas.ts'
 import type { Config } from './schema/schema.ts'
 import { fileErrorText, SettingFiles } from './setting-files.ts'
 import { fileSettings, type GivenValue, type Layer, settings, valueAt } from './settings.ts'
@@ -72,7 +72,7 @@ export function loadConfig(sources: ConfigSources): LoadedConfig {
     problems.push(...checkAssertionKeys(config.upstream.assertion.keyFiles, files))
   }
   const broken = checkRules(config, sources.planes, isValid)
-  problems.push(...broken.map(problem => withSpelling(problem, given)))
+  problems.push(...broken.map(problem => withSource(problem, given)))
   if (problems.length > 0) return { ok: false, problems }
   for (const { path } of fileSettings) {
     for (const file of [valueAt(config, path)].flat()) if (typeof file === 'string') files.watch(file)
@@ -91,7 +91,7 @@ function layerOfConfigFile(file: string | undefined, problems: ConfigProblem[]):
   try {
     return layerOfFile(readFileSync(file, 'utf8'), file, problems)
   } catch (error) {
-    problems.push({ spelling: file, problem: `cannot be read: ${fileErrorText(error)}`, path: '' })
+    problems.push({ source: file, problem: `cannot be read: ${fileErrorText(error)}`, path: '' })
     return new Map()
   }
 }
@@ -104,7 +104,7 @@ function readSecretFiles(given: Map<string, GivenValue>, files: SettingFiles): v
     given.delete(`${path}File`)
     // An empty file name counts as an empty secret.
     const text = isEmpty(named.value) ? '' : files.readText(named, String(named.value), path)
-    if (text !== null) given.set(path, { spelling: named.spelling, value: parseText(setting, path, text) })
+    if (text !== null) given.set(path, { source: named.source, value: parseText(setting, path, text) })
   }
 }
 
@@ -116,7 +116,7 @@ function findEmptySecrets(given: Layer, defaults: Layer): ConfigProblem[] {
   return settings.flatMap(({ path, secret }) => {
     const value = given.get(path)
     if (!secret || value === undefined || value === defaults.get(path) || !isEmpty(value.value)) return []
-    return [{ spelling: value.spelling, problem: EMPTY_SECRET, path }]
+    return [{ source: value.source, problem: EMPTY_SECRET, path }]
   })
 }
 
@@ -138,9 +138,9 @@ function readHeaderFiles(
   for (const [name, value] of Object.entries(headers)) {
     const file = valueAt(value, 'file')
     if (typeof file !== 'string') continue
-    const spelling = `${path}.${name}`
-    const text = files.readText({ spelling, value: file }, file, path)
-    if (text === '') problems.push({ spelling, problem: EMPTY_SECRET, path })
+    const source = `${path}.${name}`
+    const text = files.readText({ source, value: file }, file, path)
+    if (text === '') problems.push({ source, problem: EMPTY_SECRET, path })
     else if (text !== null) headers[name] = text
   }
   upstream.headers = headers
@@ -180,6 +180,6 @@ function validityOf(problems: readonly ConfigProblem[]): (path: string) => boole
 }
 
 /** Names the setting as it was written. */
-function withSpelling(problem: ConfigProblem, given: Layer): ConfigProblem {
-  return { ...problem, spelling: given.get(problem.spelling)?.spelling ?? problem.spelling }
+function withSource(problem: ConfigProblem, given: Layer): ConfigProblem {
+  return { ...problem, source: given.get(problem.source)?.source ?? problem.source }
 }

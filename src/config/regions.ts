@@ -1,5 +1,4 @@
-import { findIdleParts, isEncryptedRedis } from '../domain/redis-address.ts'
-import { redisTopologyOf } from '../domain/redis-topology.ts'
+import { findIdleParts, isEncryptedRedis, redisTopologyOf } from '../domain/redis-address.ts'
 import type { ConfigProblem } from './config-error.ts'
 import { formats } from './formats.ts'
 import { REGION_REDIS_DEFAULTS, type region } from './schema/key-schema.ts'
@@ -22,11 +21,11 @@ export function readRegions(written: unknown, reading: Reading): RegionSettings[
   )
 }
 
-function readRegion({ name, redis }: WrittenRegion, spelling: string, reading: Reading): RegionSettings {
+function readRegion({ name, redis }: WrittenRegion, source: string, reading: Reading): RegionSettings {
   const { sentinel = { urls: [] }, cluster = { urls: [] } } = redis
-  const url = readSecret(redis, 'url', `${spelling}.redis`, reading)
-  const password = readSecret(redis, 'password', `${spelling}.redis`, reading)
-  const sentinelPassword = readSecret(sentinel, 'password', `${spelling}.redis.sentinel`, reading)
+  const url = readSecret(redis, 'url', `${source}.redis`, reading)
+  const password = readSecret(redis, 'password', `${source}.redis`, reading)
+  const sentinelPassword = readSecret(sentinel, 'password', `${source}.redis.sentinel`, reading)
   if (redis.caFile !== undefined) reading.files.watch(redis.caFile)
   return {
     name,
@@ -58,14 +57,14 @@ function timesOf({ commandTimeoutMs, connectTimeoutMs }: WrittenRegion['redis'])
 function readSecret(
   values: Readonly<Record<string, unknown>>,
   name: 'url' | 'password',
-  spelling: string,
+  source: string,
   { files, problems }: Reading,
 ): string | undefined {
   const [value, file] = [values[name], values[`${name}File`]]
   if (typeof file !== 'string') return typeof value === 'string' ? value : undefined
-  const given = { spelling: `${spelling}.${name}File`, value: file }
+  const given = { source: `${source}.${name}File`, value: file }
   if (value !== undefined) {
-    problems.push({ ...given, problem: `is set twice: also as ${spelling}.${name}`, path: 'regions' })
+    problems.push({ ...given, problem: `is set twice: also as ${source}.${name}`, path: 'regions' })
   }
   const text = files.readText(given, file, 'regions')
   if (text === '') problems.push({ ...given, problem: 'names an empty file', path: 'regions' })
@@ -79,7 +78,7 @@ export function findRegionProblems(regions: readonly RegionSettings[]): ConfigPr
       ...(regions.findIndex(other => other.name === name) < index ? ['has the name of another region'] : []),
       ...redisProblemsOf(redis),
     ]
-    return problems.map(problem => ({ spelling: `regions, at ${name}`, problem, path: 'regions' }))
+    return problems.map(problem => ({ source: `regions, at ${name}`, problem, path: 'regions' }))
   })
 }
 
@@ -88,7 +87,7 @@ export function findSecondRedis({ regions, redis }: Pick<Config, 'regions' | 're
   if (regions.length === 0 || redisTopologyOf(redis) === null) return []
   const problem =
     'contradict each other at the console: with regions, each entry of regions has its own redis; remove redis here, and keep it at the gateways'
-  return [{ spelling: 'redis, regions', problem }]
+  return [{ source: 'redis, regions', problem }]
 }
 
 function redisProblemsOf(redis: RegionSettings['redis']): string[] {

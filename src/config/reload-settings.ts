@@ -50,8 +50,8 @@ export interface ReloadedSettings {
 
 /**
  * The running settings with the reloadable ones of those that were read anew.
- * @throws if an address leads elsewhere now, which would split records and keys between two places; and if a secret was
- * gone, which would open what it protects
+ * @throws if an address names another server now, which would split records and keys between two; and if a secret was
+ * removed, which would open what it protects
  */
 export function reloadSettings(running: Config, read: Config): ReloadedSettings {
   for (const path of ADDRESSES) requireSameTarget(path, valueAt(running, path), valueAt(read, path))

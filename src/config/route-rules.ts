@@ -9,7 +9,7 @@ export function findRouteProblems({ routes }: Config): ConfigProblem[] {
   return [
     ...routes.flatMap(findProblemsIn),
     ...forms.map(form => ({
-      spelling: 'routes',
+      source: 'routes',
       problem: `has two entries that match the same paths: ${form}`,
     })),
   ]
@@ -21,7 +21,7 @@ export function findUnknownScopes({ routes, scopes }: Config): ConfigProblem[] {
       ? []
       : [
           {
-            spelling: `routes.${name}.scope`,
+            source: `routes.${name}.scope`,
             problem: `is ${scope}, which is not in scopes: add it there, or remove the route (routes.${name}: null)`,
           },
         ],
@@ -33,17 +33,17 @@ function findProblemsIn(route: Config['routes'][number]): ConfigProblem[] {
   const problems: ConfigProblem[] = []
   const parameters = parametersOf(route.path)
   if (new Set(parameters).size !== parameters.length) {
-    problems.push({ spelling: `${at}.path`, problem: 'names one parameter twice' })
+    problems.push({ source: `${at}.path`, problem: 'names one parameter twice' })
   }
   if (route.answeredBy !== 'gateway') problems.push(...findForwardingProblems(route, parameters))
   else {
     for (const field of ['upstreamPath', 'coalesce', 'responseSchema'] as const) {
-      if (route[field] !== undefined) problems.push({ spelling: `${at}.${field}`, problem: NO_EFFECT })
+      if (route[field] !== undefined) problems.push({ source: `${at}.${field}`, problem: NO_EFFECT })
     }
   }
   for (const [name, rule] of Object.entries(route.query ?? {})) {
     if (rule.type === 'integer' && rule.minimum > rule.maximum) {
-      problems.push({ spelling: `${at}.query.${name}`, problem: 'has a minimum above its maximum' })
+      problems.push({ source: `${at}.query.${name}`, problem: 'has a minimum above its maximum' })
     }
   }
   return problems
@@ -56,19 +56,19 @@ function findForwardingProblems(route: RouteConfig, parameters: readonly string[
   const workspace = `{${WORKSPACE_PARAMETER}}`
   if (!parameters.includes(WORKSPACE_PARAMETER)) {
     problems.push({
-      spelling: `${at}.path`,
+      source: `${at}.path`,
       problem: `must have ${workspace} in it: keys are bound to a workspace`,
     })
   }
   if (route.upstreamPath === undefined) return problems
-  const spelling = `${at}.upstreamPath`
+  const source = `${at}.upstreamPath`
   const upstreamParameters = parametersOf(route.upstreamPath)
   if (!upstreamParameters.includes(WORKSPACE_PARAMETER)) {
-    problems.push({ spelling, problem: `must have ${workspace} in it` })
+    problems.push({ source, problem: `must have ${workspace} in it` })
   }
   const unknown = upstreamParameters.filter(parameter => !parameters.includes(parameter))
   for (const parameter of unknown) {
-    problems.push({ spelling, problem: `has {${parameter}}, which is not in path` })
+    problems.push({ source, problem: `has {${parameter}}, which is not in path` })
   }
   return problems
 }
@@ -79,7 +79,7 @@ export function findRewrittenPaths({ gateway: { check }, routes }: Config): Conf
   return routes
     .filter(({ path, upstreamPath }) => upstreamPath !== undefined && upstreamPath !== path)
     .map(({ name }) => ({
-      spelling: `routes.${name}.upstreamPath`,
+      source: `routes.${name}.upstreamPath`,
       problem:
         'is not possible with gateway.check.port: in check mode the proxy forwards the path of the client. Remove it',
     }))
@@ -88,22 +88,22 @@ export function findRewrittenPaths({ gateway: { check }, routes }: Config): Conf
 /** A limit on a route or scope that no request has would never apply. */
 export function findLimitProblems({ limits, routes, scopes }: Config): ConfigProblem[] {
   return limits.policies.flatMap(({ name, route, scope }, index) => {
-    const spelling = `limits.policies.${name}`
+    const source = `limits.policies.${name}`
     const problems: ConfigProblem[] = []
     if (limits.policies.findIndex(other => other.name === name) < index) {
-      problems.push({ spelling, problem: 'is the name of two policies' })
+      problems.push({ source, problem: 'is the name of two policies' })
     }
     if (route !== undefined && scope !== undefined) {
       const problem = 'names a route and a scope: set one of the two, or neither for all routes'
-      problems.push({ spelling, problem })
+      problems.push({ source, problem })
     }
     if (route !== undefined && !routes.some(other => other.name === route)) {
-      problems.push({ spelling: `${spelling}.route`, problem: `is ${route}, which is not in routes` })
+      problems.push({ source: `${source}.route`, problem: `is ${route}, which is not in routes` })
     }
     if (scope !== undefined && !Object.hasOwn(scopes, scope)) {
-      problems.push({ spelling: `${spelling}.scope`, problem: `is ${scope}, which is not in scopes` })
+      problems.push({ source: `${source}.scope`, problem: `is ${scope}, which is not in scopes` })
     } else if (scope !== undefined && !routes.some(other => other.scope === scope)) {
-      problems.push({ spelling: `${spelling}.scope`, problem: `is ${scope}, which no route requires` })
+      problems.push({ source: `${source}.scope`, problem: `is ${scope}, which no route requires` })
     }
     return problems
   })

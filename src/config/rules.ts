@@ -1,15 +1,18 @@
-import { findIdleParts, isEncryptedRedis } from '../domain/redis-address.ts'
-import { redisTopologyOf } from '../domain/redis-topology.ts'
+import { findIdleParts, isEncryptedRedis, redisTopologyOf } from '../domain/redis-address.ts'
 import { findAssertionProblems } from './assertion-keys.ts'
 import type { ConfigProblem } from './config-error.ts'
-import { findSharedPort, LISTENERS, type Listener, type Plane } from './listeners.ts'
 import { findRegionProblems, findSecondRedis } from './regions.ts'
 import { findLimitProblems, findRewrittenPaths, findRouteProblems, findUnknownScopes } from './route-rules.ts'
 import type { Config } from './schema/schema.ts'
 import { isSet, valueAt } from './settings.ts'
 import { isObviouslyWeak } from './weak-secret.ts'
 
-export type { Plane }
+/** What runs in a process: it decides which settings are required. */
+export type Plane = 'gateway' | 'console'
+
+type Listener = Plane | 'gateway.check' | 'console.internal' | 'ops'
+
+const LISTENERS: readonly Listener[] = ['gateway', 'gateway.check', 'console', 'console.internal', 'ops']
 
 /** A rule between settings. */
 type Rule = (SingleRule | SearchRule) & {
@@ -149,7 +152,7 @@ const REDIS_RULES: readonly Rule[] = [
   {
     reads: ['redis.url'],
     findProblems: ({ redis: { url } }) =>
-      (url === undefined ? [] : findIdleParts(url)).map(problem => ({ spelling: 'redis.url', problem })),
+      (url === undefined ? [] : findIdleParts(url)).map(problem => ({ source: 'redis.url', problem })),
   },
   needsRule('redis.sentinel.name', 'redis.sentinel.urls', 'the addresses of the Sentinels'),
   needsRule('redis.sentinel.urls', 'redis.sentinel.name', 'the name of the primary (often mymaster)'),
@@ -196,7 +199,7 @@ export function checkRules(
     .filter(({ reads }) => reads.every(isValid))
     .flatMap(rule => {
       if ('findProblems' in rule) return rule.findProblems(config, planes)
-      return rule.isBroken(config, planes) ? [{ spelling: rule.setting, problem: rule.problem }] : []
+      return rule.isBroken(config, planes) ? [{ source: rule.setting, problem: rule.problem }] : []
     })
 }
 
@@ -244,7 +247,7 @@ function findRedisContradiction({ redis: { url, sentinel, cluster } }: Config): 
   if (places.length < 2) return []
   const problem =
     'contradict each other: set redis.url for a single server, redis.sentinel.name and redis.sentinel.urls for Sentinel, or redis.cluster.urls for Redis Cluster'
-  return [{ spelling: places.join(', '), problem }]
+  return [{ source: places.join(', '), problem }]
 }
 
 /** Two listeners of one process cannot share a port. */
@@ -253,4 +256,25 @@ function portRule(one: Listener, other: Listener): Rule {
     reads: [`${one}.port`, `${other}.port`],
     findProblems: (config, planes) => findSharedPort([one, other], config, planes),
   }
+}
+
+/** Port 0 is any free one. */
+function findSharedPort(
+  [one, other]: readonly [Listener, Listener],
+  config: Config,
+  planes: readonly Plane[],
+): ConfigProblem[] {
+  const port = portOf(config, other)
+  if (!listens(one, planes) || !listens(other, planes)) return []
+  if (port === undefined || port === 0 || port !== portOf(config, one)) return []
+  return [{ source: `${other}.port`, problem: `is ${port}, which ${one}.port already uses` }]
+}
+
+function portOf(config: Config, listener: Listener): number | undefined {
+  if (listener === 'gateway.check') return config.gateway.check.port
+  return listener === 'console.internal' ? config.console.internal.port : config[listener].port
+}
+
+function listens(listener: Listener, planes: readonly Plane[]): boolean {
+  return listener === 'ops' || planes.some(plane => listener === plane || listener.startsWith(`${plane}.`))
 }

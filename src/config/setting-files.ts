@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { SettingError } from '../domain/start-error.ts'
 import type { ConfigProblem } from './config-error.ts'
 import type { GivenValue } from './settings.ts'
 
@@ -13,14 +14,14 @@ export class SettingFiles {
   }
 
   /** @returns null where the file cannot be read, which is then noted as a problem */
-  readText({ spelling }: GivenValue, file: string, path: string): string | null {
+  readText({ source }: GivenValue, file: string, path: string): string | null {
     try {
       const bytes = readFileSync(file)
       this.fingerprints.set(file, fileFingerprintOf(bytes))
       return bytes.toString('utf8').trim()
     } catch (error) {
       const problem = `names a file that cannot be read: ${fileErrorText(error)}`
-      this.#problems.push({ spelling, problem, path })
+      this.#problems.push({ source, problem, path })
       return null
     }
   }
@@ -48,4 +49,16 @@ export function fingerprintOfFailure(error: unknown): string {
 export function fileErrorText(error: unknown): string {
   const message = error instanceof Error ? error.message : ''
   return /^[A-Z]+: [^,]*/.exec(message)?.[0] ?? 'it is not a file name'
+}
+
+/**
+ * Reads a file that a setting names.
+ * @throws SettingError that names the setting, if it cannot be read
+ */
+export function readNamedFile(file: string, setting: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new SettingError(`${setting} names a file that cannot be read: ${fileErrorText(error)}`)
+  }
 }

@@ -1,7 +1,7 @@
 import { configSchema } from './schema/schema.ts'
 import type { Schema } from './schema/schema-builders.ts'
 
-/** One setting: its name, and the spellings of it that follow by rule. */
+/** One setting: its path, and the other names that follow from it by rule. */
 export interface Setting {
   /** `upstream.headersTimeoutMs` */
   readonly path: string
@@ -49,14 +49,14 @@ function toSetting(path: string, schema: Schema): Setting {
 }
 
 /** A name that a value can be given under: the setting's own, or that of the file that holds a secret. */
-export interface SettingSpelling {
+export interface SettingName {
   readonly name: string
   /** `keyService.token`, or `keyService.tokenFile` */
   readonly path: string
   readonly setting: Setting
 }
 
-export function spellingsOf(setting: Setting, kind: 'environment' | 'flag'): SettingSpelling[] {
+export function settingNames(setting: Setting, kind: 'environment' | 'flag'): SettingName[] {
   const own = { name: setting[kind], path: setting.path, setting }
   if (!setting.secret) return [own]
   const suffix = kind === 'flag' ? '-file' : '_FILE'
@@ -65,7 +65,7 @@ export function spellingsOf(setting: Setting, kind: 'environment' | 'flag'): Set
 
 /** A value, and the name under which it was written. */
 export interface GivenValue {
-  readonly spelling: string
+  readonly source: string
   readonly value: unknown
 }
 

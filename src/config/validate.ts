@@ -27,7 +27,7 @@ interface Violation {
 export function validate(candidate: unknown, given: Layer): ConfigProblem[] {
   const [, errors] = Errors(configSchema, candidate)
   const problems = errors.flatMap(violationsIn).map(violation => toProblem(violation, candidate, given))
-  return [...new Map(problems.map(problem => [problem.spelling, problem])).values()]
+  return [...new Map(problems.map(problem => [problem.source, problem])).values()]
 }
 
 function violationsIn(error: SchemaError): Violation[] {
@@ -79,12 +79,12 @@ function toProblem({ location, problem }: Violation, candidate: unknown, given: 
     const path = location.slice(0, length).join('.')
     const setting = settingByPath.get(path)
     if (setting === undefined) continue
-    const spelling = given.get(path)?.spelling ?? path
+    const source = given.get(path)?.source ?? path
     const within = location.slice(length).join('.')
-    if (within === '') return { spelling, problem: problemOf(setting.schema, valueAt(candidate, path)), path }
-    return { spelling: `${spelling}, at ${within}`, problem, path }
+    if (within === '') return { source, problem: problemOf(setting.schema, valueAt(candidate, path)), path }
+    return { source: `${source}, at ${within}`, problem, path }
   }
-  return { spelling: location.join('.'), problem }
+  return { source: location.join('.'), problem }
 }
 
 function problemOf(schema: Schema, value: unknown): string {

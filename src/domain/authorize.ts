@@ -1,9 +1,7 @@
-import { isInCidrs } from './address/cidr.ts'
+import { isInCidrs } from './address/ip-address.ts'
 import { type Denial, denied } from './denial.ts'
-import type { KeyGrant } from './key/key-record.ts'
-import type { Lookup } from './key/lookup.ts'
-import { parseQuery } from './route/query.ts'
-import { type RouteMatch, upstreamPathOf, WORKSPACE_PARAMETER } from './route/route.ts'
+import type { KeyGrant, Lookup } from './key/key-record.ts'
+import { parseQuery, type RouteMatch, upstreamPathOf, WORKSPACE_PARAMETER } from './route/route.ts'
 
 let permit: (match: RouteMatch, grant: KeyGrant, query: string) => Permit
 

@@ -1,5 +1,5 @@
-import { isInCidrs, normalizeCidrs } from './address/cidr.ts'
 import { withoutBrackets, withoutFinalDot } from './address/host-name.ts'
+import { isInCidrs, normalizeCidrs } from './address/ip-address.ts'
 
 /** The settings of outgoing calls, which the variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY set. */
 export interface ProxySettings {

@@ -1,9 +1,15 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
-import { MAX_CIDRS, normalizeCidrs } from './address/cidr.ts'
+import { MAX_CIDRS, normalizeCidrs } from './address/ip-address.ts'
 import { toInstant } from './instant.ts'
-import { isWorkspaceId, type KeyGrant, type KeyRecord, MAX_VERSION } from './key/key-record.ts'
+import {
+  isScope,
+  isWorkspaceId,
+  type KeyGrant,
+  type KeyRecord,
+  MAX_VERSION,
+  normalizeScopes,
+} from './key/key-record.ts'
 import type { TextName } from './key/key-texts.ts'
-import { isScope, normalizeScopes } from './scope.ts'
 
 /** The names in Redis and the format of a record, used by both planes. Messages: `invalidation-message.ts`. */
 export const CHANGES_CHANNEL = 'postern:keys:changed'

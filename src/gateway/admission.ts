@@ -1,7 +1,6 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks'
 import { getHeapSpaceStatistics } from 'node:v8'
 import type { Config } from '../config/schema/schema.ts'
-import { InFlightLimit } from '../domain/limits/in-flight-limit.ts'
 
 const PERIOD_MS = 100
 /** A rejection under overload is delayed by 2 to 3 periods. */
@@ -10,7 +9,7 @@ const MAX_DELAYED = 1000
 /** Utilization above which clients that retry at once after a rejection slow down other requests. */
 const BUSY_UTILIZATION = 0.9
 
-export interface AdmissionSettings extends Pick<Config['gateway'], 'maxLoopDelayMs' | 'maxHeapPercent'> {
+interface AdmissionSettings extends Pick<Config['gateway'], 'maxLoopDelayMs' | 'maxHeapPercent'> {
   readonly maxInFlight: number
   /** The limit never falls below this, except if the heap is full. */
   readonly minInFlight: number
@@ -139,5 +138,41 @@ function readLoop(): Loop {
   return {
     turns: performance.nodeTiming.uvMetricsInfo.loopCount,
     utilization: performance.eventLoopUtilization(),
+  }
+}
+
+interface InFlightBounds {
+  /** The limit while the process is not overloaded. */
+  readonly max: number
+  /** The limit however late the process is; at most `max`. */
+  readonly min: number
+}
+
+const SHRINK = 0.75
+const GROWTH = 1 / 16
+
+/**
+ * How many requests may be in flight. While the event loop is late, the limit falls to three quarters of the current
+ * number; otherwise it grows slowly. An on-off switch would alternate between shedding all requests and none.
+ */
+export class InFlightLimit {
+  readonly #bounds: InFlightBounds
+  #limit: number
+
+  constructor(bounds: InFlightBounds) {
+    this.#bounds = bounds
+    this.#limit = bounds.max
+  }
+
+  get value(): number {
+    return this.#limit
+  }
+
+  /** Call once per measuring period. @param inFlight requests in flight at the end of the period */
+  adjust(isLate: boolean, inFlight: number): void {
+    const { max, min } = this.#bounds
+    this.#limit = isLate
+      ? Math.max(min, Math.floor(Math.min(this.#limit, inFlight) * SHRINK))
+      : Math.min(max, this.#limit + Math.ceil(this.#limit * GROWTH))
   }
 }

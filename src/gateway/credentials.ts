@@ -1,5 +1,8 @@
+import type { IncomingMessage } from 'node:http'
 import { type OnReload, reloadable } from '../config/reloadable.ts'
 import type { Config } from '../config/schema/schema.ts'
+import type { Permit } from '../domain/authorize.ts'
+import { type Denial, denied } from '../domain/denial.ts'
 import {
   digestOf,
   hasKeyForm,
@@ -9,13 +12,15 @@ import {
   type KeyFormat,
   keyPrefixOf,
 } from '../domain/key/secret.ts'
+import { holdsStrayKey, isAuthorization, strayKeysOf } from '../domain/key/stray-keys.ts'
+import type { ClientRequest } from '../upstream/client-request.ts'
 import type { RequestHead } from './request-head.ts'
 
 /**
  * The credential of a request. Later steps receive only its digest, and only if its form and MAC are valid: other
  * credentials cost no lookup.
  */
-export type Credential =
+type Credential =
   /** @property isUnsigned it has no MAC: a client can invent any number of these, and each costs a lookup */
   | { readonly ok: true; readonly digest: string; readonly isUnsigned: boolean }
   | { readonly ok: false; readonly reason: 'key_missing' | 'key_malformed' }
@@ -63,4 +68,28 @@ function keyFormatOf(keys: Config['keys']): KeyFormat {
   if (keys.format === 'opaque') return { kind: 'opaque' }
   const signingKeys = keys.signingSecrets.map(secret => importSigningSecret(Buffer.from(secret, 'base64')))
   return { kind: keys.format, prefix: keys.prefix, signingKeys }
+}
+
+const KEY_IN_TARGET = denied('invalid_query', { detail: 'Send the API key in the Authorization header only' })
+
+/**
+ * Deletes from a request's headers each field except `Authorization` that holds a key, so that the key reaches no
+ * upstream, log or trace. Call it before the headers are read.
+ */
+export function dropStrayKeys(request: IncomingMessage, prefix: string | null): void {
+  const { rawHeaders } = request
+  const keys = strayKeysOf(rawHeaders, prefix)
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (isAuthorization(rawHeaders[at]) || !holdsStrayKey(rawHeaders[at + 1] ?? '', keys)) continue
+    delete request.headers[rawHeaders[at]?.toLowerCase() ?? '']
+  }
+}
+
+/** Upstreams write paths and queries to their logs, where a key must not appear. */
+export function denyKeyInTarget(
+  { prefix }: Pick<CredentialScheme, 'prefix'>,
+  { message }: Pick<ClientRequest, 'message'>,
+  { upstreamTarget }: Permit,
+): Denial | null {
+  return holdsStrayKey(upstreamTarget, strayKeysOf(message.rawHeaders, prefix)) ? KEY_IN_TARGET : null
 }

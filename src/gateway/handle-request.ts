@@ -1,17 +1,17 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BlockList } from 'node:net'
 import { authorize, type Permit, type Verdict } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
 import { type Denial, denied } from '../domain/denial.ts'
-import type { Lookup } from '../domain/key/lookup.ts'
+import type { Lookup } from '../domain/key/key-record.ts'
+import { denialOfCounts, type PolicyCount, secondsUntil } from '../domain/rate-limit.ts'
 import { matchRoute, type Route, type RouteMatch } from '../domain/route/route.ts'
 import { clientAddressOf } from '../http/client-address.ts'
-import type { KeyStore } from '../keys/key-store.ts'
+import type { KeyStore } from '../keys/tiers/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
 import type { ClientRequest, Deny } from '../upstream/client-request.ts'
 import type { Admission } from './admission.ts'
-import { applyLimits } from './apply-limits.ts'
 import type { CredentialScheme } from './credentials.ts'
 import { readHead, requestIdOf } from './request-head.ts'
 
@@ -23,7 +23,7 @@ export interface Gateway {
 }
 
 /** What a request asks for, and with which credential. */
-export interface RequestReader {
+interface RequestReader {
   /** @returns null if a proxy does not say exactly once what the client asked for */
   readonly original: (message: IncomingMessage, target: string) => OriginalRequest | null
   readonly credentials: CredentialScheme
@@ -32,7 +32,7 @@ export interface RequestReader {
 }
 
 /** What a request is checked against. */
-export interface RequestRules {
+interface RequestRules {
   readonly routes: readonly Route[]
   readonly keys: Pick<KeyStore, 'get'>
   /** Null if no rate limit is configured. */
@@ -166,4 +166,29 @@ function addressOf({ trustedProxies }: RequestReader, { message }: ClientRequest
 function splitTarget(target: string): [path: string, query: string] {
   const mark = target.indexOf('?')
   return mark < 0 ? [target, ''] : [target.slice(0, mark), target.slice(mark + 1)]
+}
+
+/** Counts a permitted request. Every response to it, also a denial, has the rate limit fields. */
+async function applyLimits(
+  limits: RateLimits,
+  permitted: Extract<Verdict, { kind: 'permitted' }>,
+  response: ServerResponse,
+): Promise<Verdict> {
+  const counts = await limits.count(permitted.permit)
+  for (const [name, value] of Object.entries(rateLimitFields(counts))) response.setHeader(name, value)
+  return denialOfCounts(counts) ?? permitted
+}
+
+/**
+ * The two fields of draft-ietf-httpapi-ratelimit-headers-11, as lists of structured fields (RFC 9651); a policy's name
+ * needs no escaping. The Retry-After of a denial is never before the end of a window that is named here (section 6).
+ */
+function rateLimitFields(counts: readonly PolicyCount[]): Record<string, string> {
+  const policies = counts.map(({ policy: { name, requests, windowSeconds } }) => {
+    return `"${name}";q=${requests};w=${windowSeconds}`
+  })
+  const limits = counts.map(({ policy: { name }, remaining, resetMs }) => {
+    return `"${name}";r=${remaining};t=${secondsUntil(resetMs)}`
+  })
+  return { 'ratelimit-policy': policies.join(', '), ratelimit: limits.join(', ') }
 }

@@ -1,9 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { ConnectionState } from './connection-state.ts'
-import { disconnect } from './disconnect.ts'
-import { type ForwardedRequest, ForwardedRequests } from './forwarded-requests.ts'
-import { OfferFilter } from './offer-filter.ts'
+import { TLSSocket } from 'node:tls'
 import type { ReadAheadBudget, ReadAheadShare } from './read-ahead-budget.ts'
 import { RequestBoundaries } from './request-boundaries.ts'
 
@@ -18,12 +15,12 @@ const CONNECT_FIRST_BYTE = 'C'.charCodeAt(0)
 const CONNECTIONS = new WeakMap<Socket, ClientConnection>()
 
 /** Node's HTTP parser, as the listeners that Node's server puts on a socket. */
-export interface Parser {
+interface Parser {
   readonly parse: (bytes: Buffer) => void
   readonly end: () => void
 }
 
-export interface ConnectionOptions {
+interface ConnectionOptions {
   /**
    * Of the socket: half of the time that a client has to read, because the client may have read something at the start of
    * the first half.
@@ -275,4 +272,78 @@ export class ClientConnection {
 
 function onResponseClosed(this: ServerResponse): void {
   CONNECTIONS.get(this.req.socket)?.endResponse(this)
+}
+
+/** The state of a client's connection. */
+type ConnectionState =
+  | { readonly kind: 'open' }
+  /** The client has closed its side; its responses are still sent (RFC 9112, section 9.6). */
+  | { readonly kind: 'half_closed' }
+  /** The pending responses are the last ones: all further input is discarded. */
+  | { readonly kind: 'last_responses' }
+  /** As above, followed by this complete response. */
+  | { readonly kind: 'rejected'; readonly response: string }
+  /** Our side of the connection is closed. */
+  | { readonly kind: 'closing' }
+
+/** Closes at once. Without TLS, also discards what the kernel buffers for the client: Node cannot reset a TLS socket. */
+export function disconnect(socket: Socket): void {
+  if (socket instanceof TLSSocket) socket.destroy()
+  else socket.resetAndDestroy()
+}
+
+const OFFER = /\nupgrade:/i
+const NAME_END = /(?<=\nupgrade)(?=:)/gi
+const LONGEST_PART = '\nupgrade'.length
+
+/**
+ * Renames the field `Upgrade` in the heads of a connection, so that Node's parser never reads an offer to upgrade. A
+ * server may ignore an offer (RFC 9110, section 7.8), but Node's parser hides every error in the input that follows one,
+ * up to the end of the next head: malformed input would get no response, and its connection would stay open.
+ */
+export class OfferFilter {
+  /**
+   * The last characters so far, because a field name may be split between two segments. A head that follows another begins
+   * with a request line, never with a field.
+   */
+  #tail = ''
+
+  /** @param bytes the next bytes of a head, not beyond its end */
+  filter(bytes: Buffer): Buffer {
+    const tail = this.#tail
+    const text = tail + bytes.toString('latin1')
+    this.#tail = text.slice(-LONGEST_PART)
+    if (!OFFER.test(text)) return bytes
+    return Buffer.from(text.replaceAll(NAME_END, '-ignored').slice(tail.length), 'latin1')
+  }
+}
+
+/** A request whose response comes from the upstream. */
+export interface ForwardedRequest {
+  readonly response: ServerResponse
+  /** In flight until the response is handed over to Node. */
+  readonly observation: { readonly isInFlight: boolean }
+}
+
+/** The forwarded requests of one connection, of which there are few. */
+export class ForwardedRequests {
+  readonly #requests: ForwardedRequest[] = []
+
+  add(request: ForwardedRequest): void {
+    if (!this.#requests.includes(request)) this.#requests.push(request)
+  }
+
+  /** Call when a response has closed, also that of a request that was not forwarded. */
+  delete(response: ServerResponse): void {
+    const index = this.#requests.findIndex(request => request.response === response)
+    if (index >= 0) this.#requests.splice(index, 1)
+  }
+
+  /** Whether the response that is to be sent next is still expected from the upstream. */
+  get isNextExpected(): boolean {
+    return this.#requests.some(({ response, observation }) => {
+      // Node assigns the socket to one response at a time, in the order of the requests.
+      return response.socket !== null && observation.isInFlight
+    })
+  }
 }

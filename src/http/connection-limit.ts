@@ -1,7 +1,6 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { clientNetworkOf } from '../domain/address/cidr.ts'
-import { plainAddress } from '../domain/address/plain-address.ts'
+import { clientNetworkOf, plainAddress } from '../domain/address/ip-address.ts'
 import { ClientConnection } from './client-connection.ts'
 
 /** Which limit closed a connection: that of its address, or that of the listener. */

@@ -3,11 +3,10 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
-import { ClientConnection } from './client-connection.ts'
-import type { ForwardedRequest } from './forwarded-requests.ts'
+import { ClientConnection, type ForwardedRequest } from './client-connection.ts'
 import { hasTwoHosts, irregularityOf, parserCauseOf, TWO_HOSTS } from './malformed-request.ts'
 import { ReadAheadBudget } from './read-ahead-budget.ts'
-import { hasBody } from './request-body.ts'
+import { hasBody } from './request-boundaries.ts'
 
 /** A longer request line is rejected with 414, also if other parts are too large. */
 const MAX_TARGET_LENGTH = 8 * 1024

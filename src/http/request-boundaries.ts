@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 
 const EMPTY_LINE = Buffer.from('\r\n\r\n')
 const CR = 0x0d
@@ -112,4 +112,9 @@ function takeToEmptyLine(position: { tail: Buffer }, bytes: Buffer, start: numbe
   }
   position.tail = Buffer.concat([tail, bytes.subarray(Math.max(start, bytes.length - 3))]).subarray(-3)
   return bytes.length
+}
+
+/** Whether a body follows the head, by its framing: an empty one does not count. */
+export function hasBody({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }

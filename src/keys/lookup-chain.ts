@@ -1,6 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
-import type { KeyGrant } from '../domain/key/key-record.ts'
-import type { Lookup } from '../domain/key/lookup.ts'
+import type { KeyGrant, Lookup } from '../domain/key/key-record.ts'
 import { REVOCATION_TIMING } from '../domain/revocation-timing.ts'
 import {
   type CounterHandle,
@@ -8,20 +7,20 @@ import {
   LOOKUP_RESULTS,
   type Metrics,
 } from '../observability/metrics/metrics.ts'
-import { type InFlightLookup, InFlightLookups } from './in-flight-lookups.ts'
 import type { InvalidationListener } from './invalidation/invalidation-listener.ts'
-import type { KeyStore, KeyTier, StoreName } from './key-store.ts'
-import type { EvictionResult, MemoryStore } from './tiers/memory/memory-store.ts'
+import type { KeyStore, KeyTier, StoreName } from './tiers/key-store.ts'
+import type { EvictionResult, MemoryStore } from './tiers/memory-store.ts'
 import {
   type ChannelState,
   type KnownVersions,
   type MemoryEntry,
+  mayJoin,
   type StoreResult,
   type StoreTrust,
   type TrustLimits,
   trustEntry,
   trustStore,
-} from './trust.ts'
+} from './tiers/trust.ts'
 import type { UnsignedLookupBudget } from './unsigned-lookup-budget.ts'
 
 const MAX_IN_FLIGHT = 10_000
@@ -30,7 +29,7 @@ const MAX_ATTEMPTS = 3
 const UNKNOWN: Lookup = { kind: 'unknown' }
 const LIMITED: Lookup = { kind: 'limited' }
 
-export interface LookupChainParts {
+interface LookupChainParts {
   readonly memory: MemoryStore
   readonly invalidations: InvalidationListener
   /** Null if none is configured. */
@@ -202,4 +201,64 @@ export class LookupChain implements KeyStore {
 
 function lookupOf({ grant }: MemoryEntry): Lookup {
   return grant === null ? { kind: 'absent', tier: 'memory' } : { kind: 'found', grant, tier: 'memory' }
+}
+
+/** A lookup in flight. */
+interface InFlightLookup {
+  readonly began: ChannelState
+  /** A change of its key arrived since it began: its result may predate the change. */
+  isSuperseded: boolean
+  /** Null if the result must not be used. */
+  result: Promise<Lookup | null>
+}
+
+/** One lookup in flight for each key, and a limited number in all. */
+export class InFlightLookups {
+  readonly #byDigest = new Map<string, InFlightLookup>()
+  readonly #limit: number
+  #count = 0
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  get isFull(): boolean {
+    return this.#count >= this.#limit
+  }
+
+  get isHalfFull(): boolean {
+    return this.#count >= this.#limit / 2
+  }
+
+  /** The lookup that a request may join now, or null. */
+  find(digest: string, now: ChannelState): InFlightLookup | null {
+    const lookup = this.#byDigest.get(digest)
+    return lookup !== undefined && mayJoin(lookup.began, now) ? lookup : null
+  }
+
+  /** @param run resolves to null if its result must not be used; never rejects */
+  begin(
+    digest: string,
+    began: ChannelState,
+    run: (lookup: InFlightLookup) => Promise<Lookup | null>,
+  ): InFlightLookup {
+    const lookup: InFlightLookup = { began, isSuperseded: false, result: Promise.resolve(null) }
+    this.#byDigest.set(digest, lookup)
+    this.#count++
+    lookup.result = run(lookup).finally(() => this.#end(digest, lookup))
+    return lookup
+  }
+
+  /** Later requests begin a lookup of their own. */
+  supersede(digest: string): void {
+    const lookup = this.#byDigest.get(digest)
+    if (lookup === undefined) return
+    lookup.isSuperseded = true
+    this.#byDigest.delete(digest)
+  }
+
+  #end(digest: string, lookup: InFlightLookup): void {
+    this.#count--
+    if (this.#byDigest.get(digest) === lookup) this.#byDigest.delete(digest)
+  }
 }

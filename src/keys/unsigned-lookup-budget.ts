@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import { clientNetworkOf } from '../domain/address/cidr.ts'
-import { TokenBucket } from '../domain/limits/token-bucket.ts'
+import { clientNetworkOf } from '../domain/address/ip-address.ts'
+import { TokenBucket } from '../domain/rate-limit.ts'
 
 /** Clients that are remembered. One that is forgotten starts with a full budget; the total still limits it. */
 const MAX_CLIENTS = 10_000

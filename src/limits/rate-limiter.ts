@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { Permit } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
 import {
@@ -6,7 +7,7 @@ import {
   type PolicyCount,
   policiesOf,
   type RatePolicy,
-} from '../domain/limits/rate-limit.ts'
+} from '../domain/rate-limit.ts'
 import type { Route } from '../domain/route/route.ts'
 import {
   type CounterHandle,
@@ -15,8 +16,6 @@ import {
   LIMIT_OUTCOMES,
   type Metrics,
 } from '../observability/metrics/metrics.ts'
-import type { GatewayCount } from './gateway-count.ts'
-import type { LocalCounters, RateCounter } from './local-counters.ts'
 
 /** The gateway's view of rate limits. */
 export interface RateLimits {
@@ -35,7 +34,7 @@ export interface SharedCounters {
   count(counters: readonly RateCounter[], nowMs: number): Promise<readonly PolicyCount[] | null>
 }
 
-export interface RateLimiterParts {
+interface RateLimiterParts {
   readonly policies: readonly RatePolicy[]
   readonly gateways: Pick<GatewayCount, 'value'>
   readonly shared: SharedCounters | null
@@ -101,5 +100,100 @@ export class RateLimiter implements RateLimits {
     const deciding = exceeded.length > 0 ? exceeded : counts
     for (const { policy } of deciding) this.#decisions.get(policy)?.[backend][outcome].inc()
     return deciding
+  }
+}
+
+/** Beyond this number of windows, the least recently used one is dropped; its next request starts a new window. */
+const MAX_COUNTERS = 100_000
+
+interface Window {
+  used: number
+  /** Monotonic, ms. */
+  readonly endsAtMs: number
+}
+
+/** One of the counters that a request increments: the count of one policy for one workspace or key. */
+export interface RateCounter {
+  readonly policy: RatePolicy
+  /** As returned by `counterNameOf`. */
+  readonly name: string
+  /** Requests that this process allows in a window. */
+  readonly requests: number
+}
+
+/** Windows of this process only. Each starts with its first request, so that they do not all end at the same moment. */
+export class LocalCounters {
+  readonly #windows: LRUCache<string, Window>
+
+  constructor(maxCounters = MAX_COUNTERS) {
+    this.#windows = new LRUCache({ max: maxCounters })
+  }
+
+  get size(): number {
+    return this.#windows.size
+  }
+
+  /** Increments all counters, or none if one is exhausted. @param nowMs monotonic */
+  count(counters: readonly RateCounter[], nowMs: number): PolicyCount[] {
+    const windows = counters.map(counter => this.#windowOf(counter, nowMs))
+    const allowed = counters.every(({ requests }, index) => (windows[index]?.used ?? 0) < requests)
+    return counters.map((counter, index) => {
+      const window = windows[index] ?? begin(counter, nowMs)
+      const exceeded = !allowed && window.used >= counter.requests
+      if (allowed) window.used++
+      const remaining = Math.max(0, counter.requests - window.used)
+      return { policy: counter.policy, exceeded, remaining, resetMs: window.endsAtMs - nowMs }
+    })
+  }
+
+  #windowOf(counter: RateCounter, nowMs: number): Window {
+    const known = this.#windows.get(counter.name)
+    if (known !== undefined && nowMs < known.endsAtMs) return known
+    const window = begin(counter, nowMs)
+    this.#windows.set(counter.name, window)
+    return window
+  }
+}
+
+function begin({ policy }: RateCounter, nowMs: number): Window {
+  return { used: 0, endsAtMs: nowMs + policy.windowSeconds * 1000 }
+}
+
+/** A lower number is used once it has been reported for so long: a gateway that restarts is back earlier. */
+const FEWER_AFTER_MS = 60_000
+/** The bound of `limits.replicas`: a key service cannot make a gateway reject everything. */
+const MAX_GATEWAYS = 10_000
+
+/** The number of gateways that share each limit while they cannot count together: configured, then as reported. */
+export class GatewayCount {
+  readonly #clock: Pick<Clock, 'monotonicMs'>
+  #value: number
+  /** Reports of fewer gateways than are counted: since when (monotonic, ms), and the highest of them. */
+  #fewer: { readonly sinceMs: number; readonly most: number } | null = null
+
+  /** @param configured `limits.replicas`, used until the key service reports a number */
+  constructor(configured: number, clock: Pick<Clock, 'monotonicMs'>) {
+    this.#value = configured
+    this.#clock = clock
+  }
+
+  get value(): number {
+    return this.#value
+  }
+
+  /** More gateways count at once, because the limits would be exceeded; fewer only after a minute. */
+  report(reported: number): void {
+    if (!Number.isInteger(reported) || reported < 1 || reported > MAX_GATEWAYS) return
+    if (reported >= this.#value) {
+      this.#value = reported
+      this.#fewer = null
+      return
+    }
+    const nowMs = this.#clock.monotonicMs()
+    const { sinceMs, most } = this.#fewer ?? { sinceMs: nowMs, most: 0 }
+    this.#fewer = { sinceMs, most: Math.max(most, reported) }
+    if (nowMs - sinceMs < FEWER_AFTER_MS) return
+    this.#value = this.#fewer.most
+    this.#fewer = null
   }
 }

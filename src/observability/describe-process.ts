@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Config } from '../config/schema/schema.ts'
 import { certificatesIn } from '../domain/pem.ts'
-import { redisTopologyOf } from '../domain/redis-topology.ts'
+import { redisTopologyOf } from '../domain/redis-address.ts'
 import type { Metrics } from './metrics/metrics.ts'
 
 /** Facts about a process that the metrics show. */

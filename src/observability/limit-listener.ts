@@ -1,7 +1,7 @@
 import type { Server } from 'node:http'
 import type { Clock } from '../domain/clock.ts'
+import { compileProxies, isTrustedProxy } from '../http/client-address.ts'
 import { limitConnections } from '../http/connection-limit.ts'
-import { compileProxies, isTrustedProxy } from '../http/trusted-proxies.ts'
 import { FailureLog, type Log } from './failure-log.ts'
 import { CONNECTION_LIMITS, type LISTENERS, type Metrics } from './metrics/metrics.ts'
 

@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream'
-import type { DestinationStream } from 'pino'
+import { type DestinationStream, type Logger, pino } from 'pino'
 import type { CounterHandle } from './metrics/metric-handles.ts'
 
 /** About ten thousand lines: a reader that pauses briefly loses none, and a stopped one costs no more memory than this. */
@@ -84,4 +84,9 @@ export class LogSink implements DestinationStream {
 function reportLine(dropped: number): string {
   const time = new Date().toISOString()
   return `${JSON.stringify({ level: 40, time, dropped, msg: 'log output stalled, lines dropped' })}\n`
+}
+
+/** Logs JSON lines. Callers name each field, so that no object is logged whole and no redaction is needed. */
+export function createLogger(level: string, destination: DestinationStream): Logger {
+  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, destination)
 }

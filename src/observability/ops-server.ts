@@ -6,13 +6,12 @@ import Fastify, {
 } from 'fastify'
 import { systemClock } from '../domain/clock.ts'
 import { denialRow } from '../domain/denial.ts'
+import { rawResponse } from '../http/buffered-response.ts'
 import { type ConnectionFault, guardConnections } from '../http/guard-connections.ts'
-import { rawResponse } from '../http/raw-response.ts'
-import { requestTimeouts } from '../http/request-timeouts.ts'
+import { noSchemas, requestTimeouts } from '../http/server-options.ts'
 import type { Log } from './failure-log.ts'
 import { limitListener } from './limit-listener.ts'
 import type { Metrics } from './metrics/metrics.ts'
-import { noSchemas } from './no-schemas.ts'
 
 /** Enough for probes and several Prometheus servers. */
 const LIMITS = { maxConnections: 100, maxConnectionsPerAddress: 32 }

@@ -1,7 +1,7 @@
 import type { DenialReason } from '../domain/denial.ts'
-import type { TierName } from '../domain/key/lookup.ts'
+import type { TierName } from '../domain/key/key-record.ts'
 import type { ABORT_PHASES } from './metrics/metric-labels.ts'
-import type { RequestTrace } from './tracing/tracing.ts'
+import type { RequestTrace } from './tracing.ts'
 
 /** Facts about one request for metrics, log and trace. Its steps write them; `RequestObserver` reads them at the end. */
 export interface RequestObservation {

@@ -1,13 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Verdict } from '../domain/authorize.ts'
 import { type DenialReason, denialRow } from '../domain/denial.ts'
-import type { Lookup } from '../domain/key/lookup.ts'
+import type { Lookup } from '../domain/key/key-record.ts'
 import type { AccessLog } from './access-log.ts'
 import type { Metrics } from './metrics/metrics.ts'
-import { type ObservedRoute, RequestCounters } from './metrics/request-counters.ts'
-import type { WorkspaceRequestCounts } from './metrics/workspace-request-counts.ts'
+import { type ObservedRoute, RequestCounters, type WorkspaceRequestCounts } from './request-counters.ts'
 import type { RequestObservation } from './request-observation.ts'
-import { type Tracing, traceIdOf } from './tracing/tracing.ts'
+import { type Tracing, traceIdOf } from './tracing.ts'
 
 /** Methods that keep their name in logs and traces. */
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'POST'])

@@ -4,7 +4,7 @@ import { isIP, Socket } from 'node:net'
 import { type ConnectionOptions, connect } from 'node:tls'
 import { withoutBrackets, withoutFinalDot } from '../domain/address/host-name.ts'
 import { type ProxySettings, portOf, proxyFor } from '../domain/proxy.ts'
-import { hostAndPort, openTunnel } from './open-tunnel.ts'
+import { hostAndPort, openTunnel } from './connect.ts'
 
 /** For a library that calls one address with Node's own client: directly, or through the proxy as `OutgoingClient` does it. */
 export function nodeAgentFor(

@@ -1,8 +1,14 @@
 import { Agent, type buildConnector, type Dispatcher, fetch, type RequestInit, type Response } from 'undici'
 import { type HttpProxy, NO_PROXIES, type ProxySettings, proxyFor, type Target } from '../domain/proxy.ts'
-import { createConnector } from './connector.ts'
-import { hostAndPort, openTunnel, proxyAuthorization } from './open-tunnel.ts'
-import { ProxyError, proxyUnreachable, refusedByProxy } from './proxy-error.ts'
+import {
+  createConnector,
+  hostAndPort,
+  openTunnel,
+  ProxyError,
+  proxyAuthorization,
+  proxyUnreachable,
+  refusedByProxy,
+} from './connect.ts'
 
 export interface OutgoingOptions extends Omit<Agent.Options, 'connect'> {
   readonly proxies: ProxySettings

@@ -1,8 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { Cluster, type Redis } from 'ioredis'
-import { type Clock, systemClock } from '../domain/clock.ts'
+import { type Clock, systemClock, systemTimers, type Timers } from '../domain/clock.ts'
 import type { RedisFailure } from '../domain/redis-failure.ts'
-import { systemTimers, type Timers } from '../domain/timers.ts'
 import { CHANGES_CHANNEL, REDIS_PROBE_KEYS } from '../domain/wire.ts'
 import { type ControlLogger, causeOf } from '../observability/control-logger.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
@@ -17,8 +16,8 @@ import {
 } from './clients.ts'
 import { type Endpoint, isSameServer } from './endpoint.ts'
 import { type RedisSettings, topologyOf } from './options.ts'
-import { PrimaryCheck } from './primary-check.ts'
 import { type ConnectionEvents, RedisConnection } from './redis-connection.ts'
+import { PrimaryCheck } from './sentinels.ts'
 
 export interface RedisConnectionParts {
   readonly config: RedisSettings

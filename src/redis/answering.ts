@@ -1,13 +1,12 @@
-import type { Clock } from '../domain/clock.ts'
+import { ReplyError } from 'ioredis'
+import type { Clock, Timers } from '../domain/clock.ts'
 import { redisFailureOf } from '../domain/redis-failure.ts'
-import type { Timers } from '../domain/timers.ts'
 import { asError } from '../observability/failure-log.ts'
-import { isReplyError } from './reply-error.ts'
 
 /** Commands in a row without a reply, after which nothing more is sent than probes. */
 const MAX_UNANSWERED = 3
 
-export interface AnsweringParts {
+interface AnsweringParts {
   /** Sends a command that changes nothing, and is refused whenever one that changes something would be. */
   readonly probe: () => Promise<unknown>
   /** Whether to probe also while the server answers. */
@@ -20,15 +19,15 @@ export interface AnsweringParts {
   readonly clock: Pick<Clock, 'monotonicMs'>
   /** @param isNew it is the first reply on this connection */
   readonly onAnswering: (isNew: boolean, roundTripMs: number) => void
-  /** The server does not answer commands in time, or answers with an error that meets them all. */
+  /** The server does not answer commands in time, or answers with an error that every command would get. */
   readonly onFailing: (error: Error) => void
 }
 
 /**
- * Whether the server behind a connection answers well. An open connection does not show it: the system accepts connections for a
- * process that is suspended, and Redis for clients without a password. A response would wait for such a server until its deadline, so
- * a connection counts from the good reply to a probe on, and no longer after some commands without a reply, or one that is refused
- * for a reason that meets all. Not a circuit breaker, because the probe of that would be a change.
+ * Whether the server behind a connection answers commands. An open connection does not show it: the kernel accepts connections
+ * for a suspended process, and Redis accepts clients without a password. A connection counts as answering from its first successful
+ * probe until several commands in a row get no reply, or one gets an error that every command would get. It is not a circuit
+ * breaker, because the probe of a breaker would be a change.
  */
 export class Answering {
   readonly #parts: AnsweringParts
@@ -134,7 +133,7 @@ export class Answering {
 const FIRST_PAUSE_MS = 500
 const MAX_PAUSE_MS = 2_000
 
-/** Time between two probes of a server that answers: one that is full, or has become a replica, must show without a request. */
+/** Time between two probes of a server that answers: a full one, or one that became a replica, is found without a request. */
 export const CHECK_EVERY_MS = 1_000
 
 /** @param refusals probes in a row that were answered with errors @returns ms until the next one */
@@ -143,7 +142,7 @@ export function probePauseMs(refusals: number): number {
 }
 
 /**
- * The nodes of a cluster fail one by one: a good answer of one of them shows that the cluster is there.
+ * The nodes of a cluster fail one by one: the cluster is up if one of them answers without an error.
  * @throws the first error that Redis answered, else the first error
  */
 export async function anyGoodAnswer<Reply>(answers: readonly Promise<Reply>[]): Promise<Reply> {
@@ -153,4 +152,9 @@ export async function anyGoodAnswer<Reply>(answers: readonly Promise<Reply>[]): 
     const errors: readonly unknown[] = error instanceof AggregateError ? error.errors : [error]
     throw errors.find(isReplyError) ?? errors[0]
   }
+}
+
+/** Whether Redis replied with an error, rather than not at all. ioredis exports the class without a type. */
+export function isReplyError(error: unknown): error is Error {
+  return error instanceof ReplyError
 }

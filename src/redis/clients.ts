@@ -1,8 +1,14 @@
 import type { Socket } from 'node:net'
-import { Cluster, Redis } from 'ioredis'
+import { Cluster, Command, Redis } from 'ioredis'
 import { neverReloads, type OnReload, reloadable } from '../config/reloadable.ts'
-import { connectorTo, connectorToNode } from './connector.ts'
-import { type Endpoint, type FindServer, parseEndpoint, REDIS_PORT } from './endpoint.ts'
+import {
+  connectorTo,
+  connectorToNode,
+  type Endpoint,
+  type FindServer,
+  parseEndpoint,
+  REDIS_PORT,
+} from './endpoint.ts'
 import {
   type Access,
   type RedisSettings,
@@ -13,7 +19,6 @@ import {
   topologyOf,
 } from './options.ts'
 import { createPrimaryQuestion, findPrimary, type PrimaryQuestion } from './sentinels.ts'
-import { findUnnamed } from './unknown-endpoints.ts'
 
 /** For commands on keys. The cluster client sends each command to the node that holds the key. */
 export type RedisClient = Redis | Cluster
@@ -57,7 +62,7 @@ export function findServer(
 }
 
 /** @returns what asks a majority of the Sentinels for the primary; null without Sentinels */
-export function createQuestion(
+function createQuestion(
   settings: RedisSettings,
   onReload: OnRedisReload = neverReloads,
 ): PrimaryQuestion | null {
@@ -218,4 +223,39 @@ function pickNodes(start: readonly Endpoint[], known: () => readonly Endpoint[])
     if (last === undefined) throw new Error('No node of the cluster is known')
     return last
   }
+}
+
+/** Stands for the host of a node that the cluster does not name. No server can have this name (RFC 6761, section 6.4). */
+const UNNAMED = 'unnamed.invalid'
+
+/**
+ * A node behind a load balancer may name no host in `CLUSTER SLOTS`: null (`cluster-preferred-endpoint-type unknown-endpoint`), an empty
+ * text, or `?` where it lacks its host name. The host that was asked is meant then, with the port of the reply. ioredis leaves out
+ * such nodes, and connects to a host named `?`.
+ */
+export function nameUnnamedHosts(reply: unknown): unknown {
+  if (!Array.isArray(reply)) return reply
+  return reply.map((range: unknown) => (Array.isArray(range) ? range.map(nameUnnamedHost) : range))
+}
+
+function nameUnnamedHost(node: unknown): unknown {
+  if (!Array.isArray(node)) return node
+  const [host, ...rest]: unknown[] = node
+  return [isUnnamed(host) ? UNNAMED : host, ...rest]
+}
+
+const isUnnamed = (host: unknown) => host === null || host === '' || host === '?'
+
+// Only the clients of a cluster send this command.
+Command.setReplyTransformer('cluster', nameUnnamedHosts)
+
+/**
+ * @param key host and port as in a reply: of a slot, or of MOVED and ASK
+ * @returns where a node is that has no name; null for another one
+ */
+export function findUnnamed(key: string, askedHost: string | null): Endpoint | null {
+  const at = key.lastIndexOf(':')
+  const [host, port] = [key.slice(0, at), Number(key.slice(at + 1))]
+  if (askedHost === null || (host !== UNNAMED && !isUnnamed(host))) return null
+  return { host: askedHost, port }
 }

@@ -1,10 +1,9 @@
 import type { ConnectionOptions } from 'node:tls'
 import type { RedisOptions as IoredisOptions } from 'ioredis'
-import { readNamedFile } from '../config/read-named-file.ts'
 import type { RegionSettings } from '../config/schema/schema.ts'
+import { readNamedFile } from '../config/setting-files.ts'
 import { requireAuthorities } from '../domain/pem.ts'
-import { isEncryptedRedis } from '../domain/redis-address.ts'
-import { type RedisTopology, redisTopologyOf } from '../domain/redis-topology.ts'
+import { isEncryptedRedis, type RedisTopology, redisTopologyOf } from '../domain/redis-address.ts'
 
 export type RedisSettings = RegionSettings['redis']
 

@@ -2,10 +2,10 @@ import type { Writable } from 'node:stream'
 import { Cluster, type Redis } from 'ioredis'
 import { type RedisFailure, redisFailureOf } from '../domain/redis-failure.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
+import { isReplyError } from './answering.ts'
 import { type RedisClient, settlePrimaries, socketOf } from './clients.ts'
 import type { Endpoint } from './endpoint.ts'
 import { reconnectDelayMs } from './options.ts'
-import { isReplyError } from './reply-error.ts'
 
 /** The events of a connection, the same for every kind of Redis. */
 export interface ConnectionEvents {
@@ -71,7 +71,7 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
     return this.#trouble.note(error)
   }
 
-  /** Replaces the connection whenever an error says that another one may fare better. */
+  /** Replaces the connection after each error that a new connection may not get. */
   reconnectOnRefusal(): this {
     const client: RedisClient = this.client
     if (!(client instanceof Cluster)) {

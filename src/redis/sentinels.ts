@@ -1,6 +1,13 @@
 import { Redis } from 'ioredis'
-import { connectorTo } from './connector.ts'
-import { type Endpoint, type FindServer, parseEndpoint, SENTINEL_PORT } from './endpoint.ts'
+import type { Timers } from '../domain/clock.ts'
+import {
+  connectorTo,
+  type Endpoint,
+  type FindServer,
+  isSameServer,
+  parseEndpoint,
+  SENTINEL_PORT,
+} from './endpoint.ts'
 import { type Access, type RedisSettings, safeOptions } from './options.ts'
 
 /**
@@ -134,4 +141,62 @@ function endpointOf(reply: unknown, name: string): Endpoint {
     throw new Error('the reply of the Sentinel is no address')
   }
   return { host, port: Number(port) }
+}
+
+/** Under a load of changes, the Sentinels are asked this often at most. */
+const PAUSE_MS = 50
+
+/**
+ * Whether a majority of the Sentinels still names the server of a connection. A primary that was replaced may keep its connections:
+ * on its side of a network partition it goes on, and a change that is announced to it reaches only the gateways on that side.
+ */
+export class PrimaryCheck {
+  readonly #question: PrimaryQuestion
+  readonly #timers: Timers
+  /** The server that the connection was opened to. */
+  readonly #connectedTo: () => Endpoint | null
+  readonly #onOther: () => void
+  #pause = Promise.resolve()
+  #next: Promise<boolean> | null = null
+
+  /** @param parts.onOther called when they name another server */
+  constructor(parts: {
+    readonly question: PrimaryQuestion
+    readonly timers: Timers
+    readonly connectedTo: () => Endpoint | null
+    readonly onOther: () => void
+  }) {
+    this.#question = parts.question
+    this.#timers = parts.timers
+    this.#connectedTo = parts.connectedTo
+    this.#onOther = parts.onOther
+  }
+
+  /** Asks them after this call: an answer that is on the way may be older than what the caller has just written. */
+  confirm(): Promise<boolean> {
+    this.#next ??= this.#pause.then(() => {
+      this.#next = null
+      this.#pause = new Promise(resolve => void this.#timers.after(PAUSE_MS, resolve))
+      return this.#ask()
+    })
+    return this.#next
+  }
+
+  stop(): void {
+    this.#question.stop()
+  }
+
+  async #ask(): Promise<boolean> {
+    const server = this.#connectedTo()
+    try {
+      const primary = await this.#question.ask()
+      // A connection that was opened meanwhile is not the one that was asked about.
+      if (server === null || server !== this.#connectedTo()) return false
+      if (isSameServer(primary, server)) return true
+      this.#onOther()
+    } catch {
+      // No majority answers.
+    }
+    return false
+  }
 }

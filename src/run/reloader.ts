@@ -1,18 +1,30 @@
+import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { LoadedConfig } from '../config/load-config.ts'
+import { configOrThrow, type LoadedConfig } from '../config/load-config.ts'
 import { type ReloadedSettings, reloadSettings } from '../config/reload-settings.ts'
 import type { OnReload, PrepareReload } from '../config/reloadable.ts'
 import type { Config } from '../config/schema/schema.ts'
+import { fileFingerprintOf, fingerprintOfFailure } from '../config/setting-files.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
-import { type Fingerprints, findChangedFiles, repeat } from './file-watch.ts'
 
-export interface ReloaderParts {
+/** The settings that a process starts with, and the function that reads them again. */
+export interface RunSettings {
   readonly config: Config
   /** The files that the settings were read from. */
   readonly files: Fingerprints
   /** Reads all settings again. */
   readonly load: () => LoadedConfig
+}
+
+/** @throws ConfigError, which names every problem */
+export function loadRunSettings(load: () => LoadedConfig): RunSettings {
+  const loaded = load()
+  return { config: configOrThrow(loaded), files: loaded.ok ? loaded.files : new Map(), load }
+}
+
+interface ReloaderParts extends RunSettings {
   readonly logger: Logger
   readonly metrics: Pick<Metrics, 'configReloadSuccess' | 'configReloadTimestamp'>
   readonly clock: Clock
@@ -76,7 +88,7 @@ export class Reloader {
   #apply(): ReloadedSettings {
     const loaded = this.#parts.load()
     if (!loaded.ok) {
-      throw new Error(loaded.problems.map(({ spelling, problem }) => `${spelling}: ${problem}`).join('; '))
+      throw new Error(loaded.problems.map(({ source, problem }) => `${source}: ${problem}`).join('; '))
     }
     const reloaded = reloadSettings(this.#config, loaded.config)
     // Preparing may throw, but has no effect yet.
@@ -92,5 +104,40 @@ export class Reloader {
     const { metrics, clock } = this.#parts
     metrics.configReloadSuccess.set(isSuccess ? 1 : 0)
     metrics.configReloadTimestamp.set(clock.wallMs() / 1000)
+  }
+}
+
+/** A read that takes longer counts as failed. */
+const READ_DEADLINE_MS = 5_000
+
+/** By path, a fingerprint of the content that was last read. */
+type Fingerprints = ReadonlyMap<string, string>
+
+/**
+ * Compares contents: Kubernetes swaps the directory of a mounted file, and editors replace files. A watch on the file would
+ * miss both.
+ * @returns the files whose content has changed
+ */
+async function findChangedFiles(known: Fingerprints): Promise<ReadonlyMap<string, string>> {
+  const reads = [...known].map(
+    async ([file, before]) => [file, before, await fingerprintOfFile(file)] as const,
+  )
+  const found = await Promise.all(reads)
+  return new Map(found.flatMap(([file, before, now]) => (before === now ? [] : [[file, now] as const])))
+}
+
+/** Runs `action` at this interval, one run at a time, without keeping the process alive. */
+async function repeat(intervalMs: number, action: () => Promise<void>): Promise<never> {
+  for (;;) {
+    await sleep(intervalMs, undefined, { ref: false })
+    await action()
+  }
+}
+
+async function fingerprintOfFile(file: string): Promise<string> {
+  try {
+    return fileFingerprintOf(await readFile(file, { signal: AbortSignal.timeout(READ_DEADLINE_MS) }))
+  } catch (error) {
+    return fingerprintOfFailure(error)
   }
 }

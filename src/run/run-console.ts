@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type ConsoleParts, createConsole } from '../console/app.ts'
 import { systemClock } from '../domain/clock.ts'
 import type { Host } from './host.ts'
-import type { RunSettings } from './run-settings.ts'
+import type { RunSettings } from './reloader.ts'
 import { createContext, type PlaneRun, type ProcessContext, runUntilSignal } from './run-until-signal.ts'
 
 /** `postern console`: the control plane alone. */

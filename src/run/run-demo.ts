@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
+import { createServer as createHttpServer, type Server } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { loadConfig } from '../config/load-config.ts'
@@ -8,12 +9,12 @@ import { createInProcessAnnouncer } from '../console/announcing/announcer.ts'
 import { createOneTimeLink } from '../console/sign-in/one-time-link.ts'
 import { systemClock } from '../domain/clock.ts'
 import { StartError } from '../domain/start-error.ts'
+import { requestTimeouts } from '../http/server-options.ts'
 import { EXIT, type Host } from './host.ts'
+import { loadRunSettings, type RunSettings } from './reloader.ts'
 import { startConsole } from './run-console.ts'
 import { startGateway } from './run-gateway.ts'
-import { loadRunSettings, type RunSettings } from './run-settings.ts'
 import { createContext, runUntilSignal } from './run-until-signal.ts'
-import { createSampleUpstream } from './sample-upstream.ts'
 import { outputErrorCode, writeOnce } from './standard-output.ts'
 
 const LOOPBACK = '127.0.0.1'
@@ -65,7 +66,7 @@ export async function runDemo(
   await introduce(host, await writeIntroduction(settings.config, addresses, signInUrl))
 }
 
-/** Its keys and its link are nowhere else: without them nothing of this demo can be used. */
+/** Keys and link exist nowhere else: without them the demo cannot be used. */
 async function introduce(host: Host, text: string): Promise<void> {
   try {
     await writeOnce(host.streams.output, text)
@@ -213,4 +214,49 @@ async function issueKey(
   // Our own console, in this process: the tests of the admin API check the form of this response.
   const issued = (await response.json()) as { key: { id: string }; secret: string }
   return { id: issued.key.id, secret: issued.secret }
+}
+
+const REQUEST_TIMEOUT_MS = 10_000
+
+interface Workspace {
+  readonly id: string
+  readonly name: string
+  readonly createdAt: string
+}
+
+const WORKSPACES: Readonly<Record<string, Workspace>> = {
+  ws_1: { id: 'ws_1', name: 'Design', createdAt: '2025-03-04T10:00:00.000Z' },
+  ws_2: { id: 'ws_2', name: 'Legal', createdAt: '2025-06-11T08:30:00.000Z' },
+}
+
+const FILES: Readonly<Record<string, readonly { id: string; name: string; bytes: number }[]>> = {
+  ws_1: [
+    { id: 'f_1', name: 'brand.pdf', bytes: 184_320 },
+    { id: 'f_2', name: 'logo.svg', bytes: 5_104 },
+    { id: 'f_3', name: 'palette.json', bytes: 912 },
+  ],
+  ws_2: [{ id: 'f_9', name: 'contract.docx', bytes: 48_220 }],
+}
+
+/** A sample service for the demo, with workspaces and files. It checks no keys: the gateway does. */
+function createSampleUpstream(): Server {
+  return createHttpServer(requestTimeouts(REQUEST_TIMEOUT_MS), (request, response) => {
+    const url = new URL(request.url ?? '/', 'http://sample')
+    const resource = findResource(url.pathname, url.searchParams)
+    const body = JSON.stringify(resource ?? { code: 'not_found', error: 'No such workspace' })
+    response.writeHead(resource === null ? 404 : 200, {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+    })
+    response.end(body)
+  })
+}
+
+/** @returns the JSON to send; null if there is no such workspace */
+function findResource(path: string, query: URLSearchParams): unknown {
+  const [, id = '', files] = /^\/api\/v1\/workspaces\/([^/]+)(\/files)?$/.exec(path) ?? []
+  const workspace = Object.hasOwn(WORKSPACES, id) ? WORKSPACES[id] : undefined
+  if (workspace === undefined) return null
+  if (files === undefined) return workspace
+  return { files: (FILES[id] ?? []).slice(0, Number(query.get('limit') ?? 100)) }
 }

@@ -5,15 +5,14 @@ import { createGateway } from '../gateway/create-gateway.ts'
 import { createKeyStore } from '../keys/create-key-store.ts'
 import type { InvalidationReceiver } from '../keys/invalidation/invalidation-listener.ts'
 import { createRateLimits } from '../limits/create-rate-limits.ts'
-import { GatewayCount } from '../limits/gateway-count.ts'
+import { GatewayCount } from '../limits/rate-limiter.ts'
 import { AccessLog } from '../observability/access-log.ts'
+import { createTracing } from '../observability/create-tracing.ts'
 import { FailureLog } from '../observability/failure-log.ts'
-import { createTracing } from '../observability/tracing/create-tracing.ts'
 import { openAssertions } from '../upstream/assertion/open-assertions.ts'
-import { readHeapLimit } from './heap-limit.ts'
 import type { Host } from './host.ts'
-import { connectionsThatFit, readOpenFilesLimit } from './open-files.ts'
-import type { RunSettings } from './run-settings.ts'
+import { connectionsThatFit, readHeapLimit, readOpenFilesLimit } from './process-limits.ts'
+import type { RunSettings } from './reloader.ts'
 import { createContext, type PlaneRun, type ProcessContext, runUntilSignal } from './run-until-signal.ts'
 
 /** `postern gateway`: the data plane alone. */
@@ -21,7 +20,7 @@ export async function runGateway(host: Host, version: string, settings: RunSetti
   const context = createContext(host, version, settings, ['gateway'])
   await runUntilSignal(context, async () => {
     const gateway = await startGateway(context)
-    // Whether the settings are right shows in the first answer: not before it may a rollout take this gateway for ready.
+    // The first answer of the key service shows whether the settings agree: until then a rollout must not count on this gateway.
     await gateway.tryKeyService()
     return [gateway]
   })

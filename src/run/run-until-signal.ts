@@ -1,23 +1,21 @@
 import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { printConfig } from '../config/print-config.ts'
 import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema/schema.ts'
 import { systemClock } from '../domain/clock.ts'
-import { redisTopologyOf } from '../domain/redis-topology.ts'
+import { redisTopologyOf } from '../domain/redis-address.ts'
 import { describeCertificates, describeConfig, describeProcess } from '../observability/describe-process.ts'
-import { LogSink } from '../observability/log-sink.ts'
-import { createLogger } from '../observability/logger.ts'
+import { createLogger, LogSink } from '../observability/log-sink.ts'
 import { createMetrics, type Metrics, type Part } from '../observability/metrics/metrics.ts'
 import { createOpsServer, type Health, type HealthDetails } from '../observability/ops-server.ts'
 import { Drain } from './drain.ts'
-import { readHeapLimit } from './heap-limit.ts'
 import { EXIT, type Host } from './host.ts'
 import { listen } from './listen.ts'
-import { Reloader } from './reloader.ts'
-import { readRevision } from './revision.ts'
-import type { RunSettings } from './run-settings.ts'
+import { readHeapLimit } from './process-limits.ts'
+import { Reloader, type RunSettings } from './reloader.ts'
 
 /** npm forwards Ctrl-C, which the terminal also sends to the whole process group: two within this time count as one. */
 const SAME_KEYSTROKE_MS = 300
@@ -249,4 +247,15 @@ async function withinDeadline(stopped: Promise<unknown>, logger: Logger): Promis
     resolve()
   }, STOP_DEADLINE_MS)
   await Promise.race([stopped, timedOut]).finally(() => clearTimeout(deadline))
+}
+
+const FILE = new URL('../REVISION', import.meta.url)
+
+/** The commit that the image was built from; `unknown` in a checkout. */
+function readRevision(): string {
+  try {
+    return readFileSync(FILE, 'utf8').trim() || 'unknown'
+  } catch {
+    return 'unknown'
+  }
 }

@@ -1,16 +1,18 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { BlockList } from 'node:net'
+import { plainAddress } from '../domain/address/ip-address.ts'
 import type { KeyGrant } from '../domain/key/key-record.ts'
-import type { Forwarded } from './forwarded.ts'
+import { isTrustedProxy } from '../http/client-address.ts'
 
 export const ASSERTION_HEADER = 'x-postern-assertion'
 
 /** Values of the headers that the gateway sets itself. */
-export interface OwnRequestHeaders {
+interface OwnRequestHeaders {
   readonly requestId: string
   readonly forwarded: Forwarded
 }
 
-export type BuildRequestHeaders = (
+type BuildRequestHeaders = (
   client: IncomingHttpHeaders,
   grant: KeyGrant,
   own: OwnRequestHeaders,
@@ -85,7 +87,7 @@ function assertNamesAllowed(names: readonly string[], forbidden: ReadonlySet<str
   if (found !== undefined) throw new Error(`The header ${found} cannot be forwarded to the upstream`)
 }
 
-/** The headers that tell the upstream whose request it is. */
+/** The headers that name key, workspace and scopes to the upstream. */
 export function identityHeaders(grant: KeyGrant, assertion: string | null): Record<string, string> {
   const headers: Record<string, string> = {}
   setIdentity(headers, grant)
@@ -94,8 +96,46 @@ export function identityHeaders(grant: KeyGrant, assertion: string | null): Reco
 }
 
 /** @param headers changed in place */
-export function setIdentity(headers: Record<string, string>, grant: KeyGrant): void {
+function setIdentity(headers: Record<string, string>, grant: KeyGrant): void {
   headers['x-postern-workspace-id'] = grant.workspaceId
   headers['x-postern-key-id'] = grant.id
   headers['x-postern-scopes'] = grant.scopes.join(' ')
+}
+
+/** Client address, protocol and host that the upstream receives. */
+export interface Forwarded {
+  readonly for: string
+  readonly proto: 'http' | 'https'
+  readonly host: string
+}
+
+/**
+ * Builds X-Forwarded-For, -Proto and -Host for the upstream. The client's own fields count only from trusted proxies.
+ * @param peerAddress `remoteAddress` of the client's socket
+ * @param trusted null if no proxy is trusted
+ */
+export function forwardedOf(
+  peerAddress: string,
+  trusted: BlockList | null,
+  headers: IncomingHttpHeaders,
+): Forwarded {
+  const peer = plainAddress(peerAddress)
+  const host = headers.host ?? ''
+  if (!isTrustedProxy(trusted, peer)) return { for: peer, proto: 'http', host }
+  const received = textOf(headers['x-forwarded-for'])
+  return {
+    for: received === '' ? peer : `${received}, ${peer}`,
+    proto: schemeOf(textOf(headers['x-forwarded-proto'])),
+    host: textOf(headers['x-forwarded-host']) || host,
+  }
+}
+
+/** Each proxy may add its own: the first value is that of the client's connection. Some write it in capitals. */
+function schemeOf(text: string): 'http' | 'https' {
+  const [first = ''] = text.split(',', 1)
+  return first.trim().toLowerCase() === 'https' ? 'https' : 'http'
+}
+
+function textOf(value: string | string[] | undefined): string {
+  return typeof value === 'string' ? value : (value?.join(', ') ?? '')
 }

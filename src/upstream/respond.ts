@@ -1,21 +1,23 @@
 import type { ServerResponse } from 'node:http'
+import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from 'node:zlib'
 import { type Denial, denied } from '../domain/denial.ts'
 import {
   type BufferedResponse,
+  type ByteString,
   bufferedResponse,
   dropOwnHeaders,
+  flushInBatch,
+  handOver,
+  NO_BYTES,
+  toByteString,
   toFieldList,
   writeBuffered,
 } from '../http/buffered-response.ts'
-import { type ByteString, NO_BYTES, toByteString } from '../http/byte-string.ts'
-import { flushInBatch } from '../http/flush-in-batch.ts'
-import { handOver } from '../http/hand-over.ts'
 import type { RequestObservation } from '../observability/request-observation.ts'
 import type { ClientRequest, Deny } from './client-request.ts'
-import { denialReasonOf, type UpstreamFailure } from './failure.ts'
-import type { BodySink, UpstreamResponse } from './pool/exchange-parties.ts'
-import { MAX_REJECTION_BYTES, readRejection } from './rejection.ts'
-import type { PolicyDecision, UpstreamHeaders } from './response-policy.ts'
+import type { BodySink, UpstreamHeaders, UpstreamResponse } from './pool/exchange-parties.ts'
+import { denialReasonOf, type UpstreamFailure } from './pool/failure.ts'
+import type { PolicyDecision } from './response-policy.ts'
 
 export type PassedResponse = Extract<PolicyDecision, { kind: 'pass' }>
 
@@ -105,7 +107,7 @@ const REJECTION_HEADERS = {
 const MAX_UNSENT_BYTES = 16 * 1024
 
 /** Sends a body to the client. The head leaves with the first chunk, so that an earlier failure becomes a denial. */
-export class ClientSink implements BodySink {
+class ClientSink implements BodySink {
   readonly #request: ClientRequest
   readonly #upstreamResponse: UpstreamResponse
   readonly #passed: PassedResponse
@@ -202,5 +204,48 @@ export class RejectionSink implements BodySink {
 
   fail(): void {
     this.#respond(null)
+  }
+}
+
+/** The error body for a request that the upstream rejected. */
+interface Rejection {
+  readonly code: string
+  readonly error: string
+}
+
+type Fields = Readonly<Partial<Record<keyof Rejection, unknown>>>
+
+const MAX_REJECTION_BYTES = 16 * 1024
+const DEFAULT_REJECTION: Rejection = { code: 'upstream_rejected', error: 'The service rejected the request' }
+
+type Decode = (body: Buffer) => Buffer
+/** Also limits the decoded body: a few bytes can decode to gigabytes. */
+const LIMIT = { maxOutputLength: MAX_REJECTION_BYTES }
+const DECODERS: ReadonlyMap<string, Decode> = new Map<string, Decode>([
+  ['', body => body],
+  ['identity', body => body],
+  ['gzip', body => gunzipSync(body, LIMIT)],
+  ['x-gzip', body => gunzipSync(body, LIMIT)],
+  ['deflate', body => inflateSync(body, LIMIT)],
+  ['br', body => brotliDecompressSync(body, LIMIT)],
+  ['zstd', body => zstdDecompressSync(body, LIMIT)],
+])
+
+/**
+ * @param body null if it was longer than `MAX_REJECTION_BYTES` or incomplete
+ * @returns the upstream's own `code` and `error` if both are strings, else a default
+ */
+export function readRejection(
+  body: Buffer | null,
+  contentEncoding: string | string[] | undefined,
+): Rejection {
+  const decode = DECODERS.get(String(contentEncoding ?? '').toLowerCase())
+  if (body === null || decode === undefined) return DEFAULT_REJECTION
+  try {
+    // Null has no fields: this throws, too.
+    const { code, error }: Fields = JSON.parse(decode(body).toString('utf8'))
+    return typeof code === 'string' && typeof error === 'string' ? { code, error } : DEFAULT_REJECTION
+  } catch {
+    return DEFAULT_REJECTION
   }
 }

@@ -10,7 +10,7 @@ test('what runs on Valkey is each test that starts a Redis, also by a helper, an
   expect(found).toEqual(
     expect.arrayContaining([
       'test/redis/write-together.test.ts',
-      'test/keys/tiers/redis/redis-store.test.ts',
+      'test/keys/tiers/redis-store.test.ts',
       'test/blackbox/paths.test.ts',
       'test/process/start.test.ts',
     ]),

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { notAnnouncedText, progressLines } from '../../src/cli/output/change-text.ts'
+import { notAnnouncedText, progressLines } from '../../src/cli/output/key-text.ts'
 
 const SAVED_AT = '2026-11-24T12:00:00.000Z'
 const all = (known: number) => ({ known, confirmed: known, verifying: 0, silent: [] })

@@ -59,7 +59,7 @@ export function configOf(sources?: Sources): Config {
 /** Each mistake as a person reads it. */
 export function mistakesOf(sources?: Sources): string[] {
   const loaded = load(sources)
-  return loaded.ok ? [] : loaded.problems.map(({ spelling, problem }) => `${spelling} ${problem}`)
+  return loaded.ok ? [] : loaded.problems.map(({ source, problem }) => `${source} ${problem}`)
 }
 
 /** @returns the path of a file with this text, gone when the running test ends */

@@ -181,7 +181,7 @@ routes:
 })
 
 describe('problems', () => {
-  it('are all reported at once, each in the spelling that was used', () => {
+  it('are all reported at once, each by the name that set it', () => {
     const mistakes = mistakesOf({
       flags: { '--gateway-port': 'eighty', '--log-level': 'loud' },
       environment: {
@@ -274,11 +274,11 @@ describe('problems', () => {
     const numbers = settings.filter(({ schema }) => schema.type === 'integer')
     expect(numbers.length).toBeGreaterThan(30)
     const environment = Object.fromEntries(numbers.map(setting => [setting.environment, 'many']))
-    const spellings = mistakesOf({ environment }).map(text => text.split(' ')[0])
-    expect(spellings.sort()).toEqual(Object.keys(environment).sort())
+    const names = mistakesOf({ environment }).map(text => text.split(' ')[0])
+    expect(names.sort()).toEqual(Object.keys(environment).sort())
   })
 
-  it('between settings are reported in the spelling that was used, too', () => {
+  it('between settings are reported by the name that set them, too', () => {
     expect(mistakesOf({ environment: { POSTERN_OPS_PORT: '8081' } })).toEqual([
       'POSTERN_OPS_PORT is 8081, which console.port already uses',
     ])

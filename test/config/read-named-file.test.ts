@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { readNamedFile } from '../../src/config/read-named-file.ts'
+import { readNamedFile } from '../../src/config/setting-files.ts'
 import { StartError } from '../../src/domain/start-error.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 

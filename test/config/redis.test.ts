@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { redisTopologyOf } from '../../src/domain/redis-topology.ts'
+import { redisTopologyOf } from '../../src/domain/redis-address.ts'
 import { configOf, mistakesOf } from './examples.ts'
 
 /** In the examples Redis is a single server unless a test says otherwise. */

@@ -28,7 +28,7 @@ function written(text: string): string {
 
 const problemsOf = (text: string, planes?: readonly Plane[]) => {
   const loaded = load({ environment: ENOUGH, file: routesWith(written(text)), ...(planes && { planes }) })
-  return loaded.ok ? [] : loaded.problems.map(({ spelling, problem }) => `${spelling} ${problem}`)
+  return loaded.ok ? [] : loaded.problems.map(({ source, problem }) => `${source} ${problem}`)
 }
 
 describe('the JSON Schema of a route’s response', () => {
@@ -72,7 +72,7 @@ describe('the JSON Schema of a route’s response', () => {
       environment: ENOUGH,
       file: routesWith(file, `auth: { path: /auth, answeredBy: gateway, responseSchema: '${file}' }`),
     })
-    expect(own.ok ? [] : own.problems.map(({ spelling }) => spelling)).toEqual(['routes.auth.responseSchema'])
+    expect(own.ok ? [] : own.problems.map(({ source }) => source)).toEqual(['routes.auth.responseSchema'])
   })
 
   test('is not read by a gateway, which describes nothing', () => {

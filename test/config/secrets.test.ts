@@ -53,7 +53,7 @@ describe('a secret is never printed', () => {
     )
   })
 
-  it('also in unusual spellings of an address', () => {
+  it('also in unusual names of an address', () => {
     const address = fc
       .record({
         scheme: fc.constantFrom('redis', 'rediss', 'REDIS', 'Rediss', ' redis', '\nredis', 're\tdis'),

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { authorize } from '../../src/domain/authorize.ts'
 import type { DenialReason } from '../../src/domain/denial.ts'
-import type { KeyRecord } from '../../src/domain/key/key-record.ts'
-import type { Lookup } from '../../src/domain/key/lookup.ts'
+import type { KeyRecord, Lookup } from '../../src/domain/key/key-record.ts'
 import { exampleRecord, grantOf, matchOf, NOW_MS } from './examples.ts'
 
 interface Question {

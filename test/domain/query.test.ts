@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseQuery } from '../../src/domain/route/query.ts'
-import { compileRoutes, type Route } from '../../src/domain/route/route.ts'
+import { compileRoutes, parseQuery, type Route } from '../../src/domain/route/route.ts'
 import { threadCpuMs } from '../support/cpu-time.ts'
 import { routeNamed } from './examples.ts'
 

@@ -6,7 +6,7 @@ import {
   type PolicyCount,
   policiesOf,
   type RatePolicy,
-} from '../../src/domain/limits/rate-limit.ts'
+} from '../../src/domain/rate-limit.ts'
 import { exampleRecord, grantOf, routeNamed } from './examples.ts'
 
 const GRANT = grantOf(exampleRecord({ id: 'key_1', workspaceId: 'ws_A' }))

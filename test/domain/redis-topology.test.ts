@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type RedisLocation, redisTopologyOf } from '../../src/domain/redis-topology.ts'
+import { type RedisLocation, redisTopologyOf } from '../../src/domain/redis-address.ts'
 
 const NONE: RedisLocation = { sentinel: { urls: [] }, cluster: { urls: [] } }
 

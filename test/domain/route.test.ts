@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isAmbiguousPath } from '../../src/domain/route/ambiguous-path.ts'
-import { compileRoutes, matchRoute, upstreamPathOf } from '../../src/domain/route/route.ts'
+import { compileRoutes, isAmbiguousPath, matchRoute, upstreamPathOf } from '../../src/domain/route/route.ts'
 import { threadCpuMs } from '../support/cpu-time.ts'
 import { ROUTES } from './examples.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { systemTimers } from '../../src/domain/timers.ts'
+import { systemTimers } from '../../src/domain/clock.ts'
 
 test('a timer runs once, another one until it is cancelled, and neither after that', async () => {
   const ran: string[] = []

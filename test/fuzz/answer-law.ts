@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib'
 import type { DenialReason } from '../../src/domain/denial.ts'
 import { denied } from '../../src/domain/denial.ts'
-import { errorResponseOf } from '../../src/gateway/denial-response.ts'
+import { errorResponseOf } from '../../src/gateway/responses.ts'
 import { type AnswerPlan, CANARY } from './answer-plans.ts'
 import { type AnswerHead, type Reading, readResponse, valuesOf } from './strict-answer.ts'
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { PolicyCount, RatePolicy } from '../../src/domain/limits/rate-limit.ts'
+import type { PolicyCount, RatePolicy } from '../../src/domain/rate-limit.ts'
 import { GatewayHere } from '../support/gateway-here.ts'
 import { field, get } from '../support/raw-client.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Lookup } from '../../src/domain/key/lookup.ts'
+import type { Lookup } from '../../src/domain/key/key-record.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { GatewayHere, type GatewayHereOptions } from '../support/gateway-here.ts'
 import { metricValue } from '../support/metric-value.ts'

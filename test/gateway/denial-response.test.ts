@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { DENIAL_REASONS, type DenialReason, denialRow, denied } from '../../src/domain/denial.ts'
-import { errorResponseOf } from '../../src/gateway/denial-response.ts'
+import { errorResponseOf } from '../../src/gateway/responses.ts'
 
 /** Section 2 of the contract: status, code, and whether the response has `Retry-After`. */
 const EXPECTED: Readonly<

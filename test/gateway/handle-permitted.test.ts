@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { KeyGrant } from '../../src/domain/key/key-record.ts'
-import { describeKey } from '../../src/gateway/handle-permitted.ts'
+import { describeKey } from '../../src/gateway/responses.ts'
 import { grantOf } from '../support/key-records.ts'
 
 function described(grant: KeyGrant): unknown {

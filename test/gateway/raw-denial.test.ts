@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { denied } from '../../src/domain/denial.ts'
-import { errorResponseOf, rawDenialOf } from '../../src/gateway/denial-response.ts'
 import { requestIdOf } from '../../src/gateway/request-head.ts'
+import { errorResponseOf, rawDenialOf } from '../../src/gateway/responses.ts'
 
 describe('a request that Node’s parser rejects', () => {
   it.each([

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { describe, expect, test } from 'vitest'
 import { type KeyFormat, keyPrefixOf, mintSecret } from '../../src/domain/key/secret.ts'
-import { dropStrayKeys } from '../../src/gateway/stray-keys.ts'
+import { dropStrayKeys } from '../../src/gateway/credentials.ts'
 import { SIGNING_KEY } from '../domain/examples.ts'
 
 const SIGNED: KeyFormat = { kind: 'signed', prefix: 'wsk_', signingKeys: [SIGNING_KEY] }

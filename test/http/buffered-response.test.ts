@@ -2,9 +2,14 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { bufferedResponse, writeBuffered } from '../../src/http/buffered-response.ts'
-import { asByteString, NO_BYTES } from '../../src/http/byte-string.ts'
-import { handOver, onHandedOver } from '../../src/http/hand-over.ts'
+import {
+  asByteString,
+  bufferedResponse,
+  handOver,
+  NO_BYTES,
+  onHandedOver,
+  writeBuffered,
+} from '../../src/http/buffered-response.ts'
 import { exchange, type RawAnswer } from '../support/raw-client.ts'
 
 let respond: (response: ServerResponse) => void = () => {}

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { NO_BYTES, toByteString } from '../../src/http/byte-string.ts'
+import { NO_BYTES, toByteString } from '../../src/http/buffered-response.ts'
 
 test('a string of any length becomes its UTF-8 bytes, one character per byte', () => {
   const text = fc.oneof(

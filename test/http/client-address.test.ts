@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { clientAddressOf, UNKNOWN_ADDRESS } from '../../src/http/client-address.ts'
-import { compileProxies } from '../../src/http/trusted-proxies.ts'
+import { clientAddressOf, compileProxies, UNKNOWN_ADDRESS } from '../../src/http/client-address.ts'
 
 const TRUSTED = compileProxies(['10.0.0.0/8', '2001:db8::/32'])
 

@@ -2,13 +2,13 @@ import { once } from 'node:events'
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import { rawResponse } from '../../src/http/buffered-response.ts'
 import { ClientConnection, MAX_PIPELINED } from '../../src/http/client-connection.ts'
 import {
   closeConnectionAfter,
   type GuardOptions,
   guardConnections,
 } from '../../src/http/guard-connections.ts'
-import { rawResponse } from '../../src/http/raw-response.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { settled, until } from '../support/until.ts'
 

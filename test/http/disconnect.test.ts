@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls'
 import { afterEach, expect, test } from 'vitest'
-import { disconnect } from '../../src/http/disconnect.ts'
+import { disconnect } from '../../src/http/client-connection.ts'
 import { selfSigned } from '../support/certificates.ts'
 
 const cleanups: (() => void)[] = []

@@ -3,8 +3,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { asByteString } from '../../src/http/byte-string.ts'
-import { flushInBatch, MAX_BATCH } from '../../src/http/flush-in-batch.ts'
+import { asByteString, flushInBatch, MAX_BATCH } from '../../src/http/buffered-response.ts'
 
 const server = createServer()
 const clients: Socket[] = []

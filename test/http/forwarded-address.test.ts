@@ -1,10 +1,8 @@
 import { isIP } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isInCidrs } from '../../src/domain/address/cidr.ts'
-import { clientAddressOf } from '../../src/http/client-address.ts'
-import { readForwardedAddress } from '../../src/http/forwarded-address.ts'
-import { compileProxies } from '../../src/http/trusted-proxies.ts'
+import { isInCidrs } from '../../src/domain/address/ip-address.ts'
+import { clientAddressOf, compileProxies, readForwardedAddress } from '../../src/http/client-address.ts'
 
 const PROXY = '10.0.0.1'
 const TRUSTED = compileProxies(['10.0.0.0/8'])

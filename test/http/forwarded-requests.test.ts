@@ -1,7 +1,7 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { expect, test } from 'vitest'
-import { ForwardedRequests } from '../../src/http/forwarded-requests.ts'
+import { ForwardedRequests } from '../../src/http/client-connection.ts'
 
 /** A request of a connection; Node gives the socket to the response that is sent next. */
 function requestOf(socket: Socket, isNext: boolean) {

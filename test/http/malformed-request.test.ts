@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { rawResponse } from '../../src/http/buffered-response.ts'
 import { guardConnections } from '../../src/http/guard-connections.ts'
 import { parserCauseOf } from '../../src/http/malformed-request.ts'
-import { rawResponse } from '../../src/http/raw-response.ts'
 import { RawClient } from '../support/raw-client.ts'
 
 const server = createServer({ requireHostHeader: false }, (request, response) => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { OfferFilter } from '../../src/http/offer-filter.ts'
+import { OfferFilter } from '../../src/http/client-connection.ts'
 
 /** @returns all that the parser receives of these segments */
 function filtered(...segments: string[]): string {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { hasBody } from '../../src/http/request-body.ts'
+import { hasBody } from '../../src/http/request-boundaries.ts'
 
 test.each([
   ['without either field', {}, false],

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { requestTimeouts } from '../../src/http/request-timeouts.ts'
+import { requestTimeouts } from '../../src/http/server-options.ts'
 
 test.each([
   [60_000, 1_000],

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { compileProxies, isTrustedProxy } from '../../src/http/trusted-proxies.ts'
+import { compileProxies, isTrustedProxy } from '../../src/http/client-address.ts'
 
 test.each([
   ['an address', ['10.0.0.1'], '10.0.0.1', '10.0.0.2'],

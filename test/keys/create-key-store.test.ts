@@ -329,7 +329,10 @@ test('a stopped key store opens no connection', async () => {
 
 test('records and messages without a MAC are accepted only if keys are opaque and no signing secret is set', () => {
   const signingSecrets = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)].map(secret => secret.toString('base64'))
-  expect(verifyingKeysOf({ format: 'opaque', signingSecrets: [] })).toEqual({ records: null, messages: null })
+  expect(verifyingKeysOf({ format: 'opaque', signingSecrets: [] })).toEqual({
+    records: null,
+    messages: null,
+  })
   for (const format of ['opaque', 'signed'] as const) {
     const { records, messages } = verifyingKeysOf({ format, signingSecrets })
     expect([records?.length, messages?.length]).toEqual([2, 2])

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest'
-import type { Lookup } from '../../src/domain/key/lookup.ts'
-import { InFlightLookups } from '../../src/keys/in-flight-lookups.ts'
+import type { Lookup } from '../../src/domain/key/key-record.ts'
+import { InFlightLookups } from '../../src/keys/lookup-chain.ts'
 import { digestNo } from '../support/key-records.ts'
 import { settled } from '../support/until.ts'
 

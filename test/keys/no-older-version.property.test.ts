@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Lookup } from '../../src/domain/key/lookup.ts'
+import type { Lookup } from '../../src/domain/key/key-record.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { type ChaosTier, outOfOrder } from '../support/chaos-tier.ts'
 import { digestNo } from '../support/key-records.ts'

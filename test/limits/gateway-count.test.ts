@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { GatewayCount } from '../../src/limits/gateway-count.ts'
+import { GatewayCount } from '../../src/limits/rate-limiter.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 const MINUTE_MS = 60_000

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { RatePolicy } from '../../src/domain/limits/rate-limit.ts'
-import { LocalCounters, type RateCounter } from '../../src/limits/local-counters.ts'
+import type { RatePolicy } from '../../src/domain/rate-limit.ts'
+import { LocalCounters, type RateCounter } from '../../src/limits/rate-limiter.ts'
 
 const MINUTE: RatePolicy = { name: 'minute', per: 'workspace', requests: 3, windowSeconds: 60 }
 const SECOND: RatePolicy = { name: 'second', per: 'key', requests: 1, windowSeconds: 1 }

@@ -1,7 +1,7 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { expect, test } from 'vitest'
-import type { Lookup } from '../../src/domain/key/lookup.ts'
+import type { Lookup } from '../../src/domain/key/key-record.ts'
 import { AccessLog } from '../../src/observability/access-log.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { RequestObserver } from '../../src/observability/request-observer.ts'

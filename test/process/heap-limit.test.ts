@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { oldGenerationLimit } from '../../src/run/heap-limit.ts'
+import { oldGenerationLimit } from '../../src/run/process-limits.ts'
 import { PROGRAM, startPostern } from '../support/postern-process.ts'
 import { get, RawClient } from '../support/raw-client.ts'
 import { until } from '../support/until.ts'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { connectionsThatFit } from '../../src/run/open-files.ts'
+import { connectionsThatFit } from '../../src/run/process-limits.ts'
 import { KeepAliveLoad } from '../support/keep-alive-load.ts'
 import { PROGRAM, startPostern } from '../support/postern-process.ts'
 import { get } from '../support/raw-client.ts'

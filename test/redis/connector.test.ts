@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { createServer, type Server } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { connectorTo, connectorToNode } from '../../src/redis/connector.ts'
+import { connectorTo, connectorToNode } from '../../src/redis/endpoint.ts'
 
 const TIMEOUT_MS = 1_000
 let server: Server

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Endpoint } from '../../src/redis/endpoint.ts'
-import { PrimaryCheck } from '../../src/redis/primary-check.ts'
+import { PrimaryCheck } from '../../src/redis/sentinels.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { settled } from '../support/until.ts'
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { findUnnamed, nameUnnamedHosts } from '../../src/redis/unknown-endpoints.ts'
+import { findUnnamed, nameUnnamedHosts } from '../../src/redis/clients.ts'
 import { ClusterGroup } from '../support/redis-cluster.ts'
 import { Fleet } from '../support/redis-fleet.ts'
 

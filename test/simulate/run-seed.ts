@@ -1,4 +1,4 @@
-import type { Lookup } from '../../src/domain/key/lookup.ts'
+import type { Lookup } from '../../src/domain/key/key-record.ts'
 import { addRegion, fillAddedRegion } from './add-region.ts'
 import { waitForAgreement } from './agreement.ts'
 import { breakSomething } from './faults.ts'

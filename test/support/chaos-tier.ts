@@ -1,4 +1,4 @@
-import type { KeyTier, StoreName, TierResult } from '../../src/keys/key-store.ts'
+import type { KeyTier, StoreName, TierResult } from '../../src/keys/tiers/key-store.ts'
 
 export interface Asked {
   readonly digest: string

@@ -8,12 +8,17 @@ import { AccessLog } from '../../src/observability/access-log.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { RequestObserver } from '../../src/observability/request-observer.ts'
 import type { ClientRequest, Deny } from '../../src/upstream/client-request.ts'
-import { UpstreamFailure, type UpstreamFailureKind } from '../../src/upstream/failure.ts'
 import { createForward } from '../../src/upstream/forward.ts'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
-import type { BodySink, ExchangeHandler, UpstreamRequest } from '../../src/upstream/pool/exchange-parties.ts'
+import type {
+  BodySink,
+  ExchangeHandler,
+  UpstreamHeaders,
+  UpstreamRequest,
+} from '../../src/upstream/pool/exchange-parties.ts'
+import { UpstreamFailure, type UpstreamFailureKind } from '../../src/upstream/pool/failure.ts'
 import { withResponseCache } from '../../src/upstream/response-cache/with-response-cache.ts'
-import { compileResponsePolicy, type UpstreamHeaders } from '../../src/upstream/response-policy.ts'
+import { compileResponsePolicy } from '../../src/upstream/response-policy.ts'
 import type { Upstream } from '../../src/upstream/upstream.ts'
 import { defaultConfig } from './default-config.ts'
 import { ManualClock } from './manual-clock.ts'

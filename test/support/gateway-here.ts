@@ -1,7 +1,6 @@
 import pino from 'pino'
 import type { Config } from '../../src/config/schema/schema.ts'
-import type { KeyGrant } from '../../src/domain/key/key-record.ts'
-import type { Lookup } from '../../src/domain/key/lookup.ts'
+import type { KeyGrant, Lookup } from '../../src/domain/key/key-record.ts'
 import { digestOf, mintSecret } from '../../src/domain/key/secret.ts'
 import { createGateway, type GatewayDeps, type GatewayListeners } from '../../src/gateway/create-gateway.ts'
 import { AccessLog } from '../../src/observability/access-log.ts'

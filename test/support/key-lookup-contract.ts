@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { KeyRecord } from '../../src/domain/key/key-record.ts'
-import type { Lookup } from '../../src/domain/key/lookup.ts'
-import type { TierResult } from '../../src/keys/key-store.ts'
+import type { KeyRecord, Lookup } from '../../src/domain/key/key-record.ts'
+import type { TierResult } from '../../src/keys/tiers/key-store.ts'
 import { digestNo, grantOf, recordOf } from './key-records.ts'
 
 /** What the suite needs of a key lookup. */

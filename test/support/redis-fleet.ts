@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest'
 import { systemClock } from '../../src/domain/clock.ts'
-import type { Lookup } from '../../src/domain/key/lookup.ts'
+import type { Lookup } from '../../src/domain/key/key-record.ts'
 import { digestOf } from '../../src/domain/key/secret.ts'
 import { createKeyStore, type RunningKeyStore } from '../../src/keys/create-key-store.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics/metrics.ts'

@@ -1,9 +1,13 @@
 import type { Dispatcher } from 'undici'
-import type { UpstreamFailure } from '../../src/upstream/failure.ts'
 import type { UpstreamClient } from '../../src/upstream/pool/connection.ts'
 import { UpstreamExchange } from '../../src/upstream/pool/exchange.ts'
-import type { BodySink, ExchangeHandler, ExchangeOwner } from '../../src/upstream/pool/exchange-parties.ts'
-import type { UpstreamHeaders } from '../../src/upstream/response-policy.ts'
+import type {
+  BodySink,
+  ExchangeHandler,
+  ExchangeOwner,
+  UpstreamHeaders,
+} from '../../src/upstream/pool/exchange-parties.ts'
+import type { UpstreamFailure } from '../../src/upstream/pool/failure.ts'
 
 export type Stage = 'queued' | 'connecting' | 'waiting' | 'streaming' | 'discarding' | 'aborted' | 'ended'
 

@@ -1,6 +1,6 @@
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { readRejection } from '../../src/upstream/rejection.ts'
+import { readRejection } from '../../src/upstream/respond.ts'
 
 const upstreamError = { code: 'quota_exceeded', error: 'The quota is used up' }
 const defaultError = { code: 'upstream_rejected', error: 'The service rejected the request' }

@@ -128,7 +128,7 @@ describe('a failure of the upstream', () => {
     const framing = 'content-length' in headers ? headers : { 'transfer-encoding': 'chunked' }
     const { client, write, sink, observation, response } = streaming(framing, minor)
     write(3)
-    const { UpstreamFailure } = await import('../../src/upstream/failure.ts')
+    const { UpstreamFailure } = await import('../../src/upstream/pool/failure.ts')
     sink.fail(new UpstreamFailure('truncated'))
     expect([response.destroyed, client.wasReset, client.denied]).toEqual([true, isReset, null])
     expect(observation).toMatchObject({ fault: 'truncated', truncated: true })

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { compileResponsePolicy, type UpstreamHeaders } from '../../src/upstream/response-policy.ts'
+import type { UpstreamHeaders } from '../../src/upstream/pool/exchange-parties.ts'
+import { compileResponsePolicy } from '../../src/upstream/response-policy.ts'
 import { defaultConfig } from '../support/default-config.ts'
 
 const policy = compileResponsePolicy(defaultConfig().gateway.responseHeaders)

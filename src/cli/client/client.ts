@@ -69,7 +69,7 @@ export class AdminClient {
     }
   }
 
-  /** What an earlier attempt may have made counts, also if the last one says nothing of it. */
+  /** An earlier attempt may have made the change, also if the last response does not mention it. */
   async #attempt(call: AdminRequest, request: RequestInit, signal: AbortSignal): Promise<AdminResponse> {
     let unconfirmed: DatabaseUnavailableError | null = null
     for (let retries = 0; ; retries++) {

@@ -1,5 +1,9 @@
-import { readFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import type { Command } from 'commander'
+import { type Static, Type } from 'typebox'
+import { Value } from 'typebox/value'
+import { parse, stringify } from 'yaml'
 import { formats } from '../../config/formats.ts'
 import { fileErrorText } from '../../config/setting-files.ts'
 import { similarTo } from '../../config/similar-name.ts'
@@ -7,7 +11,6 @@ import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { type Cli, CliError } from '../cli.ts'
 import { AdminClient, type ConsoleAccess } from './client.ts'
-import { contextsFileOf, readContexts } from './contexts.ts'
 
 /** What the console accepts as a token. fetch would reject anything else with the token in its message. */
 const TOKEN = /^[A-Za-z0-9._~+/-]+=*$/
@@ -54,12 +57,12 @@ export function openSession({ host }: Cli, command: Command): AdminSession {
 
 /** A value, and the flag, variable or context that it came from. */
 interface GivenText {
-  readonly spelling: string
+  readonly source: string
   readonly text: string
 }
 
 /** Flags, environment or a context. */
-interface Source {
+interface GivenAccess {
   readonly url: GivenText | null
   /** Reads the token's file only where it is needed. */
   readonly token: () => GivenText | null
@@ -72,43 +75,43 @@ interface Source {
  * precedence over the environment. These commands read no other settings.
  */
 function readConsoleAccess(options: SessionOptions, environment: NodeJS.ProcessEnv): ConsoleAccess {
-  const flags = sourceOf(
-    given('--url', options.url),
-    given('--token', options.token),
-    given('--token-file', options.tokenFile),
+  const flags = accessOf(
+    textOf('--url', options.url),
+    textOf('--token', options.token),
+    textOf('--token-file', options.tokenFile),
   )
-  const variable = (name: string) => given(name, environment[name])
-  const variables = sourceOf(
+  const variable = (name: string) => textOf(name, environment[name])
+  const variables = accessOf(
     variable('POSTERN_CONSOLE_URL'),
     variable('POSTERN_ADMIN_TOKEN'),
     variable('POSTERN_ADMIN_TOKEN_FILE'),
   )
   if (options.context !== undefined) {
-    return choose([flags, sourceOfContext(options.context, environment), variables])
+    return choose([flags, accessOfContext(options.context, environment), variables])
   }
   const needsContext = flags.url === null && variables.url === null
   return choose(
-    needsContext ? [flags, variables, sourceOfContext(undefined, environment)] : [flags, variables],
+    needsContext ? [flags, variables, accessOfContext(undefined, environment)] : [flags, variables],
   )
 }
 
-function choose(sources: readonly Source[]): ConsoleAccess {
-  const place = sources.find(source => source.url !== null)
-  if (place?.url == null) throw usage(NO_URL)
-  const { spelling, text } = place.url
+function choose(given: readonly GivenAccess[]): ConsoleAccess {
+  const chosen = given.find(({ url }) => url !== null)
+  if (chosen?.url == null) throw usage(NO_URL)
+  const { source, text } = chosen.url
   if (formats['http-url']?.accepts(text) !== true) {
-    throw usage(`${spelling} must be ${formats['http-url']?.expectation}`)
+    throw usage(`${source} must be ${formats['http-url']?.expectation}`)
   }
-  const token = firstToken(sources.filter(source => source.isContext !== true || source === place))
+  const token = firstToken(given.filter(access => access.isContext !== true || access === chosen))
   if (token === null) throw usage(NO_TOKEN)
   const first = { ...token, text: firstOfList(token.text) }
   checkToken(first)
   return { url: text.replace(/(?<!\/)\/+$/, ''), token: first.text }
 }
 
-function firstToken(sources: readonly Source[]): GivenText | null {
-  for (const source of sources) {
-    const token = source.token()
+function firstToken(given: readonly GivenAccess[]): GivenText | null {
+  for (const access of given) {
+    const token = access.token()
     if (token !== null) return token
   }
   return null
@@ -119,22 +122,22 @@ function firstOfList(text: string): string {
   return plainPasted(text.split(/[,\n]/, 1)[0] ?? '')
 }
 
-export function checkToken({ spelling, text }: GivenText): void {
+export function checkToken({ source, text }: GivenText): void {
   if (TOKEN.test(text)) return
-  throw usage(`${spelling} is not a token: only letters, digits and ._~+/-= are allowed`)
+  throw usage(`${source} is not a token: only letters, digits and ._~+/-= are allowed`)
 }
 
 /** @param name the context that a flag names; without one, the one in use */
-function sourceOfContext(name: string | undefined, environment: NodeJS.ProcessEnv): Source {
+function accessOfContext(name: string | undefined, environment: NodeJS.ProcessEnv): GivenAccess {
   const { current, contexts } = readContexts(contextsFileOf(environment))
   const chosen = name ?? current
   if (chosen === undefined) return { url: null, token: () => null }
   const context = Object.hasOwn(contexts, chosen) ? contexts[chosen] : undefined
   if (context === undefined) throw unknownContext(chosen, Object.keys(contexts))
-  const spelling = `The context ${chosen}`
+  const source = `The context ${chosen}`
   const { url, token, tokenFile } = context
-  const source = sourceOf(given(spelling, url), given(spelling, token), given(spelling, tokenFile))
-  return { ...source, isContext: true }
+  const access = accessOf(textOf(source, url), textOf(source, token), textOf(source, tokenFile))
+  return { ...access, isContext: true }
 }
 
 export function unknownContext(name: string, names: readonly string[]): CliError {
@@ -142,29 +145,113 @@ export function unknownContext(name: string, names: readonly string[]): CliError
 }
 
 /** An empty text counts as not set. */
-function given(spelling: string, text: string | undefined): GivenText | null {
-  return text === undefined || text === '' ? null : { spelling, text }
+function textOf(source: string, text: string | undefined): GivenText | null {
+  return text === undefined || text === '' ? null : { source, text }
 }
 
-function sourceOf(url: GivenText | null, own: GivenText | null, file: GivenText | null): Source {
+function accessOf(url: GivenText | null, own: GivenText | null, file: GivenText | null): GivenAccess {
   return {
     url,
     token: () => {
       if (own !== null && file !== null)
-        throw usage(`The admin token is set twice: by ${own.spelling} and ${file.spelling}`)
-      return file === null ? own : { spelling: file.spelling, text: readToken(file) }
+        throw usage(`The admin token is set twice: by ${own.source} and ${file.source}`)
+      return file === null ? own : { source: file.source, text: readToken(file) }
     },
   }
 }
 
-function readToken({ spelling, text }: GivenText): string {
+function readToken({ source, text }: GivenText): string {
   try {
     return readFileSync(text, 'utf8').trim()
   } catch (error) {
-    throw usage(`${spelling} names a file that cannot be read: ${fileErrorText(error)}`)
+    throw usage(`${source} names a file that cannot be read: ${fileErrorText(error)}`)
   }
 }
 
 function usage(message: string): CliError {
   return new CliError(message, EXIT.usage)
+}
+
+const CONTEXT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+const nonEmpty = Type.String({ minLength: 1 })
+const contextSchema = Type.Object({
+  url: nonEmpty,
+  /** One of the two. */
+  token: Type.Optional(nonEmpty),
+  tokenFile: Type.Optional(nonEmpty),
+})
+export type Context = Static<typeof contextSchema>
+const contextsSchema = Type.Object({
+  /** The one in use. */
+  current: Type.Optional(nonEmpty),
+  contexts: Type.Record(Type.String({ pattern: CONTEXT_NAME.source }), contextSchema),
+})
+/** Consoles that a person works with, by name. */
+export type Contexts = Static<typeof contextsSchema>
+
+const OTHERS = 0o077
+
+export function isContextName(name: string): boolean {
+  return CONTEXT_NAME.test(name)
+}
+
+/** @returns null without a home directory */
+export function contextsFileOf(environment: NodeJS.ProcessEnv): string | null {
+  const { HOME: home, XDG_CONFIG_HOME: own } = environment
+  // The specification of base directories ignores relative ones.
+  if (own?.startsWith('/')) return join(own, 'postern', 'config.yaml')
+  return home === undefined || home === '' ? null : join(home, '.config', 'postern', 'config.yaml')
+}
+
+/** @throws CliError if the file cannot be used, or others may read the tokens in it */
+export function readContexts(path: string | null): Contexts {
+  const content = path === null ? null : readPrivately(path)
+  if (path === null || content === null) return { contexts: {} }
+  const parsed = parseOrNull(content)
+  if (Value.Check(contextsSchema, parsed)) return parsed
+  throw wrong(`${path} is not a list of contexts: correct it, or delete it and add the contexts again`)
+}
+
+/** Replaces the file in one step: a reader sees the old one or the new one. */
+export function writeContexts(path: string | null, contexts: Contexts): void {
+  if (path === null) throw wrong('There is no home directory: set HOME or XDG_CONFIG_HOME')
+  const temporary = `${path}.new`
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    writeFileSync(temporary, stringify(contexts), { mode: 0o600 })
+    // The mode above is that of a new file.
+    chmodSync(temporary, 0o600)
+    renameSync(temporary, path)
+  } catch (error) {
+    // A part of a token.
+    rmSync(temporary, { force: true })
+    throw wrong(`${path} cannot be written: ${fileErrorText(error)}`)
+  }
+}
+
+function readPrivately(path: string): string | null {
+  try {
+    const { mode } = statSync(path)
+    if ((mode & OTHERS) !== 0) {
+      throw wrong(`Other users may read ${path}, which holds tokens: run chmod 600 ${path}`)
+    }
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if (error instanceof CliError) throw error
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
+    throw wrong(`${path} cannot be read: ${fileErrorText(error)}`)
+  }
+}
+
+/** The parser's message could repeat a token. */
+function parseOrNull(content: string): unknown {
+  try {
+    return parse(content, { logLevel: 'error' })
+  } catch {
+    return null
+  }
+}
+
+function wrong(message: string): CliError {
+  return new CliError(message, EXIT.config)
 }

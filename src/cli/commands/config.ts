@@ -2,7 +2,9 @@ import type { Command } from 'commander'
 import { configOrThrow } from '../../config/load-config.ts'
 import { printConfig } from '../../config/print-config.ts'
 import type { Plane } from '../../config/rules.ts'
+import type { Config } from '../../config/schema/schema.ts'
 import { similarTo } from '../../config/similar-name.ts'
+import { describeApi } from '../../domain/route/describe-api.ts'
 import type { Cli, Define } from '../cli.ts'
 import { addSettings, loadOrThrow, loadSettings } from '../options/settings-flags.ts'
 
@@ -37,4 +39,21 @@ function planesOf(plane: string | undefined, self: Command): readonly Plane[] {
   const known = PLANES.find(name => name === plane)
   if (known !== undefined) return [known]
   return self.error(`error: unknown plane ${plane}: it must be gateway or console${similarTo(plane, PLANES)}`)
+}
+
+/** `postern openapi [--admin]`: the public API follows from the settings. */
+export const defineOpenApi: Define = (command, cli) => {
+  command.option('--admin', 'describe the admin API of the console instead of the public API')
+  addSettings(command, cli).action(async ({ admin = false }: { readonly admin?: boolean }, self) => {
+    const config = loadOrThrow(cli, self, [])
+    const api = admin ? await describeAdmin(config, cli.version) : describeApi(config, cli.version)
+    cli.host.write(`${JSON.stringify(api, null, 2)}\n`)
+  })
+}
+
+/** Loads the calls of the console only here. */
+async function describeAdmin({ console: { publicUrl } }: Config, version: string): Promise<object> {
+  const { ADMIN_CALLS } = await import('../../console/api-reference/admin-calls.ts')
+  const { describeAdminApi } = await import('../../console/api-reference/describe-admin-api.ts')
+  return describeAdminApi(ADMIN_CALLS, { version, publicUrl })
 }

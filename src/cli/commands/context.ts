@@ -7,12 +7,13 @@ import { type Cli, CliError, type Define } from '../cli.ts'
 import {
   type Context,
   type Contexts,
+  checkToken,
   contextsFileOf,
   isContextName,
   readContexts,
+  unknownContext,
   writeContexts,
-} from '../client/contexts.ts'
-import { checkToken, unknownContext } from '../client/session.ts'
+} from '../client/session.ts'
 import { addListOptions, type ListView, outputFormatOf, printList } from '../output/list.ts'
 import { readPiped } from '../output/terminal.ts'
 
@@ -117,7 +118,7 @@ async function readToken({ streams }: Host): Promise<Pick<Context, 'token'>> {
   if (streams.input.isTTY === true) throw usage(NO_TOKEN)
   const token = plainPasted(await readPiped(streams, 'token'))
   if (token === '') throw usage(NO_TOKEN)
-  checkToken({ spelling: 'Standard input', text: token })
+  checkToken({ source: 'Standard input', text: token })
   return { token }
 }
 

@@ -13,7 +13,7 @@ import { DatabaseForbidden, DatabaseUnreachable } from '../../console/platform/d
 import { createIds } from '../../console/platform/database/ids.ts'
 import { isConnectionLost, isForbidden } from '../../console/platform/database/postgres/errors.ts'
 import { systemClock } from '../../domain/clock.ts'
-import { redisTopologyOf } from '../../domain/redis-topology.ts'
+import { redisTopologyOf } from '../../domain/redis-address.ts'
 import { StartError } from '../../domain/start-error.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../run/host.ts'

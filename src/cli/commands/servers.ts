@@ -1,4 +1,4 @@
-import { loadRunSettings } from '../../run/run-settings.ts'
+import { loadRunSettings } from '../../run/reloader.ts'
 import type { Define } from '../cli.ts'
 import { addSettings, configFileOf, flagsOf, loadSettings } from '../options/settings-flags.ts'
 

@@ -2,10 +2,10 @@ import { type Command, Option } from 'commander'
 import { configOrThrow, type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import type { Plane } from '../../config/rules.ts'
 import type { Config } from '../../config/schema/schema.ts'
-import { type SettingSpelling, settings, spellingsOf } from '../../config/settings.ts'
+import { type SettingName, settingNames, settings } from '../../config/settings.ts'
 import type { Cli } from '../cli.ts'
 
-const ALL_FLAGS = settings.flatMap(setting => spellingsOf(setting, 'flag'))
+const ALL_FLAGS = settings.flatMap(setting => settingNames(setting, 'flag'))
 const FLAG_NAMES: ReadonlySet<string> = new Set(ALL_FLAGS.map(({ name }) => name))
 
 /**
@@ -14,14 +14,14 @@ const FLAG_NAMES: ReadonlySet<string> = new Set(ALL_FLAGS.map(({ name }) => name
  */
 export function addSettings(command: Command, cli: Cli, shown: readonly string[] = []): Command {
   command.option('--config <file>', 'configuration file (POSTERN_CONFIG)')
-  for (const spelling of ALL_FLAGS) {
-    const option = new Option(`${spelling.name} <value>`, helpOf(spelling, cli.showsAll))
-    command.addOption(option.hideHelp(!cli.showsAll && !shown.includes(spelling.name)))
+  for (const flag of ALL_FLAGS) {
+    const option = new Option(`${flag.name} <value>`, helpOf(flag, cli.showsAll))
+    command.addOption(option.hideHelp(!cli.showsAll && !shown.includes(flag.name)))
   }
   return command.option('--help-all', `print all ${ALL_FLAGS.length} flags, with their defaults`)
 }
 
-function helpOf({ path, setting }: SettingSpelling, inFull: boolean): string {
+function helpOf({ path, setting }: SettingName, inFull: boolean): string {
   const isFile = path !== setting.path
   const description = isFile ? `File that contains ${setting.path}` : (setting.schema.description ?? '')
   if (!inFull) return description

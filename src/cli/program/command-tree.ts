@@ -77,7 +77,7 @@ const COMMANDS: readonly TopCommand[] = [
   {
     name: 'openapi',
     description: 'print the public API, or the admin API, as an OpenAPI 3.1 document',
-    load: async () => (await import('../commands/openapi.ts')).define,
+    load: async () => (await import('../commands/config.ts')).defineOpenApi,
   },
   {
     name: 'completion',

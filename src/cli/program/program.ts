@@ -18,7 +18,7 @@ const HELP_FLAGS: ReadonlySet<string> = new Set(['-h', '--help'])
 /** Commands that keep running after their output is closed. */
 const SERVERS: ReadonlySet<string> = new Set(['demo', 'gateway', 'console'])
 
-/** Runs the command line, and exits with a code that says how it went. */
+/** Runs the command line, and exits with the code of the outcome. */
 export async function runProgram(host: Host): Promise<void> {
   const version = readVersion()
   if (host.argv[0] === COMPLETE) {

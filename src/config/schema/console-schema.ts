@@ -1,5 +1,6 @@
 import {
   bearerTokens,
+  boolean,
   EVERY_ADDRESS,
   file,
   host,
@@ -204,4 +205,72 @@ export const consoleSettings = section({
   }),
   oidc,
   webhook,
+})
+
+/** Reports of leaked keys, which the console receives. */
+export const leaks = section({
+  enabled: boolean({
+    default: false,
+    description:
+      'Receives reports of leaked keys on the console’s public port: `POST /leaks` from GitHub, `POST /leaks/report` from any client that has found a key',
+  }),
+  action: oneOf(['revoke', 'report'], {
+    default: 'revoke',
+    description:
+      '`revoke`: a reported key is revoked at once. `report`: it keeps working; audit log, webhook and the page of the key show the report',
+  }),
+  reportsPerMinute: integer({
+    default: 60,
+    minimum: 1,
+    maximum: 100_000,
+    description:
+      'Reports that one client address may send in a minute, at each console; further ones get 429. Reports with a good signature are not limited',
+  }),
+  github: section({
+    keysUrl: {
+      ...httpUrl('Where the console reads the public keys that sign GitHub’s reports'),
+      default: 'https://api.github.com/meta/public_keys/secret_scanning',
+    },
+    keysFile: optional(
+      file(
+        'File with the content of that address, for a console that cannot reach it; replaces `leaks.github.keysUrl`',
+      ),
+    ),
+    caFile: optional(file('Certificate authority of `leaks.github.keysUrl` (PEM)')),
+    timeoutMs: milliseconds({
+      default: 5000,
+      minimum: 100,
+      description: 'Time after which reading the public keys fails',
+    }),
+  }),
+})
+
+/** Webhooks that workspaces set themselves. The operator's own is `console.webhook`. */
+export const webhooks = section({
+  workspaces: section({
+    enabled: boolean({
+      default: false,
+      description: 'Lets managers of a workspace set a webhook for events of its keys',
+    }),
+    allowedCidrs: list(text({ format: 'cidr' }), {
+      default: [],
+      maxItems: 256,
+      description: 'Addresses or CIDRs of receivers beside public addresses, such as a private network',
+    }),
+    deniedCidrs: list(text({ format: 'cidr' }), {
+      default: [],
+      maxItems: 256,
+      description: 'Addresses or CIDRs that must not receive events, such as public addresses of your own',
+    }),
+    allowHttp: boolean({
+      default: false,
+      description: 'Accepts addresses with http:, over which others can read events',
+    }),
+    timeoutMs: milliseconds({
+      default: 5000,
+      minimum: 100,
+      maximum: 10_000,
+      description: 'Time for a receiver to acknowledge an event',
+    }),
+  }),
 })

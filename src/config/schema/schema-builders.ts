@@ -136,7 +136,7 @@ export function port(byDefault: number, description: string): Schema<number> {
   })
 }
 
-/** Where nothing is said of its length, up to 1024 characters. */
+/** Without bounds of its own, 1 to 1024 characters. */
 export function secretText(keywords: Keywords<string>): Schema<string> {
   return text({ minLength: 1, maxLength: 1024, ...keywords, secret: true })
 }

@@ -1,6 +1,6 @@
+import { SCOPE_TOKEN } from '../../domain/key/key-record.ts'
 import type { ResponseSchema } from '../../domain/route/response-schema.ts'
-import { SCOPE_TOKEN } from '../../domain/scope.ts'
-import { consoleSettings } from './console-schema.ts'
+import { consoleSettings, leaks, webhooks } from './console-schema.ts'
 import { gateway, upstream } from './gateway-schema.ts'
 import {
   database,
@@ -8,10 +8,11 @@ import {
   keys,
   type RegionRedis,
   redis,
+  refusals,
   regionOfGateway,
   regions,
+  usage,
 } from './key-schema.ts'
-import { leaks } from './leak-schema.ts'
 import { limits, type route, routes } from './route-schema.ts'
 import {
   boolean,
@@ -31,8 +32,6 @@ import {
   text,
   type ValueOf,
 } from './schema-builders.ts'
-import { refusals, usage } from './usage-schema.ts'
-import { webhooks } from './webhooks-schema.ts'
 
 const ops = section({
   host: host(EVERY_ADDRESS, 'Address of probes and metrics'),
@@ -130,7 +129,7 @@ const log = section({
 })
 
 /**
- * Every setting, declared once: type, default, bounds, unit and one line of documentation. Spellings, tables, the chart's
+ * Every setting, declared once: type, default, bounds, unit and one line of documentation. Names, tables, the chart's
  * schema and `config/default.yaml` follow from it (`npm run docs`).
  */
 export const configSchema = section({

@@ -4,7 +4,7 @@ import { decodeRecord, RECORD_RANGE_END, redisKeyOf } from '../../domain/wire.ts
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { type AnnouncingRedis, createRedisConnection } from '../../redis/announcing-connection.ts'
-import { isReplyError } from '../../redis/reply-error.ts'
+import { isReplyError } from '../../redis/answering.ts'
 import { importSecrets } from '../platform/console-secrets.ts'
 import type { SeenEntry, SeenRecords } from './newer-records.ts'
 

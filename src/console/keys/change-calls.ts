@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { OVERLAP_EXPECTED } from '../../domain/key/rotate-key.ts'
+import { OVERLAP_EXPECTED } from '../../domain/key/change-key.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls, type Operation } from '../platform/http/calls.ts'
 import {

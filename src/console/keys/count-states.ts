@@ -1,7 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
-import type { Metrics } from '../../observability/metrics/metrics.ts'
-import { KEY_STATE_LABELS } from '../../observability/metrics/metrics.ts'
+import { KEY_STATE_LABELS, type Metrics } from '../../observability/metrics/metrics.ts'
 import { logUpkeepFailed, type Timers } from '../platform/jobs/timers.ts'
 import type { KeyRepository } from './key-repository.ts'
 

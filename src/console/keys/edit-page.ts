@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { EditRequest } from '../../domain/key/edit-key.ts'
+import type { EditRequest } from '../../domain/key/change-key.ts'
 import { CHOSEN_FIELDS } from '../../domain/key/key-fields.ts'
 import { isFinal, type KeyRecord, type StoredKey } from '../../domain/key/key-record.ts'
 import {

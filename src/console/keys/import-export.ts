@@ -9,7 +9,7 @@ import {
   PAST_EXPECTED,
   planImport,
   WORKSPACE_ID_EXPECTED,
-} from '../../domain/key/import-key.ts'
+} from '../../domain/key/issue-key.ts'
 import { NAME_EXPECTED } from '../../domain/key/key-fields.ts'
 import { isWorkspaceId, type StoredKey } from '../../domain/key/key-record.ts'
 import { isDigest, toRecordJson } from '../../domain/wire.ts'

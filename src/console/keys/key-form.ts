@@ -8,7 +8,7 @@ import {
   type RequestedFields,
 } from '../../domain/key/key-fields.ts'
 import { eachText, KEY_TEXTS, TEXT_NAMES } from '../../domain/key/key-texts.ts'
-import { hasVisible } from '../../domain/visible-text.ts'
+import { hasVisible } from '../../domain/key/visible-text.ts'
 import type { AuditValue } from '../platform/audit/entries.ts'
 import {
   type FormFields,

@@ -1,8 +1,14 @@
-import { type EditRequest, planEdit } from '../../domain/key/edit-key.ts'
+import {
+  type EditRequest,
+  planEdit,
+  planResumption,
+  planRevocation,
+  planRotation,
+  planSuspension,
+  type RotateRequest,
+} from '../../domain/key/change-key.ts'
 import { type IssueRequest, planIssue } from '../../domain/key/issue-key.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { planResumption, planRevocation, planSuspension } from '../../domain/key/revoke-or-suspend.ts'
-import { planRotation, type RotateRequest } from '../../domain/key/rotate-key.ts'
 import { digestOf, hintOf, mintSecret, type Secret } from '../../domain/key/secret.ts'
 import {
   type AuditContext,

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../domain/key/change-key.ts'
 import type { KeyState, StoredKey } from '../../domain/key/key-record.ts'
-import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../domain/key/rotate-key.ts'
 import { confirmForm } from '../platform/html/confirm-form.ts'
 import {
   type FormFields,

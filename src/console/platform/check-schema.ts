@@ -1,7 +1,6 @@
 import type { Kysely } from 'kysely'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import type { Metrics } from '../../observability/metrics/metrics.ts'
-import { SCHEMA_DIFFERENCE_KINDS } from '../../observability/metrics/metrics.ts'
+import { type Metrics, SCHEMA_DIFFERENCE_KINDS } from '../../observability/metrics/metrics.ts'
 import type { Database } from './database/database.ts'
 import { describeDifferences, type Migrations, type SchemaDifference } from './database/migrations.ts'
 import { comparePostgresSchema } from './database/postgres/schema.ts'

@@ -1,5 +1,5 @@
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
-import { hasVisible } from '../../domain/visible-text.ts'
+import { hasVisible } from '../../domain/key/visible-text.ts'
 import type { Person, UnusedClaim } from '../platform/access/person.ts'
 
 /** OpenID Connect Core 1.0, section 2: at most 255 ASCII characters. */

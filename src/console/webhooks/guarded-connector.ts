@@ -3,8 +3,7 @@ import { isIP, isIPv6, type LookupFunction, type Socket } from 'node:net'
 import type { buildConnector } from 'undici'
 import { withoutBrackets } from '../../domain/address/host-name.ts'
 import { type HttpProxy, type ProxySettings, proxyFor } from '../../domain/proxy.ts'
-import { createConnector } from '../../outgoing/connector.ts'
-import { hostAndPort, openTunnel } from '../../outgoing/open-tunnel.ts'
+import { createConnector, hostAndPort, openTunnel } from '../../outgoing/connect.ts'
 
 /** @returns the addresses of a name; rejects if there are none */
 export type ResolveAddresses = (hostname: string) => Promise<readonly string[]>

@@ -79,3 +79,28 @@ const WORKSPACE_ID = /^[A-Za-z0-9._~-]{1,128}$/
 export function isWorkspaceId(text: string): boolean {
   return WORKSPACE_ID.test(text) && text !== '.' && text !== '..'
 }
+
+/** The stores of records, in the order in which a connected gateway asks them. */
+export type TierName = 'memory' | 'redis' | 'key_service'
+
+/** The result of a lookup. `unknown` and `limited` never mean that the key does not exist. */
+export type Lookup =
+  | { readonly kind: 'found'; readonly grant: KeyGrant; readonly tier: TierName }
+  /** The key service confirmed that there is no such key. */
+  | { readonly kind: 'absent'; readonly tier: TierName }
+  /** No tier could answer. */
+  | { readonly kind: 'unknown' }
+  /** There was no lookup: too many unknown keys without a MAC were looked up before. */
+  | { readonly kind: 'limited' }
+
+/** A scope-token of RFC 6749, section 3.3, at most 64 characters: safe in a header and in a challenge. */
+export const SCOPE_TOKEN = /^[\x21\x23-\x5b\x5d-\x7e]{1,64}$/
+
+export function isScope(text: string): boolean {
+  return SCOPE_TOKEN.test(text)
+}
+
+/** @returns the scopes sorted, without duplicates: equal sets have one form */
+export function normalizeScopes(scopes: readonly string[]): string[] {
+  return [...new Set(scopes)].sort()
+}

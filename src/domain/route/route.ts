@@ -1,5 +1,4 @@
 import { isWorkspaceId } from '../key/key-record.ts'
-import { isAmbiguousPath } from './ambiguous-path.ts'
 
 /** The form of a route's name, by which requests are counted. */
 export const ROUTE_NAME = /^[a-z][a-z0-9-]{0,31}$/
@@ -132,4 +131,102 @@ export function parseTemplate(template: string): Segment[] {
 
 function specificity(route: Route): string {
   return route.segments.map(segment => ('literal' in segment ? '0' : '1')).join('')
+}
+
+/** Backslash, `;`, `#`, control characters, empty segments (also from a trailing slash). */
+const AMBIGUOUS = /[\\;#\u0000-\u001f\u007f]|\/\/|.\/$/
+/** Characters that must not be percent-encoded: once decoded, they split or end a segment. */
+const SEPARATOR = /[/\\\u0000-\u001f\u007f]/
+const DOT_SEGMENT = /\/\.{1,2}(?:\/|$)/
+
+/**
+ * Whether a server on the way might read the path as another path: encoded slash, backslash, dot segments in any
+ * encoding, empty segments, `;`, `#`, control characters. Finds them encoded any number of times.
+ */
+export function isAmbiguousPath(path: string): boolean {
+  if (AMBIGUOUS.test(path) || DOT_SEGMENT.test(path)) return true
+  if (!path.includes('%')) return false
+  const decoded = decodeFully(path)
+  return decoded === null || DOT_SEGMENT.test(decoded)
+}
+
+/**
+ * Decodes every percent escape, nested ones included, in one pass: an escape is complete with its last digit.
+ * @returns null if an escape encodes a separator
+ */
+function decodeFully(path: string): string | null {
+  const decoded: string[] = []
+  for (const character of path) {
+    decoded.push(character)
+    while (isEscape(decoded)) {
+      const [, high = '', low = ''] = decoded.splice(-3)
+      const escaped = String.fromCharCode(Number.parseInt(high + low, 16))
+      if (SEPARATOR.test(escaped)) return null
+      decoded.push(escaped)
+    }
+  }
+  return decoded.join('')
+}
+
+function isEscape(text: readonly string[]): boolean {
+  return text.at(-3) === '%' && isHexDigit(text.at(-2)) && isHexDigit(text.at(-1))
+}
+
+function isHexDigit(character: string | undefined): boolean {
+  return character !== undefined && /^[0-9a-f]$/i.test(character)
+}
+
+type ParsedQuery =
+  /** `upstreamQuery` is rebuilt from the parsed parameters: empty, or with its `?`. */
+  { readonly ok: true; readonly upstreamQuery: string } | { readonly ok: false; readonly detail: string }
+
+const WHOLE_NUMBER = /^(?:0|[1-9][0-9]{0,14})$/
+const UNRESERVED = /^[A-Za-z0-9._~-]+$/
+
+/**
+ * Accepts only parameters of the route, each at most once and valid, and decodes none: rejects every query that an
+ * upstream could read in two ways.
+ * @param query the part of the target after the first `?`; empty if there is none
+ */
+export function parseQuery(route: Route, query: string): ParsedQuery {
+  if (query === '') return { ok: true, upstreamQuery: '' }
+  const seen = new Map<string, string>()
+  for (const pair of query.split('&', route.query.size + 2)) {
+    const separator = pair.indexOf('=')
+    const name = separator < 0 ? pair : pair.slice(0, separator)
+    const rule = route.query.get(name)
+    if (rule === undefined) return { ok: false, detail: knownParameters(route) }
+    if (seen.has(name)) return { ok: false, detail: `${name} may be given once` }
+    const value = separator < 0 ? '' : pair.slice(separator + 1)
+    if (!isValid(rule, value)) return { ok: false, detail: `${name} must be ${expectation(rule)}` }
+    seen.set(name, value)
+  }
+  return { ok: true, upstreamQuery: `?${[...seen].map(([name, value]) => `${name}=${value}`).join('&')}` }
+}
+
+function isValid(rule: QueryRule, value: string): boolean {
+  switch (rule.type) {
+    case 'integer':
+      return WHOLE_NUMBER.test(value) && Number(value) >= rule.minimum && Number(value) <= rule.maximum
+    case 'token':
+      return value.length <= rule.maxLength && UNRESERVED.test(value)
+    case 'choice':
+      return rule.values.includes(value)
+  }
+}
+
+function expectation(rule: QueryRule): string {
+  switch (rule.type) {
+    case 'integer':
+      return `a whole number from ${rule.minimum} to ${rule.maximum}`
+    case 'token':
+      return `1 to ${rule.maxLength} characters of A-Z, a-z, 0-9 and "-", ".", "_", "~"`
+    case 'choice':
+      return `one of ${rule.values.join(', ')}`
+  }
+}
+
+function knownParameters(route: Route): string {
+  if (route.query.size === 0) return 'This endpoint takes no query parameters'
+  return `This endpoint takes only these query parameters: ${[...route.query.keys()].join(', ')}`
 }

@@ -1,5 +1,4 @@
-import type { Clock } from '../../domain/clock.ts'
-import { systemTimers, type TurnTimers } from '../../domain/timers.ts'
+import { type Clock, systemTimers, type TurnTimers } from '../../domain/clock.ts'
 import { CHANGES_CHANNEL } from '../../domain/wire.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import type { ConnectionEvents, ServerConnection } from '../../redis/redis-connection.ts'

@@ -2,7 +2,7 @@ import { Circuit, type CircuitSettings } from '../../domain/circuit.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import { handlesBy, LOOKUP_RESULTS, type Metrics } from '../../observability/metrics/metrics.ts'
-import type { KeyTier, TierResult } from '../key-store.ts'
+import type { KeyTier, TierResult } from './key-store.ts'
 
 /** Lookups that fail within this time count once: a pause of this process makes many of them miss their deadline. */
 const MERGE_FAILURES_MS = 20

@@ -1,13 +1,12 @@
-import { anonymizedNetworkOf } from '../../domain/address/cidr.ts'
+import { anonymizedNetworkOf } from '../../domain/address/ip-address.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { type CountedRequest, outcomeOf, wasAuthenticated } from '../../domain/request-outcome.ts'
+import { type DenialReason, denialRow } from '../../domain/denial.ts'
 import {
   type CounterHandle,
   handlesBy,
   type Metrics,
   USAGE_LOSS_CAUSES,
 } from '../../observability/metrics/metrics.ts'
-import { type CountedRow, CountTable, countsOf } from './count-table.ts'
 import { type OmittedRefusals, RefusalLog, type ReportedRefusal } from './refusal-log.ts'
 
 const MINUTE_MS = 60_000
@@ -15,7 +14,7 @@ const MINUTES_PER_HOUR = 60
 /** Folded counts have few entries: one for each workspace, route, outcome and minute. */
 const MAX_FOLDED_ENTRIES = 10_000
 /** Entries of a report: serializing a larger one would block the event loop for more than a millisecond. */
-export const MAX_REPORT_ENTRIES = 1_000
+const MAX_REPORT_ENTRIES = 1_000
 const MAX_REPORT_REFUSALS = 200
 
 /** A request, as far as usage is concerned. */
@@ -49,7 +48,7 @@ export interface ReportContent {
   readonly lost?: number
 }
 
-export interface UsageCountsParts {
+interface UsageCountsParts {
   readonly clock: Clock
   readonly metrics: Pick<Metrics, 'usageFolded' | 'usageLost' | 'usageRefusalsOmitted'>
   /** If false, only the times of last use are noted. */
@@ -179,4 +178,128 @@ function reportedCounts(row: CountedRow, keyId: string | null): ReportedCount[] 
   return countsOf(row).map(({ route, code, minute, count }) => {
     return { keyId, workspaceId, route, code, minute, count }
   })
+}
+
+/** Requests of one route with one outcome in one minute. */
+interface RequestCount {
+  readonly route: string
+  readonly code: string
+  /** Whole minutes since the epoch. */
+  readonly minute: number
+  count: number
+  /** A list takes half the memory of an array: a key has few counts. */
+  next: RequestCount | null
+}
+
+/** What is to be reported of one key or workspace. */
+interface CountedRow {
+  readonly id: string
+  readonly workspaceId: string
+  /** Milliseconds since the epoch; 0 if there was no authenticated request. */
+  lastUsedMs: number
+  latest: RequestCount | null
+}
+
+/** Unreported counts by key or workspace, bounded. Each row is an entry, and so is each of its counts. */
+export class CountTable {
+  readonly #maxEntries: number
+  readonly #rows = new Map<string, CountedRow>()
+  #entries = 0
+
+  constructor(maxEntries: number) {
+    this.#maxEntries = maxEntries
+  }
+
+  get entries(): number {
+    return this.#entries
+  }
+
+  /** @returns null if the table is full and has no row of this id */
+  rowOf(id: string, workspaceId: string): CountedRow | null {
+    const known = this.#rows.get(id)
+    if (known !== undefined) return known
+    if (this.#entries >= this.#maxEntries) return null
+    const row: CountedRow = { id, workspaceId, lastUsedMs: 0, latest: null }
+    this.#rows.set(id, row)
+    this.#entries++
+    return row
+  }
+
+  /** @returns false if the table is full: the request was not counted */
+  count(row: CountedRow, route: string, code: string, minute: number): boolean {
+    for (let known = row.latest; known !== null; known = known.next) {
+      if (known.minute === minute && known.route === route && known.code === code) {
+        known.count++
+        return true
+      }
+    }
+    if (this.#entries >= this.#maxEntries) return false
+    row.latest = { route, code, minute, count: 1, next: row.latest }
+    this.#entries++
+    return true
+  }
+
+  /** Removes the oldest rows, with at most so many entries together. Of a row that does not fit, it removes a part. */
+  takeOldest(entries: number): CountedRow[] {
+    const taken: CountedRow[] = []
+    let left = entries
+    for (const row of this.#rows.values()) {
+      const counts = countsOf(row)
+      if (1 + counts.length > left) {
+        if (left > 1) taken.push(this.#takePart(row, counts, left - 1))
+        break
+      }
+      taken.push(row)
+      this.#rows.delete(row.id)
+      this.#entries -= 1 + counts.length
+      left -= 1 + counts.length
+    }
+    return taken
+  }
+
+  /** Removes the latest counts of a row, of which more than so many remain. */
+  #takePart(row: CountedRow, counts: readonly RequestCount[], number: number): CountedRow {
+    const part = { ...row }
+    const last = counts[number - 1]
+    row.latest = counts[number] ?? null
+    if (last !== undefined) last.next = null
+    // It was reported once; the next request with the key sets it again.
+    row.lastUsedMs = 0
+    this.#entries -= number
+    return part
+  }
+}
+
+/** The counts of a row, the latest first. */
+export function countsOf({ latest }: CountedRow): RequestCount[] {
+  const counts: RequestCount[] = []
+  for (let count = latest; count !== null; count = count.next) counts.push(count)
+  return counts
+}
+
+/** How a request ended. */
+interface CountedRequest {
+  readonly status: number
+  /** The client disconnected before the end of its response. */
+  readonly aborted: boolean
+  /** The upstream broke off in the middle of the response. */
+  readonly truncated: boolean
+  /** Null if the upstream's own response was passed on. */
+  readonly reason: DenialReason | null
+}
+
+/**
+ * The name under which usage counts a request: `ok` for 2xx and 3xx, the public code of a denial, `upstream_rejected` for a
+ * 4xx that the upstream answered itself, whose own codes have no bound.
+ */
+export function outcomeOf({ status, aborted, truncated, reason }: CountedRequest): string {
+  if (aborted) return 'client_aborted'
+  if (truncated) return 'upstream_error'
+  if (reason !== null) return denialRow(reason).code
+  return status < 400 ? 'ok' : 'upstream_rejected'
+}
+
+/** Whether the key of a request was found usable, although the request may have been denied. */
+export function wasAuthenticated(reason: DenialReason | null): boolean {
+  return reason === null || denialRow(reason).status !== 401
 }

@@ -3,7 +3,7 @@ import type { ProxySettings } from '../../domain/proxy.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
-import type { UsageReport } from './report-sequence.ts'
+import type { UsageReport } from './usage-report.ts'
 
 const MINUTE_MS = 60_000
 /** Reports that wait for the collector, of up to 300 KB each; beyond that, the oldest is dropped. */

@@ -1,21 +1,70 @@
+import type { Config } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { asError, type FailureLog } from '../../observability/failure-log.ts'
+import { asError, FailureLog, type Log } from '../../observability/failure-log.ts'
 import {
   type Metrics,
   USAGE_EXPORT_OUTCOMES,
   USAGE_REPORT_OUTCOMES,
 } from '../../observability/metrics/metrics.ts'
 import {
+  isNotOffered,
   type KeyServiceClient,
   type KeyServiceRequest,
   type KeyServiceResponse,
   OversizedResponse,
-} from '../tiers/key-service/key-service-client.ts'
-import { isNotOffered } from '../tiers/key-service/key-service-responses.ts'
-import { refusedCounts } from './refused-counts.ts'
-import { bodyOf, ReportSequence, type UsageReport } from './report-sequence.ts'
-import type { UsageCounts } from './usage-counts.ts'
-import type { UsageExporter } from './usage-exporter.ts'
+} from '../tiers/key-service-client.ts'
+import { UsageCounts } from './usage-counts.ts'
+import { UsageExporter } from './usage-exporter.ts'
+import { bodyOf, ReportSequence, refusedCounts, type UsageReport } from './usage-report.ts'
+
+/** The console responds to a report after its commit, which a slow database delays. No request waits for it. */
+const MIN_REPORT_TIMEOUT_MS = 5_000
+
+interface UsageSettings {
+  readonly config: Pick<Config, 'keyService' | 'usage' | 'refusals' | 'outgoing'>
+  readonly metrics: Metrics
+  readonly logger: Log
+  readonly clock: Clock
+}
+
+export interface GatewayUsage {
+  readonly counts: UsageCounts
+  readonly reporter: UsageReporter
+}
+
+/** @param gateway unique to this process @returns null if usage is not reported */
+export function createGatewayUsage(
+  settings: UsageSettings,
+  client: Pick<KeyServiceClient, 'request'>,
+  gateway: string,
+): GatewayUsage | null {
+  const { config, metrics, logger, clock } = settings
+  const { reportSeconds, enabled, maxEntries } = config.usage
+  const { url } = config.usage.export
+  if (reportSeconds === 0) return null
+  const counts = new UsageCounts({
+    clock,
+    metrics,
+    countsRequests: enabled,
+    notesRefusals: config.refusals.enabled,
+    maxEntries,
+  })
+  const timeoutMs = Math.max(config.keyService.timeoutMs, MIN_REPORT_TIMEOUT_MS)
+  const failuresOf = (part: string) => new FailureLog(part, logger, clock)
+  const exporting = { failures: failuresOf('usage export'), metrics, timeoutMs, proxies: config.outgoing }
+  const reporter = new UsageReporter({
+    client,
+    clock,
+    failures: failuresOf('usage report'),
+    metrics,
+    counts,
+    exporter: url === undefined ? null : new UsageExporter({ ...exporting, url }),
+    gateway,
+    periodMs: reportSeconds * 1000,
+    timeoutMs,
+  })
+  return { counts, reporter }
+}
 
 const HOUR_MS = 3_600_000
 /** The console names at most 20 refused entries, of about a hundred bytes each. */
@@ -29,7 +78,7 @@ const MAX_LAST_EXPORT_MS = 1_000
 /** Client errors caused by the caller or the moment, not by the report (RFC 9110, section 15.5): it is repeated. */
 const RETRYABLE_STATUSES = new Set([401, 403, 408, 425, 429])
 
-export interface UsageReporterParts {
+interface UsageReporterParts {
   readonly client: Pick<KeyServiceClient, 'request'>
   readonly clock: Clock
   readonly failures: FailureLog

@@ -1,4 +1,4 @@
-import type { MetricDeclarations } from './metric-declarations.ts'
+import type { MetricDeclarations } from './metric-handles.ts'
 
 export function declareConsole({ counter, gauge }: MetricDeclarations) {
   return {

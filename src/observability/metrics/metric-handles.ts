@@ -2,10 +2,13 @@ import {
   Counter,
   Gauge,
   type GaugeConfiguration,
+  Histogram,
   type LabelValues,
   type MetricObjectWithValues,
   type MetricType,
   type MetricValueWithName,
+  type Registry,
+  type RegistryContentType,
 } from 'prom-client'
 
 /** A counter for fixed label values. */
@@ -48,7 +51,7 @@ type MetricDeclaration<Label extends string> = Pick<
   'name' | 'help' | 'labelNames' | 'registers'
 >
 
-export interface HandleHistogramConfiguration<Label extends string> extends MetricDeclaration<Label> {
+interface HandleHistogramConfiguration<Label extends string> extends MetricDeclaration<Label> {
   readonly buckets: readonly number[]
 }
 
@@ -185,4 +188,64 @@ class Buckets implements HistogramHandle {
     })
     return [...bounded, ['+Inf', this.count]]
   }
+}
+
+export type MetricRegistry = Registry<RegistryContentType>
+export type MetricDeclarations = ReturnType<typeof metricDeclarations>
+
+export const LATENCY_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+/** Functions that declare a metric and register it. @param registers empty if the metric is not exposed */
+export function metricDeclarations(registers: MetricRegistry[]) {
+  return {
+    counter: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+      new HandleCounter({ name, help, labelNames, registers }),
+    gauge: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+      new Gauge({ name, help, labelNames, registers }),
+    collected: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+      new CollectedGauge({ name, help, labelNames, registers }),
+    histogram: <Label extends string>(
+      name: string,
+      help: string,
+      labelNames: readonly Label[] = [],
+      buckets: readonly number[] = LATENCY_SECONDS,
+    ) => new HandleHistogram({ name, help, labelNames, buckets, registers }),
+  }
+}
+
+/** A histogram handle that can attach a trace id to an observation. */
+export interface RequestDurationHandle {
+  /** @param traceId id of a recorded trace, else null: an exemplar must lead to an existing trace */
+  observe(seconds: number, traceId: string | null): void
+}
+
+type RequestLabel = 'route' | 'code_class'
+
+interface RequestDuration {
+  handle(labels: LabelValues<RequestLabel>): RequestDurationHandle
+}
+
+/** Uses prom-client's own histogram only if exemplars are exposed: the others do not support them. */
+export function declareRequestDuration(
+  configuration: HandleHistogramConfiguration<RequestLabel>,
+  exemplars: boolean,
+): RequestDuration {
+  if (!exemplars) return new HandleHistogram(configuration)
+  const { buckets, ...rest } = configuration
+  const histogram = new Histogram({ ...rest, buckets: [...buckets], enableExemplars: true })
+  return {
+    handle(labels) {
+      // Runs once for each set of labels, because RouteCounters stores its handles.
+      histogram.zero(labels)
+      return {
+        observe: (value, traceId) =>
+          histogram.observe({ labels, value, exemplarLabels: exemplarOf(traceId) }),
+      }
+    },
+  }
+}
+
+/** prom-client's types expect the metric's labels here, but an exemplar has labels of its own (OpenMetrics 1.0). */
+function exemplarOf(traceId: string | null): Record<string, string> {
+  return traceId === null ? {} : { trace_id: traceId }
 }

@@ -53,8 +53,6 @@ export const UPSTREAM_ERROR_KINDS = [
   'preempted',
   'circuit_open',
 ] as const
-/** `reused`: signed for an earlier request of the key; `failed`: not signed, and the request not sent. */
-export const ASSERTION_RESULTS = ['signed', 'reused', 'failed'] as const
 /** Outcomes of sign-in attempts; `unavailable`: the identity provider did not respond as specified. */
 export const LOGIN_OUTCOMES = ['ok', 'denied', 'invalid', 'unavailable', 'limited'] as const
 /** Where rate limits are counted; `local`: in this gateway alone. */
@@ -65,7 +63,7 @@ export const USAGE_REPORT_OUTCOMES = ['accepted', 'failed', 'rejected'] as const
 export const LEAK_REPORTERS = ['github', 'public'] as const
 /**
  * Outcomes of reported tokens, and of requests: `invalid` or without a good signature, `limited`, `failed`. `known`: the same
- * finding was reported before. `unknown`: no key of ours.
+ * finding was reported before. `unknown`: not a key of this installation.
  */
 export const LEAK_OUTCOMES = [
   'revoked',

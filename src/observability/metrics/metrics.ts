@@ -1,9 +1,12 @@
 import { collectDefaultMetrics, Registry, type RegistryContentType } from 'prom-client'
 import { declareConsole } from './console-metrics.ts'
-import { LATENCY_SECONDS, type MetricRegistry, metricDeclarations } from './metric-declarations.ts'
-import { declareGatewayRegion, declareProcess, declareWorkspaces } from './process-metrics.ts'
-import { declareRequestDuration } from './request-duration.ts'
-import { declareUsage } from './usage-metrics.ts'
+import {
+  declareRequestDuration,
+  LATENCY_SECONDS,
+  type MetricDeclarations,
+  type MetricRegistry,
+  metricDeclarations,
+} from './metric-handles.ts'
 
 export { type CounterHandle, type HistogramHandle, handlesBy } from './metric-handles.ts'
 export * from './metric-labels.ts'
@@ -236,5 +239,105 @@ function declareRedis(registers: MetricRegistry[]) {
     redisUp: gauge('postern_redis_up', '1 while Redis answers commands without an error, else 0'),
     redisFailing: gauge('postern_redis_failing', 'Connections to Redis that fail, by cause', ['cause']),
     redisReconnects: counter('postern_redis_reconnects_total', 'Reconnections to Redis'),
+  }
+}
+
+/** Metrics of every process. */
+function declareProcess({ counter, gauge }: MetricDeclarations) {
+  return {
+    draining: gauge('postern_draining', '1 while the process is draining, else 0'),
+    buildInfo: gauge('postern_build_info', 'Constant 1, labelled with version, revision and Node version', [
+      'version',
+      'revision',
+      'node',
+    ]),
+    configInfo: gauge(
+      'postern_config_info',
+      'Constant 1, labelled with a short hash of the settings without secrets',
+      ['plane', 'hash'],
+    ),
+    certificateNotAfter: gauge(
+      'postern_tls_cert_not_after_seconds',
+      'Expiry of the certificates used for new connections, in seconds since the epoch',
+      ['purpose'],
+    ),
+    logLinesDropped: counter(
+      'postern_log_lines_dropped_total',
+      'Log lines dropped because the log output stalled',
+    ),
+    connectionsClosed: counter(
+      'postern_connections_closed_total',
+      'Client connections closed at a connection limit, by listener and limit',
+      ['listener', 'limit'],
+    ),
+    configReloadSuccess: gauge(
+      'postern_config_last_reload_success',
+      '1 if the last reload of the settings succeeded, else 0',
+    ),
+    configReloadTimestamp: gauge(
+      'postern_config_last_reload_timestamp_seconds',
+      'Time of the last reload of the settings, successful or not, in seconds since the epoch',
+    ),
+    heapLimit: gauge('postern_heap_limit_bytes', 'Limit of the old heap generation, in bytes'),
+  }
+}
+
+/** Of a gateway. */
+function declareGatewayRegion({ gauge }: MetricDeclarations) {
+  return {
+    gatewayRegion: gauge(
+      'postern_gateway_region_info',
+      'Constant 1, labelled with the region of the gateway; `default` without one',
+      ['region'],
+    ),
+  }
+}
+
+/** Requests of the workspaces named in `metrics.workspaces`. No other metric has a workspace as a label. */
+function declareWorkspaces({ counter, collected }: MetricDeclarations) {
+  return {
+    workspaceRequests: counter(
+      'postern_workspace_requests_total',
+      'Requests with a known key, by its workspace; `other`: not in metrics.workspaces',
+      ['workspace'],
+    ),
+    workspacesFolded: collected(
+      'postern_workspace_series_folded',
+      '1 if a request was counted as `other` in the last five minutes, else 0',
+    ),
+  }
+}
+
+/** What a gateway reports to the key service about the use of keys. */
+function declareUsage({ counter, collected }: MetricDeclarations) {
+  return {
+    usageReportsSent: counter(
+      'postern_usage_reports_sent_total',
+      'Usage reports sent, by outcome; `failed`: to be repeated, `rejected`: dropped',
+      ['outcome'],
+    ),
+    usageReportDelay: collected(
+      'postern_usage_report_delay_seconds',
+      'Time since the first failure of the current usage report, in seconds; 0 if it did not fail',
+    ),
+    usageEntries: collected('postern_usage_entries', 'Entries of unreported usage in memory'),
+    usageFolded: counter(
+      'postern_usage_folded_total',
+      'Requests counted by workspace instead of by key, because the memory for usage was full',
+    ),
+    usageLost: counter(
+      'postern_usage_lost_total',
+      'Requests missing in the usage of all keys, by cause; `memory`: it was full, `refused`: by the key service',
+      ['cause'],
+    ),
+    usageExports: counter(
+      'postern_usage_exports_total',
+      'Requests to the usage collector, by outcome; `failed`: to be repeated, `dropped`: rejected, or too many waited',
+      ['outcome'],
+    ),
+    usageRefusalsOmitted: counter(
+      'postern_usage_refusals_omitted_total',
+      'Refused requests that were counted, but not reported one by one',
+    ),
   }
 }

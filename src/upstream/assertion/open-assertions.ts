@@ -1,4 +1,4 @@
-import type { AssertionDeps, ConfiguredAssertions } from './configured-assertions.ts'
+import type { AssertionDeps, ConfiguredAssertions } from './assertions.ts'
 
 /** @returns null if no key is configured; then `jose` is not loaded. @throws if a file holds no usable key */
 export async function openAssertions(deps: AssertionDeps): Promise<ConfiguredAssertions | null> {
@@ -9,6 +9,6 @@ export async function openAssertions(deps: AssertionDeps): Promise<ConfiguredAss
     throw new Error('upstream.assertion.keyFiles: restart the process to turn assertions on or off')
   })
   if (!isOn) return null
-  const { createConfiguredAssertions } = await import('./configured-assertions.ts')
+  const { createConfiguredAssertions } = await import('./assertions.ts')
   return createConfiguredAssertions(deps)
 }

@@ -3,20 +3,20 @@ export const GRACE_MS = 100
 /** Time without a further preemption after which half of the reserve is given back. */
 const RESERVE_HALF_LIFE_MS = 10_000
 
-export interface QueueLimits {
+interface QueueLimits {
   /** How many requests may wait. */
   readonly maxRequests: number
   /** How long each may wait. */
   readonly maxWaitMs: number
 }
 
-export interface ConnectionLimits {
+interface ConnectionLimits {
   readonly connections: number
   readonly queue: QueueLimits
 }
 
 /** A request that needs a connection. */
-export interface ConnectionRequest {
+interface ConnectionRequest {
   readonly workspaceId: string
 }
 
@@ -228,4 +228,49 @@ export class ConnectionShares<Request extends ConnectionRequest> {
  */
 export function fairShareOf(total: number): number {
   return Math.max(1, Math.floor(total / 4))
+}
+
+/** An exchange that may have to give up its connection for another workspace. */
+export interface PreemptionCandidate {
+  readonly workspaceId: string
+  /** `discarding`: the client has its response, and the rest of the body is read and discarded. */
+  readonly stage: 'waiting' | 'streaming' | 'discarding'
+  /** How long its client has read nothing of the waiting data. */
+  readonly stalledMs: number
+  /** Monotonic. */
+  readonly startedAtMs: number
+}
+
+/** Ranks the exchanges of one workspace: the one whose loss costs its client the least is preempted first. */
+function rankOf({ stage, stalledMs }: PreemptionCandidate): number {
+  if (stage === 'discarding') return 0
+  if (stalledMs >= GRACE_MS) return 1
+  // Before the response head the client gets a 503 with Retry-After; after it, only a closed connection.
+  return stage === 'waiting' ? 2 : 3
+}
+
+function isPreferred(one: PreemptionCandidate, other: PreemptionCandidate): boolean {
+  const rank = rankOf(one)
+  if (rank !== rankOf(other)) return rank < rankOf(other)
+  if (rank === 1 && one.stalledMs !== other.stalledMs) return one.stalledMs > other.stalledMs
+  return one.startedAtMs > other.startedAtMs
+}
+
+/**
+ * Selects the exchange that gives up its connection, from the workspace that is furthest above its share.
+ * @param excessOf connections that a workspace holds above its share; at 0 or less none of its exchanges is preempted
+ */
+export function selectForPreemption<Exchange extends PreemptionCandidate>(
+  exchanges: Iterable<Exchange>,
+  excessOf: (workspaceId: string) => number,
+): Exchange | undefined {
+  let first: Exchange | undefined
+  let most = 0
+  for (const exchange of exchanges) {
+    const excess = excessOf(exchange.workspaceId)
+    if (excess < most || excess <= 0) continue
+    if (first === undefined || excess > most || isPreferred(exchange, first)) first = exchange
+    most = excess
+  }
+  return first
 }

@@ -3,13 +3,10 @@ import { Circuit } from '../../domain/circuit.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { FailureLog, type Log } from '../../observability/failure-log.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import { isUnreachable, logCauseOf, UpstreamFailure } from '../failure.ts'
-import { UpstreamClients } from './clients.ts'
 import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './connection.ts'
-import { ConnectionShares } from './connection-shares.ts'
+import { ConnectionShares, selectForPreemption } from './connection-shares.ts'
 import type { ConnectDeps } from './connector.ts'
-import { DeadlineSweeper, type HasDeadline, NO_SLOT } from './deadline-sweeper.ts'
-import type { DeadlineLimits } from './deadlines.ts'
+import { type DeadlineLimits, DeadlineSweeper, type HasDeadline, NO_SLOT } from './deadlines.ts'
 import { UpstreamExchange } from './exchange.ts'
 import type {
   ExchangeHandler,
@@ -17,9 +14,9 @@ import type {
   PreemptableExchange,
   UpstreamRequest,
 } from './exchange-parties.ts'
+import { isUnreachable, logCauseOf, UpstreamFailure } from './failure.ts'
 import { PoolMetrics } from './pool-metrics.ts'
-import { selectForPreemption } from './preemption.ts'
-import { type Resolve, resolveName, UpstreamAddresses, upstreamTargetsOf } from './resolver.ts'
+import { type Resolve, resolveName, UpstreamAddresses, upstreamTargetsOf } from './upstream-addresses.ts'
 
 export interface DispatcherDeps {
   readonly settings: UpstreamSettings
@@ -222,4 +219,56 @@ function preemptableOf(
     if (candidate !== null) preemptable.add(candidate)
   }
   return preemptable
+}
+
+/**
+ * The clients of the upstream, each with one connection, taken for an exchange and given back after it. undici's Pool
+ * would search all of them and wrap each handler once more for each request.
+ */
+export class UpstreamClients {
+  readonly #make: () => UpstreamClient
+  readonly #all = new Set<UpstreamClient>()
+  /** Clients for a single exchange, closed after it. */
+  readonly #temporary = new WeakSet<UpstreamClient>()
+  /** A stack: the client used last is taken first, because its connection is least likely to be stale. */
+  readonly #free: UpstreamClient[] = []
+
+  constructor(make: () => UpstreamClient) {
+    this.#make = make
+  }
+
+  take(): UpstreamClient {
+    return this.#free.pop() ?? this.#add()
+  }
+
+  /** @param broken whether the exchange failed: the client may still be handling the loss, and is taken last */
+  giveBack(client: UpstreamClient, broken: boolean): void {
+    if (this.#temporary.has(client)) return
+    if (broken) this.#free.unshift(client)
+    else this.#free.push(client)
+  }
+
+  /** Carries one exchange on a new connection. */
+  carryOnce(exchange: UpstreamExchange): void {
+    const client = this.#add()
+    this.#temporary.add(client)
+    exchange.sendOn(client, true)
+    void client.close().finally(() => this.#all.delete(client))
+  }
+
+  /** @returns counts of open connections and of unused ones among them */
+  stats(): { open: number; free: number } {
+    const open = [...this.#all].filter(client => client.isConnected).length
+    return { open, free: this.#free.filter(client => client.isConnected).length }
+  }
+
+  destroy(): void {
+    for (const client of this.#all) void client.destroy()
+  }
+
+  #add(): UpstreamClient {
+    const client = this.#make()
+    this.#all.add(client)
+    return client
+  }
 }

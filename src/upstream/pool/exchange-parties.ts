@@ -1,7 +1,6 @@
-import type { UpstreamFailure } from '../failure.ts'
-import type { UpstreamHeaders } from '../response-policy.ts'
+import type { PreemptionCandidate } from './connection-shares.ts'
 import type { DeadlineLimits } from './deadlines.ts'
-import type { PreemptionCandidate } from './preemption.ts'
+import type { UpstreamFailure } from './failure.ts'
 
 /** A request to the upstream, and the workspace it belongs to. */
 export interface UpstreamRequest {
@@ -10,6 +9,9 @@ export interface UpstreamRequest {
   readonly path: string
   readonly headers: Record<string, string>
 }
+
+/** Header fields by lower-case name; a field that was sent more than once is a list. */
+export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefined>>
 
 /** The head of the upstream's response. */
 export interface UpstreamResponse {

@@ -1,7 +1,12 @@
 import type { CircuitState } from '../../domain/circuit.ts'
-import type { CounterHandle, HistogramHandle } from '../../observability/metrics/metrics.ts'
-import { codeLabel, type Metrics, UPSTREAM_ERROR_KINDS } from '../../observability/metrics/metrics.ts'
-import type { UpstreamFailureKind } from '../failure.ts'
+import {
+  type CounterHandle,
+  codeLabel,
+  type HistogramHandle,
+  type Metrics,
+  UPSTREAM_ERROR_KINDS,
+} from '../../observability/metrics/metrics.ts'
+import type { UpstreamFailureKind } from './failure.ts'
 
 /** Label of the only upstream. */
 const UPSTREAM = 'default'

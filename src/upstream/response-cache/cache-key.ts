@@ -1,8 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Permit } from '../../domain/authorize.ts'
-import type { Forwarded } from '../forwarded.ts'
-import { ASSERTION_HEADER } from '../request-headers.ts'
-import type { UpstreamHeaders } from '../response-policy.ts'
+import type { UpstreamHeaders } from '../pool/exchange-parties.ts'
+import { ASSERTION_HEADER, type Forwarded } from '../request-headers.ts'
 
 /** Fields by which the upstream chooses between 200 and 304 (RFC 9110, section 13.1). */
 const VALIDATORS: readonly string[] = ['if-none-match', 'if-modified-since']

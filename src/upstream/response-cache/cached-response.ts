@@ -1,7 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import type { BufferedResponse } from '../../http/buffered-response.ts'
-import { type ByteString, NO_BYTES, toByteString } from '../../http/byte-string.ts'
-import type { UpstreamHeaders } from '../response-policy.ts'
+import {
+  type BufferedResponse,
+  type ByteString,
+  NO_BYTES,
+  toByteString,
+} from '../../http/buffered-response.ts'
+import type { UpstreamHeaders } from '../pool/exchange-parties.ts'
 import type { Freshness } from './freshness.ts'
 
 /** Alternating names and values, the form that Node's `writeHead` accepts. */

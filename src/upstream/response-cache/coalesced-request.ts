@@ -1,6 +1,10 @@
 import type { Permit } from '../../domain/authorize.ts'
-import { type BufferedResponse, bufferedResponse, toFieldList } from '../../http/buffered-response.ts'
-import { toByteString } from '../../http/byte-string.ts'
+import {
+  type BufferedResponse,
+  bufferedResponse,
+  toByteString,
+  toFieldList,
+} from '../../http/buffered-response.ts'
 import {
   COALESCING_RESULTS,
   type CounterHandle,
@@ -8,9 +12,9 @@ import {
   type Metrics,
 } from '../../observability/metrics/metrics.ts'
 import type { ClientRequest, Deny } from '../client-request.ts'
-import type { UpstreamFailure } from '../failure.ts'
 import { abortResponse, type Forward } from '../forward.ts'
 import type { BodySink, ExchangeHandler, UpstreamResponse } from '../pool/exchange-parties.ts'
+import type { UpstreamFailure } from '../pool/failure.ts'
 import {
   denyAfterFailure,
   denyRejected,
@@ -21,12 +25,11 @@ import {
   respondBuffered,
 } from '../respond.ts'
 import type { PolicyDecision, ResponsePolicy } from '../response-policy.ts'
-import type { Sending } from '../send.ts'
-import { BufferingSink, MAX_BUFFERED_BYTES } from './buffering-sink.ts'
+import type { Sending } from '../upstream.ts'
 import { fitsKey } from './cache-key.ts'
-import type { CacheUpdate } from './cache-update.ts'
 import { type CachedResponse, responseFor } from './cached-response.ts'
 import type { Freshness } from './freshness.ts'
+import type { CacheUpdate } from './response-cache.ts'
 
 /** A permitted request that waits for a coalesced request. */
 export interface Waiter {
@@ -38,7 +41,7 @@ export interface Waiter {
   readonly isFirst: boolean
 }
 
-export type CoalescingCounts = Readonly<Record<(typeof COALESCING_RESULTS)[number], CounterHandle>>
+type CoalescingCounts = Readonly<Record<(typeof COALESCING_RESULTS)[number], CounterHandle>>
 
 /** Every series exists from the start, at zero. */
 export function coalescingCountsOf(metrics: Metrics): CoalescingCounts {
@@ -252,5 +255,56 @@ function settleSafely(waiter: Waiter, settle: (waiter: Waiter) => void): void {
     settle(waiter)
   } catch (error) {
     abortResponse(waiter.request, error)
+  }
+}
+
+/** A longer response is streamed to one client. */
+const MAX_BUFFERED_BYTES = 256 * 1024
+
+interface BufferingOutcomes {
+  complete(body: Buffer): void
+  /** @returns sink for the complete body; null if it is not needed */
+  tooLong(): BodySink | null
+  fail(failure: UpstreamFailure | null): void
+}
+
+/** Buffers a body up to `MAX_BUFFERED_BYTES`, so that no client receives an incomplete one. */
+class BufferingSink implements BodySink {
+  readonly #outcomes: BufferingOutcomes
+  #chunks: Buffer[] = []
+  #length = 0
+  /** Receives a body that is too long to be buffered. */
+  #next: BodySink | null = null
+
+  constructor(outcomes: BufferingOutcomes) {
+    this.#outcomes = outcomes
+  }
+
+  write(chunk: Buffer): 'continue' | 'pause' | 'discard' {
+    if (this.#next !== null) return this.#next.write(chunk)
+    this.#length += chunk.length
+    this.#chunks.push(chunk)
+    if (this.#length <= MAX_BUFFERED_BYTES) return 'continue'
+    this.#next = this.#outcomes.tooLong()
+    return this.#next?.write(this.#takeBody()) ?? 'discard'
+  }
+
+  end(): void {
+    if (this.#next === null) this.#outcomes.complete(this.#takeBody())
+    else this.#next.end()
+  }
+
+  fail(failure: UpstreamFailure | null): void {
+    const next = this.#next ?? this.#outcomes
+    next.fail(failure)
+  }
+
+  /** Copied: a chunk keeps the whole read alive, with the head, which the memory limit does not count. */
+  #takeBody(): Buffer {
+    const body = Buffer.allocUnsafeSlow(this.#length)
+    let at = 0
+    for (const chunk of this.#chunks) at += chunk.copy(body, at)
+    this.#chunks = []
+    return body
   }
 }

@@ -1,5 +1,5 @@
-import { DIRECTIVE } from '../cache-control.ts'
-import type { UpstreamHeaders } from '../response-policy.ts'
+import type { UpstreamHeaders } from '../pool/exchange-parties.ts'
+import { DIRECTIVE } from '../response-policy.ts'
 import { fitsKey, variesByValidator } from './cache-key.ts'
 
 /** Larger values count as this one (RFC 9111, section 1.2.2). */

@@ -15,7 +15,6 @@ import {
   validatorsOf,
   withValidators,
 } from './cache-key.ts'
-import { CacheUpdate } from './cache-update.ts'
 import { type CachedResponse, responseFor, validatorsFor } from './cached-response.ts'
 import {
   CoalescedRequest,
@@ -24,7 +23,7 @@ import {
   type Waiter,
 } from './coalesced-request.ts'
 import { type Directives, directivesOf, hasValidator, wantsFresher } from './freshness.ts'
-import { ResponseCache } from './response-cache.ts'
+import { CacheUpdate, ResponseCache } from './response-cache.ts'
 
 export interface ResponseCacheDeps {
   readonly upstream: Upstream

@@ -4,7 +4,7 @@ import { errorTable, scopeMissingResponse } from '../../../src/console/platform/
 import { denyScope } from '../../../src/domain/authorize.ts'
 import { DENIAL_REASONS, denied } from '../../../src/domain/denial.ts'
 import { describeApi } from '../../../src/domain/route/describe-api.ts'
-import { errorResponseOf } from '../../../src/gateway/denial-response.ts'
+import { errorResponseOf } from '../../../src/gateway/responses.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 
 const plain = (text: string) =>

@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest'
-import { isInCidrs, MAX_CIDRS, normalizeCidrs } from '../../../src/domain/address/cidr.ts'
-import { isPublicAddress } from '../../../src/domain/address/public-address.ts'
+import {
+  isInCidrs,
+  isPublicAddress,
+  MAX_CIDRS,
+  normalizeCidrs,
+} from '../../../src/domain/address/ip-address.ts'
 
 test.each([
   '192.0.2.1 ',

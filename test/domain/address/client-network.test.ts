@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { anonymizedNetworkOf, clientNetworkOf } from '../../../src/domain/address/cidr.ts'
-import { plainAddress } from '../../../src/domain/address/plain-address.ts'
+import { anonymizedNetworkOf, clientNetworkOf, plainAddress } from '../../../src/domain/address/ip-address.ts'
 
 test.each([
   ['192.0.2.7', '192.0.2.7'],

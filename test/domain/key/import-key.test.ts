@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type ImportEntry, planImport } from '../../../src/domain/key/import-key.ts'
+import { type ImportEntry, planImport } from '../../../src/domain/key/issue-key.ts'
 import { digestOf, mintSecret } from '../../../src/domain/key/secret.ts'
 import { SIGNING_KEY } from '../examples.ts'
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isWorkspaceId, keyState } from '../../../src/domain/key/key-record.ts'
-import { isScope, normalizeScopes } from '../../../src/domain/scope.ts'
+import { isScope, isWorkspaceId, keyState, normalizeScopes } from '../../../src/domain/key/key-record.ts'
 import { exampleRecord, NOW_MS } from '../examples.ts'
 
 describe('the state of a key', () => {

@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'vitest'
+import {
+  planResumption,
+  planRevocation,
+  planRotation,
+  planSuspension,
+} from '../../../src/domain/key/change-key.ts'
 import { keyState } from '../../../src/domain/key/key-record.ts'
-import { planResumption, planRevocation, planSuspension } from '../../../src/domain/key/revoke-or-suspend.ts'
-import { planRotation } from '../../../src/domain/key/rotate-key.ts'
 import { NOW_MS, revoked, someKey } from '../../support/stored-keys.ts'
 
 test('a revocation records its time and increments the version', () => {

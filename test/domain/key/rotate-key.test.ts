@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { MAX_OVERLAP_SECONDS, planRotation } from '../../../src/domain/key/change-key.ts'
 import { keyState } from '../../../src/domain/key/key-record.ts'
-import { MAX_OVERLAP_SECONDS, planRotation } from '../../../src/domain/key/rotate-key.ts'
 import { NOW_MS, revoked, someKey } from '../../support/stored-keys.ts'
 
 const context = { id: 'key_next', hint: 'wsk_…next', createdBy: 'ada', nowMs: NOW_MS }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { TokenBucket } from '../../../src/domain/limits/token-bucket.ts'
+import { TokenBucket } from '../../../src/domain/rate-limit.ts'
 
 const BUCKET = { perSecond: 2, burst: 3 }
 

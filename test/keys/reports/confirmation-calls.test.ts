@@ -1,9 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ChangeConfirmer, type ConfirmerParts } from '../../../src/keys/reports/change-confirmer.ts'
-import type {
-  KeyServiceRequest,
-  KeyServiceResponse,
-} from '../../../src/keys/tiers/key-service/key-service-client.ts'
+import type { KeyServiceRequest, KeyServiceResponse } from '../../../src/keys/tiers/key-service-client.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { digestNo } from '../../support/key-records.ts'
 import { LogSpy } from '../../support/log-spy.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { RegionCheck } from '../../../src/keys/reports/region-check.ts'
+import { RegionCheck } from '../../../src/keys/reports/settings-checks.ts'
 import { LogSpy } from '../../support/log-spy.ts'
 
 test.each([

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { readReportResponse } from '../../../src/keys/reports/report-response.ts'
+import { readReportResponse } from '../../../src/keys/reports/change-confirmer.ts'
 
 describe('the response of the key service to a report', () => {
   test('names its signing secrets, the number of gateways and the time', () => {

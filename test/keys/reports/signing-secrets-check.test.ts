@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { fingerprintOf } from '../../../src/domain/key/secret.ts'
-import { compareFingerprints, SigningSecretsCheck } from '../../../src/keys/reports/signing-secrets-check.ts'
+import { compareFingerprints, SigningSecretsCheck } from '../../../src/keys/reports/settings-checks.ts'
 import { createMetrics, type Metrics } from '../../../src/observability/metrics/metrics.ts'
 import { keyStoreConfig } from '../../support/key-store-config.ts'
 import { LogSpy } from '../../support/log-spy.ts'

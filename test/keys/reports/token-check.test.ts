@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { TokenCheck } from '../../../src/keys/reports/token-check.ts'
+import { TokenCheck } from '../../../src/keys/reports/settings-checks.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { LogSpy } from '../../support/log-spy.ts'
 import { metricValue } from '../../support/metric-value.ts'

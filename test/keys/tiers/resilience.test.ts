@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { TierResult } from '../../../src/keys/key-store.ts'
+import type { TierResult } from '../../../src/keys/tiers/key-store.ts'
 import { withBreaker } from '../../../src/keys/tiers/resilience.ts'
 import { ChaosTier, outOfOrder } from '../../support/chaos-tier.ts'
 import { digestNo, grantOf } from '../../support/key-records.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { ReportSequence, type UsageReport } from '../../../src/keys/usage/report-sequence.ts'
 import { UsageCounts } from '../../../src/keys/usage/usage-counts.ts'
+import { ReportSequence, type UsageReport } from '../../../src/keys/usage/usage-report.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { runs } from '../../support/runs.ts'

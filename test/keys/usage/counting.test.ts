@@ -1,8 +1,6 @@
 import { describe, expect, test, vi } from 'vitest'
-import { CountTable, countsOf } from '../../../src/keys/usage/count-table.ts'
-import { refusedCounts } from '../../../src/keys/usage/refused-counts.ts'
-import { bodyOf, ReportSequence } from '../../../src/keys/usage/report-sequence.ts'
-import type { ReportContent } from '../../../src/keys/usage/usage-counts.ts'
+import { CountTable, countsOf, type ReportContent } from '../../../src/keys/usage/usage-counts.ts'
+import { bodyOf, ReportSequence, refusedCounts } from '../../../src/keys/usage/usage-report.ts'
 
 const CONTENT: ReportContent = { used: {}, counts: [], refusals: [] }
 

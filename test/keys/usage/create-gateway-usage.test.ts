@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import type { KeyServiceClient } from '../../../src/keys/tiers/key-service/key-service-client.ts'
-import { createGatewayUsage } from '../../../src/keys/usage/create-gateway-usage.ts'
+import type { KeyServiceClient } from '../../../src/keys/tiers/key-service-client.ts'
+import { createGatewayUsage } from '../../../src/keys/usage/usage-reporter.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { keyStoreConfig } from '../../support/key-store-config.ts'
 import { LogSpy } from '../../support/log-spy.ts'

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { NO_PROXIES } from '../../../src/domain/proxy.ts'
-import type { UsageReport } from '../../../src/keys/usage/report-sequence.ts'
 import { UsageExporter } from '../../../src/keys/usage/usage-exporter.ts'
+import type { UsageReport } from '../../../src/keys/usage/usage-report.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { createMetrics, type Metrics } from '../../../src/observability/metrics/metrics.ts'
 import { LogSpy } from '../../support/log-spy.ts'

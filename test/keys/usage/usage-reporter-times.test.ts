@@ -1,8 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import type {
-  KeyServiceRequest,
-  KeyServiceResponse,
-} from '../../../src/keys/tiers/key-service/key-service-client.ts'
+import type { KeyServiceRequest, KeyServiceResponse } from '../../../src/keys/tiers/key-service-client.ts'
 import { UsageCounts } from '../../../src/keys/usage/usage-counts.ts'
 import { UsageReporter } from '../../../src/keys/usage/usage-reporter.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'

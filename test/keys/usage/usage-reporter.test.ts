@@ -3,9 +3,9 @@ import {
   type KeyServiceRequest,
   type KeyServiceResponse,
   OversizedResponse,
-} from '../../../src/keys/tiers/key-service/key-service-client.ts'
-import type { UsageReport } from '../../../src/keys/usage/report-sequence.ts'
+} from '../../../src/keys/tiers/key-service-client.ts'
 import { UsageCounts } from '../../../src/keys/usage/usage-counts.ts'
+import type { UsageReport } from '../../../src/keys/usage/usage-report.ts'
 import { UsageReporter } from '../../../src/keys/usage/usage-reporter.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { createMetrics, type Metrics } from '../../../src/observability/metrics/metrics.ts'

@@ -70,7 +70,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'without a majority of the Sentinels, the server that some name is used',
     mutations: [
       {
-        file: 'redis/primary-check.ts',
+        file: 'redis/sentinels.ts',
         from: '// No majority answers.',
         to: 'return true',
       },
@@ -115,7 +115,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'the console stays at a primary that was replaced',
     mutations: [
       {
-        file: 'redis/primary-check.ts',
+        file: 'redis/sentinels.ts',
         from: 'if (isSameServer(primary, server)) return true\n      this.#onOther()',
         to: 'return true',
       },
@@ -160,7 +160,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'a rotation without an overlap does not revoke the old key',
     mutations: [
       {
-        file: 'domain/key/rotate-key.ts',
+        file: 'domain/key/change-key.ts',
         from: 'revokedAtMs: overlapEndsMs > nowMs ? null : nowMs,',
         to: '',
       },

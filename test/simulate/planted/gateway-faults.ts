@@ -5,7 +5,7 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     name: 'memory does not compare the epoch',
     mutations: [
       {
-        file: 'keys/trust.ts',
+        file: 'keys/tiers/trust.ts',
         from: 'held.epoch === now.epoch && ageMs < lifeMs',
         to: 'ageMs < lifeMs',
       },
@@ -15,7 +15,7 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     name: 'the announced version is ignored',
     mutations: [
       {
-        file: 'keys/trust.ts',
+        file: 'keys/tiers/trust.ts',
         from: 'grant.version < known.version',
         to: 'grant.version < 0',
       },
@@ -25,7 +25,7 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     name: 'a disconnected gateway trusts memory as a connected one does',
     mutations: [
       {
-        file: 'keys/trust.ts',
+        file: 'keys/tiers/trust.ts',
         from: '(now.isConnected || ageMs <= disconnectedLifeMs(held))',
         to: 'true',
       },
@@ -65,7 +65,7 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     name: 'a missing record in Redis is taken as proof that there is no key',
     mutations: [
       {
-        file: 'keys/tiers/redis/redis-store.ts',
+        file: 'keys/tiers/redis-store.ts',
         from: "bytes.length === 0 ? { kind: 'miss' }",
         to: "bytes.length === 0 ? { kind: 'absent' }",
       },
@@ -75,7 +75,7 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     name: 'a change evicts no record',
     mutations: [
       {
-        file: 'keys/tiers/memory/memory-store.ts',
+        file: 'keys/tiers/memory-store.ts',
         from: "if (record.grant.version >= version) return 'current'",
         to: "return 'current'",
       },
@@ -85,7 +85,7 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     name: 'a change evicts no entry of a missing key',
     mutations: [
       {
-        file: 'keys/tiers/memory/memory-store.ts',
+        file: 'keys/tiers/memory-store.ts',
         from: "return this.#absent.delete(digest) ? 'evicted' : 'unknown_key'",
         to: "return 'unknown_key'",
       },
@@ -115,7 +115,7 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     name: 'late heartbeats count',
     mutations: [
       {
-        file: 'keys/invalidation/heartbeat-senders.ts',
+        file: 'keys/invalidation/invalidation-listener.ts',
         from: '<= REVOCATION_TIMING.lateAfterMs',
         to: '<= 60_000',
       },
@@ -135,7 +135,7 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     name: 'records are read from another server than the subscribed one',
     mutations: [
       {
-        file: 'keys/tiers/redis/redis-access.ts',
+        file: 'keys/redis-access.ts',
         from: 'return isSameServer(this.#reader.server, this.#subscriber.server)',
         to: 'return true',
       },
@@ -145,12 +145,12 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     name: 'memory is filled by a lookup that began before a change',
     mutations: [
       {
-        file: 'keys/in-flight-lookups.ts',
+        file: 'keys/lookup-chain.ts',
         from: 'lookup.isSuperseded = true\n    this.#byDigest.delete(digest)',
         to: '',
       },
       {
-        file: 'keys/trust.ts',
+        file: 'keys/tiers/trust.ts',
         from: 'return isBehind(announced) ||',
         to: 'return',
       },
@@ -160,7 +160,7 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     name: 'an old answer of the key service counts',
     mutations: [
       {
-        file: 'keys/trust.ts',
+        file: 'keys/tiers/trust.ts',
         from: "return now.nowMs - result.askedAtMs < disconnectedBoundMs ? 'fresh' : 'superseded'",
         to: "return 'fresh'",
       },
@@ -195,7 +195,7 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     name: 'an answer that there is no such key counts behind an announced version',
     mutations: [
       {
-        file: 'keys/trust.ts',
+        file: 'keys/tiers/trust.ts',
         from: '(grant === null || grant.version < known.version)',
         to: 'grant !== null && grant.version < known.version',
       },
@@ -205,7 +205,7 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     name: 'a change does not supersede a lookup in flight',
     mutations: [
       {
-        file: 'keys/in-flight-lookups.ts',
+        file: 'keys/lookup-chain.ts',
         from: 'lookup.isSuperseded = true\n',
         to: '\n',
       },

@@ -4,10 +4,7 @@ import type { KeyRepository } from '../../../src/console/keys/key-repository.ts'
 import type { Registry } from '../../../src/console/keys/registry.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
-import type {
-  KeyServiceRequest,
-  KeyServiceResponse,
-} from '../../../src/keys/tiers/key-service/key-service-client.ts'
+import type { KeyServiceRequest, KeyServiceResponse } from '../../../src/keys/tiers/key-service-client.ts'
 import type { Database } from './database.ts'
 import { answer } from './key-service-calls.ts'
 import { Process } from './process.ts'

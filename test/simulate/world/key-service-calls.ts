@@ -2,10 +2,7 @@ import type { AnnouncingRepository } from '../../../src/console/announcing/repos
 import type { Clock } from '../../../src/domain/clock.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import { encodeRecord } from '../../../src/domain/wire.ts'
-import type {
-  KeyServiceRequest,
-  KeyServiceResponse,
-} from '../../../src/keys/tiers/key-service/key-service-client.ts'
+import type { KeyServiceRequest, KeyServiceResponse } from '../../../src/keys/tiers/key-service-client.ts'
 import { CONSOLE_SECRETS } from './settings.ts'
 
 const [RECORD_KEY] = CONSOLE_SECRETS.recordKeys

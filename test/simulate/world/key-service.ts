@@ -1,7 +1,4 @@
-import type {
-  KeyServiceClient,
-  KeyServiceRequest,
-} from '../../../src/keys/tiers/key-service/key-service-client.ts'
+import type { KeyServiceClient, KeyServiceRequest } from '../../../src/keys/tiers/key-service-client.ts'
 import type { ConsoleRun } from './console-process.ts'
 import type { Network } from './network.ts'
 import type { Process } from './process.ts'

@@ -1,5 +1,4 @@
-import type { Clock } from '../../../src/domain/clock.ts'
-import type { TurnTimers } from '../../../src/domain/timers.ts'
+import type { Clock, TurnTimers } from '../../../src/domain/clock.ts'
 import type { Random } from './random.ts'
 import type { Host, Scheduler } from './scheduler.ts'
 

@@ -5,9 +5,9 @@ import {
   type AssertionClaims,
   type AssertionSettings,
   assertionClaims,
+  createAssertions,
   isReusable,
-} from '../../../src/upstream/assertion/assertion-claims.ts'
-import { createAssertions } from '../../../src/upstream/assertion/assertions.ts'
+} from '../../../src/upstream/assertion/assertions.ts'
 
 const SETTINGS: AssertionSettings = { issuer: 'postern', audience: 'files', lifetimeSeconds: 60, bind: 'key' }
 const GRANT: KeyGrant = {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { UpstreamClients } from '../../../src/upstream/pool/clients.ts'
 import type { UpstreamClient } from '../../../src/upstream/pool/connection.ts'
+import { UpstreamClients } from '../../../src/upstream/pool/dispatcher.ts'
 import type { UpstreamExchange } from '../../../src/upstream/pool/exchange.ts'
 
 class FakeClient {

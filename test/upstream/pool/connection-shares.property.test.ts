@@ -1,7 +1,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { ConnectionShares, fairShareOf, GRACE_MS } from '../../../src/upstream/pool/connection-shares.ts'
-import { selectForPreemption } from '../../../src/upstream/pool/preemption.ts'
+import {
+  ConnectionShares,
+  fairShareOf,
+  GRACE_MS,
+  selectForPreemption,
+} from '../../../src/upstream/pool/connection-shares.ts'
 
 interface Request {
   readonly workspaceId: string

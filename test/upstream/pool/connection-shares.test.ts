@@ -1,6 +1,11 @@
 import { expect, test } from 'vitest'
-import { ConnectionShares, fairShareOf, GRACE_MS } from '../../../src/upstream/pool/connection-shares.ts'
-import { type PreemptionCandidate, selectForPreemption } from '../../../src/upstream/pool/preemption.ts'
+import {
+  ConnectionShares,
+  fairShareOf,
+  GRACE_MS,
+  type PreemptionCandidate,
+  selectForPreemption,
+} from '../../../src/upstream/pool/connection-shares.ts'
 
 interface Request {
   readonly workspaceId: string

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { DeadlineSweeper, NO_SLOT } from '../../../src/upstream/pool/deadline-sweeper.ts'
+import { DeadlineSweeper, NO_SLOT } from '../../../src/upstream/pool/deadlines.ts'
 
 test('items are checked until they are deleted', () => {
   let nowMs = 7

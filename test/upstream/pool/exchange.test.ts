@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { EXCHANGE_ABORTED } from '../../../src/upstream/failure.ts'
+import { EXCHANGE_ABORTED } from '../../../src/upstream/pool/failure.ts'
 import { ScriptedExchange, type Stage } from '../../support/scripted-exchange.ts'
 
 const at = (stage: Stage, options: ConstructorParameters<typeof ScriptedExchange>[0] = {}) =>

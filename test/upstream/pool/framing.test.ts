@@ -4,8 +4,8 @@ import {
   fieldLinesOf,
   isCompleteBody,
   isValidHead,
-} from '../../../src/upstream/pool/framing.ts'
-import type { UpstreamHeaders } from '../../../src/upstream/response-policy.ts'
+} from '../../../src/upstream/pool/exchange.ts'
+import type { UpstreamHeaders } from '../../../src/upstream/pool/exchange-parties.ts'
 import { ScriptedExchange } from '../../support/scripted-exchange.ts'
 
 const length = { 'content-length': '5' }

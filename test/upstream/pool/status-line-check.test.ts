@@ -1,5 +1,5 @@
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import { StatusLineCheck } from '../../../src/upstream/pool/status-line-check.ts'
+import { StatusLineCheck } from '../../../src/upstream/pool/connection.ts'
 import { makeCertificates } from '../../support/certificates.ts'
 import {
   type ForwardingApp,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { upstreamTargetsOf } from '../../../src/upstream/pool/resolver.ts'
+import { upstreamTargetsOf } from '../../../src/upstream/pool/upstream-addresses.ts'
 
 test.each([
   ['http://files', [], [{ host: 'files', port: 80 }]],

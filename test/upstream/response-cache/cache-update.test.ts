@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
-import { CacheUpdate } from '../../../src/upstream/response-cache/cache-update.ts'
-import { ResponseCache } from '../../../src/upstream/response-cache/response-cache.ts'
-import { compileResponsePolicy, type UpstreamHeaders } from '../../../src/upstream/response-policy.ts'
+import type { UpstreamHeaders } from '../../../src/upstream/pool/exchange-parties.ts'
+import { CacheUpdate, ResponseCache } from '../../../src/upstream/response-cache/response-cache.ts'
+import { compileResponsePolicy } from '../../../src/upstream/response-policy.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 const policy = compileResponsePolicy(['content-type', 'etag', 'last-modified'])

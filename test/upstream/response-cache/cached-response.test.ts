@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { UpstreamHeaders } from '../../../src/upstream/pool/exchange-parties.ts'
 import {
   type CacheableResponse,
   matchesValidators,
@@ -7,7 +8,6 @@ import {
   toCachedResponse,
   validatorsFor,
 } from '../../../src/upstream/response-cache/cached-response.ts'
-import type { UpstreamHeaders } from '../../../src/upstream/response-policy.ts'
 
 const cached = (more: Partial<CacheableResponse> = {}) =>
   toCachedResponse({

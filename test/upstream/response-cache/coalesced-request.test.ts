@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { RequestTrace } from '../../../src/observability/tracing/tracing.ts'
-import { UpstreamFailure } from '../../../src/upstream/failure.ts'
+import type { RequestTrace } from '../../../src/observability/tracing.ts'
+import { UpstreamFailure } from '../../../src/upstream/pool/failure.ts'
 import { ForwardHere, turn } from '../../support/forward-here.ts'
 import { metricValue } from '../../support/metric-value.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import type { UpstreamHeaders } from '../../../src/upstream/pool/exchange-parties.ts'
 import { directivesOf, freshnessOf, wantsFresher } from '../../../src/upstream/response-cache/freshness.ts'
-import type { UpstreamHeaders } from '../../../src/upstream/response-policy.ts'
 
 const WALL_MS = Date.UTC(2026, 10, 21, 12)
 const times = { requestedAtMs: 1000, nowMs: 1250, wallMs: WALL_MS }

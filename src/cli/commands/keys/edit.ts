@@ -16,8 +16,7 @@ import {
   textFacts,
 } from '../../options/key-fields.ts'
 import { checkKeyId, expiresInOption, parseInstantArgument } from '../../options/values.ts'
-import { printOutcome, progressLines } from '../../output/change-text.ts'
-import { keyNameOf } from '../../output/key-text.ts'
+import { keyNameOf, printOutcome, progressLines } from '../../output/key-text.ts'
 import { minuteOf, plainText } from '../../text.ts'
 
 interface EditOptions extends FieldOptions {

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
-import { MAX_OVERLAP_SECONDS } from '../../../domain/key/rotate-key.ts'
+import { MAX_OVERLAP_SECONDS } from '../../../domain/key/change-key.ts'
 import { type Cli, CliError } from '../../cli.ts'
 import type { AdminClient } from '../../client/client.ts'
 import { DatabaseUnavailableError, NoResponseError } from '../../client/failures.ts'
@@ -15,8 +15,13 @@ import {
   expiresInOption,
   idempotencyKeyOption,
 } from '../../options/values.ts'
-import { notAnnouncedText, progressLines } from '../../output/change-text.ts'
-import { expiryInFull, issuedText, keyNameOf } from '../../output/key-text.ts'
+import {
+  expiryInFull,
+  issuedText,
+  keyNameOf,
+  notAnnouncedText,
+  progressLines,
+} from '../../output/key-text.ts'
 import { requireOutput, showSecret, undoIssue } from '../../output/show-secret.ts'
 import { minuteOf, plainText } from '../../text.ts'
 

@@ -1,6 +1,5 @@
 import { parseInstant } from '../../../domain/key/issue-key.ts'
-import { isWorkspaceId, KEY_STATES, type KeyState } from '../../../domain/key/key-record.ts'
-import { isScope } from '../../../domain/scope.ts'
+import { isScope, isWorkspaceId, KEY_STATES, type KeyState } from '../../../domain/key/key-record.ts'
 import { decodeCursor, parseOrder } from './key-cursor.ts'
 import type { KeyQuery } from './key-query.ts'
 

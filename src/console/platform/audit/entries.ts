@@ -1,8 +1,7 @@
 import { toInstant } from '../../../domain/instant.ts'
-import type { EditedField } from '../../../domain/key/edit-key.ts'
+import type { EditedField, Rotation } from '../../../domain/key/change-key.ts'
 import { CHOSEN_FIELDS } from '../../../domain/key/key-fields.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import type { Rotation } from '../../../domain/key/rotate-key.ts'
 import type { Caller } from '../access/principal.ts'
 
 /** Actions on keys, each with its label on pages. */

@@ -1,6 +1,5 @@
 import type { Transaction } from 'kysely'
-import type { Clock } from '../../../domain/clock.ts'
-import type { Timers } from '../../../domain/timers.ts'
+import type { Clock, Timers } from '../../../domain/clock.ts'
 import type { Tables } from './tables.ts'
 
 /** Probes write: however often they are asked for, there is one a second. */

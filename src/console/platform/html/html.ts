@@ -1,6 +1,6 @@
 import { html as htmlTag, type SafeHtml } from '@remix-run/html-template'
+import { hasVisible } from '../../../domain/key/visible-text.ts'
 import { relativeTime } from '../../../domain/relative-time.ts'
-import { hasVisible } from '../../../domain/visible-text.ts'
 
 export type Html = SafeHtml
 /** Content of a page: text, which is escaped, or HTML made by `html`. */

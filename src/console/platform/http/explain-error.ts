@@ -1,6 +1,6 @@
 import type { FastifyError, FastifySchema, FastifySchemaValidationError } from 'fastify'
+import { rawResponse } from '../../../http/buffered-response.ts'
 import type { ConnectionFault } from '../../../http/guard-connections.ts'
-import { rawResponse } from '../../../http/raw-response.ts'
 import {
   AuditWriteError,
   OutcomeUnknown,

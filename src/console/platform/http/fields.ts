@@ -1,5 +1,5 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
-import { MAX_CIDRS } from '../../../domain/address/cidr.ts'
+import { MAX_CIDRS } from '../../../domain/address/ip-address.ts'
 import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED } from '../../../domain/key/issue-key.ts'
 import {
   ALLOWED_CIDRS_EXPECTED,

@@ -1,6 +1,6 @@
 import { parse as parseForm } from 'node:querystring'
 import type { FastifyInstance } from 'fastify'
-import { hasBody } from '../../../http/request-body.ts'
+import { hasBody } from '../../../http/request-boundaries.ts'
 import { asError } from '../../../observability/failure-log.ts'
 import { ApiError } from './api-error.ts'
 

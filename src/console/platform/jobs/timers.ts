@@ -1,7 +1,7 @@
-import type { Timers } from '../../../domain/timers.ts'
+import type { Timers } from '../../../domain/clock.ts'
 import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
 
-export { systemTimers, type Timers } from '../../../domain/timers.ts'
+export { systemTimers, type Timers } from '../../../domain/clock.ts'
 
 const FIRST_BACKOFF_MS = 50
 const MAX_BACKOFF_MS = 1000

@@ -1,7 +1,7 @@
 import { Socket } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
 import type pg from 'pg'
-import { readNamedFile } from '../../../../config/read-named-file.ts'
+import { readNamedFile } from '../../../../config/setting-files.ts'
 import { withoutFinalDot } from '../../../../domain/address/host-name.ts'
 import { requireAuthorities, requirePair } from '../../../../domain/pem.ts'
 import { type PostgresTls, readPostgresAddress } from '../../../../domain/postgres-address.ts'
