@@ -1,4 +1,4 @@
-import { findIdleParts, isEncryptedRedis, redisTopologyOf } from '../domain/redis-address.ts'
+import { findIdleParts, findRedisTopology, isEncryptedRedis } from '../domain/redis-address.ts'
 import type { ConfigProblem } from './config-error.ts'
 import { formats } from './formats.ts'
 import { REGION_REDIS_DEFAULTS, type region } from './schema/key-schema.ts'
@@ -84,7 +84,7 @@ export function findRegionProblems(regions: readonly RegionSettings[]): ConfigPr
 
 /** At the console, where each region has its own. */
 export function findSecondRedis({ regions, redis }: Pick<Config, 'regions' | 'redis'>): ConfigProblem[] {
-  if (regions.length === 0 || redisTopologyOf(redis) === null) return []
+  if (regions.length === 0 || findRedisTopology(redis) === null) return []
   const problem =
     'contradict each other at the console: with regions, each entry of regions has its own redis; remove redis here, and keep it at the gateways'
   return [{ source: 'redis, regions', problem }]
@@ -95,7 +95,7 @@ function redisProblemsOf(redis: RegionSettings['redis']): string[] {
   const isSentinel = sentinel.name !== undefined || sentinel.urls.length > 0
   const kinds = [url !== undefined, isSentinel, cluster.urls.length > 0].filter(Boolean).length
   if (kinds !== 1) return ['needs exactly one of redis.url, redis.sentinel and redis.cluster']
-  const topology = redisTopologyOf(redis)
+  const topology = findRedisTopology(redis)
   if (topology === null || topology.kind === 'standalone') {
     if (url === undefined || !isRedisUrl(url)) return [URL_FORM]
     return findIdleParts(url).map(problem => `redis.url ${problem}`)

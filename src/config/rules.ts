@@ -1,4 +1,4 @@
-import { findIdleParts, isEncryptedRedis, redisTopologyOf } from '../domain/redis-address.ts'
+import { findIdleParts, findRedisTopology, isEncryptedRedis } from '../domain/redis-address.ts'
 import { findAssertionProblems } from './assertion-keys.ts'
 import type { ConfigProblem } from './config-error.ts'
 import { findRegionProblems, findSecondRedis } from './regions.ts'
@@ -55,7 +55,7 @@ const GATEWAY_RULES = onPlane('gateway', [
     reads: ['redis.url', 'redis.sentinel', 'redis.cluster', 'keyService.url'],
     setting: 'redis.url, keyService.url',
     problem: 'at least one is required: without them the gateway cannot verify any key',
-    isBroken: ({ redis, keyService }) => redisTopologyOf(redis) === null && keyService.url === undefined,
+    isBroken: ({ redis, keyService }) => findRedisTopology(redis) === null && keyService.url === undefined,
   },
   needsRule(
     'keyService.url',

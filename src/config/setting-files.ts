@@ -17,7 +17,7 @@ export class SettingFiles {
   readText({ source }: GivenValue, file: string, path: string): string | null {
     try {
       const bytes = readFileSync(file)
-      this.fingerprints.set(file, fileFingerprintOf(bytes))
+      this.fingerprints.set(file, fingerprintFile(bytes))
       return bytes.toString('utf8').trim()
     } catch (error) {
       const problem = `names a file that cannot be read: ${fileErrorText(error)}`
@@ -29,19 +29,19 @@ export class SettingFiles {
   /** For a file that is read later, by what uses it. */
   watch(file: string): void {
     try {
-      this.fingerprints.set(file, fileFingerprintOf(readFileSync(file)))
+      this.fingerprints.set(file, fingerprintFile(readFileSync(file)))
     } catch (error) {
-      this.fingerprints.set(file, fingerprintOfFailure(error))
+      this.fingerprints.set(file, fingerprintFailure(error))
     }
   }
 }
 
-export function fileFingerprintOf(bytes: Uint8Array): string {
+export function fingerprintFile(bytes: Uint8Array): string {
   return hash('sha256', bytes, 'hex')
 }
 
 /** A file that cannot be read counts as changed once it can. */
-export function fingerprintOfFailure(error: unknown): string {
+export function fingerprintFailure(error: unknown): string {
   return `unreadable: ${error instanceof Error && 'code' in error ? String(error.code) : 'unknown'}`
 }
 

@@ -1,7 +1,7 @@
 import { isInCidrs } from './address/ip-address.ts'
 import { type Denial, denied } from './denial.ts'
 import type { KeyGrant, Lookup } from './key/key-record.ts'
-import { parseQuery, type RouteMatch, upstreamPathOf, WORKSPACE_PARAMETER } from './route/route.ts'
+import { buildUpstreamPath, parseQuery, type RouteMatch, WORKSPACE_PARAMETER } from './route/route.ts'
 
 let permit: (match: RouteMatch, grant: KeyGrant, query: string) => Permit
 
@@ -18,7 +18,7 @@ export class Permit {
   private constructor(match: RouteMatch, grant: KeyGrant, query: string) {
     this.route = match.route
     this.grant = grant
-    this.upstreamTarget = upstreamPathOf(match, grant.workspaceId) + query
+    this.upstreamTarget = buildUpstreamPath(match, grant.workspaceId) + query
   }
 
   static {

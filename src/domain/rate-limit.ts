@@ -25,7 +25,7 @@ export interface PolicyCount {
   readonly resetMs: number
 }
 
-export function policiesOf(
+export function selectPolicies(
   route: Pick<Route, 'name' | 'scope'>,
   policies: readonly RatePolicy[],
 ): RatePolicy[] {
@@ -41,10 +41,7 @@ export function policiesOf(
  * holds all counters of a request. The name contains the window's length, so that a shorter configured window starts at
  * once. The key id comes last, because it may contain a colon; a workspace id may not.
  */
-export function counterNameOf(
-  { name, per, windowSeconds }: RatePolicy,
-  { workspaceId, id }: KeyGrant,
-): string {
+export function counterName({ name, per, windowSeconds }: RatePolicy, { workspaceId, id }: KeyGrant): string {
   const counter = `postern:limit:{${workspaceId}}:${name}:${windowSeconds}`
   return per === 'key' ? `${counter}:${id}` : counter
 }
@@ -65,7 +62,7 @@ export function secondsUntil(ms: number): number {
 }
 
 /** Requests that each of so many gateways allows while they cannot count together; at least 1. */
-export function localLimitOf(requests: number, gateways: number): number {
+export function localLimit(requests: number, gateways: number): number {
   return Math.max(1, Math.floor(requests / gateways))
 }
 

@@ -62,7 +62,7 @@ export type RedisTopology =
   | { readonly kind: 'cluster'; readonly urls: readonly string[] }
 
 /** @returns the kind of Redis and its addresses; null if no Redis is configured */
-export function redisTopologyOf({ url, sentinel, cluster }: RedisLocation): RedisTopology | null {
+export function findRedisTopology({ url, sentinel, cluster }: RedisLocation): RedisTopology | null {
   if (url !== undefined) return { kind: 'standalone', url }
   // The check of the settings rejects a name without addresses, and addresses without a name.
   if (sentinel.name !== undefined || sentinel.urls.length > 0) {

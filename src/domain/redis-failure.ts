@@ -191,7 +191,7 @@ const ROWS: readonly Row[] = [
  * Which failure an error of a Redis client is.
  * @param isReply whether the error is a reply of the server
  */
-export function redisFailureOf(error: Error & { code?: unknown }, isReply: boolean): RedisFailure {
+export function classifyRedisError(error: Error & { code?: unknown }, isReply: boolean): RedisFailure {
   const text = `${error.message} ${typeof error.code === 'string' ? error.code : ''}`
   const row = ROWS.find(({ pattern, isAnswer = false }) => isAnswer === isReply && pattern.test(text))
   return {

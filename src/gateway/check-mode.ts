@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config/schema/schema.ts'
 import type { Permit } from '../domain/authorize.ts'
 import { type Denial, denialRow, denied } from '../domain/denial.ts'
-import { holdsStrayKey, isAuthorization, strayKeysOf } from '../domain/key/stray-keys.ts'
+import { findStrayKeys, holdsStrayKey, isAuthorization } from '../domain/key/stray-keys.ts'
 import { bufferedResponse, NO_BYTES, toFieldList, writeBuffered } from '../http/buffered-response.ts'
 import type { Assertions } from '../upstream/assertion/assertions.ts'
 import type { ClientRequest, Deny } from '../upstream/client-request.ts'
@@ -10,7 +10,7 @@ import { abortResponse } from '../upstream/forward.ts'
 import { identityHeaders } from '../upstream/request-headers.ts'
 import type { Admission } from './admission.ts'
 import type { Gateway, OriginalRequest, Responder } from './handle-request.ts'
-import { createDeny, errorResponseOf, type PresentDenial } from './responses.ts'
+import { createDeny, createErrorResponse, type PresentDenial } from './responses.ts'
 import { createServer, type ServeDeps, serveRequests } from './server.ts'
 
 interface CheckDeps extends ServeDeps {
@@ -129,7 +129,7 @@ export function denyUnforwardable(
   target: string,
 ): Denial | null {
   if (target !== permit.upstreamTarget) return CHANGED_TARGET
-  const keys = strayKeysOf(rawHeaders, prefix)
+  const keys = findStrayKeys(rawHeaders, prefix)
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]?.toLowerCase() ?? ''
     if (isAuthorization(name) || namesOriginal(proxy, name)) continue
@@ -168,7 +168,7 @@ function writePermitted(
 
 /** How a denial is answered to a kind of proxy: all but nginx pass any response on to their client. */
 export function presentDenialTo(proxy: ProxyKind): PresentDenial {
-  return proxy === 'nginx' ? presentToNginx : errorResponseOf
+  return proxy === 'nginx' ? presentToNginx : createErrorResponse
 }
 
 /**
@@ -176,7 +176,7 @@ export function presentDenialTo(proxy: ProxyKind): PresentDenial {
  * its configuration can restore them.
  */
 const presentToNginx: PresentDenial = denial => {
-  const { status, headers, body } = errorResponseOf(denial)
+  const { status, headers, body } = createErrorResponse(denial)
   return {
     status: status === 401 ? 401 : 403,
     headers: {

@@ -5,14 +5,14 @@ import type { Permit } from '../domain/authorize.ts'
 import { type Denial, denied } from '../domain/denial.ts'
 import {
   digestOf,
+  findKeyPrefix,
   hasKeyForm,
   hasKeyMac,
   importSigningSecret,
   isUnsignedKey,
   type KeyFormat,
-  keyPrefixOf,
 } from '../domain/key/secret.ts'
-import { holdsStrayKey, isAuthorization, strayKeysOf } from '../domain/key/stray-keys.ts'
+import { findStrayKeys, holdsStrayKey, isAuthorization } from '../domain/key/stray-keys.ts'
 import type { ClientRequest } from '../upstream/client-request.ts'
 import type { RequestHead } from './request-head.ts'
 
@@ -41,7 +41,7 @@ export function createBearerKeyScheme(config: Config, onReload: OnReload<Config>
   return {
     read: ({ authorization }) => readBearerKey(authorization, format.value),
     get prefix() {
-      return keyPrefixOf(format.value)
+      return findKeyPrefix(format.value)
     },
   }
 }
@@ -78,7 +78,7 @@ const KEY_IN_TARGET = denied('invalid_query', { detail: 'Send the API key in the
  */
 export function dropStrayKeys(request: IncomingMessage, prefix: string | null): void {
   const { rawHeaders } = request
-  const keys = strayKeysOf(rawHeaders, prefix)
+  const keys = findStrayKeys(rawHeaders, prefix)
   for (let at = 0; at < rawHeaders.length; at += 2) {
     if (isAuthorization(rawHeaders[at]) || !holdsStrayKey(rawHeaders[at + 1] ?? '', keys)) continue
     delete request.headers[rawHeaders[at]?.toLowerCase() ?? '']
@@ -91,5 +91,5 @@ export function denyKeyInTarget(
   { message }: Pick<ClientRequest, 'message'>,
   { upstreamTarget }: Permit,
 ): Denial | null {
-  return holdsStrayKey(upstreamTarget, strayKeysOf(message.rawHeaders, prefix)) ? KEY_IN_TARGET : null
+  return holdsStrayKey(upstreamTarget, findStrayKeys(message.rawHeaders, prefix)) ? KEY_IN_TARGET : null
 }

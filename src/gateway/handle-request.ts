@@ -6,14 +6,14 @@ import { type Denial, denied } from '../domain/denial.ts'
 import type { Lookup } from '../domain/key/key-record.ts'
 import { denialOfCounts, type PolicyCount, secondsUntil } from '../domain/rate-limit.ts'
 import { matchRoute, type Route, type RouteMatch } from '../domain/route/route.ts'
-import { clientAddressOf } from '../http/client-address.ts'
+import { findClientAddress } from '../http/client-address.ts'
 import type { KeyStore } from '../keys/tiers/key-store.ts'
 import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
 import type { ClientRequest, Deny } from '../upstream/client-request.ts'
 import type { Admission } from './admission.ts'
 import type { CredentialScheme } from './credentials.ts'
-import { readHead, requestIdOf } from './request-head.ts'
+import { chooseRequestId, readHead } from './request-head.ts'
 
 /** How a listener handles requests. Check mode has three values of its own. */
 export interface Gateway {
@@ -90,7 +90,7 @@ export function handleRequest(
   // 1. Well formed and within limits: other requests are ambiguous between servers.
   const { httpVersion, rawHeaders, headers } = message
   const head = readHead({ httpVersion, url: original?.target ?? '', rawHeaders })
-  observation.requestId = requestIdOf(head.ok ? headers['x-request-id'] : undefined)
+  observation.requestId = chooseRequestId(head.ok ? headers['x-request-id'] : undefined)
   if (!head.ok)
     return deny(request, denied(head.reason, head.detail === undefined ? {} : { detail: head.detail }))
   if (original === null) return deny(request, ORIGINAL_UNKNOWN)
@@ -156,7 +156,7 @@ function conclude({ responder }: Gateway, request: ClientRequest, verdict: Verdi
 function addressOf({ trustedProxies }: RequestReader, { message }: ClientRequest): string {
   const { socket, headers } = message
   const forwardedFor = headers['x-forwarded-for']
-  return clientAddressOf(
+  return findClientAddress(
     socket.remoteAddress ?? '',
     trustedProxies,
     Array.isArray(forwardedFor) ? forwardedFor.join(',') : forwardedFor,

@@ -48,7 +48,7 @@ export function describeKey({ workspaceId, scopes, id, hint, expiresAtMs }: KeyG
 export function createDeny(
   admission: Pick<Admission, 'delayRejection'>,
   observer: Pick<RequestObserver, 'handedOver'>,
-  present: PresentDenial = errorResponseOf,
+  present: PresentDenial = createErrorResponse,
 ): Deny {
   const deny = createImmediateDeny(present)
   return (request, denial, closesConnection) => {
@@ -88,7 +88,7 @@ interface ErrorResponse {
   readonly body: string
 }
 
-export function errorResponseOf({ reason, detail, scope, retryAfterSeconds }: Denial): ErrorResponse {
+export function createErrorResponse({ reason, detail, scope, retryAfterSeconds }: Denial): ErrorResponse {
   const row = denialRow(reason)
   const wait = retryAfterSeconds ?? row.retryAfterSeconds
   const scopeParameter = scope === undefined ? '' : `, scope="${scope}"`
@@ -141,9 +141,9 @@ interface RawDenial {
 }
 
 /** The denial response as text, for a request that Node's parser rejects before there is a response object. */
-export function rawDenialOf(
+export function createRawDenial(
   reason: DenialReason,
-  present: PresentDenial = errorResponseOf,
+  present: PresentDenial = createErrorResponse,
   detail?: string,
 ): RawDenial {
   const { status, headers, body } = present(denied(reason, detail === undefined ? {} : { detail }))

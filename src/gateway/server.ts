@@ -10,7 +10,7 @@ import type { ClientRequest } from '../upstream/client-request.ts'
 import { dropStrayKeys } from './credentials.ts'
 import { type Gateway, handleRequest } from './handle-request.ts'
 import { MAX_HEADER_FIELDS } from './request-head.ts'
-import { announceClose, errorResponseOf, type PresentDenial, rawDenialOf } from './responses.ts'
+import { announceClose, createErrorResponse, createRawDenial, type PresentDenial } from './responses.ts'
 
 /** Node's parser rejects a longer head. Our own, lower limits tell the client which part is too large. */
 const MAX_HEAD_LENGTH = 24 * 1024
@@ -19,7 +19,7 @@ const MAX_HEAD_LENGTH = 24 * 1024
 export function createServer(
   config: Config['gateway'],
   observer: RequestObserver,
-  present: PresentDenial = errorResponseOf,
+  present: PresentDenial = createErrorResponse,
 ): FastifyInstance {
   const app = Fastify({
     logger: false,
@@ -50,7 +50,7 @@ export function createServer(
     stallTimeoutMs: config.headersTimeoutMs,
     abortOnClose: config.abortOnClose,
     responseTo: (fault, cause) => {
-      const { requestId, status, bytes } = rawDenialOf(fault, present, cause)
+      const { requestId, status, bytes } = createRawDenial(fault, present, cause)
       observer.rejectedByParser(fault, requestId, status)
       return bytes
     },

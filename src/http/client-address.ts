@@ -11,7 +11,7 @@ export const UNKNOWN_ADDRESS = 'an unknown address'
  * @param trusted null where no proxy is trusted
  * @param forwardedFor the header; Node joins several fields with a comma
  */
-export function clientAddressOf(
+export function findClientAddress(
   peerAddress: string,
   trusted: BlockList | null,
   forwardedFor: string | undefined,

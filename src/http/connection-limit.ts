@@ -1,6 +1,6 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { clientNetworkOf, plainAddress } from '../domain/address/ip-address.ts'
+import { findClientNetwork, plainAddress } from '../domain/address/ip-address.ts'
 import { ClientConnection } from './client-connection.ts'
 
 /** Which limit closed a connection: that of its address, or that of the listener. */
@@ -60,7 +60,7 @@ export function limitConnections(server: Server, options: ConnectionLimitOptions
 
   function networkOf({ remoteAddress = '' }: Socket): string | null {
     const address = plainAddress(remoteAddress)
-    return maxPerAddress === null || isExempt(address) ? null : clientNetworkOf(address)
+    return maxPerAddress === null || isExempt(address) ? null : findClientNetwork(address)
   }
 
   /** @returns all connections of its network; none if it has no limit */

@@ -4,7 +4,7 @@ import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import { ClientConnection, type ForwardedRequest } from './client-connection.ts'
-import { hasTwoHosts, irregularityOf, parserCauseOf, TWO_HOSTS } from './malformed-request.ts'
+import { explainParserError, findIrregularity, hasTwoHosts, TWO_HOSTS } from './malformed-request.ts'
 import { ReadAheadBudget } from './read-ahead-budget.ts'
 import { hasBody } from './request-boundaries.ts'
 
@@ -76,7 +76,7 @@ export function guardConnections(
   const requestListeners = takeListeners(server, 'request')
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const connection = connectionOf(request.socket)
-    const irregularity = irregularityOf(request, connection.requestLineLength)
+    const irregularity = findIrregularity(request, connection.requestLineLength)
     if (irregularity !== null) reject(request.socket, 'malformed_request', irregularity)
     else if (rejectTwoHosts && hasTwoHosts(request)) reject(request.socket, 'malformed_request', TWO_HOSTS)
     else if (expectationOf(request) === 'other') reject(request.socket, 'expectation_failed')
@@ -99,7 +99,7 @@ export function guardConnections(
     const connection = ClientConnection.of(socket)
     const fault = connection !== undefined && socket.writable ? faultOf(error, connection) : null
     if (fault === null) socket.destroy()
-    else reject(socket, fault, fault === 'malformed_request' ? parserCauseOf(error) : undefined)
+    else reject(socket, fault, fault === 'malformed_request' ? explainParserError(error) : undefined)
   })
 
   function reject(socket: Socket, fault: ConnectionFault, cause?: string): void {

@@ -39,7 +39,7 @@ const PARSER_CAUSES: ReadonlyMap<string, string> = new Map([
 ])
 
 /** @param rawPacket the bytes that the parser was given last */
-export function parserCauseOf({
+export function explainParserError({
   code = '',
   rawPacket,
 }: {
@@ -59,7 +59,7 @@ export function parserCauseOf({
  * Why a request is ambiguous between servers that Node's parser has accepted (RFC 9112, sections 3 and 3.2); null if it is not.
  * @param lineLength of the request line as it was received
  */
-export function irregularityOf(request: IncomingMessage, lineLength: number): string | null {
+export function findIrregularity(request: IncomingMessage, lineLength: number): string | null {
   const { method = '', url = '', httpVersion, headers } = request
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return NOT_HTTP_VERSION
   // With additional spaces the line is longer.

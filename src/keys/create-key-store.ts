@@ -4,7 +4,7 @@ import { neverReloads, type OnReload, onReloadOf, reloadable } from '../config/r
 import type { Config } from '../config/schema/schema.ts'
 import { type Clock, systemClock } from '../domain/clock.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
-import { redisTopologyOf } from '../domain/redis-address.ts'
+import { findRedisTopology } from '../domain/redis-address.ts'
 import { REVOCATION_TIMING } from '../domain/revocation-timing.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import { FailureLog, type Log } from '../observability/failure-log.ts'
@@ -80,7 +80,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   const deps: Deps = { clock: systemClock, onReload: neverReloads, ...settings }
   const { config, metrics, clock } = deps
   const { region } = config
-  const verifying = reloadable(config, deps.onReload, ({ keys }) => verifyingKeysOf(keys))
+  const verifying = reloadable(config, deps.onReload, ({ keys }) => deriveVerifyingKeys(keys))
   const messageKeys = () => verifying.value.messages
   const needsHeartbeats = config.redis.beats
   const invalidations = new InvalidationListener({ clock, metrics, needsHeartbeats, region, messageKeys })
@@ -172,7 +172,7 @@ export interface VerifyingKeys {
 }
 
 /** @returns nulls only if keys are opaque and no signing secret is set */
-export function verifyingKeysOf({
+export function deriveVerifyingKeys({
   format,
   signingSecrets,
 }: Pick<Config['keys'], 'format' | 'signingSecrets'>): VerifyingKeys {
@@ -188,7 +188,7 @@ function createRedis(
 ): RedisAccess | null {
   const { config, onReload } = deps
   const { redis } = config
-  if (redisTopologyOf(redis) === null) return null
+  if (findRedisTopology(redis) === null) return null
   return new RedisAccess({
     ...deps,
     settings: redis,

@@ -4,14 +4,14 @@ import { FailureLog, type Log } from '../observability/failure-log.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import {
   createClusterClient,
-  nodesOf,
+  listNodes,
   type OnRedisReload,
   REDIS_NETWORK,
   type RedisClient,
   type RedisNetwork,
 } from '../redis/clients.ts'
 import { type Endpoint, type FindServer, isSameServer } from '../redis/endpoint.ts'
-import { type RedisSettings, topologyOf } from '../redis/options.ts'
+import { type RedisSettings, requireTopology } from '../redis/options.ts'
 import { type ConnectionEvents, RedisConnection, type ServerConnection } from '../redis/redis-connection.ts'
 import type { InvalidationListener } from './invalidation/invalidation-listener.ts'
 import { RedisSubscription } from './invalidation/redis-subscription.ts'
@@ -49,7 +49,7 @@ export class RedisAccess {
     const { settings, invalidations, clock, recordKeys, timers = systemTimers } = parts
     this.#parts = parts
     this.#network = parts.network ?? REDIS_NETWORK
-    this.#isCluster = topologyOf(settings).kind === 'cluster'
+    this.#isCluster = requireTopology(settings).kind === 'cluster'
     this.#readerFailures = this.#failuresOf('redis reader')
     const { find, reader } = this.#isCluster ? this.#readNodes() : this.#readOneServer()
     this.#reader = reader
@@ -122,7 +122,7 @@ export class RedisAccess {
   #readNodes(): { find: FindServer; reader: RedisConnection } {
     const cluster = createClusterClient(this.#parts.settings, this.#parts.onReload)
     return {
-      find: this.#network.findServer(this.#parts.settings, () => nodesOf(cluster)),
+      find: this.#network.findServer(this.#parts.settings, () => listNodes(cluster)),
       reader: this.#connectReader(cluster),
     }
   }

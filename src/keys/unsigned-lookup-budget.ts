@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { clientNetworkOf } from '../domain/address/ip-address.ts'
+import { findClientNetwork } from '../domain/address/ip-address.ts'
 import { TokenBucket } from '../domain/rate-limit.ts'
 
 /** Clients that are remembered. One that is forgotten starts with a full budget; the total still limits it. */
@@ -35,7 +35,7 @@ export class UnsignedLookupBudget {
   }
 
   #bucketOf(address: string): TokenBucket {
-    const client = clientNetworkOf(address)
+    const client = findClientNetwork(address)
     let bucket = this.#byClient.get(client)
     if (bucket === undefined) {
       bucket = new TokenBucket({ perSecond: this.#perAddress, burst: this.#perAddress })

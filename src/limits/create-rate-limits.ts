@@ -5,7 +5,7 @@ import type { Config } from '../config/schema/schema.ts'
 import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { PolicyCount, RatePolicy } from '../domain/rate-limit.ts'
-import { redisTopologyOf } from '../domain/redis-address.ts'
+import { findRedisTopology } from '../domain/redis-address.ts'
 import { asError, FailureLog, type Log } from '../observability/failure-log.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import { createCommandClient, type RedisClient } from '../redis/clients.ts'
@@ -47,7 +47,7 @@ export async function createRateLimits(settings: RateLimitSettings): Promise<Run
   const { config, clock, metrics, gateways } = settings
   const { policies } = config.limits
   if (policies.length === 0) return OFF
-  const redis = redisTopologyOf(config.redis) === null ? null : await connect(settings)
+  const redis = findRedisTopology(config.redis) === null ? null : await connect(settings)
   const shared = redis?.counters ?? null
   return {
     limits: new RateLimiter({ policies, gateways, shared, local: new LocalCounters(), clock, metrics }),

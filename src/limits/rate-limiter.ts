@@ -2,11 +2,11 @@ import { LRUCache } from 'lru-cache'
 import type { Permit } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
 import {
-  counterNameOf,
-  localLimitOf,
+  counterName,
+  localLimit,
   type PolicyCount,
-  policiesOf,
   type RatePolicy,
+  selectPolicies,
 } from '../domain/rate-limit.ts'
 import type { Route } from '../domain/route/route.ts'
 import {
@@ -72,14 +72,14 @@ export class RateLimiter implements RateLimits {
     const nowMs = clock.monotonicMs()
     const counters = this.#policiesOf(route).map(policy => ({
       policy,
-      name: counterNameOf(policy, grant),
+      name: counterName(policy, grant),
       requests: policy.requests,
     }))
     const sharedCounts = shared === null ? null : await shared.count(counters, nowMs)
     if (sharedCounts !== null) return this.#record(sharedCounts, 'redis')
     const localCounters = counters.map(counter => ({
       ...counter,
-      requests: localLimitOf(counter.requests, gateways.value),
+      requests: localLimit(counter.requests, gateways.value),
     }))
     return this.#record(local.count(localCounters, clock.monotonicMs()), 'local')
   }
@@ -87,7 +87,7 @@ export class RateLimiter implements RateLimits {
   #policiesOf(route: Route): readonly RatePolicy[] {
     let policies = this.#policies.get(route.name)
     if (policies === undefined) {
-      policies = policiesOf(route, this.#parts.policies)
+      policies = selectPolicies(route, this.#parts.policies)
       this.#policies.set(route.name, policies)
     }
     return policies
@@ -115,7 +115,7 @@ interface Window {
 /** One of the counters that a request increments: the count of one policy for one workspace or key. */
 export interface RateCounter {
   readonly policy: RatePolicy
-  /** As returned by `counterNameOf`. */
+  /** As returned by `counterName`. */
   readonly name: string
   /** Requests that this process allows in a window. */
   readonly requests: number

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Config } from '../config/schema/schema.ts'
 import { certificatesIn } from '../domain/pem.ts'
-import { redisTopologyOf } from '../domain/redis-address.ts'
+import { findRedisTopology } from '../domain/redis-address.ts'
 import type { Metrics } from './metrics/metrics.ts'
 
 /** Facts about a process that the metrics show. */
@@ -43,7 +43,7 @@ export function describeCertificates(
     if (expiry !== null) metrics.certificateNotAfter.set({ purpose }, expiry)
   }
   metrics.certificateNotAfter.reset()
-  if (redisTopologyOf(redis) !== null) set('redis_ca', latestOf(expiriesIn(redis.caFile)))
+  if (findRedisTopology(redis) !== null) set('redis_ca', latestOf(expiriesIn(redis.caFile)))
   if (planes.includes('console')) {
     set('oidc_ca', latestOf(expiriesIn(console.oidc.caFile)))
     set('internal_server', earliestOf(expiriesIn(console.internal.tls.certFile)))

@@ -6,7 +6,7 @@ import type { AccessLog } from './access-log.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { type ObservedRoute, RequestCounters, type WorkspaceRequestCounts } from './request-counters.ts'
 import type { RequestObservation } from './request-observation.ts'
-import { type Tracing, traceIdOf } from './tracing.ts'
+import { readTraceId, type Tracing } from './tracing.ts'
 
 /** Methods that keep their name in logs and traces. */
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'POST'])
@@ -71,7 +71,7 @@ export class RequestObserver {
       upstreamStatus: null,
       truncated: false,
       shared: null,
-      traceId: trace === null ? traceIdOf(headers) : trace.traceId,
+      traceId: trace === null ? readTraceId(headers) : trace.traceId,
       trace,
     }
     this.inFlight++

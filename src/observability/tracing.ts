@@ -32,7 +32,7 @@ export interface Tracing {
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
 /** @returns the trace id that the client sent, for the log, also if tracing is disabled; null without a valid one */
-export function traceIdOf(headers: IncomingHttpHeaders): string | null {
+export function readTraceId(headers: IncomingHttpHeaders): string | null {
   const { traceparent } = headers
   return typeof traceparent === 'string' ? (TRACEPARENT.exec(traceparent)?.[1] ?? null) : null
 }

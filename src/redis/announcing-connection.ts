@@ -8,14 +8,14 @@ import type { Metrics } from '../observability/metrics/metrics.ts'
 import { Answering, anyGoodAnswer } from './answering.ts'
 import {
   createClusterClient,
-  nodesOf,
+  listNodes,
   type OnRedisReload,
   REDIS_NETWORK,
   type RedisClient,
   type RedisNetwork,
 } from './clients.ts'
 import { type Endpoint, isSameServer } from './endpoint.ts'
-import { type RedisSettings, topologyOf } from './options.ts'
+import { type RedisSettings, requireTopology } from './options.ts'
 import { type ConnectionEvents, RedisConnection } from './redis-connection.ts'
 import { PrimaryCheck } from './sentinels.ts'
 
@@ -145,7 +145,7 @@ async function probe(client: RedisClient): Promise<void> {
 
 function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents): Connections {
   const { config, metrics, onReload, network = REDIS_NETWORK, timers = systemTimers } = parts
-  if (topologyOf(config).kind === 'cluster') return connectToCluster(parts, events)
+  if (requireTopology(config).kind === 'cluster') return connectToCluster(parts, events)
   const find = network.findServer(config, undefined, onReload)
   let named: Endpoint | null = null
   const findAndNote = async () => {
@@ -177,7 +177,7 @@ function connectToCluster(
   events: ConnectionEvents,
 ): Connections {
   const cluster = createClusterClient(config, onReload)
-  const find = network.findServer(config, () => nodesOf(cluster))
+  const find = network.findServer(config, () => listNodes(cluster))
   const records = new RedisConnection(cluster, events, metrics.redisFailing)
   const publisher = new RedisConnection(
     network.createServerClient(config, find, onReload),

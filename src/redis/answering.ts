@@ -1,6 +1,6 @@
 import { ReplyError } from 'ioredis'
 import type { Clock, Timers } from '../domain/clock.ts'
-import { redisFailureOf } from '../domain/redis-failure.ts'
+import { classifyRedisError } from '../domain/redis-failure.ts'
 import { asError } from '../observability/failure-log.ts'
 
 /** Commands in a row without a reply, after which nothing more is sent than probes. */
@@ -63,7 +63,7 @@ export class Answering {
         if (number === this.#number) this.#countUnanswered(number)
       } else {
         this.#unanswered = 0
-        if (number === this.#number && redisFailureOf(error, true).isGeneral) this.#fail(error)
+        if (number === this.#number && classifyRedisError(error, true).isGeneral) this.#fail(error)
       }
       throw error
     }

@@ -13,10 +13,10 @@ import {
   type Access,
   type RedisSettings,
   reconnectDelayMs,
+  requireTopology,
   safeOptions,
   sentinelAccess,
   serverAccess,
-  topologyOf,
 } from './options.ts'
 import { createPrimaryQuestion, findPrimary, type PrimaryQuestion } from './sentinels.ts'
 
@@ -43,7 +43,7 @@ export function findServer(
   known: () => readonly Endpoint[] = () => [],
   onReload: OnRedisReload = neverReloads,
 ): FindServer {
-  const topology = topologyOf(settings)
+  const topology = requireTopology(settings)
   switch (topology.kind) {
     case 'standalone': {
       const server = parseEndpoint(topology.url, REDIS_PORT)
@@ -66,7 +66,7 @@ function createQuestion(
   settings: RedisSettings,
   onReload: OnRedisReload = neverReloads,
 ): PrimaryQuestion | null {
-  const topology = topologyOf(settings)
+  const topology = requireTopology(settings)
   if (topology.kind !== 'sentinel') return null
   const question = createPrimaryQuestion(topology.name, topology.urls, settings, sentinelAccess(settings))
   onReload(next => {
@@ -81,14 +81,14 @@ export function createCommandClient(
   settings: RedisSettings,
   onReload: OnRedisReload = neverReloads,
 ): RedisClient {
-  if (topologyOf(settings).kind === 'cluster') return createClusterClient(settings, onReload)
+  if (requireTopology(settings).kind === 'cluster') return createClusterClient(settings, onReload)
   return createServerClient(settings, findServer(settings, undefined, onReload), onReload)
 }
 
 /** The socket that each client opened last: ioredis documents no access to it. */
 const sockets = new WeakMap<Redis, Socket>()
 
-export function socketOf(client: Redis): Socket | null {
+export function findSocket(client: Redis): Socket | null {
   return sockets.get(client) ?? null
 }
 
@@ -142,7 +142,7 @@ export function createClusterClient(
   onReload: OnRedisReload = neverReloads,
 ): Cluster {
   const access = reloadable(settings, onReload, serverAccess)
-  const topology = topologyOf(settings)
+  const topology = requireTopology(settings)
   const start = topology.kind === 'cluster' ? topology.urls : []
   let askedHost: string | null = null
   const cluster = new ThrottledCluster(
@@ -205,7 +205,7 @@ function settleConnection(node: Redis): Promise<void> {
   return promise
 }
 
-export function nodesOf(cluster: Cluster): Endpoint[] {
+export function listNodes(cluster: Cluster): Endpoint[] {
   return cluster.nodes().map(({ options }) => ({
     host: options.host ?? '127.0.0.1',
     port: options.port ?? REDIS_PORT,

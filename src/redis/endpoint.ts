@@ -27,7 +27,7 @@ export function parseEndpoint(text: string, defaultPort: number): Endpoint {
 }
 
 /** The name that the server's certificate must carry; undefined for an IP address, which TLS does not accept as a name. */
-export function servernameOf({ host, servername = host }: Endpoint): string | undefined {
+export function findServername({ host, servername = host }: Endpoint): string | undefined {
   return isIP(servername) === 0 ? withoutFinalDot(servername) : undefined
 }
 
@@ -110,6 +110,6 @@ export function connectorToNode(disconnectTimeoutMs: number, onAsk: (host: strin
 function openSocket(server: Endpoint, tls: ConnectionOptions | null): Socket {
   const { host, port } = server
   if (tls === null) return connectPlain({ host, port })
-  const servername = servernameOf(server)
+  const servername = findServername(server)
   return connectEncrypted({ ...tls, host, port, ...(servername === undefined ? {} : { servername }) })
 }

@@ -3,7 +3,7 @@ import type { RedisOptions as IoredisOptions } from 'ioredis'
 import type { RegionSettings } from '../config/schema/schema.ts'
 import { readNamedFile } from '../config/setting-files.ts'
 import { requireAuthorities } from '../domain/pem.ts'
-import { isEncryptedRedis, type RedisTopology, redisTopologyOf } from '../domain/redis-address.ts'
+import { findRedisTopology, isEncryptedRedis, type RedisTopology } from '../domain/redis-address.ts'
 
 export type RedisSettings = RegionSettings['redis']
 
@@ -67,8 +67,8 @@ export function reconnectDelayMs(
 }
 
 /** The kind of Redis. Throws if none is configured. */
-export function topologyOf(settings: RedisSettings): RedisTopology {
-  const topology = redisTopologyOf(settings)
+export function requireTopology(settings: RedisSettings): RedisTopology {
+  const topology = findRedisTopology(settings)
   if (topology === null) throw new Error('No Redis is configured')
   return topology
 }
@@ -78,7 +78,7 @@ export function topologyOf(settings: RedisSettings): RedisTopology {
  * override any option.
  */
 export function serverAccess(settings: RedisSettings): Access {
-  const topology = topologyOf(settings)
+  const topology = requireTopology(settings)
   const address = topology.kind === 'standalone' ? new URL(topology.url) : null
   const username = settings.username ?? decode(address?.username ?? '')
   const password = settings.password ?? decode(address?.password ?? '')
@@ -97,7 +97,7 @@ export function sentinelAccess(settings: RedisSettings): Access {
   return {
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
-    tls: tlsOf(topologyOf(settings), settings),
+    tls: tlsOf(requireTopology(settings), settings),
   }
 }
 

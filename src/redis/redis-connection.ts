@@ -1,9 +1,9 @@
 import type { Writable } from 'node:stream'
 import { Cluster, type Redis } from 'ioredis'
-import { type RedisFailure, redisFailureOf } from '../domain/redis-failure.ts'
+import { classifyRedisError, type RedisFailure } from '../domain/redis-failure.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import { isReplyError } from './answering.ts'
-import { type RedisClient, settlePrimaries, socketOf } from './clients.ts'
+import { findSocket, type RedisClient, settlePrimaries } from './clients.ts'
 import type { Endpoint } from './endpoint.ts'
 import { reconnectDelayMs } from './options.ts'
 
@@ -75,7 +75,7 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
   reconnectOnRefusal(): this {
     const client: RedisClient = this.client
     if (!(client instanceof Cluster)) {
-      client.options.reconnectOnError = error => redisFailureOf(error, true).needsConnection
+      client.options.reconnectOnError = error => classifyRedisError(error, true).needsConnection
     }
     return this
   }
@@ -84,7 +84,7 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
   get server(): Endpoint | null {
     const client: RedisClient = this.client
     if (client instanceof Cluster || !this.isReady) return null
-    const { remoteAddress, remotePort } = socketOf(client) ?? {}
+    const { remoteAddress, remotePort } = findSocket(client) ?? {}
     return remoteAddress === undefined || remotePort === undefined
       ? null
       : { host: remoteAddress, port: remotePort }
@@ -93,19 +93,19 @@ export class RedisConnection<Client extends RedisClient = RedisClient> {
   /** Call before a command that is one of many. No effect in a cluster, where each node has its own socket. */
   writeTogether(): void {
     const client: RedisClient = this.client
-    const socket = this.isReady && !(client instanceof Cluster) ? socketOf(client) : null
+    const socket = this.isReady && !(client instanceof Cluster) ? findSocket(client) : null
     if (socket !== null) writeTogether(socket)
   }
 
   /** Stops reading from the socket. A new connection reads again. */
   pauseReading(): void {
     const client: RedisClient = this.client
-    if (!(client instanceof Cluster)) socketOf(client)?.pause()
+    if (!(client instanceof Cluster)) findSocket(client)?.pause()
   }
 
   resumeReading(): void {
     const client: RedisClient = this.client
-    if (!(client instanceof Cluster)) socketOf(client)?.resume()
+    if (!(client instanceof Cluster)) findSocket(client)?.resume()
   }
 
   start(): void {
@@ -193,7 +193,7 @@ class ConnectionTrouble {
 
   /** @returns why the connection fails now */
   note(error: Error): RedisFailure {
-    const found = redisFailureOf(error, isReplyError(error))
+    const found = classifyRedisError(error, isReplyError(error))
     const isVague = found.cause === 'closed' || found.cause === 'other'
     if (this.#failure === null || !isVague) this.#set(found)
     return this.#failure ?? found

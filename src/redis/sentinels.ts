@@ -22,7 +22,7 @@ export function findPrimary(
   access: () => Access,
 ): FindServer {
   const sentinels = urls.map(url => parseEndpoint(url, SENTINEL_PORT))
-  return () => majorityOf(sentinels.map(sentinel => askSentinel(name, sentinel, settings, access())))
+  return () => awaitMajority(sentinels.map(sentinel => askSentinel(name, sentinel, settings, access())))
 }
 
 /** Asks the Sentinels again and again, over connections that stay open. */
@@ -51,7 +51,7 @@ export function createPrimaryQuestion(
     return primaryAt(client, name)
   }
   return {
-    ask: () => majorityOf(clients.map(askOne), true),
+    ask: () => awaitMajority(clients.map(askOne), true),
     renew(next) {
       current = next
       for (const { options } of clients) Object.assign(options, credentialsOf(next))
@@ -63,7 +63,7 @@ export function createPrimaryQuestion(
 }
 
 /** Resolves as soon as more than half agree, otherwise when all have replied or failed. */
-export async function majorityOf(
+export async function awaitMajority(
   replies: readonly Promise<Endpoint>[],
   isRequired = false,
 ): Promise<Endpoint> {

@@ -5,7 +5,7 @@ import { configOrThrow, type LoadedConfig } from '../config/load-config.ts'
 import { type ReloadedSettings, reloadSettings } from '../config/reload-settings.ts'
 import type { OnReload, PrepareReload } from '../config/reloadable.ts'
 import type { Config } from '../config/schema/schema.ts'
-import { fileFingerprintOf, fingerprintOfFailure } from '../config/setting-files.ts'
+import { fingerprintFailure, fingerprintFile } from '../config/setting-files.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 
@@ -136,8 +136,8 @@ async function repeat(intervalMs: number, action: () => Promise<void>): Promise<
 
 async function fingerprintOfFile(file: string): Promise<string> {
   try {
-    return fileFingerprintOf(await readFile(file, { signal: AbortSignal.timeout(READ_DEADLINE_MS) }))
+    return fingerprintFile(await readFile(file, { signal: AbortSignal.timeout(READ_DEADLINE_MS) }))
   } catch (error) {
-    return fingerprintOfFailure(error)
+    return fingerprintFailure(error)
   }
 }

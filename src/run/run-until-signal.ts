@@ -6,7 +6,7 @@ import { printConfig } from '../config/print-config.ts'
 import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema/schema.ts'
 import { systemClock } from '../domain/clock.ts'
-import { redisTopologyOf } from '../domain/redis-address.ts'
+import { findRedisTopology } from '../domain/redis-address.ts'
 import { describeCertificates, describeConfig, describeProcess } from '../observability/describe-process.ts'
 import { createLogger, LogSink } from '../observability/log-sink.ts'
 import { createMetrics, type Metrics, type Part } from '../observability/metrics/metrics.ts'
@@ -109,7 +109,7 @@ function hashOf(config: Config): string {
 function partsOf(planes: readonly Plane[], config: Config): Part[] {
   const parts: Part[] = [...planes]
   const hasRegions = planes.includes('console') && config.regions.length > 0
-  const hasRedis = hasRegions || redisTopologyOf(config.redis) !== null
+  const hasRedis = hasRegions || findRedisTopology(config.redis) !== null
   if (hasRedis) parts.push('redis')
   if (planes.includes('gateway') && (hasRedis || planes.includes('console'))) parts.push('changes')
   if (planes.includes('gateway') && config.upstream.assertion.keyFiles.length > 0) parts.push('assertions')

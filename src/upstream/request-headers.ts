@@ -114,7 +114,7 @@ export interface Forwarded {
  * @param peerAddress `remoteAddress` of the client's socket
  * @param trusted null if no proxy is trusted
  */
-export function forwardedOf(
+export function buildForwarded(
   peerAddress: string,
   trusted: BlockList | null,
   headers: IncomingHttpHeaders,

@@ -16,7 +16,7 @@ import {
 import type { RequestObservation } from '../observability/request-observation.ts'
 import type { ClientRequest, Deny } from './client-request.ts'
 import type { BodySink, UpstreamHeaders, UpstreamResponse } from './pool/exchange-parties.ts'
-import { denialReasonOf, type UpstreamFailure } from './pool/failure.ts'
+import { toDenialReason, type UpstreamFailure } from './pool/failure.ts'
 import type { PolicyDecision } from './response-policy.ts'
 
 export type PassedResponse = Extract<PolicyDecision, { kind: 'pass' }>
@@ -64,7 +64,7 @@ export function denyRejected(
 /** @param failure null if the client caused it */
 export function denyAfterFailure(request: ClientRequest, failure: UpstreamFailure | null, deny: Deny): void {
   if (failure !== null) request.observation.fault = failure.kind
-  deny(request, denied(failure === null ? 'upstream_error' : denialReasonOf(failure.kind)))
+  deny(request, denied(failure === null ? 'upstream_error' : toDenialReason(failure.kind)))
 }
 
 function beginUpstreamResponse(observation: RequestObservation): void {

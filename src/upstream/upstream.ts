@@ -12,7 +12,7 @@ import { UpstreamDispatcher } from './pool/dispatcher.ts'
 import type { ExchangeHandler, UpstreamRequest } from './pool/exchange-parties.ts'
 import { UpstreamFailure } from './pool/failure.ts'
 import type { Resolve } from './pool/upstream-addresses.ts'
-import { ASSERTION_HEADER, compileRequestHeaders, type Forwarded, forwardedOf } from './request-headers.ts'
+import { ASSERTION_HEADER, buildForwarded, compileRequestHeaders, type Forwarded } from './request-headers.ts'
 import { compileResponsePolicy, type ResponsePolicy } from './response-policy.ts'
 
 export interface UpstreamDeps {
@@ -52,7 +52,7 @@ export function createUpstream(deps: UpstreamDeps): Upstream {
   )
   const basePath = new URL(deps.settings.url).pathname.replace(/(?<!\/)\/+$/, '')
   const forwardedFor = ({ socket, headers }: IncomingMessage) =>
-    forwardedOf(socket.remoteAddress ?? '', trustedProxies, headers)
+    buildForwarded(socket.remoteAddress ?? '', trustedProxies, headers)
 
   const pool = new UpstreamDispatcher(deps)
   return {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { redisTopologyOf } from '../../src/domain/redis-address.ts'
+import { findRedisTopology } from '../../src/domain/redis-address.ts'
 import { configOf, mistakesOf } from './examples.ts'
 
 /** In the examples Redis is a single server unless a test says otherwise. */
@@ -7,7 +7,7 @@ const NO_URL = { POSTERN_REDIS_URL: undefined }
 const SENTINELS = 'redis-0:26379, redis-1:26379'
 
 function topologyOf(environment: NodeJS.ProcessEnv) {
-  return redisTopologyOf(configOf({ environment }).redis)
+  return findRedisTopology(configOf({ environment }).redis)
 }
 
 function problemsOf(environment: NodeJS.ProcessEnv): string[] {

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { rowOf } from '../../src/console/platform/database/key-row.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
-import { fingerprintOf } from '../../src/domain/key/secret.ts'
+import { fingerprintSecret } from '../../src/domain/key/secret.ts'
 import { deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { runPosternHere } from '../support/postern-here.ts'
@@ -41,7 +41,7 @@ async function installation(keys: readonly StoredKey[] = [liveKey(), liveKey()])
   }
   await database.writer
     .insertInto('signing_secrets')
-    .values({ fingerprint: fingerprintOf(SIGNING_SECRET), first_used_at_ms: 1, signs_audit_at_ms: 0 })
+    .values({ fingerprint: fingerprintSecret(SIGNING_SECRET), first_used_at_ms: 1, signs_audit_at_ms: 0 })
     .execute()
   await database.close()
   for (const key of keys) await announce(redis, key)

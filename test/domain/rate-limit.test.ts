@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import {
-  counterNameOf,
+  counterName,
   denialOfCounts,
-  localLimitOf,
+  localLimit,
   type PolicyCount,
-  policiesOf,
   type RatePolicy,
+  selectPolicies,
 } from '../../src/domain/rate-limit.ts'
 import { exampleRecord, grantOf, routeNamed } from './examples.ts'
 
@@ -26,7 +26,7 @@ describe('a policy applies to', () => {
   const ofFiles = policy({ name: 'files', route: 'files' })
   const ofScope = policy({ name: 'scope', scope: 'workspace:read' })
   const namesAt = (route: string) =>
-    policiesOf(routeNamed(route), [all, ofFiles, ofScope]).map(({ name }) => name)
+    selectPolicies(routeNamed(route), [all, ofFiles, ofScope]).map(({ name }) => name)
 
   test('all routes if it names none, one route, or the routes that need a scope', () => {
     expect(namesAt('auth')).toEqual(['all'])
@@ -37,26 +37,26 @@ describe('a policy applies to', () => {
 
 describe('a counter', () => {
   test('per workspace is shared by all of its keys, so that a second key does not raise the limit', () => {
-    expect(counterNameOf(policy(), OTHER_KEY)).toBe(counterNameOf(policy(), GRANT))
-    expect(counterNameOf(policy(), OTHER_WORKSPACE)).not.toBe(counterNameOf(policy(), GRANT))
+    expect(counterName(policy(), OTHER_KEY)).toBe(counterName(policy(), GRANT))
+    expect(counterName(policy(), OTHER_WORKSPACE)).not.toBe(counterName(policy(), GRANT))
   })
 
   test('per key counts the requests of this key only', () => {
     const perKey = policy({ per: 'key' })
-    expect(counterNameOf(perKey, GRANT)).not.toBe(counterNameOf(perKey, OTHER_KEY))
-    expect(counterNameOf(perKey, GRANT)).not.toBe(counterNameOf(policy(), GRANT))
+    expect(counterName(perKey, GRANT)).not.toBe(counterName(perKey, OTHER_KEY))
+    expect(counterName(perKey, GRANT)).not.toBe(counterName(policy(), GRANT))
   })
 
   test('has the workspace as its hash tag, so that one cluster node holds all counters of a request', () => {
-    expect(counterNameOf(policy(), GRANT)).toBe('postern:limit:{ws_A}:minute:60')
-    expect(counterNameOf(policy({ name: 'burst', per: 'key', windowSeconds: 1 }), GRANT)).toBe(
+    expect(counterName(policy(), GRANT)).toBe('postern:limit:{ws_A}:minute:60')
+    expect(counterName(policy({ name: 'burst', per: 'key', windowSeconds: 1 }), GRANT)).toBe(
       'postern:limit:{ws_A}:burst:1:key_1',
     )
   })
 
   test('has a unique name for every key id that a key service may issue', () => {
     const names = ['60', '60:a', 'a'].flatMap(id =>
-      ['minute', 'minute-60'].map(name => counterNameOf(policy({ name, per: 'key' }), { ...GRANT, id })),
+      ['minute', 'minute-60'].map(name => counterName(policy({ name, per: 'key' }), { ...GRANT, id })),
     )
     expect(new Set(names).size).toBe(names.length)
   })
@@ -83,6 +83,6 @@ describe('a request', () => {
 })
 
 test('gateways that cannot count together allow at most the limit in sum, and each at least one request', () => {
-  expect([localLimitOf(100, 1), localLimitOf(100, 3), localLimitOf(100, 100)]).toEqual([100, 33, 1])
-  expect(localLimitOf(2, 5)).toBe(1)
+  expect([localLimit(100, 1), localLimit(100, 3), localLimit(100, 100)]).toEqual([100, 33, 1])
+  expect(localLimit(2, 5)).toBe(1)
 })

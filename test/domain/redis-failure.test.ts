@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { redisFailureOf } from '../../src/domain/redis-failure.ts'
+import { classifyRedisError } from '../../src/domain/redis-failure.ts'
 
 describe('an error that Redis answers with', () => {
   test.each([
@@ -27,7 +27,7 @@ describe('an error that Redis answers with', () => {
     ['ERR DB index is out of range', 'database', 'redis.url'],
     ['DENIED Redis is running in protected mode', 'protected_mode', 'passwords'],
   ])('%s: %s, with what to do', (message, cause, advice) => {
-    const failure = redisFailureOf(new Error(message), true)
+    const failure = classifyRedisError(new Error(message), true)
     expect(failure).toMatchObject({ cause, isAnswer: true, isGeneral: true })
     expect(failure.advice).toContain(advice)
   })
@@ -35,7 +35,7 @@ describe('an error that Redis answers with', () => {
   test.each(['WRONGTYPE Operation against a key', 'TRYAGAIN Multiple keys request', 'ERR syntax error'])(
     '%s meets one key alone',
     message => {
-      expect(redisFailureOf(new Error(message), true)).toMatchObject({ cause: 'other', isGeneral: false })
+      expect(classifyRedisError(new Error(message), true)).toMatchObject({ cause: 'other', isGeneral: false })
     },
   )
 })
@@ -64,7 +64,7 @@ describe('an error of the connection', () => {
     [coded('ENOTFOUND', 'getaddrinfo ENOTFOUND redis'), 'dns', 'host name'],
     [new Error('Unknown RESP type 72 "H". Please report this.'), 'not_redis', 'host and port'],
   ])('%s: %s, with what to do', (error, cause, advice) => {
-    const failure = redisFailureOf(error, false)
+    const failure = classifyRedisError(error, false)
     expect(failure).toMatchObject({ cause, isAnswer: false })
     expect(failure.advice).toContain(advice)
   })

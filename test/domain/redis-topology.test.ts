@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type RedisLocation, redisTopologyOf } from '../../src/domain/redis-address.ts'
+import { findRedisTopology, type RedisLocation } from '../../src/domain/redis-address.ts'
 
 const NONE: RedisLocation = { sentinel: { urls: [] }, cluster: { urls: [] } }
 
@@ -19,5 +19,5 @@ test.each<[string, Partial<RedisLocation>, object | null]>([
   ],
   ['nodes of a cluster', { cluster: { urls: ['redis://c'] } }, { kind: 'cluster', urls: ['redis://c'] }],
 ])('%s locates Redis', (_, location, topology) => {
-  expect(redisTopologyOf({ ...NONE, ...location })).toEqual(topology)
+  expect(findRedisTopology({ ...NONE, ...location })).toEqual(topology)
 })

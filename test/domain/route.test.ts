@@ -1,6 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { compileRoutes, isAmbiguousPath, matchRoute, upstreamPathOf } from '../../src/domain/route/route.ts'
+import {
+  buildUpstreamPath,
+  compileRoutes,
+  isAmbiguousPath,
+  matchRoute,
+} from '../../src/domain/route/route.ts'
 import { threadCpuMs } from '../support/cpu-time.ts'
 import { ROUTES } from './examples.ts'
 
@@ -304,7 +309,7 @@ describe('a configured route', () => {
   it('without the parameter that its upstream path names has no path there', () => {
     const [route] = compileRoutes([{ name: 'r', path: '/r', upstreamPath: '/{b}' }])
     if (route === undefined) throw new Error('There is a route')
-    expect(() => upstreamPathOf({ route, parameters: new Map() }, 'ws_1')).toThrow(
+    expect(() => buildUpstreamPath({ route, parameters: new Map() }, 'ws_1')).toThrow(
       'Route r has no parameter b',
     )
   })
@@ -322,7 +327,7 @@ describe('a configured route', () => {
 describe('the path at the upstream', () => {
   it('contains the key’s own workspace, never the requested text', () => {
     const match = matchRoute(ROUTES, `${B}/ws_B/files`)
-    expect(match && upstreamPathOf(match, 'ws_A')).toBe(`${B}/ws_A/files`)
+    expect(match && buildUpstreamPath(match, 'ws_A')).toBe(`${B}/ws_A/files`)
   })
 
   it('may differ from the public path', () => {
@@ -334,6 +339,6 @@ describe('the path at the upstream', () => {
       },
     ])
     const match = route && matchRoute([route], '/v1/ws_A/f/f_1')
-    expect(match && upstreamPathOf(match, 'ws_A')).toBe('/x/f_1/of/ws_A/raw')
+    expect(match && buildUpstreamPath(match, 'ws_A')).toBe('/x/f_1/of/ws_A/raw')
   })
 })

@@ -4,7 +4,7 @@ import { KEY_INVALID } from '../../src/domain/denial.ts'
 import { parseInstant } from '../../src/domain/key/issue-key.ts'
 import { isScope, OTHER_WORKSPACES } from '../../src/domain/key/key-record.ts'
 import { endsAsKey, isUnsignedKey, mintSecret } from '../../src/domain/key/secret.ts'
-import { strayKeysOf } from '../../src/domain/key/stray-keys.ts'
+import { findStrayKeys } from '../../src/domain/key/stray-keys.ts'
 import { certificatesIn } from '../../src/domain/pem.ts'
 import { DEFAULT_REGION, REGION_NAME } from '../../src/domain/region.ts'
 import { describeApi } from '../../src/domain/route/describe-api.ts'
@@ -80,7 +80,7 @@ test.each([
   ['Bearer 1234567', []],
   ['12345678', ['12345678']],
 ])('credentials of at least eight characters must not stand elsewhere: %s', (field, credentials) => {
-  expect(strayKeysOf(['Authorization', field], null)).toEqual({ prefix: null, credentials })
+  expect(findStrayKeys(['Authorization', field], null)).toEqual({ prefix: null, credentials })
 })
 
 test('a file without certificates holds none', () => {

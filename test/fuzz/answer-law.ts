@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib'
 import type { DenialReason } from '../../src/domain/denial.ts'
 import { denied } from '../../src/domain/denial.ts'
-import { errorResponseOf } from '../../src/gateway/responses.ts'
+import { createErrorResponse } from '../../src/gateway/responses.ts'
 import { type AnswerPlan, CANARY } from './answer-plans.ts'
 import { type AnswerHead, type Reading, readResponse, valuesOf } from './strict-answer.ts'
 
@@ -122,7 +122,7 @@ export function finalAnswer(bytes: Buffer): Reading {
 }
 
 function isOurs(body: string, reason: DenialReason): boolean {
-  return body === errorResponseOf(denied(reason)).body
+  return body === createErrorResponse(denied(reason)).body
 }
 
 function decoded(given: Reading): string {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { DENIAL_REASONS, type DenialReason, denialRow, denied } from '../../src/domain/denial.ts'
-import { errorResponseOf } from '../../src/gateway/responses.ts'
+import { createErrorResponse } from '../../src/gateway/responses.ts'
 
 /** Section 2 of the contract: status, code, and whether the response has `Retry-After`. */
 const EXPECTED: Readonly<
@@ -44,7 +44,7 @@ describe('the response to a denial', () => {
   it.each(REASONS.map(reason => [reason, ...EXPECTED[reason]] as const))(
     '%s is %d %s',
     (reason, status, code, hasRetryAfter) => {
-      const response = errorResponseOf(denied(reason))
+      const response = createErrorResponse(denied(reason))
       const body = JSON.parse(response.body) as Record<string, unknown>
       expect(response.status).toBe(status)
       expect(Object.keys(body)).toEqual(['code', 'error'])
@@ -60,12 +60,12 @@ describe('the response to a denial', () => {
   })
 
   it('is the same for a key of the wrong form and an unknown key', () => {
-    expect(errorResponseOf(denied('key_malformed'))).toEqual(errorResponseOf(denied('key_invalid')))
+    expect(createErrorResponse(denied('key_malformed'))).toEqual(createErrorResponse(denied('key_invalid')))
   })
 
   it('reveals no address, path, stack or product of the system', () => {
     for (const reason of REASONS) {
-      const { body, headers } = errorResponseOf(denied(reason))
+      const { body, headers } = createErrorResponse(denied(reason))
       expect(body + JSON.stringify(headers)).not.toMatch(
         /redis|sqlite|undici|node|https?:|\d+\.\d+\.\d+|\/src\/|\bat \w+ \(/i,
       )
@@ -74,7 +74,7 @@ describe('the response to a denial', () => {
 
   it('is JSON that caches do not store and browsers do not sniff', () => {
     for (const reason of REASONS) {
-      expect(errorResponseOf(denied(reason)).headers).toMatchObject({
+      expect(createErrorResponse(denied(reason)).headers).toMatchObject({
         'content-type': 'application/json; charset=utf-8',
         'cache-control': 'no-store',
         'x-content-type-options': 'nosniff',
@@ -87,7 +87,7 @@ describe('the 404', () => {
   it('has the same bytes for an unknown path, another workspace and a 404 of the upstream', () => {
     const [first, ...others] = (['unknown_route', 'other_workspace', 'upstream_not_found'] as const).map(
       reason => {
-        const response = errorResponseOf(denied(reason))
+        const response = createErrorResponse(denied(reason))
         return JSON.stringify([
           response,
           Object.entries(response.headers),
@@ -101,7 +101,7 @@ describe('the 404', () => {
 
 describe('challenges', () => {
   const challengeOf = (...denial: Parameters<typeof denied>) =>
-    errorResponseOf(denied(...denial)).headers['www-authenticate']
+    createErrorResponse(denied(...denial)).headers['www-authenticate']
 
   it('have no error if no key was sent', () => {
     expect(challengeOf('key_missing')).toBe('Bearer realm="postern"')
@@ -110,7 +110,7 @@ describe('challenges', () => {
   it.each(['key_invalid', 'key_expired', 'key_revoked', 'key_suspended'] as const)(
     'hold the error and its description: %s',
     reason => {
-      const { error } = JSON.parse(errorResponseOf(denied(reason)).body) as { error: string }
+      const { error } = JSON.parse(createErrorResponse(denied(reason)).body) as { error: string }
       expect(challengeOf(reason)).toBe(
         `Bearer realm="postern", error="invalid_token", error_description="${error}"`,
       )
@@ -127,7 +127,7 @@ describe('challenges', () => {
 
   it('are sent with 401 and for a missing scope only, and Allow with 405 only', () => {
     for (const reason of REASONS) {
-      const { status, headers } = errorResponseOf(denied(reason))
+      const { status, headers } = createErrorResponse(denied(reason))
       const isChallenged = status === 401 || reason === 'scope_missing'
       expect(headers['www-authenticate'] !== undefined, reason).toBe(isChallenged)
       expect(headers['allow'], reason).toBe(status === 405 ? 'GET' : undefined)
@@ -137,23 +137,23 @@ describe('challenges', () => {
 
 describe('a denial with details of its request', () => {
   it('changes text and Retry-After of this response only', () => {
-    const before = errorResponseOf(denied('invalid_query'))
-    const response = errorResponseOf(denied('invalid_query', { detail: 'limit must be a whole number' }))
+    const before = createErrorResponse(denied('invalid_query'))
+    const response = createErrorResponse(denied('invalid_query', { detail: 'limit must be a whole number' }))
     expect(JSON.parse(response.body)).toEqual({
       code: 'invalid_request',
       error: 'limit must be a whole number',
     })
     expect(
-      errorResponseOf(denied('upstream_unavailable', { retryAfterSeconds: 17 })).headers['retry-after'],
+      createErrorResponse(denied('upstream_unavailable', { retryAfterSeconds: 17 })).headers['retry-after'],
     ).toBe('17')
-    expect(errorResponseOf(denied('upstream_unavailable')).headers['retry-after']).toBe('1')
-    expect(errorResponseOf(denied('invalid_query'))).toEqual(before)
+    expect(createErrorResponse(denied('upstream_unavailable')).headers['retry-after']).toBe('1')
+    expect(createErrorResponse(denied('invalid_query'))).toEqual(before)
   })
 
   it('is valid JSON with any text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary-ascii' }), detail => {
-        expect(JSON.parse(errorResponseOf(denied('invalid_query', { detail })).body)).toEqual({
+        expect(JSON.parse(createErrorResponse(denied('invalid_query', { detail })).body)).toEqual({
           code: 'invalid_request',
           error: detail,
         })

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { DENIAL_REASONS, denialRow, denied } from '../../src/domain/denial.ts'
 import { presentDenialTo } from '../../src/gateway/check-mode.ts'
-import { errorResponseOf } from '../../src/gateway/responses.ts'
+import { createErrorResponse } from '../../src/gateway/responses.ts'
 
 describe.each(DENIAL_REASONS)('%s', reason => {
   test('is 401 or 403 to nginx, which knows no other denial, with what restores it in headers', () => {
-    const [own, nginx] = [errorResponseOf(denied(reason)), presentDenialTo('nginx')(denied(reason))]
+    const [own, nginx] = [createErrorResponse(denied(reason)), presentDenialTo('nginx')(denied(reason))]
     expect(nginx.status).toBe(own.status === 401 ? 401 : 403)
     expect(nginx.body).toBe('')
     expect(nginx.headers).toEqual({
@@ -17,7 +17,7 @@ describe.each(DENIAL_REASONS)('%s', reason => {
   })
 
   test.each(['caddy', 'traefik', 'haproxy', 'envoy'] as const)('is to %s what it is to a client', proxy => {
-    expect(presentDenialTo(proxy)(denied(reason))).toEqual(errorResponseOf(denied(reason)))
+    expect(presentDenialTo(proxy)(denied(reason))).toEqual(createErrorResponse(denied(reason)))
   })
 })
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { denied } from '../../src/domain/denial.ts'
-import { requestIdOf } from '../../src/gateway/request-head.ts'
-import { errorResponseOf, rawDenialOf } from '../../src/gateway/responses.ts'
+import { chooseRequestId } from '../../src/gateway/request-head.ts'
+import { createErrorResponse, createRawDenial } from '../../src/gateway/responses.ts'
 
 describe('a request that Node’s parser rejects', () => {
   it.each([
@@ -11,10 +11,10 @@ describe('a request that Node’s parser rejects', () => {
     'request_timeout',
     'unknown_route',
   ] as const)('gets status, fields and body of a normal denial, and the connection closes: %s', reason => {
-    const { bytes, status, requestId } = rawDenialOf(reason)
+    const { bytes, status, requestId } = createRawDenial(reason)
     const [head = '', body] = bytes.split('\r\n\r\n')
     const [line, ...fields] = head.split('\r\n')
-    const expected = errorResponseOf(denied(reason))
+    const expected = createErrorResponse(denied(reason))
     expect(line).toMatch(new RegExp(`^HTTP/1\\.1 ${expected.status} [A-Z]`))
     expect(status).toBe(expected.status)
     expect(body).toBe(expected.body)
@@ -31,7 +31,7 @@ describe('a request that Node’s parser rejects', () => {
 
 describe('a request id', () => {
   it.each(['a', 'A-Z.0_9', 'x'.repeat(128)])('of the client is used: %s', id => {
-    expect(requestIdOf(id)).toBe(id)
+    expect(chooseRequestId(id)).toBe(id)
   })
 
   it.each([
@@ -46,8 +46,8 @@ describe('a request id', () => {
     ['a"'],
     ['x'.repeat(129)],
   ])('is generated in place of %j', sent => {
-    const id = requestIdOf(sent)
+    const id = chooseRequestId(sent)
     expect(id).toMatch(/^[0-9a-f-]{36}$/)
-    expect(requestIdOf(sent)).not.toBe(id)
+    expect(chooseRequestId(sent)).not.toBe(id)
   })
 })

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import { type KeyFormat, keyPrefixOf, mintSecret } from '../../src/domain/key/secret.ts'
+import { findKeyPrefix, type KeyFormat, mintSecret } from '../../src/domain/key/secret.ts'
 import { dropStrayKeys } from '../../src/gateway/credentials.ts'
 import { SIGNING_KEY } from '../domain/examples.ts'
 
@@ -18,7 +18,7 @@ function remaining(fields: Record<string, string>, format: KeyFormat): string[] 
   )
   // The function reads no other part of a request.
   const request = { rawHeaders: Object.entries(fields).flat(), headers } as unknown as IncomingMessage
-  dropStrayKeys(request, keyPrefixOf(format))
+  dropStrayKeys(request, findKeyPrefix(format))
   return Object.keys(request.headers)
 }
 

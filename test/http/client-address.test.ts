@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { clientAddressOf, compileProxies, UNKNOWN_ADDRESS } from '../../src/http/client-address.ts'
+import { compileProxies, findClientAddress, UNKNOWN_ADDRESS } from '../../src/http/client-address.ts'
 
 const TRUSTED = compileProxies(['10.0.0.0/8', '2001:db8::/32'])
 
@@ -20,9 +20,9 @@ test.each<[string, string, string | undefined, string]>([
   ['found behind a proxy that has a port', '10.0.0.1', '6.6.6.6, 192.0.2.1:80, 10.0.0.2:443', '192.0.2.1'],
   ['nothing of a connection that is gone', '', '192.0.2.1', ''],
 ])('the client’s address is %s', (_, peer, forwardedFor, address) => {
-  expect(clientAddressOf(peer, TRUSTED, forwardedFor)).toBe(address)
+  expect(findClientAddress(peer, TRUSTED, forwardedFor)).toBe(address)
 })
 
 test('the client’s address is the peer’s where no proxy is trusted', () => {
-  expect(clientAddressOf('10.0.0.1', null, '192.0.2.1')).toBe('10.0.0.1')
+  expect(findClientAddress('10.0.0.1', null, '192.0.2.1')).toBe('10.0.0.1')
 })

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isInCidrs } from '../../src/domain/address/ip-address.ts'
-import { clientAddressOf, compileProxies, readForwardedAddress } from '../../src/http/client-address.ts'
+import { compileProxies, findClientAddress, readForwardedAddress } from '../../src/http/client-address.ts'
 
 const PROXY = '10.0.0.1'
 const TRUSTED = compileProxies(['10.0.0.0/8'])
@@ -26,7 +26,7 @@ describe('the client’s address is read from what proxies write', () => {
     ['a listener on both families', '::ffff:203.0.113.7', '203.0.113.7'],
     ['the same in brackets with a port', '[::ffff:203.0.113.7]:80', '203.0.113.7'],
   ])('%s: %s', (_, header, address) => {
-    expect(clientAddressOf(PROXY, TRUSTED, header)).toBe(address)
+    expect(findClientAddress(PROXY, TRUSTED, header)).toBe(address)
   })
 
   test.each([
@@ -52,7 +52,7 @@ describe('the client’s address is read from what proxies write', () => {
     ['localhost'],
     [''],
   ])('what is no address of any dialect is in no network that a key allows: %j', header => {
-    const address = clientAddressOf(PROXY, TRUSTED, header)
+    const address = findClientAddress(PROXY, TRUSTED, header)
     expect(isInCidrs(address, ['0.0.0.0/0', '::/0'])).toBe(false)
   })
 })
@@ -102,7 +102,7 @@ describe('for every address', () => {
         fc.pre(
           compileProxies(['10.0.0.0/8'])?.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4') === false,
         )
-        expect(clientAddressOf(PROXY, TRUSTED, `${before}, ${text}`)).toBe(readForwardedAddress(address))
+        expect(findClientAddress(PROXY, TRUSTED, `${before}, ${text}`)).toBe(readForwardedAddress(address))
       }),
     )
   })

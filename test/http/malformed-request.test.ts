@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { rawResponse } from '../../src/http/buffered-response.ts'
 import { guardConnections } from '../../src/http/guard-connections.ts'
-import { parserCauseOf } from '../../src/http/malformed-request.ts'
+import { explainParserError } from '../../src/http/malformed-request.ts'
 import { RawClient } from '../support/raw-client.ts'
 
 const server = createServer({ requireHostHeader: false }, (request, response) => {
@@ -105,10 +105,10 @@ test.each([
 })
 
 test('a client reads an answer also to an error of the parser that has no text of its own', () => {
-  expect(parserCauseOf({ code: 'HPE_NEW' })).toBe('The request is not HTTP/1.1')
-  expect(parserCauseOf({})).toBe('The request is not HTTP/1.1')
-  expect(parserCauseOf({ code: 'HPE_NEW', rawPacket: Buffer.from('PROXY ') })).toBe(
+  expect(explainParserError({ code: 'HPE_NEW' })).toBe('The request is not HTTP/1.1')
+  expect(explainParserError({})).toBe('The request is not HTTP/1.1')
+  expect(explainParserError({ code: 'HPE_NEW', rawPacket: Buffer.from('PROXY ') })).toBe(
     'The request is not HTTP/1.1',
   )
-  expect(parserCauseOf({ code: 'HPE_INVALID_METHOD' })).toBe(METHOD)
+  expect(explainParserError({ code: 'HPE_INVALID_METHOD' })).toBe(METHOD)
 })

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { neverReloads, type OnReload, type PrepareReload } from '../../src/config/reloadable.ts'
 import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
-import { createKeyStore, type RunningKeyStore, verifyingKeysOf } from '../../src/keys/create-key-store.ts'
+import { createKeyStore, deriveVerifyingKeys, type RunningKeyStore } from '../../src/keys/create-key-store.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics/metrics.ts'
 import { ConsoleDouble } from '../support/console-double.ts'
 import { digestNo, recordOf } from '../support/key-records.ts'
@@ -329,13 +329,13 @@ test('a stopped key store opens no connection', async () => {
 
 test('records and messages without a MAC are accepted only if keys are opaque and no signing secret is set', () => {
   const signingSecrets = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)].map(secret => secret.toString('base64'))
-  expect(verifyingKeysOf({ format: 'opaque', signingSecrets: [] })).toEqual({
+  expect(deriveVerifyingKeys({ format: 'opaque', signingSecrets: [] })).toEqual({
     records: null,
     messages: null,
   })
   for (const format of ['opaque', 'signed'] as const) {
-    const { records, messages } = verifyingKeysOf({ format, signingSecrets })
+    const { records, messages } = deriveVerifyingKeys({ format, signingSecrets })
     expect([records?.length, messages?.length]).toEqual([2, 2])
   }
-  expect(verifyingKeysOf({ format: 'signed', signingSecrets: [] })).toEqual({ records: [], messages: [] })
+  expect(deriveVerifyingKeys({ format: 'signed', signingSecrets: [] })).toEqual({ records: [], messages: [] })
 })

@@ -2,7 +2,7 @@ import { hostname } from 'node:os'
 import { json } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { neverReloads, type PrepareReload } from '../../src/config/reloadable.ts'
-import { fingerprintOf } from '../../src/domain/key/secret.ts'
+import { fingerprintSecret } from '../../src/domain/key/secret.ts'
 import {
   createKeyStore,
   type KeyStoreSettings,
@@ -188,7 +188,7 @@ describe('reports to the key service', () => {
     const other = Buffer.alloc(32, 9)
     create({}, undefined, { onReload: prepare => reloads.push(prepare) })
     expect(keys.secretsMatch()).toBe('unknown')
-    respond = () => [200, JSON.stringify({ signingSecrets: [fingerprintOf(other)] })]
+    respond = () => [200, JSON.stringify({ signingSecrets: [fingerprintSecret(other)] })]
     keys.start()
     await until('it is compared', () => keys.secretsMatch() === 'mismatch')
     expect(await metricValue(metrics.signingSecretsMismatch)).toBe(1)

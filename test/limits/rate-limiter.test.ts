@@ -2,7 +2,7 @@ import { type RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { describe, expect, test } from 'vitest'
 import { Circuit } from '../../src/domain/circuit.ts'
 import type { RatePolicy } from '../../src/domain/rate-limit.ts'
-import { type RedisFailure, redisFailureOf } from '../../src/domain/redis-failure.ts'
+import { classifyRedisError, type RedisFailure } from '../../src/domain/redis-failure.ts'
 import { RedisCounters } from '../../src/limits/create-rate-limits.ts'
 import { LocalCounters, RateLimiter } from '../../src/limits/rate-limiter.ts'
 import { FailureLog } from '../../src/observability/failure-log.ts'
@@ -43,7 +43,7 @@ class RedisDouble {
   answered(): void {}
 
   refused(error: Error): RedisFailure {
-    return redisFailureOf(error, error.name === 'ReplyError')
+    return classifyRedisError(error, error.name === 'ReplyError')
   }
 
   limiter({ windowSeconds }: RatePolicy): Pick<RateLimiterRedis, 'penalty'> {

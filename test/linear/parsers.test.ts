@@ -18,14 +18,18 @@ import { plainPasted } from '../../src/domain/pasted-text.ts'
 import { matchRoute, parseQuery } from '../../src/domain/route/route.ts'
 import { decodeRecord } from '../../src/domain/wire.ts'
 import { readBearerKey } from '../../src/gateway/credentials.ts'
-import { readHead, requestIdOf } from '../../src/gateway/request-head.ts'
+import { chooseRequestId, readHead } from '../../src/gateway/request-head.ts'
 import { readBatch, readSingle } from '../../src/keys/tiers/key-service-store.ts'
-import { traceIdOf } from '../../src/observability/tracing.ts'
+import { readTraceId } from '../../src/observability/tracing.ts'
 import { isValidHead } from '../../src/upstream/pool/exchange.ts'
-import { forwardedOf } from '../../src/upstream/request-headers.ts'
+import { buildForwarded } from '../../src/upstream/request-headers.ts'
 import { readRejection } from '../../src/upstream/respond.ts'
 import { matchesValidators, toCachedResponse } from '../../src/upstream/response-cache/cached-response.ts'
-import { directivesOf, freshnessOf, wantsFresher } from '../../src/upstream/response-cache/freshness.ts'
+import {
+  assessFreshness,
+  parseDirectives,
+  wantsFresher,
+} from '../../src/upstream/response-cache/freshness.ts'
 import { compileResponsePolicy, privateCacheControl } from '../../src/upstream/response-policy.ts'
 import { ROUTES, routeNamed, SIGNING_KEY } from '../domain/examples.ts'
 import { readMessage } from '../support/messages.ts'
@@ -39,7 +43,7 @@ const policyResult = (headers: Record<string, string>) =>
   policy(200, { 'content-type': 'application/json', ...headers })
 const times = { requestedAtMs: 0, nowMs: 0, wallMs: 0 }
 const fresh = (headers: Record<string, string>) =>
-  freshnessOf({ 'cache-control': 'max-age=9', etag: '"7"', ...headers }, times)
+  assessFreshness({ 'cache-control': 'max-age=9', etag: '"7"', ...headers }, times)
 const cachedWith = (etag: string) =>
   toCachedResponse({
     upstream: { etag, 'last-modified': 'Thu, 01 Jan 1970 00:00:00 GMT' },
@@ -62,7 +66,7 @@ const digest = '0'.repeat(64)
 const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   'Cache-Control of an upstream, made private': privateCacheControl,
   'Cache-Control of an upstream, for the cache': text => fresh({ 'cache-control': text }),
-  'Cache-Control of a client': text => wantsFresher(directivesOf(text), { ageMs: 0, freshForMs: 0 }),
+  'Cache-Control of a client': text => wantsFresher(parseDirectives(text), { ageMs: 0, freshForMs: 0 }),
   Expires: text => fresh({ 'cache-control': 'public', expires: text }),
   'Date and Age': text => fresh({ date: text, age: text }),
   Vary: text => fresh({ vary: text }),
@@ -80,19 +84,19 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   'Content-Length, Transfer-Encoding and Expect': text =>
     head('Host', 'h', 'Content-Length', text, 'Transfer-Encoding', text, 'Expect', text),
   'X-Request-Id': text => [
-    requestIdOf(text),
+    chooseRequestId(text),
     holdsStrayKey(text, { prefix: 'a', credentials: ['a, a, a,!'] }),
   ],
   'Authorization of a signed key': text => readBearerKey([text], signed),
   'Authorization of a key of either kind': text => readBearerKey([text], any),
   'Authorization of an opaque key': text => readBearerKey([text], opaque),
   'X-Forwarded-For, -Proto and -Host': text =>
-    forwardedOf('127.0.0.1', proxies, {
+    buildForwarded('127.0.0.1', proxies, {
       'x-forwarded-for': text,
       'x-forwarded-proto': text,
       'x-forwarded-host': text,
     }),
-  'traceparent, for the log': text => traceIdOf({ traceparent: text }),
+  'traceparent, for the log': text => readTraceId({ traceparent: text }),
   'traceparent, for a span': parseTraceParent,
   'the path': text => matchRoute(ROUTES, text),
   'the query': text => parseQuery(routeNamed('files'), text),

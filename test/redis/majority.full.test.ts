@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Endpoint } from '../../src/redis/endpoint.ts'
-import { majorityOf } from '../../src/redis/sentinels.ts'
+import { awaitMajority } from '../../src/redis/sentinels.ts'
 
 const PAST: Endpoint = { host: '10.0.0.1', port: 6379 }
 const PRESENT: Endpoint = { host: '10.0.0.2', port: 6379 }
@@ -12,28 +12,28 @@ function later(endpoint: Endpoint): Promise<Endpoint> {
 
 describe('of the replies of Sentinels', () => {
   test('the first one counts no more than any other', async () => {
-    expect(await majorityOf([Promise.resolve(PAST), later(PRESENT), later(PRESENT)])).toEqual(PRESENT)
+    expect(await awaitMajority([Promise.resolve(PAST), later(PRESENT), later(PRESENT)])).toEqual(PRESENT)
   })
 
   test('a majority is enough: a silent Sentinel delays nothing', async () => {
-    expect(await majorityOf([NEVER, later(PRESENT), later(PRESENT)])).toEqual(PRESENT)
+    expect(await awaitMajority([NEVER, later(PRESENT), later(PRESENT)])).toEqual(PRESENT)
   })
 
   test('the most frequent one is used if there is no majority', async () => {
     const failed = () => Promise.reject<Endpoint>(new Error('refused'))
-    expect(await majorityOf([failed(), failed(), later(PRESENT)])).toEqual(PRESENT)
+    expect(await awaitMajority([failed(), failed(), later(PRESENT)])).toEqual(PRESENT)
     const five = [failed(), failed(), Promise.resolve(PAST), later(PRESENT), later(PRESENT)]
-    expect(await majorityOf(five)).toEqual(PRESENT)
+    expect(await awaitMajority(five)).toEqual(PRESENT)
   })
 
   test('the most frequent one is not used where a majority is required: on the other side it may have been replaced', async () => {
     const failed = () => Promise.reject<Endpoint>(new Error('refused'))
-    await expect(majorityOf([failed(), failed(), later(PAST)], true)).rejects.toThrow(/^No majority/)
-    expect(await majorityOf([failed(), later(PRESENT), later(PRESENT)], true)).toEqual(PRESENT)
+    await expect(awaitMajority([failed(), failed(), later(PAST)], true)).rejects.toThrow(/^No majority/)
+    expect(await awaitMajority([failed(), later(PRESENT), later(PRESENT)], true)).toEqual(PRESENT)
   })
 
   test('if there is none, the error gives the reason', async () => {
     const failed = () => Promise.reject<Endpoint>(new Error('connect ECONNREFUSED'))
-    await expect(majorityOf([failed(), failed()])).rejects.toThrow(/^No Sentinel names.*ECONNREFUSED$/)
+    await expect(awaitMajority([failed(), failed()])).rejects.toThrow(/^No Sentinel names.*ECONNREFUSED$/)
   })
 })

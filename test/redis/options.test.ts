@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, describe, expect, test } from 'vitest'
 import { findServer } from '../../src/redis/clients.ts'
-import { servernameOf } from '../../src/redis/endpoint.ts'
+import { findServername } from '../../src/redis/endpoint.ts'
 import {
   type RedisSettings,
   reconnectDelayMs,
@@ -87,10 +87,10 @@ describe('TLS', () => {
   })
 
   test('expects the configured name in the certificate, also for a resolved address', () => {
-    expect(servernameOf({ host: 'redis.internal', port: 1 })).toBe('redis.internal')
-    expect(servernameOf({ host: '10.0.0.1', port: 1, servername: 'redis.internal' })).toBe('redis.internal')
-    expect(servernameOf({ host: 'redis.internal.', port: 1 })).toBe('redis.internal')
-    expect(servernameOf({ host: '10.0.0.1', port: 1 })).toBeUndefined()
+    expect(findServername({ host: 'redis.internal', port: 1 })).toBe('redis.internal')
+    expect(findServername({ host: '10.0.0.1', port: 1, servername: 'redis.internal' })).toBe('redis.internal')
+    expect(findServername({ host: 'redis.internal.', port: 1 })).toBe('redis.internal')
+    expect(findServername({ host: '10.0.0.1', port: 1 })).toBeUndefined()
   })
 })
 

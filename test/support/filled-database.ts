@@ -7,7 +7,7 @@ import { createIds } from '../../src/console/platform/database/ids.ts'
 import { rowOf } from '../../src/console/platform/database/key-row.ts'
 import type { AuditFields, QueuedAuditRow, Tables } from '../../src/console/platform/database/tables.ts'
 import { createPartitions, partitionsCovering } from '../../src/console/usage/rows.ts'
-import { fingerprintOf } from '../../src/domain/key/secret.ts'
+import { fingerprintSecret } from '../../src/domain/key/secret.ts'
 import { trustIn } from './audit-trust.ts'
 import { openDatabase } from './open-database.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
@@ -120,7 +120,7 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     last_error: null,
   },
   signing_secrets: {
-    fingerprint: fingerprintOf(SIGNING_SECRET),
+    fingerprint: fingerprintSecret(SIGNING_SECRET),
     first_used_at_ms: NOW_MS,
     signs_audit_at_ms: 0,
   },

@@ -129,7 +129,7 @@ export function checkToken({ source, text }: GivenText): void {
 
 /** @param name the context that a flag names; without one, the one in use */
 function accessOfContext(name: string | undefined, environment: NodeJS.ProcessEnv): GivenAccess {
-  const { current, contexts } = readContexts(contextsFileOf(environment))
+  const { current, contexts } = readContexts(findContextsFile(environment))
   const chosen = name ?? current
   if (chosen === undefined) return { url: null, token: () => null }
   const context = Object.hasOwn(contexts, chosen) ? contexts[chosen] : undefined
@@ -196,7 +196,7 @@ export function isContextName(name: string): boolean {
 }
 
 /** @returns null without a home directory */
-export function contextsFileOf(environment: NodeJS.ProcessEnv): string | null {
+export function findContextsFile(environment: NodeJS.ProcessEnv): string | null {
   const { HOME: home, XDG_CONFIG_HOME: own } = environment
   // The specification of base directories ignores relative ones.
   if (own?.startsWith('/')) return join(own, 'postern', 'config.yaml')

@@ -8,7 +8,7 @@ import {
   type Context,
   type Contexts,
   checkToken,
-  contextsFileOf,
+  findContextsFile,
   isContextName,
   readContexts,
   unknownContext,
@@ -129,11 +129,11 @@ function requireContext(host: Host, name: string): Contexts {
 }
 
 function read(host: Host): Contexts {
-  return readContexts(contextsFileOf(host.environment))
+  return readContexts(findContextsFile(host.environment))
 }
 
 function write(host: Host, contexts: Contexts): void {
-  writeContexts(contextsFileOf(host.environment), contexts)
+  writeContexts(findContextsFile(host.environment), contexts)
 }
 
 function usage(message: string): CliError {

@@ -13,7 +13,7 @@ import { DatabaseForbidden, DatabaseUnreachable } from '../../console/platform/d
 import { createIds } from '../../console/platform/database/ids.ts'
 import { isConnectionLost, isForbidden } from '../../console/platform/database/postgres/errors.ts'
 import { systemClock } from '../../domain/clock.ts'
-import { redisTopologyOf } from '../../domain/redis-address.ts'
+import { findRedisTopology } from '../../domain/redis-address.ts'
 import { StartError } from '../../domain/start-error.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../run/host.ts'
@@ -236,7 +236,7 @@ async function withRedis<Result>(
 }
 
 function hasRedis({ regions, redis }: Config): boolean {
-  return regions.length > 0 || redisTopologyOf(redis) !== null
+  return regions.length > 0 || findRedisTopology(redis) !== null
 }
 
 /** Of the given signing secrets; a command that does without Redis may have none. */

@@ -1,6 +1,6 @@
 import { loadRunSettings } from '../../run/reloader.ts'
 import type { Define } from '../cli.ts'
-import { addSettings, configFileOf, flagsOf, loadSettings } from '../options/settings-flags.ts'
+import { addSettings, loadSettings, readConfigFlag, readFlags } from '../options/settings-flags.ts'
 
 /** The flags that `--help` lists. */
 const GATEWAY_FLAGS = [
@@ -51,6 +51,6 @@ export const defineDemo: Define = (command, cli) => {
   addSettings(command, cli, ['--gateway-port', '--console-port', '--upstream-url', '--log-level'])
   command.action(async (_, self) => {
     const { runDemo } = await import('../../run/run-demo.ts')
-    await runDemo(cli.host, cli.version, flagsOf(self), configFileOf(self))
+    await runDemo(cli.host, cli.version, readFlags(self), readConfigFlag(self))
   })
 }

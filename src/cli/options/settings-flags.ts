@@ -39,7 +39,7 @@ function defaultOf(value: unknown): string | null {
 }
 
 /** The settings among the options of a command. */
-export function flagsOf(command: Command): Map<string, string> {
+export function readFlags(command: Command): Map<string, string> {
   const given = command.options.flatMap(option => {
     const value: unknown = command.getOptionValue(option.attributeName())
     return typeof value === 'string' && option.long != null ? [[option.long, value] as const] : []
@@ -47,7 +47,7 @@ export function flagsOf(command: Command): Map<string, string> {
   return new Map(given.filter(([flag]) => FLAG_NAMES.has(flag)))
 }
 
-export function configFileOf(command: Command): string | undefined {
+export function readConfigFlag(command: Command): string | undefined {
   const file: unknown = command.getOptionValue('config')
   return typeof file === 'string' ? file : undefined
 }
@@ -60,8 +60,8 @@ export function loadOrThrow(cli: Cli, command: Command, planes: readonly Plane[]
 export function loadSettings({ host }: Cli, command: Command, planes: readonly Plane[]): LoadedConfig {
   return loadConfig({
     environment: host.environment,
-    flags: flagsOf(command),
-    configFile: configFileOf(command),
+    flags: readFlags(command),
+    configFile: readConfigFlag(command),
     planes,
   })
 }

@@ -2,7 +2,7 @@ import { type OnReload, onReloadOf } from '../../config/reloadable.ts'
 import type { Config, RegionSettings } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { StoredKey } from '../../domain/key/key-record.ts'
-import { redisTopologyOf } from '../../domain/redis-address.ts'
+import { findRedisTopology } from '../../domain/redis-address.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
@@ -176,7 +176,7 @@ function createConfiguredAnnouncer(
   { config, onReload, ...parts }: Omit<AnnouncerParts<Config>, 'up'> & { readonly config: Config },
   secrets: CurrentSecrets,
 ): Announcer {
-  if (redisTopologyOf(config.redis) === null) return createDisabledAnnouncer()
+  if (findRedisTopology(config.redis) === null) return createDisabledAnnouncer()
   const redis = { ...parts, up: new Set<string>(), onReload: onReloadOf(onReload, next => next.redis) }
   return createRegionAnnouncer({ name: DEFAULT_REGION, redis: config.redis }, redis, secrets)
 }

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { finished } from 'node:stream'
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import { Type } from 'typebox'
-import { clientNetworkOf } from '../../domain/address/ip-address.ts'
+import { findClientNetwork } from '../../domain/address/ip-address.ts'
 import { digestOf } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
@@ -68,7 +68,7 @@ function admitSigned({ keys, countRejection, logger }: GithubCallParts): onReque
       await countRejection(request)
       throw unsigned()
     }
-    const network = clientNetworkOf(callerAddressOf(request))
+    const network = findClientNetwork(callerAddressOf(request))
     const ofNetwork = receiving.get(network) ?? 0
     if (total >= MAX_BODIES || ofNetwork >= MAX_BODIES_PER_ADDRESS) {
       const text = 'Too many reports are being received; try again later'

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { Config } from '../../config/schema/schema.ts'
 import { deriveMessageKey } from '../../domain/invalidation-message.ts'
-import { fingerprintOf, importSigningSecret } from '../../domain/key/secret.ts'
+import { fingerprintSecret, importSigningSecret } from '../../domain/key/secret.ts'
 import { deriveRecordKey } from '../../domain/wire.ts'
 
 /** The first signs records, all verify them. */
@@ -32,7 +32,7 @@ export function importSecrets({ keys, console, keyService }: Config): ConsoleSec
     signingKey: importSigningSecret(first),
     signingKeys: [first, ...others].map(importSigningSecret),
     recordKeys: [deriveRecordKey(first), ...others.map(deriveRecordKey)],
-    fingerprints: [first, ...others].map(fingerprintOf),
+    fingerprints: [first, ...others].map(fingerprintSecret),
     messageKey: deriveMessageKey(first),
     adminTokens: console.adminToken ?? [],
     keyServiceTokens: keyService.token ?? [],

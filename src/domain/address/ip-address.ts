@@ -48,7 +48,7 @@ function networksOf(cidrs: readonly string[]): readonly Network[] {
 }
 
 /** The network of a client's address: /24 for IPv4, /48 for IPv6. @returns '' for text that is no IP address */
-export function anonymizedNetworkOf(address: string): string {
+export function anonymizeAddress(address: string): string {
   const prefixLength = IPV4.test(address) ? 24 : 48
   return normalizeCidrs([`${address}/${prefixLength}`])?.[0] ?? ''
 }
@@ -114,7 +114,7 @@ function textOfIpv6(value: bigint): string {
 }
 
 /** What one client controls: an IPv4 address, or the /64 of an IPv6 address. */
-export function clientNetworkOf(address: string): string {
+export function findClientNetwork(address: string): string {
   if (!address.includes(':') || address.includes('.')) return address
   const [head = '', tail] = address.split('::')
   const groups = head === '' ? [] : head.split(':')

@@ -25,7 +25,7 @@ export function isUnsignedKey(key: string, format: KeyFormat): boolean {
 }
 
 /** The prefix of signed keys; null if keys are opaque. */
-export function keyPrefixOf(format: KeyFormat): string | null {
+export function findKeyPrefix(format: KeyFormat): string | null {
   return format.kind === 'opaque' ? null : format.prefix
 }
 
@@ -107,7 +107,7 @@ export function hasKeyMac(key: string, format: KeyFormat): boolean {
 }
 
 /** Tells signing secrets apart without revealing them: 64 bits of an HMAC over a constant. */
-export function fingerprintOf(signingSecret: Uint8Array): string {
+export function fingerprintSecret(signingSecret: Uint8Array): string {
   return createHmac('sha256', signingSecret)
     .update('fingerprint of a signing secret')
     .digest('hex')

@@ -13,7 +13,7 @@ export interface StrayKeys {
 }
 
 /** @param rawHeaders names and values alternating, as in Node's `rawHeaders` */
-export function strayKeysOf(rawHeaders: readonly string[], prefix: StrayKeys['prefix']): StrayKeys {
+export function findStrayKeys(rawHeaders: readonly string[], prefix: StrayKeys['prefix']): StrayKeys {
   let credentials = NONE
   for (let at = 0; at < rawHeaders.length; at += 2) {
     if (!isAuthorization(rawHeaders[at])) continue

@@ -67,7 +67,7 @@ export function matchRoute(routes: readonly Route[], path: string): RouteMatch |
  * The path at the upstream, built from the route's template and the key's own workspace. From the request it takes only
  * parameters that `matchRoute` has checked for unreserved characters.
  */
-export function upstreamPathOf(match: RouteMatch, workspaceId: string): string {
+export function buildUpstreamPath(match: RouteMatch, workspaceId: string): string {
   let path = ''
   for (const segment of match.route.upstreamSegments) {
     path += `/${'literal' in segment ? segment.literal : segmentText(segment.parameter, match, workspaceId)}`

@@ -1,6 +1,6 @@
 import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
-import { fingerprintOf } from '../../domain/key/secret.ts'
+import { fingerprintSecret } from '../../domain/key/secret.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
 import type { Log } from '../../observability/failure-log.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
@@ -32,7 +32,7 @@ export class SigningSecretsCheck {
     onReload: OnReload<Config['keys']> = neverReloads,
   ) {
     this.#own = reloadable(keys, onReload, ({ signingSecrets }) =>
-      signingSecrets.map(secret => fingerprintOf(Buffer.from(secret, 'base64'))),
+      signingSecrets.map(secret => fingerprintSecret(Buffer.from(secret, 'base64'))),
     )
     this.#log = parts.log
     this.#metrics = parts.metrics

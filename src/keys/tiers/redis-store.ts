@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
-import { redisFailureOf } from '../../domain/redis-failure.ts'
+import { classifyRedisError } from '../../domain/redis-failure.ts'
 import {
   decodeRecord,
   MAX_RECORD_BYTES,
@@ -165,7 +165,7 @@ export class ReaderHealth {
       return await look()
     } catch (thrown) {
       const error = asError(thrown)
-      const isAnswer = isReplyError(error) && redisFailureOf(error, true).isGeneral
+      const isAnswer = isReplyError(error) && classifyRedisError(error, true).isGeneral
       if (isAnswer && !this.#parts.isCluster) this.#note(error)
       throw error
     }

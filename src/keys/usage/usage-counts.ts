@@ -1,4 +1,4 @@
-import { anonymizedNetworkOf } from '../../domain/address/ip-address.ts'
+import { anonymizeAddress } from '../../domain/address/ip-address.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { type DenialReason, denialRow } from '../../domain/denial.ts'
 import {
@@ -108,14 +108,14 @@ export class UsageCounts {
     const row = this.#byKey.rowOf(keyId, workspaceId)
     if (isUse && row !== null) row.lastUsedMs = nowMs
     if (!countsRequests) return
-    const code = outcomeOf({ status, aborted, truncated, reason })
+    const code = nameOutcome({ status, aborted, truncated, reason })
     const minute = this.#minuteAt(nowMs)
     if (row === null || !this.#byKey.count(row, route, code, minute)) {
       this.#fold(workspaceId, route, code, minute)
     }
     if (reason === null || aborted) return
     this.#refusals?.record(workspaceId, nowMs, () => {
-      const address = anonymizedNetworkOf(request.clientAddress)
+      const address = anonymizeAddress(request.clientAddress)
       return { at: nowMs, keyId, route, code, reason, requestId: request.requestId, address }
     })
   }
@@ -175,7 +175,7 @@ const NO_REFUSALS: ReturnType<RefusalLog['take']> = { refusals: [], omitted: [] 
 
 function reportedCounts(row: CountedRow, keyId: string | null): ReportedCount[] {
   const { workspaceId } = row
-  return countsOf(row).map(({ route, code, minute, count }) => {
+  return listCounts(row).map(({ route, code, minute, count }) => {
     return { keyId, workspaceId, route, code, minute, count }
   })
 }
@@ -244,7 +244,7 @@ export class CountTable {
     const taken: CountedRow[] = []
     let left = entries
     for (const row of this.#rows.values()) {
-      const counts = countsOf(row)
+      const counts = listCounts(row)
       if (1 + counts.length > left) {
         if (left > 1) taken.push(this.#takePart(row, counts, left - 1))
         break
@@ -271,7 +271,7 @@ export class CountTable {
 }
 
 /** The counts of a row, the latest first. */
-export function countsOf({ latest }: CountedRow): RequestCount[] {
+export function listCounts({ latest }: CountedRow): RequestCount[] {
   const counts: RequestCount[] = []
   for (let count = latest; count !== null; count = count.next) counts.push(count)
   return counts
@@ -292,7 +292,7 @@ interface CountedRequest {
  * The name under which usage counts a request: `ok` for 2xx and 3xx, the public code of a denial, `upstream_rejected` for a
  * 4xx that the upstream answered itself, whose own codes have no bound.
  */
-export function outcomeOf({ status, aborted, truncated, reason }: CountedRequest): string {
+export function nameOutcome({ status, aborted, truncated, reason }: CountedRequest): string {
   if (aborted) return 'client_aborted'
   if (truncated) return 'upstream_error'
   if (reason !== null) return denialRow(reason).code

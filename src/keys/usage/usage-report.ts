@@ -49,7 +49,7 @@ export class ReportSequence {
 }
 
 /** The body of a report in the key service contract: a count names its key, or the workspace if there is none. */
-export function bodyOf(report: UsageReport): object {
+export function toReportBody(report: UsageReport): object {
   const counts = report.counts.map(({ keyId, workspaceId, ...count }) => {
     return keyId === null ? { workspaceId, ...count } : { keyId, ...count }
   })

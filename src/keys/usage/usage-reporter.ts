@@ -15,7 +15,7 @@ import {
 } from '../tiers/key-service-client.ts'
 import { UsageCounts } from './usage-counts.ts'
 import { UsageExporter } from './usage-exporter.ts'
-import { bodyOf, ReportSequence, refusedCounts, type UsageReport } from './usage-report.ts'
+import { ReportSequence, refusedCounts, toReportBody, type UsageReport } from './usage-report.ts'
 
 /** The console responds to a report after its commit, which a slow database delays. No request waits for it. */
 const MIN_REPORT_TIMEOUT_MS = 5_000
@@ -178,7 +178,7 @@ export class UsageReporter {
     const request = {
       method: 'POST',
       path: '/usage',
-      body: bodyOf(report),
+      body: toReportBody(report),
       maxBytes: MAX_RESPONSE_BYTES,
     } as const
     const deadline = this.#lastDeadline ?? AbortSignal.timeout(timeoutMs)

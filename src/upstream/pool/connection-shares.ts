@@ -58,7 +58,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
 
   constructor(limits: ConnectionLimits) {
     this.#limits = limits
-    this.#fairShare = fairShareOf(limits.connections)
+    this.#fairShare = fairShare(limits.connections)
     this.#graceMs = Math.min(GRACE_MS, limits.queue.maxWaitMs / 2)
   }
 
@@ -226,7 +226,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
  * How much of a shared resource one workspace may hold while others need it: a quarter, but at least one. While no other
  * workspace needs it, one workspace may hold all of it.
  */
-export function fairShareOf(total: number): number {
+export function fairShare(total: number): number {
   return Math.max(1, Math.floor(total / 4))
 }
 

@@ -14,9 +14,9 @@ import type {
   PreemptableExchange,
   UpstreamRequest,
 } from './exchange-parties.ts'
-import { isUnreachable, logCauseOf, UpstreamFailure } from './failure.ts'
+import { isUnreachable, toLogCause, UpstreamFailure } from './failure.ts'
 import { PoolMetrics } from './pool-metrics.ts'
-import { type Resolve, resolveName, UpstreamAddresses, upstreamTargetsOf } from './upstream-addresses.ts'
+import { listUpstreamTargets, type Resolve, resolveName, UpstreamAddresses } from './upstream-addresses.ts'
 
 export interface DispatcherDeps {
   readonly settings: UpstreamSettings
@@ -61,7 +61,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     const nowMs = () => deps.clock.monotonicMs()
     this.#sweeper = new DeadlineSweeper(nowMs)
     this.#failures = new FailureLog('upstream', deps.logger, deps.clock)
-    this.#addresses = new UpstreamAddresses(upstreamTargetsOf(settings), {
+    this.#addresses = new UpstreamAddresses(listUpstreamTargets(settings), {
       nowMs,
       resolve: deps.resolve ?? resolveName,
       failures: new FailureLog('upstream name resolution', deps.logger, deps.clock),
@@ -142,7 +142,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
       const address = exchange.client?.connection.address
       if (address) this.#addresses.book.failed(address, this.nowMs())
     }
-    const cause = exchange.statusCode === 0 && !this.#destroyed ? logCauseOf(failure) : null
+    const cause = exchange.statusCode === 0 && !this.#destroyed ? toLogCause(failure) : null
     if (cause !== null) this.#failures.failed(cause)
     this.#poolMetrics.failed(failure.kind, exchange.retried && exchange.statusCode === 0)
   }

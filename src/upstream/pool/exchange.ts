@@ -131,7 +131,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
   onResponseStart(controller: Controller, statusCode: number, headers: UpstreamHeaders): void {
     const isFinal = statusCode >= 200
     const isSound = isFinal
-      ? isValidHead(statusCode, headers, fieldLinesOf(controller))
+      ? isValidHead(statusCode, headers, countFieldLines(controller))
       : !this.#discardLimits.exceededByInterim(statusCode)
     if (!isSound) controller.abort(new UpstreamFailure('protocol'))
     else if (isFinal) this.#onHead(statusCode, headers)
@@ -242,7 +242,7 @@ const MAX_DISCARDED_BYTES = 64 * 1024
 /**
  * Whether the head of a final response defines the end of its body unambiguously (RFC 9112, section 6.3). A body that
  * ends with its connection is rejected, because a truncated one looks complete.
- * @param fieldLines result of `fieldLinesOf`
+ * @param fieldLines result of `countFieldLines`
  */
 export function isValidHead(statusCode: number, headers: UpstreamHeaders, fieldLines: number): boolean {
   const length = headers['content-length']
@@ -256,7 +256,7 @@ export function isValidHead(statusCode: number, headers: UpstreamHeaders, fieldL
 }
 
 /** @returns number of field lines of the current head; repeated names count each time */
-export function fieldLinesOf({ rawHeaders }: Dispatcher.DispatchController): number {
+export function countFieldLines({ rawHeaders }: Dispatcher.DispatchController): number {
   return Array.isArray(rawHeaders) ? rawHeaders.length / 2 : 0
 }
 

@@ -81,14 +81,14 @@ const CAUSES_WITHOUT_ERROR: Readonly<Partial<Record<UpstreamFailureKind, string>
 }
 
 /** @returns kind and cause for the log; null if the failure is not the upstream's. No error, since each failed request has one. */
-export function logCauseOf({ kind, cause }: UpstreamFailure): { message: string; code: string } | null {
+export function toLogCause({ kind, cause }: UpstreamFailure): { message: string; code: string } | null {
   if (OWN_KINDS.has(kind)) return null
   const why = cause === undefined ? CAUSES_WITHOUT_ERROR[kind] : causeOf(cause)
   const text = why === undefined ? kind : `${kind}: ${why}`
   return { message: text, code: textProperty(cause, 'code') || kind }
 }
 
-export function denialReasonOf(kind: UpstreamFailureKind): DenialReason {
+export function toDenialReason(kind: UpstreamFailureKind): DenialReason {
   switch (kind) {
     case 'connect_timeout':
     case 'headers_timeout':

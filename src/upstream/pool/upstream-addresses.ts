@@ -114,7 +114,7 @@ export class UpstreamAddresses {
 }
 
 /** @returns the configured addresses, or the host and port of the URL if none are configured */
-export function upstreamTargetsOf({
+export function listUpstreamTargets({
   url,
   addresses,
 }: {

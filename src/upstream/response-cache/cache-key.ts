@@ -49,7 +49,7 @@ export function withValidators(
 }
 
 /** The client's validators as part of the key, unless the gateway revalidates with its own. */
-export function validatorsOf(client: IncomingHttpHeaders): string {
+export function validatorKey(client: IncomingHttpHeaders): string {
   return VALIDATORS.map(name => SEPARATOR + fieldText(client[name])).join('')
 }
 

@@ -44,7 +44,7 @@ export interface Waiter {
 type CoalescingCounts = Readonly<Record<(typeof COALESCING_RESULTS)[number], CounterHandle>>
 
 /** Every series exists from the start, at zero. */
-export function coalescingCountsOf(metrics: Metrics): CoalescingCounts {
+export function createCoalescingCounts(metrics: Metrics): CoalescingCounts {
   return handlesBy(COALESCING_RESULTS, result => metrics.coalescedRequests.handle({ result }))
 }
 
@@ -125,7 +125,7 @@ export class CoalescedRequest implements ExchangeHandler {
 
   #onResponse(response: UpstreamResponse): BodySink | null {
     const { statusCode, headers } = response
-    const freshness = this.#update?.freshnessOf(statusCode, headers) ?? null
+    const freshness = this.#update?.assessFreshness(statusCode, headers) ?? null
     if (statusCode === 304 && this.#update?.isRevalidation) {
       this.#refresh(this.#update, response)
       return null

@@ -31,8 +31,8 @@ export interface Freshness {
  * request is authorized, cached or not. A response with a cookie belongs to one caller.
  * @returns null if it may not be stored, or could never be reused
  */
-export function freshnessOf(headers: UpstreamHeaders, times: ResponseTimes): Freshness | null {
-  const directives = directivesOf(headers['cache-control'])
+export function assessFreshness(headers: UpstreamHeaders, times: ResponseTimes): Freshness | null {
+  const directives = parseDirectives(headers['cache-control'])
   const isExplicit = directives.size > 0 || headers['expires'] !== undefined
   if (!isExplicit || directives.has('no-store') || directives.has('private')) return null
   if (headers['set-cookie'] !== undefined || !fitsKey(headers) || variesByValidator(headers)) return null
@@ -55,7 +55,7 @@ export function wantsFresher(requested: Directives, entry: { ageMs: number; fres
   return minFresh !== undefined && entry.freshForMs < secondsOf(minFresh) * 1000
 }
 
-export function directivesOf(field: string | string[] | undefined): Directives {
+export function parseDirectives(field: string | string[] | undefined): Directives {
   const directives = new Map<string, string>()
   for (const [, rawName = '', quoted, token = ''] of String(field ?? '').matchAll(DIRECTIVE)) {
     const name = rawName.toLowerCase()

@@ -5,7 +5,7 @@ import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { UpstreamHeaders } from '../pool/exchange-parties.ts'
 import type { ResponsePolicy } from '../response-policy.ts'
 import { type CachedResponse, refreshedHeaders, toCachedResponse } from './cached-response.ts'
-import { type Freshness, freshnessOf } from './freshness.ts'
+import { assessFreshness, type Freshness } from './freshness.ts'
 
 /** Largest share of the capacity that one workspace may use. */
 const WORKSPACE_SHARE = 1 / 4
@@ -109,7 +109,7 @@ export class CacheUpdate {
   }
 
   /** @returns null if the response may not be stored; most of these responses drop the entry */
-  freshnessOf(statusCode: number, headers: UpstreamHeaders): Freshness | null {
+  assessFreshness(statusCode: number, headers: UpstreamHeaders): Freshness | null {
     const freshness = statusCode === 200 ? this.#freshnessOf(headers) : null
     // A 5xx or a 304 does not mean that the entry is out of date.
     if (freshness === null && statusCode < 500 && statusCode !== 304) this.#drop()
@@ -151,7 +151,7 @@ export class CacheUpdate {
 
   #freshnessOf(headers: UpstreamHeaders): Freshness | null {
     const nowMs = this.#clock.monotonicMs()
-    return freshnessOf(headers, {
+    return assessFreshness(headers, {
       requestedAtMs: this.#requestedAtMs,
       nowMs,
       wallMs: this.#clock.wallMs(),

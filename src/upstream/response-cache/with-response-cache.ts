@@ -12,17 +12,17 @@ import {
   type CacheKeyOf,
   compileCacheKey,
   OWN_VALIDATORS,
-  validatorsOf,
+  validatorKey,
   withValidators,
 } from './cache-key.ts'
 import { type CachedResponse, responseFor, validatorsFor } from './cached-response.ts'
 import {
   CoalescedRequest,
   type CoalescingParts,
-  coalescingCountsOf,
+  createCoalescingCounts,
   type Waiter,
 } from './coalesced-request.ts'
-import { type Directives, directivesOf, hasValidator, wantsFresher } from './freshness.ts'
+import { type Directives, hasValidator, parseDirectives, wantsFresher } from './freshness.ts'
 import { CacheUpdate, ResponseCache } from './response-cache.ts'
 
 export interface ResponseCacheDeps {
@@ -63,7 +63,7 @@ class Coalescer {
     this.#deps = deps
     this.#cache = createCache(deps)
     this.#cacheKeyOf = compileCacheKey(deps.requestHeaders)
-    this.#parts = { policy: upstream.policy, deny, forward, nowMs, counts: coalescingCountsOf(metrics) }
+    this.#parts = { policy: upstream.policy, deny, forward, nowMs, counts: createCoalescingCounts(metrics) }
   }
 
   forward(request: ClientRequest, permit: Permit): void {
@@ -83,7 +83,7 @@ class Coalescer {
     if (!awaitUpstream(request)) return
     // A stale response without a validator cannot be revalidated.
     const stale = cached !== undefined && hasValidator(cached.upstream) ? cached : undefined
-    const coalescingKey = key + (stale === undefined ? validatorsOf(message.headers) : OWN_VALIDATORS)
+    const coalescingKey = key + (stale === undefined ? validatorKey(message.headers) : OWN_VALIDATORS)
     const inFlight = this.#coalesced.get(coalescingKey)
     if (inFlight !== undefined) {
       inFlight.join({ request, permit, sinceMs: nowMs, isFirst: false })
@@ -136,10 +136,10 @@ function createCache({ maxBytes, onReload, metrics }: ResponseCacheDeps): Respon
   return cache
 }
 
-const NO_DIRECTIVES = directivesOf(undefined)
+const NO_DIRECTIVES = parseDirectives(undefined)
 
 function requestDirectivesOf(cacheControl: string | undefined): Directives {
-  return cacheControl === undefined ? NO_DIRECTIVES : directivesOf(cacheControl)
+  return cacheControl === undefined ? NO_DIRECTIVES : parseDirectives(cacheControl)
 }
 
 function isUsable(cached: CachedResponse, nowMs: number, requested: Directives): boolean {

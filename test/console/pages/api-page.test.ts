@@ -4,7 +4,7 @@ import { errorTable, scopeMissingResponse } from '../../../src/console/platform/
 import { denyScope } from '../../../src/domain/authorize.ts'
 import { DENIAL_REASONS, denied } from '../../../src/domain/denial.ts'
 import { describeApi } from '../../../src/domain/route/describe-api.ts'
-import { errorResponseOf } from '../../../src/gateway/responses.ts'
+import { createErrorResponse } from '../../../src/gateway/responses.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 
 const plain = (text: string) =>
@@ -13,7 +13,7 @@ const plain = (text: string) =>
 test('the reference lists every error that a gateway answers, with its text', () => {
   const table = plain(String(errorTable()))
   for (const reason of DENIAL_REASONS) {
-    const { status, body } = errorResponseOf(denied(reason))
+    const { status, body } = createErrorResponse(denied(reason))
     // The gateway itself has made this text.
     const { code, error } = JSON.parse(String(body)) as { code: string; error: string }
     expect(table).toContain(`${status}</th><td><code>${code}</code></td><td>${error}<`)
@@ -21,7 +21,7 @@ test('the reference lists every error that a gateway answers, with its text', ()
 })
 
 test('the answer to a key without the scope is that of the gateway, with the name of the scope', () => {
-  const { status, headers, body } = errorResponseOf(denyScope('files:read'))
+  const { status, headers, body } = createErrorResponse(denyScope('files:read'))
   const shown = scopeMissingResponse('files:read')
   expect(shown).toContain(`HTTP/1.1 ${status} `)
   expect(shown).toContain(`WWW-Authenticate: ${headers['www-authenticate']}\n`)

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { anonymizedNetworkOf, clientNetworkOf, plainAddress } from '../../../src/domain/address/ip-address.ts'
+import { anonymizeAddress, findClientNetwork, plainAddress } from '../../../src/domain/address/ip-address.ts'
 
 test.each([
   ['192.0.2.7', '192.0.2.7'],
@@ -10,12 +10,12 @@ test.each([
   ['1:2:3:4::', '1:2:3:4'],
   ['::ffff:192.0.2.7', '::ffff:192.0.2.7'],
 ])('the client of %s controls %s', (address, network) => {
-  expect(clientNetworkOf(address)).toBe(network)
+  expect(findClientNetwork(address)).toBe(network)
 })
 
 test('all addresses of one /64 are one client, and those of another are another', () => {
-  expect(clientNetworkOf('2001:db8::1')).toBe(clientNetworkOf('2001:db8:0:0:ffff::2'))
-  expect(clientNetworkOf('2001:db8::1')).not.toBe(clientNetworkOf('2001:db8:0:1::1'))
+  expect(findClientNetwork('2001:db8::1')).toBe(findClientNetwork('2001:db8:0:0:ffff::2'))
+  expect(findClientNetwork('2001:db8::1')).not.toBe(findClientNetwork('2001:db8:0:1::1'))
 })
 
 test.each([
@@ -40,5 +40,5 @@ test.each([
   ['2001:db8:1:2::7', '2001:db8:1::/48'],
   ['unknown', ''],
 ])('a refusal of %s names the network %s', (address, network) => {
-  expect(anonymizedNetworkOf(address)).toBe(network)
+  expect(anonymizeAddress(address)).toBe(network)
 })

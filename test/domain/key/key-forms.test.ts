@@ -3,7 +3,7 @@ import { inspect } from 'node:util'
 import { expect, test } from 'vitest'
 import {
   endsAsKey,
-  fingerprintOf,
+  fingerprintSecret,
   hasKeyForm,
   hasKeyMac,
   holdsKeyForm,
@@ -49,7 +49,7 @@ test('a log shows a secret as [secret]', () => {
 test('a fingerprint tells signing secrets apart, by 64 bits of an HMAC', () => {
   const bytes = Buffer.alloc(32, 3)
   const whole = createHmac('sha256', bytes).update('fingerprint of a signing secret').digest('hex')
-  expect(fingerprintOf(bytes)).toBe(whole.slice(0, 16))
+  expect(fingerprintSecret(bytes)).toBe(whole.slice(0, 16))
 })
 
 test('too few random bytes make no key', () => {

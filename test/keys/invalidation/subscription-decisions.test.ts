@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { ReplyError } from 'ioredis'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { redisFailureOf } from '../../../src/domain/redis-failure.ts'
+import { classifyRedisError } from '../../../src/domain/redis-failure.ts'
 import { CHANGES_CHANNEL } from '../../../src/domain/wire.ts'
 import { InvalidationListener } from '../../../src/keys/invalidation/invalidation-listener.ts'
 import { RedisSubscription } from '../../../src/keys/invalidation/redis-subscription.ts'
@@ -61,7 +61,7 @@ beforeEach(() => {
   const note = (call: string) => () => void calls.push(call)
   connection = Object.assign(
     { client, isReady: true },
-    { answered: () => {}, refused: (error: Error) => redisFailureOf(error, true) },
+    { answered: () => {}, refused: (error: Error) => classifyRedisError(error, true) },
     { reconnect: note('reconnect'), pauseReading: note('pause'), resumeReading: note('resume') },
   )
   // The subscription uses no other part of a connection.

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { fingerprintOf } from '../../../src/domain/key/secret.ts'
+import { fingerprintSecret } from '../../../src/domain/key/secret.ts'
 import { compareFingerprints, SigningSecretsCheck } from '../../../src/keys/reports/settings-checks.ts'
 import { createMetrics, type Metrics } from '../../../src/observability/metrics/metrics.ts'
 import { keyStoreConfig } from '../../support/key-store-config.ts'
@@ -10,7 +10,7 @@ import { metricValue } from '../../support/metric-value.ts'
 const A = randomBytes(32)
 const B = randomBytes(32)
 const C = randomBytes(32)
-const fingerprints = (...secrets: Buffer[]) => secrets.map(fingerprintOf)
+const fingerprints = (...secrets: Buffer[]) => secrets.map(fingerprintSecret)
 
 describe('a gateway verifies the keys of a key service', () => {
   test.each([

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest'
-import { CountTable, countsOf, type ReportContent } from '../../../src/keys/usage/usage-counts.ts'
-import { bodyOf, ReportSequence, refusedCounts } from '../../../src/keys/usage/usage-report.ts'
+import { CountTable, listCounts, type ReportContent } from '../../../src/keys/usage/usage-counts.ts'
+import { ReportSequence, refusedCounts, toReportBody } from '../../../src/keys/usage/usage-report.ts'
 
 const CONTENT: ReportContent = { used: {}, counts: [], refusals: [] }
 
@@ -19,7 +19,7 @@ describe('a table of counts', () => {
     expect(row).toMatchObject({ id: 'key_1', workspaceId: 'ws_1', lastUsedMs: 0 })
     if (row === undefined) throw new Error('There is no row')
     expect(
-      countsOf(row).map(({ route, code, minute, count: number }) => [route, code, minute, number]),
+      listCounts(row).map(({ route, code, minute, count: number }) => [route, code, minute, number]),
     ).toEqual([
       ['files', 'ok', 2, 1],
       ['files', 'denied', 1, 1],
@@ -48,7 +48,7 @@ describe('a table of counts', () => {
     }
     expect(table.entries).toBe(9)
     const taken = (entries: number) =>
-      table.takeOldest(entries).map(row => [row.id, countsOf(row).map(({ route }) => route)])
+      table.takeOldest(entries).map(row => [row.id, listCounts(row).map(({ route }) => route)])
     expect(taken(4)).toEqual([['key_1', ['workspace', 'files']]])
     expect(table.entries).toBe(6)
     expect(taken(5)).toEqual([
@@ -136,7 +136,7 @@ test('in the body of a report a count names its key, or its workspace if there i
     { keyId: null, ...more },
   ]
   const { workspaceId, ...rest } = more
-  expect(bodyOf({ ...CONTENT, gateway: 'g', sequence: 7, counts, lost: 3 })).toEqual({
+  expect(toReportBody({ ...CONTENT, gateway: 'g', sequence: 7, counts, lost: 3 })).toEqual({
     ...CONTENT,
     gateway: 'g',
     sequence: 7,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { DENIAL_REASONS, denialRow } from '../../../src/domain/denial.ts'
-import { outcomeOf, wasAuthenticated } from '../../../src/keys/usage/usage-counts.ts'
+import { nameOutcome, wasAuthenticated } from '../../../src/keys/usage/usage-counts.ts'
 
 const END = { status: 200, aborted: false, truncated: false, reason: null } as const
 
@@ -13,13 +13,13 @@ test.each([
   ['a response that the client did not wait for', { aborted: true }, 'client_aborted'],
   ['another workspace', { status: 404, reason: 'other_workspace' }, 'not_found'],
 ] as const)('usage counts %s as %s', (_, changes, code) => {
-  expect(outcomeOf({ ...END, ...changes })).toBe(code)
+  expect(nameOutcome({ ...END, ...changes })).toBe(code)
 })
 
 test('usage counts every denial by its public code', () => {
   for (const reason of DENIAL_REASONS) {
     const { status, code } = denialRow(reason)
-    expect(outcomeOf({ ...END, status, reason })).toBe(code)
+    expect(nameOutcome({ ...END, status, reason })).toBe(code)
   }
 })
 

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import {
   ConnectionShares,
-  fairShareOf,
+  fairShare,
   GRACE_MS,
   selectForPreemption,
 } from '../../../src/upstream/pool/connection-shares.ts'
@@ -89,7 +89,7 @@ class Driver {
       }))
       const first = selectForPreemption(candidates, workspaceId => this.shares.excessOf(workspaceId))
       if (first === undefined) break
-      expect(this.#heldBy(first.workspaceId)).toBeGreaterThan(fairShareOf(this.connections))
+      expect(this.#heldBy(first.workspaceId)).toBeGreaterThan(fairShare(this.connections))
       this.preemptions++
       this.shares.preempted(this.nowMs)
       this.release(first.request)
@@ -99,7 +99,7 @@ class Driver {
 
   check(): void {
     const { shares, connections } = this
-    const share = fairShareOf(connections)
+    const share = fairShare(connections)
     expect(shares.held).toBe(this.held.length)
     expect(shares.queued).toBe(this.waiting.length)
     expect(shares.all().toSorted((one, other) => one.number - other.number)).toEqual(this.waiting)
@@ -116,7 +116,7 @@ class Driver {
 
   /** If a workspace below its share has waited for the grace, no workspace is above its share. */
   checkShares(): void {
-    const share = fairShareOf(this.connections)
+    const share = fairShare(this.connections)
     const late = this.waiting.some(
       ({ workspaceId, startedAtMs }) =>
         this.#heldBy(workspaceId) < share && this.nowMs - startedAtMs >= GRACE_MS,

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import {
   ConnectionShares,
-  fairShareOf,
+  fairShare,
   GRACE_MS,
   type PreemptionCandidate,
   selectForPreemption,
@@ -239,5 +239,5 @@ test.each([
   [7, 1],
   [1, 1],
 ])('of %i, a workspace may hold %i while others need them', (total, share) => {
-  expect(fairShareOf(total)).toBe(share)
+  expect(fairShare(total)).toBe(share)
 })

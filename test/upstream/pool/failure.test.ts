@@ -2,10 +2,10 @@ import { errors } from 'undici'
 import { expect, test } from 'vitest'
 import { UPSTREAM_ERROR_KINDS } from '../../../src/observability/metrics/metrics.ts'
 import {
-  denialReasonOf,
   type FailurePhase,
   isConnectionLoss,
   isUnreachable,
+  toDenialReason,
   toUpstreamFailure,
   UpstreamFailure,
 } from '../../../src/upstream/pool/failure.ts'
@@ -76,7 +76,7 @@ test('only an upstream that cannot be reached or does not respond opens the circ
 })
 
 test('an assertion that cannot be signed is an error of the gateway', () => {
-  expect(denialReasonOf('assertion')).toBe('internal_error')
+  expect(toDenialReason('assertion')).toBe('internal_error')
 })
 
 test('its message does not hold the message of the cause', () => {
@@ -84,7 +84,7 @@ test('its message does not hold the message of the cause', () => {
 })
 
 test('only timeouts are a 504; other failures are a 502 or, if no request was sent, a 503', () => {
-  const reasons = Object.fromEntries(UPSTREAM_ERROR_KINDS.map(kind => [kind, denialReasonOf(kind)]))
+  const reasons = Object.fromEntries(UPSTREAM_ERROR_KINDS.map(kind => [kind, toDenialReason(kind)]))
   expect(reasons).toEqual({
     dns: 'upstream_error',
     refused: 'upstream_error',

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import {
+  countFieldLines,
   DiscardLimits,
-  fieldLinesOf,
   isCompleteBody,
   isValidHead,
 } from '../../../src/upstream/pool/exchange.ts'
@@ -68,6 +68,6 @@ describe('an exchange may receive', () => {
 
 test('field lines are counted, each of a repeated name; none without a head', () => {
   const controller = (rawHeaders: Buffer[] | null) => ({ ...new ScriptedExchange().controller, rawHeaders })
-  expect(fieldLinesOf(controller(['A', 'b', 'A', 'c'].map(text => Buffer.from(text))))).toBe(2)
-  expect(fieldLinesOf(controller(null))).toBe(0)
+  expect(countFieldLines(controller(['A', 'b', 'A', 'c'].map(text => Buffer.from(text))))).toBe(2)
+  expect(countFieldLines(controller(null))).toBe(0)
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { upstreamTargetsOf } from '../../../src/upstream/pool/upstream-addresses.ts'
+import { listUpstreamTargets } from '../../../src/upstream/pool/upstream-addresses.ts'
 
 test.each([
   ['http://files', [], [{ host: 'files', port: 80 }]],
@@ -15,5 +15,5 @@ test.each([
     ],
   ],
 ])('%s with addresses %j has the targets %j', (url, addresses, targets) => {
-  expect(upstreamTargetsOf({ url, addresses })).toEqual(targets)
+  expect(listUpstreamTargets({ url, addresses })).toEqual(targets)
 })

@@ -8,7 +8,7 @@ import {
   compileCacheKey,
   fitsKey,
   OWN_VALIDATORS,
-  validatorsOf,
+  validatorKey,
   variesByValidator,
   withValidators,
 } from '../../../src/upstream/response-cache/cache-key.ts'
@@ -121,7 +121,7 @@ test('two requests have the same key exactly if the upstream receives the same, 
   fc.assert(
     fc.property(pair, ({ one, other }) => {
       const keyOf = (request: Request) =>
-        cacheKeyOf(permitFor(request), request.client, request.forwarded) + validatorsOf(request.client)
+        cacheKeyOf(permitFor(request), request.client, request.forwarded) + validatorKey(request.client)
       const equal = keyOf(one) === keyOf(other)
       expect(equal).toBe(
         same(without(received(one), PER_CALLER_FIELDS), without(received(other), PER_CALLER_FIELDS)),
@@ -197,6 +197,6 @@ test('the gateway’s own validators replace the client’s, and have a key of t
     accept: '*/*',
     'if-none-match': '"7"',
   })
-  const clients = [{}, { 'if-none-match': 'own' }, { 'if-modified-since': '' }].map(validatorsOf)
+  const clients = [{}, { 'if-none-match': 'own' }, { 'if-modified-since': '' }].map(validatorKey)
   expect(new Set([...clients, OWN_VALIDATORS]).size).toBe(4)
 })

@@ -17,7 +17,7 @@ function start() {
   /** Stores a response that arrives 100 ms after its request. */
   const fill = (body: string, update = begin()) => {
     clock.advance(100)
-    const freshness = update.freshnessOf(200, HEADERS)
+    const freshness = update.assessFreshness(200, HEADERS)
     if (freshness === null) throw new Error('It may not be stored')
     return update.store(HEADERS, PASSING, Buffer.from(body), freshness)
   }
@@ -65,7 +65,7 @@ describe('an entry', () => {
   const entryAfter = (status: number, headers: UpstreamHeaders) => {
     const { found, begin, fill } = start()
     fill('"1"')
-    const freshness = begin().freshnessOf(status, headers)
+    const freshness = begin().assessFreshness(status, headers)
     return { isStored: freshness !== null, isKept: found() !== undefined }
   }
   test.each([200, 204, 301, 404, 410, 499])('goes with a %i that may not be stored', status => {

@@ -1,12 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import type { UpstreamHeaders } from '../../../src/upstream/pool/exchange-parties.ts'
-import { directivesOf, freshnessOf, wantsFresher } from '../../../src/upstream/response-cache/freshness.ts'
+import {
+  assessFreshness,
+  parseDirectives,
+  wantsFresher,
+} from '../../../src/upstream/response-cache/freshness.ts'
 
 const WALL_MS = Date.UTC(2026, 10, 21, 12)
 const times = { requestedAtMs: 1000, nowMs: 1250, wallMs: WALL_MS }
 const date = (offsetSeconds: number) => new Date(WALL_MS + offsetSeconds * 1000).toUTCString()
 const ETAG = { etag: '"7"' }
-const freshnessFor = (headers: UpstreamHeaders) => freshnessOf(headers, times)
+const freshnessFor = (headers: UpstreamHeaders) => assessFreshness(headers, times)
 const lifetimeOf = (cacheControl: string | string[]) =>
   (freshnessFor({ ...ETAG, 'cache-control': cacheControl })?.lifetimeMs ?? Number.NaN) / 1000
 
@@ -129,12 +133,12 @@ test.each([
 ])(
   'a request with %j needs more than a response of age 10 s that is fresh for 5 s: %s',
   (cacheControl, expected) => {
-    expect(wantsFresher(directivesOf(cacheControl), { ageMs: 10_000, freshForMs: 5000 })).toBe(expected)
+    expect(wantsFresher(parseDirectives(cacheControl), { ageMs: 10_000, freshForMs: 5000 })).toBe(expected)
   },
 )
 
 test('a directive value is quoted, or ends at the next space or comma', () => {
-  const directives = directivesOf('a = "b, c" ,d=e f, g="h, i="j" , k=, l')
+  const directives = parseDirectives('a = "b, c" ,d=e f, g="h, i="j" , k=, l')
   expect(Object.fromEntries(directives)).toEqual({
     a: 'b, c',
     d: 'e',
@@ -145,10 +149,10 @@ test('a directive value is quoted, or ends at the next space or comma', () => {
     l: '',
   })
   // Two values that differ are no value.
-  expect(directivesOf('a=1, a=2').get('a')).toBe('')
-  expect(directivesOf('a=1, A=1').get('a')).toBe('1')
-  expect([...directivesOf(undefined)]).toEqual([])
-  expect([...directivesOf(['a=1', 'b="2"'])]).toEqual([
+  expect(parseDirectives('a=1, a=2').get('a')).toBe('')
+  expect(parseDirectives('a=1, A=1').get('a')).toBe('1')
+  expect([...parseDirectives(undefined)]).toEqual([])
+  expect([...parseDirectives(['a=1', 'b="2"'])]).toEqual([
     ['a', '1'],
     ['b', '2'],
   ])

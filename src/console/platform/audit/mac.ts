@@ -2,7 +2,7 @@ import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual 
 import { type OnReload, reloadable } from '../../../config/reloadable.ts'
 import type { Config } from '../../../config/schema/schema.ts'
 import type { Clock } from '../../../domain/clock.ts'
-import { fingerprintOf } from '../../../domain/key/secret.ts'
+import { fingerprintSecret } from '../../../domain/key/secret.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import type { Database } from '../database/database.ts'
@@ -84,7 +84,7 @@ export function deriveAuditKeys(signingSecrets: readonly Uint8Array[]): AuditKey
   return new Map(
     signingSecrets.map(secret => {
       const key = new Uint8Array(hkdfSync('sha256', secret, '', 'postern audit mac v1', 32))
-      return [fingerprintOf(secret), createSecretKey(key)]
+      return [fingerprintSecret(secret), createSecretKey(key)]
     }),
   )
 }

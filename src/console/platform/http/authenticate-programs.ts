@@ -2,7 +2,7 @@ import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { onRequestHookHandler } from 'fastify'
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
-import { clientNetworkOf } from '../../../domain/address/ip-address.ts'
+import { findClientNetwork } from '../../../domain/address/ip-address.ts'
 import type { Clock } from '../../../domain/clock.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
 import type { AdminToken } from '../access/admin-token.ts'
@@ -160,7 +160,7 @@ export function createAddressLimit(perMinute: number, randomBytes: RandomBytes):
   // Salted, so that an attacker cannot choose an address that shares a counter with a victim's.
   const salt = Buffer.from(randomBytes(16)).toString('hex')
   return async address => {
-    const bucket = hash('sha256', `${salt} ${clientNetworkOf(address)}`, 'buffer').readUInt32BE() % BUCKETS
+    const bucket = hash('sha256', `${salt} ${findClientNetwork(address)}`, 'buffer').readUInt32BE() % BUCKETS
     try {
       await limiter.consume(bucket)
       return 0

@@ -10,7 +10,7 @@ import {
 } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
 import { holdsKeyForm } from '../../../domain/key/secret.ts'
-import { holdsStrayKey, strayKeysOf } from '../../../domain/key/stray-keys.ts'
+import { findStrayKeys, holdsStrayKey } from '../../../domain/key/stray-keys.ts'
 import { guardConnections } from '../../../http/guard-connections.ts'
 import { requestTimeouts } from '../../../http/server-options.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
@@ -145,7 +145,7 @@ function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
 /** The client's own id, unless it holds a key or this request's token: it goes to logs and the audit log. */
 function requestIdOf(request: RawRequest, { keyPrefix, randomBytes }: ServerParts): string {
   const sent = request.headers['x-request-id']
-  const keys = strayKeysOf(request.rawHeaders, keyPrefix)
+  const keys = findStrayKeys(request.rawHeaders, keyPrefix)
   const isPlain = typeof sent === 'string' && REQUEST_ID.test(sent)
   return isPlain && !holdsStrayKey(sent, keys) && !holdsKeyForm(sent, TOKEN_PREFIX)
     ? sent

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { plainAddress } from '../../../domain/address/ip-address.ts'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
-import { clientAddressOf, compileProxies } from '../../../http/client-address.ts'
+import { compileProxies, findClientAddress } from '../../../http/client-address.ts'
 import { actorOf, type Caller, type Principal, principalNameOf, sees } from '../access/principal.ts'
 import type { PageOptions } from '../database/first-rows.ts'
 import { isKeyId } from '../database/ids.ts'
@@ -42,7 +42,7 @@ export function noteCallerAddress(app: FastifyInstance, trustedProxies: readonly
     const peer = plainAddress(socket.remoteAddress ?? '')
     const said = [headers['x-forwarded-for'] ?? []].flat()
     const forwardedFor = said.length === 0 ? undefined : said.join(',')
-    const address = clientAddressOf(peer, trusted, forwardedFor)
+    const address = findClientAddress(peer, trusted, forwardedFor)
     request.callerAddress = [address, peer].find(text => isIP(text) !== 0) ?? 'unknown'
   })
 }
