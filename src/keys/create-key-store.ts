@@ -82,7 +82,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   const { region } = config
   const verifying = reloadable(config, deps.onReload, ({ keys }) => deriveVerifyingKeys(keys))
   const messageKeys = () => verifying.value.messages
-  const needsHeartbeats = config.redis.beats
+  const needsHeartbeats = config.redis.heartbeats
   const invalidations = new InvalidationListener({ clock, metrics, needsHeartbeats, region, messageKeys })
   const redis = createRedis(deps, invalidations, () => verifying.value.records)
   const keyService = createKeyService(deps, invalidations)

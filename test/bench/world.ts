@@ -56,7 +56,7 @@ export class BenchWorld {
       ...shared,
       // The console issued none of these keys, so it must not be asked: a gateway that is disconnected, or finds Redis slow on
       // a busy machine, would ask it.
-      POSTERN_REDIS_BEATS: 'false',
+      POSTERN_REDIS_HEARTBEATS: 'false',
       POSTERN_REDIS_COMMAND_TIMEOUT_MS: '5000',
       POSTERN_DRAIN_DELAY_MS: '0',
       POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${internalPort}`,

@@ -33,7 +33,7 @@ beforeAll(async () => {
   gateway = await startPostern('gateway', {
     POSTERN_CONFIG: files.file('settings'),
     POSTERN_REDIS_URL: redis.url,
-    POSTERN_REDIS_BEATS: 'false',
+    POSTERN_REDIS_HEARTBEATS: 'false',
     POSTERN_UPSTREAM_URL: upstream.url,
     POSTERN_DRAIN_DELAY_MS: '0',
     POSTERN_RELOAD_EVERY_SECONDS: '0',

@@ -95,7 +95,7 @@ describe.each<Case>([
     how: 'without heartbeats',
     usesRedis: true,
     boundMs: 1000,
-    settings: () => ({ POSTERN_REDIS_URL: redis.url, POSTERN_REDIS_BEATS: 'false' }),
+    settings: () => ({ POSTERN_REDIS_URL: redis.url, POSTERN_REDIS_HEARTBEATS: 'false' }),
     heartbeats: false,
   },
   // Without Redis each record is looked up again after a second.

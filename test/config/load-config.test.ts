@@ -188,7 +188,7 @@ describe('problems', () => {
         POSTERN_OPS_PORT: '65536',
         POSTERN_GATEWAY_MAX_INFLIGHT: '5',
         POSTERN_DRAIN_DELAY_MS: '-1',
-        POSTERN_REDIS_BEATS: 'yes',
+        POSTERN_REDIS_HEARTBEATS: 'yes',
       },
       file: 'gatway: {}\nupstream: { url: "ftp://x", timeout: 5 }\nkeys: 5\nredis: { commandTimeoutMs: 1.5 }',
     })
@@ -198,7 +198,7 @@ describe('problems', () => {
       /^POSTERN_OPS_PORT must be a whole number from 0 to 65535$/,
       /^POSTERN_GATEWAY_MAX_INFLIGHT is not a setting \(did you mean POSTERN_GATEWAY_MAX_IN_FLIGHT\?\)$/,
       /^POSTERN_DRAIN_DELAY_MS must be a whole number from 0 to 3600000$/,
-      /^POSTERN_REDIS_BEATS must be true or false$/,
+      /^POSTERN_REDIS_HEARTBEATS must be true or false$/,
       /^gatway \(in .*settings\.yaml\) is not a setting \(did you mean gateway\?\)$/,
       /^upstream\.timeout \(in .*\) is not a setting$/,
       /^keys \(in .*\) must hold settings by name$/,

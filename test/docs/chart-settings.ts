@@ -21,7 +21,7 @@ export const FOREIGN_SETTINGS: Readonly<Record<Plane, readonly string[]>> = {
   gateway: ['console', 'database', 'regions', 'leaks', 'webhooks'],
   console: [
     ...['gateway', 'upstream', 'region', 'limits', 'metrics.workspaces', 'tracing'],
-    ...['redis.beats', 'keyService.url', 'keyService.circuit', 'keyService.timeoutMs', 'keyService.tls'],
+    ...['redis.heartbeats', 'keyService.url', 'keyService.circuit', 'keyService.timeoutMs', 'keyService.tls'],
     ...['keys.memory', 'keys.unsignedLookups', 'keys.staleSeconds'],
     ...['usage.reportSeconds', 'usage.maxEntries', 'usage.export'],
   ],

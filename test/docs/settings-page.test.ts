@@ -26,7 +26,7 @@ describe('the settings reference', () => {
     ['redis.url', 'none'],
     ['gateway.trustedProxies', 'none'],
     ['upstream.headers', 'none'],
-    ['redis.beats', '`true`'],
+    ['redis.heartbeats', '`true`'],
     ['gateway.responseHeaders', '`Content-Type`, `Content-Encoding`'],
   ])('shows the default of %s: %s', (path, byDefault) => {
     expect(TEXT).toMatch(new RegExp(`^\\| \`${path}\` \\| [^|]* \\| ${byDefault}`, 'm'))

@@ -74,12 +74,6 @@ const EXCEPTIONS: readonly { word: string; files: RegExp; reason: string }[] = [
       /key-service-openapi\.yaml|invalidation-message|bring-your-own-keys\.md|^test\/byo\/|hostile-redis\.test\.ts|stores\.full\.test\.ts/,
     reason: 'field of a heartbeat message',
   },
-  {
-    word: 'beats',
-    files:
-      /default\.yaml|(key-schema|create-key-store|key-store-config|console|world|fuzz-records|opaque-secrets\.test|settings-page\.test|key-service\.full\.test)\.ts|values\.schema\.json|chart-settings\.ts|helm\/files\/settings\.yaml|bring-your-own-keys|(redis|settings|troubleshooting|alerts|README)\.md|^test\/(?:config|helm|keys|redis)\//,
-    reason: 'the setting redis.beats',
-  },
 ]
 
 /** Splits identifiers: `lastToldMs` and `last_told_ms` both hold `told`. */

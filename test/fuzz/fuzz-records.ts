@@ -51,7 +51,7 @@ export class RecordFuzzer {
     const keyService = await PlannedKeyService.start()
     const gateway = await startPostern('gateway', {
       POSTERN_REDIS_URL: redis.url,
-      POSTERN_REDIS_BEATS: 'false',
+      POSTERN_REDIS_HEARTBEATS: 'false',
       POSTERN_KEY_SERVICE_URL: keyService.url,
       POSTERN_KEY_SERVICE_TOKEN: KEY_SERVICE_TOKEN,
       POSTERN_KEY_SERVICE_TIMEOUT_MS: PATIENCE_MS,

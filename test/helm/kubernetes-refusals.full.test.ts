@@ -205,7 +205,7 @@ const FOREIGN: Readonly<Record<'gateway' | 'console', Readonly<Record<string, ob
     limits: { limits: { policies: [{ name: 'a', per: 'key', requests: 1, windowSeconds: 1 }] } },
     'metrics.workspaces': { metrics: { workspaces: ['ws_1'] } },
     tracing: { tracing: { endpoint: 'http://collector:4318' } },
-    'redis.beats': { redis: { beats: false } },
+    'redis.heartbeats': { redis: { heartbeats: false } },
     'keyService.url': { keyService: { url: 'https://keys.example.com' } },
     'keyService.circuit': { keyService: { circuit: { failures: 5 } } },
     'keyService.timeoutMs': { keyService: { timeoutMs: 500 } },

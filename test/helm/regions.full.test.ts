@@ -238,8 +238,8 @@ describe.skipIf(!has(HELM))(
     })
 
     it('an unknown setting of a region is rejected by name', () => {
-      const { stderr } = render(regions({ name: 'eu', redis: { ...EU.redis, beats: false } }))
-      expect(stderr).toContain('beats')
+      const { stderr } = render(regions({ name: 'eu', redis: { ...EU.redis, heartbeats: false } }))
+      expect(stderr).toContain('heartbeats')
     })
   },
 )

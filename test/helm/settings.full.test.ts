@@ -50,18 +50,18 @@ describe.skipIf(!has(HELM))('the settings file', () => {
 
   it('prefers settings of a plane to common ones', () => {
     const values = {
-      ...withConfig({ redis: { url: 'redis://redis', beats: true }, log: { level: 'warn' } }),
+      ...withConfig({ redis: { url: 'redis://redis', heartbeats: true }, log: { level: 'warn' } }),
       secrets: {},
-      gateway: { config: { redis: { beats: false }, log: { level: 'debug' } } },
+      gateway: { config: { redis: { heartbeats: false }, log: { level: 'debug' } } },
       console: { enabled: true },
     }
     const rendering = render(values)
     expect(settingsOf(rendering, 'gateway')).toMatchObject({
-      redis: { url: 'redis://redis', beats: false },
+      redis: { url: 'redis://redis', heartbeats: false },
       log: { level: 'debug' },
     })
     expect(settingsOf(rendering, 'console')).toMatchObject({
-      redis: { url: 'redis://redis', beats: true },
+      redis: { url: 'redis://redis', heartbeats: true },
       log: { level: 'warn' },
     })
   })

@@ -271,7 +271,7 @@ describe('the use of keys', () => {
 describe('a key service that sends no heartbeats', () => {
   test('counts as connected while the subscription is open', async () => {
     console_.stopHeartbeats()
-    start({ beats: false })
+    start({ heartbeats: false })
     await connects()
     await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await until('the connection is lost', async () => (await reconnects()) > 0)

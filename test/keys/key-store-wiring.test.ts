@@ -62,7 +62,7 @@ function create(
   return keys
 }
 
-const { keys: KEYS, keyService: SERVICE, redis: NO_BEATS } = keyStoreConfig({ beats: false })
+const { keys: KEYS, keyService: SERVICE, redis: NO_HEARTBEATS } = keyStoreConfig({ heartbeats: false })
 const lookUp = async (digest = KEY, from: string | null = null) =>
   (await keys.keyStore.get(digest, from)).kind
 
@@ -92,7 +92,7 @@ describe('settings', () => {
     const memory = { ttlSeconds: 20, absentTtlSeconds: 3, maxEntries: 10 }
     create({
       keys: { ...KEYS, memory, staleSeconds: 60 },
-      redis: NO_BEATS,
+      redis: NO_HEARTBEATS,
     })
     keys.invalidations.subscribed()
     expect(keys.health().changes).toBe('connected')
@@ -158,7 +158,7 @@ describe('a key service that fails', () => {
 describe('reports to the key service', () => {
   test('introduce the gateway, once it is connected, by its host, its process and its region', async () => {
     const counts: number[] = []
-    create({ region: 'eu', redis: NO_BEATS }, undefined, { onGatewayCount: count => counts.push(count) })
+    create({ region: 'eu', redis: NO_HEARTBEATS }, undefined, { onGatewayCount: count => counts.push(count) })
     let isIntroduced = false
     void keys.introduced?.then(() => {
       isIntroduced = true

@@ -24,7 +24,7 @@ type Step =
   | { do: 'look up'; key: number }
   | { do: 'mode'; tier: 'redis' | 'keyService'; mode: 'answers' | 'fails' | 'stalls' }
   | { do: 'release'; tier: 'redis' | 'keyService'; ok: boolean }
-  | { do: 'pass'; ms: number; beats: boolean }
+  | { do: 'pass'; ms: number; heartbeats: boolean }
   | { do: 'subscription'; what: 'lost' | 'subscribed' }
   | { do: 'noise' }
 
@@ -47,7 +47,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: is('look up'), key }) },
   { weight: 4, arbitrary: fc.record({ do: is('mode'), tier, mode }) },
   { weight: 4, arbitrary: fc.record({ do: is('release'), tier, ok: fc.boolean() }) },
-  fc.record({ do: is('pass'), ms: fc.constantFrom(1, 400, 1_001, 31_000), beats: fc.boolean() }),
+  fc.record({ do: is('pass'), ms: fc.constantFrom(1, 400, 1_001, 31_000), heartbeats: fc.boolean() }),
   fc.record({ do: is('subscription'), what: fc.constantFrom('lost', 'subscribed') }),
   fc.record({ do: is('noise') }),
 )
@@ -103,7 +103,7 @@ class Run {
         this.#release(this.world[step.tier], step.ok)
         break
       case 'pass':
-        this.#pass(step.ms, step.beats)
+        this.#pass(step.ms, step.heartbeats)
         break
       case 'subscription':
         this.#subscription(step.what)
@@ -125,10 +125,10 @@ class Run {
     return await Promise.all(this.#lookUps)
   }
 
-  #pass(ms: number, beats: boolean): void {
+  #pass(ms: number, heartbeats: boolean): void {
     if (this.#passedMs + ms > LONGEST_RUN_MS) return
     this.#passedMs += ms
-    if (beats) this.world.advanceConnected(ms)
+    if (heartbeats) this.world.advanceConnected(ms)
     else this.world.clock.advance(ms)
   }
 

@@ -37,7 +37,7 @@ async function startRedis(reply: Reply, place: (redis: ScriptedRedis) => Place) 
   const replica = new Replica({
     place: place(redis),
     keyServiceUrl: keyService.url,
-    beats: false,
+    heartbeats: false,
     ttlSeconds: 0,
   })
   onTestFinished(() => replica.running.stop())

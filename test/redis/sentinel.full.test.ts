@@ -232,9 +232,9 @@ describe('the Sentinels', () => {
     onTestFinished(() => liar.stop())
     const [first = '', second = ''] = sentinel.urls
     const place = { ...group.place, sentinel: { ...sentinel, urls: [liar.address, first, second] } }
-    const beats = new ConsoleDouble(await group.primary())
-    beats.startHeartbeats()
-    onTestFinished(() => beats.stopHeartbeats())
+    const heartbeats = new ConsoleDouble(await group.primary())
+    heartbeats.startHeartbeats()
+    onTestFinished(() => heartbeats.stopHeartbeats())
     const replica = await startReplica({ place })
     expect(await replica.reconnects()).toBe(0)
     expect(liar.commands).toContainEqual(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', sentinel.name])
@@ -245,9 +245,9 @@ describe('the Sentinels', () => {
     const gone = await freePort()
     const urls = [`127.0.0.1:${gone}`, `127.0.0.1:${frozen?.port}`, `127.0.0.1:${alive?.port}`]
     expect(dead).toBeDefined()
-    const beats = new ConsoleDouble(await group.primary())
-    beats.startHeartbeats()
-    onTestFinished(() => beats.stopHeartbeats())
+    const heartbeats = new ConsoleDouble(await group.primary())
+    heartbeats.startHeartbeats()
+    onTestFinished(() => heartbeats.stopHeartbeats())
     frozen?.freeze()
     onTestFinished(() => frozen?.thaw())
     await startReplica({ place: { ...group.place, sentinel: { ...group.place.sentinel, urls } } })

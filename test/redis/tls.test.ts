@@ -87,15 +87,15 @@ suite.each([
   ['a Redis Cluster', startCluster],
 ] as const)('over TLS, %s', (_, start) => {
   let redis: Encrypted
-  let beats: ConsoleDouble
+  let heartbeats: ConsoleDouble
   beforeAll(async () => {
     redis = await start()
-    beats = new ConsoleDouble(redis.server)
-    beats.startHeartbeats()
-    await beats.write(KEY, recordOf())
+    heartbeats = new ConsoleDouble(redis.server)
+    heartbeats.startHeartbeats()
+    await heartbeats.write(KEY, recordOf())
   })
   afterAll(async () => {
-    beats.stopHeartbeats()
+    heartbeats.stopHeartbeats()
     await redis.stop()
   })
 

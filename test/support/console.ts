@@ -144,7 +144,7 @@ export function consoleConfig({
     redis: {
       sentinel: { urls: [] },
       cluster: { urls: [] },
-      beats: true,
+      heartbeats: true,
       circuit: { failures: 5, openMs: 500 },
       commandTimeoutMs: 500,
       connectTimeoutMs: 500,

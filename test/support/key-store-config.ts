@@ -9,7 +9,7 @@ export interface ConfigChanges {
   readonly place?: Place
   readonly username?: string
   readonly password?: string
-  readonly beats?: boolean
+  readonly heartbeats?: boolean
   readonly region?: string
   readonly keyServiceUrl?: string
   readonly commandTimeoutMs?: number
@@ -30,7 +30,7 @@ export function keyStoreConfig(changes: ConfigChanges): KeyStoreSettings['config
       ...(username === undefined ? {} : { username }),
       ...(password === undefined ? {} : { password }),
       ...(changes.place ?? NOWHERE),
-      beats: changes.beats ?? true,
+      heartbeats: changes.heartbeats ?? true,
       circuit: { failures: 5, openMs: 500 },
       commandTimeoutMs: changes.commandTimeoutMs ?? 250,
       connectTimeoutMs: 500,

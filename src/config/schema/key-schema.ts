@@ -54,7 +54,7 @@ export const redis = section({
   username: optional(userName('ACL user at the servers that hold the records')),
   password: optional(secretText({ description: 'Password of that user' })),
   caFile: optional(file('Certificate authority of Redis (PEM), for `rediss:` addresses')),
-  beats: boolean({
+  heartbeats: boolean({
     default: true,
     description:
       'Whether the key service publishes heartbeats; without them the revocation guarantee does not cover its losing Redis',
@@ -65,7 +65,7 @@ export const redis = section({
 })
 
 /** The Redis of a region as its console uses it. */
-export type RegionRedis = Omit<ValueOf<typeof redis>, 'circuit' | 'beats'>
+export type RegionRedis = Omit<ValueOf<typeof redis>, 'circuit' | 'heartbeats'>
 
 /** Commands of the console to a region cross the distance between them. */
 export const REGION_REDIS_DEFAULTS = { commandTimeoutMs: 1000, connectTimeoutMs: 2000 }

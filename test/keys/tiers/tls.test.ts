@@ -43,7 +43,7 @@ afterAll(async () => {
 })
 
 async function running<T>(caFile: string | null, use: (keys: RunningKeyStore, log: LogSpy) => Promise<T>) {
-  const config = keyStoreConfig({ redisUrl, keyServiceUrl, beats: false })
+  const config = keyStoreConfig({ redisUrl, keyServiceUrl, heartbeats: false })
   const ca = caFile === null ? {} : { caFile }
   const log = new LogSpy()
   const keys = createKeyStore({
