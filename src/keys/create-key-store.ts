@@ -13,7 +13,13 @@ import { InvalidationListener, type InvalidationReceiver } from './invalidation/
 import { LookupChain } from './lookup-chain.ts'
 import { RedisAccess } from './redis-access.ts'
 import { ChangeConfirmer, type DrainOutcome } from './reports/change-confirmer.ts'
-import { RegionCheck, type SecretsMatch, SigningSecretsCheck, TokenCheck } from './reports/settings-checks.ts'
+import {
+  RegionCheck,
+  type SecretsMatch,
+  SettingsAgreement,
+  SigningSecretsCheck,
+  TokenCheck,
+} from './reports/settings-checks.ts'
 import { KeyServiceClient } from './tiers/key-service-client.ts'
 import { KeyServiceStore } from './tiers/key-service-store.ts'
 import type { KeyStore, KeyTier } from './tiers/key-store.ts'
@@ -60,7 +66,7 @@ export interface RunningKeyStore {
   tryKeyService(): Promise<void>
   /** Whether this gateway verifies the keys that the key service signs; `off` without one. */
   secretsMatch(): SecretsMatch
-  /** Whether the settings of this gateway and those of the key service contradict each other. */
+  /** Whether the settings of this gateway and those of the key service contradict each other, and always have. */
   isMisconfigured(): boolean
   /** Starts connecting. Never waits or fails, also if a dependency is down. */
   start(): void
@@ -117,7 +123,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     introduced: keyService?.confirmer.introduced ?? null,
     tryKeyService: () => tryOnce(keyService, invalidations.isConnected()),
     secretsMatch: () => keyService?.secretsCheck.state ?? 'off',
-    isMisconfigured: () => contradicts(keyService),
+    isMisconfigured: () => keyService?.agreement.isMisconfigured ?? false,
     recordUsage: (request, status, aborted) => keyService?.usage?.counts.record(request, status, aborted),
     start() {
       redis?.start()
@@ -141,14 +147,6 @@ function redisHealthOf(redis: RedisAccess | null, tier: BreakingTier | null): Ke
   if (redis === null) return 'off'
   if (redis.isFailing) return 'failed'
   return redis.isUp && tier?.isOpen === false ? 'ok' : 'down'
-}
-
-function contradicts(keyService: KeyServiceSide | null): boolean {
-  return (
-    keyService?.secretsCheck.state === 'mismatch' ||
-    keyService?.tokenCheck.state === 'rejected' ||
-    keyService?.regionCheck.isUnknown === true
-  )
 }
 
 async function tryOnce(keyService: KeyServiceSide | null, isConnected: boolean): Promise<void> {
@@ -206,7 +204,7 @@ interface KeyServiceSide {
   readonly confirmer: ChangeConfirmer
   readonly secretsCheck: SigningSecretsCheck
   readonly tokenCheck: TokenCheck
-  readonly regionCheck: RegionCheck
+  readonly agreement: SettingsAgreement
 }
 
 function createKeyService(deps: Deps, invalidations: InvalidationListener): KeyServiceSide | null {
@@ -229,6 +227,9 @@ function createKeyService(deps: Deps, invalidations: InvalidationListener): KeyS
   const onKeysReload = onReloadOf(onReload, ({ keys }) => keys)
   const secretsCheck = new SigningSecretsCheck(config.keys, { log: logger, metrics }, onKeysReload)
   const regionCheck = new RegionCheck(config.region, logger)
+  const agreement = new SettingsAgreement(
+    () => secretsCheck.state === 'mismatch' || tokenCheck.state === 'rejected' || regionCheck.isUnknown,
+  )
   const confirmer = new ChangeConfirmer({
     client,
     clock,
@@ -238,12 +239,15 @@ function createKeyService(deps: Deps, invalidations: InvalidationListener): KeyS
     onAccepted: ({ fingerprints, gateways, atMs, regions }) => {
       secretsCheck.observe(fingerprints)
       regionCheck.observe(regions)
+      agreement.note()
       if (atMs !== null) invalidations.learnClock(atMs)
       if (gateways !== null) deps.onGatewayCount?.(gateways)
     },
   })
+  // Without an answer nothing contradicts: then this gateway starts with what Redis holds.
+  void confirmer.attempted.then(() => agreement.note())
   const tier = new KeyServiceStore(client, { timeoutMs, clock })
-  return { client, tier, usage, confirmer, secretsCheck, tokenCheck, regionCheck }
+  return { client, tier, usage, confirmer, secretsCheck, tokenCheck, agreement }
 }
 
 /** Sends the last reports, then closes the connections. */

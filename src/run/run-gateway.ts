@@ -66,7 +66,6 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
   })
   store.start()
   metrics.gatewayRegion.set({ region: config.region ?? DEFAULT_REGION }, 1)
-  let wasReady = false
   return {
     name: 'gateway',
     app,
@@ -81,11 +80,7 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
       limits: rateLimits.health(),
       signingSecrets: store.secretsMatch(),
     }),
-    // One that was ready stays so: where the key service has changed, a gateway that serves keys from memory is better than none.
-    isMisconfigured() {
-      wasReady ||= !store.isMisconfigured()
-      return !wasReady
-    },
+    isMisconfigured: () => store.isMisconfigured(),
     stop: async () => {
       rateLimits.stop()
       await store.stop(drain.hasTimedOut ? 'timed_out' : 'completed')

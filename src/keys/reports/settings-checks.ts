@@ -122,3 +122,25 @@ export class RegionCheck {
     else this.#log.info(fields, 'the console has this region again')
   }
 }
+
+/**
+ * Whether a gateway is misconfigured: its settings contradict those of the key service, and never agreed. Where the key service
+ * has changed instead, a gateway that serves keys from memory is better than none.
+ */
+export class SettingsAgreement {
+  readonly #contradicts: () => boolean
+  #hasAgreed = false
+
+  constructor(contradicts: () => boolean) {
+    this.#contradicts = contradicts
+  }
+
+  get isMisconfigured(): boolean {
+    return !this.#hasAgreed && this.#contradicts()
+  }
+
+  /** Call after an answer of the key service, or when the first one is not to be waited for any longer. */
+  note(): void {
+    this.#hasAgreed ||= !this.#contradicts()
+  }
+}
