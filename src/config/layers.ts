@@ -1,6 +1,7 @@
 import { parse, YAMLParseError } from 'yaml'
 import type { ConfigProblem } from './config-error.ts'
 import {
+  CONTRACT_NAMES,
   type GivenValue,
   type Layer,
   type Setting,
@@ -151,8 +152,9 @@ function collect(
   problems: ConfigProblem[],
 ): void {
   for (const [name, value] of Object.entries(map)) {
-    const path = prefix === '' ? name : `${prefix}.${name}`
-    const source = `${path} (in ${label})`
+    const written = prefix === '' ? name : `${prefix}.${name}`
+    const path = CONTRACT_NAMES.get(written) ?? written
+    const source = `${written} (in ${label})`
     if (sectionPaths.has(path)) {
       if (isMap(value)) collect(value, path, label, layer, problems)
       else if (value !== null) problems.push({ source, problem: 'must hold settings by name', path })

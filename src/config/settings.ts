@@ -13,6 +13,9 @@ export interface Setting {
   readonly secret: boolean
 }
 
+/** What the contract for key services calls a setting, beside its own name. */
+export const CONTRACT_NAMES: ReadonlyMap<string, string> = new Map([['redis.beats', 'redis.heartbeats']])
+
 /** Every setting of the schema, in its order. */
 export const settings: readonly Setting[] = listSettings(configSchema, '')
 
@@ -58,7 +61,9 @@ export interface SettingName {
 
 export function settingNames(setting: Setting, kind: 'environment' | 'flag'): SettingName[] {
   const own = { name: setting[kind], path: setting.path, setting }
-  if (!setting.secret) return [own]
+  const others = [...CONTRACT_NAMES].filter(([, path]) => path === setting.path)
+  if (!setting.secret)
+    return [own, ...others.map(([name]) => ({ ...own, name: toSetting(name, setting.schema)[kind] }))]
   const suffix = kind === 'flag' ? '-file' : '_FILE'
   return [own, { name: own.name + suffix, path: `${setting.path}File`, setting }]
 }

@@ -116,6 +116,12 @@ describe('sources of settings', () => {
     expect(configOf({ environment, file: 'gateway: { port: 5 }' }).gateway.port).toBe(5)
   })
 
+  it('redis.heartbeats may be given as the contract for key services calls it', () => {
+    expect(configOf({ file: 'redis: { beats: false }' }).redis.heartbeats).toBe(false)
+    expect(configOf({ environment: { POSTERN_REDIS_BEATS: 'false' } }).redis.heartbeats).toBe(false)
+    expect(configOf({ flags: { '--redis-beats': 'false' } }).redis.heartbeats).toBe(false)
+  })
+
   it('an empty variable and an empty entry of the file count as not set', () => {
     const config = configOf({
       environment: { POSTERN_OPS_PORT: '', POSTERN_CONFIG: '' },

@@ -74,6 +74,11 @@ const EXCEPTIONS: readonly { word: string; files: RegExp; reason: string }[] = [
       /key-service-openapi\.yaml|invalidation-message|bring-your-own-keys\.md|^test\/byo\/|hostile-redis\.test\.ts|stores\.full\.test\.ts/,
     reason: 'field of a heartbeat message',
   },
+  {
+    word: 'beats',
+    files: /^src\/config\/settings\.ts$|^test\/config\/load-config\.test\.ts$/,
+    reason: 'name of a setting in the contract for key services',
+  },
 ]
 
 /** Splits identifiers: `lastToldMs` and `last_told_ms` both hold `told`. */
