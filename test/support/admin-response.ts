@@ -41,6 +41,7 @@ export interface AdminResponse {
     readonly announced: boolean
     readonly gateways: GatewaysResponse | null
   }[]
+  readonly revoked: number
   readonly keys: readonly KeyResponse[]
   readonly entries: readonly {
     readonly id: string
