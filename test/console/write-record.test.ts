@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import type { Announcement } from '../../src/console/announcing/announcer.ts'
 import { createRedisAnnouncer } from '../../src/console/announcing/redis-announcer.ts'
 import {
   type RecordStore,
@@ -18,6 +19,7 @@ import {
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { createRedisConnection } from '../../src/redis/announcing-connection.ts'
 import { consoleConfig } from '../support/console.ts'
+import { metricValue } from '../support/metric-value.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
@@ -109,9 +111,9 @@ test('fails after 32 attempts on an entry that others keep changing, and is retr
 describe('a record in a real Redis', () => {
   let redis: RedisServer
   let announcer: ReturnType<typeof createRedisAnnouncer>
+  const metrics = createMetrics()
   beforeAll(async () => {
     redis = await RedisServer.start()
-    const metrics = createMetrics()
     const config = { ...consoleConfig({ redisUrl: redis.url }).redis, commandTimeoutMs: 2000 }
     const parts = { config, metrics, logger: silentLogger, onUp: () => {} }
     const connection = createRedisConnection(parts)
@@ -124,6 +126,11 @@ describe('a record in a real Redis', () => {
     await redis.stop()
   })
   beforeEach(() => redis.client().flushall())
+
+  async function put(announcement: Announcement): Promise<void> {
+    const [result] = await announcer.putAll([announcement])
+    if (result?.status !== 'fulfilled') throw result?.reason
+  }
 
   /** Each message from now on, and what a gateway finds that reads the record as soon as it has the message. */
   async function listen() {
@@ -138,7 +145,7 @@ describe('a record in a real Redis', () => {
   }
 
   test('matches the registry, has a valid MAC, and is kept for a day after the key expires', async () => {
-    await announcer.put(announcementOf(key))
+    await put(announcementOf(key))
     const text = (await redis.client().get(redisKeyOf(key.digest))) ?? ''
     const { id, workspaceId, scopes, hint, expiresAtMs } = key.record
     const unrestricted = { revokedAtMs: null, suspendedAtMs: null, allowedCidrs: [] }
@@ -158,7 +165,7 @@ describe('a record in a real Redis', () => {
   ])('over %s: the newest stays, and the change is published once', async (_, held, recordKey, replaced) => {
     await redis.client().set(redisKeyOf(key.digest), textOf(held, recordKey))
     const received = await listen()
-    await announcer.put(announcementOf(version(2)))
+    await put(announcementOf(version(2)))
     const expected = replaced ? textOf(version(2)) : textOf(held, recordKey)
     expect(await redis.client().get(redisKeyOf(key.digest))).toBe(expected)
     await announcer.publish('the end')
@@ -168,8 +175,8 @@ describe('a record in a real Redis', () => {
 
   test('is there when a gateway receives the change', async () => {
     const received = await listen()
-    await announcer.put(announcementOf(version(1)))
-    await announcer.put(announcementOf(version(2)))
+    await put(announcementOf(version(1)))
+    await put(announcementOf(version(2)))
     await until('both changes arrive', () => received.length === 2)
     for (const { message, text } of received) {
       expect(await text).toSatisfy((held: string) =>
@@ -180,29 +187,36 @@ describe('a record in a real Redis', () => {
 
   test.each(FOREIGN_ENTRIES.filter(([, held]) => held.length > 0))('replaces %s', async (_, held) => {
     await redis.client().set(redisKeyOf(key.digest), held)
-    await announcer.put(announcementOf(version(1)))
+    await put(announcementOf(version(1)))
     expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(1)))
   })
 
   test('replaces a foreign list under its name', async () => {
     await redis.client().lpush(redisKeyOf(key.digest), 'a', 'b')
-    await announcer.put(announcementOf(version(1)))
+    await put(announcementOf(version(1)))
     expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(1)))
   })
 
   test('is the newest after 20 concurrent writers', async () => {
     // The newest goes first: all have read before any writes, so the others are late with what they found.
     const numbers = Array.from({ length: 20 }, (_, index) => 20 - index)
-    const results = await Promise.allSettled(
-      numbers.map(number => announcer.put(announcementOf(version(number)))),
-    )
+    const results = await Promise.allSettled(numbers.map(number => put(announcementOf(version(number)))))
     expect(results[0]?.status).toBe('fulfilled')
     expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(20)))
   })
 
+  test('is written by the same command as those of changes that were committed together with its own', async () => {
+    const sent = () => metricValue(metrics.redisCommands, { command: 'eval', outcome: 'ok' })
+    const keys = Array.from({ length: 50 }, () => someKey({ expiresAtMs: Date.now() + DAY_MS }))
+    const before = await sent()
+    await Promise.all(keys.map(key => put(announcementOf(key))))
+    expect(await sent()).toBe(before + 1)
+    expect(await redis.client().exists(keys.map(({ digest }) => redisKeyOf(digest)))).toBe(50)
+  })
+
   test('of a key that expired more than a day ago is not stored', async () => {
     const ended = someKey({ expiresAtMs: NOW_MS - 400 * DAY_MS })
-    await announcer.put(announcementOf(ended))
+    await put(announcementOf(ended))
     expect(await redis.client().exists(redisKeyOf(ended.digest))).toBe(0)
   })
 })

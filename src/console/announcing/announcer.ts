@@ -20,9 +20,10 @@ export interface Announcer {
    * failover, since the new server may lack the latest writes.
    */
   onReady(listener: () => void): void
-  /** Writes the record for gateways to read, unless Redis holds a newer version, and then publishes the messages. */
-  put(announcement: Announcement): Promise<void>
-  /** The same for many. Never rejects. @returns the result of each, in their order */
+  /**
+   * Writes each record for gateways to read, unless Redis holds a newer version, and then publishes its messages. Never rejects.
+   * @returns the result of each, in their order
+   */
   putAll(announcements: readonly Announcement[]): Promise<readonly PromiseSettledResult<void>[]>
   /** @param message an encoded heartbeat */
   publish(message: string): Promise<void>
@@ -39,7 +40,6 @@ export function createInProcessAnnouncer(deliver: (message: string) => void): An
     state: () => 'ready',
     confirm: async () => true,
     onReady: () => {},
-    put: async ({ messages }) => messages.forEach(deliver),
     putAll: announcements =>
       Promise.allSettled(announcements.map(async ({ messages }) => messages.forEach(deliver))),
     publish: async message => deliver(message),

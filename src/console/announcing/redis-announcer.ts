@@ -47,8 +47,6 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
   const { connection, metrics } = parts
   for (const command of COMMANDS) startAtZero(metrics, command)
   const store = createRedisRecordStore(parts)
-  const putAll = (announcements: readonly Announcement[]) =>
-    writeRecords(store, announcements, parts.recordKeys)
   return {
     // The connection reports failures by its own events, and reconnects.
     start: () => void connection.connect().catch(() => {}),
@@ -56,29 +54,36 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
     state: () => connection.status,
     confirm: () => connection.confirm(),
     onReady: listener => void connection.on('ready', listener),
-    put: gathered(putAll),
-    putAll,
+    putAll: gathered(announcements => writeRecords(store, announcements, parts.recordKeys)),
     publish: store.publish,
   }
 }
 
-/** Changes that were committed together are announced by one command. */
-function gathered(putAll: Announcer['putAll']): Announcer['put'] {
-  let waiting: { readonly announcement: Announcement; readonly done: PromiseWithResolvers<void> }[] = []
+interface Gathered {
+  readonly announcements: readonly Announcement[]
+  readonly done: PromiseWithResolvers<readonly PromiseSettledResult<void>[]>
+}
+
+/**
+ * Changes that were committed together are announced together: those whose commit has just been confirmed come in the same turn of
+ * the microtasks.
+ * @param putAll never rejects
+ */
+function gathered(putAll: Announcer['putAll']): Announcer['putAll'] {
+  let waiting: Gathered[] = []
   const put = async () => {
     const all = waiting
     waiting = []
-    const results = await putAll(all.map(({ announcement }) => announcement))
-    for (const [index, { done }] of all.entries()) {
-      const result = results[index] ?? NOT_RUN
-      if (result.status === 'fulfilled') done.resolve()
-      else done.reject(result.reason)
+    const results = await putAll(all.flatMap(({ announcements }) => announcements))
+    let at = 0
+    for (const { announcements, done } of all) {
+      done.resolve(results.slice(at, at + announcements.length))
+      at += announcements.length
     }
   }
-  return announcement => {
-    const done = Promise.withResolvers<void>()
-    // Those whose commit has just been confirmed come in the same turn of the microtasks.
-    if (waiting.push({ announcement, done }) === 1) queueMicrotask(() => void put())
+  return announcements => {
+    const done = Promise.withResolvers<readonly PromiseSettledResult<void>[]>()
+    if (waiting.push({ announcements, done }) === 1) queueMicrotask(() => void put())
     return done.promise
   }
 }
