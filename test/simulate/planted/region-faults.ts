@@ -16,8 +16,8 @@ export const REGION_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/announcing/regions.ts',
-        from: '{ ...repository, ...repository.pendingIn(name) }',
-        to: '{ ...repository, ...repository.pendingIn(name), deletePendingChanges: async changes => { for (const other of context.config.regions) await repository.pendingIn(other.name).deletePendingChanges(changes) } }',
+        from: 'const repository = repositoryIn(name, stored)',
+        to: 'const repository = { ...repositoryIn(name, stored), deletePendingChanges: async changes => { for (const other of context.config.regions) await stored.announcing.pendingIn(other.name).deletePendingChanges(changes) } }',
       },
     ],
   },
