@@ -30,7 +30,7 @@ describe('a console whose secrets signed none of the keys', () => {
     await issueKey(first)
     await first.stop()
     await expect(start(B)).rejects.toThrow(
-      /^keys\.signingSecrets: 1 key of this database is in use.*Add the former secret at the end.*signing-secrets\.md$/,
+      /^keys\.signingSecrets: 1 key of this database is in use.*Add the former secret at the end.*rotate-secrets\.md$/,
     )
     await (await start(B, A)).stop()
   })

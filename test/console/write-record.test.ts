@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { Announcement } from '../../src/console/announcing/announcer.ts'
-import { createRedisAnnouncer } from '../../src/console/announcing/redis-announcer.ts'
 import {
+  createRedisAnnouncer,
   type RecordStore,
   type RecordWrite,
   writeRecords,
-} from '../../src/console/announcing/write-record.ts'
+} from '../../src/console/announcing/redis-announcer.ts'
 import type { RecordKeys } from '../../src/console/platform/console-secrets.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import {

@@ -11,8 +11,7 @@ import {
   textField,
   textInput,
 } from '../platform/html/form-parts.ts'
-import { type Html, html } from '../platform/html/html.ts'
-import { nameHtml } from '../platform/html/key-names.ts'
+import { type Html, html, nameHtml } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { fieldsOf, frameOf, SHOWS, sendPage } from '../platform/html/page-request.ts'
 import { FIND_KEY, keyPath } from '../platform/html/paths.ts'

@@ -3,8 +3,15 @@ import type { Config } from '../../config/schema/schema.ts'
 import { type KeyRecord, type KeyState, keyState, type StoredKey } from '../../domain/key/key-record.ts'
 import type { AuditEntry } from '../platform/audit/entries.ts'
 import { isKeyId } from '../platform/database/ids.ts'
-import { ago, type Html, html, instant, instantAndAgo, markInvisible } from '../platform/html/html.ts'
-import { hintHtml } from '../platform/html/key-names.ts'
+import {
+  ago,
+  type Html,
+  hintHtml,
+  html,
+  instant,
+  instantAndAgo,
+  markInvisible,
+} from '../platform/html/html.ts'
 import { notFound, parameterOf, workspaceOf } from '../platform/html/page-request.ts'
 import { type RecentUse, recentUseText, type UsageService } from '../usage/index.ts'
 import { restrictionFacts, textFacts } from './key-form.ts'

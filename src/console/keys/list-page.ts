@@ -2,8 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { keyState } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { type FormFields, searchText, select, textField } from '../platform/html/form-parts.ts'
-import { dateText, type Html, html } from '../platform/html/html.ts'
-import { hintHtml, keyLink } from '../platform/html/key-names.ts'
+import { cell, dateText, type Html, hintHtml, html, keyLink } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
   frameOf,
@@ -26,7 +25,6 @@ import {
   type UnusedFilter,
   WORKSPACES,
 } from '../platform/html/paths.ts'
-import { cell } from '../platform/html/table-cell.ts'
 import { expiryHtml, type KeyPageParts, type KeyView, lastUsed, scopeList, stateBadge } from './key-view.ts'
 import { MAX_EXPIRING, type WorkspaceKeyCounts } from './search/count-in-workspace.ts'
 import { decodeCursor, parseOrder } from './search/key-cursor.ts'

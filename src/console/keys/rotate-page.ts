@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../domain/key/change-key.ts'
 import type { KeyState, StoredKey } from '../../domain/key/key-record.ts'
-import { confirmForm } from '../platform/html/confirm-form.ts'
 import {
+  confirmForm,
   type FormFields,
   group,
   hidden,
@@ -11,8 +11,7 @@ import {
   type Problems,
   textField,
 } from '../platform/html/form-parts.ts'
-import { type Html, html } from '../platform/html/html.ts'
-import { hintHtml, nameHtml } from '../platform/html/key-names.ts'
+import { type Html, hintHtml, html, nameHtml } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { problemPage } from '../platform/html/page-errors.ts'
 import {

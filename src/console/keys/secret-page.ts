@@ -7,8 +7,7 @@ import {
   UNKNOWN_ADDRESS,
 } from '../platform/html/code-examples.ts'
 import { errorSummary, type Problems } from '../platform/html/form-parts.ts'
-import { ago, type Html, html, instant } from '../platform/html/html.ts'
-import { hintHtml, nameHtml } from '../platform/html/key-names.ts'
+import { ago, type Html, hintHtml, html, instant, nameHtml } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { FORM_NOTICES, frameOf, notFound, sendPage } from '../platform/html/page-request.ts'
 import { keyPath, keysPath } from '../platform/html/paths.ts'

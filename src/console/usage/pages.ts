@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { clockText, dateText, type Html, html, type Piece } from '../platform/html/html.ts'
-import { hintHtml, keyLink } from '../platform/html/key-names.ts'
+import { clockText, dateText, type Html, hintHtml, html, keyLink, type Piece } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
   frameOf,

@@ -9,8 +9,16 @@ import {
   textField,
   textInput,
 } from '../platform/html/form-parts.ts'
-import { ago, type Html, html, instant, instantText, type Piece } from '../platform/html/html.ts'
-import { hintHtml, keyLink } from '../platform/html/key-names.ts'
+import {
+  ago,
+  type Html,
+  hintHtml,
+  html,
+  instant,
+  instantText,
+  keyLink,
+  type Piece,
+} from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
   CHANGES,

@@ -12,7 +12,7 @@ import {
   textField,
   textInput,
 } from '../platform/html/form-parts.ts'
-import { ago, type Html, html } from '../platform/html/html.ts'
+import { ago, cell, type Html, html } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { frameOf, personOfRequest, queryOf, sendPage } from '../platform/html/page-request.ts'
 import {
@@ -23,7 +23,6 @@ import {
   WORKSPACES,
   workspacesPath,
 } from '../platform/html/paths.ts'
-import { cell } from '../platform/html/table-cell.ts'
 
 const WORKSPACES_PER_PAGE = 50
 /** Counted in some 20 ms. */

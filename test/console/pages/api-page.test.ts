@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { apiPage } from '../../../src/console/api-reference/api-page.ts'
-import { errorTable, scopeMissingResponse } from '../../../src/console/platform/html/error-responses.ts'
+import { apiPage, errorTable, scopeMissingResponse } from '../../../src/console/api-reference/api-page.ts'
 import { denyScope } from '../../../src/domain/authorize.ts'
 import { DENIAL_REASONS, denied } from '../../../src/domain/denial.ts'
 import { describeApi } from '../../../src/domain/route/describe-api.ts'

@@ -88,6 +88,28 @@ export function hidden(values: Readonly<Record<string, string>>): Html {
   return html`${inputs}`
 }
 
+interface Confirmation {
+  readonly action: string
+  /** What to know before answering. */
+  readonly about: Piece
+  readonly button: string
+  /** Where declining leads. */
+  readonly keepPath: string
+  readonly fields?: Readonly<Record<string, string>>
+}
+
+/** A question before a change that may not be undone. It opens with the focus on declining. */
+export function confirmForm(
+  { csrfToken }: { readonly csrfToken: string },
+  { action, about, button, keepPath, fields = {} }: Confirmation,
+): Html {
+  return html`<form method="post" action="${action}">
+    ${hidden({ _csrf: csrfToken, ...fields })}
+    ${about}
+    <div class="actions"><a class="button" href="${keepPath}" data-closes autofocus>Keep it</a> <button class="danger">${button}</button></div>
+  </form>`
+}
+
 function fieldHint({ name, hint }: Field): Html | null {
   return hint === null ? null : html`<p class="hint" id="${name}-hint">${hint}</p>`
 }

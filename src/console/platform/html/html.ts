@@ -1,6 +1,8 @@
 import { html as htmlTag, type SafeHtml } from '@remix-run/html-template'
+import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import { hasVisible } from '../../../domain/key/visible-text.ts'
 import { relativeTime } from '../../../domain/relative-time.ts'
+import { keyPath } from './paths.ts'
 
 export type Html = SafeHtml
 /** Content of a page: text, which is escaped, or HTML made by `html`. */
@@ -99,4 +101,23 @@ export function markInvisible(text: string): Html {
 function mark(character: string): Html {
   const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')
   return html`<span class="unseen" title="Invisible character">U+${code}</span>`
+}
+
+/** A name as every page shows it: never as nothing, which would leave a link without a width. */
+export function nameHtml({ name, id }: Pick<KeyRecord, 'name' | 'id'>): Html {
+  return markInvisible(name === '' ? id : name)
+}
+
+/** A link with the key's name. */
+export function keyLink({ record }: { readonly record: KeyRecord }): Html {
+  return html`<a class="key-name" href="${keyPath(record.workspaceId, record.id)}">${nameHtml(record)}</a>`
+}
+
+export function hintHtml({ hint }: Pick<KeyRecord, 'hint'>): Html {
+  return html`<code class="hint-of-key">${hint}</code>`
+}
+
+/** A cell of a table. The label is shown where the table has no room for columns. */
+export function cell(label: string, content: Piece): Html {
+  return html`<td><span class="label" aria-hidden="true">${label}</span><span>${content}</span></td>`
 }
