@@ -45,7 +45,7 @@ const change = (key: { digest: string }, version: number, atMs = NOW_MS) => ({
 async function commitAndAnnounce(key: StoredKey): Promise<boolean> {
   const change = await insert(repository, key)
   if (change === null) throw new Error('The hint of the key is taken')
-  return outbox.announce(key, [change])
+  return outbox.announce([key], [change])
 }
 
 const nothingPending = () =>
@@ -110,7 +110,7 @@ describe('a committed change', () => {
     announcer.stalled = promise
     const key = someKey()
     const change = await insert(repository, key)
-    const announced = change !== null && outbox.announce(key, [change])
+    const announced = change !== null && outbox.announce([key], [change])
     timers.advance(1000)
     expect(await announced).toBe(false)
     resolve()

@@ -43,7 +43,7 @@ describe('after Redis reconnects', () => {
     for (let turn = 0; turn < 20; turn++) await new Promise(resolve => setImmediate(resolve))
   }
   const tell = async (key: StoredKey, note: Awaited<ReturnType<typeof insert>>) => {
-    expect(note !== null && (await outbox.announce(key, [note]))).toBe(true)
+    expect(note !== null && (await outbox.announce([key], [note]))).toBe(true)
   }
   const issueAndRevoke = async () => {
     const key = someKey()

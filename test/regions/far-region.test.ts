@@ -34,7 +34,7 @@ async function announceWithoutWriting() {
   const key = someKey()
   const change = await insert(repository, key)
   if (change === null) throw new Error('The hint of the key is taken')
-  expect(await outbox.announce(key, [change])).toBe(false)
+  expect(await outbox.announce([key], [change])).toBe(false)
 }
 
 test('heartbeats to a far region go on while a change may be under way, and pause after two round trips', async () => {

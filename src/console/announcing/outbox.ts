@@ -60,21 +60,14 @@ export class Outbox {
   }
 
   /**
-   * Announces changes of a key that were just committed.
+   * Announces changes that were just committed, one for each key and in the same order, all at once: callers bound their number.
    * @returns false after a second, while announcing continues in the background
    */
-  async announce(key: StoredKey, changes: readonly PendingChange[]): Promise<boolean> {
+  async announce(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<boolean> {
     if (this.#parts.announcer.state() !== 'ready') return false
-    return this.#announceInTime(this.#announceKey(key, changes), changes)
-  }
-
-  /**
-   * Announces one change for each of many keys, all at once: callers bound their number.
-   * @returns as `announce` does
-   */
-  async announceAll(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<boolean> {
-    if (this.#parts.announcer.state() !== 'ready') return false
-    return this.#announceInTime(this.#announceKeys(keys, changes), changes)
+    const announcements = () =>
+      keys.map((key, index) => this.#announcementOf(key, changes.slice(index, index + 1)))
+    return this.#announceInTime(announcements, changes)
   }
 
   /** Announces the changes of a key that are still in the outbox. @returns as `announce` does */
@@ -84,7 +77,7 @@ export class Outbox {
     if (this.#parts.announcer.state() !== 'ready') return false
     // Read after the changes, so that it is at least as new as each of them.
     const stored = await this.#parts.repository.findByDigest(key.digest)
-    return stored === null || this.#announceInTime(this.#announceKey(stored, changes), changes)
+    return stored === null || this.#announceInTime(() => [this.#announcementOf(stored, changes)], changes)
   }
 
   /**
@@ -206,16 +199,9 @@ export class Outbox {
     if (failed !== undefined) throw failed.reason
   }
 
-  async #announceKey(key: StoredKey, changes: readonly PendingChange[]): Promise<void> {
-    const [result] = await this.#putAll([this.#announcementOf(key, changes)])
-    if (result?.status === 'rejected') throw result.reason
-  }
-
-  /** One change for each key, in the same order. */
-  async #announceKeys(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<void> {
-    const announcements = keys.map((key, index) => this.#announcementOf(key, changes.slice(index, index + 1)))
-    const written = await this.#putAll(announcements)
-    const failed = written.find(result => result.status === 'rejected')
+  async #requireAll(announcements: () => readonly Announcement[]): Promise<void> {
+    const results = await this.#putAll(announcements())
+    const failed = results.find(result => result.status === 'rejected')
     // Announced or not, each is tried again: the outbox still has it.
     if (failed !== undefined) throw failed.reason
   }
@@ -247,9 +233,7 @@ export class Outbox {
       const key = found.get(digest)
       return key === undefined || key.record.version <= version ? [] : [key]
     })
-    const results = await this.#putAll(keys.map(key => this.#announcementOf(key, [])))
-    const failed = results.find(result => result.status === 'rejected')
-    if (failed !== undefined) throw failed.reason
+    await this.#requireAll(() => keys.map(key => this.#announcementOf(key, [])))
     if (doubtful.length === BATCH_SIZE) await this.#settleDoubtful()
   }
 
@@ -262,7 +246,11 @@ export class Outbox {
   }
 
   /** The change is committed: no failure from here on may look as if it were not. */
-  #announceInTime(announcement: Promise<void>, changes: readonly PendingChange[]): Promise<boolean> {
+  #announceInTime(
+    announcements: () => readonly Announcement[],
+    changes: readonly PendingChange[],
+  ): Promise<boolean> {
+    const announcement = this.#requireAll(announcements)
     const { promise: late, resolve: giveUp } = Promise.withResolvers<boolean>()
     const cancel = this.#parts.timers.after(REVOCATION_TIMING.announceTimeoutMs, () => giveUp(false))
     // No answer waits for this: announcing a change twice does no harm.

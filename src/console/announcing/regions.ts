@@ -274,12 +274,8 @@ export class RegionOutboxes {
   }
 
   /** As `Outbox.announce`: false for a region that has not confirmed within a second. */
-  announce(key: StoredKey, changes: readonly PendingChange[]): Promise<Announced> {
-    return this.#inEach(outbox => outbox.announce(key, changes))
-  }
-
-  announceAll(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<Announced> {
-    return this.#inEach(outbox => outbox.announceAll(keys, changes))
+  announce(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<Announced> {
+    return this.#inEach(outbox => outbox.announce(keys, changes))
   }
 
   announcePending(key: Pick<StoredKey, 'digest'>): Promise<Announced> {

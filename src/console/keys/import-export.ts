@@ -226,7 +226,7 @@ async function importValid(
   for (let from = 0; from < done.keys.length; from += ANNOUNCED_AT_ONCE) {
     const until = from + ANNOUNCED_AT_ONCE
     // What is not announced in time is left to the outbox.
-    const announced = await outbox.announceAll(done.keys.slice(from, until), done.pending.slice(from, until))
+    const announced = await outbox.announce(done.keys.slice(from, until), done.pending.slice(from, until))
     if (!isAnnounced(announced)) break
   }
   const imported = new Set<StoredKey>(done.keys)

@@ -85,7 +85,7 @@ async function revokeSome(
     allowance.addBatch()
     // Behind a late batch the others are left to the outbox, so that announcements do not pile up here.
     announcing = isAnnounced(await announcing)
-      ? outbox.announceAll(keys, pending)
+      ? outbox.announce(keys, pending)
       : allowance.spend(waitFor, WAIT_PER_BATCH_MS)
   }
   await announcing

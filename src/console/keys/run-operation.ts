@@ -149,11 +149,8 @@ async function announce(
   pending: readonly PendingChange[],
 ): Promise<OperationSuccess> {
   const keys = [issued, replaced].filter(key => key !== null)
-  const announcements = keys.map((key, index) => outbox.announce(key, pending.slice(index, index + 1)))
   const changed = keys.length > 0
-  const announced = changed
-    ? combineAnnounced(await Promise.all(announcements))
-    : await outbox.announcePending({ digest })
+  const announced = await (changed ? outbox.announce(keys, pending) : outbox.announcePending({ digest }))
   const announcedAtMs = changed && isAnnounced(announced) ? clock.wallMs() : null
   const committedAtMs = pending.at(-1)?.atMs ?? null
   const old = issued === null ? null : replaced
