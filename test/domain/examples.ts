@@ -46,6 +46,11 @@ export function exampleRecord(changes: Partial<KeyRecord> = {}): KeyRecord {
   }
 }
 
+/** A grant of a key that was issued, with all that a gateway stores. */
+export function exampleGrant(changes: Partial<KeyGrant> = {}): KeyGrant {
+  return grantOf(exampleRecord(changes))
+}
+
 export function grantOf(record: KeyRecord): KeyGrant {
   const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, suspendedAtMs, allowedCidrs, version } =
     record

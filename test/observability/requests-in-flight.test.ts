@@ -5,6 +5,7 @@ import type { Lookup } from '../../src/domain/key/key-record.ts'
 import { AccessLog } from '../../src/observability/access-log.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { RequestObserver } from '../../src/observability/request-observer.ts'
+import { exampleGrant } from '../domain/examples.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 
 const accessLog = new AccessLog(silentLogger, { write: () => {} })
@@ -21,17 +22,13 @@ const request = new IncomingMessage(new Socket())
 const response = new ServerResponse(request)
 
 function found(workspaceId: string): Lookup {
-  const grant = {
+  const grant = exampleGrant({
     id: 'key_1',
     workspaceId,
     scopes: [],
     hint: 'wsk_…abcd',
     expiresAtMs: 1,
-    revokedAtMs: null,
-    suspendedAtMs: null,
-    allowedCidrs: [],
-    version: 1,
-  }
+  })
   return { kind: 'found', grant, tier: 'memory' }
 }
 

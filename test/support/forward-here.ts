@@ -2,7 +2,6 @@ import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import type { OnReload } from '../../src/config/reloadable.ts'
 import { authorize } from '../../src/domain/authorize.ts'
-import type { KeyGrant } from '../../src/domain/key/key-record.ts'
 import { compileRoutes, matchRoute } from '../../src/domain/route/route.ts'
 import { AccessLog } from '../../src/observability/access-log.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
@@ -20,22 +19,19 @@ import { UpstreamFailure, type UpstreamFailureKind } from '../../src/upstream/po
 import { withResponseCache } from '../../src/upstream/response-cache/with-response-cache.ts'
 import { compileResponsePolicy } from '../../src/upstream/response-policy.ts'
 import type { Upstream } from '../../src/upstream/upstream.ts'
+import { exampleGrant } from '../domain/examples.ts'
 import { defaultConfig } from './default-config.ts'
 import { ManualClock } from './manual-clock.ts'
 import { silentLogger } from './silent-logger.ts'
 
 const { requestHeaders, responseHeaders } = defaultConfig().gateway
-const GRANT: KeyGrant = {
+const GRANT = exampleGrant({
   id: 'key_01',
   workspaceId: 'ws_1',
   scopes: [],
   hint: '',
   expiresAtMs: Number.MAX_SAFE_INTEGER,
-  revokedAtMs: null,
-  suspendedAtMs: null,
-  allowedCidrs: [],
-  version: 1,
-}
+})
 
 /** A client whose connection is in memory. */
 export class ClientHere {

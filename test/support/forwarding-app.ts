@@ -3,7 +3,6 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { authorize } from '../../src/domain/authorize.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { type DenialReason, denied } from '../../src/domain/denial.ts'
-import type { KeyGrant } from '../../src/domain/key/key-record.ts'
 import {
   compileRoutes,
   matchRoute,
@@ -18,23 +17,20 @@ import { createForward } from '../../src/upstream/forward.ts'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
 import { withResponseCache } from '../../src/upstream/response-cache/with-response-cache.ts'
 import { createUpstream, type UpstreamDeps } from '../../src/upstream/upstream.ts'
+import { exampleGrant } from '../domain/examples.ts'
 import { defaultConfig } from './default-config.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export const WORKSPACE_PATH = '/api/v1/workspaces/ws_1'
 export const FILES_PATH = `${WORKSPACE_PATH}/files`
 
-const GRANT: KeyGrant = {
+const GRANT = exampleGrant({
   id: 'key_01',
   workspaceId: 'ws_1',
   scopes: ['files:read', 'workspace:read'],
   hint: 'wsk_…abcd',
   expiresAtMs: Number.MAX_SAFE_INTEGER,
-  revokedAtMs: null,
-  suspendedAtMs: null,
-  allowedCidrs: [],
-  version: 1,
-}
+})
 const ROUTES: readonly RouteConfig[] = [
   { name: 'workspace', path: '/api/v1/workspaces/{workspaceId}', scope: 'workspace:read' },
   {

@@ -1,18 +1,14 @@
 import { expect, test } from 'vitest'
-import type { KeyGrant } from '../../src/domain/key/key-record.ts'
 import { compileRequestHeaders, identityHeaders } from '../../src/upstream/request-headers.ts'
+import { exampleGrant } from '../domain/examples.ts'
 
-const grant: KeyGrant = {
+const grant = exampleGrant({
   id: 'key_01',
   workspaceId: 'ws_1',
   scopes: ['files:read', 'workspace:read'],
   hint: 'wsk_…abcd',
   expiresAtMs: 1,
-  revokedAtMs: null,
-  suspendedAtMs: null,
-  allowedCidrs: [],
-  version: 1,
-}
+})
 const own = {
   requestId: 'req-1',
   forwarded: { for: '192.0.2.1', proto: 'https', host: 'api.example' },

@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { KeyGrant } from '../../../src/domain/key/key-record.ts'
 import {
   type AssertionClaims,
   type AssertionSettings,
@@ -8,19 +7,16 @@ import {
   createAssertions,
   isReusable,
 } from '../../../src/upstream/assertion/assertions.ts'
+import { exampleGrant } from '../../domain/examples.ts'
 
 const SETTINGS: AssertionSettings = { issuer: 'postern', audience: 'files', lifetimeSeconds: 60, bind: 'key' }
-const GRANT: KeyGrant = {
+const GRANT = exampleGrant({
   id: 'key_01',
   workspaceId: 'ws_1',
   scopes: ['files:read', 'workspace:read'],
   hint: 'wsk_…abcd',
   expiresAtMs: Number.MAX_SAFE_INTEGER,
-  revokedAtMs: null,
-  suspendedAtMs: null,
-  allowedCidrs: [],
-  version: 1,
-}
+})
 const NOW_MS = 1_800_000_000_500
 
 describe('the claims of an assertion', () => {

@@ -4,9 +4,9 @@ import { createLocalJWKSet, decodeProtectedHeader, jwtVerify } from 'jose'
 import { expect, test } from 'vitest'
 import type { PrepareReload } from '../../../src/config/reloadable.ts'
 import type { Config } from '../../../src/config/schema/schema.ts'
-import type { KeyGrant } from '../../../src/domain/key/key-record.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { openAssertions } from '../../../src/upstream/assertion/open-assertions.ts'
+import { exampleGrant } from '../../domain/examples.ts'
 import { assertionKeyPem } from '../../support/assertion-keys.ts'
 import { defaultConfig } from '../../support/default-config.ts'
 import { LogSpy } from '../../support/log-spy.ts'
@@ -14,17 +14,13 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { metricValue } from '../../support/metric-value.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
 
-const GRANT: KeyGrant = {
+const GRANT = exampleGrant({
   id: 'key_01',
   workspaceId: 'ws_1',
   scopes: ['files:read'],
   hint: 'wsk_…abcd',
   expiresAtMs: Number.MAX_SAFE_INTEGER,
-  revokedAtMs: null,
-  suspendedAtMs: null,
-  allowedCidrs: [],
-  version: 1,
-}
+})
 
 /** Assertions with keys in files, as a gateway has them. */
 async function start(...names: string[]) {

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { authorize, type Permit } from '../../../src/domain/authorize.ts'
-import type { KeyGrant } from '../../../src/domain/key/key-record.ts'
 import { compileRoutes, matchRoute } from '../../../src/domain/route/route.ts'
 import { compileRequestHeaders } from '../../../src/upstream/request-headers.ts'
 import {
@@ -12,6 +11,7 @@ import {
   variesByValidator,
   withValidators,
 } from '../../../src/upstream/response-cache/cache-key.ts'
+import { exampleGrant } from '../../domain/examples.ts'
 
 const FORWARDED = ['Accept', 'accept-language', 'If-None-Match', 'If-Modified-Since', 'traceparent', 'X-A']
 const ROUTES = compileRoutes([
@@ -75,17 +75,13 @@ const SAMPLE: Request = {
 function permitFor({ workspaceId, scopes, id, path }: Request): Permit {
   const match = matchRoute(ROUTES, `/w/${workspaceId}${path}`)
   if (match === null) throw new Error('No route')
-  const grant: KeyGrant = {
+  const grant = exampleGrant({
     id,
     workspaceId,
     scopes,
     hint: '',
     expiresAtMs: 1,
-    revokedAtMs: null,
-    suspendedAtMs: null,
-    allowedCidrs: [],
-    version: 1,
-  }
+  })
   const lookup = { kind: 'found', grant, tier: 'memory' } as const
   const verdict = authorize({ lookup, match, query: '', nowMs: 0, clientAddress: '' })
   if (verdict.kind === 'denied') throw new Error(verdict.reason)
