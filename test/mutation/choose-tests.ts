@@ -118,10 +118,11 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     'console/usage/usage.full.test.ts',
   ],
   webhooks: [
-    'console/admin-document.test.ts',
+    'console/{admin-document,admin-schemas}.test.ts',
+    'console/pages/outlines.test.ts',
     `console/webhooks${FAST}`,
     'console/webhooks.test.ts',
-    'console/pages/{deliveries,outlines}.test.ts',
+    'console/pages/deliveries.test.ts',
     'cli/webhooks-commands.test.ts',
   ],
   workspaces: [

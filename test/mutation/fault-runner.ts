@@ -52,7 +52,7 @@ export default class FaultRunner extends TestRunner {
   /** For each file and mutant, the number of slow tests that tried it. */
   readonly #slowTries = new Map<string, number>()
   readonly #budgetMs: number
-  /** For each mutant, how long slow tests took for it. */
+  /** For each mutant, the processor time that slow tests took for it: on a busy machine the others wait no less for them. */
   readonly #spentMs = new Map<string, number>()
   /** Whether a test file is to find the faults of a source file. */
   readonly #chosen = new Map<string, boolean>()
@@ -64,6 +64,8 @@ export default class FaultRunner extends TestRunner {
   #startMs = 0
   /** Time of the test without a fault, and with its hooks. */
   #baselineMs = 0
+  #baselineCpuMs = 0
+  #startCpuMs = 0
   #failure = ''
   #outside = new Map<string, number>()
   /** When the load of the current file began, later by the time that its tests took to try mutants. */
@@ -150,6 +152,7 @@ export default class FaultRunner extends TestRunner {
     // Vitest waits for assertions that the test did not await: those of a run that timed out never settle.
     delete test.promises
     this.#startMs = performance.now()
+    this.#startCpuMs = cpuMs()
     this.#namespace.activeMutant = isFaulty ? this.#current : undefined
     this.#namespace.hitCount = isFaulty ? 0 : undefined
     if (isFaulty) record(this.#plan.events, { kind: 'try', test: idOf(test), id: this.#current })
@@ -196,6 +199,7 @@ export default class FaultRunner extends TestRunner {
       case 'baseline': {
         if (hasFailed) return this.#unstable(test, message)
         this.#baselineMs = performance.now() - this.#startMs
+        this.#baselineCpuMs = cpuMs() - this.#startCpuMs
         this.#hits = this.#namespace.mutantCoverage?.perTest[idOf(test)] ?? {}
         const ids = Object.keys(this.#hits)
         this.#queue = ids.filter(id => this.#isToTry(test, id))
@@ -230,10 +234,11 @@ export default class FaultRunner extends TestRunner {
     const spentMs = this.#spentMs.get(id) ?? 0
     const source = this.#plan.mutants[id] ?? ''
     const isOwnFile = test.file.name.startsWith(testNameOf(source))
-    const budgetMs = isAbout(test.file.name, source) ? this.#budgetMs : LEAST_BUDGET_MS
+    const isNamed = this.#plan.part === 'console' || isAbout(test.file.name, source)
+    const budgetMs = isNamed ? this.#budgetMs : LEAST_BUDGET_MS
     if (!isOwnFile && (slowTries >= budgetMs / MS_A_SLOW_TRY || spentMs > budgetMs)) return false
     this.#slowTries.set(ofFile, slowTries + 1)
-    this.#spentMs.set(id, spentMs + this.#baselineMs)
+    this.#spentMs.set(id, spentMs + this.#baselineCpuMs)
     return true
   }
 
@@ -284,6 +289,12 @@ export default class FaultRunner extends TestRunner {
 
 function idOf(test: RunnerTestCase): string {
   return `${test.file.name} ${test.fullTestName ?? test.name}`
+}
+
+/** Of this process. */
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
 }
 
 /** @param test an id that begins with the path of a test file */

@@ -110,6 +110,14 @@ export function describeAuditSearch(name: string, freshUrl: () => Promise<string
       expect((await send('/export', secret)).status).toBe(403)
     })
 
+    test('nor the entries of a key elsewhere, also where the caller names the key', async () => {
+      const [own, foreign] = [await issue('ws_1'), await issue('ws_2')]
+      const { secret } = await tokenFor({ workspaces: ['ws_1'] })
+      const of = async (keyId: string) =>
+        (await send(`?keyId=${keyId}`, secret)).body.entries.map(entry => entry.keyId)
+      expect([await of(own), await of(foreign)]).toEqual([[own], []])
+    })
+
     test('also one that may see hundreds of workspaces', async () => {
       await issue('ws_250')
       const workspaces = Array.from({ length: 600 }, (_, number) => `ws_${number}`)
