@@ -7,6 +7,7 @@ import { appendAudit } from '../../src/console/platform/audit/chain.ts'
 import { keepUp } from '../../src/console/platform/jobs/timers.ts'
 import type { ControlLogger } from '../../src/observability/control-logger.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
+import { startConsole } from '../support/console.ts'
 import { LogSpy } from '../support/log-spy.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { metricValue } from '../support/metric-value.ts'
@@ -146,5 +147,17 @@ test('work that takes longer than its period is not begun again before it ends, 
   timers.advance(1_000)
   expect(runs).toBe(2)
   stop()
+  expect(timers.nextDelayMs).toBeNull()
+})
+
+test('a console keeps up its audit log from its start, and leaves no timer when it has stopped', async () => {
+  const timers = new ManualTimers()
+  const { log, stop } = await startConsole({
+    workspaceWebhooks: { enabled: true },
+    leaks: { enabled: true },
+    parts: { timers },
+  })
+  await until('the head is noted', () => log.some(({ msg }) => msg === 'audit head'))
+  await stop()
   expect(timers.nextDelayMs).toBeNull()
 })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { checkReport } from '../../../src/console/usage/check-report.ts'
 import { foldReports, REFUSALS_KEPT } from '../../../src/console/usage/fold-reports.ts'
 import { parseUsageRange } from '../../../src/console/usage/read-usage.ts'
-import { partitionsFor, pastPartitions } from '../../../src/console/usage/rows.ts'
+import { partitionsCovering, partitionsFor, pastPartitions } from '../../../src/console/usage/rows.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 import { count, report } from './usage.contract.ts'
 
@@ -224,6 +224,27 @@ describe('partitions', () => {
       expect((own[0]?.from ?? Infinity) * unit).toBeLessThanOrEqual(NOW_MS - 13 * DAY_MS)
       expect((own.at(-1)?.until ?? 0) * unit).toBeGreaterThan(NOW_MS + 2 * DAY_MS)
     }
+  })
+
+  test('cover what a copy brings, however old: a day of hours each, a month of days each', () => {
+    const hour = (text: string) => Date.parse(text) / 3_600_000
+    const seen = (...covered: Parameters<typeof partitionsCovering>) =>
+      partitionsCovering(...covered).map(({ name, table, from, until }) => [name, table, from, until])
+    const [first, next] = [hour('2024-02-28T00:00Z'), hour('2024-02-29T00:00Z')]
+    const day = ['usage_hours_20240228', 'usage_hours', first, next]
+    expect(seen('usage_hours', first + 5, first + 5)).toEqual([day])
+    expect(seen('usage_hours', first + 23, next)).toEqual([
+      day,
+      ['usage_hours_20240229', 'usage_hours', next, next + 24],
+    ])
+    const [january, february, march] = ['2024-01-01', '2024-02-01', '2024-03-01'].map(
+      text => Date.parse(text) / DAY_MS,
+    ) as [number, number, number]
+    expect(seen('usage_days', february - 1, february)).toEqual([
+      ['usage_days_202401', 'usage_days', january, february],
+      ['usage_days_202402', 'usage_days', february, march],
+    ])
+    expect(seen('usage_days', 2, 1)).toEqual([])
   })
 
   test('are past only once all of their time is past its retention', () => {
