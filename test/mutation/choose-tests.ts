@@ -28,7 +28,7 @@ const AUDIT: readonly string[] = [
   'console/admin-document.test.ts',
   'console/access/{audit-chain,audit-search,audited-changes,forged-audit,people,principal,every-call}.test.ts',
   'console/{housekeeping,backup-of-broken-audit,signing-secrets}.test.ts',
-  'console/pages/{outlines,key-changes,deliveries}.test.ts',
+  'console/pages/outlines.test.ts',
   'console/search/many-workspaces.test.ts',
   'cli/audit-verify.test.ts',
   'console/access/{audit-chain,audit-search,forged-audit,audit-queue}.full.test.ts',
