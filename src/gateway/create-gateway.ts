@@ -66,7 +66,7 @@ export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners
   const admission = admissionOf(app, deps, observer)
   const deny = createDeny(admission, observer)
   const trustedProxies = compileProxies(config.gateway.trustedProxies)
-  const credentials = createBearerKeyScheme(config, deps.onReload)
+  const credentials = createBearerKeyScheme(config, deps.onReload, digest => deps.keys.holds(digest))
   const gateway: Gateway = {
     reader: { original: ({ method = '' }, target) => ({ method, target }), credentials, trustedProxies },
     rules: {

@@ -1,6 +1,12 @@
 import { type KeyObject, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import { neverReloads, type OnReload, onReloadOf, reloadable } from '../config/reloadable.ts'
+import {
+  neverReloads,
+  type OnReload,
+  onReloadOf,
+  type PrepareReload,
+  reloadable,
+} from '../config/reloadable.ts'
 import type { Config } from '../config/schema/schema.ts'
 import { type Clock, systemClock } from '../domain/clock.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
@@ -105,6 +111,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     limits: trustLimitsOf(config.keys),
     unsignedBudget: new UnsignedLookupBudget(config.keys.unsignedLookups),
   })
+  deps.onReload(forgetKeysOfRemovedSecrets(config.keys, keyStore))
   invalidations.onApplied((digest, version) => keyService?.confirmer.applied(digest, version))
   startLookupsAtZero(metrics)
   reportCircuits(metrics, breakers)
@@ -177,6 +184,19 @@ export function deriveVerifyingKeys({
   if (format === 'opaque' && signingSecrets.length === 0) return { records: null, messages: null }
   const secrets = signingSecrets.map(secret => Buffer.from(secret, 'base64'))
   return { records: secrets.map(deriveRecordKey), messages: secrets.map(deriveMessageKey) }
+}
+
+/** Memory vouches for the MACs of its keys: it is emptied when a signing secret is no longer in use. */
+function forgetKeysOfRemovedSecrets(
+  { signingSecrets }: Pick<Config['keys'], 'signingSecrets'>,
+  keyStore: LookupChain,
+): PrepareReload<KeyStoreConfig> {
+  let inUse = signingSecrets
+  return ({ keys }) =>
+    () => {
+      if (inUse.some(secret => !keys.signingSecrets.includes(secret))) keyStore.forgetAll()
+      inUse = keys.signingSecrets
+    }
 }
 
 function createRedis(

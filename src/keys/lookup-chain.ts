@@ -1,5 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
-import type { KeyGrant, Lookup } from '../domain/key/key-record.ts'
+import type { KeyGrant, Lookup, TierName } from '../domain/key/key-record.ts'
 import { REVOCATION_TIMING } from '../domain/revocation-timing.ts'
 import {
   type CounterHandle,
@@ -50,6 +50,8 @@ export class LookupChain implements KeyStore {
   readonly #redisFirst: readonly KeyTier[]
   readonly #keyServiceFirst: readonly KeyTier[]
   readonly #lookups: Readonly<Record<(typeof LOOKUP_RESULTS)[number], CounterHandle>>
+  /** Grows when memory is emptied: lookups that began before fill it no more. */
+  #generation = 0
 
   constructor(parts: LookupChainParts) {
     this.#parts = parts
@@ -74,6 +76,16 @@ export class LookupChain implements KeyStore {
     return fresh
   }
 
+  holds(digest: string): boolean {
+    return this.#parts.memory.peek(digest) !== undefined
+  }
+
+  /** For signing secrets that are no longer in use: no entry of memory may vouch for a key that one of them signed. */
+  forgetAll(): void {
+    this.#generation++
+    this.#parts.memory.clear()
+  }
+
   /** Whether memory has a record of the key, however old, or a lookup of it is in flight: then this one costs no more. */
   #isKnown(digest: string, now: ChannelState): boolean {
     const held = this.#parts.memory.peek(digest)
@@ -92,9 +104,10 @@ export class LookupChain implements KeyStore {
 
   async #lookUp(digest: string, began: ChannelState): Promise<Lookup> {
     this.#lookups[this.#inFlight.find(digest, began) === null ? 'miss' : 'coalesced'].inc()
+    const generation = this.#generation
     let now = began
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-      const lookup = await this.#joinOrBegin(digest, now)
+      const lookup = await this.#joinOrBegin(digest, now, generation)
       if (lookup !== null) return lookup
       now = this.#now()
       const fresh = this.#fresh(digest, now)
@@ -103,11 +116,12 @@ export class LookupChain implements KeyStore {
     return UNKNOWN
   }
 
-  #joinOrBegin(digest: string, now: ChannelState): Promise<Lookup | null> {
+  #joinOrBegin(digest: string, now: ChannelState, generation: number): Promise<Lookup | null> {
     const lookup = this.#inFlight.find(digest, now)
     if (lookup !== null) return lookup.result
     if (this.#inFlight.isFull) return Promise.resolve(UNKNOWN)
-    return this.#inFlight.begin(digest, now, begun => this.#queryStores(digest, begun)).result
+    return this.#inFlight.begin(digest, { began: now, generation }, begun => this.#queryStores(digest, begun))
+      .result
   }
 
   /** @returns null if the result may predate a change that arrived, or was missed, since the lookup began */
@@ -156,13 +170,14 @@ export class LookupChain implements KeyStore {
     tier: StoreName,
     digest: string,
     grant: KeyGrant | null,
-    { began, keyServiceSkipped }: { began: ChannelState; keyServiceSkipped: boolean },
+    { began, generation, keyServiceSkipped }: LookupStart & { readonly keyServiceSkipped: boolean },
   ): Lookup {
     const { memory } = this.#parts
     const verification = { verifiedAtMs: began.nowMs, epoch: began.epoch, keyServiceSkipped }
+    if (generation !== this.#generation) return lookupIn(tier, grant)
     if (grant === null) memory.rememberAbsent(digest, verification)
     else memory.remember(digest, grant, verification)
-    return grant === null ? { kind: 'absent', tier } : { kind: 'found', grant, tier }
+    return lookupIn(tier, grant)
   }
 
   /** No store responded. The entry in memory may still be fresh if this lookup was only a recheck. */
@@ -187,7 +202,7 @@ export class LookupChain implements KeyStore {
 
   /** Not on the path of a request. Memory stays trusted until the result arrives, and if no store responds. */
   #recheck(digest: string): void {
-    if (this.#parts.memory.peek(digest) !== undefined) void this.#joinOrBegin(digest, this.#now())
+    if (this.holds(digest)) void this.#joinOrBegin(digest, this.#now(), this.#generation)
   }
 
   /** Checks the connection first, because that may begin a new epoch. */
@@ -200,12 +215,20 @@ export class LookupChain implements KeyStore {
 }
 
 function lookupOf({ grant }: MemoryEntry): Lookup {
-  return grant === null ? { kind: 'absent', tier: 'memory' } : { kind: 'found', grant, tier: 'memory' }
+  return lookupIn('memory', grant)
+}
+
+function lookupIn(tier: TierName, grant: KeyGrant | null): Lookup {
+  return grant === null ? { kind: 'absent', tier } : { kind: 'found', grant, tier }
+}
+
+interface LookupStart {
+  readonly began: ChannelState
+  readonly generation: number
 }
 
 /** A lookup in flight. */
-interface InFlightLookup {
-  readonly began: ChannelState
+interface InFlightLookup extends LookupStart {
   /** A change of its key arrived since it began: its result may predate the change. */
   isSuperseded: boolean
   /** Null if the result must not be used. */
@@ -239,10 +262,10 @@ export class InFlightLookups {
   /** @param run resolves to null if its result must not be used; never rejects */
   begin(
     digest: string,
-    began: ChannelState,
+    start: LookupStart,
     run: (lookup: InFlightLookup) => Promise<Lookup | null>,
   ): InFlightLookup {
-    const lookup: InFlightLookup = { began, isSuperseded: false, result: Promise.resolve(null) }
+    const lookup: InFlightLookup = { ...start, isSuperseded: false, result: Promise.resolve(null) }
     this.#byDigest.set(digest, lookup)
     this.#count++
     lookup.result = run(lookup).finally(() => this.#end(digest, lookup))

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { type KeyFormat, mintSecret } from '../../src/domain/key/secret.ts'
+import { digestOf, type KeyFormat, mintSecret } from '../../src/domain/key/secret.ts'
 import { readBearerKey } from '../../src/gateway/credentials.ts'
 import { SIGNING_KEY } from '../domain/examples.ts'
 
@@ -73,6 +73,13 @@ describe('the MAC of a key', () => {
 
   it('must be valid', () => {
     expect(readBearerKey([`Bearer ${forged}`], SIGNED)).toEqual({ ok: false, reason: 'key_malformed' })
+  })
+
+  it('is not checked again while memory has an entry of the whole key', () => {
+    const asked: string[] = []
+    const isProven = (digest: string) => asked.push(digest) > 0
+    expect(readBearerKey([`Bearer ${forged}`], SIGNED, isProven)).toMatchObject({ ok: true })
+    expect(asked).toEqual([digestOf(forged)])
   })
 
   it('is not required of an opaque key', () => {

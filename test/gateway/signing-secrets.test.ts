@@ -17,12 +17,16 @@ function configWith(...secrets: readonly (Buffer | undefined)[]): Config {
 
 function startScheme(config: Config) {
   const prepared: PrepareReload<Config>[] = []
-  const scheme = createBearerKeyScheme(config, prepare => void prepared.push(prepare))
+  const scheme = createBearerKeyScheme(
+    config,
+    prepare => void prepared.push(prepare),
+    () => false,
+  )
   const isAccepted = (key: string | undefined) => scheme.read({ authorization: [`Bearer ${key}`] }).ok
   return { isAccepted, prepare: (next: Config) => prepared.map(prepare => prepare(next)) }
 }
 
-describe('the MAC of a key is checked with each request', () => {
+describe('the MAC of a key that memory does not hold is checked with each request', () => {
   test('so that a reload without a signing secret makes its keys invalid, and no others', () => {
     const { isAccepted, prepare } = startScheme(configWith(...SECRETS))
     expect([first, second].map(isAccepted)).toEqual([true, true])

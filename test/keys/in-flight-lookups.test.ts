@@ -15,7 +15,7 @@ beforeEach(() => {
 /** Begins a lookup. @returns a function that ends it */
 function begin(digest: string): () => Promise<void> {
   const { promise, resolve } = Promise.withResolvers<Lookup | null>()
-  lookups.begin(digest, NOW, () => promise)
+  lookups.begin(digest, { began: NOW, generation: 0 }, () => promise)
   return () => {
     resolve(null)
     return settled()

@@ -200,6 +200,25 @@ describe('reports to the key service', () => {
     await until('it is compared again', () => keys.secretsMatch() === 'match')
   })
 
+  test('a reload empties memory if a signing secret is gone, and not if one is added', async () => {
+    const config = keyStoreConfig({ keyServiceUrl: keyService.url })
+    const reloadTo = (secrets: readonly Buffer[]) => {
+      const signingSecrets = secrets.map(secret => secret.toString('base64'))
+      const next = { ...config, keys: { ...config.keys, signingSecrets } }
+      for (const apply of reloads.map(prepare => prepare(next))) apply()
+    }
+    create({}, undefined, { onReload: prepare => reloads.push(prepare) })
+    await lookUp()
+    expect(keys.keyStore.holds(KEY)).toBe(true)
+    reloadTo([SIGNING_SECRET, Buffer.alloc(32, 9)])
+    expect(keys.keyStore.holds(KEY)).toBe(true)
+    reloadTo([Buffer.alloc(32, 9)])
+    expect(keys.keyStore.holds(KEY)).toBe(false)
+    await lookUp()
+    reloadTo([Buffer.alloc(32, 9)])
+    expect(keys.keyStore.holds(KEY)).toBe(true)
+  })
+
   test('end with the outcome of the drain and the last usage', async () => {
     create({}, { keyServiceUrl: keyService.url, keyServiceTimeoutMs: 30_000, usageReportSeconds: 60 })
     keys.recordUsage(usageRequest(), 200, false)

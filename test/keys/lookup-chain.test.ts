@@ -103,6 +103,35 @@ describe('while connected', () => {
   })
 })
 
+describe('once a signing secret is no longer in use', () => {
+  test('memory vouches for no key, until a store has been asked again', async () => {
+    const world = connectedWorld()
+    world.inRedis.set(KEY, 1)
+    await world.get(KEY)
+    await world.get(OTHER)
+    expect([KEY, OTHER].map(digest => world.keys.holds(digest))).toEqual([true, true])
+    world.keys.forgetAll()
+    expect([KEY, OTHER].map(digest => world.keys.holds(digest))).toEqual([false, false])
+    expect(await world.get(KEY)).toMatchObject({ kind: 'found', tier: 'redis' })
+    expect(world.keys.holds(KEY)).toBe(true)
+  })
+
+  test('a lookup that began before is answered and not remembered, also if it has to begin again', async () => {
+    for (const change of [false, true]) {
+      const world = connectedWorld()
+      world.inRedis.set(KEY, 1)
+      world.redis.stalls()
+      const lookup = world.get(KEY)
+      world.keys.forgetAll()
+      if (change) world.announce(KEY, 1)
+      world.redis.answers()
+      world.redis.release()
+      expect(await lookup).toMatchObject({ kind: 'found', tier: 'redis' })
+      expect(world.keys.holds(KEY)).toBe(false)
+    }
+  })
+})
+
 describe('an unknown key', () => {
   test('is absent only if the key service says so, and that is remembered for a short time', async () => {
     const world = connectedWorld({ absentTtlMs: 5_000 })

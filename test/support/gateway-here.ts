@@ -58,6 +58,7 @@ export class GatewayHere {
           here.lookups.push([digest, unsignedFrom])
           return here.lookUp(digest)
         },
+        holds: () => false,
       },
       limits: null,
       assertions: null,

@@ -33,4 +33,6 @@ export interface KeyStore {
    * @param unsignedFrom for a key without a MAC, the address of the client: its lookups are limited
    */
   get(digest: string, unsignedFrom?: string | null): Lookup | Promise<Lookup>
+  /** Whether memory has an entry of this digest: then the MAC of its key was checked, with signing secrets still in use. */
+  holds(digest: string): boolean
 }

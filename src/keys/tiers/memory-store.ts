@@ -71,6 +71,11 @@ export class MemoryStore {
     return 'evicted'
   }
 
+  clear(): void {
+    this.#records.clear()
+    this.#absent.clear()
+  }
+
   #remove(digest: string): void {
     if (this.#records.shardOf(digest).delete(digest)) this.#removals.invalidated.inc()
   }
@@ -109,6 +114,10 @@ export class ShardedCache<Value extends object> {
 
   get size(): number {
     return this.#shards.reduce((total, shard) => total + shard.size, 0)
+  }
+
+  clear(): void {
+    for (const shard of this.#shards) shard.clear()
   }
 
   /** @param digest 64 hex digits, spread evenly by SHA-256 */
