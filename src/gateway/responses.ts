@@ -22,7 +22,8 @@ export function createPermittedHandler(forward: Forward): Responder['handlePermi
   return (request, permit) => {
     const { response, observation } = request
     if (permit.route.answeredBy === 'upstream') forward(request, permit)
-    else observation.responseBytes = writeBuffered(response, describeKey(permit.grant), observation.requestId)
+    else
+      observation.responseBytes = writeBuffered(response, descriptionOf(permit.grant), observation.requestId)
   }
 }
 
@@ -31,6 +32,18 @@ const FIELDS = toFieldList({
   'cache-control': 'no-store',
   'x-content-type-options': 'nosniff',
 })
+
+/** A grant never changes: a new version of its record is another one. */
+const DESCRIPTIONS = new WeakMap<KeyGrant, BufferedResponse>()
+
+function descriptionOf(grant: KeyGrant): BufferedResponse {
+  let description = DESCRIPTIONS.get(grant)
+  if (description === undefined) {
+    description = describeKey(grant)
+    DESCRIPTIONS.set(grant, description)
+  }
+  return description
+}
 
 /** The response to `GET /api/v1/auth`. */
 export function describeKey({ workspaceId, scopes, id, hint, expiresAtMs }: KeyGrant): BufferedResponse {
