@@ -49,7 +49,8 @@ test('stored answers are deleted after a day, however many there are', async () 
   const parts = await opened()
   const { database, repository, timers } = parts
   const stop = keepUp(parts, { everyMs: 60_000, work: () => repository.purge() })
-  const kept = async () => (await database.reader.selectFrom('answers').select('id').execute()).length
+  const kept = async () =>
+    (await database.reader.selectFrom('idempotent_responses').select('id').execute()).length
   for (let answers = 0; answers < 2500; answers++) {
     const response = { id: `a${answers}`, request: 'r', outcome: '{}' }
     await repository.commit({ issued: null, replaced: null, audit: [], response })

@@ -79,7 +79,7 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     revoked_at_ms: null,
     last_used_at_ms: null,
   },
-  answers: { id: 'i', request: 'r', outcome: '{}', at_ms: NOW_MS },
+  idempotent_responses: { id: 'i', request: 'r', outcome: '{}', at_ms: NOW_MS },
   sessions: {
     digest: 's',
     subject: 'ada',

@@ -182,7 +182,7 @@ const PRIMARY_KEYS: { readonly [Table in CopiedTable]: readonly (keyof Tables[Ta
   audit_head: ['id'],
   audit_queue: ['id'],
   admin_tokens: ['id'],
-  answers: ['id'],
+  idempotent_responses: ['id'],
   key_use: ['key_id'],
   sessions: ['digest'],
   gateways: ['id'],

@@ -16,9 +16,9 @@ export const keyTables: CreateTables = (dialect, text) => [
   sql`create index workspace_keys_by_use on key_use (workspace_id, last_used_at_ms, key_id)`,
   ...(dialect === 'sqlite' ? USES_IN_SQLITE : USES_IN_POSTGRES),
   ...(dialect === 'sqlite' ? TEXT_INDEX_OF_SQLITE : TEXT_INDEX_OF_POSTGRES),
-  sql`create table answers (
+  sql`create table idempotent_responses (
     id ${text} primary key, request ${text} not null, outcome ${text} not null, at_ms bigint not null)`,
-  sql`create index answers_by_time on answers (at_ms)`,
+  sql`create index idempotent_responses_by_time on idempotent_responses (at_ms)`,
   sql`create table signing_secrets (
     fingerprint ${text} primary key, first_used_at_ms bigint not null, signs_audit_at_ms bigint not null)`,
 ]

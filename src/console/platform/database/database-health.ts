@@ -65,6 +65,9 @@ const PROBE = ' '.repeat(16 * 1024)
 /** Inserts and deletes a row of this console, which the database must write to its log when it commits. */
 export async function probeWrite(tx: Transaction<Tables>, consoleId: string, nowMs: number): Promise<void> {
   const id = `probe of ${consoleId}`
-  await tx.insertInto('answers').values({ id, request: '', outcome: PROBE, at_ms: nowMs }).execute()
-  await tx.deleteFrom('answers').where('id', '=', id).execute()
+  await tx
+    .insertInto('idempotent_responses')
+    .values({ id, request: '', outcome: PROBE, at_ms: nowMs })
+    .execute()
+  await tx.deleteFrom('idempotent_responses').where('id', '=', id).execute()
 }

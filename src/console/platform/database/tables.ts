@@ -87,7 +87,7 @@ export interface AdminTokenRow {
 }
 
 /** The response to a request with an Idempotency-Key. It holds nothing that the caller sent. */
-interface ResponseRow {
+interface IdempotentResponseRow {
   /** SHA-256 of the actor and the Idempotency-Key. */
   readonly id: string
   /** SHA-256 of the request. */
@@ -256,7 +256,7 @@ export interface Tables {
   audit_head: AuditHeadRow
   audit_queue: QueuedAuditRow
   admin_tokens: AdminTokenRow
-  answers: ResponseRow
+  idempotent_responses: IdempotentResponseRow
   key_use: KeyUseRow
   sessions: SessionRow
   gateways: GatewayRow

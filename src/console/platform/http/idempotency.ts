@@ -69,12 +69,12 @@ export async function insertResponse(
 ): Promise<EarlierResponse | null> {
   const { id, request, outcome } = response
   await tx
-    .deleteFrom('answers')
+    .deleteFrom('idempotent_responses')
     .where('id', '=', id)
     .where('at_ms', '<=', nowMs - IDEMPOTENCY_TTL_MS)
     .execute()
   const { numInsertedOrUpdatedRows } = await tx
-    .insertInto('answers')
+    .insertInto('idempotent_responses')
     .values({ id, request, outcome, at_ms: nowMs })
     .onConflict(conflict => conflict.column('id').doNothing())
     .executeTakeFirst()
@@ -87,7 +87,7 @@ export async function findResponse(
   nowMs: number,
 ): Promise<EarlierResponse | null> {
   const row = await database
-    .selectFrom('answers')
+    .selectFrom('idempotent_responses')
     .selectAll()
     .where('id', '=', id)
     .where('at_ms', '>', nowMs - IDEMPOTENCY_TTL_MS)
@@ -99,11 +99,14 @@ export async function findResponse(
 /** @returns whether there may be more */
 export async function purgeResponses(tx: Transaction<Tables>, nowMs: number): Promise<boolean> {
   const old = tx
-    .selectFrom('answers')
+    .selectFrom('idempotent_responses')
     .select('id')
     .where('at_ms', '<=', nowMs - IDEMPOTENCY_TTL_MS)
     .orderBy('id')
     .limit(PURGE_SIZE)
-  const { numDeletedRows } = await tx.deleteFrom('answers').where('id', 'in', old).executeTakeFirst()
+  const { numDeletedRows } = await tx
+    .deleteFrom('idempotent_responses')
+    .where('id', 'in', old)
+    .executeTakeFirst()
   return numDeletedRows === BigInt(PURGE_SIZE)
 }
