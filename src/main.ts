@@ -16,7 +16,7 @@ await runProgram({
   nodeVersion: process.versions.node,
   environment: process.env,
   write: text => output.write(text),
-  complain: text => process.stderr.write(text),
+  writeError: text => process.stderr.write(text),
   exit: code => process.exit(code),
   atTerminal: process.stdin.isTTY === true,
   streams: { input: process.stdin, output, errors: process.stderr },

@@ -23,7 +23,7 @@ export interface Host {
   /** Standard output. */
   write(text: string): void
   /** Standard error. */
-  complain(text: string): void
+  writeError(text: string): void
   exit(code: number): void
   /** Whether standard input is a terminal. */
   readonly atTerminal: boolean

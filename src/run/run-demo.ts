@@ -61,7 +61,7 @@ export async function runDemo(
     const announcer = createInProcessAnnouncer(message => gateway.invalidations.receive(message))
     return [await startConsole(context, { announcer, oneTimeLink }), gateway]
   })
-  if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.complain(NOT_INTRODUCED)
+  if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.writeError(NOT_INTRODUCED)
   const signInUrl = new URL(oneTimeLink.path, settings.config.console.publicUrl).href
   await introduce(host, await writeIntroduction(settings.config, addresses, signInUrl))
 }
@@ -72,7 +72,7 @@ async function introduce(host: Host, text: string): Promise<void> {
     await writeOnce(host.streams.output, text)
   } catch (error) {
     const code = outputErrorCode(error)
-    host.complain(`The keys of the demo could not be written to standard output (${code}): stopping\n`)
+    host.writeError(`The keys of the demo could not be written to standard output (${code}): stopping\n`)
     host.exit(EXIT.failure)
   }
 }

@@ -14,7 +14,7 @@ async function run(line: string) {
     write: text => {
       seen.output += text
     },
-    complain: text => {
+    writeError: text => {
       seen.errors += text
     },
     exit: code => {

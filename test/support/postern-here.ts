@@ -26,7 +26,7 @@ export async function runPosternHere(
     nodeVersion: process.versions.node,
     environment: env,
     write: reads('output'),
-    complain: reads('errors'),
+    writeError: reads('errors'),
     exit: code => {
       running = false
       ended.resolve(code)

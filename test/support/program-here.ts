@@ -31,7 +31,7 @@ class ProgramHere extends EventEmitter {
       nodeVersion: process.versions.node,
       environment: env,
       write: text => void this.stdout.write(text),
-      complain: text => void this.stderr.write(text),
+      writeError: text => void this.stderr.write(text),
       exit: code => this.#end(code),
       atTerminal: false,
       // As pipes: they have neither a width nor a terminal.

@@ -121,7 +121,7 @@ async function* newestOf(session: AdminSession, query: Record<string, string>, l
   for await (const entries of pagesOf(session, query)) {
     if (entries.length > left) {
       yield entries.slice(0, left)
-      session.host.complain(
+      session.host.writeError(
         `More entries match than ${limit}: raise --limit, or narrow with --from and --to.\n`,
       )
       return

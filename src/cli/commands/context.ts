@@ -41,7 +41,7 @@ function addAdd(context: Command, cli: Cli): void {
       }
       const secret = tokenFile === undefined ? await readToken(cli.host) : { tokenFile: resolve(tokenFile) }
       write(cli.host, { current: name, ...rest, contexts: { ...contexts, [name]: { url, ...secret } } })
-      cli.host.complain(
+      cli.host.writeError(
         `Added ${name}. ${rest.current === undefined ? 'It is in use.' : `In use is ${rest.current}.`}\n`,
       )
     })
@@ -55,7 +55,7 @@ function addUse(context: Command, { host }: Cli): void {
     .action((name: string) => {
       const { contexts } = requireContext(host, name)
       write(host, { current: name, contexts })
-      host.complain(`In use is ${name}.\n`)
+      host.writeError(`In use is ${name}.\n`)
     })
 }
 
@@ -103,7 +103,7 @@ function addRemove(context: Command, { host }: Cli): void {
       const { [name]: _, ...others } = contexts
       const left: Contexts = { contexts: others }
       write(host, current === undefined || current === name ? left : { current, ...left })
-      host.complain(`Removed ${name}.\n`)
+      host.writeError(`Removed ${name}.\n`)
     })
 }
 

@@ -49,12 +49,12 @@ export async function runBackup(host: Host, config: Config, request: BackupReque
     `Saved ${keyCount(report.keys)} and ${report.auditEntries} audit entries to ${file}\nAudit head: ${report.auditHead}\n`,
   )
   if (report.schemaDifferences !== null) {
-    host.complain(
+    host.writeError(
       `The schema is not as Postern makes it: ${report.schemaDifferences}. A restore refuses this backup until that is corrected\n`,
     )
   }
   if (report.brokenAudit !== null) {
-    host.complain(
+    host.writeError(
       `The audit log has entries that were changed or removed, or that no console wrote: ${report.brokenAudit}. ` +
         '`postern audit verify` lists them. A restore refuses this backup without --allow-broken-audit\n',
     )
@@ -101,7 +101,7 @@ export async function runRestore(host: Host, config: Config, request: RestoreReq
   )
   host.write(describeRestore(report, request.file))
   if (report.brokenAudit !== null) {
-    host.complain(
+    host.writeError(
       `The restored audit log is broken: ${report.brokenAudit}. \`postern audit verify\` lists all\n`,
     )
   }

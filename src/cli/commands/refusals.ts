@@ -97,5 +97,5 @@ async function* matchesOf(
     if (left <= 0) break
   }
   if (isSampled)
-    session.host.complain('The list is not complete: gateways left some rejected requests out.\n')
+    session.host.writeError('The list is not complete: gateways left some rejected requests out.\n')
 }

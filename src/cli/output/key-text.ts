@@ -200,5 +200,5 @@ export function printOutcome(
   lines: readonly string[],
 ): void {
   host.write(`${json ? response : lines.join('\n')}\n`)
-  if (json && progress.announced === false) host.complain(`${notAnnouncedText(progress)}\n`)
+  if (json && progress.announced === false) host.writeError(`${notAnnouncedText(progress)}\n`)
 }

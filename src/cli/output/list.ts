@@ -71,7 +71,7 @@ export async function printList<Item>(
   }
   if (format === 'json') host.write(`${JSON.stringify({ [view.name]: items })}\n`)
   if (format !== 'table' && format !== 'wide') return
-  if (items.length === 0) host.complain(`${view.whenEmpty}\n`)
+  if (items.length === 0) host.writeError(`${view.whenEmpty}\n`)
   else host.write(tableOf(host, format === 'wide', view, items))
 }
 

@@ -35,7 +35,7 @@ export function requireOutput({ streams: { output } }: Host): void {
  */
 export async function showSecret({ host, json }: AdminSession, text: string, made: NewSecret): Promise<void> {
   const { owner, secret, lines, remedy } = made
-  if (!json) for (const line of lines) host.complain(`${line}\n`)
+  if (!json) for (const line of lines) host.writeError(`${line}\n`)
   if (secret === null) {
     if (json) host.write(`${text}\n`)
     const message = `The connection broke before the secret of ${owner} arrived, and it is shown only once. ${remedy}`
@@ -47,7 +47,7 @@ export async function showSecret({ host, json }: AdminSession, text: string, mad
     const why = `The secret of ${owner} could not be written to standard output (${outputErrorCode(error)})`
     throw new CliError(`${why}. ${await made.undo()}`, EXIT.failure)
   }
-  if (!json) host.complain(`${ONCE}\n`)
+  if (!json) host.writeError(`${ONCE}\n`)
 }
 
 /**

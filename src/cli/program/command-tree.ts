@@ -96,7 +96,7 @@ export async function createCommandTree(cli: Cli, loads: (name: string) => boole
     .helpCommand(false)
     .configureOutput({
       writeOut: text => cli.host.write(text),
-      writeErr: text => cli.host.complain(text),
+      writeErr: text => cli.host.writeError(text),
       // The value in `--tokn=…` may be secret.
       outputError: (text, write) => write(text.replace(/^(error: unknown option '[^'=]*)=[\s\S]*'/, "$1'")),
     })

@@ -79,7 +79,7 @@ function exitWhenOutputFails(host: Host): void {
     if (handlesFailure(output)) return
     const code = outputErrorCode(error)
     if (code === 'EPIPE') return host.exit(EXIT.unread)
-    host.complain(`Standard output cannot be written (${code}): the output is incomplete\n`)
+    host.writeError(`Standard output cannot be written (${code}): the output is incomplete\n`)
     host.exit(EXIT.failure)
   })
 }
@@ -91,14 +91,14 @@ function exitCodeOf(error: unknown, host: Host): number {
   }
   if (error instanceof CliError) {
     // Without a message, commander has printed one, or the user pressed Ctrl-C.
-    if (error.message !== '') host.complain(`${error.message}\n`)
+    if (error.message !== '') host.writeError(`${error.message}\n`)
     return error.exitCode
   }
   if (error instanceof ConfigError) {
-    host.complain(error.message)
+    host.writeError(error.message)
     return EXIT.config
   }
-  host.complain(`${error instanceof StartError ? error.message : describe(error)}\n`)
+  host.writeError(`${error instanceof StartError ? error.message : describe(error)}\n`)
   return error instanceof SettingError ? EXIT.config : EXIT.failure
 }
 

@@ -135,7 +135,7 @@ async function rotateKey(session: AdminSession, id: string, options: RotateOptio
   const nowMs = systemClock.wallMs()
   const isRevoked = replaced.revokedAt !== null
   if (session.json && isRevoked && progress.announced === false) {
-    session.host.complain(`${notAnnouncedText(progress)}\n`)
+    session.host.writeError(`${notAnnouncedText(progress)}\n`)
   }
   const lines = [
     issuedText(key, nowMs),

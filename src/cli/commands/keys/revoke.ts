@@ -65,9 +65,9 @@ async function confirmKey({ client, host }: AdminSession, id: string): Promise<v
     ['state', paint(stateColour(key), plainText(key.state))],
     ['last used', lastUseText(key, systemClock.wallMs())],
   ]
-  host.complain(`${key.id} (${plainText(key.hint)}) would be revoked, for good:\n`)
-  for (const [label = '', fact] of facts) host.complain(`  ${paint('bold', label.padEnd(10))} ${fact}\n`)
-  host.complain('Clients that still use it are rejected within a second.\n')
+  host.writeError(`${key.id} (${plainText(key.hint)}) would be revoked, for good:\n`)
+  for (const [label = '', fact] of facts) host.writeError(`  ${paint('bold', label.padEnd(10))} ${fact}\n`)
+  host.writeError('Clients that still use it are rejected within a second.\n')
   await requireYes(host.streams, 'Revoke it? [y/N] ')
 }
 
@@ -119,7 +119,7 @@ async function revokeInCalls(session: AdminSession, workspace: string): Promise<
       if (total !== null) bar.show(sum.revoked, Math.max(total, sum.revoked))
     } while (cursor !== undefined)
   } catch (error) {
-    if (sum.revoked > 0) host.complain(unfinishedText(sum.revoked))
+    if (sum.revoked > 0) host.writeError(unfinishedText(sum.revoked))
     throw error
   } finally {
     if (total !== null) bar.end()
@@ -147,8 +147,8 @@ async function confirmWorkspace(session: AdminSession, workspace: string): Promi
   requirePrompt(host.streams, 'the keys')
   const count = await countKeys(session, workspace)
   if (count === 0) return
-  host.complain(`${keyCount(count)} of workspace ${workspace} would be revoked, for good.\n`)
-  host.complain('Clients that still use one are rejected within a second.\n')
+  host.writeError(`${keyCount(count)} of workspace ${workspace} would be revoked, for good.\n`)
+  host.writeError('Clients that still use one are rejected within a second.\n')
   const question = count === 1 ? 'Revoke it? [y/N] ' : `Revoke all ${count}? [y/N] `
   await requireYes(host.streams, question)
 }

@@ -55,7 +55,7 @@ export function addExport(keys: Command, cli: Cli): void {
 }
 
 function reportSaved(host: Host, file: string, keys: number): void {
-  host.complain(`Exported ${keyCount(keys)}${file === STANDARD_STREAM ? '' : ` to ${file}`}\n`)
+  host.writeError(`Exported ${keyCount(keys)}${file === STANDARD_STREAM ? '' : ` to ${file}`}\n`)
 }
 
 /** @throws CliError unless the export ends as it should */
@@ -149,18 +149,18 @@ async function importKeys({ client, host, json }: AdminSession, file: string): P
       if (results.length !== batch.length) throw client.notUnderstood()
       for (const [index, result] of results.entries()) {
         sums[result.status]++
-        if (result.status === 'invalid') host.complain(`${invalidText(batch[index], result)}\n`)
+        if (result.status === 'invalid') host.writeError(`${invalidText(batch[index], result)}\n`)
       }
       lastDone = batch.at(-1)?.number ?? lastDone
       sent = []
-      if (!json) host.complain(`${keyCount(sums.imported + sums.exists + sums.invalid)} read\n`)
+      if (!json) host.writeError(`${keyCount(sums.imported + sums.exists + sums.invalid)} read\n`)
     }
   } catch (error) {
     if (!(error instanceof CliError)) throw error
     throw new CliError(`${error.message}. ${leftText(sums, lastDone, sent, error)}`, error.exitCode)
   }
   const { imported, exists, invalid } = sums
-  if (lastDone === 0) host.complain('There is no line with a key\n')
+  if (lastDone === 0) host.writeError('There is no line with a key\n')
   host.write(
     json
       ? `${JSON.stringify(sums)}\n`
