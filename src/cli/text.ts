@@ -9,7 +9,7 @@ export function plainText(text: string): string {
 }
 
 /** `2027-02-18 09:00`, in UTC. */
-export function minuteOf(instant: string): string {
+export function minuteText(instant: string): string {
   return instant.slice(0, 16).replace('T', ' ')
 }
 

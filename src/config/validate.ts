@@ -90,11 +90,11 @@ function toProblem({ location, problem }: Violation, candidate: unknown, given: 
 function problemOf(schema: Schema, value: unknown): string {
   const format = schema.format === undefined ? undefined : formats[schema.format]
   const known = typeof value === 'string' ? format?.problemOf?.(value) : null
-  return known ?? `must be ${expectationOf(schema)}`
+  return known ?? `must be ${describeExpectation(schema)}`
 }
 
 /** Completes the sentence "must be …". */
-export function expectationOf(schema: Schema): string {
+export function describeExpectation(schema: Schema): string {
   if (schema.format !== undefined) return formats[schema.format]?.expectation ?? schema.format
   if (schema.enum !== undefined) return `one of ${schema.enum.join(', ')}`
   switch (schema.type) {
@@ -105,7 +105,7 @@ export function expectationOf(schema: Schema): string {
     case 'boolean':
       return 'true or false'
     case 'array':
-      return `a list, each of it ${schema.items === undefined ? 'a value' : expectationOf(schema.items)}`
+      return `a list, each of it ${schema.items === undefined ? 'a value' : describeExpectation(schema.items)}`
     case 'string':
       return textExpectationOf(schema)
     default:

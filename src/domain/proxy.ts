@@ -37,7 +37,7 @@ export function proxyFor(
 }
 
 /** Its port, also where the address leaves it out. */
-export function portOf({ protocol, port }: Pick<Target, 'protocol' | 'port'>): number {
+export function effectivePort({ protocol, port }: Pick<Target, 'protocol' | 'port'>): number {
   return Number(port || (protocol === 'https:' ? 443 : 80))
 }
 
@@ -54,7 +54,7 @@ function isNamedBy(entry: string, target: Target): boolean {
   const host = withoutFinalDot(withoutBrackets(target.hostname).toLowerCase())
   if (normalizeCidrs([entry]) !== null) return isInCidrs(host, [entry])
   const [, named = '', port] = HOST_AND_PORT.exec(entry) ?? []
-  if (port !== undefined && Number(port) !== portOf(target)) return false
+  if (port !== undefined && Number(port) !== effectivePort(target)) return false
   const name = withoutFinalDot(withoutBrackets(named).toLowerCase()).replace(/^\*?\./, '')
   if (normalizeCidrs([name]) !== null) return isInCidrs(host, [name])
   return host === name || host.endsWith(`.${name}`)

@@ -3,7 +3,7 @@ import { request as requestSecure } from 'node:https'
 import { isIP, isIPv6, type Socket } from 'node:net'
 import { buildConnector } from 'undici'
 import { withoutBrackets, withoutFinalDot } from '../domain/address/host-name.ts'
-import { type HttpProxy, portOf } from '../domain/proxy.ts'
+import { effectivePort, type HttpProxy } from '../domain/proxy.ts'
 
 /** undici's connector, which would send the final dot of an absolute name in TLS. */
 export function createConnector(options: buildConnector.BuildOptions): buildConnector.connector {
@@ -37,7 +37,7 @@ export function openTunnel(proxy: HttpProxy, authority: string, timeoutMs: numbe
   const { promise, resolve, reject } = Promise.withResolvers<Socket>()
   const request = (url.protocol === 'https:' ? requestSecure : requestPlain)({
     host,
-    port: portOf(url),
+    port: effectivePort(url),
     ...(isIP(host) === 0 ? { servername: withoutFinalDot(host) } : {}),
     method: 'CONNECT',
     path: authority,

@@ -3,7 +3,7 @@ import { Agent as HttpsAgent } from 'node:https'
 import { isIP, Socket } from 'node:net'
 import { type ConnectionOptions, connect } from 'node:tls'
 import { withoutBrackets, withoutFinalDot } from '../domain/address/host-name.ts'
-import { type ProxySettings, portOf, proxyFor } from '../domain/proxy.ts'
+import { effectivePort, type ProxySettings, proxyFor } from '../domain/proxy.ts'
 import { hostAndPort, openTunnel } from './connect.ts'
 
 /** For a library that calls one address with Node's own client: directly, or through the proxy as `OutgoingClient` does it. */
@@ -22,7 +22,7 @@ export function nodeAgentFor(
     ...(isIP(host) === 0 ? { servername: withoutFinalDot(host) } : {}),
   }
   if (proxy === null) return new HttpsAgent(options)
-  const authority = hostAndPort(host, String(portOf(url)))
+  const authority = hostAndPort(host, String(effectivePort(url)))
   // At each connection anew: a reload may change user and password.
   const open = () => openTunnel(proxyFor(url, proxies) ?? proxy, authority, timeoutMs)
   return new TunnelAgent(options, open)

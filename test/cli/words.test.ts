@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander'
 import { describe, expect, it, test } from 'vitest'
 import { durationText, durationWithin, parseDuration } from '../../src/cli/options/values.ts'
-import { minuteOf, plainText } from '../../src/cli/text.ts'
+import { minuteText, plainText } from '../../src/cli/text.ts'
 
 describe('a duration', () => {
   it.each([
@@ -42,7 +42,7 @@ describe('a duration', () => {
 })
 
 test('an instant is shown to the minute', () => {
-  expect(minuteOf('2027-02-18T09:07:59.123Z')).toBe('2027-02-18 09:07')
+  expect(minuteText('2027-02-18T09:07:59.123Z')).toBe('2027-02-18 09:07')
 })
 
 it('text from elsewhere cannot move the cursor, hide itself or reverse its direction', () => {

@@ -1,7 +1,7 @@
 import { stringify } from 'yaml'
 import { configSchema } from '../../src/config/schema/schema.ts'
 import type { Schema } from '../../src/config/schema/schema-builders.ts'
-import { expectationOf } from '../../src/config/validate.ts'
+import { describeExpectation } from '../../src/config/validate.ts'
 
 export const DEFAULTS_FILE = new URL('../../config/default.yaml', import.meta.url)
 
@@ -44,7 +44,7 @@ function entrySchemaOf({ items, patternProperties = {} }: Schema): Schema | unde
 /** The description and the allowed values. */
 export function describeSetting(schema: Schema): string {
   const isBounded = schema.type === 'integer' || schema.type === 'number' || schema.enum !== undefined
-  return [schema.description ?? '', ...(isBounded ? [expectationOf(schema)] : [])].join('; ')
+  return [schema.description ?? '', ...(isBounded ? [describeExpectation(schema)] : [])].join('; ')
 }
 
 function valueLines(name: string, schema: Schema, indent: string): string[] {

@@ -10,14 +10,14 @@ import { addSettings, loadOrThrow } from '../options/settings-flags.ts'
 import { checkKeyId, parseInstantArgument } from '../options/values.ts'
 import {
   addListOptions,
+  chooseOutputFormat,
   type ListView,
   limitOption,
   type OutputFormat,
-  outputFormatOf,
   printList,
 } from '../output/list.ts'
 import type { Column } from '../output/table.ts'
-import { minuteOf, plainText } from '../text.ts'
+import { minuteText, plainText } from '../text.ts'
 
 const DEFAULT_LIMIT = 100
 const POLL_MS = 1000
@@ -63,7 +63,7 @@ interface ListOptions extends Conditions {
 
 /** Audit entries as `audit list` shows them. Ids of keys are never cut: people copy them. */
 const COLUMNS: readonly Column<ShownEntry>[] = [
-  { title: 'AT (UTC)', text: ({ at }) => minuteOf(at) },
+  { title: 'AT (UTC)', text: ({ at }) => minuteText(at) },
   { title: 'ACTION', text: ({ action }) => plainText(action) },
   { title: 'KEY', text: ({ keyId }) => textOrDash(keyId) },
   { title: 'WORKSPACE', text: ({ workspaceId }) => textOrDash(workspaceId), atLeast: 10, leaves: 1 },
@@ -97,7 +97,7 @@ function addList(audit: Command, cli: Cli): void {
     )
   addAccessOptions(addListOptions(list)).action(async (options: ListOptions, self: Command) => {
     const query = queryOf(options)
-    const format = outputFormatOf(self)
+    const format = chooseOutputFormat(self)
     const session = openSession(cli, self)
     if (options.follow === true) return follow(session, format, query, options.limit ?? DEFAULT_LIMIT)
     const pages = newestOf(session, query, options.limit ?? DEFAULT_LIMIT)

@@ -14,7 +14,7 @@ import {
   unknownContext,
   writeContexts,
 } from '../client/session.ts'
-import { addListOptions, type ListView, outputFormatOf, printList } from '../output/list.ts'
+import { addListOptions, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
 import { readPiped } from '../output/terminal.ts'
 
 const NO_TOKEN = 'Name the file of the admin token in --token-file, or write the token to standard input'
@@ -89,7 +89,7 @@ function addList(context: Command, { host }: Cli): void {
       token: tokenFile,
       current: name === current,
     }))
-    await printList(host, outputFormatOf(self), VIEW, [shown])
+    await printList(host, chooseOutputFormat(self), VIEW, [shown])
   })
 }
 

@@ -5,7 +5,7 @@ import type { Define } from '../cli.ts'
 import { instant, readPages } from '../client/responses.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { checkKeyId, checkWorkspace } from '../options/values.ts'
-import { addListOptions, type ListView, limitOption, outputFormatOf, printList } from '../output/list.ts'
+import { addListOptions, chooseOutputFormat, type ListView, limitOption, printList } from '../output/list.ts'
 import type { Column } from '../output/table.ts'
 import { plainText } from '../text.ts'
 
@@ -59,7 +59,7 @@ export const define: Define = (refusals, cli) => {
     const workspaceId = checkWorkspace(options.workspace)
     const session = openSession(cli, self)
     const pages = matchesOf(session, workspaceId, options)
-    await printList(session.host, outputFormatOf(self), viewOf(workspaceId, options), pages)
+    await printList(session.host, chooseOutputFormat(self), viewOf(workspaceId, options), pages)
   })
 }
 

@@ -11,11 +11,11 @@ import { DatabaseUnavailableError, NoResponseError } from '../client/failures.ts
 import { instant, nullable, readPages, readResponse } from '../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
 import { checkWorkspace, DAY_SECONDS, expiresInOption, idempotencyKeyOption } from '../options/values.ts'
-import { addListOptions, type ListView, outputFormatOf, printList } from '../output/list.ts'
+import { addListOptions, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
 import { requireOutput, showSecret, undoIssue } from '../output/show-secret.ts'
 import type { Column } from '../output/table.ts'
 import { type Colour, factLines, paintFor, requirePrompt, requireYes } from '../output/terminal.ts'
-import { lastUseText, minuteOf, plainText } from '../text.ts'
+import { lastUseText, minuteText, plainText } from '../text.ts'
 
 const DEFAULT_SECONDS = 90 * DAY_SECONDS
 
@@ -132,7 +132,7 @@ async function issueToken(session: AdminSession, options: IssueOptions): Promise
 function issuedText({ id, hint, name, permissions, workspaces, expiresAt }: ShownToken): string {
   const which = `${plainText(id)} (${plainText(hint)}, ${plainText(name)})`
   const where = workspaces === null ? 'in all workspaces' : `in ${workspacesText(workspaces)}`
-  return `Issued ${which}: ${permissions.map(plainText).join(' ')} ${where}; expires ${minuteOf(expiresAt)} UTC.`
+  return `Issued ${which}: ${permissions.map(plainText).join(' ')} ${where}; expires ${minuteText(expiresAt)} UTC.`
 }
 
 const STATE_COLOURS = { active: 'green', expired: 'gray', revoked: 'red' } as const
@@ -152,7 +152,7 @@ const COLUMNS: readonly Column<ShownToken>[] = [
   { title: 'STATE', text: stateOf, colour: colourOf },
   {
     title: 'CREATED',
-    text: ({ createdAt }) => minuteOf(createdAt).slice(0, 10),
+    text: ({ createdAt }) => minuteText(createdAt).slice(0, 10),
     leaves: 1,
     leavesEarly: true,
   },
@@ -174,7 +174,7 @@ function addList(tokens: Command, cli: Cli): void {
   addAccessOptions(addListOptions(list)).action(async (_, self: Command) => {
     const { client, host } = openSession(cli, self)
     const pages = readPages(client, { path: '/tokens' }, tokensResponse, page => page.tokens)
-    await printList(host, outputFormatOf(self), VIEW, pages)
+    await printList(host, chooseOutputFormat(self), VIEW, pages)
   })
 }
 
@@ -224,7 +224,7 @@ async function revokeToken({ client, host, json }: AdminSession, id: string): Pr
   host.write(
     token.revokedAt === null
       ? `Nothing to revoke: ${which} had expired.\n`
-      : `Revoked ${which} at ${minuteOf(token.revokedAt)} UTC.\n`,
+      : `Revoked ${which} at ${minuteText(token.revokedAt)} UTC.\n`,
   )
 }
 
@@ -260,5 +260,5 @@ async function showCaller({ client, host, json }: AdminSession): Promise<void> {
 }
 
 function expiryOf(expiresAt: string, nowMs: number): string {
-  return `${minuteOf(expiresAt)} UTC, ${relativeTime(Date.parse(expiresAt), nowMs)}`
+  return `${minuteText(expiresAt)} UTC, ${relativeTime(Date.parse(expiresAt), nowMs)}`
 }

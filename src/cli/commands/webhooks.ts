@@ -5,7 +5,7 @@ import { instant, nullable, readResponse } from '../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
 import { checkWorkspace } from '../options/values.ts'
 import { requireOutput, showSecret, undoIssue } from '../output/show-secret.ts'
-import { minuteOf, plainText } from '../text.ts'
+import { minuteText, plainText } from '../text.ts'
 
 const webhook = Type.Object({ url: Type.String(), createdAt: instant, createdBy: Type.String() })
 const shown = Type.Object({ webhook: nullable(webhook) })
@@ -56,7 +56,7 @@ async function show({ client, host, json }: AdminSession, path: string, workspac
 }
 
 function factsOf({ url, createdAt, createdBy }: Static<typeof webhook>): string {
-  return `${plainText(url)}, set ${minuteOf(createdAt)} UTC by ${plainText(createdBy)}`
+  return `${plainText(url)}, set ${minuteText(createdAt)} UTC by ${plainText(createdBy)}`
 }
 
 async function setAddress(

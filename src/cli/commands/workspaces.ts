@@ -4,7 +4,7 @@ import { plainPasted } from '../../domain/pasted-text.ts'
 import type { Define } from '../cli.ts'
 import { count, instant, nullable, readPages } from '../client/responses.ts'
 import { addAccessOptions, openSession } from '../client/session.ts'
-import { addListOptions, type ListView, outputFormatOf, printList } from '../output/list.ts'
+import { addListOptions, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
 import type { Column } from '../output/table.ts'
 import { lastUseText, plainText } from '../text.ts'
 
@@ -52,6 +52,6 @@ export const define: Define = (workspaces, cli) => {
       workspacesResponse,
       page => page.workspaces,
     )
-    await printList(host, outputFormatOf(self), VIEW, pages)
+    await printList(host, chooseOutputFormat(self), VIEW, pages)
   })
 }

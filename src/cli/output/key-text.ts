@@ -2,7 +2,7 @@ import { relativeTime } from '../../domain/relative-time.ts'
 import type { ShownGateways, ShownKey } from '../client/responses.ts'
 import type { AdminSession } from '../client/session.ts'
 import { restrictionFacts, textFacts } from '../options/key-fields.ts'
-import { lastUseText, minuteOf, plainText } from '../text.ts'
+import { lastUseText, minuteText, plainText } from '../text.ts'
 import type { Column } from './table.ts'
 import type { Colour, Fact, Paint } from './terminal.ts'
 
@@ -19,7 +19,7 @@ export function stateColour({ state }: ShownKey): Colour {
 }
 
 /** Identifies a key within a sentence. */
-export function keyNameOf({ id, hint, name }: ShownKey): string {
+export function keyName({ id, hint, name }: ShownKey): string {
   return `${plainText(id)} (${plainText(hint)}, ${plainText(name)})`
 }
 
@@ -30,7 +30,7 @@ function expiryText({ expiresAt, state }: ShownKey, nowMs: number): string {
 
 /** `2027-02-18 09:00 UTC, in 90 days` */
 export function expiryInFull(key: ShownKey, nowMs: number): string {
-  return `${minuteOf(key.expiresAt)} UTC, ${expiryText(key, nowMs)}`
+  return `${minuteText(key.expiresAt)} UTC, ${expiryText(key, nowMs)}`
 }
 
 export function scopesText({ scopes }: ShownKey): string {
@@ -38,7 +38,7 @@ export function scopesText({ scopes }: ShownKey): string {
 }
 
 export function issuedText(key: ShownKey, nowMs: number): string {
-  return `Issued ${keyNameOf(key)} for workspace ${plainText(key.workspaceId)}: ${scopesText(key)}; expires ${expiryInFull(key, nowMs)}.`
+  return `Issued ${keyName(key)} for workspace ${plainText(key.workspaceId)}: ${scopesText(key)}; expires ${expiryInFull(key, nowMs)}.`
 }
 
 const ID_COLUMNS: readonly Column<ShownKey>[] = [
@@ -54,14 +54,14 @@ const OTHER_COLUMNS: readonly Column<ShownKey>[] = [
   { title: 'STATE', text: ({ state }) => plainText(state), colour: stateColour },
   {
     title: 'CREATED',
-    text: ({ createdAt }) => minuteOf(createdAt).slice(0, 10),
+    text: ({ createdAt }) => minuteText(createdAt).slice(0, 10),
     leaves: 1,
     leavesEarly: true,
   },
   { title: 'EXPIRES', text: expiryText, leaves: 6 },
   {
     title: 'EXPIRES (UTC)',
-    text: key => (key.state === 'revoked' ? '-' : minuteOf(key.expiresAt)),
+    text: key => (key.state === 'revoked' ? '-' : minuteText(key.expiresAt)),
     leaves: 2,
     leavesEarly: true,
   },
@@ -92,7 +92,7 @@ export function keyFacts(key: ShownKey, nowMs: number, paint: Paint): Fact[] {
     ...restrictionFacts(key),
     [
       'Created',
-      `${minuteOf(key.createdAt)} UTC${key.createdBy === undefined ? '' : ` by ${plainText(key.createdBy)}`}`,
+      `${minuteText(key.createdAt)} UTC${key.createdBy === undefined ? '' : ` by ${plainText(key.createdBy)}`}`,
     ],
     ['Expires', expiryInFull(key, nowMs)],
     ['Suspended', instantOrNull(key.suspendedAt)],
@@ -109,7 +109,7 @@ function orNull(text: string | null | undefined): string | null {
 }
 
 function instantOrNull(instant: string | null | undefined): string | null {
-  return instant == null ? null : `${minuteOf(instant)} UTC`
+  return instant == null ? null : `${minuteText(instant)} UTC`
 }
 
 interface ShownProgress {
@@ -142,7 +142,7 @@ export function progressLines(savedAt: string | null, progress: ShownProgress): 
   const { announced, gateways, regions = [] } = progress
   const how = announced === true ? 'Saved and announced' : 'Saved'
   return [
-    savedAt === null ? `${how}.` : `${how} at ${minuteOf(savedAt)} UTC.`,
+    savedAt === null ? `${how}.` : `${how} at ${minuteText(savedAt)} UTC.`,
     ...(announced === false ? [notAnnouncedText(progress)] : []),
     ...(gateways == null ? [] : [confirmedText(gateways)]),
     ...regions.map(regionText),

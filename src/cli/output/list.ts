@@ -3,7 +3,7 @@ import { systemClock } from '../../domain/clock.ts'
 import type { Host } from '../../run/host.ts'
 import { wholeNumberTo } from '../options/values.ts'
 import { type Column, renderTable } from './table.ts'
-import { paintFor, widthOf } from './terminal.ts'
+import { paintFor, terminalWidth } from './terminal.ts'
 
 const MAX_LISTED = 999_999
 
@@ -31,7 +31,7 @@ export function addListOptions(command: Command): Command {
     .addOption(new Option('--json', 'same as -o json'))
 }
 
-export function outputFormatOf(command: Command): OutputFormat {
+export function chooseOutputFormat(command: Command): OutputFormat {
   const { output, json, quiet } = command.opts<ListOptions>()
   if (quiet === true) return 'ids'
   return json === true ? 'json' : (output ?? 'table')
@@ -78,5 +78,10 @@ export async function printList<Item>(
 function tableOf<Item>(host: Host, isWide: boolean, { columns }: ListView<Item>, items: Item[]): string {
   const { output } = host.streams
   const paint = paintFor(output, host)
-  return renderTable(columns, items, { width: widthOf(host), isWide, nowMs: systemClock.wallMs(), paint })
+  return renderTable(columns, items, {
+    width: terminalWidth(host),
+    isWide,
+    nowMs: systemClock.wallMs(),
+    paint,
+  })
 }

@@ -20,7 +20,7 @@ export function paintFor(stream: Pick<Output, 'isTTY'>, { environment }: Host): 
 }
 
 /** A pipe has no width: nothing is cut there unless COLUMNS says so. */
-export function widthOf({ streams: { output }, environment }: Host): number {
+export function terminalWidth({ streams: { output }, environment }: Host): number {
   if (output.isTTY === true && output.columns !== undefined) return output.columns
   const columns = Number(environment['COLUMNS'])
   return columns > 0 ? columns : Number.POSITIVE_INFINITY

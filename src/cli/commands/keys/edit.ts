@@ -16,8 +16,8 @@ import {
   textFacts,
 } from '../../options/key-fields.ts'
 import { checkKeyId, expiresInOption, parseInstantArgument } from '../../options/values.ts'
-import { keyNameOf, printOutcome, progressLines } from '../../output/key-text.ts'
-import { minuteOf, plainText } from '../../text.ts'
+import { keyName, printOutcome, progressLines } from '../../output/key-text.ts'
+import { minuteText, plainText } from '../../text.ts'
 
 interface EditOptions extends FieldOptions {
   /** Seconds. */
@@ -102,7 +102,7 @@ function fieldsOf(key: ShownKey): Record<string, string> {
     Name: quoted(key.name),
     ...Object.fromEntries(texts),
     ...Object.fromEntries(restrictionFacts(key)),
-    Expiry: `${minuteOf(key.expiresAt)} UTC`,
+    Expiry: `${minuteText(key.expiresAt)} UTC`,
     State: plainText(key.state),
   })
   return Object.fromEntries(named.map(([label, text]) => [label.toLowerCase(), text]))
@@ -149,7 +149,7 @@ function printChange(
   toText: (key: ShownKey, which: string) => string,
 ): void {
   const { key, committedAt = null, ...progress } = readResponse(session.client, changedResponse, response)
-  const which = `${keyNameOf(key)} of workspace ${plainText(key.workspaceId)}`
+  const which = `${keyName(key)} of workspace ${plainText(key.workspaceId)}`
   printOutcome(session, response.text, progress, [
     toText(key, which),
     ...progressLines(committedAt, progress),

@@ -15,15 +15,9 @@ import {
   expiresInOption,
   idempotencyKeyOption,
 } from '../../options/values.ts'
-import {
-  expiryInFull,
-  issuedText,
-  keyNameOf,
-  notAnnouncedText,
-  progressLines,
-} from '../../output/key-text.ts'
+import { expiryInFull, issuedText, keyName, notAnnouncedText, progressLines } from '../../output/key-text.ts'
 import { requireOutput, showSecret, undoIssue } from '../../output/show-secret.ts'
-import { minuteOf, plainText } from '../../text.ts'
+import { minuteText, plainText } from '../../text.ts'
 
 interface IssueOptions extends FieldOptions {
   readonly workspace: string
@@ -65,7 +59,7 @@ function splitScopes(text: string): string[] {
 async function issueKey(session: AdminSession, options: IssueOptions): Promise<void> {
   requireOutput(session.host)
   const nowMs = systemClock.wallMs()
-  const { workspace, scope, name = `cli ${minuteOf(new Date(nowMs).toISOString())}` } = options
+  const { workspace, scope, name = `cli ${minuteText(new Date(nowMs).toISOString())}` } = options
   const { expiresIn } = options
   const lifetime = expiresIn === undefined ? {} : { expiresInDays: expiresIn / DAY_SECONDS }
   const path = `/workspaces/${encodeURIComponent(workspace)}/keys`
@@ -139,7 +133,7 @@ async function rotateKey(session: AdminSession, id: string, options: RotateOptio
   }
   const lines = [
     issuedText(key, nowMs),
-    `It replaces ${keyNameOf(replaced)}, which ${endOf(replaced, nowMs)}.`,
+    `It replaces ${keyName(replaced)}, which ${endOf(replaced, nowMs)}.`,
     ...(isRevoked ? progressLines(replaced.revokedAt, progress) : []),
   ]
   const undo = () => revokeUnseen(session.client, key.id, lostRotationText(key, replaced, nowMs))

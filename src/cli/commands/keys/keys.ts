@@ -11,9 +11,9 @@ import { checkKeyId, checkWorkspace, parseDuration } from '../../options/values.
 import { keyColumns, keyFacts } from '../../output/key-text.ts'
 import {
   addListOptions,
+  chooseOutputFormat,
   type ListView,
   type OutputFormat,
-  outputFormatOf,
   printList,
 } from '../../output/list.ts'
 import { factLines, paintFor, readSecret } from '../../output/terminal.ts'
@@ -114,7 +114,7 @@ function addList(keys: Command, cli: Cli): void {
       const query = { ...workspaceId, ...search }
       const pages = readPages(client, { path: '/keys', query }, keysResponse, page => page.keys)
       const hasConditions = Object.keys(search).some(name => name !== 'sort')
-      await printList(host, outputFormatOf(self), viewOf(workspace, hasConditions), pages)
+      await printList(host, chooseOutputFormat(self), viewOf(workspace, hasConditions), pages)
     },
   )
 }
@@ -154,7 +154,7 @@ function addFind(keys: Command, cli: Cli): void {
     .option('--hint <hint>', 'list the keys with this hint, such as wsk_…x7Qf, instead', plainPasted)
   addAccessOptions(addListOptions(find)).action(async ({ hint }: { hint?: string }, self: Command) => {
     const session = openSession(cli, self)
-    const format = outputFormatOf(self)
+    const format = chooseOutputFormat(self)
     await (hint === undefined ? findBySecret(session, format) : listByHint(session, format, hint))
   })
 }

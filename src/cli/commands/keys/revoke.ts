@@ -13,7 +13,7 @@ import {
 } from '../../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import { checkKeyId, checkWorkspace } from '../../options/values.ts'
-import { keyNameOf, printOutcome, progressLines, scopesText, stateColour } from '../../output/key-text.ts'
+import { keyName, printOutcome, progressLines, scopesText, stateColour } from '../../output/key-text.ts'
 import { createProgress } from '../../output/progress.ts'
 import { paintFor, requirePrompt, requireYes } from '../../output/terminal.ts'
 import { keyCount, lastUseText, plainText } from '../../text.ts'
@@ -44,7 +44,7 @@ export function addRevoke(keys: Command, cli: Cli): void {
 async function revokeKey(session: AdminSession, id: string): Promise<void> {
   const response = await session.client.send({ method: 'POST', path: `/keys/${id}/revoke?wait=1` })
   const { key, ...progress } = readResponse(session.client, revokedResponse, response)
-  const which = `${keyNameOf(key)} of workspace ${plainText(key.workspaceId)}`
+  const which = `${keyName(key)} of workspace ${plainText(key.workspaceId)}`
   const lines =
     key.revokedAt === null
       ? [`Nothing to revoke: ${which} had expired.`]

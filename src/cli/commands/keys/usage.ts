@@ -6,7 +6,7 @@ import { type Cli, CliError } from '../../cli.ts'
 import { count, instant, readResponse } from '../../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import { checkKeyId, DAY_SECONDS, durationWithin } from '../../options/values.ts'
-import { type Paint, paintFor, widthOf } from '../../output/terminal.ts'
+import { type Paint, paintFor, terminalWidth } from '../../output/terminal.ts'
 import { plainText } from '../../text.ts'
 
 const HOUR_SECONDS = 3600
@@ -68,7 +68,7 @@ async function showUsage({ client, host, json }: AdminSession, id: string, optio
   const shown = readResponse(client, usageResponse, response)
   if (json) return host.write(`${response.text}\n`)
   const paint = paintFor(host.streams.output, host)
-  host.write(usageText(shown, { width: widthOf(host), paint }))
+  host.write(usageText(shown, { width: terminalWidth(host), paint }))
 }
 
 /** A bar for each hour or day, what was served and what was not apart, and sums below. */
