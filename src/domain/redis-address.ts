@@ -1,3 +1,27 @@
+/** The settings that locate Redis. At most one of the three is set. */
+export interface RedisLocation {
+  readonly url?: string | undefined
+  readonly sentinel: { readonly name?: string | undefined; readonly urls: readonly string[] }
+  readonly cluster: { readonly urls: readonly string[] }
+}
+
+export type RedisTopology =
+  | { readonly kind: 'standalone'; readonly url: string }
+  /** The addresses of the Sentinels, and their name for the primary. */
+  | { readonly kind: 'sentinel'; readonly name: string; readonly urls: readonly string[] }
+  /** Some nodes of the cluster; they name the others. */
+  | { readonly kind: 'cluster'; readonly urls: readonly string[] }
+
+/** @returns the kind of Redis and its addresses; null if no Redis is configured */
+export function findRedisTopology({ url, sentinel, cluster }: RedisLocation): RedisTopology | null {
+  if (url !== undefined) return { kind: 'standalone', url }
+  // The check of the settings rejects a name without addresses, and addresses without a name.
+  if (sentinel.name !== undefined || sentinel.urls.length > 0) {
+    return { kind: 'sentinel', name: sentinel.name ?? '', urls: sentinel.urls }
+  }
+  return cluster.urls.length > 0 ? { kind: 'cluster', urls: cluster.urls } : null
+}
+
 /** The schemes of Redis and of Valkey mean the same. */
 export const REDIS_PROTOCOLS = ['redis:', 'rediss:', 'valkey:', 'valkeys:'] as const
 
@@ -45,28 +69,4 @@ function idleParameter(name: string): string {
   const instead = Object.hasOwn(INSTEAD, name) ? INSTEAD[name] : undefined
   const shown = /^[A-Za-z0-9_.-]+$/.test(name) && name.length <= MAX_NAME_LENGTH ? `${name} ` : ''
   return `has the query parameter ${shown}which has no effect: ${instead ?? 'remove it'}`
-}
-
-/** The settings that locate Redis. At most one of the three is set. */
-export interface RedisLocation {
-  readonly url?: string | undefined
-  readonly sentinel: { readonly name?: string | undefined; readonly urls: readonly string[] }
-  readonly cluster: { readonly urls: readonly string[] }
-}
-
-export type RedisTopology =
-  | { readonly kind: 'standalone'; readonly url: string }
-  /** The addresses of the Sentinels, and their name for the primary. */
-  | { readonly kind: 'sentinel'; readonly name: string; readonly urls: readonly string[] }
-  /** Some nodes of the cluster; they name the others. */
-  | { readonly kind: 'cluster'; readonly urls: readonly string[] }
-
-/** @returns the kind of Redis and its addresses; null if no Redis is configured */
-export function findRedisTopology({ url, sentinel, cluster }: RedisLocation): RedisTopology | null {
-  if (url !== undefined) return { kind: 'standalone', url }
-  // The check of the settings rejects a name without addresses, and addresses without a name.
-  if (sentinel.name !== undefined || sentinel.urls.length > 0) {
-    return { kind: 'sentinel', name: sentinel.name ?? '', urls: sentinel.urls }
-  }
-  return cluster.urls.length > 0 ? { kind: 'cluster', urls: cluster.urls } : null
 }
