@@ -67,7 +67,12 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     'console/{key-repository,postgres}.full.test.ts',
     'console/search/*.full.test.ts',
   ],
-  leaks: [`console/leaks${FAST}`, 'console/pages/{leak-notice,outlines}.test.ts', 'console/webhooks.test.ts'],
+  leaks: [
+    `console/leaks${FAST}`,
+    'console/access/audited-changes.test.ts',
+    'console/pages/{leak-notice,outlines}.test.ts',
+    'console/webhooks.test.ts',
+  ],
   'platform/access': [
     'console/{accepted-tokens,admin-document}.test.ts',
     'console/access/{principal,roles,admin-tokens,every-call,people,audited-changes}.test.ts',
@@ -141,7 +146,7 @@ const WHOLE_CONSOLE: readonly string[] = [`console${FAST}`]
  */
 const READ_AT_LOAD: readonly (readonly [source: RegExp, test: string])[] = [
   [
-    /^src\/console\/(?:.*\/api|keys\/api\/.*|.*\/fields|.*\/describe-admin-api)\.ts$/,
+    /^src\/console\/(?:.*\/api|keys\/(?:.*-calls|import-export)|.*\/fields|.*\/describe-admin-api)\.ts$/,
     'test/console/admin-document.test.ts',
   ],
   [

@@ -282,31 +282,51 @@ test('the log says of each report how many tokens it had, and how many were keys
   })
 })
 
-test('of one network at most eight bodies are received at once, and the next is taken when one has ended', async () => {
-  const { github, app } = await startReceiving()
+/** Reports whose bodies are held back, from addresses that a trusted proxy names. */
+async function startHolding() {
+  const { github, app } = await startReceiving({}, { signIn: { trustedProxies: ['127.0.0.1'] } })
   const { payload, headers } = github.sign('[]')
   await app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = app.server.address() as AddressInfo
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-  const open = () => {
+  const hold = (address: string) => {
     const socket = connect(port, '127.0.0.1')
     onTestFinished(() => void socket.destroy())
     socket.on('error', () => {})
-    socket.write(
-      `POST /leaks HTTP/1.1\r\nhost: a\r\n${head.join('')}content-length: ${payload.length}\r\n\r\n`,
-    )
+    const own = `host: a\r\nx-forwarded-for: ${address}\r\ncontent-length: ${payload.length}\r\n`
+    socket.write(`POST /leaks HTTP/1.1\r\n${head.join('')}${own}\r\n`)
     return socket
   }
-  const send = () => fetch(`http://127.0.0.1:${port}/leaks`, { method: 'POST', headers, body: payload })
-  const sockets = Array.from({ length: 8 }, open)
-  await until('eight bodies are being received', async () => (await send()).status === 503)
-  const refused = await send()
+  const send = (address: string) =>
+    fetch(`http://127.0.0.1:${port}/leaks`, {
+      method: 'POST',
+      headers: { ...headers, 'x-forwarded-for': address },
+      body: payload,
+    })
+  const statusOf = async (address: string) => (await send(address)).status
+  return { hold, send, statusOf }
+}
+
+test('of one network at most eight bodies are received at once, and the next is taken when one has ended', async () => {
+  const { hold, send, statusOf } = await startHolding()
+  const sockets = Array.from({ length: 8 }, () => hold('192.0.2.1'))
+  await until('eight are being received', async () => (await statusOf('192.0.2.1')) === 503)
+  const refused = await send('192.0.2.1')
   expect([refused.headers.get('retry-after'), await refused.json()]).toEqual([
     '1',
     { code: 'reports_unavailable', error: 'Too many reports are being received; try again later' },
   ])
+  expect(await statusOf('198.51.100.1')).toBe(200)
   sockets[0]?.destroy()
-  await until('one has ended', async () => (await send()).status === 200)
+  await until('one has ended', async () => (await statusOf('192.0.2.1')) === 200)
+})
+
+test('of all networks at most 32 bodies are received at once, and others are taken when they have ended', async () => {
+  const { hold, statusOf } = await startHolding()
+  const sockets = Array.from({ length: 32 }, (_, index) => hold(`192.0.2.${index}`))
+  await until('32 are being received', async () => (await statusOf('198.51.100.1')) === 503)
+  for (const socket of sockets.slice(1)) socket.destroy()
+  await until('they have ended', async () => (await statusOf('198.51.100.1')) === 200)
 })
 
 test('every key of a report with a thousand tokens is revoked', async () => {

@@ -46,6 +46,9 @@ test('who holds a key can end it, and learns that it was one', async () => {
     actor: 'leak-report',
     detail: { reason: 'leak', foundAt: PLACE, source: null },
   })
+  const lines = log.filter(({ msg }) => msg === 'leak report of a key')
+  expect(lines).toMatchObject([{ outcome: 'revoked' }, { outcome: 'known' }])
+  for (const line of lines) expect(line['requestId']).toEqual(expect.any(String))
   expect(await metricValue(metrics.leakReports, { reporter: 'public', outcome: 'revoked' })).toBe(1)
   expect(JSON.stringify([entries, log])).not.toContain(key.secret.slice(4, 40))
 })
