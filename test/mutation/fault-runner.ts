@@ -9,7 +9,7 @@ const LEAST_DEADLINE_MS = { fault: 1_000, confirm: 2_000 }
  * the mutant's budget. A file named as the mutant's source has no such limit.
  */
 const SLOW_MS = 20
-const MS_A_SLOW_TRY = 500
+const MS_A_SLOW_TRY = 100
 /**
  * Of each mutant. The fewer are tried, the more each may take, except for tests of other subjects: in a sample of the console
  * hundreds of tests visit the page of one mutant, and few look at it.

@@ -220,6 +220,8 @@ test('reports without a good signature are limited for each address; signed ones
 describe('a signed report is rejected as a whole, with a text that says why', () => {
   const entry = { token: 'x', type: 'y' }
   const [NO_ARRAY, NO_ENTRY] = ['The body must be a JSON array', 'Each entry must have a token and a type']
+  const UNSTORABLE =
+    'The URL or the request body holds NUL, half a surrogate pair, or bytes that are not UTF-8'
   test.each<[string, string, number, string]>([
     ['no JSON', 'tokens', 400, NO_ARRAY],
     ['no array', JSON.stringify(entry), 400, NO_ARRAY],
@@ -227,6 +229,7 @@ describe('a signed report is rejected as a whole, with a text that says why', ()
     ['an entry that is null', '[null]', 400, NO_ENTRY],
     ['a token that is a number', '[{"token":1,"type":"y"}]', 400, NO_ENTRY],
     ['an empty token', '[{"token":"","type":"y"}]', 400, NO_ENTRY],
+    ['a text that no database stores', '[{"token":"\\u0000","type":"y"}]', 400, UNSTORABLE],
     [
       'a token of more than 4,096 characters',
       JSON.stringify([{ ...entry, token: 'x'.repeat(4097) }]),
