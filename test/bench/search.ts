@@ -1,5 +1,4 @@
-import { decodeCursor } from '../../src/console/keys/search/key-cursor.ts'
-import type { KeyQuery } from '../../src/console/keys/search/key-query.ts'
+import { decodeCursor, type KeyQuery } from '../../src/console/keys/search/key-query.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { createRepository } from '../support/repository.ts'
 import { LARGE, queryOf, SEARCHES } from './searches.ts'

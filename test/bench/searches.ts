@@ -1,5 +1,4 @@
-import type { KeyQuery } from '../../src/console/keys/search/key-query.ts'
-import { type KeyQueryText, parseKeyQuery } from '../../src/console/keys/search/parse-key-query.ts'
+import { type KeyQuery, type KeyQueryText, parseKeyQuery } from '../../src/console/keys/search/key-query.ts'
 import { RARE_NAME } from './seed-keys.ts'
 
 export const LARGE = 'ws_large'

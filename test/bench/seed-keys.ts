@@ -65,6 +65,7 @@ export async function seedKeys({ writer, dialect }: Database, population: Popula
     )
     const list = dialect === 'sqlite' ? sql`${each}(${rows})` : sql`${each}(${rows}::json) as rows (value)`
     await writer.transaction().execute(async tx => {
+      if (dialect === 'postgres') await sql`set local statement_timeout = 0`.execute(tx)
       await sql`insert into keys (${columns}) select ${selected} from ${list} where true`.execute(tx)
       await sql`update key_use set last_used_at_ms = used.at_ms
         from (select ${values(0)} as id, ${values(COLUMNS.length - 1)} as at_ms from ${list}) as used

@@ -36,7 +36,7 @@ const CHANGES: readonly (readonly [statement: string, named: string])[] = [
   ['create view v as select 1', 'added table v'],
   ['create index i on keys (upper(name))', 'added index i on keys'],
   ['create unique index u on keys (hint) where version > 1', 'added index u on keys'],
-  ['drop index keys_revoked', 'missing index keys_revoked on keys'],
+  ['drop index keys_by_hint', 'missing index keys_by_hint on keys'],
   ['alter table keys alter column version set default 2', 'changed column keys.version'],
   ['alter table keys add column x integer generated always as (1) stored', 'added column keys.x'],
   ['alter table keys drop constraint keys_version_check', 'missing constraint keys_version_check on keys'],

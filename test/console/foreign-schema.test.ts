@@ -33,7 +33,7 @@ const CHANGES: readonly (readonly [statement: string, named: string])[] = [
     'create unique index one_key on keys (upper(workspace_id)) where version > 1',
     'added index one_key on keys',
   ],
-  ['drop index keys_revoked', 'missing index keys_revoked on keys'],
+  ['drop index keys_by_hint', 'missing index keys_by_hint on keys'],
   ["alter table keys add column shown text as (name || 'x')", 'changed table keys'],
   ['alter table sessions rename column person to human', 'changed table sessions'],
   ['drop table refusal_gaps; create view refusal_gaps as select 1', 'missing table refusal_gaps'],
@@ -116,9 +116,9 @@ describe('a file whose schema is not as the migrations make it', () => {
 
   test('starts a console, which names the difference in its log and in a metric', async () => {
     const file = await migrated()
-    change(file, 'create index keys_by_actor on keys (created_by); drop index keys_revoked')
+    change(file, 'create index keys_by_actor on keys (created_by); drop index keys_by_hint')
     const { log, found } = await startWatched(file)
-    expect(log).toContain('added index keys_by_actor on keys, missing index keys_revoked on keys')
+    expect(log).toContain('added index keys_by_actor on keys, missing index keys_by_hint on keys')
     expect([await found('added'), await found('missing'), await found('changed')]).toEqual([1, 1, 0])
   })
 })

@@ -63,6 +63,15 @@ describe('a sync', () => {
     expect(await Promise.all(keys.map(held))).toEqual(keys.map(textOf))
   })
 
+  test('goes on without a total where there were too many keys to count', async () => {
+    const keys = Array.from({ length: 5 }, () => someKey({ expiresAtMs: Date.now() + HOUR_MS }))
+    const running = await startedWith(keys)
+    const { cursor } = (await sync(running, { limit: 2 })).body
+    const second = (await sync(running, { limit: 2, cursor: cursor.replace(/^[0-9]+/, '') })).body
+    expect(second).toEqual({ synced: 2, cursor: expect.stringMatching(/^\.key_/) })
+    expect((await sync(running, { limit: 2, cursor: second.cursor })).body).toEqual({ synced: 1 })
+  })
+
   test('replaces forged and older records, never newer ones', async () => {
     const [forged, old, newer] = Array.from({ length: 3 }, () =>
       revoked(someKey({ expiresAtMs: Date.now() + HOUR_MS })),

@@ -2,7 +2,7 @@ import { type AnnouncingRepository, createAnnouncingRepository } from '../../src
 import type { PendingChange, PendingChanges } from '../../src/console/announcing/outbox-rows.ts'
 import type { Change } from '../../src/console/keys/commit.ts'
 import { createKeyRepository, type KeyRepository } from '../../src/console/keys/key-repository.ts'
-import type { SearchBounds } from '../../src/console/keys/search/ordered-keys.ts'
+import type { SearchBounds } from '../../src/console/keys/search/search-keys.ts'
 import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
 import { createChangeWriter } from '../../src/console/platform/database/change-writer.ts'
 import type { Clock } from '../../src/domain/clock.ts'

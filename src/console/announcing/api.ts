@@ -24,7 +24,8 @@ export interface KeysToSync {
     /** Where the next page starts; null on the last. */
     readonly nextAfterId: string | null
   }>
-  countForSync(expiresAfterMs: number): Promise<number>
+  /** Null: too many to count. */
+  countForSync(expiresAfterMs: number): Promise<number | null>
 }
 
 interface SyncRange {
@@ -60,7 +61,7 @@ export const SYNC_CALLS: readonly AdminCall<SyncParts>[] = [
       ),
       cursor: Type.Optional(
         Type.String({
-          pattern: `^[0-9]{1,15}\\.key_${ULID}$`,
+          pattern: `^[0-9]{0,15}\\.key_${ULID}$`,
           description: 'a cursor from an earlier response',
         }),
       ),
@@ -71,7 +72,12 @@ export const SYNC_CALLS: readonly AdminCall<SyncParts>[] = [
     status: 200,
     response: Type.Object({
       synced: Type.Integer({ minimum: 0, description: 'Records of this page' }),
-      total: Type.Integer({ minimum: 0, description: 'Records of all pages; an estimate above a million' }),
+      total: Type.Optional(
+        Type.Integer({
+          minimum: 0,
+          description: 'Records of all pages; left out if counting takes over two seconds',
+        }),
+      ),
       cursor: Type.Optional(Type.String({ description: 'Of the next page; absent on the last' })),
     }),
     errors: ['redis_unavailable'],
@@ -86,12 +92,13 @@ async function syncPage(parts: SyncParts, { limit, cursor, region }: SyncPage) {
   if (regions.length === 0) throw invalidField('region', 'the name of a region of this console')
   for (const each of regions) requireReady(each)
   const expiresAfterMs = clock.wallMs() - KEPT_AFTER_EXPIRY_MS
-  // Counted once: the cursor carries the total.
-  const [counted = null, afterId = null] = cursor?.split('.') ?? []
-  const total = counted === null ? await repository.countForSync(expiresAfterMs) : Number(counted)
+  // Counted once: the cursor carries the total, or nothing in its place.
+  const [total = '', afterId = null] = cursor?.split('.') ?? [
+    String((await repository.countForSync(expiresAfterMs)) ?? ''),
+  ]
   const page = await repository.listForSync({ expiresAfterMs, limit: limit ?? DEFAULT_PAGE_SIZE, afterId })
   await Promise.all(regions.map(each => putPage(each, page.keys)))
-  const synced = { synced: page.keys.length, total }
+  const synced = { synced: page.keys.length, ...(total === '' ? {} : { total: Number(total) }) }
   return page.nextAfterId === null ? synced : { ...synced, cursor: `${total}.${page.nextAfterId}` }
 }
 

@@ -3,7 +3,6 @@ import type { ConsoleContext } from '../platform/console-context.ts'
 import { type AdminCall, bindCalls } from '../platform/http/calls.ts'
 import type { UsageService } from '../usage/index.ts'
 import { CHANGE_CALLS } from './change-calls.ts'
-import { startCountingKeys } from './count-states.ts'
 import { editRoutes } from './edit-page.ts'
 import { findKeyRoutes } from './find-key-page.ts'
 import { TRANSFER_CALLS } from './import-export.ts'
@@ -14,12 +13,13 @@ import { READ_CALLS } from './read-calls.ts'
 import type { Registry } from './registry.ts'
 import { revokeAllRoutes } from './revoke-all-page.ts'
 import { rotateRoutes } from './rotate-page.ts'
+import { startCountingKeys } from './search/count-states.ts'
 import { stepRoutes } from './step-pages.ts'
 
 export type { KeyRepository } from './key-repository.ts'
 export { type LeakAction, type LeakOutcome, reportLeak } from './operations.ts'
 export { type OpenRegistry, openRegistry, type Registry } from './registry.ts'
-export type { WorkspacePage, WorkspaceQuery, WorkspaceSummary } from './search/key-query.ts'
+export type { WorkspacePage, WorkspaceQuery, WorkspaceSummary } from './search/list-workspaces.ts'
 
 export const KEY_CALLS: readonly AdminCall<Registry>[] = [...CHANGE_CALLS, ...READ_CALLS, ...TRANSFER_CALLS]
 const PAGES = [

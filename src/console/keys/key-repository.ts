@@ -18,14 +18,11 @@ import {
 import { createCommit } from './commit.ts'
 import { findOrigin, type HistorySpan, listHistory, listLeaks } from './key-history.ts'
 import { findKeys, lastUses, listForSync, listKeys, recordUse, type SyncRange } from './key-queries.ts'
-import { countInWorkspace, countLive } from './search/count-in-workspace.ts'
-import { countKeys } from './search/count-keys.ts'
-import { countByState, countForSync, type ExpiryBounds } from './search/count-rows.ts'
-import { countUnused } from './search/count-unused.ts'
-import type { KeyQuery, KeySelector, WorkspaceQuery } from './search/key-query.ts'
-import { listWorkspaces } from './search/list-workspaces.ts'
-import { SEARCH_BOUNDS, type SearchBounds } from './search/ordered-keys.ts'
-import { searchKeys } from './search/search-keys.ts'
+import { countKeys, countLive, countUnused } from './search/count-keys.ts'
+import { countByState, countForSync, countInWorkspace, type ExpiryBounds } from './search/count-states.ts'
+import type { KeyQuery, KeySelector } from './search/key-query.ts'
+import { listWorkspaces, type WorkspaceQuery } from './search/list-workspaces.ts'
+import { SEARCH_BOUNDS, type SearchBounds, searchKeys } from './search/search-keys.ts'
 
 /**
  * The system of record: the statements about keys, bound to one database. A change to a key, its audit entry and its place in
@@ -91,7 +88,7 @@ function searchesOf({ database, clock }: KeyRepositoryParts, bounds: SearchBound
     search: (query: KeyQuery) => searchKeys(reader, query, context()),
     count: (selector: KeySelector) => countKeys(reader, selector, { ...context(), clock }),
     listWorkspaces: (query: WorkspaceQuery) => listWorkspaces(reader, query, context()),
-    countInWorkspace: (workspaceId: string) => countInWorkspace(reader, workspaceId, now()),
+    countInWorkspace: (workspaceId: string) => countInWorkspace(reader, workspaceId, context()),
     countLive: (workspaceId: string) => countLive(reader, workspaceId, now()),
     countUnused: (workspaceId: string) => countUnused(reader, workspaceId, now()),
   }

@@ -26,10 +26,9 @@ import {
   WORKSPACES,
 } from '../platform/html/paths.ts'
 import { expiryHtml, type KeyPageParts, type KeyView, lastUsed, scopeList, stateBadge } from './key-view.ts'
-import { MAX_EXPIRING, type WorkspaceKeyCounts } from './search/count-in-workspace.ts'
-import { decodeCursor, parseOrder } from './search/key-cursor.ts'
+import { MAX_EXPIRING, type WorkspaceKeyCounts } from './search/count-states.ts'
 import { KEY_FILTERS, type KeyFilter } from './search/key-filter.ts'
-import { EXPIRING_SOON_MS, type KeyQuery } from './search/key-query.ts'
+import { decodeCursor, EXPIRING_SOON_MS, type KeyQuery, parseOrder } from './search/key-query.ts'
 
 const PAGE_SIZE = 50
 const DAY_MS = 86_400_000

@@ -32,8 +32,8 @@ import {
   WORKSPACE_KEYS,
 } from '../platform/http/request-context.ts'
 import type { Registry } from './registry.ts'
-import type { KeyQuery, WorkspaceSummary } from './search/key-query.ts'
-import { isSearchText, KEY_QUERY_EXPECTED, parseKeyQuery } from './search/parse-key-query.ts'
+import { isSearchText, KEY_QUERY_EXPECTED, type KeyQuery, parseKeyQuery } from './search/key-query.ts'
+import type { WorkspaceSummary } from './search/list-workspaces.ts'
 
 const adminCall = declareCalls<Registry>()
 

@@ -25,7 +25,7 @@ import { callerOf } from '../platform/http/request-context.ts'
 import { bulkSteps, type ChangeProgress } from './change-progress.ts'
 import type { KeyPageParts } from './key-view.ts'
 import { revokeAllKeys } from './revoke-all.ts'
-import { MAX_LIVE } from './search/count-in-workspace.ts'
+import { MAX_LIVE } from './search/count-keys.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/revoke-all`
 const TITLE = 'Revoke all keys'

@@ -10,6 +10,7 @@ export const keyTables: CreateTables = (dialect, text) => [
     suspended_at_ms bigint, revoked_at_ms bigint, rotated_from ${text}, replaced_by ${text},
     version integer not null check (version >= 1), changed_at_ms bigint not null)`,
   ...KEY_INDEXES,
+  ...(dialect === 'postgres' ? RARE_STATES_IN_POSTGRES : []),
   sql`create table key_use (
     key_id ${text} primary key references keys (id), workspace_id ${text} not null, last_used_at_ms bigint not null)`,
   sql`create index keys_by_use on key_use (last_used_at_ms, key_id)`,
@@ -36,7 +37,10 @@ const KEY_INDEXES: readonly RawBuilder<unknown>[] = [
     on keys (workspace_id, expires_at_ms, id, revoked_at_ms, suspended_at_ms, replaced_by)`,
   sql`create index keys_by_name on keys (name, id)`,
   sql`create index workspace_keys_by_name on keys (workspace_id, name, id)`,
-  // Partial: states that few keys are in.
+]
+
+/** SQLite reads the index by expiry from end to end instead. */
+const RARE_STATES_IN_POSTGRES: readonly RawBuilder<unknown>[] = [
   sql`create index keys_revoked on keys (workspace_id, id) where revoked_at_ms is not null`,
   sql`create index keys_suspended on keys (workspace_id, id)
     where suspended_at_ms is not null and revoked_at_ms is null`,

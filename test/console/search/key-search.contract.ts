@@ -1,12 +1,8 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { decodeCursor } from '../../../src/console/keys/search/key-cursor.ts'
-import {
-  KEY_SORTS,
-  type KeyQuery,
-  type WorkspaceSummary,
-} from '../../../src/console/keys/search/key-query.ts'
-import { SEARCH_BOUNDS } from '../../../src/console/keys/search/ordered-keys.ts'
+import { decodeCursor, KEY_SORTS, type KeyQuery } from '../../../src/console/keys/search/key-query.ts'
+import type { WorkspaceSummary } from '../../../src/console/keys/search/list-workspaces.ts'
+import { SEARCH_BOUNDS } from '../../../src/console/keys/search/search-keys.ts'
 import { KEY_STATES, keyState, type StoredKey } from '../../../src/domain/key/key-record.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openDatabase } from '../../support/open-database.ts'
@@ -80,7 +76,7 @@ const someQuery: fc.Arbitrary<KeyQuery> = fc.record({
 })
 
 /** `tight`: pages end early, and few searches can be answered by an index alone. */
-const BOUNDS = { usual: SEARCH_BOUNDS, tight: { examined: 20, candidates: 15 } }
+const BOUNDS = { usual: SEARCH_BOUNDS, tight: { examined: 20, indexed: 15 } }
 
 /** Lists and searches, for every database. */
 export function describeKeySearch(

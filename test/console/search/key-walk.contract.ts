@@ -1,8 +1,11 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { decodeCursor } from '../../../src/console/keys/search/key-cursor.ts'
-import { KEY_SORTS, type KeyQuery } from '../../../src/console/keys/search/key-query.ts'
-import { parseKeyQuery } from '../../../src/console/keys/search/parse-key-query.ts'
+import {
+  decodeCursor,
+  KEY_SORTS,
+  type KeyQuery,
+  parseKeyQuery,
+} from '../../../src/console/keys/search/key-query.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { insert, openRepository, type Repository, replace } from '../../support/repository.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { countUnused } from '../../../src/console/keys/search/count-unused.ts'
+import { countUnused } from '../../../src/console/keys/search/count-keys.ts'
 import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts'
 import { rowOf } from '../../../src/console/platform/database/key-row.ts'
 import { systemTimers } from '../../../src/console/platform/jobs/timers.ts'

@@ -102,17 +102,17 @@ async function timeConsole(databaseUrl: string, redis: RedisServer): Promise<voi
     const beganMs = performance.now()
     let syncedFromMs = beganMs
     do {
-      const page = await post<{ synced: number; total: number; cursor?: string }>('/sync', { cursor })
+      const page = await post<{ synced: number; total?: number; cursor?: string }>('/sync', { cursor })
       // Keys that expired long ago are passed over first.
       if (synced === 0) syncedFromMs = performance.now()
       synced += page.synced
-      total = page.total
+      total = page.total ?? 0
       cursor = page.cursor
     } while (cursor !== undefined && (synced === 0 || performance.now() - syncedFromMs < SYNC_SECONDS * 1000))
     say(`keys sync: the first record after ${((syncedFromMs - beganMs) / 1000).toFixed(0)} s`)
     const rate = synced / ((performance.now() - syncedFromMs) / 1000)
     say(
-      `keys sync: ${rate.toFixed(0)} keys a second, so ${(total / rate / 60).toFixed(0)} minutes for ${total}`,
+      `keys sync: ${rate.toFixed(0)} keys a second, so ${(total / rate / 60).toFixed(0)} minutes for ${total} (0: too many to count)`,
     )
   } finally {
     await process.stop()

@@ -1,23 +1,40 @@
-import { expressionBuilder, type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { KeyState } from '../../../domain/key/key-record.ts'
 import { listOf } from '../../platform/database/first-rows.ts'
 import type { Tables } from '../../platform/database/tables.ts'
-import { sumInStretches } from './count-rows.ts'
-import { isSelected, type KeyFilter } from './key-filter.ts'
-import {
-  EXPIRING_SOON_MS,
-  type WorkspacePage,
-  type WorkspaceQuery,
-  type WorkspaceSummary,
-} from './key-query.ts'
-import type { SearchContext } from './ordered-keys.ts'
+import { countStates, MAX_COUNTED, NO_KEYS, type WorkspaceKeyCounts } from './count-states.ts'
+import type { SearchContext } from './search-keys.ts'
 
 /** Workspaces that one page examines at most. */
 const MAX_EXAMINED = 1000
-/** Keys of one workspace that are counted at most, if the page has a bound. */
-const MAX_COUNTED = 5000
-/** Keys that a statement of SQLite counts, which blocks the event loop meanwhile. */
-const COUNTED_AT_ONCE = 20_000
+
+/** One page of workspaces that have keys, by id. */
+export interface WorkspaceQuery {
+  /** Null: all workspaces. */
+  readonly workspaceIds: readonly string[] | null
+  /** A part of the workspace id, in any case. */
+  readonly text: string | null
+  readonly limit: number
+  readonly afterId: string | null
+  /** Keys that are counted for the page, in all; null: every key. */
+  readonly maxKeysCounted: number | null
+}
+
+export interface WorkspaceSummary {
+  readonly workspaceId: string
+  readonly keys: Readonly<Record<KeyState, number>>
+  /** The workspace has more keys than this, and no more were counted; null: all were. */
+  readonly moreThan: number | null
+  /** Active keys that expire within `EXPIRING_SOON_MS`. */
+  readonly expiringSoon: number
+  readonly lastUsedAtMs: number | null
+}
+
+export interface WorkspacePage {
+  readonly workspaces: readonly WorkspaceSummary[]
+  /** Where the next page starts; null on the last. As with keys, a page can be short. */
+  readonly nextAfterId: string | null
+}
 
 export async function listWorkspaces(
   database: Kysely<Tables>,
@@ -71,14 +88,6 @@ async function findWorkspaces(
   return rows.map(row => row.workspace_id)
 }
 
-interface CountRow extends Readonly<Record<KeyState, number>> {
-  readonly workspace_id: string
-  readonly expiring_soon: number
-  readonly counted: number
-}
-
-const NO_KEYS = { active: 0, retiring: 0, suspended: 0, expired: 0, revoked: 0, expiring_soon: 0, counted: 0 }
-
 async function summarize(
   database: Kysely<Tables>,
   workspaceIds: readonly string[],
@@ -86,85 +95,14 @@ async function summarize(
   context: SearchContext,
 ): Promise<WorkspaceSummary[]> {
   if (workspaceIds.length === 0) return []
-  const rows = await countStates(database, workspaceIds, maxCounted, context)
-  const counts = new Map(rows.map(row => [row.workspace_id, row]))
+  const counts = await countStates(database, workspaceIds, maxCounted, context)
   const uses = await findLastUses(database, workspaceIds, context)
   return workspaceIds.map(workspaceId => {
-    const { active, retiring, suspended, expired, revoked, expiring_soon, counted } =
-      counts.get(workspaceId) ?? NO_KEYS
-    const keys = { active, retiring, suspended, expired, revoked }
-    const moreThan = maxCounted !== null && counted > maxCounted ? maxCounted : null
+    const { states, expiringSoon }: WorkspaceKeyCounts = counts.get(workspaceId) ?? NO_KEYS
     const lastUsedAtMs = uses.get(workspaceId) ?? null
-    return { workspaceId, keys, moreThan, expiringSoon: expiring_soon, lastUsedAtMs }
+    const moreThan = states === null ? maxCounted : null
+    return { workspaceId, keys: states ?? NO_KEYS.states, moreThan, expiringSoon, lastUsedAtMs }
   })
-}
-
-/** The states of `keyState`; in the order of an index that holds all that decides them. */
-async function countStates(
-  database: Kysely<Tables>,
-  workspaceIds: readonly string[],
-  maxCounted: number | null,
-  context: SearchContext,
-): Promise<readonly CountRow[]> {
-  if (maxCounted !== null) return countIn(database, firstKeys(workspaceIds, maxCounted + 1), context)
-  if (context.dialect === 'postgres') return countIn(database, allKeys(workspaceIds), context)
-  // SQLite counts a part of each in one statement, and then the rest of large ones.
-  const share = Math.floor(COUNTED_AT_ONCE / workspaceIds.length)
-  const rows: CountRow[] = []
-  for (const row of await countIn(database, firstKeys(workspaceIds, share + 1), context)) {
-    rows.push(row.counted > share ? await countLarge(database, row.workspace_id, context) : row)
-  }
-  return rows
-}
-
-async function countIn(
-  database: Kysely<Tables>,
-  keys: RawBuilder<unknown>,
-  context: SearchContext,
-): Promise<readonly CountRow[]> {
-  const counts = Object.entries(stateCounts(context)).map(
-    ([name, count]) => sql`${count} as ${sql.ref(name)}`,
-  )
-  const { rows } = await sql<CountRow>`
-    select workspace_id, ${sql.join(counts)} from ${keys} group by workspace_id`.execute(database)
-  return rows
-}
-
-async function countLarge(
-  database: Kysely<Tables>,
-  workspaceId: string,
-  context: SearchContext,
-): Promise<CountRow> {
-  return { workspace_id: workspaceId, ...(await sumInStretches(database, workspaceId, stateCounts(context))) }
-}
-
-function stateCounts({ nowMs }: SearchContext) {
-  const row = expressionBuilder<Tables, 'keys'>()
-  const count = (filter: KeyFilter) =>
-    sql`count(*) filter (where ${isSelected(row, { filter, nowMs, soonMs: nowMs + EXPIRING_SOON_MS })})`
-  return {
-    counted: sql`count(*)`,
-    expiring_soon: count('expiring'),
-    active: count('active'),
-    retiring: count('retiring'),
-    suspended: count('suspended'),
-    expired: count('expired'),
-    revoked: count('revoked'),
-  }
-}
-
-function allKeys(workspaceIds: readonly string[]): RawBuilder<unknown> {
-  return sql`keys where workspace_id in (${sql.join(workspaceIds)})`
-}
-
-/** Some keys of each workspace. Neither database has a limit for each group. */
-function firstKeys(workspaceIds: readonly string[], limit: number): RawBuilder<unknown> {
-  const parts = workspaceIds.map(
-    workspaceId => sql`select * from (
-      select workspace_id, expires_at_ms, revoked_at_ms, suspended_at_ms, replaced_by
-      from keys where workspace_id = ${workspaceId} limit ${limit}) as part`,
-  )
-  return sql`(${sql.join(parts, sql` union all `)}) as keys`
 }
 
 async function findLastUses(

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { encodeCursor } from '../../../src/console/keys/search/key-cursor.ts'
-import { type KeyQueryText, parseKeyQuery } from '../../../src/console/keys/search/parse-key-query.ts'
+import { encodeCursor, type KeyQueryText, parseKeyQuery } from '../../../src/console/keys/search/key-query.ts'
 
 const POSITION = { value: 7, id: 'key_01JD0000000000000000000000' }
 
