@@ -113,8 +113,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
   })
   deps.onReload(forgetKeysOfRemovedSecrets(config.keys, keyStore))
   invalidations.onApplied((digest, version) => keyService?.confirmer.applied(digest, version))
-  startLookupsAtZero(metrics)
-  reportCircuits(metrics, breakers)
+  prepareMetrics(metrics, breakers)
   let watch: NodeJS.Timeout | undefined
 
   /** Updates gauges and reopens a silent subscription, also while no request arrives. */
@@ -286,13 +285,10 @@ function trustLimitsOf({ memory, staleSeconds }: Config['keys']): TrustLimits {
   return { ttlMs: ttlSeconds * 1000, absentTtlMs: absentTtlSeconds * 1000, staleMs: staleSeconds * 1000 }
 }
 
-function reportCircuits({ storeCircuitOpen }: Metrics, breakers: readonly BreakingTier[]): void {
+/** Lookups start at zero, also of stores that are not configured. */
+function prepareMetrics({ lookups, storeCircuitOpen }: Metrics, breakers: readonly BreakingTier[]): void {
+  for (const tier of LOOKUP_TIERS) for (const result of LOOKUP_RESULTS) lookups.inc({ tier, result }, 0)
   storeCircuitOpen.onCollect(gauge => {
     for (const { name: tier, isOpen } of breakers) gauge.set({ tier }, isOpen ? 1 : 0)
   })
-}
-
-/** Includes stores that are not configured. */
-function startLookupsAtZero({ lookups }: Metrics): void {
-  for (const tier of LOOKUP_TIERS) for (const result of LOOKUP_RESULTS) lookups.inc({ tier, result }, 0)
 }
