@@ -241,6 +241,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
       await purgeUsage(database, nowMs)
       expect([await rowsIn('refusals'), await rowsIn('refusal_gaps')]).toEqual([1_200, 1])
       nowMs += 1
+      await makePartitions(database, nowMs)
       await store(report('g2', 1, [count(2, { minute: minuteOf(nowMs) })], { refusals: of(nowMs, ['ws_1']) }))
       await purgeUsage(database, nowMs)
       expect([await rowsIn('refusals'), await rowsIn('refusal_gaps')]).toEqual([1, 0])
