@@ -52,14 +52,17 @@ export interface Autoscaler {
   readonly set: string
   /** Whether it needs the ScaledObject of the chart's example. */
   readonly keda?: boolean
+  /** To which it raises a new release; undefined: here it does nothing by itself. */
+  readonly leastPods?: number
 }
 export const AUTOSCALERS: readonly Autoscaler[] = [
   {
     name: 'the chart’s own autoscaler',
     gateway: { autoscaling: { enabled: true, minReplicas: 2 } },
     set: '--set gateway.autoscaling.enabled=true',
+    leastPods: 2,
   },
-  { name: 'KEDA', gateway: { replicas: null }, set: '--set gateway.replicas=null', keda: true },
+  { name: 'KEDA', gateway: { replicas: null }, set: '--set gateway.replicas=null', keda: true, leastPods: 2 },
   { name: 'another autoscaler', gateway: { replicas: null }, set: '--set gateway.replicas=null' },
 ]
 
@@ -159,6 +162,14 @@ class Release {
 
   async replicas(): Promise<unknown> {
     return valueAt(await this.#workload(), 'spec.replicas')
+  }
+
+  /**
+   * Waits until the autoscaler has raised the release to this many pods. It repeats an update that met another one, with the
+   * number that it chose before: a number set meanwhile would be lost.
+   */
+  async raisedTo(number: number): Promise<void> {
+    await until(`it has ${number} pods`, async () => (await this.replicas()) === number, ROLLOUT_MS)
   }
 
   async level(): Promise<string> {
@@ -269,6 +280,7 @@ export function describeScaling(scalers: readonly Autoscaler[]): Part {
         '$version.name, $scaler.name: the running number outlives upgrade, failed upgrade, rollback and undo',
         async ({ version, scaler }) => {
           const release = await Release.installed(version, scaler.gateway, scaler.keda)
+          if (scaler.leastPods !== undefined) await release.raisedTo(scaler.leastPods)
           await release.scale(8)
           await release.available(8)
           const numbers = await release.numbersDuring(async () => {
