@@ -38,7 +38,7 @@ export const SEARCH_BOUNDS: SearchBounds = { examined: 2500, indexed: 1000 }
 /** Keys examined in one statement: `node:sqlite` blocks the event loop while one runs. */
 const EXAMINED_AT_ONCE = 1000
 /** PostgreSQL returns all matches of an index at once: this bounds what a frequent one costs. */
-const INDEX_TIMEOUT_MS = 35
+const INDEX_TIMEOUT_MS = 25
 
 /**
  * Examines keys in order until the page is full or the bound is reached, which leaves it short. A text or state that few keys have is
