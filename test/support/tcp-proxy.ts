@@ -62,7 +62,7 @@ export class Link {
   #pump(direction: Direction, from: Socket): void {
     from.on('data', (bytes: Buffer) => {
       if (direction === 'forth' && this.opening.length < 4_096) this.opening += bytes.toString('latin1')
-      this.#proxy.onPiece(direction, bytes)
+      this.#proxy.onPiece(direction, bytes, this)
       const delayMs = this.#proxy.delayMs[direction]
       this.#queues[direction].push({ bytes, dueMs: performance.now() + delayMs })
       if (delayMs === 0) this.#handOn(direction)
@@ -90,8 +90,8 @@ export class TcpProxy {
   readonly links = new Set<Link>()
   /** The longest time by which a chunk was forwarded later than its delay. A test may set it to 0. */
   longestLateMs = 0
-  /** Called for each chunk that arrives, held or not. */
-  onPiece: (direction: Direction, bytes: Buffer) => void = () => {}
+  /** Called for each chunk that arrives, held or not. The connection distinguishes it from those of others. */
+  onPiece: (direction: Direction, bytes: Buffer, connection: object) => void = () => {}
   readonly #server: Server
   #target: number
   readonly #held: Record<Direction, (link: Link) => boolean> = { forth: () => false, back: () => false }
