@@ -232,7 +232,7 @@ describe('the parts import only what they need', () => {
 
 /** The folder of a file below `src`. */
 const folderOf = (path: string) => dirname(path)
-/** `keys` of `console/keys/commit.ts`; null outside the capabilities of the console. */
+/** `keys` of `console/keys/rows/commit.ts`; null outside the capabilities of the console. */
 const capabilityOf = (path: string) => /^console\/(?!platform\/)([^/]+)\//.exec(path)?.[1] ?? null
 
 describe('folders have one direction', () => {

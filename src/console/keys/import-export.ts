@@ -20,9 +20,9 @@ import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import { chosenFields, fields, RECORD_FIELDS, textOrNull } from '../platform/http/fields.ts'
 import { callerOf, seesWorkspace } from '../platform/http/request-context.ts'
 import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
-import type { KeyPage } from './key-queries.ts'
-import type { KeyRepository } from './key-repository.ts'
 import type { Registry } from './registry.ts'
+import type { KeyPage } from './rows/key-queries.ts'
+import type { KeyRepository } from './rows/key-repository.ts'
 
 const adminCall = declareCalls<Registry>()
 

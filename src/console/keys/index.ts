@@ -16,9 +16,9 @@ import { rotateRoutes } from './rotate-page.ts'
 import { startCountingKeys } from './search/count-states.ts'
 import { stepRoutes } from './step-pages.ts'
 
-export type { KeyRepository } from './key-repository.ts'
 export { type LeakAction, type LeakOutcome, reportLeak } from './operations.ts'
 export { type OpenRegistry, openRegistry, type Registry } from './registry.ts'
+export type { KeyRepository } from './rows/key-repository.ts'
 export type { WorkspacePage, WorkspaceQuery, WorkspaceSummary } from './search/list-workspaces.ts'
 
 export const KEY_CALLS: readonly AdminCall<Registry>[] = [...CHANGE_CALLS, ...READ_CALLS, ...TRANSFER_CALLS]

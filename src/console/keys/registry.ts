@@ -24,7 +24,7 @@ import { lockSqliteFile } from '../platform/database/sqlite/database.ts'
 import type { WebhookEvent } from '../platform/jobs/delivery-rows.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
 import { openDatabase, waitForDatabase } from '../platform/open-database.ts'
-import { createKeyRepository, type KeyRepository } from './key-repository.ts'
+import { createKeyRepository, type KeyRepository } from './rows/key-repository.ts'
 import { createOperationCounter, type OperationCounter, type PlannedChange } from './run-operation.ts'
 import { checkSigningSecrets } from './signing-secrets.ts'
 

@@ -11,9 +11,9 @@ import {
 import type { Caller } from '../platform/access/principal.ts'
 import { auditRevocation } from '../platform/audit/entries.ts'
 import { troubleOf } from '../platform/database/database-unavailable.ts'
-import type { LivePosition } from './bulk-rows.ts'
-import type { KeyRepository } from './key-repository.ts'
 import type { Registry } from './registry.ts'
+import type { LivePosition } from './rows/bulk-rows.ts'
+import type { KeyRepository } from './rows/key-repository.ts'
 
 /** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
 const BATCH_SIZE = 250

@@ -19,8 +19,8 @@ import {
 } from '../platform/http/idempotency.ts'
 import type { OperationContext } from '../platform/http/request-context.ts'
 import type { WebhookEvent } from '../platform/jobs/delivery-rows.ts'
-import type { CommitOutcome } from './commit.ts'
-import type { KeyRepository } from './key-repository.ts'
+import type { CommitOutcome } from './rows/commit.ts'
+import type { KeyRepository } from './rows/key-repository.ts'
 
 /** A retry follows a taken hint or a concurrent change of the same key. Both are rare. */
 const MAX_ATTEMPTS = 8

@@ -135,7 +135,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'two concurrent changes of one key both commit',
     mutations: [
       {
-        file: 'console/keys/commit.ts',
+        file: 'console/keys/rows/commit.ts',
         from: "    .where('version', '=', changed.version - 1)\n",
         to: '',
       },
@@ -145,7 +145,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'revoke-all commits without putting its changes into the outbox',
     mutations: [
       {
-        file: 'console/keys/bulk-rows.ts',
+        file: 'console/keys/rows/bulk-rows.ts',
         from: 'const pending = await enqueueChanges(tx, keys, nowMs)',
         to: 'const pending = await enqueueChanges(tx, [], nowMs)',
       },
@@ -175,7 +175,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
         to: 'const announced = await Promise.resolve([])',
       },
       {
-        file: 'console/keys/bulk-rows.ts',
+        file: 'console/keys/rows/bulk-rows.ts',
         from: 'const pending = await enqueueChanges(tx, keys, nowMs)',
         to: 'const pending = await enqueueChanges(tx, [], nowMs)',
       },

@@ -1,7 +1,7 @@
 import { createRegions } from '../../../src/console/announcing/regions.ts'
 import { createMessageEncoder } from '../../../src/console/announcing/signed-texts.ts'
-import type { KeyRepository } from '../../../src/console/keys/key-repository.ts'
 import type { Registry } from '../../../src/console/keys/registry.ts'
+import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import type { KeyServiceRequest, KeyServiceResponse } from '../../../src/keys/tiers/key-service-client.ts'

@@ -7,9 +7,9 @@ import type {
   KeyImport,
   LivePosition,
   LiveRange,
-} from '../../../src/console/keys/bulk-rows.ts'
-import type { Change, CommitOutcome } from '../../../src/console/keys/commit.ts'
-import type { KeyRepository } from '../../../src/console/keys/key-repository.ts'
+} from '../../../src/console/keys/rows/bulk-rows.ts'
+import type { Change, CommitOutcome } from '../../../src/console/keys/rows/commit.ts'
+import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import type { KeyRecord, StoredKey } from '../../../src/domain/key/key-record.ts'
 import type { Database } from './database.ts'
 import { enqueueChanges, pendingChangesIn, registerRegions } from './outboxes.ts'

@@ -1,9 +1,9 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import type { StoredKey } from '../../domain/key/key-record.ts'
-import type { Dialect } from '../platform/database/database.ts'
-import type { PageOptions } from '../platform/database/first-rows.ts'
-import { keyOfRow } from '../platform/database/key-row.ts'
-import type { Tables } from '../platform/database/tables.ts'
+import type { StoredKey } from '../../../domain/key/key-record.ts'
+import type { Dialect } from '../../platform/database/database.ts'
+import type { PageOptions } from '../../platform/database/first-rows.ts'
+import { keyOfRow } from '../../platform/database/key-row.ts'
+import type { Tables } from '../../platform/database/tables.ts'
 
 /** Keys that a statement of a sync reads, expired ones included. */
 const EXAMINED_AT_ONCE = 10_000

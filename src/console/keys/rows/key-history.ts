@@ -1,10 +1,10 @@
 import type { Kysely } from 'kysely'
 import { encodeTime } from 'ulid'
-import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { entryOfRow } from '../platform/audit/chain.ts'
-import { type AuditEntry, isLeak } from '../platform/audit/entries.ts'
-import { type AuditTrust, genuineRows } from '../platform/audit/mac.ts'
-import type { Tables } from '../platform/database/tables.ts'
+import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import { entryOfRow } from '../../platform/audit/chain.ts'
+import { type AuditEntry, isLeak } from '../../platform/audit/entries.ts'
+import { type AuditTrust, genuineRows } from '../../platform/audit/mac.ts'
+import type { Tables } from '../../platform/database/tables.ts'
 
 export interface HistorySpan {
   readonly sinceMs: number

@@ -1,13 +1,13 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import type { KeyRecord, StoredKey } from '../../domain/key/key-record.ts'
-import { enqueueChanges, type PendingChange } from '../announcing/index.ts'
-import { type AuditTarget, appendAudit } from '../platform/audit/chain.ts'
-import type { AuditEntry } from '../platform/audit/entries.ts'
-import type { ChangeWriter } from '../platform/database/change-writer.ts'
-import { AuditWriteError } from '../platform/database/database-unavailable.ts'
-import { keyOfRow, rowOf } from '../platform/database/key-row.ts'
-import type { Tables } from '../platform/database/tables.ts'
-import { insertEvents, type WebhookEvent } from '../platform/jobs/delivery-rows.ts'
+import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
+import { enqueueChanges, type PendingChange } from '../../announcing/index.ts'
+import { type AuditTarget, appendAudit } from '../../platform/audit/chain.ts'
+import type { AuditEntry } from '../../platform/audit/entries.ts'
+import type { ChangeWriter } from '../../platform/database/change-writer.ts'
+import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
+import { keyOfRow, rowOf } from '../../platform/database/key-row.ts'
+import type { Tables } from '../../platform/database/tables.ts'
+import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
 
 /** Rows of one statement: SQLite binds at most 32,766 values. */
 const ROWS_AT_ONCE = 500

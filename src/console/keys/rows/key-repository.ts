@@ -1,11 +1,16 @@
-import type { Clock } from '../../domain/clock.ts'
-import type { KeyRecord, StoredKey } from '../../domain/key/key-record.ts'
-import type { AuditedDatabase } from '../platform/audit/mac.ts'
-import { createAuditQueue } from '../platform/audit/queue.ts'
-import { shareBatches } from '../platform/batch/share-runs.ts'
-import type { ChangeWriter } from '../platform/database/change-writer.ts'
-import type { PageOptions } from '../platform/database/first-rows.ts'
-import { findResponse, type Idempotency, purgeResponses } from '../platform/http/idempotency.ts'
+import type { Clock } from '../../../domain/clock.ts'
+import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
+import type { AuditedDatabase } from '../../platform/audit/mac.ts'
+import { createAuditQueue } from '../../platform/audit/queue.ts'
+import { shareBatches } from '../../platform/batch/share-runs.ts'
+import type { ChangeWriter } from '../../platform/database/change-writer.ts'
+import type { PageOptions } from '../../platform/database/first-rows.ts'
+import { findResponse, type Idempotency, purgeResponses } from '../../platform/http/idempotency.ts'
+import { countKeys, countLive, countUnused } from '../search/count-keys.ts'
+import { countByState, countForSync, countInWorkspace, type ExpiryBounds } from '../search/count-states.ts'
+import type { KeyQuery, KeySelector } from '../search/key-query.ts'
+import { listWorkspaces, type WorkspaceQuery } from '../search/list-workspaces.ts'
+import { SEARCH_BOUNDS, type SearchBounds, searchKeys } from '../search/search-keys.ts'
 import {
   type BulkRevocation,
   importKeys,
@@ -18,11 +23,6 @@ import {
 import { createCommit } from './commit.ts'
 import { findOrigin, type HistorySpan, listHistory, listLeaks } from './key-history.ts'
 import { findKeys, lastUses, listForSync, listKeys, recordUse, type SyncRange } from './key-queries.ts'
-import { countKeys, countLive, countUnused } from './search/count-keys.ts'
-import { countByState, countForSync, countInWorkspace, type ExpiryBounds } from './search/count-states.ts'
-import type { KeyQuery, KeySelector } from './search/key-query.ts'
-import { listWorkspaces, type WorkspaceQuery } from './search/list-workspaces.ts'
-import { SEARCH_BOUNDS, type SearchBounds, searchKeys } from './search/search-keys.ts'
 
 /**
  * The system of record: the statements about keys, bound to one database. A change to a key, its audit entry and its place in
