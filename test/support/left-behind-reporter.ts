@@ -4,17 +4,27 @@ import { Patience } from './patience.ts'
 
 const GRACE_MS = 5_000
 const PAUSE_MS = 50
+/** In the environment of each process that a run starts, so that runs beside each other are told apart. */
+const RUN_VARIABLE = 'POSTERN_TEST_RUN'
+/** Names this run, however often the configuration is loaded. */
+const THIS_RUN = `${process.pid}-${Math.round(performance.timeOrigin)}`
 
 interface Running {
   readonly pid: number
   readonly parent: number
   readonly group: number
   readonly command: string
+  /** The run that started it; undefined if its environment does not say. */
+  readonly run: string | undefined
 }
 
 /** A process that a test started and did not stop fails the run, and is ended. Only Linux says which there are. */
 export class LeftBehindReporter implements Reporter {
   readonly #before = new Set(running().map(({ pid }) => pid))
+
+  constructor() {
+    process.env[RUN_VARIABLE] = THIS_RUN
+  }
 
   async onTestRunEnd(): Promise<void> {
     const patience = new Patience(GRACE_MS)
@@ -29,16 +39,17 @@ export class LeftBehindReporter implements Reporter {
     process.exitCode = 1
   }
 
-  /** Processes of the run's own group that are neither older than it nor its workers. */
+  /** The run's own processes without its workers, and those of its group that lost both their parent and their environment. */
   #leftBehind(): readonly Running[] {
     const all = running()
     const group = all.find(({ pid }) => pid === process.pid)?.group
+    const inGroup = new Set(all.filter(one => one.group === group).map(({ pid }) => pid))
     return all.filter(
       one =>
-        one.group === group &&
-        one.parent !== process.pid &&
         one.pid !== process.pid &&
-        !this.#before.has(one.pid),
+        one.parent !== process.pid &&
+        !this.#before.has(one.pid) &&
+        (one.run === THIS_RUN || (one.run === undefined && inGroup.has(one.pid) && !inGroup.has(one.parent))),
     )
   }
 }
@@ -53,13 +64,29 @@ function running(): readonly Running[] {
       const [state, parent, group] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
       if (state === 'Z') return []
       const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim()
+      const run = runThatStarted(name)
       return [
-        { pid: Number(name), parent: Number(parent), group: Number(group), command: command.slice(0, 200) },
+        {
+          pid: Number(name),
+          parent: Number(parent),
+          group: Number(group),
+          command: command.slice(0, 200),
+          run,
+        },
       ]
     } catch {
       return [] // It has ended meanwhile.
     }
   })
+}
+
+function runThatStarted(name: string): string | undefined {
+  try {
+    const variables = readFileSync(`/proc/${name}/environ`, 'latin1').split('\0')
+    return variables.find(one => one.startsWith(`${RUN_VARIABLE}=`))?.slice(RUN_VARIABLE.length + 1)
+  } catch {
+    return undefined // It belongs to another user, or has ended.
+  }
 }
 
 function end(pid: number): void {
