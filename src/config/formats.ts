@@ -7,7 +7,7 @@ import { REDIS_PROTOCOLS } from '../domain/redis-address.ts'
 interface Format {
   readonly accepts: (text: string) => boolean
   /** Why a text is not accepted, where that helps more than `expectation`. Repeats no value. */
-  readonly problemOf?: (text: string) => string | null
+  readonly explainProblem?: (text: string) => string | null
   /** Completes the sentence "must be …". */
   readonly expectation: string
 }
@@ -57,7 +57,7 @@ export const formats: Readonly<Record<string, Format>> = {
   'database-url': {
     accepts: text =>
       /^sqlite:.+/.test(text) || (isPostgresAddress(text) && problemOfPostgresAddress(text) === null),
-    problemOf: text => (isPostgresAddress(text) ? problemOfPostgresAddress(text) : null),
+    explainProblem: text => (isPostgresAddress(text) ? problemOfPostgresAddress(text) : null),
     expectation: '`sqlite:FILE` or a postgres: address',
   },
   'proxy-url': {

@@ -42,7 +42,7 @@ export function layerOfFile(text: string, label: string, problems: ConfigProblem
       problems.push({ source: label, problem, path: '' })
     }
   } catch (error) {
-    problems.push({ source: label, problem: `is not valid YAML${lineOf(error)}`, path: '' })
+    problems.push({ source: label, problem: `is not valid YAML${describeLine(error)}`, path: '' })
   }
   return layer
 }
@@ -131,7 +131,7 @@ function parseYaml(text: string): unknown {
   return parse(text, { logLevel: 'error' })
 }
 
-function lineOf(error: unknown): string {
+function describeLine(error: unknown): string {
   if (!(error instanceof YAMLParseError)) return ''
   return `: ${error.code.toLowerCase().replaceAll('_', ' ')} in line ${error.linePos?.[0].line ?? 1}`
 }
@@ -202,9 +202,9 @@ function mergeByName(
   later: GivenValue,
   problems: ConfigProblem[],
 ): GivenValue {
-  const added = MERGED_SETTINGS.has(path) ? entriesOf(later.value) : null
+  const added = MERGED_SETTINGS.has(path) ? namedEntries(later.value) : null
   if (added === null) return later
-  const entries = new Map(entriesOf(earlier?.value) ?? [])
+  const entries = new Map(namedEntries(earlier?.value) ?? [])
   const names = added.map(([name]) => name)
   for (const [index, [name, entry]] of added.entries()) {
     if (names.indexOf(name) < index) {
@@ -219,7 +219,7 @@ function mergeByName(
 }
 
 /** A map by name, or a list whose entries hold their names. @returns null if it is neither */
-function entriesOf(value: unknown): [name: string, entry: unknown][] | null {
+function namedEntries(value: unknown): [name: string, entry: unknown][] | null {
   if (isMap(value)) return Object.entries(value)
   if (!Array.isArray(value) || value.length === 0) return null
   const entries = value.flatMap((item: unknown): [string, unknown][] => {

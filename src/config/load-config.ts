@@ -60,7 +60,7 @@ export function loadConfig(sources: ConfigSources): LoadedConfig {
   readHeaderFiles(candidate, files, problems)
   const known = new Set(problems.map(({ path }) => path))
   problems.push(...validate(candidate, given).filter(({ path }) => !known.has(path)))
-  const isValid = validityOf(problems)
+  const isValid = createValidityCheck(problems)
   if (isValid('routes')) {
     const reads = sources.planes.length !== 1 || sources.planes[0] !== 'gateway'
     readResponseSchemas(nameRoutes(candidate), { files, problems, reads })
@@ -173,7 +173,7 @@ function assemble(given: Layer): Record<string, unknown> {
 }
 
 /** @returns whether a setting, and all of a section, is free of problems; the path of a whole file is empty */
-function validityOf(problems: readonly ConfigProblem[]): (path: string) => boolean {
+function createValidityCheck(problems: readonly ConfigProblem[]): (path: string) => boolean {
   const invalid = problems.flatMap(({ path }) => path ?? [])
   const contains = (section: string, path: string) => section === '' || `${path}.`.startsWith(`${section}.`)
   return path => !invalid.some(wrong => contains(wrong, path) || contains(path, wrong))

@@ -31,7 +31,7 @@ function readRegion({ name, redis }: WrittenRegion, source: string, reading: Rea
     name,
     redis: {
       ...REGION_REDIS_DEFAULTS,
-      ...timesOf(redis),
+      ...givenTimes(redis),
       ...(url === undefined ? {} : { url }),
       ...(redis.username === undefined ? {} : { username: redis.username }),
       ...(password === undefined ? {} : { password }),
@@ -47,7 +47,7 @@ function readRegion({ name, redis }: WrittenRegion, source: string, reading: Rea
   }
 }
 
-function timesOf({ commandTimeoutMs, connectTimeoutMs }: WrittenRegion['redis']) {
+function givenTimes({ commandTimeoutMs, connectTimeoutMs }: WrittenRegion['redis']) {
   return {
     ...(commandTimeoutMs === undefined ? {} : { commandTimeoutMs }),
     ...(connectTimeoutMs === undefined ? {} : { connectTimeoutMs }),
@@ -76,7 +76,7 @@ export function findRegionProblems(regions: readonly RegionSettings[]): ConfigPr
   return regions.flatMap(({ name, redis }, index) => {
     const problems = [
       ...(regions.findIndex(other => other.name === name) < index ? ['has the name of another region'] : []),
-      ...redisProblemsOf(redis),
+      ...findRedisProblems(redis),
     ]
     return problems.map(problem => ({ source: `regions, at ${name}`, problem, path: 'regions' }))
   })
@@ -90,7 +90,7 @@ export function findSecondRedis({ regions, redis }: Pick<Config, 'regions' | 're
   return [{ source: 'redis, regions', problem }]
 }
 
-function redisProblemsOf(redis: RegionSettings['redis']): string[] {
+function findRedisProblems(redis: RegionSettings['redis']): string[] {
   const { url, sentinel, cluster } = redis
   const isSentinel = sentinel.name !== undefined || sentinel.urls.length > 0
   const kinds = [url !== undefined, isSentinel, cluster.urls.length > 0].filter(Boolean).length

@@ -27,9 +27,9 @@ export function reloadable<Settings, Value>(
 }
 
 /** For a part that knows only some of the settings. */
-export function onReloadOf<Whole, Part>(
+export function narrowReload<Whole, Part>(
   onReload: OnReload<Whole>,
-  partOf: (whole: Whole) => Part,
+  select: (whole: Whole) => Part,
 ): OnReload<Part> {
-  return prepare => onReload(whole => prepare(partOf(whole)))
+  return prepare => onReload(whole => prepare(select(whole)))
 }

@@ -31,7 +31,7 @@ export function findUnknownScopes({ routes, scopes }: Config): ConfigProblem[] {
 function findProblemsIn(route: Config['routes'][number]): ConfigProblem[] {
   const at = `routes.${route.name}`
   const problems: ConfigProblem[] = []
-  const parameters = parametersOf(route.path)
+  const parameters = listParameters(route.path)
   if (new Set(parameters).size !== parameters.length) {
     problems.push({ source: `${at}.path`, problem: 'names one parameter twice' })
   }
@@ -62,7 +62,7 @@ function findForwardingProblems(route: RouteConfig, parameters: readonly string[
   }
   if (route.upstreamPath === undefined) return problems
   const source = `${at}.upstreamPath`
-  const upstreamParameters = parametersOf(route.upstreamPath)
+  const upstreamParameters = listParameters(route.upstreamPath)
   if (!upstreamParameters.includes(WORKSPACE_PARAMETER)) {
     problems.push({ source, problem: `must have ${workspace} in it` })
   }
@@ -109,7 +109,7 @@ export function findLimitProblems({ limits, routes, scopes }: Config): ConfigPro
   })
 }
 
-function parametersOf(template: string): string[] {
+function listParameters(template: string): string[] {
   return parseTemplate(template).flatMap(segment => ('parameter' in segment ? [segment.parameter] : []))
 }
 

@@ -264,13 +264,13 @@ function findSharedPort(
   config: Config,
   planes: readonly Plane[],
 ): ConfigProblem[] {
-  const port = portOf(config, other)
+  const port = listenerPort(config, other)
   if (!listens(one, planes) || !listens(other, planes)) return []
-  if (port === undefined || port === 0 || port !== portOf(config, one)) return []
+  if (port === undefined || port === 0 || port !== listenerPort(config, one)) return []
   return [{ source: `${other}.port`, problem: `is ${port}, which ${one}.port already uses` }]
 }
 
-function portOf(config: Config, listener: Listener): number | undefined {
+function listenerPort(config: Config, listener: Listener): number | undefined {
   if (listener === 'gateway.check') return config.gateway.check.port
   return listener === 'console.internal' ? config.console.internal.port : config[listener].port
 }

@@ -78,10 +78,10 @@ export interface GivenValue {
 export type Layer = ReadonlyMap<string, GivenValue>
 
 export function valueAt(config: unknown, path: string): unknown {
-  return path.split('.').reduce<unknown>((value, name) => propertyOf(value, name), config)
+  return path.split('.').reduce<unknown>((value, name) => readProperty(value, name), config)
 }
 
-function propertyOf(value: unknown, name: string): unknown {
+function readProperty(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 }
 

@@ -81,15 +81,16 @@ function toProblem({ location, problem }: Violation, candidate: unknown, given: 
     if (setting === undefined) continue
     const source = given.get(path)?.source ?? path
     const within = location.slice(length).join('.')
-    if (within === '') return { source, problem: problemOf(setting.schema, valueAt(candidate, path)), path }
+    if (within === '')
+      return { source, problem: describeProblem(setting.schema, valueAt(candidate, path)), path }
     return { source: `${source}, at ${within}`, problem, path }
   }
   return { source: location.join('.'), problem }
 }
 
-function problemOf(schema: Schema, value: unknown): string {
+function describeProblem(schema: Schema, value: unknown): string {
   const format = schema.format === undefined ? undefined : formats[schema.format]
-  const known = typeof value === 'string' ? format?.problemOf?.(value) : null
+  const known = typeof value === 'string' ? format?.explainProblem?.(value) : null
   return known ?? `must be ${describeExpectation(schema)}`
 }
 
@@ -107,13 +108,13 @@ export function describeExpectation(schema: Schema): string {
     case 'array':
       return `a list, each of it ${schema.items === undefined ? 'a value' : describeExpectation(schema.items)}`
     case 'string':
-      return textExpectationOf(schema)
+      return describeTextExpectation(schema)
     default:
       return 'of the form that config/default.yaml shows'
   }
 }
 
-function textExpectationOf(schema: Schema): string {
+function describeTextExpectation(schema: Schema): string {
   const length = `a text of ${schema.minLength ?? 0} to ${schema.maxLength ?? 'any number of'} characters`
   return schema.pattern === undefined ? length : `${length} of the form ${schema.pattern}`
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { onReloadOf } from '../config/reloadable.ts'
+import { narrowReload } from '../config/reloadable.ts'
 import type { Announcer } from './announcing/announcer.ts'
 import { createAnnouncing } from './announcing/index.ts'
 import { createApiReference } from './api-reference/index.ts'
@@ -112,7 +112,7 @@ function createAccess(
     ...{ ...context, database, newAuditId },
     config: config.console,
     proxies: config.outgoing,
-    onReload: onReloadOf(context.onReload, next => next.console),
+    onReload: narrowReload(context.onReload, next => next.console),
     oneTimeLink,
   })
   const programs = createTokens({

@@ -27,12 +27,19 @@ export function parseAssertionKey(pem: string): AssertionKey | string {
   }
   const { x } = createPublicKey(privateKey).export({ format: 'jwk' })
   if (x === undefined) throw new Error('An Ed25519 key was exported without its public part')
-  const publicKey = { kty: 'OKP', crv: 'Ed25519', x, kid: thumbprintOf(x), alg: 'EdDSA', use: 'sig' } as const
+  const publicKey = {
+    kty: 'OKP',
+    crv: 'Ed25519',
+    x,
+    kid: computeThumbprint(x),
+    alg: 'EdDSA',
+    use: 'sig',
+  } as const
   return { privateKey, publicKey }
 }
 
 /** RFC 7638, section 3: the required members in lexicographic order. */
-function thumbprintOf(x: string): string {
+function computeThumbprint(x: string): string {
   return hash('sha256', JSON.stringify({ crv: 'Ed25519', kty: 'OKP', x }), 'base64url')
 }
 

@@ -234,7 +234,7 @@ export const DENIALS = {
 /** Why the gateway rejected a request. Logs, traces and metrics use these names. */
 export type DenialReason = keyof typeof DENIALS
 
-export const DENIAL_REASONS: readonly DenialReason[] = reasonsOf(DENIALS)
+export const DENIAL_REASONS: readonly DenialReason[] = listReasons(DENIALS)
 
 export function denialRow(reason: DenialReason): DenialRow {
   return DENIALS[reason]
@@ -254,7 +254,7 @@ export function denied(reason: DenialReason, more: Omit<Denial, 'kind' | 'reason
   return { kind: 'denied', reason, ...more }
 }
 
-function reasonsOf<Reason extends string>(rows: Record<Reason, DenialRow>): Reason[] {
+function listReasons<Reason extends string>(rows: Record<Reason, DenialRow>): Reason[] {
   // `Object.keys` forgets the type of a closed record's keys.
   return Object.keys(rows) as Reason[]
 }

@@ -49,7 +49,7 @@ export function deriveMessageKey(signingSecret: Uint8Array): KeyObject {
 
 /** @param messageKey the key that signs, or null where no signing secret is set */
 export function encodeMessage(message: InvalidationMessage, messageKey: KeyObject | null): string {
-  const mac = messageKey === null ? {} : { mac: macOf(message, messageKey) }
+  const mac = messageKey === null ? {} : { mac: computeMac(message, messageKey) }
   const region = message.region === DEFAULT_REGION ? {} : { region: message.region }
   if (message.kind === 'change') {
     const { digest, version, atMs, sender } = message
@@ -98,11 +98,11 @@ function isSender(value: unknown): value is string {
 function hasMac(message: InvalidationMessage, mac: unknown, messageKeys: readonly KeyObject[]): boolean {
   if (typeof mac !== 'string' || !MAC.test(mac)) return false
   const given = Buffer.from(mac)
-  return messageKeys.some(key => timingSafeEqual(given, Buffer.from(macOf(message, key))))
+  return messageKeys.some(key => timingSafeEqual(given, Buffer.from(computeMac(message, key))))
 }
 
 /** Signs a list that begins with the kind, so that no two messages have the same signed bytes. */
-function macOf(message: InvalidationMessage, messageKey: KeyObject): string {
+function computeMac(message: InvalidationMessage, messageKey: KeyObject): string {
   const { kind, region, sender, atMs } = message
   const signed =
     message.kind === 'change'

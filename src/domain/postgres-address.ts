@@ -78,13 +78,13 @@ export function readPostgresAddress(text: string): PostgresAddress {
   if (query.includes('@')) throw new Problem(`has an @ behind the ?; ${ESCAPES}`)
   const parameters = readParameters(query)
   const [user = '', ...password] = (login ?? '').split(':')
-  const target = targetOf(hosts, parameters)
+  const target = readTarget(hosts, parameters)
   return {
     ...target,
     user: decode(user) || null,
     password: decode(password.join(':')) || null,
     database: decode(database) || null,
-    tls: tlsOf(parameters, target.host.startsWith('/')),
+    tls: readTls(parameters, target.host.startsWith('/')),
     options: parameters.get('options') ?? null,
   }
 }
@@ -110,7 +110,7 @@ function problemOfParameter(name: string): string {
   return `has ${shown}, which ${reason ?? `has no effect; those with one are ${PARAMETERS.join(', ')}`}`
 }
 
-function targetOf(hosts: string, parameters: Parameters): Pick<PostgresAddress, 'host' | 'port'> {
+function readTarget(hosts: string, parameters: Parameters): Pick<PostgresAddress, 'host' | 'port'> {
   const named = parameters.get('host')
   if (named !== undefined && hosts !== '')
     throw new Problem('names a host twice: before the path, and as the parameter host')
@@ -125,10 +125,10 @@ function targetOf(hosts: string, parameters: Parameters): Pick<PostgresAddress, 
     )
   }
   if (port !== '' && parameters.has('port')) throw new Problem('names a port twice')
-  return { host, port: portOf(parameters.get('port') ?? port) }
+  return { host, port: parsePort(parameters.get('port') ?? port) }
 }
 
-function portOf(text: string): number | null {
+function parsePort(text: string): number | null {
   if (text === '') return null
   const port = Number(text)
   if (!/^\d{1,5}$/.test(text) || port < 1 || port > 65_535)
@@ -136,7 +136,7 @@ function portOf(text: string): number | null {
   return port
 }
 
-function tlsOf(parameters: Parameters, isSocket: boolean): PostgresAddress['tls'] {
+function readTls(parameters: Parameters, isSocket: boolean): PostgresAddress['tls'] {
   const files = {
     rootCertFile: parameters.get('sslrootcert') ?? null,
     certFile: parameters.get('sslcert') ?? null,

@@ -200,12 +200,12 @@ export function classifyRedisError(error: Error & { code?: unknown }, isReply: b
     isGeneral: row !== undefined,
     needsConnection: row?.needsConnection ?? false,
     needsOperator: row?.needsOperator ?? false,
-    advice: adviceOf(row, text),
+    advice: chooseAdvice(row, text),
   }
 }
 
 /** Names the missing right, as far as Redis does. */
-function adviceOf(row: Row | undefined, text: string): string | null {
+function chooseAdvice(row: Row | undefined, text: string): string | null {
   if (row === undefined) return null
   const command = row.cause === 'noperm' ? /'([a-z|]+)' command/i.exec(text)?.[1] : undefined
   return command === undefined ? row.advice : `the ACL user lacks the right +${command}: see docs/redis.md`

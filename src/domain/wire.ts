@@ -32,12 +32,12 @@ const ISO_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/
 /** Redis holds a record for this long after expiry, so that clients still learn why their key is rejected. */
 export const KEPT_AFTER_EXPIRY_MS = 86_400_000
 
-export function redisKeyOf(digest: string): string {
+export function recordKeyName(digest: string): string {
   return `postern:key:${digest}`
 }
 
 /** Keys that never exist, in the first and in the last slot of a cluster: no node of several has both. */
-export const REDIS_PROBE_KEYS = ['probe-17895', 'probe-308789'].map(redisKeyOf)
+export const REDIS_PROBE_KEYS = ['probe-17895', 'probe-308789'].map(recordKeyName)
 
 export function isDigest(text: string): boolean {
   return DIGEST.test(text)
@@ -70,7 +70,7 @@ export function deriveRecordKey(signingSecret: Uint8Array): KeyObject {
 }
 
 /**
- * The text stored in Redis under `redisKeyOf(digest)`, and returned by the key service.
+ * The text stored in Redis under `recordKeyName(digest)`, and returned by the key service.
  * @param recordKey the key that signs, or null if keys are opaque and no signing secret is set
  */
 export function encodeRecord(record: KeyRecord, digest: string, recordKey: KeyObject | null): string {

@@ -86,8 +86,8 @@ export function readOriginal(
     const { method, url } = check
     return url.startsWith(`${pathPrefix}/`) ? { method, target: url.slice(pathPrefix.length) } : null
   }
-  const method = onlyValueOf(fields.method, check.rawHeaders)
-  const target = onlyValueOf(fields.target, check.rawHeaders)
+  const method = readSingleValue(fields.method, check.rawHeaders)
+  const target = readSingleValue(fields.target, check.rawHeaders)
   return method === null || target === null ? null : { method, target }
 }
 
@@ -97,7 +97,7 @@ export function namesOriginal(proxy: ProxyKind, name: string): boolean {
   return fields !== null && (name === fields.method || name === fields.target)
 }
 
-function onlyValueOf(name: string, rawHeaders: readonly string[]): string | null {
+function readSingleValue(name: string, rawHeaders: readonly string[]): string | null {
   let found: string | null = null
   for (let at = 0; at < rawHeaders.length; at += 2) {
     if (rawHeaders[at]?.toLowerCase() !== name) continue
@@ -183,14 +183,14 @@ const presentToNginx: PresentDenial = denial => {
       ...headers,
       'x-postern-status': String(status),
       'x-postern-code': denialRow(denial.reason).code,
-      'x-postern-body': asciiOf(body),
+      'x-postern-body': escapeNonAscii(body),
     },
     body: '',
   }
 }
 
 /** The same JSON, as a header may hold it. */
-function asciiOf(json: string): string {
+function escapeNonAscii(json: string): string {
   return json.replace(/[^\x20-\x7e]/g, character => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
   })

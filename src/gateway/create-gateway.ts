@@ -1,7 +1,7 @@
 import type { BlockList } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
-import { type OnReload, onReloadOf } from '../config/reloadable.ts'
+import { narrowReload, type OnReload } from '../config/reloadable.ts'
 import type { Config } from '../config/schema/schema.ts'
 import type { Clock } from '../domain/clock.ts'
 import { compileRoutes } from '../domain/route/route.ts'
@@ -63,7 +63,7 @@ export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners
   const observer = new RequestObserver({ metrics, accessLog, tracing, routes, workspaces, recordUsage })
   const app = createServer(config.gateway, observer)
   limitListener(app.server, 'gateway', config.gateway, deps)
-  const admission = admissionOf(app, deps, observer)
+  const admission = openAdmission(app, deps, observer)
   const deny = createDeny(admission, observer)
   const trustedProxies = compileProxies(config.gateway.trustedProxies)
   const credentials = createBearerKeyScheme(config, deps.onReload, digest => deps.keys.holds(digest))
@@ -96,7 +96,7 @@ export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners
   return { app, check }
 }
 
-function admissionOf(
+function openAdmission(
   app: FastifyInstance,
   { config, metrics, heapLimitBytes }: GatewayDeps,
   observer: RequestObserver,
@@ -122,8 +122,8 @@ function openForward(
   { deny, trustedProxies }: { readonly deny: Deny; readonly trustedProxies: BlockList | null },
 ): Forward {
   const { config, metrics, clock, logger } = deps
-  const settings = upstreamSettingsOf(config)
-  const onReload = onReloadOf(deps.onReload, upstreamSettingsOf)
+  const settings = requireUpstream(config)
+  const onReload = narrowReload(deps.onReload, requireUpstream)
   const { requestHeaders, responseHeaders } = config.gateway
   const upstream = createUpstream({
     settings,
@@ -149,7 +149,7 @@ function openForward(
   })
 }
 
-function upstreamSettingsOf({ upstream }: Config): UpstreamSettings {
+function requireUpstream({ upstream }: Config): UpstreamSettings {
   const { url } = upstream
   if (url === undefined) throw new Error('upstream.url is required for the gateway')
   return { ...upstream, url }

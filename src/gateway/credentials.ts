@@ -4,7 +4,7 @@ import type { Config } from '../config/schema/schema.ts'
 import type { Permit } from '../domain/authorize.ts'
 import { type Denial, denied } from '../domain/denial.ts'
 import {
-  digestOf,
+  digestKey,
   findKeyPrefix,
   hasKeyForm,
   hasKeyMac,
@@ -44,7 +44,7 @@ export function createBearerKeyScheme(
   onReload: OnReload<Config>,
   isProven: (digest: string) => boolean,
 ): CredentialScheme {
-  const format = reloadable(config, onReload, ({ keys }) => keyFormatOf(keys))
+  const format = reloadable(config, onReload, ({ keys }) => importKeyFormat(keys))
   return {
     read: ({ authorization }) => readBearerKey(authorization, format.value, isProven),
     get prefix() {
@@ -64,23 +64,23 @@ export function readBearerKey(
   isProven: (digest: string) => boolean = () => false,
 ): Credential {
   const [field] = authorization
-  const key = field === undefined || authorization.length > 1 ? '' : tokenOf(field)
+  const key = field === undefined || authorization.length > 1 ? '' : readToken(field)
   if (key === '') return { ok: false, reason: 'key_missing' }
   if (!hasKeyForm(key, format)) return { ok: false, reason: 'key_malformed' }
-  const digest = digestOf(key)
+  const digest = digestKey(key)
   if (!isProven(digest) && !hasKeyMac(key, format)) return { ok: false, reason: 'key_malformed' }
   return { ok: true, digest, isUnsigned: isUnsignedKey(key, format) }
 }
 
 /** Reads scheme, spaces, token (RFC 6750, section 2.1). @returns '' for any other form */
-function tokenOf(field: string): string {
+function readToken(field: string): string {
   if (field.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return ''
   let at = SCHEME.length
   while (field[at] === ' ') at++
   return field.slice(at)
 }
 
-function keyFormatOf(keys: Config['keys']): KeyFormat {
+function importKeyFormat(keys: Config['keys']): KeyFormat {
   if (keys.format === 'opaque') return { kind: 'opaque' }
   const signingKeys = keys.signingSecrets.map(secret => importSigningSecret(Buffer.from(secret, 'base64')))
   return { kind: keys.format, prefix: keys.prefix, signingKeys }

@@ -116,7 +116,7 @@ export function handleRequest(
   if (!rules.admission.admits()) return deny(request, denied('overloaded'))
 
   observer.lookingUp(observation)
-  const clientAddress = addressOf(reader, request)
+  const clientAddress = readClientAddress(reader, request)
   const read = { request, match, target, query, clientAddress }
   const lookup = rules.keys.get(credential.digest, credential.isUnsigned ? clientAddress : null)
   const verdict =
@@ -140,7 +140,7 @@ function decide(gateway: Gateway, read: ReadRequest, lookup: Lookup): Promise<Ve
   const denial = gateway.rules.denyPermitted(request, verdict.permit, target)
   if (denial !== null) return denial
   // The workspace is known only after the lookup.
-  const ofWorkspace = observer.inFlightOf(verdict.permit.grant.workspaceId)
+  const ofWorkspace = observer.countInFlight(verdict.permit.grant.workspaceId)
   if (!admission.admitsWorkspace(ofWorkspace)) return denied('workspace_overloaded')
   // Requests that fail an earlier check do not count towards a rate limit.
   return limits?.applyTo(match.route) === true ? applyLimits(limits, verdict, request.response) : verdict
@@ -153,7 +153,7 @@ function conclude({ responder }: Gateway, request: ClientRequest, verdict: Verdi
   else responder.handlePermitted(request, verdict.permit)
 }
 
-function addressOf({ trustedProxies }: RequestReader, { message }: ClientRequest): string {
+function readClientAddress({ trustedProxies }: RequestReader, { message }: ClientRequest): string {
   const { socket, headers } = message
   const forwardedFor = headers['x-forwarded-for']
   return findClientAddress(

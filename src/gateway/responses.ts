@@ -23,7 +23,7 @@ export function createPermittedHandler(forward: Forward): Responder['handlePermi
     const { response, observation } = request
     if (permit.route.answeredBy === 'upstream') forward(request, permit)
     else
-      observation.responseBytes = writeBuffered(response, descriptionOf(permit.grant), observation.requestId)
+      observation.responseBytes = writeBuffered(response, describeGrant(permit.grant), observation.requestId)
   }
 }
 
@@ -36,7 +36,7 @@ const FIELDS = toFieldList({
 /** A grant never changes: a new version of its record is another one. */
 const DESCRIPTIONS = new WeakMap<KeyGrant, BufferedResponse>()
 
-function descriptionOf(grant: KeyGrant): BufferedResponse {
+function describeGrant(grant: KeyGrant): BufferedResponse {
   let description = DESCRIPTIONS.get(grant)
   if (description === undefined) {
     description = describeKey(grant)

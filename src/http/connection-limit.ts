@@ -42,8 +42,8 @@ export function limitConnections(server: Server, options: ConnectionLimitOptions
   server.on('connection', (accepted: Socket) => {
     const connection = {
       accepted,
-      peer: peerOf(accepted),
-      network: networkOf(accepted),
+      peer: peerName(accepted),
+      network: countedNetwork(accepted),
       stream: accepted,
     }
     const ofNetwork = add(connection)
@@ -54,11 +54,11 @@ export function limitConnections(server: Server, options: ConnectionLimitOptions
   })
   // By address: Node does not link a connection to its TLS socket.
   server.on('secureConnection', (stream: Socket) => {
-    const connection = byPeer.get(peerOf(stream))
+    const connection = byPeer.get(peerName(stream))
     if (connection !== undefined) connection.stream = stream
   })
 
-  function networkOf({ remoteAddress = '' }: Socket): string | null {
+  function countedNetwork({ remoteAddress = '' }: Socket): string | null {
     const address = plainAddress(remoteAddress)
     return maxPerAddress === null || isExempt(address) ? null : findClientNetwork(address)
   }
@@ -92,7 +92,7 @@ export function limitConnections(server: Server, options: ConnectionLimitOptions
   }
 }
 
-function peerOf({ remoteAddress, remotePort }: Socket): string {
+function peerName({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`
 }
 

@@ -75,11 +75,11 @@ export function guardConnections(
   })
   const requestListeners = takeListeners(server, 'request')
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-    const connection = connectionOf(request.socket)
+    const connection = guardedConnection(request.socket)
     const irregularity = findIrregularity(request, connection.requestLineLength)
     if (irregularity !== null) reject(request.socket, 'malformed_request', irregularity)
     else if (rejectTwoHosts && hasTwoHosts(request)) reject(request.socket, 'malformed_request', TWO_HOSTS)
-    else if (expectationOf(request) === 'other') reject(request.socket, 'expectation_failed')
+    else if (readExpectation(request) === 'other') reject(request.socket, 'expectation_failed')
     else {
       connection.beginRequest(request, response)
       for (const listener of requestListeners) listener.call(server, request, response)
@@ -97,13 +97,13 @@ export function guardConnections(
   takeListeners(server, 'clientError')
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     const connection = ClientConnection.of(socket)
-    const fault = connection !== undefined && socket.writable ? faultOf(error, connection) : null
+    const fault = connection !== undefined && socket.writable ? classifyFault(error, connection) : null
     if (fault === null) socket.destroy()
     else reject(socket, fault, fault === 'malformed_request' ? explainParserError(error) : undefined)
   })
 
   function reject(socket: Socket, fault: ConnectionFault, cause?: string): void {
-    connectionOf(socket).reject(() => responseTo(fault, cause))
+    guardedConnection(socket).reject(() => responseTo(fault, cause))
   }
 }
 
@@ -131,7 +131,7 @@ function takeListeners(
   return listeners
 }
 
-function connectionOf(socket: Socket): ClientConnection {
+function guardedConnection(socket: Socket): ClientConnection {
   const connection = ClientConnection.of(socket)
   if (connection === undefined) {
     throw new Error('The connection has no guard: call guardConnections before the server listens')
@@ -140,13 +140,16 @@ function connectionOf(socket: Socket): ClientConnection {
 }
 
 /** `continue`: the client may wait for a 100 before it sends a body; without a body it means nothing (RFC 9110, 10.1.1). */
-function expectationOf({ headers: { expect } }: IncomingMessage): 'none' | 'continue' | 'other' {
+function readExpectation({ headers: { expect } }: IncomingMessage): 'none' | 'continue' | 'other' {
   if (expect === undefined) return 'none'
   return expect.toLowerCase() === '100-continue' ? 'continue' : 'other'
 }
 
 /** @returns null if there is no request to respond to */
-function faultOf({ code }: NodeJS.ErrnoException, connection: ClientConnection): ConnectionFault | null {
+function classifyFault(
+  { code }: NodeJS.ErrnoException,
+  connection: ClientConnection,
+): ConnectionFault | null {
   switch (code) {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return connection.isWithinRequest ? 'request_timeout' : null

@@ -1,9 +1,9 @@
 import { type KeyObject, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import {
+  narrowReload,
   neverReloads,
   type OnReload,
-  onReloadOf,
   type PrepareReload,
   reloadable,
 } from '../config/reloadable.ts'
@@ -108,7 +108,7 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
     keyService: keyServiceTier && observed(keyServiceTier, deps),
     clock,
     metrics,
-    limits: trustLimitsOf(config.keys),
+    limits: readTrustLimits(config.keys),
     unsignedBudget: new UnsignedLookupBudget(config.keys.unsignedLookups),
   })
   deps.onReload(forgetKeysOfRemovedSecrets(config.keys, keyStore))
@@ -142,14 +142,14 @@ export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
       if (keyService !== null) await signOff(keyService, drain)
     },
     health: () => ({
-      redis: redisHealthOf(redis, redisTier),
+      redis: redisHealth(redis, redisTier),
       changes: invalidations.isConnected() ? 'connected' : 'disconnected',
-      keyService: keyServiceHealthOf(keyService, keyServiceTier),
+      keyService: keyServiceHealth(keyService, keyServiceTier),
     }),
   }
 }
 
-function redisHealthOf(redis: RedisAccess | null, tier: BreakingTier | null): KeyStoreHealth['redis'] {
+function redisHealth(redis: RedisAccess | null, tier: BreakingTier | null): KeyStoreHealth['redis'] {
   if (redis === null) return 'off'
   if (redis.isFailing) return 'failed'
   return redis.isUp && tier?.isOpen === false ? 'ok' : 'down'
@@ -160,7 +160,7 @@ async function tryOnce(keyService: KeyServiceSide | null, isConnected: boolean):
   await keyService?.confirmer.attempted
 }
 
-function keyServiceHealthOf(
+function keyServiceHealth(
   keyService: KeyServiceSide | null,
   tier: BreakingTier | null,
 ): KeyStoreHealth['keyService'] {
@@ -211,7 +211,7 @@ function createRedis(
     settings: redis,
     recordKeys,
     invalidations,
-    onReload: onReloadOf(onReload, next => next.redis),
+    onReload: narrowReload(onReload, next => next.redis),
   })
 }
 
@@ -234,7 +234,7 @@ function createKeyService(deps: Deps, invalidations: InvalidationListener): KeyS
   const tokenCheck = new TokenCheck({ log: logger, metrics })
   const client = new KeyServiceClient(
     { ...keyService, url, region: config.region },
-    onReloadOf(onReload, next => ({ ...next.keyService, url })),
+    narrowReload(onReload, next => ({ ...next.keyService, url })),
     status => tokenCheck.observe(status),
   )
   const gateway = {
@@ -243,7 +243,7 @@ function createKeyService(deps: Deps, invalidations: InvalidationListener): KeyS
     ...(config.region === undefined ? {} : { region: config.region }),
   }
   const usage = createGatewayUsage(deps, client, `${gateway.name}:${gateway.id}`)
-  const onKeysReload = onReloadOf(onReload, ({ keys }) => keys)
+  const onKeysReload = narrowReload(onReload, ({ keys }) => keys)
   const secretsCheck = new SigningSecretsCheck(config.keys, { log: logger, metrics }, onKeysReload)
   const regionCheck = new RegionCheck(config.region, logger)
   const agreement = new SettingsAgreement(
@@ -280,7 +280,7 @@ function observed(tier: KeyTier, { metrics, logger, clock }: Deps): KeyTier {
   return withObservation(tier, metrics, failures)
 }
 
-function trustLimitsOf({ memory, staleSeconds }: Config['keys']): TrustLimits {
+function readTrustLimits({ memory, staleSeconds }: Config['keys']): TrustLimits {
   const { ttlSeconds, absentTtlSeconds } = memory
   return { ttlMs: ttlSeconds * 1000, absentTtlMs: absentTtlSeconds * 1000, staleMs: staleSeconds * 1000 }
 }

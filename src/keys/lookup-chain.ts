@@ -153,10 +153,10 @@ export class LookupChain implements KeyStore {
     { began, isSuperseded }: InFlightLookup,
   ): StoreTrust {
     const now = this.#now()
-    return trustStore({ ...result, epoch: began.epoch, isSuperseded }, now, this.#knownVersionsOf(digest))
+    return trustStore({ ...result, epoch: began.epoch, isSuperseded }, now, this.#findKnownVersions(digest))
   }
 
-  #knownVersionsOf(digest: string): KnownVersions {
+  #findKnownVersions(digest: string): KnownVersions {
     const { memory, invalidations } = this.#parts
     const held = memory.peek(digest)
     const isRecord = held !== undefined && held.grant !== null
@@ -187,12 +187,12 @@ export class LookupChain implements KeyStore {
     const trust = trustEntry(held, now, this.#parts.limits)
     if (trust === 'expired') return UNKNOWN
     if (trust === 'stale') this.#lookups.stale.inc()
-    return lookupOf(held)
+    return toLookup(held)
   }
 
   #fresh(digest: string, now: ChannelState): Lookup | null {
     const held = this.#parts.memory.get(digest)
-    return held !== undefined && trustEntry(held, now, this.#parts.limits) === 'fresh' ? lookupOf(held) : null
+    return held !== undefined && trustEntry(held, now, this.#parts.limits) === 'fresh' ? toLookup(held) : null
   }
 
   #evict(digest: string, version: number): EvictionResult {
@@ -214,7 +214,7 @@ export class LookupChain implements KeyStore {
   }
 }
 
-function lookupOf({ grant }: MemoryEntry): Lookup {
+function toLookup({ grant }: MemoryEntry): Lookup {
   return lookupIn('memory', grant)
 }
 

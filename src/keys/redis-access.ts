@@ -50,7 +50,7 @@ export class RedisAccess {
     this.#parts = parts
     this.#network = parts.network ?? REDIS_NETWORK
     this.#isCluster = requireTopology(settings).kind === 'cluster'
-    this.#readerFailures = this.#failuresOf('redis reader')
+    this.#readerFailures = this.#createFailureLog('redis reader')
     const { find, reader } = this.#isCluster ? this.#readNodes() : this.#readOneServer()
     this.#reader = reader
     this.#readerHealth = new ReaderHealth({
@@ -64,7 +64,7 @@ export class RedisAccess {
       listener: invalidations,
       clock,
       timers,
-      failures: this.#failuresOf('invalidation'),
+      failures: this.#createFailureLog('invalidation'),
     })
     const subscriber = this.#network.createServerClient(
       settings,
@@ -74,11 +74,11 @@ export class RedisAccess {
       },
       parts.onReload,
     )
-    const failures = this.#failuresOf('redis subscriber')
+    const failures = this.#createFailureLog('redis subscriber')
     this.#subscriber = new RedisConnection(
       subscriber,
       {
-        ...eventsOf(failures, parts.metrics),
+        ...connectionEvents(failures, parts.metrics),
         onReady: () => {
           failures.succeeded()
           this.#subscription.onReady()
@@ -141,7 +141,7 @@ export class RedisAccess {
 
   #connectReader(client: RedisClient): RedisConnection {
     const { metrics } = this.#parts
-    const events = eventsOf(this.#readerFailures, metrics)
+    const events = connectionEvents(this.#readerFailures, metrics)
     return new RedisConnection(
       client,
       { ...events, onReady: () => this.#readerHealth.opened() },
@@ -172,13 +172,13 @@ export class RedisAccess {
     return { ...server, servername: this.#subscribedAt.servername ?? this.#subscribedAt.host }
   }
 
-  #failuresOf(part: string): FailureLog {
+  #createFailureLog(part: string): FailureLog {
     return new FailureLog(part, this.#parts.logger, this.#parts.clock)
   }
 }
 
 /** Logs what goes wrong with a connection, and counts its reconnections. */
-function eventsOf(
+function connectionEvents(
   failures: FailureLog,
   metrics: Metrics,
 ): Pick<ConnectionEvents, 'onTrouble' | 'onReconnecting'> {

@@ -21,7 +21,7 @@ export class UnsignedLookupBudget {
 
   /** @param nowMs monotonic. @returns whether the lookup may begin */
   take(address: string, nowMs: number): boolean {
-    const own = this.#bucketOf(address)
+    const own = this.#bucket(address)
     if (!own.take(nowMs)) return false
     if (this.#total.take(nowMs)) return true
     own.putBack()
@@ -30,11 +30,11 @@ export class UnsignedLookupBudget {
 
   /** For a lookup that found a key. */
   putBack(address: string): void {
-    this.#bucketOf(address).putBack()
+    this.#bucket(address).putBack()
     this.#total.putBack()
   }
 
-  #bucketOf(address: string): TokenBucket {
+  #bucket(address: string): TokenBucket {
     const client = findClientNetwork(address)
     let bucket = this.#byClient.get(client)
     if (bucket === undefined) {

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { RateLimiterRedis } from 'rate-limiter-flexible'
-import { neverReloads, type OnReload, onReloadOf } from '../config/reloadable.ts'
+import { narrowReload, neverReloads, type OnReload } from '../config/reloadable.ts'
 import type { Config } from '../config/schema/schema.ts'
 import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
@@ -68,7 +68,7 @@ async function connect(settings: RateLimitSettings): Promise<RedisLimits> {
   const failures = new FailureLog('redis rate limits', logger, clock)
   const client = createCommandClient(
     config.redis,
-    onReloadOf(onReload, next => next.redis),
+    narrowReload(onReload, next => next.redis),
   )
   const connection = new RedisConnection(
     client,
@@ -129,7 +129,7 @@ export class RedisCounters implements SharedCounters {
   }
 
   async count(counters: readonly RateCounter[], nowMs: number): Promise<readonly PolicyCount[] | null> {
-    const exhausted = this.#exhaustedOf(counters, nowMs)
+    const exhausted = this.#findExhausted(counters, nowMs)
     if (exhausted.length > 0) return exhausted
     const { connection, circuit } = this.#parts
     const state = circuit.state(nowMs)
@@ -143,7 +143,7 @@ export class RedisCounters implements SharedCounters {
    * An exhausted window allows no request until it ends. Rejecting them here saves a command, and a key that exhausted its
    * own limit does not use up the limit of its workspace.
    */
-  #exhaustedOf(counters: readonly RateCounter[], nowMs: number): PolicyCount[] {
+  #findExhausted(counters: readonly RateCounter[], nowMs: number): PolicyCount[] {
     return counters.flatMap(({ policy, name }) => {
       const resetMs = (this.#exhaustedUntilMs.get(name) ?? 0) - nowMs
       return resetMs > 0 ? [{ policy, exceeded: true, remaining: 0, resetMs }] : []

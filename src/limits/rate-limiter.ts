@@ -56,21 +56,21 @@ export class RateLimiter implements RateLimits {
     this.#parts = parts
     const { limitDecisions } = parts.metrics
     const backends = LIMIT_BACKENDS.filter(backend => backend === 'local' || parts.shared !== null)
-    const decisionsOf = ({ name: policy }: RatePolicy) =>
+    const decisionHandles = ({ name: policy }: RatePolicy) =>
       handlesBy(backends, backend =>
         handlesBy(LIMIT_OUTCOMES, outcome => limitDecisions.handle({ policy, outcome, backend })),
       )
-    this.#decisions = new Map(parts.policies.map(policy => [policy, decisionsOf(policy)]))
+    this.#decisions = new Map(parts.policies.map(policy => [policy, decisionHandles(policy)]))
   }
 
   applyTo(route: Route): boolean {
-    return this.#policiesOf(route).length > 0
+    return this.#policiesFor(route).length > 0
   }
 
   async count({ route, grant }: Pick<Permit, 'route' | 'grant'>): Promise<readonly PolicyCount[]> {
     const { shared, local, clock, gateways } = this.#parts
     const nowMs = clock.monotonicMs()
-    const counters = this.#policiesOf(route).map(policy => ({
+    const counters = this.#policiesFor(route).map(policy => ({
       policy,
       name: counterName(policy, grant),
       requests: policy.requests,
@@ -84,7 +84,7 @@ export class RateLimiter implements RateLimits {
     return this.#record(local.count(localCounters, clock.monotonicMs()), 'local')
   }
 
-  #policiesOf(route: Route): readonly RatePolicy[] {
+  #policiesFor(route: Route): readonly RatePolicy[] {
     let policies = this.#policies.get(route.name)
     if (policies === undefined) {
       policies = selectPolicies(route, this.#parts.policies)
@@ -135,7 +135,7 @@ export class LocalCounters {
 
   /** Increments all counters, or none if one is exhausted. @param nowMs monotonic */
   count(counters: readonly RateCounter[], nowMs: number): PolicyCount[] {
-    const windows = counters.map(counter => this.#windowOf(counter, nowMs))
+    const windows = counters.map(counter => this.#currentWindow(counter, nowMs))
     const allowed = counters.every(({ requests }, index) => (windows[index]?.used ?? 0) < requests)
     return counters.map((counter, index) => {
       const window = windows[index] ?? begin(counter, nowMs)
@@ -146,7 +146,7 @@ export class LocalCounters {
     })
   }
 
-  #windowOf(counter: RateCounter, nowMs: number): Window {
+  #currentWindow(counter: RateCounter, nowMs: number): Window {
     const known = this.#windows.get(counter.name)
     if (known !== undefined && nowMs < known.endsAtMs) return known
     const window = begin(counter, nowMs)

@@ -32,7 +32,7 @@ export class AccessLog {
 
   write(seen: RequestObservation, end: RequestEnd): void {
     if (!this.#logger.isLevelEnabled('info')) return
-    this.#output.write(`${JSON.stringify(fieldsOf(this.#now(), seen, end))}\n`)
+    this.#output.write(`${JSON.stringify(lineFields(this.#now(), seen, end))}\n`)
   }
 
   #now(): string {
@@ -51,7 +51,7 @@ export class AccessLog {
 }
 
 /** The fields of a line. `JSON.stringify` omits those that are undefined. */
-function fieldsOf(time: string, seen: RequestObservation, { status, durationMs, aborted }: RequestEnd) {
+function lineFields(time: string, seen: RequestObservation, { status, durationMs, aborted }: RequestEnd) {
   return {
     level: INFO,
     time,

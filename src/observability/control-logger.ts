@@ -7,7 +7,7 @@ export type ControlLogger = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
  * The message of an error. Errors of ioredis must not be logged whole: they contain the command with its arguments, and so
  * the password of AUTH.
  */
-export function causeOf(error: unknown): string {
+export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   // If several addresses failed, the error has a code and no message.
   return error.message || ('code' in error ? String(error.code) : error.name)

@@ -43,27 +43,27 @@ export function describeCertificates(
     if (expiry !== null) metrics.certificateNotAfter.set({ purpose }, expiry)
   }
   metrics.certificateNotAfter.reset()
-  if (findRedisTopology(redis) !== null) set('redis_ca', latestOf(expiriesIn(redis.caFile)))
+  if (findRedisTopology(redis) !== null) set('redis_ca', latest(expiriesIn(redis.caFile)))
   if (planes.includes('console')) {
-    set('oidc_ca', latestOf(expiriesIn(console.oidc.caFile)))
-    set('internal_server', earliestOf(expiriesIn(console.internal.tls.certFile)))
-    set('internal_client_ca', latestOf(expiriesIn(console.internal.tls.clientCaFile)))
+    set('oidc_ca', latest(expiriesIn(console.oidc.caFile)))
+    set('internal_server', earliest(expiriesIn(console.internal.tls.certFile)))
+    set('internal_client_ca', latest(expiriesIn(console.internal.tls.clientCaFile)))
   }
   if (!planes.includes('gateway')) return
-  set('upstream_client', earliestOf(expiriesIn(upstream.tls.certFile)))
-  set('upstream_ca', latestOf(expiriesIn(upstream.tls.caFile)))
+  set('upstream_client', earliest(expiriesIn(upstream.tls.certFile)))
+  set('upstream_ca', latest(expiriesIn(upstream.tls.caFile)))
   if (keyService.url === undefined) return
-  set('key_service_client', earliestOf(expiriesIn(keyService.tls.certFile)))
-  set('key_service_ca', latestOf(expiriesIn(keyService.tls.caFile)))
+  set('key_service_client', earliest(expiriesIn(keyService.tls.certFile)))
+  set('key_service_ca', latest(expiriesIn(keyService.tls.caFile)))
 }
 
 /** A chain is invalid as soon as its first certificate expires. */
-function earliestOf(expiries: readonly number[]): number | null {
+function earliest(expiries: readonly number[]): number | null {
   return expiries.length === 0 ? null : Math.min(...expiries)
 }
 
 /** A bundle of authorities may contain an old and a new one; it is useless once the last has expired. */
-function latestOf(expiries: readonly number[]): number | null {
+function latest(expiries: readonly number[]): number | null {
   return expiries.length === 0 ? null : Math.max(...expiries)
 }
 

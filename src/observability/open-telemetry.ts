@@ -69,14 +69,14 @@ export class OpenTelemetryTracing implements Tracing {
   }
 
   begin(request: TracedRequest): RequestTrace {
-    return new OpenTelemetryRequest(this.#tracer, this.#contextOf(request))
+    return new OpenTelemetryRequest(this.#tracer, this.#readContext(request))
   }
 
   /**
    * The sampler follows the parent's sampled flag, and otherwise decides by trace id. An untrusted client chooses both, so
    * its trace continues with a random flag.
    */
-  #contextOf(request: TracedRequest): Context {
+  #readContext(request: TracedRequest): Context {
     const { traceparent } = request.headers
     const parent = typeof traceparent === 'string' ? parseTraceParent(traceparent) : null
     if (parent === null) return ROOT_CONTEXT

@@ -78,12 +78,12 @@ export class RequestObserver {
     return observation
   }
 
-  inFlightOf(workspaceId: string): number {
+  countInFlight(workspaceId: string): number {
     return this.#inFlightByWorkspace.get(workspaceId) ?? 0
   }
 
   #countInFlight(workspaceId: string, change: 1 | -1): void {
-    const count = this.inFlightOf(workspaceId) + change
+    const count = this.countInFlight(workspaceId) + change
     if (count === 0) this.#inFlightByWorkspace.delete(workspaceId)
     else this.#inFlightByWorkspace.set(workspaceId, count)
   }

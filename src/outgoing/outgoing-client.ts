@@ -49,7 +49,7 @@ export class OutgoingClient {
     const { origin, pathname, search } = url
     try {
       const response = await this.#agent.request({ ...options, origin, path: pathname + search })
-      const refusal = this.#refusalOf(url, response.statusCode)
+      const refusal = this.#findRefusal(url, response.statusCode)
       if (refusal === null) return response
       response.body.on('error', () => {}).destroy()
       throw refusal
@@ -62,7 +62,7 @@ export class OutgoingClient {
     const target = new URL(url)
     try {
       const response = await fetch(target, { ...options, dispatcher: this.#agent })
-      const refusal = this.#refusalOf(target, response.status)
+      const refusal = this.#findRefusal(target, response.status)
       if (refusal === null) return response
       await response.body?.cancel()
       throw refusal
@@ -80,7 +80,7 @@ export class OutgoingClient {
   }
 
   /** Only a proxy asks for proxy authentication. */
-  #refusalOf(url: URL, status: number): ProxyError | null {
+  #findRefusal(url: URL, status: number): ProxyError | null {
     const proxy = status === 407 ? this.#plainProxyFor(url) : null
     return proxy === null ? null : refusedByProxy(proxy, url.host, status)
   }

@@ -3,7 +3,7 @@ import { Cluster, type Redis } from 'ioredis'
 import { type Clock, systemClock, systemTimers, type Timers } from '../domain/clock.ts'
 import type { RedisFailure } from '../domain/redis-failure.ts'
 import { CHANGES_CHANNEL, REDIS_PROBE_KEYS } from '../domain/wire.ts'
-import { type ControlLogger, causeOf } from '../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../observability/control-logger.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import { Answering, anyGoodAnswer } from './answering.ts'
 import {
@@ -205,7 +205,7 @@ function reportState({ metrics, logger, onUp, clock = systemClock }: RedisConnec
       logged = { cause, atMs }
       state = 'down'
       onUp(false)
-      const fields = { cause: causeOf(error), kind: cause, ...(advice === null ? {} : { advice }) }
+      const fields = { cause: describeError(error), kind: cause, ...(advice === null ? {} : { advice }) }
       logger.warn(fields, 'redis connection failed, changes wait in the database')
     },
     onReady() {

@@ -87,7 +87,7 @@ export function serverAccess(settings: RedisSettings): Access {
     // A user without a password needs an AUTH too.
     ...(password === '' && username === '' ? {} : { password }),
     db: Number(address?.pathname.slice(1) ?? 0) || 0,
-    tls: tlsOf(topology, settings),
+    tls: readTls(topology, settings),
   }
 }
 
@@ -97,11 +97,11 @@ export function sentinelAccess(settings: RedisSettings): Access {
   return {
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
-    tls: tlsOf(requireTopology(settings), settings),
+    tls: readTls(requireTopology(settings), settings),
   }
 }
 
-function tlsOf(topology: RedisTopology, { caFile }: RedisSettings): ConnectionOptions | null {
+function readTls(topology: RedisTopology, { caFile }: RedisSettings): ConnectionOptions | null {
   const urls = topology.kind === 'standalone' ? [topology.url] : topology.urls
   if (!urls.some(isEncryptedRedis)) return null
   if (caFile === undefined) return {}

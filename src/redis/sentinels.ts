@@ -54,7 +54,7 @@ export function createPrimaryQuestion(
     ask: () => awaitMajority(clients.map(askOne), true),
     renew(next) {
       current = next
-      for (const { options } of clients) Object.assign(options, credentialsOf(next))
+      for (const { options } of clients) Object.assign(options, pickCredentials(next))
     },
     stop() {
       for (const client of clients) client.disconnect()
@@ -129,12 +129,12 @@ function createSentinelClient(
 
 async function primaryAt(client: Redis, name: string): Promise<Endpoint> {
   const reply: unknown = await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)
-  return endpointOf(reply, name)
+  return readEndpoint(reply, name)
 }
 
-const credentialsOf = ({ username, password }: Access) => ({ username, password })
+const pickCredentials = ({ username, password }: Access) => ({ username, password })
 
-function endpointOf(reply: unknown, name: string): Endpoint {
+function readEndpoint(reply: unknown, name: string): Endpoint {
   if (reply === null) throw new Error(`the Sentinel watches no primary named ${name}`)
   const [host, port]: unknown[] = Array.isArray(reply) ? reply : []
   if (typeof host !== 'string' || !/^\d{1,5}$/.test(String(port))) {

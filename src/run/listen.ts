@@ -42,14 +42,14 @@ async function listenOn(app: FastifyInstance, address: string, port: number): Pr
     await app.listen({ host: address, port })
     return address
   } catch (error) {
-    if (address !== EVERY_ADDRESS || !NO_IPV6.has(codeOf(error))) throw error
+    if (address !== EVERY_ADDRESS || !NO_IPV6.has(errorCode(error))) throw error
     await app.listen({ host: EVERY_IPV4, port })
     return EVERY_IPV4
   }
 }
 
 function explainError(error: unknown, setting: string, host: string, port: number): unknown {
-  switch (codeOf(error)) {
+  switch (errorCode(error)) {
     case 'EADDRINUSE':
       return new StartError(
         `${setting}.port: port ${port} is already in use. Set another port, or 0 for any free port`,
@@ -67,6 +67,6 @@ function explainError(error: unknown, setting: string, host: string, port: numbe
   }
 }
 
-function codeOf(error: unknown): unknown {
+function errorCode(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined
 }

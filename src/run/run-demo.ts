@@ -47,7 +47,7 @@ export async function runDemo(
     host,
     flags,
     configFile,
-    `http://${LOOPBACK}:${portOf(upstream.address())}`,
+    `http://${LOOPBACK}:${tcpPort(upstream.address())}`,
   )
   const context = createContext(host, version, settings, ['gateway', 'console'])
   // A demo needs no drain: Ctrl-C stops it at once.
@@ -143,7 +143,7 @@ async function freePort(usual: number): Promise<number> {
     try {
       probe.listen(port, LOOPBACK)
       await once(probe, 'listening')
-      return portOf(probe.address())
+      return tcpPort(probe.address())
     } catch {
       // In use: the next attempt lets the system choose.
     } finally {
@@ -153,7 +153,7 @@ async function freePort(usual: number): Promise<number> {
   throw new StartError('There is no free port on this machine')
 }
 
-function portOf(address: AddressInfo | string | null): number {
+function tcpPort(address: AddressInfo | string | null): number {
   if (address === null || typeof address === 'string') throw new Error('A TCP listener has a port')
   return address.port
 }

@@ -75,7 +75,7 @@ export function createContext(
   { config, files, load }: RunSettings,
   planes: readonly Plane[],
 ): ProcessContext {
-  const metrics = createMetrics(partsOf(planes, config), config.metrics)
+  const metrics = createMetrics(listParts(planes, config), config.metrics)
   const log = new LogSink(host.streams.output, metrics.logLinesDropped)
   const logger = createLogger(config.log.level, log)
   const revision = readRevision()
@@ -84,7 +84,7 @@ export function createContext(
     revision,
     node: host.nodeVersion,
     planes,
-    configHash: hashOf(config),
+    configHash: hashConfig(config),
     heapLimitBytes: readHeapLimit(host.environment),
   }
   describeProcess(metrics, identity)
@@ -93,7 +93,7 @@ export function createContext(
   const reloader = new Reloader({ config, files, load, logger, metrics, clock: systemClock })
   reloader.onReload(next => () => {
     logger.level = next.log.level
-    describeConfig(metrics, planes, hashOf(next))
+    describeConfig(metrics, planes, hashConfig(next))
     describeCertificates(metrics, planes, next)
     // Every client holds this object and reads it at each call.
     Object.assign(config.outgoing, next.outgoing)
@@ -101,12 +101,12 @@ export function createContext(
   return { host, version, config, log, logger, metrics, drain, reloader, waitingFor: new Map() }
 }
 
-function hashOf(config: Config): string {
+function hashConfig(config: Config): string {
   return createHash('sha256').update(printConfig(config)).digest('hex').slice(0, HASH_LENGTH)
 }
 
 /** Invalidations come over Redis, or from a console in the same process. */
-function partsOf(planes: readonly Plane[], config: Config): Part[] {
+function listParts(planes: readonly Plane[], config: Config): Part[] {
   const parts: Part[] = [...planes]
   const hasRegions = planes.includes('console') && config.regions.length > 0
   const hasRedis = hasRegions || findRedisTopology(config.redis) !== null
@@ -132,7 +132,7 @@ export async function runUntilSignal(
   const ops = createOpsServer({
     metrics: context.metrics,
     logger,
-    health: healthOf(context, running),
+    health: createHealth(context, running),
     publicKeys: () =>
       running.planes?.find(({ publicKeys }) => publicKeys !== undefined)?.publicKeys?.() ?? null,
   })
@@ -155,7 +155,7 @@ export async function runUntilSignal(
   return addresses
 }
 
-function internalAppsOf(planes: readonly PlaneRun[]): FastifyInstance[] {
+function internalApps(planes: readonly PlaneRun[]): FastifyInstance[] {
   return planes.flatMap(({ internal }) => internal ?? [])
 }
 
@@ -163,7 +163,7 @@ function stopAll(planes: readonly PlaneRun[]): Promise<unknown> {
   return Promise.all(planes.map(plane => plane.stop()))
 }
 
-function healthOf({ drain, waitingFor }: ProcessContext, running: Running): Health {
+function createHealth({ drain, waitingFor }: ProcessContext, running: Running): Health {
   return {
     state: () => {
       if (drain.phase !== 'serving') return 'draining'
@@ -232,7 +232,7 @@ async function drainAndStop(
   const withInternal = planes.filter(({ internal }) => internal !== undefined)
   const others = planes.filter(({ internal }) => internal === undefined)
   await withinDeadline(stopAll(others), logger)
-  await drain.close(internalAppsOf(planes))
+  await drain.close(internalApps(planes))
   logger.info({ reason }, 'drained')
   await withinDeadline(
     stopAll(withInternal).then(() => ops.close()),

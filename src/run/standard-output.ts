@@ -56,11 +56,11 @@ export function findOutputProblem({ fd }: Output): string | null {
   if (fd === undefined) return null
   const kind = fstatSync(fd)
   // Node opens it in place of a closed standard output.
-  if (kind.isCharacterDevice() && kind.rdev === deviceOf('/dev/null')) return 'is closed or /dev/null'
+  if (kind.isCharacterDevice() && kind.rdev === deviceNumber('/dev/null')) return 'is closed or /dev/null'
   return kind.isFile() && isFull(`/proc/self/fd/${fd}`) ? 'is a file on a full disk' : null
 }
 
-function deviceOf(path: string): number | null {
+function deviceNumber(path: string): number | null {
   try {
     return statSync(path).rdev
   } catch {

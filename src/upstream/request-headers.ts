@@ -122,20 +122,20 @@ export function buildForwarded(
   const peer = plainAddress(peerAddress)
   const host = headers.host ?? ''
   if (!isTrustedProxy(trusted, peer)) return { for: peer, proto: 'http', host }
-  const received = textOf(headers['x-forwarded-for'])
+  const received = joinValues(headers['x-forwarded-for'])
   return {
     for: received === '' ? peer : `${received}, ${peer}`,
-    proto: schemeOf(textOf(headers['x-forwarded-proto'])),
-    host: textOf(headers['x-forwarded-host']) || host,
+    proto: parseScheme(joinValues(headers['x-forwarded-proto'])),
+    host: joinValues(headers['x-forwarded-host']) || host,
   }
 }
 
 /** Each proxy may add its own: the first value is that of the client's connection. Some write it in capitals. */
-function schemeOf(text: string): 'http' | 'https' {
+function parseScheme(text: string): 'http' | 'https' {
   const [first = ''] = text.split(',', 1)
   return first.trim().toLowerCase() === 'https' ? 'https' : 'http'
 }
 
-function textOf(value: string | string[] | undefined): string {
+function joinValues(value: string | string[] | undefined): string {
   return typeof value === 'string' ? value : (value?.join(', ') ?? '')
 }

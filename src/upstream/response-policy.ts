@@ -59,7 +59,7 @@ export function compileResponsePolicy(allowed: readonly string[]): ResponsePolic
 function decideOnError(statusCode: number, headers: UpstreamHeaders): PolicyDecision {
   const retryAfter = headers['retry-after']
   if (statusCode === 503) {
-    return denied('upstream_unavailable', { retryAfterSeconds: secondsOf(retryAfter) })
+    return denied('upstream_unavailable', { retryAfterSeconds: parseRetryAfter(retryAfter) })
   }
   if (statusCode === 404) return denied('upstream_not_found')
   // 401, 403 and 407 concern the gateway's own credentials at the upstream, not the client's key.
@@ -101,7 +101,7 @@ function isJson(contentType: string | string[] | undefined): boolean {
 }
 
 /** Ignores the date form of RFC 9110, section 10.2.3, which needs synchronised clocks. */
-function secondsOf(retryAfter: string | string[] | undefined): number {
+function parseRetryAfter(retryAfter: string | string[] | undefined): number {
   if (typeof retryAfter !== 'string' || !/^\d{1,9}$/.test(retryAfter)) return DEFAULT_RETRY_AFTER_SECONDS
   return Number(retryAfter)
 }
@@ -126,13 +126,13 @@ export function privateCacheControl(field: string | string[] | undefined): strin
   if (field === undefined) return 'private'
   const text = String(field)
   const directives = text.match(DIRECTIVE) ?? []
-  const names = directives.map(nameOf)
+  const names = directives.map(directiveName)
   const isRestricted = names.includes('no-store') || directives.some(isPrivate)
   const removable = isRestricted ? SHARED_ONLY : ALLOWS_SHARED_CACHE
   const needsChange = names.some(name => removable.has(name)) || (!isRestricted && names.includes('private'))
   if (directives.length > 0 && !needsChange) return text
   const rest = directives.filter(
-    directive => !SHARED_ONLY.has(nameOf(directive)) && nameOf(directive) !== 'private',
+    directive => !SHARED_ONLY.has(directiveName(directive)) && directiveName(directive) !== 'private',
   )
   return ['private', ...rest].join(', ')
 }
@@ -142,6 +142,6 @@ function isPrivate(directive: string): boolean {
   return directive.toLowerCase() === 'private'
 }
 
-function nameOf(directive: string): string {
+function directiveName(directive: string): string {
   return (directive.split('=', 1)[0] ?? '').trim().toLowerCase()
 }

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { writeKeys } from './keys.ts'
 import { measureOnce } from './measure.ts'
 import { LOAD_CORE, pinned } from './pinned.ts'
@@ -45,7 +45,7 @@ export async function measureInvalidations(
   const asked = Math.max(1, Math.floor(keys.length * ASKED))
   const keysFile = writeKeys(join(world.directory, 'keys-asked'), keys.slice(0, asked))
   const digests = join(world.directory, 'digests')
-  writeFileSync(digests, keys.slice(asked).map(digestOf).join('\n'))
+  writeFileSync(digests, keys.slice(asked).map(digestKey).join('\n'))
   const contestant = { ...filled.contestant, keysFile }
   const { perSecond } = await measureOnce(contestant, SECONDS)
   const turn = () => disturbanceOf(filled, contestant, perSecond / 2)

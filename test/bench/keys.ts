@@ -4,8 +4,8 @@ import { Redis } from 'ioredis'
 import { ulid } from 'ulid'
 import type { KeyRecord } from '../../src/domain/key/key-record.ts'
 import { eachText } from '../../src/domain/key/key-texts.ts'
-import { digestOf, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
-import { deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
+import { deriveRecordKey, encodeRecord, recordKeyName } from '../../src/domain/wire.ts'
 
 const DAY_MS = 86_400_000
 /** Commands in flight to Redis. */
@@ -34,9 +34,9 @@ export class KeyMint {
       const pipeline = this.#redis.pipeline()
       for (let index = 0; index < BATCH && keys.length < count; index++) {
         const key = mintSecret('wsk_', randomBytes(32), this.#signingKey).reveal()
-        const digest = digestOf(key)
+        const digest = digestKey(key)
         const record = this.#recordOf(key)
-        pipeline.set(redisKeyOf(digest), encodeRecord(record, digest, this.#recordKey))
+        pipeline.set(recordKeyName(digest), encodeRecord(record, digest, this.#recordKey))
         // nginx has no JSON parser without another package. Splitting text in Lua is not what makes it slow.
         const expires = Math.floor(record.expiresAtMs / 1000)
         pipeline.set(`lua:key:${digest}`, `${WORKSPACE} ${record.id} ${expires} ${record.scopes.join(' ')}`)

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
-import { CHANGES_CHANNEL, redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
+import { CHANGES_CHANNEL, recordKeyName } from '../../src/domain/wire.ts'
 import { type LoadFigures, loadClosed } from '../support/closed-loop.ts'
 import { changeMessage, heartbeatMessage, OTHER_MESSAGE_KEY } from '../support/messages.ts'
 import { scrape, sumOf } from '../support/scrape.ts'
@@ -61,7 +61,7 @@ function report(what: string, { answers, statuses, p99Ms }: LoadFigures): void {
 }
 
 test('a forged version makes no live key unavailable', async () => {
-  const digest = digestOf(key.secret)
+  const digest = digestKey(key.secret)
   const forged = [null, OTHER_MESSAGE_KEY].flatMap(signer =>
     [2, 1_000, 2_147_483_647].map(version => changeMessage({ digest, version, atMs: Date.now() }, signer)),
   )
@@ -73,7 +73,7 @@ test('a forged version makes no live key unavailable', async () => {
 })
 
 test('a replayed genuine change makes no live key unavailable', async () => {
-  const digest = digestOf(key.secret)
+  const digest = digestKey(key.secret)
   const issued = published.find(text => text.includes(digest)) ?? ''
   expect(JSON.parse(issued)).toMatchObject({ digest, version: 1 })
   const load = honest(1_500)
@@ -86,7 +86,7 @@ test('a version that the console would reject does not stop confirmations', asyn
   const known = await world.issue()
   expect(await send(world.gateway.urls.gateway, known.secret)).toBe('200')
   const before = await received('unreadable')
-  const digest = digestOf(known.secret)
+  const digest = digestKey(known.secret)
   for (const version of [2 ** 31, 2 ** 53 - 1]) {
     await publish(JSON.stringify({ digest, version, at: Date.now() }))
   }
@@ -145,7 +145,7 @@ test("a 512 MB value stored under one key's name costs no memory and delays no o
   let calm = await askedBesideLoad()
   for (let round = 0; round < 4; round++) calm = await askedBesideLoad()
   const victim = await world.issue()
-  const name = redisKeyOf(digestOf(victim.secret))
+  const name = recordKeyName(digestKey(victim.secret))
   await world.redis.admin.setrange(name, HUGE_BYTES - 1, 'x')
   expect(await world.redis.admin.strlen(name)).toBe(HUGE_BYTES)
   await until('the gateway is connected', async () => (await connected()) === 1)

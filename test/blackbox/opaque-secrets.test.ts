@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
-import { deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
+import { deriveRecordKey, encodeRecord, recordKeyName } from '../../src/domain/wire.ts'
 import { recordOf } from '../support/key-records.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { exchange, get } from '../support/raw-client.ts'
@@ -62,7 +62,7 @@ async function statusWith(recordKey: ReturnType<typeof deriveRecordKey> | null):
     scopes: ['workspace:read'],
     expiresAtMs: Date.now() + 60_000,
   })
-  await redis.admin.set(redisKeyOf(digestOf(key)), encodeRecord(record, digestOf(key), recordKey))
+  await redis.admin.set(recordKeyName(digestKey(key)), encodeRecord(record, digestKey(key), recordKey))
   return (await exchange(gateway.urls.gateway, get('/api/v1/workspaces/ws_1', key))).status
 }
 

@@ -1,7 +1,7 @@
 import { Agent } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
-import { redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
+import { recordKeyName } from '../../src/domain/wire.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { exchange, get } from '../support/raw-client.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
@@ -95,7 +95,7 @@ test.each([
   ['a schema that it does not know', { v: 3 }, 'key_service'],
 ])('with a newer console whose records have %s, every key keeps working', async (_what, added, tier) => {
   const key = await world.issue()
-  const name = redisKeyOf(digestOf(key.secret))
+  const name = recordKeyName(digestKey(key.secret))
   const record = JSON.parse((await world.redis.admin.get(name)) ?? '{}') as object
   await world.redis.admin.set(name, JSON.stringify({ ...record, ...added }))
   const answer = await exchange(

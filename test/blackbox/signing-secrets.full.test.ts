@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { digestOf, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
-import { decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
+import { decodeRecord, deriveRecordKey, recordKeyName } from '../../src/domain/wire.ts'
 import { freePort } from '../support/free-port.ts'
 import { isWellFormedKey } from '../support/is-well-formed-key.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
@@ -213,8 +213,8 @@ function isSignedBy(key: string, secret: Buffer): boolean {
 
 /** The secret that signed the record in Redis. */
 async function signerOf(key: string): Promise<'A' | 'B' | 'neither'> {
-  const digest = digestOf(key)
-  const text = (await redis.admin.get(redisKeyOf(digest))) ?? ''
+  const digest = digestKey(key)
+  const text = (await redis.admin.get(recordKeyName(digest))) ?? ''
   if (decodeRecord(text, digest, [deriveRecordKey(A)]).ok) return 'A'
   return decodeRecord(text, digest, [deriveRecordKey(B)]).ok ? 'B' : 'neither'
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { percentile } from '../support/closed-loop.ts'
 import { freePort } from '../support/free-port.ts'
 import { InspectedProcess } from '../support/inspected-process.ts'
@@ -47,7 +47,7 @@ afterAll(async () => {
 async function importKeys(secrets: readonly string[]): Promise<void> {
   const expiresAt = new Date(Date.now() + 86_400_000).toISOString()
   const more = { hint: 'old', workspaceId: 'ws_1', name: 'imported', scopes: ['files:read'], expiresAt }
-  const keys = secrets.map(secret => ({ digest: digestOf(secret), ...more }))
+  const keys = secrets.map(secret => ({ digest: digestKey(secret), ...more }))
   expect((await world.admin('POST', '/import', { keys })).json).toMatchObject({ imported: secrets.length })
 }
 

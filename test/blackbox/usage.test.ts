@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { expectToFit, schemaAt } from '../byo/contract.ts'
 import { recordOf } from '../support/key-records.ts'
 import { startPostern } from '../support/postern-process.ts'
@@ -15,8 +15,11 @@ test('the key service receives what each known key did, and why requests were re
   const upstream = await RecordingUpstream.start()
   const expiresAtMs = Date.now() + 3_600_000
   const used = recordOf({ id: 'key_used', expiresAtMs })
-  keyService.records.set(digestOf(KEYS.used), used)
-  keyService.records.set(digestOf(KEYS.refused), recordOf({ id: 'key_refused', expiresAtMs: Date.now() - 1 }))
+  keyService.records.set(digestKey(KEYS.used), used)
+  keyService.records.set(
+    digestKey(KEYS.refused),
+    recordOf({ id: 'key_refused', expiresAtMs: Date.now() - 1 }),
+  )
   const gateway = await startPostern('gateway', {
     POSTERN_KEYS_FORMAT: 'opaque',
     POSTERN_KEY_SERVICE_URL: keyService.url,

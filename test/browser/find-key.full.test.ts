@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { BROWSER_TEST, signIn, visitor } from '../support/browser.ts'
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
@@ -35,7 +35,7 @@ describe.skipIf(!has(CHROMIUM))('a key that a person holds', BROWSER_TEST, () =>
       await page.keyboard.press('Enter')
       await page.getByRole('heading', { name: `found ${javaScriptEnabled}` }).waitFor()
       expect(sent.join().includes(secret)).toBe(!javaScriptEnabled)
-      if (javaScriptEnabled) expect(sent.join()).toContain(digestOf(secret))
+      if (javaScriptEnabled) expect(sent.join()).toContain(digestKey(secret))
       await page.getByRole('link', { name: 'Revoke' }).click()
       await page.getByRole('button', { name: 'Revoke now' }).click()
       await page.getByRole('heading', { name: 'Key revoked' }).waitFor()

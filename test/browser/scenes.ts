@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Page } from 'playwright-core'
 import { createInProcessAnnouncer } from '../../src/console/announcing/announcer.ts'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 import { until } from '../support/until.ts'
 
@@ -218,7 +218,7 @@ function scenesOf(
     clock.run()
     const { id, secret } = await site.issue({ name: 'contractor, until Friday' })
     for (const name of GATEWAYS) await site.confirm(name)
-    for (const name of confirmedBy) await site.confirm(name, [{ digest: digestOf(secret), version: 2 }])
+    for (const name of confirmedBy) await site.confirm(name, [{ digest: digestKey(secret), version: 2 }])
     await page.goto(`${site.origin}${KEYS}/${id}/revoke`)
     await page.getByRole('button', { name: 'Revoke now' }).click()
     await page.getByRole('heading', { name: 'Key revoked' }).waitFor()

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { startWorld, type World } from '../support/world.ts'
 import { expectToFit, schemaAt } from './contract.ts'
 
@@ -24,8 +24,8 @@ async function post(path: string, body: unknown): Promise<{ status: number; text
 }
 
 test('the console serves batch lookups as the contract says', async () => {
-  const known = digestOf((await world.issue()).secret)
-  const unknown = digestOf('an unknown key')
+  const known = digestKey((await world.issue()).secret)
+  const unknown = digestKey('an unknown key')
   const body = { digests: [known, unknown] }
   expectToFit(schemaAt(`/paths/~1internal~1v1~1lookups/post/requestBody/${json}`), body)
   const { status, text } = await post('/lookups', body)
@@ -36,7 +36,7 @@ test('the console serves batch lookups as the contract says', async () => {
   expect(answer.records[unknown]).toBeNull()
 })
 
-test.each([[[]], [Array.from({ length: 257 }, (_, index) => digestOf(`${index}`))], [['no digest']]])(
+test.each([[[]], [Array.from({ length: 257 }, (_, index) => digestKey(`${index}`))], [['no digest']]])(
   'and refuses what the contract does not have: %#',
   async digests => {
     expect(schemaAt(`/paths/~1internal~1v1~1lookups/post/requestBody/${json}`)({ digests })).toBe(false)

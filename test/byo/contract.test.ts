@@ -1,14 +1,14 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { afterAll, beforeAll, describe, expect, it, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
-import { CHANGES_CHANNEL, decodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
+import { CHANGES_CHANNEL, decodeRecord, recordKeyName } from '../../src/domain/wire.ts'
 import { readMessage } from '../support/messages.ts'
 import { until } from '../support/until.ts'
 import { startWorld, type World } from '../support/world.ts'
 import { CONTRACT, expectToFit, schema, schemaAt } from './contract.ts'
 import { startKeyService } from './example-key-service.ts'
 
-const DIGEST = digestOf('a key')
+const DIGEST = digestKey('a key')
 const RECORD = {
   id: 'k-1',
   workspaceId: 'ws_1',
@@ -119,7 +119,7 @@ describe('real responses match the document', () => {
     const { secret } = await world.issue()
     const token = world.env['POSTERN_KEY_SERVICE_TOKEN'] ?? ''
     const url = world.console.urls.internal
-    const found = await lookUp(url, digestOf(secret), token)
+    const found = await lookUp(url, digestKey(secret), token)
     expect(found.status).toBe(200)
     expectToFit(body('200'), found.json)
     const absent = await lookUp(url, DIGEST, token)
@@ -130,7 +130,7 @@ describe('real responses match the document', () => {
     expectToFit(body('default'), stranger.json)
     expectToFit(
       schema('RedisRecord'),
-      JSON.parse((await world.redis.admin.get(redisKeyOf(digestOf(secret)))) ?? ''),
+      JSON.parse((await world.redis.admin.get(recordKeyName(digestKey(secret)))) ?? ''),
     )
   })
 
@@ -142,7 +142,7 @@ describe('real responses match the document', () => {
     const { secret, id } = await world.issue()
     await world.revoke(id)
     const versions = () =>
-      said.flatMap(message => (message['digest'] === digestOf(secret) ? [message['version']] : []))
+      said.flatMap(message => (message['digest'] === digestKey(secret) ? [message['version']] : []))
     // A change may be published more than once: the console repeats changes that may have been lost.
     await until('both changes are published', () => versions().includes(1) && versions().includes(2))
     await until('a heartbeat is published', () => said.some(message => 'beat' in message))
@@ -157,7 +157,7 @@ describe('real responses match the document', () => {
     const found = await lookUp(url, DIGEST, 'the-token-of-a-test')
     expect(found).toEqual({ status: 200, json: RECORD })
     expectToFit(body('200'), found.json)
-    const absent = await lookUp(url, digestOf('another key'), 'the-token-of-a-test')
+    const absent = await lookUp(url, digestKey('another key'), 'the-token-of-a-test')
     expect(absent).toMatchObject({ status: 404, json: { code: 'not_found' } })
     expectToFit(body('404'), absent.json)
     expect((await lookUp(url, DIGEST, 'not-the-token')).status).toBe(401)

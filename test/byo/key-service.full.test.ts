@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { Parts } from '../support/parts.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import type { RecordingUpstream } from '../support/recording-upstream.ts'
@@ -262,7 +262,7 @@ describe('a failing key service never makes a key invalid', () => {
     keyService.script = (_request, response) => answer(response, 404, '{"code":"not_found","error":"x"}')
     expect((await send(gateway, key)).code).toBe('key_invalid')
     expect(keyService.requests.at(-1)).toEqual({
-      path: `/internal/v1/keys/${digestOf(key)}`,
+      path: `/internal/v1/keys/${digestKey(key)}`,
       authorization: `Bearer ${TOKEN}`,
     })
   })

@@ -3,7 +3,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { startConsoleWithCommands } from '../support/console-commands.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
@@ -44,7 +44,7 @@ test('an export holds the digest of every key and no secret, and only its owner 
   })
   const text = readFileSync(file, 'utf8')
   const lines = text.split('\n').slice(0, -1)
-  expect(lines.map(line => JSON.parse(line).digest)).toEqual(secrets.map(digestOf))
+  expect(lines.map(line => JSON.parse(line).digest)).toEqual(secrets.map(digestKey))
   for (const secret of secrets) expect(text).not.toContain(secret)
   expect(statSync(file).mode & 0o777).toBe(0o600)
   expect(existsSync(`${file}.part`)).toBe(false)

@@ -3,7 +3,7 @@ import { appendFileSync, createWriteStream, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { readEntries } from '../../src/cli/commands/keys/transfer.ts'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import type { Host } from '../../src/run/host.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { runPostern } from '../support/postern-process.ts'
@@ -19,7 +19,7 @@ afterAll(() => world.stop())
 
 const EXPIRES_AT = new Date(Date.now() + 86_400_000).toISOString()
 const entryOf = (secret: string, more: object = {}) => ({
-  digest: digestOf(secret),
+  digest: digestKey(secret),
   hint: `…${secret.slice(-4)}`,
   workspaceId: 'ws_import',
   name: secret,

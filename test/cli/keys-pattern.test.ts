@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { digestOf, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
+import { digestKey, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { GITLEAKS, has } from '../support/tools.ts'
@@ -28,7 +28,7 @@ describe('postern keys pattern', () => {
       `${key}a`,
       `x${key}`,
       key.replace('wsk_', 'wsk-'),
-      digestOf(key),
+      digestKey(key),
     ]) {
       expect(other.match(pattern)).toBeNull()
     }
@@ -99,13 +99,13 @@ describe.skipIf(!has(GITLEAKS))('gitleaks with the printed rule', () => {
     const folder = temporaryDirectory()
     mkdirSync(join(folder, 'text'))
     const sources = readFileSync(new URL('../../package-lock.json', import.meta.url), 'utf8')
-    const lines = ['wsk_…x7Qf', mint().slice(0, -1), `${mint()}0`, `wsk_${'-'.repeat(54)}`, digestOf(mint())]
+    const lines = ['wsk_…x7Qf', mint().slice(0, -1), `${mint()}0`, `wsk_${'-'.repeat(54)}`, digestKey(mint())]
     for (let part = 0; part < 10; part++) {
       const random = randomBytes(700_000).toString('base64')
       const text = `${lines.join('\n')}\n${random}\n${sources.slice(0, 100_000)}\n`
       writeFileSync(
         join(folder, 'text', `part-${part}.txt`),
-        text.padEnd(1_000_000, `${digestOf(text)} wsk_\n`),
+        text.padEnd(1_000_000, `${digestKey(text)} wsk_\n`),
       )
     }
     const { status, stderr, found } = await run(folder, 'dir')

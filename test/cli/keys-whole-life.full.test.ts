@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
-import { redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
+import { recordKeyName } from '../../src/domain/wire.ts'
 import { runPostern } from '../support/postern-process.ts'
 import { until } from '../support/until.ts'
 import { startWorld, type World } from '../support/world.ts'
@@ -61,7 +61,7 @@ test('sync rewrites records that Redis has lost', async () => {
   expect(exit.code).toBe(0)
   expect(exit.stdout).toMatch(/^Wrote \d+ keys? from the database to Redis\.$/)
   for (const { secret } of keys) {
-    expect(await world.redis.admin.exists(redisKeyOf(digestOf(secret)))).toBe(1)
+    expect(await world.redis.admin.exists(recordKeyName(digestKey(secret)))).toBe(1)
   }
   const { synced, total } = JSON.parse((await postern('keys', 'sync', '--json')).stdout)
   expect(synced).toBe(total)

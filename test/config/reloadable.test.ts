@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { neverReloads, onReloadOf, type PrepareReload, reloadable } from '../../src/config/reloadable.ts'
+import { narrowReload, neverReloads, type PrepareReload, reloadable } from '../../src/config/reloadable.ts'
 
 interface Settings {
   readonly token: string
@@ -40,7 +40,7 @@ describe('a value made from settings', () => {
 
   it('can depend on a part of the settings', () => {
     const { onReload, change } = createReloads()
-    const own = onReloadOf(onReload, ({ token }) => token)
+    const own = narrowReload(onReload, ({ token }) => token)
     const upper = reloadable('a', own, token => token.toUpperCase())
     change({ token: 'b' })
     expect(upper.value).toBe('B')

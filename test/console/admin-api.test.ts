@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { text as readAll } from 'node:stream/consumers'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { digestOf, importSigningSecret } from '../../src/domain/key/secret.ts'
+import { digestKey, importSigningSecret } from '../../src/domain/key/secret.ts'
 import { ADMIN_TOKEN, type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { isWellFormedKey } from '../support/is-well-formed-key.ts'
 import { databaseDirectory, temporaryDirectory } from '../support/temporary-directory.ts'
@@ -186,7 +186,7 @@ describe('the secret', () => {
     const later = [
       await send('GET', KEYS),
       await send('GET', `/admin/v1/keys/${key.id}`),
-      await send('GET', `/internal/v1/keys/${digestOf(secret)}`),
+      await send('GET', `/internal/v1/keys/${digestKey(secret)}`),
       await send('GET', `/admin/v1/keys/${secret}`),
       await send('POST', `/admin/v1/keys/${key.id}/revoke`),
     ].map(answer => answer.text)

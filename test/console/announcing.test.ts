@@ -3,9 +3,9 @@ import type { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createInProcessAnnouncer } from '../../src/console/announcing/announcer.ts'
 import { systemTimers, type Timers } from '../../src/domain/clock.ts'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { REVOCATION_TIMING } from '../../src/domain/revocation-timing.ts'
-import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
+import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, recordKeyName } from '../../src/domain/wire.ts'
 import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { threadCpuMs } from '../support/cpu-time.ts'
 import { readMessage } from '../support/messages.ts'
@@ -31,7 +31,7 @@ afterEach(() => redis.stop())
 async function issue({ send }: RunningConsole) {
   const { status, body } = await send('POST', KEYS, request)
   expect(status).toBe(201)
-  return { id: body.key.id as string, secret: body.secret as string, digest: digestOf(body.secret) }
+  return { id: body.key.id as string, secret: body.secret as string, digest: digestKey(body.secret) }
 }
 
 const revoke = ({ send }: RunningConsole, id: string) => send('POST', `/admin/v1/keys/${id}/revoke`)
@@ -53,7 +53,7 @@ async function listen() {
 }
 
 async function grantIn(client: Redis, digest: string) {
-  const decoded = decodeRecord((await client.get(redisKeyOf(digest))) ?? '', digest, recordKeys)
+  const decoded = decodeRecord((await client.get(recordKeyName(digest))) ?? '', digest, recordKeys)
   return decoded.ok ? decoded.grant : null
 }
 
@@ -170,8 +170,8 @@ describe('with Redis', () => {
     const running = await started()
     const { digest } = await issue(running)
     const client = redis.client()
-    const forged = ((await client.get(redisKeyOf(digest))) ?? '').replace('ws_1', 'ws_2')
-    await client.set(redisKeyOf(digest), forged)
+    const forged = ((await client.get(recordKeyName(digest))) ?? '').replace('ws_1', 'ws_2')
+    await client.set(recordKeyName(digest), forged)
     await running.send('GET', `/internal/v1/keys/${digest}`)
     await until('the record is good again', () => grantIn(client, digest))
     expect((await grantIn(client, digest))?.workspaceId).toBe('ws_1')

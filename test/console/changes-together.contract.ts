@@ -48,7 +48,7 @@ export function describeChangesTogether(freshUrl: () => Promise<string>): void {
       for (const { digest, record } of keys) {
         expect(await repository.findByDigest(digest)).toEqual({ digest, record })
         for (const region of ['eu', 'us']) {
-          const changes = await repository.pendingIn(region).pendingChangesOf(digest)
+          const changes = await repository.pendingIn(region).findPendingChanges(digest)
           expect(changes.map(({ version }) => version)).toEqual([1, 2])
         }
       }

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { rowOf } from '../../src/console/platform/database/key-row.ts'
-import { digestOf } from '../../src/domain/key/secret.ts'
-import { decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
+import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
+import { decodeRecord, deriveRecordKey, recordKeyName } from '../../src/domain/wire.ts'
 import type { AdminResponse } from '../support/admin-response.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { startPostern } from '../support/postern-process.ts'
@@ -153,8 +153,8 @@ async function expectNothingLost(running: Running, acknowledged: Acknowledged): 
   ])
   expect(entries.toSorted()).toEqual(done.toSorted())
   for (const [id, secret] of acknowledged.secrets) {
-    const digest = digestOf(secret)
-    const decoded = decodeRecord((await redis.admin.get(redisKeyOf(digest))) ?? '', digest, recordKeys)
+    const digest = digestKey(secret)
+    const decoded = decodeRecord((await redis.admin.get(recordKeyName(digest))) ?? '', digest, recordKeys)
     expect(decoded).toMatchObject({ ok: true, grant: { id, version: keys.get(id)?.version } })
   }
 }
@@ -196,7 +196,7 @@ function describeCrashes(database: string, freshUrl: () => Promise<string>, roun
     await redis.admin.flushall()
     const keys = Array.from({ length: BULK_KEYS }, () => someKey({ expiresAtMs: Date.now() + DAY_MS }))
     for (let from = 0; from < keys.length; from += ROWS_AT_ONCE) {
-      const rows = keys.slice(from, from + ROWS_AT_ONCE).map(key => rowOf(key, Date.now()))
+      const rows = keys.slice(from, from + ROWS_AT_ONCE).map(key => toKeyRow(key, Date.now()))
       await writer.insertInto('keys').values(rows).execute()
     }
     const countRevoked = async () => {
@@ -232,7 +232,7 @@ function describeCrashes(database: string, freshUrl: () => Promise<string>, roun
       keys.map(({ record }) => record.id).toSorted(),
     )
     for (const { digest } of keys) {
-      const decoded = decodeRecord((await redis.admin.get(redisKeyOf(digest))) ?? '', digest, recordKeys)
+      const decoded = decodeRecord((await redis.admin.get(recordKeyName(digest))) ?? '', digest, recordKeys)
       expect(decoded).toMatchObject({ ok: true, grant: { version: 2 } })
     }
   })

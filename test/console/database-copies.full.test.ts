@@ -4,9 +4,9 @@ import { copyFileSync, existsSync, readdirSync, statSync, writeFileSync } from '
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { keyOfRow } from '../../src/console/platform/database/key-row.ts'
-import { digestOf } from '../../src/domain/key/secret.ts'
-import { decodeRecord, deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { readKeyRow } from '../../src/console/platform/database/key-row.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
+import { decodeRecord, deriveRecordKey, encodeRecord, recordKeyName } from '../../src/domain/wire.ts'
 import type { AdminResponse } from '../support/admin-response.ts'
 import { fillDatabase, readAll } from '../support/filled-database.ts'
 import { openDatabase } from '../support/open-database.ts'
@@ -74,14 +74,14 @@ async function startConsole(url: string) {
   }
   const issue = async (name: string) => {
     const { key, secret } = await send('/workspaces/ws_1/keys', { name, scopes: ['files:read'] })
-    return { id: key.id, digest: digestOf(secret) }
+    return { id: key.id, digest: digestKey(secret) }
   }
   onTestFinished(async () => void (await console.stop('SIGKILL')))
   return { send, issue, stop: () => console.stop('SIGTERM') }
 }
 
 async function recordInRedis(digest: string) {
-  const text = (await redis.admin.get(redisKeyOf(digest))) ?? ''
+  const text = (await redis.admin.get(recordKeyName(digest))) ?? ''
   const record = decodeRecord(text, digest, [deriveRecordKey(SIGNING_SECRET)])
   return record.ok ? record.grant : null
 }
@@ -89,11 +89,11 @@ async function recordInRedis(digest: string) {
 /** So that Redis is that of this installation. */
 async function announceOneKey(url: string): Promise<void> {
   const { reader, close } = await openDatabase(url)
-  const { record, digest } = keyOfRow(
+  const { record, digest } = readKeyRow(
     await reader.selectFrom('keys').selectAll().orderBy('id').executeTakeFirstOrThrow(),
   )
   await close()
-  await redis.admin.set(redisKeyOf(digest), encodeRecord(record, digest, deriveRecordKey(SIGNING_SECRET)))
+  await redis.admin.set(recordKeyName(digest), encodeRecord(record, digest, deriveRecordKey(SIGNING_SECRET)))
 }
 
 const engines = {

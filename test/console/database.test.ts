@@ -23,7 +23,7 @@ describe('the console’s database', () => {
     await before.close()
     const after = await openRepository(url, clock)
     expect(await after.findById(key.record.id)).toEqual(key)
-    expect(await after.pendingChangesOf(key.digest)).toHaveLength(1)
+    expect(await after.findPendingChanges(key.digest)).toHaveLength(1)
     await after.close()
   })
 

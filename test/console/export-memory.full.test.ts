@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { rowOf } from '../../src/console/platform/database/key-row.ts'
+import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { residentMegabytes } from '../support/process-memory.ts'
@@ -22,7 +22,7 @@ const PAUSE_MS = 15
 /** Copies one key, with another id and digest each time. */
 async function fill(databaseUrl: string): Promise<void> {
   const { writer, close } = await openDatabase(databaseUrl)
-  const { id: _, digest: __, ...row } = rowOf(someKey({ expiresAtMs: Date.now() + 1e10 }), Date.now())
+  const { id: _, digest: __, ...row } = toKeyRow(someKey({ expiresAtMs: Date.now() + 1e10 }), Date.now())
   const names = Object.keys(row).map(name => sql.ref(name))
   const values = Object.values(row).map(value => sql`${value}`)
   await sql`with recursive number(n) as (select 1 union all select n + 1 from number where n < ${KEYS})

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { rowOf } from '../../src/console/platform/database/key-row.ts'
+import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
 import { freePort } from '../support/free-port.ts'
 import { InspectedProcess } from '../support/inspected-process.ts'
 import { openDatabase } from '../support/open-database.ts'
@@ -68,7 +68,7 @@ async function fill(databaseUrl: string, keys: number): Promise<void> {
   const expiresAtMs = Date.now() + 90 * DAY_MS
   await writer.transaction().execute(async tx => {
     for (let made = 0; made < keys; made += ROWS_AT_ONCE) {
-      const rows = Array.from({ length: ROWS_AT_ONCE }, () => rowOf(someKey({ expiresAtMs }), Date.now()))
+      const rows = Array.from({ length: ROWS_AT_ONCE }, () => toKeyRow(someKey({ expiresAtMs }), Date.now()))
       await tx.insertInto('keys').values(rows).execute()
     }
   })

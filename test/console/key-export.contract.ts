@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { rowOf } from '../../src/console/platform/database/key-row.ts'
+import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { toRecordJson } from '../../src/domain/wire.ts'
 import { startConsole } from '../support/console.ts'
@@ -15,7 +15,7 @@ export function describeKeyExport(database: string, freshUrl: () => Promise<stri
     const { writer, close } = await openDatabase(databaseUrl)
     onTestFinished(close)
     for (let from = 0; from < keys.length; from += 500) {
-      const rows = keys.slice(from, from + 500).map(key => rowOf(key, NOW_MS))
+      const rows = keys.slice(from, from + 500).map(key => toKeyRow(key, NOW_MS))
       await writer.insertInto('keys').values(rows).execute()
     }
     return { ...(await startConsole({ databaseUrl })), writer }

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
-import { rowOf } from '../../src/console/platform/database/key-row.ts'
+import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
 import { ADMIN_TOKEN, startConsole } from '../support/console.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
@@ -19,7 +19,7 @@ test('an export whose database fails midway breaks off, and the log says why', a
   const file = join(databaseDirectory(), 'a.db')
   const { writer, close } = await openDatabase(`sqlite:${file}`)
   for (let from = 0; from < KEYS; from += 500) {
-    const rows = Array.from({ length: 500 }, () => rowOf(someKey(), NOW_MS))
+    const rows = Array.from({ length: 500 }, () => toKeyRow(someKey(), NOW_MS))
     await writer.insertInto('keys').values(rows).execute()
   }
   await close()

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
@@ -9,7 +9,7 @@ const IMPORT = '/admin/v1/import'
 const DAY_MS = 86_400_000
 const inDays = (days: number) => new Date(NOW_MS + days * DAY_MS).toISOString()
 const entryOf = (secret: string, more: object = {}) => ({
-  digest: digestOf(secret),
+  digest: digestKey(secret),
   hint: `…${secret.slice(-4)}`,
   workspaceId: 'ws_1',
   name: 'importer',

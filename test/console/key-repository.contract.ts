@@ -6,7 +6,7 @@ import type { Change } from '../../src/console/keys/rows/commit.ts'
 import { isSelected, KEY_FILTERS } from '../../src/console/keys/search/key-filter.ts'
 import type { AuditEntry } from '../../src/console/platform/audit/entries.ts'
 import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
-import { keyOfRow } from '../../src/console/platform/database/key-row.ts'
+import { readKeyRow } from '../../src/console/platform/database/key-row.ts'
 import { keyState, type StoredKey } from '../../src/domain/key/key-record.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { createRepository, insert, openRepository, type Repository, replace } from '../support/repository.ts'
@@ -63,9 +63,9 @@ export function describeKeyRepository(
       expect(more).toEqual([])
       expect(await repository.pendingSpan()).toEqual({ oldestMs: NOW_MS, newestMs: NOW_MS + 5 })
       await repository.deletePendingChanges([{ digest: key.digest, version: 1, atMs: NOW_MS }])
-      expect(await repository.pendingChangesOf(key.digest)).toHaveLength(1)
+      expect(await repository.findPendingChanges(key.digest)).toHaveLength(1)
       await repository.deletePendingChanges([{ digest: key.digest, version: 2, atMs: NOW_MS + 5 }])
-      expect(await repository.pendingChangesOf(key.digest)).toEqual([])
+      expect(await repository.findPendingChanges(key.digest)).toEqual([])
       expect(await repository.pendingSpan()).toBeNull()
     })
 
@@ -146,7 +146,7 @@ export function describeKeyRepository(
       await insert(repository, first)
       expect(await insert(repository, twin)).toBeNull()
       expect(await repository.findById(twin.record.id)).toBeNull()
-      expect(await repository.pendingChangesOf(twin.digest)).toEqual([])
+      expect(await repository.findPendingChanges(twin.digest)).toEqual([])
     })
 
     test.each([
@@ -266,7 +266,7 @@ export function describeKeyRepository(
       for (const filter of KEY_FILTERS) {
         const query = database.reader.selectFrom('keys').selectAll().where('workspace_id', '=', 'ws_1')
         const inState = query.where(row => isSelected(row, { filter, nowMs: NOW_MS, soonMs })).orderBy('id')
-        const selected = (await inState.execute()).map(keyOfRow)
+        const selected = (await inState.execute()).map(readKeyRow)
         expect(selected).toEqual(filter === 'active' ? [...keys.active, ...keys.expiring] : keys[filter])
         const states = new Set(selected.map(key => keyState(key.record, NOW_MS)))
         expect([...states]).toEqual([filter === 'expiring' ? 'active' : filter])

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { decodeRecord, deriveRecordKey } from '../../src/domain/wire.ts'
 import { ADMIN_TOKEN, KEY_SERVICE_TOKEN, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { databaseDirectory } from '../support/temporary-directory.ts'
@@ -14,7 +14,7 @@ describe('the key service', () => {
   test('returns the record in the form that Redis holds', async () => {
     const { send } = await startConsole()
     const { body: issued } = await send('POST', KEYS, request)
-    const digest = digestOf(issued.secret)
+    const digest = digestKey(issued.secret)
     const { status, headers, text } = await send('GET', lookUpKey(digest))
     expect(status).toBe(200)
     expect(headers['content-type']).toBe('application/json; charset=utf-8')
@@ -27,7 +27,7 @@ describe('the key service', () => {
     const { send } = await startConsole()
     const { body: issued } = await send('POST', KEYS, request)
     await send('POST', `/admin/v1/keys/${issued.key.id}/revoke`)
-    const { body } = await send('GET', lookUpKey(digestOf(issued.secret)))
+    const { body } = await send('GET', lookUpKey(digestKey(issued.secret)))
     expect(body).toMatchObject({ version: 2, revokedAt: expect.any(String) })
   })
 
@@ -86,7 +86,7 @@ describe('the key service', () => {
     const other = new DatabaseSync(file)
     other.prepare("UPDATE keys SET scopes = '[7]' WHERE id = ?").run(broken.body.key.id)
     other.close()
-    const digests = [digestOf(broken.body.secret), digestOf(whole.body.secret), '0'.repeat(64)]
+    const digests = [digestKey(broken.body.secret), digestKey(whole.body.secret), '0'.repeat(64)]
     const { status, body } = await send('POST', '/internal/v1/lookups', { digests })
     expect(status).toBe(200)
     expect(Object.keys(body.records)).toEqual(digests.slice(1))

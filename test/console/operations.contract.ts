@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { type Answer, type RunningConsole, startConsole } from '../support/console.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
@@ -199,7 +199,7 @@ export function describeOperations(
           },
         ],
       })
-      for (const part of [secret, rotated.secret, digestOf(secret)]) expect(text).not.toContain(part)
+      for (const part of [secret, rotated.secret, digestKey(secret)]) expect(text).not.toContain(part)
     })
 
     test('is paged by workspace, and new entries do not shift the pages', async () => {
@@ -467,7 +467,7 @@ export function describeOperations(
 
     test('returns the same record as a single lookup for each key, and null for unknown keys', async () => {
       const running = await started()
-      const digests = [digestOf((await issue(running)).secret), digestOf((await issue(running)).secret)]
+      const digests = [digestKey((await issue(running)).secret), digestKey((await issue(running)).secret)]
       const unknown = '0'.repeat(64)
       const single = async (digest: string) => (await running.send('GET', `/internal/v1/keys/${digest}`)).body
       const { status, headers, body } = await lookUpKey(running, [...digests, unknown, unknown])

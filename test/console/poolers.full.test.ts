@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { openReadOnly } from '../../src/console/platform/open-database.ts'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { SettingError } from '../../src/domain/start-error.ts'
 import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { openDatabase } from '../support/open-database.ts'
@@ -64,7 +64,7 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
     test('a console starts, and issues, finds, rotates and revokes keys', { timeout: TEST_MS }, async () => {
       const { running } = await setUp()
       const { key, secret } = await issue(running)
-      const found = await running.send('GET', `/internal/v1/keys/${digestOf(secret)}`)
+      const found = await running.send('GET', `/internal/v1/keys/${digestKey(secret)}`)
       expect(found.status).toBe(200)
       expect((await running.send('POST', `/admin/v1/keys/${key.id}/rotate`)).status).toBe(201)
       const revoked = await Promise.all(

@@ -2,14 +2,14 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
-import { connectionOf } from '../../src/console/platform/database/postgres/connection.ts'
+import { connectionConfig } from '../../src/console/platform/database/postgres/connection.ts'
 
 test.each([
   ['postgres://console:p%40ss@db.prod.svc.cluster.local.:5432/postern', 'db.prod.svc.cluster.local'],
   ['postgresql://db.invalid./postern?sslmode=verify-full', 'db.invalid'],
   ['postgres://user:dot.@db.invalid.', 'db.invalid'],
 ])('%s is a server whose name in TLS has no final dot, and which is resolved with it', async (url, name) => {
-  const { stream, ...address } = connectionOf(url, 'database.url')
+  const { stream, ...address } = connectionConfig(url, 'database.url')
   expect(new pg.Client(address).host).toBe(name)
   const socket = stream?.()
   if (!(socket instanceof Object && 'connect' in socket)) throw new Error('No socket of its own')
@@ -25,7 +25,7 @@ test.each([
   ['postgres://u:p.@[::1]:5432/d', '::1'],
   ['postgres:///postern?host=/run/postgresql.', '/run/postgresql.'],
 ])('the driver connects to the host of %s itself', (url, host) => {
-  const connection = connectionOf(url, 'database.url')
+  const connection = connectionConfig(url, 'database.url')
   expect(connection.host).toBe(host)
   expect(connection.stream).toBeUndefined()
 })
@@ -37,7 +37,7 @@ test('a server at an IPv6 address is reached there', async () => {
   const connected = once(server, 'connection')
   // A server on a port has an address that is an object.
   const { port } = server.address() as { port: number }
-  const client = new pg.Client(connectionOf(`postgres://u@[::1]:${port}/d`, 'database.url'))
+  const client = new pg.Client(connectionConfig(`postgres://u@[::1]:${port}/d`, 'database.url'))
   client.on('error', () => {})
   const failed = client.connect().catch(() => {})
   await connected

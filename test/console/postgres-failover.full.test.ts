@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { DatabaseUnreachable } from '../../src/console/platform/database/database.ts'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
 import { openDatabase } from '../support/open-database.ts'
@@ -108,7 +108,7 @@ describe.skipIf(!has(POSTGRES))('when PostgreSQL fails over', () => {
     expect(await untilRevoked(running, first?.key.id ?? '')).toBeLessThan(FROZEN_BOUND_MS)
     // No other session to the former primary is used any more.
     for (const { key } of keys) expect(await revoke(running, key.id)).toBe(200)
-    const lookups = await Promise.all(keys.map(({ secret }) => lookUp(running, digestOf(secret))))
+    const lookups = await Promise.all(keys.map(({ secret }) => lookUp(running, digestKey(secret))))
     expect(lookups).toEqual(keys.map(() => 200))
   })
 
@@ -127,13 +127,13 @@ describe.skipIf(!has(POSTGRES))('when PostgreSQL fails over', () => {
     address.cut()
     await until('heartbeats pause', () => running.log.some(({ reason }) => reason === 'failed'))
     const before = heartbeats()
-    expect(await lookUp(running, digestOf(secret))).toBe(503)
+    expect(await lookUp(running, digestKey(secret))).toBe(503)
     expect((await running.health()).database).toBe('failed')
     expect(running.log.find(({ reason }) => reason === 'failed')?.['cause']).toMatch(/standby/)
     expect(heartbeats()).toBe(before)
     address.leadTo(url)
     await until('heartbeats are sent again', () => heartbeats() > before)
-    expect(await lookUp(running, digestOf(secret))).toBe(200)
+    expect(await lookUp(running, digestKey(secret))).toBe(200)
   })
 
   test('and ends every session, no request notices', { timeout: TEST_MS }, async () => {
@@ -145,7 +145,7 @@ describe.skipIf(!has(POSTGRES))('when PostgreSQL fails over', () => {
         url,
         'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
       )
-      expect(await lookUp(running, digestOf(secret))).toBe(200)
+      expect(await lookUp(running, digestKey(secret))).toBe(200)
       expect(await revoke(running, key.id)).toBe(200)
     }
   })

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { PrepareReload } from '../../src/config/reloadable.ts'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
 import { openDatabase } from '../support/open-database.ts'
@@ -181,7 +181,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
       await startConsole({ databaseUrl: url, parts: { announcer: well } })
       const { key, secret } = await issue(first)
       expect((await revoke(first, key.id)).body.announced).toBe(false)
-      const change = { kind: 'change', digest: digestOf(secret), version: 2 }
+      const change = { kind: 'change', digest: digestKey(secret), version: 2 }
       await until('the other one tells', () =>
         well.published.map(readMessage).some(message => message?.kind === 'change' && message.version === 2),
       )

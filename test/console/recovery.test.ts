@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { startHeartbeats } from '../../src/console/announcing/heartbeats.ts'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
-import { digestOf } from '../../src/domain/key/secret.ts'
-import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
+import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, recordKeyName } from '../../src/domain/wire.ts'
 import { SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf, readMessage } from '../support/messages.ts'
@@ -160,7 +160,7 @@ test('a real Redis that lost a revocation in a failover gets it back before gate
     await until('it is connected', async () => (await running.health()).announcer === 'ready')
     const keys = '/admin/v1/workspaces/ws_1/keys'
     const { body } = await running.send('POST', keys, { name: 'a', scopes: ['files:read'] })
-    const name = redisKeyOf(digestOf(body.secret))
+    const name = recordKeyName(digestKey(body.secret))
     const before = (await redis.client().get(name)) ?? ''
     expect((await running.send('POST', `/admin/v1/keys/${body.key.id}/revoke`)).body.announced).toBe(true)
     const subscriber = redis.client()
@@ -171,7 +171,7 @@ test('a real Redis that lost a revocation in a failover gets it back before gate
       // A message from before the failover may be read after it, with the record of the new primary.
       if (!hasFailedOver || text === FAILOVER) return
       const held = await redis.client().get(name)
-      const decoded = decodeRecord(held ?? '', digestOf(body.secret), [deriveRecordKey(SIGNING_SECRET)])
+      const decoded = decodeRecord(held ?? '', digestKey(body.secret), [deriveRecordKey(SIGNING_SECRET)])
       received.push(`${readMessage(text)?.kind} ${decoded.ok && decoded.grant.version}`)
     })
     await subscriber.subscribe(CHANGES_CHANNEL)

@@ -36,7 +36,7 @@ export function describeRegionOutboxes(name: string, freshUrl: () => Promise<str
       expect(await pending('eu')).toEqual([])
       expect(await repository.pendingIn('eu').pendingSpan()).toBeNull()
       expect(await pending('us')).toEqual([[key.digest, 1]])
-      expect(await repository.pendingIn('us').pendingChangesOf(key.digest)).toEqual([change])
+      expect(await repository.pendingIn('us').findPendingChanges(key.digest)).toEqual([change])
       expect(await repository.pendingIn('us').hasPendingUntil(key.record.workspaceId, nowMs)).toBe(true)
       expect(await repository.pendingIn('eu').hasPendingUntil(key.record.workspaceId, nowMs)).toBe(false)
       expect(await repository.pendingIn('us').countPending()).toBe(1)

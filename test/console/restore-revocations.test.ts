@@ -2,10 +2,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { rowOf } from '../../src/console/platform/database/key-row.ts'
+import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { fingerprintSecret } from '../../src/domain/key/secret.ts'
-import { deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { deriveRecordKey, encodeRecord, recordKeyName } from '../../src/domain/wire.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -36,7 +36,7 @@ async function installation(keys: readonly StoredKey[] = [liveKey(), liveKey()])
   if (keys.length > 0) {
     await database.writer
       .insertInto('keys')
-      .values(keys.map(key => rowOf(key, key.record.createdAtMs)))
+      .values(keys.map(key => toKeyRow(key, key.record.createdAtMs)))
       .execute()
   }
   await database.writer
@@ -76,7 +76,7 @@ async function installation(keys: readonly StoredKey[] = [liveKey(), liveKey()])
 
 async function announce(server: RedisServer, key: StoredKey, secret = SIGNING_SECRET): Promise<void> {
   await server.admin.set(
-    redisKeyOf(key.digest),
+    recordKeyName(key.digest),
     encodeRecord(key.record, key.digest, deriveRecordKey(secret)),
   )
 }
@@ -152,7 +152,7 @@ describe('a restore never makes a key work again that was revoked since, unless 
     const [changed, other] = [someKey({ expiresAtMs: Date.now() + 86_400_000, version: 3 }), liveKey()]
     const { restore, readState } = await installation([changed, other])
     const before = readState()
-    await redis.admin.del(redisKeyOf(changed.digest))
+    await redis.admin.del(recordKeyName(changed.digest))
     const refused = {
       code: 65,
       stderr: expect.stringMatching(`1 of 2 keys in use \\(${changed.record.id}\\)`),

@@ -5,7 +5,7 @@ import { Outbox } from '../../src/console/announcing/outbox.ts'
 import { isAnnounced, RegionOutboxes } from '../../src/console/announcing/regions.ts'
 import { revokeAllKeys, WaitAllowance } from '../../src/console/keys/revoke-all.ts'
 import { createIds } from '../../src/console/platform/database/ids.ts'
-import { rowOf } from '../../src/console/platform/database/key-row.ts'
+import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf } from '../support/messages.ts'
 import { openDatabase } from '../support/open-database.ts'
@@ -50,7 +50,7 @@ async function revokeAll(announcerOf: (timers: ManualTimers) => ScriptedAnnounce
   const database = await openDatabase('sqlite::memory:')
   const repository = createRepository(database, clock, 'console-1')
   onTestFinished(() => repository.close())
-  const rows = Array.from({ length: KEYS }, () => rowOf(someKey(), NOW_MS))
+  const rows = Array.from({ length: KEYS }, () => toKeyRow(someKey(), NOW_MS))
   await database.writer.insertInto('keys').values(rows).execute()
   const announcer = announcerOf(timers)
   const parts = { repository, announcer, clock, timers, logger: silentLogger, random: () => 0 }

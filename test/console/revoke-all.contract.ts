@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { searchAudit } from '../../src/console/audit/rows.ts'
-import { rowOf } from '../../src/console/platform/database/key-row.ts'
+import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
 import { planRevocation } from '../../src/domain/key/change-key.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { startConsole } from '../support/console.ts'
@@ -19,7 +19,7 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
     const databaseUrl = await freshUrl()
     const { writer, close } = await openDatabase(databaseUrl)
     for (let from = 0; from < keys.length; from += 500) {
-      const rows = keys.slice(from, from + 500).map(key => rowOf(key, NOW_MS))
+      const rows = keys.slice(from, from + 500).map(key => toKeyRow(key, NOW_MS))
       await writer.insertInto('keys').values(rows).execute()
     }
     await close()

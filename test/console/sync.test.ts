@@ -2,8 +2,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createInProcessAnnouncer } from '../../src/console/announcing/announcer.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
-import { digestOf } from '../../src/domain/key/secret.ts'
-import { deriveRecordKey, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
+import { deriveRecordKey, encodeRecord, recordKeyName } from '../../src/domain/wire.ts'
 import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { insert, openRepository } from '../support/repository.ts'
@@ -37,7 +37,7 @@ describe('a sync', () => {
     await until('it is connected', async () => (await running.health()).announcer === 'ready')
     return running
   }
-  const held = (key: StoredKey) => redis.client().get(redisKeyOf(key.digest))
+  const held = (key: StoredKey) => redis.client().get(recordKeyName(key.digest))
 
   test('writes every record that Redis should hold, in any state', async () => {
     const live = someKey({ expiresAtMs: Date.now() + HOUR_MS })
@@ -80,9 +80,9 @@ describe('a sync', () => {
     const running = await startedWith([forged, old, newer])
     const next = revoked(newer)
     const before = { record: { ...old.record, revokedAtMs: null, version: 1 }, digest: old.digest }
-    await redis.client().set(redisKeyOf(forged.digest), textOf(forged).replace('ws_1', 'ws_2'))
-    await redis.client().set(redisKeyOf(old.digest), textOf(before))
-    await redis.client().set(redisKeyOf(newer.digest), textOf(next))
+    await redis.client().set(recordKeyName(forged.digest), textOf(forged).replace('ws_1', 'ws_2'))
+    await redis.client().set(recordKeyName(old.digest), textOf(before))
+    await redis.client().set(recordKeyName(newer.digest), textOf(next))
     expect((await sync(running, {})).body).toEqual({ synced: 3, total: 3 })
     expect(await held(forged)).toBe(textOf(forged))
     expect(await held(old)).toBe(textOf(old))
@@ -142,7 +142,7 @@ test('a lookup of many keys restores all records that Redis has lost', async () 
     for (let index = 0; index < 200; index++) {
       const body = { name: 'a', scopes: ['files:read'] }
       const issued = await running.send('POST', '/admin/v1/workspaces/ws_1/keys', body)
-      digests.push(digestOf(issued.body.secret))
+      digests.push(digestKey(issued.body.secret))
     }
     const client = redis.client()
     await client.flushall()

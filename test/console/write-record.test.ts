@@ -14,7 +14,7 @@ import {
   decodeRecord,
   deriveRecordKey,
   encodeRecord,
-  redisKeyOf,
+  recordKeyName,
 } from '../../src/domain/wire.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { createRedisConnection } from '../../src/redis/announcing-connection.ts'
@@ -138,7 +138,7 @@ describe('a record in a real Redis', () => {
     const [subscriber, reader] = [redis.client(), redis.client()]
     onTestFinished(() => void subscriber.disconnect())
     subscriber.on('message', (_, message: string) => {
-      received.push({ message, text: reader.get(redisKeyOf(key.digest)) })
+      received.push({ message, text: reader.get(recordKeyName(key.digest)) })
     })
     await subscriber.subscribe(CHANGES_CHANNEL)
     return received
@@ -146,12 +146,12 @@ describe('a record in a real Redis', () => {
 
   test('matches the registry, has a valid MAC, and is kept for a day after the key expires', async () => {
     await put(announcementOf(key))
-    const text = (await redis.client().get(redisKeyOf(key.digest))) ?? ''
+    const text = (await redis.client().get(recordKeyName(key.digest))) ?? ''
     const { id, workspaceId, scopes, hint, expiresAtMs } = key.record
     const unrestricted = { revokedAtMs: null, suspendedAtMs: null, allowedCidrs: [] }
     const grant = { id, workspaceId, scopes, hint, expiresAtMs, ...unrestricted, version: 1 }
     expect(decodeRecord(text, key.digest, [ours])).toEqual({ ok: true, grant })
-    const expiresAt = await redis.client().pexpiretime(redisKeyOf(key.digest))
+    const expiresAt = await redis.client().pexpiretime(recordKeyName(key.digest))
     expect(expiresAt).toBe(key.record.expiresAtMs + DAY_MS)
   })
 
@@ -163,11 +163,11 @@ describe('a record in a real Redis', () => {
     ['a newer version', version(3), ours, false],
     ['a newer version that the previous secret signed', version(3), previous, false],
   ])('over %s: the newest stays, and the change is published once', async (_, held, recordKey, replaced) => {
-    await redis.client().set(redisKeyOf(key.digest), textOf(held, recordKey))
+    await redis.client().set(recordKeyName(key.digest), textOf(held, recordKey))
     const received = await listen()
     await put(announcementOf(version(2)))
     const expected = replaced ? textOf(version(2)) : textOf(held, recordKey)
-    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(expected)
+    expect(await redis.client().get(recordKeyName(key.digest))).toBe(expected)
     await announcer.publish('the end')
     await until('the last message arrives', () => received.some(({ message }) => message === 'the end'))
     expect(received.map(({ message }) => message)).toEqual(['2', 'the end'])
@@ -186,15 +186,15 @@ describe('a record in a real Redis', () => {
   })
 
   test.each(FOREIGN_ENTRIES.filter(([, held]) => held.length > 0))('replaces %s', async (_, held) => {
-    await redis.client().set(redisKeyOf(key.digest), held)
+    await redis.client().set(recordKeyName(key.digest), held)
     await put(announcementOf(version(1)))
-    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(1)))
+    expect(await redis.client().get(recordKeyName(key.digest))).toBe(textOf(version(1)))
   })
 
   test('replaces a foreign list under its name', async () => {
-    await redis.client().lpush(redisKeyOf(key.digest), 'a', 'b')
+    await redis.client().lpush(recordKeyName(key.digest), 'a', 'b')
     await put(announcementOf(version(1)))
-    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(1)))
+    expect(await redis.client().get(recordKeyName(key.digest))).toBe(textOf(version(1)))
   })
 
   test('is the newest after 20 concurrent writers', async () => {
@@ -202,7 +202,7 @@ describe('a record in a real Redis', () => {
     const numbers = Array.from({ length: 20 }, (_, index) => 20 - index)
     const results = await Promise.allSettled(numbers.map(number => put(announcementOf(version(number)))))
     expect(results[0]?.status).toBe('fulfilled')
-    expect(await redis.client().get(redisKeyOf(key.digest))).toBe(textOf(version(20)))
+    expect(await redis.client().get(recordKeyName(key.digest))).toBe(textOf(version(20)))
   })
 
   test('is written by the same command as those of changes that were committed together with its own', async () => {
@@ -211,12 +211,12 @@ describe('a record in a real Redis', () => {
     const before = await sent()
     await Promise.all(keys.map(key => put(announcementOf(key))))
     expect(await sent()).toBe(before + 1)
-    expect(await redis.client().exists(keys.map(({ digest }) => redisKeyOf(digest)))).toBe(50)
+    expect(await redis.client().exists(keys.map(({ digest }) => recordKeyName(digest)))).toBe(50)
   })
 
   test('of a key that expired more than a day ago is not stored', async () => {
     const ended = someKey({ expiresAtMs: NOW_MS - 400 * DAY_MS })
     await put(announcementOf(ended))
-    expect(await redis.client().exists(redisKeyOf(ended.digest))).toBe(0)
+    expect(await redis.client().exists(recordKeyName(ended.digest))).toBe(0)
   })
 })

@@ -9,7 +9,7 @@ import {
   encodeRecord,
   isDigest,
   parseJsonObject,
-  redisKeyOf,
+  recordKeyName,
   toRecordJson,
 } from '../../src/domain/wire.ts'
 import { exampleRecord, grantOf, NOW_MS } from './examples.ts'
@@ -75,7 +75,7 @@ describe('a record on the wire', () => {
   })
 
   it('is JSON with a schema version and ISO instants, stored under the digest of the key', () => {
-    expect(redisKeyOf(DIGEST)).toBe(`postern:key:${DIGEST}`)
+    expect(recordKeyName(DIGEST)).toBe(`postern:key:${DIGEST}`)
     const { description, suspendedAt, allowedCidrs, ...body } = toRecordJson(exampleRecord())
     expect([description, suspendedAt, allowedCidrs]).toEqual([null, null, []])
     expect(JSON.parse(encodeRecord(exampleRecord(), DIGEST, RECORD_KEY))).toEqual({

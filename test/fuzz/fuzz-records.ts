@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
-import { digestOf, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
-import { redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
+import { recordKeyName } from '../../src/domain/wire.ts'
 import { SIGNING_SECRET } from '../support/key-records.ts'
 import { Patience } from '../support/patience.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
@@ -75,7 +75,7 @@ export class RecordFuzzer {
       while (seed < firstSeed + runs) {
         const own = seed++
         const nowMs = Date.now()
-        const plan = recordPlan(own, digestOf(keyNo(own)), nowMs)
+        const plan = recordPlan(own, digestKey(keyNo(own)), nowMs)
         const { verdict, breach } = await this.judge(keyNo(own), plan, nowMs)
         const name = verdict.kind === 'granted' ? 'granted' : verdict.code
         verdicts.set(name, (verdicts.get(name) ?? 0) + 1)
@@ -91,10 +91,10 @@ export class RecordFuzzer {
     plan: RecordPlan,
     nowMs = Date.now(),
   ): Promise<{ verdict: Verdict; breach: string | null }> {
-    const digest = digestOf(key)
+    const digest = digestKey(key)
     this.#keyService.plans.set(digest, plan)
     if (plan.redis !== null)
-      await this.#redis.admin.set(redisKeyOf(digest), Buffer.from(plan.redis, 'latin1'), 'EX', 60)
+      await this.#redis.admin.set(recordKeyName(digest), Buffer.from(plan.redis, 'latin1'), 'EX', 60)
     let verdict = await this.#send(key)
     // A busy machine may cause an unknown result, and then a circuit that is open for a second: it counts only if it stays.
     const patience = new Patience(UNKNOWN_FOR_MS)

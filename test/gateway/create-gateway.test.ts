@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Lookup } from '../../src/domain/key/key-record.ts'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { GatewayHere, type GatewayHereOptions } from '../support/gateway-here.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { get } from '../support/raw-client.ts'
@@ -158,9 +158,9 @@ describe('a key outside of Authorization', () => {
 
   test('in a path is refused, because upstreams log paths', async () => {
     const path = 'ws_0123456789abcdef'
-    const [grant] = [await start({ keyFormat: 'opaque' })].map(key => gateway.grants.get(digestOf(key)))
+    const [grant] = [await start({ keyFormat: 'opaque' })].map(key => gateway.grants.get(digestKey(key)))
     if (grant === undefined) throw new Error('The key has no record')
-    gateway.grants.set(digestOf(path), { ...grant, workspaceId: path })
+    gateway.grants.set(digestKey(path), { ...grant, workspaceId: path })
     const [answer] = await gateway.open(get(`/api/v1/workspaces/${path}`, path)).answers(1)
     const error = 'Send the API key in the Authorization header only'
     expect(JSON.parse(answer?.body ?? '')).toEqual({ code: 'invalid_request', error })

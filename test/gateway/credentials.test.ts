@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { digestOf, type KeyFormat, mintSecret } from '../../src/domain/key/secret.ts'
+import { digestKey, type KeyFormat, mintSecret } from '../../src/domain/key/secret.ts'
 import { readBearerKey } from '../../src/gateway/credentials.ts'
 import { SIGNING_KEY } from '../domain/examples.ts'
 
@@ -79,7 +79,7 @@ describe('the MAC of a key', () => {
     const asked: string[] = []
     const isProven = (digest: string) => asked.push(digest) > 0
     expect(readBearerKey([`Bearer ${forged}`], SIGNED, isProven)).toMatchObject({ ok: true })
-    expect(asked).toEqual([digestOf(forged)])
+    expect(asked).toEqual([digestKey(forged)])
   })
 
   it('is not required of an opaque key', () => {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { digestOf, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
+import { digestKey, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
 import { exampleRecord } from '../domain/examples.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { exchange, field, get, type RawAnswer } from '../support/raw-client.ts'
@@ -34,7 +34,7 @@ beforeAll(async () => {
   keyService = await ScriptedKeyService.start()
   upstream = await RecordingUpstream.start()
   for (const [key, changes] of Object.entries(RECORDS)) {
-    keyService.records.set(digestOf(key), exampleRecord({ expiresAtMs: Date.now() + DAY_MS, ...changes }))
+    keyService.records.set(digestKey(key), exampleRecord({ expiresAtMs: Date.now() + DAY_MS, ...changes }))
   }
   gateway = await startPostern('gateway', {
     POSTERN_KEYS_SIGNING_SECRETS: SECRET.toString('base64'),

@@ -7,7 +7,7 @@ import { parseDuration } from '../../src/cli/options/values.ts'
 import { plainText } from '../../src/cli/text.ts'
 import { localPath } from '../../src/console/platform/html/paths.ts'
 import { parseIfMatch } from '../../src/console/platform/http/request-context.ts'
-import { personOf } from '../../src/console/sign-in/claims.ts'
+import { readPerson } from '../../src/console/sign-in/claims.ts'
 import { decodeSignInAttempt } from '../../src/console/sign-in/provider.ts'
 import { normalizeCidrs } from '../../src/domain/address/ip-address.ts'
 import { planExpiry } from '../../src/domain/key/issue-key.ts'
@@ -104,7 +104,7 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   'the cookie of a sign-in': text => decodeSignInAttempt(text, 0),
   'the address to return to': localPath,
   'the claims of a person': text =>
-    personOf(
+    readPerson(
       { sub: text, name: text, workspaces: text, admin: text },
       {
         workspacesClaim: 'workspaces',

@@ -35,14 +35,14 @@ function found(workspaceId: string): Lookup {
 test('a request counts for its workspace from its lookup until Node has the whole response', () => {
   const counted = observer()
   const [one, other] = [counted.begin(request), counted.begin(request)]
-  expect([counted.inFlight, counted.inFlightOf('ws_1')]).toEqual([2, 0])
+  expect([counted.inFlight, counted.countInFlight('ws_1')]).toEqual([2, 0])
   for (const seen of [one, other]) counted.lookedUp(seen, found('ws_1'))
-  expect([counted.inFlight, counted.inFlightOf('ws_1'), counted.inFlightOf('ws_2')]).toEqual([2, 2, 0])
+  expect([counted.inFlight, counted.countInFlight('ws_1'), counted.countInFlight('ws_2')]).toEqual([2, 2, 0])
   counted.handedOver(one)
   counted.end(one, response)
-  expect([counted.inFlight, counted.inFlightOf('ws_1')]).toEqual([1, 1])
+  expect([counted.inFlight, counted.countInFlight('ws_1')]).toEqual([1, 1])
   counted.end(other, response)
-  expect([counted.inFlight, counted.inFlightOf('ws_1')]).toEqual([0, 0])
+  expect([counted.inFlight, counted.countInFlight('ws_1')]).toEqual([0, 0])
 })
 
 test('a request whose client disconnects during the lookup does not stay counted', () => {
@@ -50,5 +50,5 @@ test('a request whose client disconnects during the lookup does not stay counted
   const seen = counted.begin(request)
   counted.end(seen, response)
   counted.lookedUp(seen, found('ws_1'))
-  expect([counted.inFlight, counted.inFlightOf('ws_1')]).toEqual([0, 0])
+  expect([counted.inFlight, counted.countInFlight('ws_1')]).toEqual([0, 0])
 })

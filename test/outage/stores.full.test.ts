@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
-import { redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
+import { recordKeyName } from '../../src/domain/wire.ts'
 import { Fleet } from '../support/fleet.ts'
 import { scrape } from '../support/scrape.ts'
 import { until } from '../support/until.ts'
@@ -238,7 +238,7 @@ describe('Redis', () => {
       cold: async () => {
         const keys = await fleet.issue(30)
         for (const [index, { secret }] of keys.entries()) {
-          const name = redisKeyOf(digestOf(secret))
+          const name = recordKeyName(digestKey(secret))
           const record = await until('the record is in Redis', () => admin.get(name))
           await admin.set(name, corrupt[index % corrupt.length]?.(record) ?? '')
         }
@@ -302,7 +302,7 @@ describe('the key service', () => {
   async function unknownToRedis(count: number): Promise<IssuedKey[]> {
     const keys = await fleet.issue(count)
     for (const { secret } of keys) {
-      const name = redisKeyOf(digestOf(secret))
+      const name = recordKeyName(digestKey(secret))
       await until('the record is in Redis', async () => (await fleet.redis.admin.exists(name)) === 1)
       await fleet.redis.admin.del(name)
     }

@@ -1,7 +1,7 @@
 import { globSync, rmSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
-import { redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
+import { recordKeyName } from '../../src/domain/wire.ts'
 import { KeepAliveLoad } from '../support/keep-alive-load.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { exchange, get, type RawAnswer, RawClient } from '../support/raw-client.ts'
@@ -156,7 +156,7 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
     for (const offsetS of [0, -HOUR_S, HOUR_S, 0]) {
       clock.set(offsetS)
       const { key, secret } = await send('/workspaces/ws_1/keys', '{"name":"a","scopes":["workspace:read"]}')
-      records.push(redisKeyOf(digestOf(secret)))
+      records.push(recordKeyName(digestKey(secret)))
       expect(await statusOf(secret)).toBe(200)
       await until('the key is rejected', async () => {
         await send(`/keys/${key.id}/revoke`)

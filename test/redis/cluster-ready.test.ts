@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { redisKeyOf } from '../../src/domain/wire.ts'
+import { recordKeyName } from '../../src/domain/wire.ts'
 import { createClusterClient } from '../../src/redis/clients.ts'
 import { RedisConnection } from '../../src/redis/redis-connection.ts'
 import { keyStoreConfig } from '../support/key-store-config.ts'
@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => group.stop())
 
 /** Enough keys to be spread over all nodes. */
-const KEYS = Array.from({ length: 60 }, (_, number) => redisKeyOf(String(number).padStart(64, '0')))
+const KEYS = Array.from({ length: 60 }, (_, number) => recordKeyName(String(number).padStart(64, '0')))
 
 /** Results of the first lookups, with only one node configured. */
 async function firstLookUps() {

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
-import { redisKeyOf } from '../../src/domain/wire.ts'
+import { recordKeyName } from '../../src/domain/wire.ts'
 import { History } from '../support/history.ts'
 import { ClusterGroup } from '../support/redis-cluster.ts'
 import { Fleet } from '../support/redis-fleet.ts'
@@ -104,12 +104,12 @@ describe('in a cluster', () => {
     const [{ id, digest } = { id: '', digest: '' }] = await issueMany(fleet, 1)
     const from = await group.holderOf(digest)
     const to = group.servers.find(server => server !== from)
-    const slot = Number(await from.admin.call('CLUSTER', 'KEYSLOT', redisKeyOf(digest)))
+    const slot = Number(await from.admin.call('CLUSTER', 'KEYSLOT', recordKeyName(digest)))
     const ids = await Promise.all([from, to].map(server => server?.admin.call('CLUSTER', 'MYID')))
     await to?.admin.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(ids[0]))
     await from.admin.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(ids[1]))
     // During the move -ASK leads to the new node.
-    await from.admin.call('MIGRATE', '127.0.0.1', String(to?.port), redisKeyOf(digest), 0, 5_000)
+    await from.admin.call('MIGRATE', '127.0.0.1', String(to?.port), recordKeyName(digest), 0, 5_000)
     for (const server of [to, from])
       await server?.admin.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(ids[1]))
     const [replica] = fleet.replicas

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Config } from '../../src/config/schema/schema.ts'
 import { systemClock } from '../../src/domain/clock.ts'
-import { redisKeyOf } from '../../src/domain/wire.ts'
+import { recordKeyName } from '../../src/domain/wire.ts'
 import { createRateLimits } from '../../src/limits/create-rate-limits.ts'
 import { GatewayCount } from '../../src/limits/rate-limiter.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
@@ -100,7 +100,7 @@ describe.each([
       expect(await may('SET', 'postern:limit:{ws_1}:minute:60', '0')).toBe('OK')
       for (const command of [['SET', 'x'], ['INCRBY', '1'], ['PTTL']]) {
         const [name = '', ...rest] = command
-        expect(await may(name, redisKeyOf('a'.repeat(64)), ...rest)).not.toBe('OK')
+        expect(await may(name, recordKeyName('a'.repeat(64)), ...rest)).not.toBe('OK')
       }
       expect(await may('GET', 'postern:limit:{ws_1}:minute:60')).not.toBe('OK')
     }

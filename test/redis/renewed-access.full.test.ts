@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { PrepareReload } from '../../src/config/reloadable.ts'
-import { redisKeyOf } from '../../src/domain/wire.ts'
+import { recordKeyName } from '../../src/domain/wire.ts'
 import { createCommandClient } from '../../src/redis/clients.ts'
 import type { RedisSettings } from '../../src/redis/options.ts'
 import { RedisConnection } from '../../src/redis/redis-connection.ts'
@@ -16,7 +16,7 @@ import { until } from '../support/until.ts'
 
 const RENEWED = 'the-password-that-was-renewed'
 /** Enough keys to be spread over every node of a cluster. */
-const KEYS = Array.from({ length: 30 }, (_, index) => redisKeyOf(hash('sha256', String(index), 'hex')))
+const KEYS = Array.from({ length: 30 }, (_, index) => recordKeyName(hash('sha256', String(index), 'hex')))
 
 interface Started {
   readonly group: RedisGroup

@@ -9,7 +9,7 @@ import {
   test,
   vi,
 } from 'vitest'
-import { decodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { decodeRecord, recordKeyName } from '../../src/domain/wire.ts'
 import { ConsoleDouble } from '../support/console-double.ts'
 import { freePort } from '../support/free-port.ts'
 import { History } from '../support/history.ts'
@@ -146,7 +146,7 @@ describe('a primary that was replaced while frozen, and resumes', () => {
     const verdicts = new Set<string>()
     await until('Redis replies', async () => verdicts.add(await replica.verdict(digest)).has('revoked'))
 
-    const held = decodeRecord((await old.admin.get(redisKeyOf(digest))) ?? '', digest, [RECORD_KEY])
+    const held = decodeRecord((await old.admin.get(recordKeyName(digest))) ?? '', digest, [RECORD_KEY])
     expect(held).toMatchObject({ ok: true, grant: { version: 1, revokedAtMs: null } })
     expect((await old.admin.role())[0]).toBe('master')
     for (let time = 0; time < 100; time++) verdicts.add(await replica.verdict(digest))
@@ -168,7 +168,7 @@ describe('a revocation that a primary had no time to copy before it died', () =>
     await primary.admin.call('CLIENT', 'KILL', 'TYPE', 'replica')
     expect(await fleet.revoke(id)).toMatchObject({ announced: true })
     // Sent while it is frozen, so processed before it is primary and the console repeats its changes.
-    const held = replica.admin.get(redisKeyOf(digest))
+    const held = replica.admin.get(recordKeyName(digest))
     await primary.kill()
     replica.thaw()
     expect(decodeRecord((await held) ?? '', digest, [RECORD_KEY])).toMatchObject({
@@ -188,7 +188,7 @@ describe('a revocation that a primary had no time to copy before it died', () =>
     const next = await group.primary()
     await until('the record is the new one', async () => {
       for (const replica of fleet.replicas) verdicts.add(await replica.verdict(digest))
-      const held = decodeRecord((await next.admin.get(redisKeyOf(digest))) ?? '', digest, [RECORD_KEY])
+      const held = decodeRecord((await next.admin.get(recordKeyName(digest))) ?? '', digest, [RECORD_KEY])
       return held.ok && held.grant.version === 2
     })
     expect(verdicts).toContain('revoked')

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { startConsole } from '../support/console.ts'
 import { ClusterGroup } from '../support/redis-cluster.ts'
 import { Fleet, Replica } from '../support/redis-fleet.ts'
@@ -80,7 +80,7 @@ describe.each([
       async issue() {
         const request = { name: 'of a test', scopes: ['workspace:read'] }
         const { body } = await console.send('POST', '/admin/v1/workspaces/ws_1/keys', request)
-        await replica.verdict(digestOf(body.secret))
+        await replica.verdict(digestKey(body.secret))
       },
       isFailing: () =>
         [...console.log, ...replica.log.lines].some(line => JSON.stringify(line).includes('"noperm"')),

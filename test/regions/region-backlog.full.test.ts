@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
 import { startConsole } from '../support/console.ts'
 import { freePort } from '../support/free-port.ts'
@@ -23,7 +23,7 @@ const PATIENCE_MS = 60_000 + 2 * CHANGES
 
 const someImports = () =>
   Array.from({ length: AT_ONCE }, () => ({
-    digest: digestOf(randomBytes(32).toString('base64url')),
+    digest: digestKey(randomBytes(32).toString('base64url')),
     hint: '…abcd',
     workspaceId: 'ws_1',
     name: 'k',

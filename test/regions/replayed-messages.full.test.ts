@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
 import { startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
@@ -42,7 +42,7 @@ test('heartbeats of one region, replayed to another that is cut off, keep no gat
   onTestFinished(() => gateway.running.stop())
   await until('the gateway is connected', () => gateway.isConnected)
   const issued = await send('POST', KEYS, { name: 'k', scopes: ['workspace:read'] })
-  const digest = digestOf(issued.body.secret)
+  const digest = digestKey(issued.body.secret)
   expect(await gateway.verdict(digest)).toBe('good')
 
   const replayed = await replayHeartbeats(eu, us)
@@ -97,7 +97,7 @@ test('heartbeats of its own region, replayed to a gateway that has just started,
     await publisher.publish(CHANGES_CHANNEL, recorded[0]?.text ?? '')
     return (await metricValue(gateway.metrics.clockSkew)) > 2
   })
-  expect([gateway.isConnected, await gateway.verdict(digestOf(issued.body.secret))]).toEqual([
+  expect([gateway.isConnected, await gateway.verdict(digestKey(issued.body.secret))]).toEqual([
     false,
     'revoked',
   ])

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
-import { decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
+import { decodeRecord, deriveRecordKey, recordKeyName } from '../../src/domain/wire.ts'
 import { SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { type Link, TcpProxy } from '../support/tcp-proxy.ts'
@@ -52,14 +52,14 @@ test('a suspended Redis holds up no revocation: it gets nothing until it answers
     const { body } = await send('POST', `/admin/v1/keys/${key.id}/revoke`)
     expect(body.regions.map(({ announced }) => announced)).toEqual([true, false])
   }
-  const digests = issued.map(({ secret }) => digestOf(secret))
+  const digests = issued.map(({ secret }) => digestKey(secret))
   const text = Buffer.concat(sent).toString('latin1')
   expect(digests.filter(digest => text.includes(digest))).toEqual([])
   us.thaw()
   await until('us is ready', async () => (await stateOf('us')) === 'ready', 30_000)
   for (const digest of digests) {
     await until('the record is there', async () => {
-      const text = await us.client().get(redisKeyOf(digest))
+      const text = await us.client().get(recordKeyName(digest))
       const decoded = decodeRecord(text ?? '', digest, [deriveRecordKey(SIGNING_SECRET)])
       return decoded.ok && decoded.grant.version === 2
     })

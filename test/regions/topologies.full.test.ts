@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 import { ClusterGroup } from '../support/redis-cluster.ts'
 import { Replica } from '../support/redis-fleet.ts'
@@ -60,7 +60,7 @@ async function issue({ send }: RunningConsole) {
     name: 'k',
     scopes: ['workspace:read'],
   })
-  return { id: body.key.id as string, digest: digestOf(body.secret) }
+  return { id: body.key.id as string, digest: digestKey(body.secret) }
 }
 
 async function revoke({ send }: RunningConsole, id: string) {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { REGION_HEADER } from '../../src/domain/region.ts'
-import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, redisKeyOf } from '../../src/domain/wire.ts'
+import { CHANGES_CHANNEL, decodeRecord, deriveRecordKey, recordKeyName } from '../../src/domain/wire.ts'
 import { type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'
 import { metricValue } from '../support/metric-value.ts'
@@ -32,7 +32,7 @@ const regionsAre = (running: RunningConsole, regions: object) =>
 async function issue({ send }: RunningConsole) {
   const { status, body } = await send('POST', KEYS, { name: 'k', scopes: ['workspace:read'] })
   expect(status).toBe(201)
-  return { id: body.key.id as string, digest: digestOf(body.secret) }
+  return { id: body.key.id as string, digest: digestKey(body.secret) }
 }
 
 const revoke = ({ send }: RunningConsole, id: string, query = '') =>
@@ -51,7 +51,7 @@ async function listen(redis: RedisServer) {
 }
 
 async function versionIn(redis: RedisServer, digest: string) {
-  const decoded = decodeRecord((await redis.client().get(redisKeyOf(digest))) ?? '', digest, recordKeys)
+  const decoded = decodeRecord((await redis.client().get(recordKeyName(digest))) ?? '', digest, recordKeys)
   return decoded.ok ? decoded.grant.version : null
 }
 

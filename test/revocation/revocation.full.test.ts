@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { digestOf } from '../../src/domain/key/secret.ts'
-import { CHANGES_CHANNEL, redisKeyOf } from '../../src/domain/wire.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
+import { CHANGES_CHANNEL, recordKeyName } from '../../src/domain/wire.ts'
 import { type Ending, Fleet, REFUSED_AS, type Replica } from '../support/fleet.ts'
 import { changeMessage } from '../support/messages.ts'
 import { scrape, scrapeOne, sumOf } from '../support/scrape.ts'
@@ -104,7 +104,7 @@ describe('a revoked key', () => {
         ({ toKeyService }) => toKeyService,
         () => true,
         async digest => {
-          await fleet.redis.admin.del(redisKeyOf(digest))
+          await fleet.redis.admin.del(recordKeyName(digest))
         },
       ))
 
@@ -122,7 +122,7 @@ describe('a revoked key', () => {
       let raced = 0
       let last: Promise<unknown> = Promise.resolve()
       async function raceOne(key: IssuedKey) {
-        const digest = digestOf(key.secret)
+        const digest = digestKey(key.secret)
         for (const way of ways) way.hold('back', which)
         try {
           await prepare(digest)

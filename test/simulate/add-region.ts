@@ -1,4 +1,4 @@
-import { encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { encodeRecord, recordKeyName } from '../../src/domain/wire.ts'
 import type { Step } from './plan.ts'
 import { CONSOLE_SECRETS } from './world/settings.ts'
 import type { World } from './world/world.ts'
@@ -23,6 +23,6 @@ export function fillAddedRegion(world: World): void {
   if (!world.settings.addsRegion) return
   for (const { key } of world.database.keys.values()) {
     const text = encodeRecord(key.record, key.digest, CONSOLE_SECRETS.recordKeys[0])
-    world.sites.at(-1)?.primary.load(redisKeyOf(key.digest), text)
+    world.sites.at(-1)?.primary.load(recordKeyName(key.digest), text)
   }
 }

@@ -1,4 +1,4 @@
-import { redisKeyOf } from '../../src/domain/wire.ts'
+import { recordKeyName } from '../../src/domain/wire.ts'
 import { agreementMs, type Settings } from './plan.ts'
 import type { World } from './world/world.ts'
 
@@ -39,7 +39,7 @@ async function disagreement(world: World): Promise<string | null> {
   }
   for (const { primary } of world.sites.slice(0, world.knownRegions)) {
     for (const digest of digests) {
-      const text = primary.textOf(redisKeyOf(digest))
+      const text = primary.textOf(recordKeyName(digest))
       const version = laws.newest(digest)?.version ?? 0
       // A forged record is replaced once a gateway has looked its key up.
       if (

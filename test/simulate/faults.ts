@@ -1,4 +1,4 @@
-import { redisKeyOf } from '../../src/domain/wire.ts'
+import { recordKeyName } from '../../src/domain/wire.ts'
 import type { FAULTS, Step } from './plan.ts'
 import type { ConsoleRun } from './world/console-process.ts'
 import { DATABASE } from './world/database.ts'
@@ -128,7 +128,7 @@ function forgeMessages({ world, site, durationMs }: Target): void {
 /** Writes a record of each key that gives more than the key had, with the MAC of the record that is there. */
 function forgeRecords({ world, site }: Target): void {
   for (const digest of world.digests) {
-    const text = site.primary.textOf(redisKeyOf(digest))
+    const text = site.primary.textOf(recordKeyName(digest))
     if (text === '') continue
     const record = JSON.parse(text)
     const forged = {
@@ -140,7 +140,7 @@ function forgeRecords({ world, site }: Target): void {
       isForged: true,
     }
     for (const restriction of ['suspendedAt', 'allowedCidrs']) delete forged[restriction]
-    site.primary.set(redisKeyOf(digest), JSON.stringify(forged))
+    site.primary.set(recordKeyName(digest), JSON.stringify(forged))
   }
 }
 
@@ -216,7 +216,7 @@ const RUN: Readonly<Record<(typeof FAULTS)[number], Fault>> = {
     if (one !== undefined && other !== undefined) world.network.way(one.name, other.name).block(durationMs)
   },
   evict_records: ({ site, world }, { a }) =>
-    site.evict(world.digests.filter((_, index) => a % 2 === 0 || index % 2 === 0).map(redisKeyOf)),
+    site.evict(world.digests.filter((_, index) => a % 2 === 0 || index % 2 === 0).map(recordKeyName)),
   forge_records: target => forgeRecords(target),
   forge_messages: target => forgeMessages(target),
   replay_messages: (target, step) => replay(target, step),

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../src/domain/clock.ts'
 import type { KeyRecord } from '../../src/domain/key/key-record.ts'
-import { CHANGES_CHANNEL, encodeRecord, redisKeyOf } from '../../src/domain/wire.ts'
+import { CHANGES_CHANNEL, encodeRecord, recordKeyName } from '../../src/domain/wire.ts'
 import { RECORD_KEY } from './key-records.ts'
 import { changeMessage, heartbeatMessage } from './messages.ts'
 import type { RedisServer } from './redis-server.ts'
@@ -29,7 +29,7 @@ export class ConsoleDouble {
   }
 
   async write(digest: string, record: KeyRecord): Promise<void> {
-    await this.#server.admin.set(redisKeyOf(digest), encodeRecord(record, digest, RECORD_KEY))
+    await this.#server.admin.set(recordKeyName(digest), encodeRecord(record, digest, RECORD_KEY))
   }
 
   /** @returns the number of subscribers that received it */

@@ -4,7 +4,7 @@ import { appendAudit } from '../../src/console/platform/audit/chain.ts'
 import { auditIssue } from '../../src/console/platform/audit/entries.ts'
 import { type AuditedDatabase, signQueued } from '../../src/console/platform/audit/mac.ts'
 import { createIds } from '../../src/console/platform/database/ids.ts'
-import { rowOf } from '../../src/console/platform/database/key-row.ts'
+import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
 import type { AuditFields, QueuedAuditRow, Tables } from '../../src/console/platform/database/tables.ts'
 import { createPartitions, partitionsCovering } from '../../src/console/usage/rows.ts'
 import { fingerprintSecret } from '../../src/domain/key/secret.ts'
@@ -25,7 +25,7 @@ export async function addKeys(database: AuditedDatabase, count: number): Promise
     await database.writer.transaction().execute(async tx => {
       await tx
         .insertInto('keys')
-        .values(keys.map(key => rowOf(key, NOW_MS)))
+        .values(keys.map(key => toKeyRow(key, NOW_MS)))
         .execute()
       const entries = keys.map(({ record }) =>
         auditIssue(record, {

@@ -1,7 +1,7 @@
 import pino from 'pino'
 import type { Config } from '../../src/config/schema/schema.ts'
 import type { KeyGrant, Lookup } from '../../src/domain/key/key-record.ts'
-import { digestOf, mintSecret } from '../../src/domain/key/secret.ts'
+import { digestKey, mintSecret } from '../../src/domain/key/secret.ts'
 import { createGateway, type GatewayDeps, type GatewayListeners } from '../../src/gateway/create-gateway.ts'
 import { AccessLog } from '../../src/observability/access-log.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
@@ -85,7 +85,7 @@ export class GatewayHere {
     const key = mintSecret('wsk_', random, SIGNING_KEY).reveal()
     const id = `key_${this.grants.size + 1}`
     const expiresAtMs = this.clock.wallMs() + 86_400_000
-    this.grants.set(digestOf(key), {
+    this.grants.set(digestKey(key), {
       ...grantOf(exampleRecord({ id, workspaceId, expiresAtMs })),
       ...changes,
     })

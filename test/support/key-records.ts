@@ -1,6 +1,6 @@
 import type { KeyGrant, KeyRecord } from '../../src/domain/key/key-record.ts'
 import { eachText } from '../../src/domain/key/key-texts.ts'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { deriveRecordKey } from '../../src/domain/wire.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
 
@@ -9,7 +9,7 @@ export const RECORD_KEY = deriveRecordKey(SIGNING_SECRET)
 export const OTHER_RECORD_KEY = deriveRecordKey(Buffer.alloc(32, 8))
 
 export function digestNo(number: number): string {
-  return digestOf(`test key ${number}`)
+  return digestKey(`test key ${number}`)
 }
 
 export function recordOf(changes: Partial<KeyRecord> = {}): KeyRecord {

@@ -1,4 +1,4 @@
-import { redisKeyOf } from '../../src/domain/wire.ts'
+import { recordKeyName } from '../../src/domain/wire.ts'
 import { freePort } from './free-port.ts'
 import { addUsers, NOWHERE, type Place, type RedisGroup, refusedBy } from './redis-group.ts'
 import { RedisServer } from './redis-server.ts'
@@ -84,7 +84,7 @@ export class ClusterGroup implements RedisGroup {
   /** The primary that holds a key's record, as the other nodes see it. */
   async holderOf(digest: string, asking?: RedisServer): Promise<RedisServer> {
     const witness = asking ?? this.servers.at(-1)
-    const slot = Number(await witness?.admin.call('CLUSTER', 'KEYSLOT', redisKeyOf(digest)))
+    const slot = Number(await witness?.admin.call('CLUSTER', 'KEYSLOT', recordKeyName(digest)))
     const ranges = (await witness?.admin.call('CLUSTER', 'SLOTS')) as [number, number, [string, number]][]
     const port = ranges.find(([from, to]) => from <= slot && slot <= to)?.[2][1]
     const server = this.servers.find(candidate => candidate.port === port)

@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { Lookup } from '../../src/domain/key/key-record.ts'
-import { digestOf } from '../../src/domain/key/secret.ts'
+import { digestKey } from '../../src/domain/key/secret.ts'
 import { createKeyStore, type RunningKeyStore } from '../../src/keys/create-key-store.ts'
 import { createMetrics, type Metrics } from '../../src/observability/metrics/metrics.ts'
 import { KEY_SERVICE_TOKEN, type RunningConsole, startConsole } from './console.ts'
@@ -110,7 +110,7 @@ export class Fleet {
     const request = { name: 'test key', scopes: ['workspace:read'] }
     const { status, body } = await this.console.send('POST', '/admin/v1/workspaces/ws_1/keys', request)
     if (status !== 201) throw new Error(`Issuing a key returned ${status}`)
-    return { id: body.key.id, digest: digestOf(body.secret) }
+    return { id: body.key.id, digest: digestKey(body.secret) }
   }
 
   /** @returns whether the gateways were notified, and when the console responded: the guarantee counts from then on */

@@ -4,9 +4,9 @@ import { EXIT } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
 import {
   DatabaseUnavailableError,
-  errorOfFetch,
-  errorOfResponse,
+  fetchError,
   isConnectionReset,
+  responseError,
   withIdempotencyKey,
 } from './failures.ts'
 
@@ -59,12 +59,12 @@ export class AdminClient {
   async send(call: AdminRequest): Promise<AdminResponse> {
     const { deadlineMs = DEADLINE_MS } = call
     const signal = AbortSignal.timeout(deadlineMs)
-    const request = this.#requestOf(call, signal)
+    const request = this.#createRequest(call, signal)
     try {
       return await this.#attempt(call, request, signal)
     } catch (error) {
       const explained =
-        error instanceof CliError ? error : errorOfFetch(this.url, error, signal.aborted ? deadlineMs : null)
+        error instanceof CliError ? error : fetchError(this.url, error, signal.aborted ? deadlineMs : null)
       throw withIdempotencyKey(explained, new Headers(request.headers).get('idempotency-key'))
     }
   }
@@ -97,11 +97,11 @@ export class AdminClient {
     let timer = begin()
     try {
       const call: AdminRequest = { method: 'GET', path }
-      const response = await fetch(`${this.url}/admin/v1${path}`, this.#requestOf(call, silence.signal))
+      const response = await fetch(`${this.url}/admin/v1${path}`, this.#createRequest(call, silence.signal))
       // A sign-in page, too, answers with 200.
       const isExport = response.headers.get('content-type')?.startsWith(NDJSON) === true
       if (!response.ok || response.body === null || !isExport)
-        throw errorOfResponse(this.url, response, parseJson(await response.text()))
+        throw responseError(this.url, response, parseJson(await response.text()))
       for await (const part of response.body) {
         clearTimeout(timer)
         yield part
@@ -109,7 +109,7 @@ export class AdminClient {
       }
     } catch (error) {
       if (error instanceof CliError) throw error
-      throw errorOfFetch(this.url, error, silence.signal.aborted ? DEADLINE_MS : null)
+      throw fetchError(this.url, error, silence.signal.aborted ? DEADLINE_MS : null)
     } finally {
       clearTimeout(timer)
       // The consumer may have stopped early.
@@ -123,7 +123,7 @@ export class AdminClient {
     return new CliError(message, EXIT.unavailable)
   }
 
-  #requestOf({ method, body, once, version }: AdminRequest, signal: AbortSignal): RequestInit {
+  #createRequest({ method, body, once, version }: AdminRequest, signal: AbortSignal): RequestInit {
     const headers: Record<string, string> = {
       accept: 'application/json',
       authorization: `Bearer ${this.#token}`,
@@ -143,7 +143,7 @@ export class AdminClient {
     const text = await response.text()
     const json = parseJson(text)
     if (response.ok && json !== undefined) return { text, json }
-    throw errorOfResponse(this.url, response, json)
+    throw responseError(this.url, response, json)
   }
 }
 

@@ -57,7 +57,7 @@ export class RejectedError extends CliError {
 }
 
 /** An answer of the server that is no success: an error of the admin API, or the answer of a proxy before the console. */
-export function errorOfResponse(url: string, { status, headers }: Response, json: unknown): CliError {
+export function responseError(url: string, { status, headers }: Response, json: unknown): CliError {
   const said = status < 300 ? null : parsedError(json)
   if (said === null) return explainForeignAnswer(url, status, headers)
   const words = `${plainText(said.error)} (${status} ${plainText(said.code)})`
@@ -70,7 +70,7 @@ export function errorOfResponse(url: string, { status, headers }: Response, json
   }
   if (said.code === 'database_unavailable') {
     const message = `The console at ${url} could not do it: ${words}`
-    return new DatabaseUnavailableError(message, said.madeId, pauseOf(headers))
+    return new DatabaseUnavailableError(message, said.madeId, readPauseMs(headers))
   }
   const unavailable = status >= 500 || status === 429
   return unavailable
@@ -94,7 +94,7 @@ function explainForeignAnswer(url: string, status: number, headers: Headers): No
     return foreign(`${signIn}: it answers with ${kind} in place of JSON. ${LET_PASS}`, true)
   }
   if (status < 400) {
-    const to = placeOf(headers.get('location'), url)
+    const to = describeRedirect(headers.get('location'), url)
     return foreign(`${signIn}: it redirects to ${to} (${status}). ${LET_PASS}`)
   }
   if (status >= 500) return foreign(`${cannot}: a proxy answers in its place. Try again later`, true)
@@ -118,7 +118,7 @@ function explainForeignAnswer(url: string, status: number, headers: Headers): No
 }
 
 /** Without the query, which may hold a token of the sign-in. */
-function placeOf(location: string | null, url: string): string {
+function describeRedirect(location: string | null, url: string): string {
   const there = location === null ? null : URL.parse(location, url)
   if (there === null) return 'no valid address'
   return plainText(there.origin === 'null' ? there.protocol : there.origin + there.pathname)
@@ -128,8 +128,8 @@ function placeOf(location: string | null, url: string): string {
  * A request without an answer.
  * @param passedMs the deadline, if it passed
  */
-export function errorOfFetch(url: string, error: unknown, passedMs: number | null): NoResponseError {
-  const code = codeOf(error)
+export function fetchError(url: string, error: unknown, passedMs: number | null): NoResponseError {
+  const code = innermostCode(error)
   const unsent = NEVER_SENT[code]
   if (passedMs !== null) {
     const message = `The console at ${url} did not respond within ${passedMs / 1000} seconds`
@@ -139,14 +139,14 @@ export function errorOfFetch(url: string, error: unknown, passedMs: number | nul
     const message = `The certificate of ${url} is not trusted (${code}): set NODE_EXTRA_CA_CERTS to the file of its authority`
     return new NoResponseError(message, false)
   }
-  const why = unsent ?? `the connection failed (${code === '' ? causeOf(error) : code})`
+  const why = unsent ?? `the connection failed (${code === '' ? innermostMessage(error) : code})`
   const message = `The console at ${url} cannot be reached: ${why}. Check the address, and that the console is running`
   return new NoResponseError(message, unsent === undefined)
 }
 
 /** Whether an established connection was cut: a repeated request may succeed. */
 export function isConnectionReset(error: unknown): boolean {
-  return RESET_CODES.has(codeOf(error))
+  return RESET_CODES.has(innermostCode(error))
 }
 
 function parsedError(json: unknown): { code: string; error: string; madeId: string | null } | null {
@@ -159,7 +159,7 @@ function parsedError(json: unknown): { code: string; error: string; madeId: stri
 }
 
 /** The pause that the console asks for. */
-function pauseOf(headers: Headers): number {
+function readPauseMs(headers: Headers): number {
   const seconds = Number(headers.get('retry-after') ?? 1)
   return Number.isFinite(seconds) ? Math.min(seconds * 1000, LONGEST_PAUSE_MS) : LONGEST_PAUSE_MS
 }
@@ -175,15 +175,15 @@ export function withIdempotencyKey(error: CliError, key: string | null): CliErro
 }
 
 /** The message of the innermost cause. */
-function causeOf(error: unknown): string {
+function innermostMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  return error.cause === undefined ? error.message : causeOf(error.cause)
+  return error.cause === undefined ? error.message : innermostMessage(error.cause)
 }
 
 /** fetch wraps the error in a cause; if several addresses were tried, the first one's error counts. */
-function codeOf(error: unknown): string {
+function innermostCode(error: unknown): string {
   if (!(error instanceof Error)) return ''
-  if (error.cause !== undefined) return codeOf(error.cause)
-  if (error instanceof AggregateError && !('code' in error)) return codeOf(error.errors[0])
+  if (error.cause !== undefined) return innermostCode(error.cause)
+  if (error instanceof AggregateError && !('code' in error)) return innermostCode(error.errors[0])
   return 'code' in error ? String(error.code) : ''
 }

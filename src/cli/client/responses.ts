@@ -28,7 +28,7 @@ export async function* readPages<Schema extends TSchema, Item>(
   client: AdminClient,
   { path, query = {} }: { path: string; query?: Readonly<Record<string, string>> },
   schema: Schema,
-  itemsOf: (page: Static<Schema>) => readonly Item[],
+  readItems: (page: Static<Schema>) => readonly Item[],
 ): AsyncGenerator<readonly Item[]> {
   let cursor: string | undefined
   do {
@@ -38,7 +38,7 @@ export async function* readPages<Schema extends TSchema, Item>(
       schema,
       await client.send({ method: 'GET', path: `${path}?${parameters}` }),
     )
-    yield itemsOf(page)
+    yield readItems(page)
     // Every schema of a list has the field, or leaves it out.
     const { cursor: next } = page as Page
     // The same cursor again would loop for ever.

@@ -75,13 +75,13 @@ interface GivenAccess {
  * precedence over the environment. These commands read no other settings.
  */
 function readConsoleAccess(options: SessionOptions, environment: NodeJS.ProcessEnv): ConsoleAccess {
-  const flags = accessOf(
-    textOf('--url', options.url),
-    textOf('--token', options.token),
-    textOf('--token-file', options.tokenFile),
+  const flags = givenAccess(
+    givenText('--url', options.url),
+    givenText('--token', options.token),
+    givenText('--token-file', options.tokenFile),
   )
-  const variable = (name: string) => textOf(name, environment[name])
-  const variables = accessOf(
+  const variable = (name: string) => givenText(name, environment[name])
+  const variables = givenAccess(
     variable('POSTERN_CONSOLE_URL'),
     variable('POSTERN_ADMIN_TOKEN'),
     variable('POSTERN_ADMIN_TOKEN_FILE'),
@@ -136,7 +136,7 @@ function accessOfContext(name: string | undefined, environment: NodeJS.ProcessEn
   if (context === undefined) throw unknownContext(chosen, Object.keys(contexts))
   const source = `The context ${chosen}`
   const { url, token, tokenFile } = context
-  const access = accessOf(textOf(source, url), textOf(source, token), textOf(source, tokenFile))
+  const access = givenAccess(givenText(source, url), givenText(source, token), givenText(source, tokenFile))
   return { ...access, isContext: true }
 }
 
@@ -145,11 +145,11 @@ export function unknownContext(name: string, names: readonly string[]): CliError
 }
 
 /** An empty text counts as not set. */
-function textOf(source: string, text: string | undefined): GivenText | null {
+function givenText(source: string, text: string | undefined): GivenText | null {
   return text === undefined || text === '' ? null : { source, text }
 }
 
-function accessOf(url: GivenText | null, own: GivenText | null, file: GivenText | null): GivenAccess {
+function givenAccess(url: GivenText | null, own: GivenText | null, file: GivenText | null): GivenAccess {
   return {
     url,
     token: () => {

@@ -6,9 +6,9 @@ import {
   type VerifyOptions,
   verifyAudit,
 } from '../../console/audit/verify.ts'
-import { auditKeysOf } from '../../console/platform/audit/mac.ts'
+import { importAuditKeys } from '../../console/platform/audit/mac.ts'
 import { openReadOnly } from '../../console/platform/open-database.ts'
-import { causeOf } from '../../observability/control-logger.ts'
+import { describeError } from '../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
 
@@ -22,7 +22,7 @@ export async function runAuditVerify(
   config: Config,
   given: Omit<VerifyOptions, 'keys'>,
 ): Promise<void> {
-  const options = { ...given, keys: auditKeysOf(config) }
+  const options = { ...given, keys: importAuditKeys(config) }
   const report = await readChain(config.database.url, options)
   host.write(describeReport(report, options))
   if (report.problemCount > 0) host.exit(EXIT.failure)
@@ -31,7 +31,7 @@ export async function runAuditVerify(
 
 async function readChain(url: string, options: VerifyOptions): Promise<ChainReport> {
   const database = await openReadOnly(url).catch((error: unknown) => {
-    throw new CliError(causeOf(error), EXIT.unavailable)
+    throw new CliError(describeError(error), EXIT.unavailable)
   })
   try {
     return await verifyAudit(database, options)
@@ -44,7 +44,7 @@ async function readChain(url: string, options: VerifyOptions): Promise<ChainRepo
 
 function describeReport(report: ChainReport, { keptHead }: Pick<VerifyOptions, 'keptHead'>): string {
   const { head, read, firstAtMs, queued, unverified, keptHeadAt, problems, problemCount } = report
-  const since = firstAtMs === null ? '' : `, the first of ${instantOf(firstAtMs)}`
+  const since = firstAtMs === null ? '' : `, the first of ${instantText(firstAtMs)}`
   const lines = [`Entries in the chain: ${read}${since}`]
   if (queued > 0) lines.push(`Entries about to be added to the chain: ${queued}`)
   lines.push(...unverified.map(describeUnverified), ...problems)
@@ -52,7 +52,7 @@ function describeReport(report: ChainReport, { keptHead }: Pick<VerifyOptions, '
   if (keptHead !== null && keptHeadAt !== null) {
     lines.push(`The given head is in the chain, as entry ${keptHeadAt}`)
   }
-  lines.push(conclusionOf(report))
+  lines.push(describeConclusion(report))
   return `${lines.join('\n')}\nHead: ${head?.hash ?? 'none'}\n\n${LIMITS}`
 }
 
@@ -65,7 +65,7 @@ function describeUnverified({ signedBy, count, first }: UnverifiedGroup): string
   return `not verified: ${entries}, the first is ${first} ${reason}`
 }
 
-function conclusionOf({ problemCount, unverified }: ChainReport): string {
+function describeConclusion({ problemCount, unverified }: ChainReport): string {
   if (problemCount > 0) {
     return `The audit chain is broken: ${problemCount === 1 ? '1 problem' : `${problemCount} problems`}`
   }
@@ -75,7 +75,7 @@ function conclusionOf({ problemCount, unverified }: ChainReport): string {
 }
 
 /** A forged entry can have any time. */
-function instantOf(ms: number): string {
+function instantText(ms: number): string {
   const time = new Date(ms)
   return Number.isNaN(time.getTime()) ? String(ms) : time.toISOString()
 }

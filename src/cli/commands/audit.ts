@@ -75,7 +75,7 @@ const COLUMNS: readonly Column<ShownEntry>[] = [
 const VIEW: ListView<ShownEntry> = {
   name: 'entries',
   columns: COLUMNS,
-  idOf: ({ id }) => id,
+  id: ({ id }) => id,
   whenEmpty: 'No entries of the audit log match.',
 }
 
@@ -96,29 +96,29 @@ function addList(audit: Command, cli: Cli): void {
       ),
     )
   addAccessOptions(addListOptions(list)).action(async (options: ListOptions, self: Command) => {
-    const query = queryOf(options)
+    const query = createQuery(options)
     const format = chooseOutputFormat(self)
     const session = openSession(cli, self)
     if (options.follow === true) return follow(session, format, query, options.limit ?? DEFAULT_LIMIT)
-    const pages = newestOf(session, query, options.limit ?? DEFAULT_LIMIT)
+    const pages = readNewest(session, query, options.limit ?? DEFAULT_LIMIT)
     return printList(session.host, format, VIEW, pages)
   })
 }
 
-function queryOf({ key, actor, action, from, to }: Conditions): Record<string, string> {
+function createQuery({ key, actor, action, from, to }: Conditions): Record<string, string> {
   const keyId = key === undefined ? undefined : checkKeyId(key)
   const given = Object.entries({ keyId, actor, action, from, to })
   return Object.fromEntries(given.filter((entry): entry is [string, string] => entry[1] !== undefined))
 }
 
-function pagesOf({ client }: AdminSession, query: Record<string, string>) {
+function readEntries({ client }: AdminSession, query: Record<string, string>) {
   return readPages(client, { path: '/audit', query }, entriesResponse, ({ entries }) => entries)
 }
 
 /** The newest entries. Says so if there are more: an audit log has no end. */
-async function* newestOf(session: AdminSession, query: Record<string, string>, limit: number) {
+async function* readNewest(session: AdminSession, query: Record<string, string>, limit: number) {
   let left = limit
-  for await (const entries of pagesOf(session, query)) {
+  for await (const entries of readEntries(session, query)) {
     if (entries.length > left) {
       yield entries.slice(0, left)
       session.host.writeError(
@@ -140,20 +140,20 @@ async function follow(
   if (format === 'json') throw new CliError('--follow has no end: use -o ndjson', EXIT.usage)
   const { host } = session
   const first: ShownEntry[] = []
-  for await (const entries of pagesOf(session, query)) {
+  for await (const entries of readEntries(session, query)) {
     first.push(...entries.slice(0, limit - first.length))
     if (first.length >= limit) break
   }
   const readSince = async (fromMs: number | null) => {
     const since = fromMs === null ? {} : { from: new Date(fromMs).toISOString() }
     const read: ShownEntry[] = []
-    for await (const entries of pagesOf(session, { ...query, ...since })) read.push(...entries)
+    for await (const entries of readEntries(session, { ...query, ...since })) read.push(...entries)
     return read
   }
-  await followEntries(first, readSince, entry => host.write(`${lineOf(format, entry)}\n`))
+  await followEntries(first, readSince, entry => host.write(`${formatEntry(format, entry)}\n`))
 }
 
-function lineOf(format: OutputFormat, entry: ShownEntry): string {
+function formatEntry(format: OutputFormat, entry: ShownEntry): string {
   if (format === 'ids') return entry.id
   if (format === 'ndjson') return JSON.stringify(entry)
   const line = entryLine(entry)

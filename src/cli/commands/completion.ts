@@ -54,14 +54,14 @@ export const define: Define = (completion, { host }) => {
 export function completions(program: Command, words: readonly string[]): string {
   const typed = words.at(-1) ?? ''
   const before = words.slice(0, -1)
-  const command = commandOf(program, before)
+  const command = findCommand(program, before)
   const option = optionBefore(command, before)
   const candidates =
     option?.required === true
       ? (option.argChoices ?? []).map(value => [value, ''])
       : typed.startsWith('-')
-        ? optionsOf(command)
-        : wordsOf(command)
+        ? listOptions(command)
+        : listWords(command)
   return candidates
     .filter(([name = '']) => name.startsWith(typed))
     .map(([name, description]) => `${name}\t${description}\n`)
@@ -69,7 +69,7 @@ export function completions(program: Command, words: readonly string[]): string 
 }
 
 /** The command that these words lead to. */
-function commandOf(program: Command, words: readonly string[]): Command {
+function findCommand(program: Command, words: readonly string[]): Command {
   return words.reduce(
     (command, word) => command.commands.find(child => child.name() === word) ?? command,
     program,
@@ -82,14 +82,14 @@ function optionBefore(command: Command, before: readonly string[]): Option | und
   return command.options.find(({ long, short }) => last !== undefined && (long === last || short === last))
 }
 
-function optionsOf(command: Command): string[][] {
+function listOptions(command: Command): string[][] {
   const options = command.options.flatMap(({ long, description }) =>
     long == null ? [] : [[long, description]],
   )
   return [...options, ['--help', 'print this help']]
 }
 
-function wordsOf(command: Command): string[][] {
+function listWords(command: Command): string[][] {
   const children = command.commands.map(child => [child.name(), child.description()])
   const values = command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? [])
   return [...children, ...values.map(value => [value, ''])]

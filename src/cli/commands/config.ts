@@ -21,7 +21,7 @@ function addCheck(check: Command, cli: Cli): void {
     .description('report every problem in the settings at once')
     .argument('[plane]', 'check only what this plane needs: gateway or console')
   addSettings(check, cli).action(async (plane: string | undefined, _, self) => {
-    loadOrThrow(cli, self, planesOf(plane, self))
+    loadOrThrow(cli, self, parsePlanes(plane, self))
     cli.host.write('The settings are valid.\n')
   })
 }
@@ -34,7 +34,7 @@ function addPrint(print: Command, cli: Cli): void {
   })
 }
 
-function planesOf(plane: string | undefined, self: Command): readonly Plane[] {
+function parsePlanes(plane: string | undefined, self: Command): readonly Plane[] {
   if (plane === undefined) return PLANES
   const known = PLANES.find(name => name === plane)
   if (known !== undefined) return [known]

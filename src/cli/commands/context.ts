@@ -75,7 +75,7 @@ const VIEW: ListView<ShownContext> = {
     { title: 'TOKEN', text: ({ token }) => token, atLeast: 12, leaves: 1 },
     { title: 'IN USE', text: ({ current }) => (current ? 'yes' : '') },
   ],
-  idOf: ({ name }) => name,
+  id: ({ name }) => name,
   whenEmpty: 'There are no contexts: `postern context add` adds one.',
 }
 

@@ -7,7 +7,7 @@ import { backUp } from '../../console/backup/back-up.ts'
 import { copyDatabase } from '../../console/backup/copy-database.ts'
 import { nameUnknown, type SeenRecords } from '../../console/backup/newer-records.ts'
 import { type RestoreReport, restoreDatabase } from '../../console/backup/restore.ts'
-import { auditKeysOf } from '../../console/platform/audit/mac.ts'
+import { importAuditKeys } from '../../console/platform/audit/mac.ts'
 import { importSecrets } from '../../console/platform/console-secrets.ts'
 import { DatabaseForbidden, DatabaseUnreachable } from '../../console/platform/database/database.ts'
 import { createIds } from '../../console/platform/database/ids.ts'
@@ -15,7 +15,7 @@ import { isConnectionLost, isForbidden } from '../../console/platform/database/p
 import { systemClock } from '../../domain/clock.ts'
 import { findRedisTopology } from '../../domain/redis-address.ts'
 import { StartError } from '../../domain/start-error.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
 import { createProgress, type Progress } from '../output/progress.ts'
@@ -43,7 +43,7 @@ export async function runBackup(host: Host, config: Config, request: BackupReque
   if (keep !== null && !isFolder) throw new CliError(`--keep needs a folder, which ${to} is not`, EXIT.usage)
   const file = isFolder ? join(to, nameAt(nowMs)) : to
   const report = await runTask(host, 'parts copied', progress =>
-    backUp({ url: config.database.url, file, force, auditKeys: auditKeysOf(config), nowMs, progress }),
+    backUp({ url: config.database.url, file, force, auditKeys: importAuditKeys(config), nowMs, progress }),
   )
   host.write(
     `Saved ${keyCount(report.keys)} and ${report.auditEntries} audit entries to ${file}\nAudit head: ${report.auditHead}\n`,
@@ -90,9 +90,9 @@ export async function runRestore(host: Host, config: Config, request: RestoreReq
       restoreDatabase({
         ...choices,
         url: config.database.url,
-        fingerprints: fingerprintsOf(config),
+        fingerprints: secretFingerprints(config),
         seen,
-        auditKeys: auditKeysOf(config),
+        auditKeys: importAuditKeys(config),
         nowMs: systemClock.wallMs(),
         newAuditId: createIds('audit', randomBytes),
         progress,
@@ -138,7 +138,7 @@ export async function runCopy(
   config: Config,
   { from, to, withoutRedis }: CopyRequest,
 ): Promise<void> {
-  const [fromUrl, toUrl] = [databaseUrlOf(from, '<from>'), databaseUrlOf(to, '<to>')]
+  const [fromUrl, toUrl] = [parseDatabaseUrl(from, '<from>'), parseDatabaseUrl(to, '<to>')]
   // An installation without Redis has nothing to compare with.
   const isCompared = !withoutRedis && hasRedis(config)
   const nowMs = systemClock.wallMs()
@@ -146,8 +146,8 @@ export async function runCopy(
     withRedis(config, !isCompared, seen =>
       copyDatabase(fromUrl, toUrl, {
         seen,
-        fingerprints: fingerprintsOf(config),
-        auditKeys: auditKeysOf(config),
+        fingerprints: secretFingerprints(config),
+        auditKeys: importAuditKeys(config),
         nowMs,
         progress,
       }),
@@ -172,13 +172,13 @@ async function runTask<Result>(
     return await task(progress)
   } catch (error) {
     if (error instanceof CliError) throw error
-    throw new CliError(describe(error), exitCodeOf(error))
+    throw new CliError(describe(error), chooseExitCode(error))
   } finally {
     progress.end()
   }
 }
 
-function exitCodeOf(error: unknown): number {
+function chooseExitCode(error: unknown): number {
   if (error instanceof DatabaseUnreachable || isConnectionLost(error)) return EXIT.unavailable
   if (error instanceof DatabaseForbidden || isForbidden(error)) return EXIT.forbidden
   return error instanceof StartError ? EXIT.rejected : EXIT.failure
@@ -186,20 +186,20 @@ function exitCodeOf(error: unknown): number {
 
 /** With the cause, in one line. */
 function describe(error: unknown): string {
-  const cause = error instanceof Error && error.cause !== undefined ? `: ${causeOf(error.cause)}` : ''
-  return `${causeOf(error)}${cause}`
+  const cause = error instanceof Error && error.cause !== undefined ? `: ${describeError(error.cause)}` : ''
+  return `${describeError(error)}${cause}`
 }
 
 /**
  * A path is a SQLite file.
  * @param name of the argument
  */
-function databaseUrlOf(text: string, name: string): string {
+function parseDatabaseUrl(text: string, name: string): string {
   const [scheme] = /^(?:sqlite|postgres|postgresql):|^[a-z][a-z0-9+.-]*:(?=\/\/)/i.exec(text) ?? []
   if (scheme === undefined) return `sqlite:${text}`
   const format = formats['database-url']
   if (format?.accepts(text) === true && text !== 'sqlite::memory:') return text
-  const problem = format?.problemOf?.(text) ?? null
+  const problem = format?.explainProblem?.(text) ?? null
   if (problem !== null) throw new CliError(`${name} ${problem}`, EXIT.usage)
   // A password may be in the rest.
   throw new CliError(
@@ -240,6 +240,6 @@ function hasRedis({ regions, redis }: Config): boolean {
 }
 
 /** Of the given signing secrets; a command that does without Redis may have none. */
-function fingerprintsOf(config: Config): readonly string[] {
+function secretFingerprints(config: Config): readonly string[] {
   return config.keys.signingSecrets.length === 0 ? [] : importSecrets(config).fingerprints
 }

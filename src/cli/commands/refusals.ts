@@ -58,23 +58,23 @@ export const define: Define = (refusals, cli) => {
   addAccessOptions(addListOptions(list)).action(async (options: Options, self: Command) => {
     const workspaceId = checkWorkspace(options.workspace)
     const session = openSession(cli, self)
-    const pages = matchesOf(session, workspaceId, options)
-    await printList(session.host, chooseOutputFormat(self), viewOf(workspaceId, options), pages)
+    const pages = readMatches(session, workspaceId, options)
+    await printList(session.host, chooseOutputFormat(self), refusalListView(workspaceId, options), pages)
   })
 }
 
-function viewOf(workspaceId: string, { key, requestId }: Conditions): ListView<ShownRefusal> {
+function refusalListView(workspaceId: string, { key, requestId }: Conditions): ListView<ShownRefusal> {
   const condition = key === undefined && requestId === undefined ? '' : ' that match'
   return {
     name: 'refusals',
     columns: COLUMNS,
-    idOf: ({ requestId: id }) => id,
+    id: ({ requestId: id }) => id,
     whenEmpty: `Workspace ${workspaceId} has no rejected requests${condition}. The console knows them ten seconds late.`,
   }
 }
 
 /** The console keeps so few of a workspace that the conditions are checked here. */
-async function* matchesOf(
+async function* readMatches(
   session: AdminSession,
   workspaceId: string,
   { key, requestId, limit = Number.POSITIVE_INFINITY }: Options,

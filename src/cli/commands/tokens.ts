@@ -149,7 +149,7 @@ const COLUMNS: readonly Column<ShownToken>[] = [
     leaves: 3,
   },
   { title: 'WORKSPACES', text: ({ workspaces }) => workspacesText(workspaces), atLeast: 10, leaves: 2 },
-  { title: 'STATE', text: stateOf, colour: colourOf },
+  { title: 'STATE', text: tokenState, colour: stateColour },
   {
     title: 'CREATED',
     text: ({ createdAt }) => minuteText(createdAt).slice(0, 10),
@@ -164,7 +164,7 @@ const COLUMNS: readonly Column<ShownToken>[] = [
 const VIEW: ListView<ShownToken> = {
   name: 'tokens',
   columns: COLUMNS,
-  idOf: ({ id }) => id,
+  id: ({ id }) => id,
   whenEmpty: 'There are no admin tokens that you may see: `postern tokens issue` issues one.',
 }
 
@@ -183,13 +183,13 @@ function workspacesText(workspaces: readonly string[] | null): string {
   return workspaces === null ? 'all' : workspaces.map(plainText).join(' ')
 }
 
-function stateOf({ revokedAt, expiresAt }: ShownToken, nowMs: number): keyof typeof STATE_COLOURS {
+function tokenState({ revokedAt, expiresAt }: ShownToken, nowMs: number): keyof typeof STATE_COLOURS {
   if (revokedAt !== null) return 'revoked'
   return Date.parse(expiresAt) <= nowMs ? 'expired' : 'active'
 }
 
-function colourOf(token: ShownToken, nowMs: number): Colour {
-  return STATE_COLOURS[stateOf(token, nowMs)]
+function stateColour(token: ShownToken, nowMs: number): Colour {
+  return STATE_COLOURS[tokenState(token, nowMs)]
 }
 
 function expiryText({ expiresAt, revokedAt }: ShownToken, nowMs: number): string {
@@ -254,11 +254,11 @@ async function showCaller({ client, host, json }: AdminSession): Promise<void> {
     ['Name', name === null ? null : plainText(name)],
     ['Permissions', permissions.map(plainText).join(' ')],
     ['Workspaces', workspacesText(workspaces)],
-    ['Expires', expiresAt === null ? 'never' : expiryOf(expiresAt, systemClock.wallMs())],
+    ['Expires', expiresAt === null ? 'never' : describeExpiry(expiresAt, systemClock.wallMs())],
   ] as const
   host.write(factLines(facts, paint))
 }
 
-function expiryOf(expiresAt: string, nowMs: number): string {
+function describeExpiry(expiresAt: string, nowMs: number): string {
   return `${minuteText(expiresAt)} UTC, ${relativeTime(Date.parse(expiresAt), nowMs)}`
 }

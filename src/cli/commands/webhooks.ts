@@ -52,10 +52,10 @@ async function show({ client, host, json }: AdminSession, path: string, workspac
   const response = await client.send({ method: 'GET', path })
   const { webhook: found } = readResponse(client, shown, response)
   if (json) return host.write(`${response.text}\n`)
-  host.write(found === null ? `Workspace ${workspace} has no webhook.\n` : `${factsOf(found)}\n`)
+  host.write(found === null ? `Workspace ${workspace} has no webhook.\n` : `${describeWebhook(found)}\n`)
 }
 
-function factsOf({ url, createdAt, createdBy }: Static<typeof webhook>): string {
+function describeWebhook({ url, createdAt, createdBy }: Static<typeof webhook>): string {
   return `${plainText(url)}, set ${minuteText(createdAt)} UTC by ${plainText(createdBy)}`
 }
 

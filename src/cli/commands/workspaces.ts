@@ -33,7 +33,7 @@ const VIEW: ListView<ShownWorkspace> = {
     ),
     { title: 'LAST USED', text: lastUseText, leaves: 1 },
   ],
-  idOf: ({ workspaceId }) => workspaceId,
+  id: ({ workspaceId }) => workspaceId,
   whenEmpty: 'You can see no workspaces with keys.',
 }
 

@@ -15,23 +15,23 @@ const FLAG_NAMES: ReadonlySet<string> = new Set(ALL_FLAGS.map(({ name }) => name
 export function addSettings(command: Command, cli: Cli, shown: readonly string[] = []): Command {
   command.option('--config <file>', 'configuration file (POSTERN_CONFIG)')
   for (const flag of ALL_FLAGS) {
-    const option = new Option(`${flag.name} <value>`, helpOf(flag, cli.showsAll))
+    const option = new Option(`${flag.name} <value>`, describeFlag(flag, cli.showsAll))
     command.addOption(option.hideHelp(!cli.showsAll && !shown.includes(flag.name)))
   }
   return command.option('--help-all', `print all ${ALL_FLAGS.length} flags, with their defaults`)
 }
 
-function helpOf({ path, setting }: SettingName, inFull: boolean): string {
+function describeFlag({ path, setting }: SettingName, inFull: boolean): string {
   const isFile = path !== setting.path
   const description = isFile ? `File that contains ${setting.path}` : (setting.schema.description ?? '')
   if (!inFull) return description
   const variable = isFile ? `${setting.environment}_FILE` : setting.environment
-  const byDefault = isFile ? null : defaultOf(setting.schema.default)
+  const byDefault = isFile ? null : describeDefault(setting.schema.default)
   return `${description} (${variable}${byDefault === null ? '' : `; default: ${byDefault}`})`
 }
 
 /** @returns null without a default; maps are long, and shown elsewhere */
-function defaultOf(value: unknown): string | null {
+function describeDefault(value: unknown): string | null {
   if (value === undefined) return null
   if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join(', ')
   if (typeof value !== 'object' || value === null) return String(value)

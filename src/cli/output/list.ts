@@ -48,7 +48,7 @@ export interface ListView<Item> {
   readonly name: string
   readonly columns: readonly Column<Item>[]
   /** What `-q` prints. */
-  readonly idOf: (item: Item) => string
+  readonly id: (item: Item) => string
   /** Said to people if there are no items. */
   readonly whenEmpty: string
 }
@@ -65,17 +65,17 @@ export async function printList<Item>(
 ): Promise<void> {
   const items: Item[] = []
   for await (const page of pages) {
-    if (format === 'ids') host.write(page.map(item => `${view.idOf(item)}\n`).join(''))
+    if (format === 'ids') host.write(page.map(item => `${view.id(item)}\n`).join(''))
     else if (format === 'ndjson') host.write(page.map(item => `${JSON.stringify(item)}\n`).join(''))
     else items.push(...page)
   }
   if (format === 'json') host.write(`${JSON.stringify({ [view.name]: items })}\n`)
   if (format !== 'table' && format !== 'wide') return
   if (items.length === 0) host.writeError(`${view.whenEmpty}\n`)
-  else host.write(tableOf(host, format === 'wide', view, items))
+  else host.write(formatTable(host, format === 'wide', view, items))
 }
 
-function tableOf<Item>(host: Host, isWide: boolean, { columns }: ListView<Item>, items: Item[]): string {
+function formatTable<Item>(host: Host, isWide: boolean, { columns }: ListView<Item>, items: Item[]): string {
   const { output } = host.streams
   const paint = paintFor(output, host)
   return renderTable(columns, items, {

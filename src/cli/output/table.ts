@@ -65,7 +65,7 @@ export function renderTable<Item>(
     .map(column => ({ ...column, cells: items.map(item => column.text(item, nowMs)) }))
   const measured = filled.map(({ title, cells, ...room }) => ({
     ...room,
-    width: Math.max(...[title, ...cells].map(widthOf)),
+    width: Math.max(...[title, ...cells].map(displayWidth)),
   }))
   const widths = fitColumns(measured, isWide ? Number.POSITIVE_INFINITY : width)
   const shown = filled.flatMap((column, index) => {
@@ -82,18 +82,18 @@ export function renderTable<Item>(
       }),
     )
   }
-  return `${linesOf(table).join('\n')}\n`
+  return `${trimmedLines(table).join('\n')}\n`
 }
 
 /** Without the spaces with which the library pads the last column. */
-function linesOf(table: Table.Table): string[] {
+function trimmedLines(table: Table.Table): string[] {
   return table
     .toString()
     .split('\n')
     .map(line => line.trimEnd())
 }
 
-function widthOf(text: string): number {
+function displayWidth(text: string): number {
   return [...CHARACTERS.segment(text)].length + (text.match(DOUBLE)?.length ?? 0)
 }
 
@@ -107,8 +107,8 @@ export function fitColumns(
   available: number,
 ): (number | null)[] {
   let shown = [...columns]
-  const uncut = () => totalOf(shown.map(({ width }) => width))
-  const cut = () => totalOf(shown.map(({ width, atLeast = width }) => Math.min(width, atLeast)))
+  const uncut = () => totalWidth(shown.map(({ width }) => width))
+  const cut = () => totalWidth(shown.map(({ width, atLeast = width }) => Math.min(width, atLeast)))
   const byRank = columns.filter(({ leaves }) => leaves !== undefined)
   byRank.sort((a, b) => (a.leaves ?? 0) - (b.leaves ?? 0))
   for (const column of byRank) {
@@ -129,6 +129,6 @@ export function fitColumns(
     .reverse()
 }
 
-function totalOf(widths: readonly number[]): number {
+function totalWidth(widths: readonly number[]): number {
   return widths.reduce((sum, width) => sum + width, 0) + GAP * Math.max(0, widths.length - 1)
 }

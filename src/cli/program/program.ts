@@ -36,7 +36,7 @@ export async function runProgram(host: Host): Promise<void> {
     requireKnownCommand(program, given)
     await program.parseAsync([...given.argv], { from: 'user' })
   } catch (error) {
-    host.exit(exitCodeOf(error, host))
+    host.exit(chooseExitCode(error, host))
   }
 }
 
@@ -84,7 +84,7 @@ function exitWhenOutputFails(host: Host): void {
   })
 }
 
-function exitCodeOf(error: unknown, host: Host): number {
+function chooseExitCode(error: unknown, host: Host): number {
   if (error instanceof CommanderError) {
     // commander has printed its message; help and version are no failure.
     return error.exitCode === 0 ? EXIT.ok : EXIT.usage

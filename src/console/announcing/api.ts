@@ -3,7 +3,7 @@ import type { Clock } from '../../domain/clock.ts'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { REGION_NAME } from '../../domain/region.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
-import { causeOf } from '../../observability/control-logger.ts'
+import { describeError } from '../../observability/control-logger.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import { optionalFields, ULID } from '../platform/http/fields.ts'
@@ -117,7 +117,7 @@ async function putSome(region: Region, keys: readonly StoredKey[]): Promise<void
     left = left.filter((_, index) => results[index]?.status === 'rejected')
     const failed = results.find(result => result.status === 'rejected')
     if (failed !== undefined && (attempt === MAX_ATTEMPTS || announcer.state() !== 'ready')) {
-      logger.warn({ cause: causeOf(failed.reason) }, 'record not written to redis')
+      logger.warn({ cause: describeError(failed.reason) }, 'record not written to redis')
       throw unavailable(region)
     }
   }

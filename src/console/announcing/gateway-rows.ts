@@ -51,13 +51,13 @@ export function shareReports(
   now: () => number,
 ): (report: GatewayReport) => Promise<void> {
   const share = shareBatches(async (reports: readonly ReceivedReport[]) => {
-    for (const batch of batchesOf(reports)) await record(batch)
+    for (const batch of splitIntoBatches(reports)) await record(batch)
   })
   return report => share([{ ...report, atMs: now() }])
 }
 
 /** Several reports of one gateway stay in their order, each in another batch. */
-function batchesOf(reports: readonly ReceivedReport[]): ReceivedReport[][] {
+function splitIntoBatches(reports: readonly ReceivedReport[]): ReceivedReport[][] {
   const batches: ReceivedReport[][] = []
   let batch: ReceivedReport[] = []
   let ids = new Set<string>()
@@ -176,7 +176,7 @@ export async function readGatewayStatuses(
   dialect: Dialect,
 ): Promise<(version: KeyVersion) => GatewayStatus[]> {
   const gateways = await database.selectFrom('gateways').selectAll().orderBy('name').execute()
-  const confirmations = await (dialect === 'postgres' ? confirmationsOfMany : confirmationsOf)(
+  const confirmations = await (dialect === 'postgres' ? confirmationsOfMany : selectConfirmations)(
     database,
     versions,
   )
@@ -195,7 +195,7 @@ interface NewestConfirmation {
   readonly version: number
 }
 
-function confirmationsOf(
+function selectConfirmations(
   database: Kysely<Tables>,
   versions: readonly KeyVersion[],
 ): Promise<NewestConfirmation[]> {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
 import type { Announcer } from './announcer.ts'
 import type { Outbox } from './outbox.ts'
@@ -112,7 +112,7 @@ export function isAllAnnounced(
 function logPause(logger: ControlLogger, reason: PauseReason | null, cause: unknown): void {
   if (reason === null) logger.info('heartbeats resumed')
   else {
-    const why = cause === undefined ? {} : { cause: causeOf(cause) }
+    const why = cause === undefined ? {} : { cause: describeError(cause) }
     logger.warn({ reason, ...why }, 'heartbeats paused, gateways verify each key at the key service')
   }
 }

@@ -29,7 +29,7 @@ export {
   type Regions,
 } from './regions.ts'
 export { type AnnouncingRepository, createAnnouncingRepository } from './repository.ts'
-export { createMessageEncoder, recordTextOf } from './signed-texts.ts'
+export { createMessageEncoder, encodeRecordOnce } from './signed-texts.ts'
 
 const COUNT_PERIOD_MS = 5000
 

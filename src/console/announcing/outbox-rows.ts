@@ -3,7 +3,7 @@ import type { StoredKey } from '../../domain/key/key-record.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
 import { shareBatches } from '../platform/batch/share-runs.ts'
 import type { ChangeWriter } from '../platform/database/change-writer.ts'
-import { isChosen, placeOf } from '../platform/database/chosen-rows.ts'
+import { isChosen, rowPlace } from '../platform/database/chosen-rows.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
 import type { OutboxRow, Tables } from '../platform/database/tables.ts'
 
@@ -31,7 +31,7 @@ export interface PendingChanges {
   /** Oldest first; other consoles leave them alone while this one announces them. */
   claimChanges(limit: number): Promise<PendingChange[]>
   /** In the order of versions. */
-  pendingChangesOf(digest: string): Promise<PendingChange[]>
+  findPendingChanges(digest: string): Promise<PendingChange[]>
   /**
    * Times of the oldest and the newest pending change; null if there is none.
    * @throws if the region is not registered, or not all its keys are requeued: changes may be missing from its outbox
@@ -70,7 +70,7 @@ export function createOutboxes({
   return region => ({
     claimChanges: limit =>
       writer.announce(tx => claimChanges(tx, region, { consoleId, nowMs: now(), limit, dialect })),
-    pendingChangesOf: digest => pendingChangesOf(reader, region, digest),
+    findPendingChanges: digest => findPendingChanges(reader, region, digest),
     pendingSpan: () => pendingSpan(announcing, region),
     hasPendingUntil: (workspaceId, atMs) => hasPendingUntil(reader, region, { workspaceId, atMs, dialect }),
     countPending: () => countPending(reader, region),
@@ -131,7 +131,7 @@ export async function insertChanges(
   changes: readonly PendingChange[],
 ): Promise<void> {
   // One statement for all regions: a round trip for each would be most of the time of a change.
-  const rows = regions.flatMap(region => changes.map(change => rowOf(change, region)))
+  const rows = regions.flatMap(region => changes.map(change => toOutboxRow(change, region)))
   for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
     const insert = tx.insertInto('outbox').values(rows.slice(from, from + ROWS_AT_ONCE))
     await insert.onConflict(conflict => conflict.doNothing()).execute()
@@ -187,7 +187,7 @@ async function claimChanges(
   region: string,
   { consoleId, nowMs, limit, dialect }: { consoleId: string; nowMs: number; limit: number; dialect: Dialect },
 ): Promise<PendingChange[]> {
-  const place = placeOf(dialect)
+  const place = rowPlace(dialect)
   const unclaimed = sql`
     select ${place} from outbox
     where region = ${region} and
@@ -196,10 +196,10 @@ async function claimChanges(
   const { rows } = await sql<OutboxRow>`
     update outbox set claimed_by = ${consoleId}, claimed_until_ms = ${nowMs + CLAIM_MS}
     where ${isChosen(place, unclaimed, dialect)} returning digest, version, at_ms`.execute(tx)
-  return rows.map(changeOfRow).sort(byTime)
+  return rows.map(readOutboxRow).sort(byTime)
 }
 
-async function pendingChangesOf(
+async function findPendingChanges(
   database: Kysely<Tables>,
   region: string,
   digest: string,
@@ -207,7 +207,7 @@ async function pendingChangesOf(
   const { rows } = await sql<OutboxRow>`
     select digest, version, at_ms from outbox
     where region = ${region} and digest = ${digest} order by version`.execute(database)
-  return rows.map(changeOfRow)
+  return rows.map(readOutboxRow)
 }
 
 async function pendingSpan(
@@ -346,11 +346,11 @@ async function requeueNextKeys(tx: Transaction<Tables>, region: string, nowMs: n
   return until !== null
 }
 
-function rowOf({ digest, version, atMs }: PendingChange, region: string): OutboxRow {
+function toOutboxRow({ digest, version, atMs }: PendingChange, region: string): OutboxRow {
   return { region, digest, version, at_ms: atMs, claimed_by: '', claimed_until_ms: 0 }
 }
 
-function changeOfRow({
+function readOutboxRow({
   digest,
   version,
   at_ms,

@@ -1,8 +1,8 @@
 import type { Clock } from '../../domain/clock.ts'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import { troubleOf } from '../platform/database/database-unavailable.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
+import { findTrouble } from '../platform/database/database-unavailable.ts'
 import { backoffMs, type Timers } from '../platform/jobs/timers.ts'
 import type { Announcement, Announcer } from './announcer.ts'
 import type { PendingChange, PendingChanges } from './outbox-rows.ts'
@@ -66,18 +66,18 @@ export class Outbox {
   async announce(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<boolean> {
     if (this.#parts.announcer.state() !== 'ready') return false
     const announcements = () =>
-      keys.map((key, index) => this.#announcementOf(key, changes.slice(index, index + 1)))
+      keys.map((key, index) => this.#createAnnouncement(key, changes.slice(index, index + 1)))
     return this.#announceInTime(announcements, changes)
   }
 
   /** Announces the changes of a key that are still in the outbox. @returns as `announce` does */
   async announcePending(key: Pick<StoredKey, 'digest'>): Promise<boolean> {
-    const changes = await this.#parts.repository.pendingChangesOf(key.digest)
+    const changes = await this.#parts.repository.findPendingChanges(key.digest)
     if (changes.length === 0) return true
     if (this.#parts.announcer.state() !== 'ready') return false
     // Read after the changes, so that it is at least as new as each of them.
     const stored = await this.#parts.repository.findByDigest(key.digest)
-    return stored === null || this.#announceInTime(() => [this.#announcementOf(stored, changes)], changes)
+    return stored === null || this.#announceInTime(() => [this.#createAnnouncement(stored, changes)], changes)
   }
 
   /**
@@ -99,7 +99,7 @@ export class Outbox {
       return true
     } catch (error) {
       // The changes are committed: no failure from here on may look as if they were not.
-      if (troubleOf(error) === null) throw error
+      if (findTrouble(error) === null) throw error
       return false
     } finally {
       cancel()
@@ -185,12 +185,12 @@ export class Outbox {
   /** In the order of the commits. A key that cannot be announced does not hold up the others. */
   async #deliver(changes: readonly PendingChange[]): Promise<void> {
     const { repository } = this.#parts
-    const changesOf = Map.groupBy(changes, change => change.digest)
+    const changesByDigest = Map.groupBy(changes, change => change.digest)
     // Read after the changes, so that each is at least as new as they are.
-    const found = await repository.findByDigests([...changesOf.keys()])
-    const keys = [...changesOf.keys()].flatMap(digest => found.get(digest) ?? [])
-    const ofKey = ({ digest }: StoredKey) => changesOf.get(digest) ?? []
-    const results = await this.#putAll(keys.map(key => this.#announcementOf(key, ofKey(key))))
+    const found = await repository.findByDigests([...changesByDigest.keys()])
+    const keys = [...changesByDigest.keys()].flatMap(digest => found.get(digest) ?? [])
+    const ofKey = ({ digest }: StoredKey) => changesByDigest.get(digest) ?? []
+    const results = await this.#putAll(keys.map(key => this.#createAnnouncement(key, ofKey(key))))
     const announced = keys.flatMap((key, index) => (results[index]?.status === 'fulfilled' ? ofKey(key) : []))
     const failed = results.find(result => result.status === 'rejected')
     const orphans = changes.filter(({ digest }) => !found.has(digest))
@@ -233,12 +233,12 @@ export class Outbox {
       const key = found.get(digest)
       return key === undefined || key.record.version <= version ? [] : [key]
     })
-    await this.#requireAll(() => keys.map(key => this.#announcementOf(key, [])))
+    await this.#requireAll(() => keys.map(key => this.#createAnnouncement(key, [])))
     if (doubtful.length === BATCH_SIZE) await this.#settleDoubtful()
   }
 
   /** The record may be newer than the changes: its own version is published too. */
-  #announcementOf(key: StoredKey, changes: readonly PendingChange[]): Announcement {
+  #createAnnouncement(key: StoredKey, changes: readonly PendingChange[]): Announcement {
     const { version } = key.record
     const own = { digest: key.digest, version, atMs: this.#parts.clock.wallMs() }
     const all = changes.some(change => change.version === version) ? changes : [...changes, own]
@@ -275,7 +275,7 @@ export class Outbox {
   #retryLater(error: unknown): void {
     const { logger, timers, random } = this.#parts
     if (this.#failures++ === 0) {
-      logger.warn({ cause: causeOf(error) }, 'change not announced, retrying')
+      logger.warn({ cause: describeError(error) }, 'change not announced, retrying')
     }
     this.#cancelScheduledRetry()
     if (!this.#stopped) {

@@ -4,14 +4,14 @@ import {
   decodeRecord,
   KEPT_AFTER_EXPIRY_MS,
   RECORD_RANGE_END,
-  redisKeyOf,
+  recordKeyName,
 } from '../../domain/wire.ts'
 import { COMMAND_OUTCOMES, type Metrics } from '../../observability/metrics/metrics.ts'
 import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
 import { isReplyError } from '../../redis/answering.ts'
 import type { RecordKeys } from '../platform/console-secrets.ts'
 import type { Announcement, Announcer } from './announcer.ts'
-import { recordTextOf } from './signed-texts.ts'
+import { encodeRecordOnce } from './signed-texts.ts'
 
 /**
  * Writes records and publishes the messages of each. An entry that says that it is newer is returned instead, unless it is the
@@ -106,8 +106,8 @@ function createRedisRecordStore(parts: RedisAnnouncerParts): RecordStore {
   }
   /** @returns the entries that say that they are newer, null for the others */
   const run = async (writes: readonly RecordWrite[]): Promise<readonly (Uint8Array | null)[]> => {
-    const keys = writes.map(({ digest }) => redisKeyOf(digest))
-    const values = writes.flatMap(valuesOf)
+    const keys = writes.map(({ digest }) => recordKeyName(digest))
+    const values = writes.flatMap(encodeValues)
     const send = () =>
       connection.callBuffer('eval', WRITE_AND_PUBLISH, keys.length, ...keys, CHANGES_CHANNEL, ...values)
     // The script returns a list of bytes and nulls.
@@ -140,7 +140,7 @@ function createRedisRecordStore(parts: RedisAnnouncerParts): RecordStore {
 
 const NOT_RUN: PromiseRejectedResult = { status: 'rejected', reason: new Error('Nothing was sent') }
 
-function valuesOf({
+function encodeValues({
   text,
   expiresAtMs,
   version,
@@ -233,7 +233,7 @@ async function writeSome(
   let attempts: Attempt[] = []
   for (const [index, { key, messages }] of announcements.entries()) {
     try {
-      attempts.push({ index, key, write: writeOf(key, messages, recordKeys) })
+      attempts.push({ index, key, write: createWrite(key, messages, recordKeys) })
     } catch (reason) {
       // A row of the database that no reader would take.
       results[index] = { status: 'rejected', reason }
@@ -269,11 +269,11 @@ async function publishAll(store: RecordStore, messages: readonly string[]): Prom
   for (const message of messages) await store.publish(message)
 }
 
-function writeOf(key: StoredKey, messages: readonly string[], recordKeys: RecordKeys): RecordWrite {
+function createWrite(key: StoredKey, messages: readonly string[], recordKeys: RecordKeys): RecordWrite {
   const { record, digest } = key
   return {
     digest,
-    text: recordTextOf(key, recordKeys[0]),
+    text: encodeRecordOnce(key, recordKeys[0]),
     version: record.version,
     expiresAtMs: record.expiresAtMs + KEPT_AFTER_EXPIRY_MS,
     messages,

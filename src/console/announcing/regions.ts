@@ -1,10 +1,10 @@
-import { type OnReload, onReloadOf } from '../../config/reloadable.ts'
+import { narrowReload, type OnReload } from '../../config/reloadable.ts'
 import type { Config, RegionSettings } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { findRedisTopology } from '../../domain/redis-address.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { createRedisConnection } from '../../redis/announcing-connection.ts'
 import type { RedisNetwork } from '../../redis/clients.ts'
@@ -80,7 +80,7 @@ export function createRegions(context: ConsoleContext, shared: RegionParts): Reg
     register,
     start() {
       const failed = (error: unknown) =>
-        logger.warn({ cause: causeOf(error) }, 'regions not registered, retrying')
+        logger.warn({ cause: describeError(error) }, 'regions not registered, retrying')
       stops = [
         timers.every(REGISTER_PERIOD_MS, () => void registerAgain().catch(failed)),
         ...list.map(region => startHeartbeats({ ...context, ...region })),
@@ -128,7 +128,7 @@ function openRegion(
   const repository = repositoryIn(name, stored)
   const logger = inRegion(context.logger, name)
   // A reload keeps the regions and their order.
-  const onReload = onReloadOf(context.onReload, next => next.regions[index]?.redis ?? redis)
+  const onReload = narrowReload(context.onReload, next => next.regions[index]?.redis ?? redis)
   const roundTrip = new RoundTrip()
   const parts = { ...context, logger, onReload, roundTrip }
   const announcer = createRegionAnnouncer({ name, redis }, parts, context.secrets)
@@ -177,7 +177,7 @@ function createConfiguredAnnouncer(
   secrets: CurrentSecrets,
 ): Announcer {
   if (findRedisTopology(config.redis) === null) return createDisabledAnnouncer()
-  const redis = { ...parts, up: new Set<string>(), onReload: onReloadOf(onReload, next => next.redis) }
+  const redis = { ...parts, up: new Set<string>(), onReload: narrowReload(onReload, next => next.redis) }
   return createRegionAnnouncer({ name: DEFAULT_REGION, redis: config.redis }, redis, secrets)
 }
 
@@ -236,7 +236,7 @@ function createRefill(announcer: Announcer, logger: ControlLogger): (keys: reado
     void announcer.putAll(keys.map(key => ({ key, messages: [] }))).then(results => {
       inFlight -= keys.length
       const failed = results.find(result => result.status === 'rejected')
-      if (failed !== undefined) logger.debug({ cause: causeOf(failed.reason) }, 'redis refill failed')
+      if (failed !== undefined) logger.debug({ cause: describeError(failed.reason) }, 'redis refill failed')
     })
   }
 }

@@ -2,7 +2,7 @@ import { sql, type Transaction } from 'kysely'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { shareBatches } from '../platform/batch/share-runs.ts'
 import type { ChangeWriter } from '../platform/database/change-writer.ts'
-import { isChosen, placeOf } from '../platform/database/chosen-rows.ts'
+import { isChosen, rowPlace } from '../platform/database/chosen-rows.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import {
@@ -108,7 +108,7 @@ async function forgetRegions(tx: Transaction<Tables>, nowMs: number): Promise<st
 
 /** Deletes changes that wait for a forgotten region. @returns whether there may be more */
 async function purgeForgotten(tx: Transaction<Tables>, dialect: Dialect): Promise<boolean> {
-  const place = placeOf(dialect)
+  const place = rowPlace(dialect)
   const ofOthers = sql`
     select ${place} from outbox where region not in (select name from regions) limit ${DELETED_AT_ONCE}`
   const { rows } = await sql`

@@ -6,7 +6,7 @@ import { encodeRecord } from '../../domain/wire.ts'
 import type { PendingChange } from './outbox-rows.ts'
 
 /** As `encodeRecord`, once for the response to a lookup and the Redis of each region. */
-export const recordTextOf = signedOnce(({ record, digest }: StoredKey, recordKey: KeyObject) =>
+export const encodeRecordOnce = signedOnce(({ record, digest }: StoredKey, recordKey: KeyObject) =>
   encodeRecord(record, digest, recordKey),
 )
 

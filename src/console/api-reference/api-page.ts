@@ -112,7 +112,7 @@ function responses(
     ([status, { description }]) => html`<tr><th scope="row">${status}</th><td>${description}</td></tr>`,
   )
   const schema = route?.responseSchema?.schema ?? null
-  const own = route?.answeredBy === 'gateway' ? exampleOf(workspaceId, route.scope) : null
+  const own = route?.answeredBy === 'gateway' ? exampleDescription(workspaceId, route.scope) : null
   return html`<details><summary>Responses<span class="hidden"> of ${operationId}</span></summary>
     <table><caption class="hidden">Responses of ${operationId}</caption>
     <thead><tr><th scope="col">Status</th><th scope="col">When</th></tr></thead><tbody>${rows}</tbody></table>
@@ -126,7 +126,7 @@ function example(label: string, text: string): Html {
 }
 
 /** As a gateway describes a key. */
-function exampleOf(workspaceId: string, scope: string | undefined): string {
+function exampleDescription(workspaceId: string, scope: string | undefined): string {
   const scopes = scope === undefined ? [] : [scope]
   const key = {
     workspaceId,

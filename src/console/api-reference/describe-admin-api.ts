@@ -1,5 +1,5 @@
 import type { TSchema } from 'typebox'
-import { API_ERROR_CODES, type ApiErrorCode, statusOf } from '../platform/http/api-error.ts'
+import { API_ERROR_CODES, type ApiErrorCode, httpStatus } from '../platform/http/api-error.ts'
 import type { AdminCall } from '../platform/http/calls.ts'
 import { ULID, WORKSPACE_ID_EXPECTED } from '../platform/http/fields.ts'
 
@@ -180,7 +180,7 @@ function describeErrors({ method, permission, body, errors = [] }: AdminCall) {
   const codes: ApiErrorCode[] = [...COMMON_ERRORS, ...errors]
   if (permission !== null || method !== 'GET') codes.push('forbidden')
   if (body !== null) codes.push('request_too_large', 'unsupported_media_type')
-  const byStatus = Map.groupBy(codes, statusOf)
+  const byStatus = Map.groupBy(codes, httpStatus)
   return Object.fromEntries(
     [...byStatus].map(([status, [first, ...more]]) => [
       status,

@@ -2,7 +2,7 @@ import type { Config } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { describeApi } from '../../domain/route/describe-api.ts'
 import type { Capability } from '../platform/capability.ts'
-import { frameOf, SHOWS, sendPage, workspaceOf } from '../platform/html/page-request.ts'
+import { createFrame, requireWorkspace, SHOWS, sendPage } from '../platform/html/page-request.ts'
 import { WORKSPACES } from '../platform/html/paths.ts'
 import { bindCalls } from '../platform/http/calls.ts'
 import { ADMIN_CALLS, OPENAPI_CALLS } from './admin-calls.ts'
@@ -15,21 +15,21 @@ const API = `${WORKSPACES}/:workspaceId/api`
 export function createApiReference(config: Config, clock: Clock, version: string): Capability {
   const { publicUrl } = config.console
   const gatewayUrl = config.console.gatewayUrl?.replace(/\/$/, '') ?? null
-  const canTry = gatewayUrl !== null && originOf(gatewayUrl) === originOf(publicUrl)
+  const canTry = gatewayUrl !== null && urlOrigin(gatewayUrl) === urlOrigin(publicUrl)
   const document = describeApi(config, version)
   return {
     calls: bindCalls(OPENAPI_CALLS, { document: describeAdminApi(ADMIN_CALLS, { version, publicUrl }) }),
     registerPages(scope) {
       scope.get(API, SHOWS, async (request, reply) => {
-        const workspaceId = workspaceOf(request)
-        const frame = frameOf(request, reply, { workspaceId, clock })
+        const workspaceId = requireWorkspace(request)
+        const frame = createFrame(request, reply, { workspaceId, clock })
         return sendPage(
           reply,
           apiPage(frame, { workspaceId, document, routes: config.routes, gatewayUrl, canTry }),
         )
       })
       scope.get(`${API}/openapi.json`, SHOWS, async request => {
-        workspaceOf(request)
+        requireWorkspace(request)
         return document
       })
     },
@@ -37,6 +37,6 @@ export function createApiReference(config: Config, clock: Clock, version: string
 }
 
 /** @returns null without a URL */
-function originOf(url: string | undefined): string | null {
+function urlOrigin(url: string | undefined): string | null {
   return URL.parse(url ?? '')?.origin ?? null
 }

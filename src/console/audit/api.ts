@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
-import { workspacesOf } from '../platform/access/principal.ts'
-import { entryOfRow } from '../platform/audit/chain.ts'
+import { allowedWorkspaces } from '../platform/access/principal.ts'
+import { readAuditRow } from '../platform/audit/chain.ts'
 import { AUDIT_ACTIONS_EXPECTED, type AuditEntry, isAuditAction } from '../platform/audit/entries.ts'
 import { isKeyId } from '../platform/database/ids.ts'
 import type { AuditRow } from '../platform/database/tables.ts'
@@ -11,12 +11,12 @@ import {
   INSTANT_EXPECTED,
   instant,
   listJson,
-  pageOf,
   pageQuery,
+  pageSchema,
   parameter,
   textOrNull,
 } from '../platform/http/fields.ts'
-import { principalOf, readPage, readPageOptions } from '../platform/http/request-context.ts'
+import { readPage, readPageOptions, requirePrincipal } from '../platform/http/request-context.ts'
 import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
 import {
   type AuditFilter,
@@ -55,7 +55,7 @@ const ENTRY_FIELDS = {
   keyId: textOrNull,
   detail: Type.Record(Type.String(), Type.Unknown()),
 }
-const entries = pageOf('entries', Type.Object(ENTRY_FIELDS, { title: 'AuditEntry' }))
+const entries = pageSchema('entries', Type.Object(ENTRY_FIELDS, { title: 'AuditEntry' }))
 const exportedEntry = Type.Object(
   {
     ...ENTRY_FIELDS,
@@ -97,7 +97,7 @@ export const AUDIT_CALLS: readonly AdminCall<AuditCallParts>[] = [
     response: entries,
     handle: async ({ database }, { request, query }) => {
       const filter = readFilter(query)
-      const workspaces = workspacesOf(principalOf(request))
+      const workspaces = allowedWorkspaces(requirePrincipal(request))
       return pageJson(await searchAudit(database, { filter, workspaces, ...readPage(query) }))
     },
   }),
@@ -158,5 +158,5 @@ async function* exportLines(database: ReadableAudit): AsyncGenerator<string> {
 
 function exportLine(row: AuditRow): string {
   const { sequence, hash } = row
-  return `${JSON.stringify({ ...entryJson(entryOfRow(row)), sequence, hash })}\n`
+  return `${JSON.stringify({ ...entryJson(readAuditRow(row)), sequence, hash })}\n`
 }

@@ -4,7 +4,7 @@ import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { type AuditEntry, actionLabel } from '../platform/audit/entries.ts'
 import { ago, type Html, hintHtml, html, instant, markInvisible, nameHtml } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { cursorOf, frameOf, sendPage, workspaceOf } from '../platform/html/page-request.ts'
+import { createFrame, readCursor, requireWorkspace, sendPage } from '../platform/html/page-request.ts'
 import { auditPath, keyPath } from '../platform/html/paths.ts'
 import { type ReadableAudit, searchAudit } from './rows.ts'
 
@@ -24,11 +24,11 @@ export async function showAudit(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const workspaceId = workspaceOf(request)
-  const cursor = cursorOf(request)
+  const workspaceId = requireWorkspace(request)
+  const cursor = readCursor(request)
   const query = { filter: {}, workspaces: [workspaceId], limit: PAGE_SIZE, afterId: cursor }
   const { entries, nextAfterId } = await searchAudit(database, query)
-  const frame = frameOf(request, reply, { workspaceId, clock })
+  const frame = createFrame(request, reply, { workspaceId, clock })
   const keysOfEntries = await keys.findByIds(entries.flatMap(({ keyId }) => keyId ?? []))
   const paging = { nextCursor: nextAfterId, isFirstPage: cursor === null }
   return sendPage(reply, auditPage(frame, { workspaceId, entries, keys: keysOfEntries, ...paging }))
@@ -63,22 +63,22 @@ function table({ entries, keys }: AuditView, nowMs: number): Html {
 /** @param record as it is now; the name is that of the time */
 function row(entry: AuditEntry, record: KeyRecord | null, nowMs: number): Html {
   const { atMs, action, actor, detail } = entry
-  const by = textOf(detail['by'])
+  const by = asText(detail['by'])
   return html`<tr>
     <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
     <td><span class="label" aria-hidden="true">Action</span><span><span class="badge ${action.replace('.', '-')}">${actionLabel(action)}</span></span></td>
-    <td><span class="label" aria-hidden="true">Key</span><span>${keyOf(entry)}${record === null ? null : html` ${hintHtml(record)}`}</span></td>
+    <td><span class="label" aria-hidden="true">Key</span><span>${keyLink(entry)}${record === null ? null : html` ${hintHtml(record)}`}</span></td>
     <td><span class="label" aria-hidden="true">Actor</span><span class="breaks">${by === '' ? markInvisible(actor) : html`${markInvisible(by)} <span class="muted small">${markInvisible(actor)}</span>`}</span></td>
-    <td><span class="label" aria-hidden="true">Address</span><span><code>${textOf(detail['from'])}</code></span></td>
+    <td><span class="label" aria-hidden="true">Address</span><span><code>${asText(detail['from'])}</code></span></td>
   </tr>`
 }
 
-function keyOf({ workspaceId, keyId, detail }: AuditEntry): Html | null {
+function keyLink({ workspaceId, keyId, detail }: AuditEntry): Html | null {
   if (workspaceId === null || keyId === null) return null
-  return html`<a class="key-name" href="${keyPath(workspaceId, keyId)}">${nameHtml({ name: textOf(detail['name']), id: keyId })}</a>`
+  return html`<a class="key-name" href="${keyPath(workspaceId, keyId)}">${nameHtml({ name: asText(detail['name']), id: keyId })}</a>`
 }
 
-function textOf(value: AuditEntry['detail'][string] | undefined): string {
+function asText(value: AuditEntry['detail'][string] | undefined): string {
   return typeof value === 'string' ? value : ''
 }
 

@@ -1,10 +1,10 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { encodeTime } from 'ulid'
-import { entryOfRow } from '../platform/audit/chain.ts'
+import { readAuditRow } from '../platform/audit/chain.ts'
 import type { AuditAction, AuditEntry } from '../platform/audit/entries.ts'
 import { type AuditedDatabase, type AuditTrust, genuineRows } from '../platform/audit/mac.ts'
 import type { Dialect } from '../platform/database/database.ts'
-import { firstRows, listOf, mostFirstRows } from '../platform/database/first-rows.ts'
+import { firstRows, listAsRows, mostFirstRows } from '../platform/database/first-rows.ts'
 import type { AuditRow } from '../platform/database/tables.ts'
 
 const ULID_TIME_LENGTH = 10
@@ -57,22 +57,22 @@ export async function searchAudit(database: ReadableAudit, query: AuditQuery): P
   for (let left = EXAMINED_AT_MOST; left > 0; left -= count + places) {
     const part = await examineEntries(database, { ...query, afterId }, count)
     rows.push(...part.found)
-    if (rows.length > limit) return pageOf(rows, limit, { endId: null, audit })
+    if (rows.length > limit) return takePage(rows, limit, { endId: null, audit })
     afterId = part.endId
     if (afterId === null) break
     count = Math.max(limit + 1, Math.min(EXAMINED_AT_ONCE, mostFirstRows(query.workspaces, dialect)))
   }
-  return pageOf(rows, limit, { endId: afterId, audit })
+  return takePage(rows, limit, { endId: afterId, audit })
 }
 
 /** @param endId everything up to here was examined; null: everything */
-function pageOf(
+function takePage(
   rows: readonly AuditRow[],
   limit: number,
   { endId, audit }: { readonly endId: string | null; readonly audit: AuditTrust },
 ): AuditPage {
   const read = rows.slice(0, limit)
-  const entries = genuineRows(read, audit).map(entryOfRow)
+  const entries = genuineRows(read, audit).map(readAuditRow)
   return { entries, nextAfterId: rows.length > limit ? (read.at(-1)?.id ?? null) : endId }
 }
 
@@ -92,8 +92,11 @@ async function examineEntries(
   // All entries of a key are of one workspace, and few.
   const workspaceIds = filter.keyId === undefined ? workspaces : null
   const after = afterId === null ? null : { value: afterId, id: afterId }
-  const entries = firstRows({ ...order, workspaceIds, within: indexedOf(query), after, count }, dialect)
-  const isMatch = all(conditionsOf(filter, workspaces, dialect))
+  const entries = firstRows(
+    { ...order, workspaceIds, within: indexedConditions(query), after, count },
+    dialect,
+  )
+  const isMatch = all(filterConditions(filter, workspaces, dialect))
   const last = sql`(select examined.id from examined order by examined.id limit 1)`
   const { rows } = await sql<ExaminedRow>`
     with examined as (${entries})
@@ -107,7 +110,7 @@ async function examineEntries(
 }
 
 /** What an index holds together, in the order of ids. */
-function indexedOf({ filter, workspaces }: AuditQuery): RawBuilder<SqlBool>[] {
+function indexedConditions({ filter, workspaces }: AuditQuery): RawBuilder<SqlBool>[] {
   const { keyId, actor, action, fromMs, toMs } = filter
   const conditions: RawBuilder<SqlBool>[] = []
   if (keyId !== undefined) conditions.push(sql`key_id = ${keyId}`)
@@ -120,7 +123,7 @@ function indexedOf({ filter, workspaces }: AuditQuery): RawBuilder<SqlBool>[] {
   return conditions
 }
 
-function conditionsOf(
+function filterConditions(
   { keyId, actor, action, fromMs, toMs }: AuditFilter,
   workspaces: readonly string[] | null,
   dialect: Dialect,
@@ -128,7 +131,7 @@ function conditionsOf(
   const conditions: RawBuilder<SqlBool>[] = []
   // Where no key is asked for, the examined entries are of these workspaces.
   if (keyId !== undefined && workspaces !== null) {
-    conditions.push(sql`audit.workspace_id in (select listed.value from ${listOf(workspaces, dialect)})`)
+    conditions.push(sql`audit.workspace_id in (select listed.value from ${listAsRows(workspaces, dialect)})`)
   }
   if (actor !== undefined) conditions.push(sql`audit.actor = ${actor}`)
   if (action !== undefined) conditions.push(sql`audit.action = ${action}`)

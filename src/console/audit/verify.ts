@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { CHAIN_START, type ChainHead, hashOf } from '../platform/audit/chain.ts'
+import { CHAIN_START, type ChainHead, hashEntry } from '../platform/audit/chain.ts'
 import { type AuditKeys, checkChained, checkQueued, type MacVerdict } from '../platform/audit/mac.ts'
 import type { AuditFields, AuditRow, Tables } from '../platform/database/tables.ts'
 
@@ -155,7 +155,7 @@ class ChainWalk {
 
   #check(row: AuditRow, sequence: number): void {
     const stored = row.hash ?? ''
-    const hashes = (this.#bases ?? []).map(base => hashOf(base, row))
+    const hashes = (this.#bases ?? []).map(base => hashEntry(base, row))
     const isLinked = this.#bases === null || hashes.includes(stored)
     const verdict = checkChained(this.#keys, row)
     if (!isLinked) this.note(`changed: ${describe(row)} does not match its hash`)

@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs'
 import type { Kysely } from 'kysely'
 import type { AuditKeys } from '../platform/audit/mac.ts'
-import { type ProgressOf, Refused } from '../platform/database/database.ts'
+import { type ProgressDisplay, Refused } from '../platform/database/database.ts'
 import { describeDifferences, lastMigration, missingMigrations } from '../platform/database/migrations.ts'
 import {
   checkIntegrity,
   copyPages,
   diskTroubleIn,
   makeSingleFile,
-  sqliteFileOf,
+  sqliteFilePath,
 } from '../platform/database/sqlite/file.ts'
 import { compareSqliteSchema } from '../platform/database/sqlite/schema.ts'
 import type { Tables } from '../platform/database/tables.ts'
@@ -26,7 +26,7 @@ export interface BackupOptions {
   readonly force: boolean
   readonly auditKeys: AuditKeys
   readonly nowMs: number
-  readonly progress: ProgressOf
+  readonly progress: ProgressDisplay
 }
 
 interface BackupReport {
@@ -71,7 +71,7 @@ export async function backUp(options: BackupOptions): Promise<SavedReport> {
 
 async function copyTo(unfinished: string, options: BackupOptions): Promise<void> {
   const { url, progress } = options
-  const source = sqliteFileOf(url)
+  const source = sqliteFilePath(url)
   if (source !== null) return copySqlite(url, source, unfinished, progress)
   await readPostgres(url, tables => fillSqlite(tables, unfinished, { ...options, allowsBrokenAudit: true }))
 }
@@ -80,7 +80,7 @@ function existsAlready(file: string): Refused {
   return new Refused(`The file ${file} exists already: name another one, or add --force`)
 }
 
-async function copySqlite(url: string, from: string, to: string, progress: ProgressOf): Promise<void> {
+async function copySqlite(url: string, from: string, to: string, progress: ProgressDisplay): Promise<void> {
   // Explains a missing file.
   await (await openReadOnly(url)).destroy()
   await copyPages(from, to, progress)

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { Refused } from '../platform/database/database.ts'
-import { diskTroubleIn, isEmptyOrMissing, sqliteFileOf } from '../platform/database/sqlite/file.ts'
+import { diskTroubleIn, isEmptyOrMissing, sqliteFilePath } from '../platform/database/sqlite/file.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { type CopyOptions, fillPostgres, fillSqlite, notEmptyText } from './fill-database.ts'
 import { KnownKeys, keysWithEntries, newerGrant, requireRecords, type SeenRecords } from './newer-records.ts'
@@ -31,7 +31,7 @@ export async function copyDatabase(from: string, to: string, options: CopyDataba
 }
 
 async function copyAll(from: string, to: string, options: CopyDatabaseOptions): Promise<number> {
-  const file = sqliteFileOf(to)
+  const file = sqliteFilePath(to)
   if (file !== null && !(await isEmptyOrMissing(file))) throw new Refused(notEmptyText(file))
   return readStopped(from, FROM, async source => {
     await requireSigningSecret(source, FROM, options.fingerprints)

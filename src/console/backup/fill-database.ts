@@ -1,5 +1,10 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import { DATABASE_SETTING, type Dialect, type ProgressOf, Refused } from '../platform/database/database.ts'
+import {
+  DATABASE_SETTING,
+  type Dialect,
+  type ProgressDisplay,
+  Refused,
+} from '../platform/database/database.ts'
 import { openPostgresForCopy } from '../platform/database/postgres/database.ts'
 import { checkIntegrity, makeSingleFile } from '../platform/database/sqlite/file.ts'
 import type { Tables } from '../platform/database/tables.ts'
@@ -18,7 +23,7 @@ export interface CopyOptions extends AuditCheck {
   readonly replace: boolean
   /** Of the setting or argument that names the target. */
   readonly name?: string
-  readonly progress: ProgressOf
+  readonly progress: ProgressDisplay
   /** Also copies an audit log with entries that no console wrote. Default: refused. */
   readonly allowsBrokenAudit?: boolean
 }
@@ -99,7 +104,7 @@ async function copyRows(
   from: Kysely<Tables>,
   to: Transaction<Tables>,
   dialect: Dialect,
-  progress: ProgressOf,
+  progress: ProgressDisplay,
 ): Promise<number> {
   const counts = await countRows(from)
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0)
@@ -107,7 +112,7 @@ async function copyRows(
   let done = 0
   for (const table of COPIED_TABLES) {
     if (FILLED_BY_ITSELF.has(table.table)) await sql`delete from ${sql.table(table.table)}`.execute(to)
-    for await (const rows of batchesOf(from, table)) {
+    for await (const rows of readBatches(from, table)) {
       await insert(to, table, rows)
       done += rows.length
       progress.show(done, total)
@@ -117,7 +122,7 @@ async function copyRows(
   return total
 }
 
-async function* batchesOf(from: Kysely<Tables>, { table, columns }: CopiedTableKey): AsyncGenerator<Row[]> {
+async function* readBatches(from: Kysely<Tables>, { table, columns }: CopiedTableKey): AsyncGenerator<Row[]> {
   const key = sql.join(columns.map(column => sql.ref(column)))
   let after = sql``
   for (;;) {

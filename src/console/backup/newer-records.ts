@@ -1,8 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { type KeyGrant, type KeyRecord, MAX_VERSION, type StoredKey } from '../../domain/key/key-record.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
-import { type ProgressOf, Refused } from '../platform/database/database.ts'
-import { keyOfRow, rowOf } from '../platform/database/key-row.ts'
+import { type ProgressDisplay, Refused } from '../platform/database/database.ts'
+import { readKeyRow, toKeyRow } from '../platform/database/key-row.ts'
 import type { Tables } from '../platform/database/tables.ts'
 
 const KEYS_AT_ONCE = 500
@@ -20,7 +20,7 @@ export interface Adopted extends Known {
 export async function adoptNewer(
   tx: Transaction<Tables>,
   seen: SeenRecords,
-  { nowMs, progress }: { readonly nowMs: number; readonly progress: ProgressOf },
+  { nowMs, progress }: { readonly nowMs: number; readonly progress: ProgressDisplay },
 ): Promise<Adopted> {
   const known = new KnownKeys(nowMs)
   const revoked: StoredKey[] = []
@@ -42,7 +42,7 @@ export async function adoptNewer(
 export async function* keysWithEntries(
   database: Kysely<Tables>,
   seen: SeenRecords,
-  progress: ProgressOf,
+  progress: ProgressDisplay,
 ): AsyncGenerator<{ readonly key: StoredKey; readonly entries: readonly SeenEntry[] }> {
   const { count } = await database
     .selectFrom('keys')
@@ -58,7 +58,7 @@ export async function* keysWithEntries(
       .limit(KEYS_AT_ONCE)
       .execute()
     const found = await seen.read(rows.map(({ digest }) => digest))
-    for (const key of rows.map(keyOfRow)) yield { key, entries: found.get(key.digest) ?? [] }
+    for (const key of rows.map(readKeyRow)) yield { key, entries: found.get(key.digest) ?? [] }
     done += rows.length
     progress.show(done, count)
     if (rows.length < KEYS_AT_ONCE) return
@@ -77,7 +77,7 @@ function adoptedRecord(record: KeyRecord, grant: KeyGrant): KeyRecord {
 }
 
 async function adopt(tx: Transaction<Tables>, key: StoredKey, nowMs: number): Promise<void> {
-  const { id, ...columns } = rowOf(key, nowMs)
+  const { id, ...columns } = toKeyRow(key, nowMs)
   await tx.updateTable('keys').set(columns).where('id', '=', id).execute()
 }
 
@@ -182,9 +182,9 @@ export function requireKnown(known: Known, allowsMissing: boolean): void {
   requireRecords(known)
   if (known.unknown === 0 || allowsMissing) return
   throw new Refused(
-    `Redis ${placeOf(known)}has no usable record of ${known.unknown} of ${known.live} keys in use (${nameUnknown(known)})${causeOf(known)}. ` +
+    `Redis ${describeRegions(known)}has no usable record of ${known.unknown} of ${known.live} keys in use (${nameUnknown(known)})${describeUnverified(known)}. ` +
       'Those that were revoked since the backup would work again, so nothing was changed. ' +
-      `${cureOf(known)}, or add --allow-missing to restore these keys as the backup has them`,
+      `${describeRemedy(known)}, or add --allow-missing to restore these keys as the backup has them`,
   )
 }
 
@@ -196,23 +196,23 @@ export function requireRecords(known: Known): void {
 function noRecordsText(known: Known): string {
   const keys = known.live === 1 ? 'the key in use' : `any of the ${known.live} keys in use`
   return (
-    `Redis has no usable record of ${keys}${causeOf(known)}: it is the Redis of another installation, or it lost its data. ` +
+    `Redis has no usable record of ${keys}${describeUnverified(known)}: it is the Redis of another installation, or it lost its data. ` +
     'Keys that were revoked since the backup would work again, so nothing was changed. ' +
-    `${cureOf(known)}, or add --without-redis, and revoke these keys again before gateways reach the console`
+    `${describeRemedy(known)}, or add --without-redis, and revoke these keys again before gateways reach the console`
   )
 }
 
-function causeOf({ unverified }: Known): string {
+function describeUnverified({ unverified }: Known): string {
   return unverified === 0 ? '' : `; ${unverified} have one that none of keys.signingSecrets signed`
 }
 
-function cureOf({ unverified }: Known): string {
+function describeRemedy({ unverified }: Known): string {
   return unverified === 0
     ? 'Set redis.url (or regions) as for the console'
     : 'Set keys.signingSecrets to all secrets that the console has used since'
 }
 
-function placeOf({ regions }: Known): string {
+function describeRegions({ regions }: Known): string {
   return regions.length === 0 ? '' : `of ${regions.join(', ')} `
 }
 

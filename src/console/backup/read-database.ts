@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { causeOf } from '../../observability/control-logger.ts'
+import { describeError } from '../../observability/control-logger.ts'
 import { type ChainReport, NoAuditChain, verifyAudit } from '../audit/index.ts'
 import type { AuditKeys } from '../platform/audit/mac.ts'
 import { comparePostgres } from '../platform/check-schema.ts'
@@ -14,7 +14,7 @@ import {
 import { countConsoles } from '../platform/database/postgres/database.ts'
 import { isNotPermitted } from '../platform/database/postgres/errors.ts'
 import { lockSqliteFile } from '../platform/database/sqlite/database.ts'
-import { checkIntegrity, sqliteFileOf } from '../platform/database/sqlite/file.ts'
+import { checkIntegrity, sqliteFilePath } from '../platform/database/sqlite/file.ts'
 import { compareSqliteSchema } from '../platform/database/sqlite/schema.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { openReadOnly } from '../platform/open-database.ts'
@@ -61,7 +61,7 @@ export async function readStopped<Result>(
   name: string,
   read: (source: Kysely<Tables>) => Promise<Result>,
 ): Promise<Result> {
-  const file = sqliteFileOf(url)
+  const file = sqliteFilePath(url)
   if (file === null) {
     const readAlone = async (source: Kysely<Tables>) => {
       await requireNoConsole(source)
@@ -146,7 +146,7 @@ export async function requireOwnPostgres(connection: Kysely<Tables>, name: strin
   const differences = await comparePostgres(connection, MIGRATIONS).catch((error: unknown) => {
     if (!isNotPermitted(error)) throw error
     throw new Refused(
-      `The schema of ${name} cannot be compared with that of Postern: ${causeOf(error)}. ` +
+      `The schema of ${name} cannot be compared with that of Postern: ${describeError(error)}. ` +
         'The user needs the right to create schemas there: GRANT CREATE ON DATABASE … TO …',
     )
   })

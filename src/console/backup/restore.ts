@@ -6,14 +6,19 @@ import type { Kysely, Transaction } from 'kysely'
 import { appendAudit } from '../platform/audit/chain.ts'
 import { type AuditContext, auditAccess, auditRevocation } from '../platform/audit/entries.ts'
 import { type AuditKeys, UNSIGNED_AUDIT } from '../platform/audit/mac.ts'
-import { DATABASE_SETTING, type Database, type ProgressOf, Refused } from '../platform/database/database.ts'
+import {
+  DATABASE_SETTING,
+  type Database,
+  type ProgressDisplay,
+  Refused,
+} from '../platform/database/database.ts'
 import {
   checkIntegrity,
   diskTroubleIn,
   isEmptyOrMissing,
   makeSingleFile,
   requireSqliteFile,
-  sqliteFileOf,
+  sqliteFilePath,
 } from '../platform/database/sqlite/file.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { openDatabase, openReadOnly } from '../platform/open-database.ts'
@@ -60,7 +65,7 @@ export async function restoreDatabase(options: RestoreOptions): Promise<RestoreR
   const { url, file } = options
   await requireSqliteFile(file)
   try {
-    const target = sqliteFileOf(url)
+    const target = sqliteFilePath(url)
     return await (target === null ? restorePostgres(options) : restoreSqlite(options, target))
   } catch (error) {
     const trouble = diskTroubleIn(error)
@@ -167,7 +172,7 @@ interface RestoreChoices {
   readonly auditKeys: AuditKeys
   readonly nowMs: number
   readonly newAuditId: (nowMs: number) => string
-  readonly progress: ProgressOf
+  readonly progress: ProgressDisplay
 }
 
 export interface Restored {

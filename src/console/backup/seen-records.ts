@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../../config/schema/schema.ts'
-import { decodeRecord, RECORD_RANGE_END, redisKeyOf } from '../../domain/wire.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { decodeRecord, RECORD_RANGE_END, recordKeyName } from '../../domain/wire.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { type AnnouncingRedis, createRedisConnection } from '../../redis/announcing-connection.ts'
 import { isReplyError } from '../../redis/answering.ts'
@@ -31,7 +31,7 @@ export async function withSeenRecords<Result>(
   }))
   const readFrom = async ({ region, connection }: RegionConnection, digest: string): Promise<SeenEntry> => {
     const bytes = await connection
-      .getrangeBuffer(redisKeyOf(digest), 0, RECORD_RANGE_END)
+      .getrangeBuffer(recordKeyName(digest), 0, RECORD_RANGE_END)
       .catch((error: unknown) => noRecord(error, region))
     const record = decodeRecord(bytes.toString(), digest, recordKeys)
     if (record.ok) return { region, grant: record.grant, isUnverified: false }
@@ -74,16 +74,16 @@ async function untilReady({ region, connection }: RegionConnection): Promise<voi
   ])
   late.abort()
   if (!isReady) {
-    throw new RedisUnreachable(`No answer from ${nameOf(region)} within ${CONNECT_DEADLINE_MS / 1000} s`)
+    throw new RedisUnreachable(`No answer from ${redisName(region)} within ${CONNECT_DEADLINE_MS / 1000} s`)
   }
 }
 
-function nameOf(region: string | null): string {
+function redisName(region: string | null): string {
   return region === null ? 'the configured Redis' : `the Redis of region ${region}`
 }
 
 /** An entry that is no string is not ours. @throws RedisUnreachable for any other answer: what Redis holds is unknown then */
 function noRecord(error: unknown, region: string | null): Buffer {
   if (isReplyError(error) && error.message.startsWith('WRONGTYPE ')) return Buffer.alloc(0)
-  throw new RedisUnreachable(`A record cannot be read from ${nameOf(region)}: ${causeOf(error)}`)
+  throw new RedisUnreachable(`A record cannot be read from ${redisName(region)}: ${describeError(error)}`)
 }

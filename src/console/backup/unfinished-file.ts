@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { link, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isLockedSqliteFile, lockSqliteFile } from '../platform/database/sqlite/database.ts'
-import { codeOf } from '../platform/database/sqlite/file.ts'
+import { codeOrMessage } from '../platform/database/sqlite/file.ts'
 
 /** An unfinished file whose lock is there: the lock of a process that was killed is free. */
 const UNFINISHED = /^.+\.unfinished-[0-9a-f]{8}(?=-lock$)/
@@ -56,8 +56,8 @@ export async function publishNew(unfinished: string, file: string): Promise<bool
     // Unlike a rename, a link replaces nothing.
     await link(unfinished, file)
   } catch (error) {
-    if (codeOf(error) === 'EEXIST') return false
-    if (!WITHOUT_LINKS.has(codeOf(error))) throw error
+    if (codeOrMessage(error) === 'EEXIST') return false
+    if (!WITHOUT_LINKS.has(codeOrMessage(error))) throw error
     if (existsSync(file)) return false
     await rename(unfinished, file)
   }

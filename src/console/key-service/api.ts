@@ -5,9 +5,9 @@ import { MAX_VERSION, type StoredKey } from '../../domain/key/key-record.ts'
 import { DEFAULT_REGION, REGION_HEADER, REGION_NAME } from '../../domain/region.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { isDigest } from '../../domain/wire.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import { type AnnouncingRepository, recordTextOf } from '../announcing/index.ts'
+import { type AnnouncingRepository, encodeRecordOnce } from '../announcing/index.ts'
 import type { KeyRepository } from '../keys/index.ts'
 import type { RecordKeys } from '../platform/console-secrets.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
@@ -139,9 +139,9 @@ function shareLookups(parts: KeyServiceParts): SharedLookups<LookupResult> {
 function encodeFound({ recordKeys, logger }: KeyServiceParts, key: StoredKey): FoundRecord {
   const refilled = new Set<string | null>()
   try {
-    return { key, text: recordTextOf(key, recordKeys[0]), refilled }
+    return { key, text: encodeRecordOnce(key, recordKeys[0]), refilled }
   } catch (error) {
-    logger.error({ keyId: key.record.id, cause: causeOf(error) }, 'invalid key row in the database')
+    logger.error({ keyId: key.record.id, cause: describeError(error) }, 'invalid key row in the database')
     return { key, text: null, refilled }
   }
 }

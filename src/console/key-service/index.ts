@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { type OnReload, onReloadOf } from '../../config/reloadable.ts'
+import { narrowReload, type OnReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { FailureLog } from '../../observability/failure-log.ts'
 import type { OpenRegistry } from '../keys/index.ts'
@@ -7,7 +7,7 @@ import type { ConsoleContext } from '../platform/console-context.ts'
 import { AcceptedTokens, requireBearer } from '../platform/http/authenticate-programs.ts'
 import { mountCalls } from '../platform/http/calls.ts'
 import { createConsoleServer } from '../platform/http/console-server.ts'
-import { rejectSwitching, tlsOptionsOf, watchTls } from '../platform/http/server-tls.ts'
+import { readTlsOptions, rejectSwitching, watchTls } from '../platform/http/server-tls.ts'
 import type { UsageService } from '../usage/index.ts'
 import { keyServiceCalls } from './api.ts'
 
@@ -19,7 +19,7 @@ export function createInternalListener(
 ): FastifyInstance {
   const { config, onReload, metrics, secrets } = context
   const settings = config.console.internal
-  const tls = tlsOptionsOf(settings.tls)
+  const tls = readTlsOptions(settings.tls)
   // Gateways connect directly: no proxy is trusted.
   const app = createConsoleServer({
     ...context,
@@ -29,7 +29,7 @@ export function createInternalListener(
     limits: settings,
     tls,
   })
-  const onTlsReload = onReloadOf(onReload, next => next.console.internal.tls)
+  const onTlsReload = narrowReload(onReload, next => next.console.internal.tls)
   onTlsReload(rejectSwitching(settings.tls))
   if (tls !== null) watchHandshakes(context, app, onTlsReload)
   const tokens = new AcceptedTokens({

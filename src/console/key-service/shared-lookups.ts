@@ -78,8 +78,8 @@ export class SharedLookups<Result> {
   /** Never rejects. */
   async #run(lookups: readonly (readonly [string, WaitingLookup<Result>])[]): Promise<void> {
     try {
-      const resultOf = await this.#query(lookups.map(([digest]) => digest))
-      for (const [digest, { outcome }] of lookups) outcome.resolve(resultOf(digest))
+      const findResult = await this.#query(lookups.map(([digest]) => digest))
+      for (const [digest, { outcome }] of lookups) outcome.resolve(findResult(digest))
     } catch (error) {
       for (const [, { outcome }] of lookups) outcome.reject(error)
     }

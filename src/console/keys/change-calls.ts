@@ -24,19 +24,19 @@ import {
 } from '../platform/http/fields.ts'
 import {
   type AcceptedVersions,
-  callerOf,
+  describeCaller,
   KEY,
   mustWait,
   noSuchKey,
   parseIfMatch,
   readRequestContext,
-  visibleKeyIdOf,
+  readVisibleKeyId,
+  readWorkspaceId,
   WORKSPACE_KEYS,
-  workspaceIdOf,
 } from '../platform/http/request-context.ts'
 import { bulkProgressJson, progressJson, readChangeProgress } from './change-progress.ts'
 import { editKey, issueKey, resumeKey, revokeKey, rotateKey, suspendKey } from './operations.ts'
-import { keyJson, lastUseOf, setVersionTag, versionTag } from './read-calls.ts'
+import { keyJson, readLastUse, setVersionTag, versionTag } from './read-calls.ts'
 import type { Registry } from './registry.ts'
 import { revokeAllKeys } from './revoke-all.ts'
 import type { OperationRejection, OperationResult, OperationSuccess } from './run-operation.ts'
@@ -60,7 +60,7 @@ const ISSUE = adminCall({
   response: Type.Object({ key: keySchema, secret: secretSchema }),
   errors: ['not_found', 'idempotency_mismatch'],
   handle: async (registry, { request, reply, body }) => {
-    const workspaceId = workspaceIdOf(request)
+    const workspaceId = readWorkspaceId(request)
     const context = readRequestContext(request)
     const result = await issueKey(registry, body, workspaceId, context)
     const { record, secret } = requireSuccess(result, request, reply)
@@ -93,9 +93,9 @@ const ROTATE = adminCall({
   }),
   errors: ['not_found', 'conflict', 'idempotency_mismatch'],
   handle: async (registry, { request, reply, query, body }) => {
-    const id = await visibleKeyIdOf(registry, request)
+    const id = await readVisibleKeyId(registry, request)
     const context = readRequestContext(request)
-    const lastUsedAtMs = await lastUseOf(registry, id)
+    const lastUsedAtMs = await readLastUse(registry, id)
     const result = await rotateKey(registry, id, body ?? {}, context)
     const success = requireSuccess(result, request, reply)
     const { record, secret, replaced } = success
@@ -131,9 +131,9 @@ function stepCall(
     response: changedKey,
     errors: ['not_found', ...(operation === 'revoke' ? [] : ['conflict' as const]), 'idempotency_mismatch'],
     handle: async (registry, { request, reply, query }) => {
-      const id = await visibleKeyIdOf(registry, request)
+      const id = await readVisibleKeyId(registry, request)
       const context = readRequestContext(request)
-      const lastUsedAtMs = await lastUseOf(registry, id)
+      const lastUsedAtMs = await readLastUse(registry, id)
       const result = await change(registry, id, context)
       const success = requireSuccess(result, request, reply)
       return changeResponse(registry, success, { lastUsedAtMs, reply, query })
@@ -157,10 +157,10 @@ const EDIT = adminCall({
   response: changedKey,
   errors: ['not_found', 'conflict', 'precondition_failed', 'precondition_required'],
   handle: async (registry, { request, reply, query, body }) => {
-    const id = await visibleKeyIdOf(registry, request)
+    const id = await readVisibleKeyId(registry, request)
     const edit = { request: body, versions: readIfMatch(request) }
     const context = { ...readRequestContext(request), idempotency: null }
-    const lastUsedAtMs = await lastUseOf(registry, id)
+    const lastUsedAtMs = await readLastUse(registry, id)
     const result = await editKey(registry, id, edit, context)
     return changeResponse(registry, requireSuccess(result, request, reply), { lastUsedAtMs, reply, query })
   },
@@ -188,8 +188,12 @@ const REVOKE_ALL = adminCall({
   }),
   errors: ['not_found'],
   handle: async (registry, { request, query }) => {
-    const workspaceId = workspaceIdOf(request)
-    const context = { caller: callerOf(request), mustWait: mustWait(query), untilId: query.cursor ?? null }
+    const workspaceId = readWorkspaceId(request)
+    const context = {
+      caller: describeCaller(request),
+      mustWait: mustWait(query),
+      untilId: query.cursor ?? null,
+    }
     const { revoked, leftUntilId, ...progress } = await revokeAllKeys(registry, workspaceId, context)
     return {
       revoked,

@@ -9,7 +9,7 @@ import {
   isAnnounced,
   readConfirmations,
 } from '../announcing/index.ts'
-import { troubleOf } from '../platform/database/database-unavailable.ts'
+import { findTrouble } from '../platform/database/database-unavailable.ts'
 import { exactText, type Html, html, type Piece } from '../platform/html/html.ts'
 import type { Registry } from './registry.ts'
 import type { OperationSuccess } from './run-operation.ts'
@@ -38,7 +38,7 @@ export async function readChangeProgress(
 ): Promise<ChangeProgress> {
   const { announced, announcedAtMs } = success
   const { record, digest } = success.replaced ?? success
-  const committedAtMs = committedAtOf(success)
+  const committedAtMs = commitTimeMs(success)
   if (committedAtMs === null) return { announced, committedAtMs, announcedAtMs: null, gateways: null }
   const change = { digest, version: record.version, committedAtMs }
   const isKnown = registry.clock.wallMs() - committedAtMs <= CONFIRMATIONS_KEPT_MS
@@ -52,12 +52,12 @@ export async function readChangeProgress(
 
 /** A change that this request committed must not look like a failure. */
 function unknownAfterCommit({ changed }: OperationSuccess, error: unknown): null {
-  if (changed && troubleOf(error) !== null) return null
+  if (changed && findTrouble(error) !== null) return null
   throw error
 }
 
 /** Where an earlier request made the change, its record says when. */
-function committedAtOf({ record, replaced, committedAtMs }: OperationSuccess): number | null {
+function commitTimeMs({ record, replaced, committedAtMs }: OperationSuccess): number | null {
   if (replaced !== null && replaced.record.revokedAtMs === null) return null
   const { revokedAtMs, suspendedAtMs } = replaced?.record ?? record
   return committedAtMs ?? revokedAtMs ?? suspendedAtMs

@@ -7,7 +7,7 @@ import {
   type AuditEntry,
   type AuditValue,
   actionLabel,
-  changesOf,
+  readChanges,
 } from '../platform/audit/entries.ts'
 import {
   errorSummary,
@@ -32,29 +32,29 @@ import { type Frame, page } from '../platform/html/layout.ts'
 import {
   CHANGE_FORMS,
   CHANGES,
-  fieldsOf,
-  frameOf,
+  createFrame,
   notFound,
+  readFormFields,
   sendPage,
 } from '../platform/html/page-request.ts'
 import { keyPath, WORKSPACES } from '../platform/html/paths.ts'
-import { callerOf } from '../platform/http/request-context.ts'
+import { describeCaller } from '../platform/http/request-context.ts'
 import {
   type ChosenForm,
-  chosenFormOf,
-  dayOf,
   dayText,
+  describeRejectedField,
   FIELD_LABELS,
+  fillChosenForm,
+  isoDay,
   nameInput,
   problemOfName,
-  problemsOf,
   readChosenForm,
   requestedFields,
   restrictionInputs,
   textInputs,
   valueText,
 } from './key-form.ts'
-import { actorName, type KeyPageParts, type KeyView, keyOf, viewOf } from './key-view.ts'
+import { actorName, type KeyPageParts, type KeyView, readKeyView, requireKey } from './key-view.ts'
 import { editKey } from './operations.ts'
 import { rejectFinal } from './step-pages.ts'
 
@@ -69,7 +69,7 @@ const VERSION = /^[1-9]\d{0,9}$/
 
 export function editRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
-    const key = await keyOf(request, sources.registry)
+    const key = await requireKey(request, sources.registry)
     return showForm(sources, request, reply, key, { form: startEditForm(key.record) })
   })
   scope.post(PATH, CHANGES, (request, reply) => edit(sources, request, reply))
@@ -81,19 +81,19 @@ async function edit(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { registry } = sources
-  const key = await keyOf(request, registry)
+  const key = await requireKey(request, registry)
   const { workspaceId, id } = key.record
-  const form = readEditForm(fieldsOf(request))
+  const form = readEditForm(readFormFields(request))
   const checked = checkEditForm(form, key.record, registry.clock.wallMs())
   if (!checked.ok) return showForm(sources, request, reply, key, { form, problems: checked.problems })
-  const context = { caller: callerOf(request), idempotency: null }
+  const context = { caller: describeCaller(request), idempotency: null }
   const edit = { request: checked.request, versions: [form.version ?? 0] }
   const result = await editKey(registry, id, edit, context)
   switch (result.kind) {
     case 'done':
       return reply.redirect(keyPath(workspaceId, id), 303)
     case 'invalid':
-      return showForm(sources, request, reply, key, { form, problems: problemsOf(result) })
+      return showForm(sources, request, reply, key, { form, problems: describeRejectedField(result) })
     case 'other_version':
       return showConflict(sources, request, reply, form)
     case 'final':
@@ -116,12 +116,12 @@ async function showForm(
   { form, problems = NO_PROBLEMS }: FormAgain,
 ): Promise<FastifyReply> {
   const { registry } = sources
-  const key = await viewOf(stored.record, registry)
+  const key = await readKeyView(stored.record, registry)
   const { state } = key
   if (isFinal(state)) return rejectFinal(registry, request, reply, { ...stored.record, state })
   // A form of another version is answered with what changed, also where it has problems.
   if (form.version !== key.record.version) return showConflict(sources, request, reply, form, problems)
-  const frame = frameOf(request, reply, { workspaceId: key.record.workspaceId, clock: registry.clock })
+  const frame = createFrame(request, reply, { workspaceId: key.record.workspaceId, clock: registry.clock })
   const page = editPage(frame, { key, form, problems, meanwhile: null })
   return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
 }
@@ -135,12 +135,12 @@ async function showConflict(
   problems: Problems = NO_PROBLEMS,
 ): Promise<FastifyReply> {
   const { registry } = sources
-  const { record } = await keyOf(request, registry)
+  const { record } = await requireKey(request, registry)
   const changes = Math.min(Math.max(1, record.version - (form.version ?? record.version)), MAX_CHANGES_SHOWN)
   const since = { sinceMs: registry.clock.wallMs() - FORM_AGE_MS, limit: changes }
   const meanwhile = await registry.repository.listHistory(record, since)
-  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  const key = await viewOf(record, registry)
+  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const key = await readKeyView(record, registry)
   return sendPage(
     reply,
     editPage(frame, { key, form: rebaseEditForm(form, record, meanwhile), problems, meanwhile }),
@@ -157,7 +157,7 @@ interface EditForm extends ChosenForm {
 }
 
 function startEditForm(record: KeyRecord): EditForm {
-  return { ...chosenFormOf(record), date: '', version: record.version }
+  return { ...fillChosenForm(record), date: '', version: record.version }
 }
 
 function readEditForm(fields: FormFields): EditForm {
@@ -174,10 +174,10 @@ function readEditForm(fields: FormFields): EditForm {
  * @param meanwhile changes since that version, newest first
  */
 function rebaseEditForm(form: EditForm, record: KeyRecord, meanwhile: readonly AuditEntry[]): EditForm {
-  const present = chosenFormOf(record)
+  const present = fillChosenForm(record)
   const rebased = { ...form }
   for (const field of CHOSEN_FIELDS) {
-    const changes = meanwhile.map(entry => changesOf(entry)[field]).filter(change => change !== undefined)
+    const changes = meanwhile.map(entry => readChanges(entry)[field]).filter(change => change !== undefined)
     const first = changes.at(-1)
     if (first !== undefined && formText(first.old) === form[field]) rebased[field] = present[field]
   }
@@ -214,8 +214,8 @@ function earlierDays(
   { expiresAtMs }: Pick<KeyRecord, 'expiresAtMs'>,
   nowMs: number,
 ): { readonly min: string; readonly max: string } | null {
-  const min = dayOf(nowMs)
-  const max = dayOf(expiresAtMs - DAY_END_MS)
+  const min = isoDay(nowMs)
+  const max = isoDay(expiresAtMs - DAY_END_MS)
   return min <= max ? { min, max } : null
 }
 
@@ -282,7 +282,7 @@ function conflict(meanwhile: readonly AuditEntry[], nowMs: number): Html {
 function changeItem(entry: AuditEntry, nowMs: number): Html {
   const { action, actor, atMs, detail } = entry
   const by = detail['by']
-  return html`<li>${actionLabel(action)} by ${actorName(actor, typeof by === 'string' ? by : null)} ${ago(atMs, nowMs)}${changedFields(changesOf(entry))}</li>`
+  return html`<li>${actionLabel(action)} by ${actorName(actor, typeof by === 'string' ? by : null)} ${ago(atMs, nowMs)}${changedFields(readChanges(entry))}</li>`
 }
 
 function changedFields(changes: AuditChanges): Piece {

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { digestOf } from '../../domain/key/secret.ts'
+import { digestKey } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { sees } from '../platform/access/principal.ts'
 import {
@@ -13,10 +13,10 @@ import {
 } from '../platform/html/form-parts.ts'
 import { type Html, html, nameHtml } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { fieldsOf, frameOf, SHOWS, sendPage } from '../platform/html/page-request.ts'
+import { createFrame, readFormFields, SHOWS, sendPage } from '../platform/html/page-request.ts'
 import { FIND_KEY, keyPath } from '../platform/html/paths.ts'
-import { principalOf } from '../platform/http/request-context.ts'
-import { creatorOf, facts, type KeyPageParts, type KeyView, viewOf } from './key-view.ts'
+import { requirePrincipal } from '../platform/http/request-context.ts'
+import { creatorName, facts, type KeyPageParts, type KeyView, readKeyView } from './key-view.ts'
 
 const DIGEST = /^[0-9a-f]{64}$/
 const MISSING = new Map([['key', 'Paste the whole key']])
@@ -28,7 +28,7 @@ const MISSING = new Map([['key', 'Paste the whole key']])
 export function findKeyRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   const { clock } = sources.registry
   scope.get(FIND_KEY, SHOWS, async (request, reply) =>
-    sendPage(reply, findKeyPage(frameOf(request, reply, { workspaceId: null, clock }), NO_PROBLEMS)),
+    sendPage(reply, findKeyPage(createFrame(request, reply, { workspaceId: null, clock }), NO_PROBLEMS)),
   )
   scope.post(FIND_KEY, SHOWS, (request, reply) => findKey(sources, request, reply))
 }
@@ -39,18 +39,18 @@ async function findKey(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { repository, clock } = registry
-  const digest = readDigest(fieldsOf(request))
-  const outside = frameOf(request, reply, { workspaceId: null, clock })
+  const digest = readDigest(readFormFields(request))
+  const outside = createFrame(request, reply, { workspaceId: null, clock })
   if (digest === null) return sendPage(reply, findKeyPage(outside, MISSING), 422)
   const found = await repository.findByDigest(digest)
-  if (found === null || !sees(principalOf(request), found.record.workspaceId)) {
+  if (found === null || !sees(requirePrincipal(request), found.record.workspaceId)) {
     return sendPage(reply, noKeyFoundPage(outside))
   }
   const { record } = found
   request.keyId = record.id
-  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock })
-  const [key, origin] = await Promise.all([viewOf(record, registry), repository.findOrigin(record)])
-  return sendPage(reply, foundKeyPage(frame, key, creatorOf(origin)))
+  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock })
+  const [key, origin] = await Promise.all([readKeyView(record, registry), repository.findOrigin(record)])
+  return sendPage(reply, foundKeyPage(frame, key, creatorName(origin)))
 }
 
 /** @returns null without a key */
@@ -58,7 +58,7 @@ function readDigest(fields: FormFields): string | null {
   const digest = textField(fields, 'digest')
   if (DIGEST.test(digest)) return digest
   const key = plainPasted(textField(fields, 'key'))
-  return key === '' ? null : digestOf(key)
+  return key === '' ? null : digestKey(key)
 }
 
 /** It never shows what was sent: that may be a key. */

@@ -18,7 +18,7 @@ import type { Caller } from '../platform/access/principal.ts'
 import { auditImport } from '../platform/audit/entries.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import { chosenFields, fields, RECORD_FIELDS, textOrNull } from '../platform/http/fields.ts'
-import { callerOf, seesWorkspace } from '../platform/http/request-context.ts'
+import { describeCaller, seesWorkspace } from '../platform/http/request-context.ts'
 import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
 import type { Registry } from './registry.ts'
 import type { KeyPage } from './rows/key-queries.ts'
@@ -120,7 +120,7 @@ const IMPORT = adminCall({
   }),
   handle: async (registry, { request, body }) => {
     const entries = body.keys.map(entry => checkEntry(entry, request))
-    const { imported, results } = await importEntries(registry, entries, callerOf(request))
+    const { imported, results } = await importEntries(registry, entries, describeCaller(request))
     return { imported, results }
   },
 })
@@ -138,8 +138,8 @@ function checkEntry(entry: Readonly<Record<string, unknown>>, request: FastifyRe
     return refused(null, 'An entry has only the fields of an exported key')
   }
   if (!isEntry(entry)) {
-    const field = fieldOf(entry)
-    return refused(field, `${field} must be ${expectationOf(field)}`)
+    const field = findInvalidField(entry)
+    return refused(field, `${field} must be ${findExpectation(field)}`)
   }
   // Text that is no workspace id could be a key: the domain refuses it, and no log gets it.
   if (isWorkspaceId(entry.workspaceId) && !seesWorkspace(request, entry.workspaceId)) {
@@ -153,7 +153,7 @@ function isEntry(entry: unknown): entry is Entry {
 }
 
 /** The first field that is missing or of a wrong type. */
-function fieldOf(entry: Readonly<Record<string, unknown>>): string {
+function findInvalidField(entry: Readonly<Record<string, unknown>>): string {
   const wrong = Object.entries(entrySchema.properties).find(([name, schema]) => {
     const alone = Type.Object({ [name]: schema })
     return !Value.Check(alone, entry)
@@ -161,7 +161,7 @@ function fieldOf(entry: Readonly<Record<string, unknown>>): string {
   return wrong?.[0] ?? 'digest'
 }
 
-function expectationOf(field: string): string {
+function findExpectation(field: string): string {
   // TypeBox does not type the keywords that every schema can have.
   const schemas = entrySchema.properties as Readonly<Record<string, { description?: string }>>
   return schemas[field]?.description ?? 'in a valid format'
@@ -220,9 +220,10 @@ async function importValid(
   // Of entries with one digest the first is imported.
   const first = new Map<string, StoredKey>()
   for (const key of planned) if ('record' in key && !first.has(key.digest)) first.set(key.digest, key)
-  const recordOf = (key: StoredKey) => recordImport(registry, key, caller)
+  const describeChange = (key: StoredKey) => recordImport(registry, key, caller)
   const keys = [...first.values()]
-  const done = keys.length === 0 ? { keys: [], pending: [] } : await repository.importKeys({ keys, recordOf })
+  const done =
+    keys.length === 0 ? { keys: [], pending: [] } : await repository.importKeys({ keys, describeChange })
   for (let from = 0; from < done.keys.length; from += ANNOUNCED_AT_ONCE) {
     const until = from + ANNOUNCED_AT_ONCE
     // What is not announced in time is left to the outbox.
@@ -233,7 +234,7 @@ async function importValid(
   return {
     kind: 'import_done',
     imported: imported.size,
-    results: planned.map(key => resultOf(key, imported)),
+    results: planned.map(key => importResult(key, imported)),
   }
 }
 
@@ -257,7 +258,7 @@ function planEntry(
   }
 }
 
-function resultOf(key: PlannedEntry, imported: ReadonlySet<StoredKey>): ImportResult {
+function importResult(key: PlannedEntry, imported: ReadonlySet<StoredKey>): ImportResult {
   if ('record' in key) return { digest: key.digest, status: imported.has(key) ? 'imported' : 'exists' }
   const { digest, error, field } = key
   return { digest, status: 'invalid', error, ...(field === null ? {} : { field }) }

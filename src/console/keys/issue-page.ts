@@ -14,14 +14,14 @@ import { type Frame, page } from '../platform/html/layout.ts'
 import {
   CHANGE_FORMS,
   CHANGES,
+  createFrame,
   FORM_NOTICES,
-  fieldsOf,
-  frameOf,
   newOnceToken,
   readFormContext,
+  readFormFields,
+  requireWorkspace,
   SHOWS,
   sendPage,
-  workspaceOf,
 } from '../platform/html/page-request.ts'
 import { keysPath, newKeyPath, WORKSPACES } from '../platform/html/paths.ts'
 import {
@@ -39,7 +39,7 @@ import {
   restrictionInputs,
   textInputs,
 } from './key-form.ts'
-import { type KeyPageParts, keyOf } from './key-view.ts'
+import { type KeyPageParts, requireKey } from './key-view.ts'
 import { issueKey } from './operations.ts'
 import { alreadyDonePage, explainRejection, formTroubles, type ShownForm, sendSecret } from './secret-page.ts'
 
@@ -50,9 +50,9 @@ export function issueRoutes(scope: FastifyInstance, sources: KeyPageParts): void
     showForm(sources, request, reply, { form: NEW_ISSUE_FORM }),
   )
   scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId/issued`, SHOWS, async (request, reply) => {
-    const { record } = await keyOf(request, sources.registry)
+    const { record } = await requireKey(request, sources.registry)
     const { workspaceId } = record
-    const frame = frameOf(request, reply, { workspaceId, clock: sources.registry.clock })
+    const frame = createFrame(request, reply, { workspaceId, clock: sources.registry.clock })
     return sendPage(reply, alreadyDonePage(frame, record))
   })
   scope.post(PATH, CHANGES, (request, reply) => issue(sources, request, reply))
@@ -64,8 +64,8 @@ async function issue(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { registry } = sources
-  const workspaceId = workspaceOf(request)
-  const form = readIssueForm(fieldsOf(request))
+  const workspaceId = requireWorkspace(request)
+  const form = readIssueForm(readFormFields(request))
   const checked = checkIssueForm(form, registry.knownScopes, registry.clock.wallMs())
   if (!checked.ok) return showForm(sources, request, reply, { form, problems: checked.problems })
   const context = readFormContext(request, ['issue', { workspaceId }, form])
@@ -81,8 +81,8 @@ function showForm(
   reply: FastifyReply,
   { form, problems = NO_PROBLEMS, notice = null }: ShownForm<IssueForm>,
 ): FastifyReply {
-  const workspaceId = workspaceOf(request)
-  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
+  const workspaceId = requireWorkspace(request)
+  const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
   const onceToken = newOnceToken(registry.randomBytes)
   const page = issuePage(frame, { workspaceId, scopes, form, problems, onceToken, notice })
   return sendPage(reply, page, request.method === 'POST' ? 422 : 200)

@@ -29,9 +29,9 @@ const MAX_DAYS = 365
 /** The fields of a key that people choose, as forms have them. */
 export type ChosenForm = Readonly<Record<ChosenField, string>>
 
-export const BLANK_FORM = chosenFormOf(BLANK_FIELDS)
+export const BLANK_FORM = fillChosenForm(BLANK_FIELDS)
 
-export function chosenFormOf({ name, allowedCidrs, ...texts }: ChosenFields): ChosenForm {
+export function fillChosenForm({ name, allowedCidrs, ...texts }: ChosenFields): ChosenForm {
   return { name, ...eachText(text => texts[text] ?? ''), allowedCidrs: allowedCidrs.join('\n') }
 }
 
@@ -149,7 +149,7 @@ export function decideExpiry({ expiry, date }: ExpiryChoice, nowMs: number): Exp
 
 /** The first and the last day that may be chosen, in the format of a date field. */
 function dateBounds(nowMs: number): { readonly min: string; readonly max: string } {
-  return { min: dayOf(nowMs + DAY_MS), max: dayOf(nowMs + MAX_DAYS * DAY_MS) }
+  return { min: isoDay(nowMs + DAY_MS), max: isoDay(nowMs + MAX_DAYS * DAY_MS) }
 }
 
 /** The key expires at the end of that day, in UTC. */
@@ -163,7 +163,7 @@ function decideDate(date: string, nowMs: number): ExpiryResult {
   return problem('date', `Enter a day from ${dayText(min)} to ${dayText(max)}, such as ${max}`)
 }
 
-export function dayOf(atMs: number): string {
+export function isoDay(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, 10)
 }
 
@@ -221,7 +221,7 @@ const FORM_NAMES: Readonly<Record<string, string>> = {
 }
 
 /** A field that the registry rejects, although the form found no problem, for example because settings changed meanwhile. */
-export function problemsOf({
+export function describeRejectedField({
   field,
   expected,
 }: {

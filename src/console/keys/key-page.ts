@@ -3,27 +3,27 @@ import { isFinal } from '../../domain/key/key-record.ts'
 import type { AuditEntry } from '../platform/audit/entries.ts'
 import { ago, type Html, hintHtml, html, instant, markInvisible, nameHtml } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { frameOf, queryOf, SHOWS, sendPage } from '../platform/html/page-request.ts'
+import { createFrame, readQuery, SHOWS, sendPage } from '../platform/html/page-request.ts'
 import { keyPath, keysPath, WORKSPACES } from '../platform/html/paths.ts'
 import {
   type KeyUsage,
   keyUsage,
-  keyUsageOf,
   type RecentUse,
   readChartRange,
-  recentUseOf,
+  readKeyUsage,
+  readRecentUse,
   recentUseText,
 } from '../usage/index.ts'
 import {
-  creatorOf,
+  creatorName,
   facts,
   isExpiring,
   type KeyPageParts,
   type KeyView,
-  keyOf,
   lastUsed,
+  readKeyView,
+  requireKey,
   stateBadge,
-  viewOf,
 } from './key-view.ts'
 import { type KeyStep, stepDialog } from './step-pages.ts'
 
@@ -40,26 +40,26 @@ async function showKey(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { registry } = sources
-  const { record } = await keyOf(request, registry)
+  const { record } = await requireKey(request, registry)
   const relative = async (id: string | null): Promise<KeyView | null> => {
     const key = id === null ? null : await registry.repository.findById(id)
-    return key === null ? null : viewOf(key.record, registry)
+    return key === null ? null : readKeyView(key.record, registry)
   }
   const [origin, leaks, key, predecessor, successor, usage, recent] = await Promise.all([
     registry.repository.findOrigin(record),
     registry.repository.listLeaks(record.id),
-    viewOf(record, registry),
+    readKeyView(record, registry),
     relative(record.rotatedFrom),
     relative(record.replacedBy),
-    keyUsageOf(sources, record, readChartRange(queryOf(request))),
-    recentUseOf(sources, record),
+    readKeyUsage(sources, record, readChartRange(readQuery(request))),
+    readRecentUse(sources, record),
   ])
-  const recentOfOld = await recentUseOf(
+  const recentOfOld = await readRecentUse(
     sources,
     predecessor?.state === 'retiring' ? predecessor.record : null,
   )
-  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  const details = { key, predecessor, successor, creator: creatorOf(origin), leaks, usage }
+  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const details = { key, predecessor, successor, creator: creatorName(origin), leaks, usage }
   return sendPage(reply, keyPage(frame, { ...details, recent: { key: recent, predecessor: recentOfOld } }))
 }
 
@@ -188,12 +188,12 @@ function dialogs(frame: Frame, { key, predecessor, recent }: KeyDetails): Html {
   const isOld = key.state === 'retiring'
   const old = isOld ? key : predecessor
   const recentOfOld = isOld ? recent.key : recent.predecessor
-  return html`${stepsOf(key).map(step => stepDialog(frame, { key, step, recent: recent.key }))}${
+  return html`${possibleSteps(key).map(step => stepDialog(frame, { key, step, recent: recent.key }))}${
     old?.state === 'retiring' ? stepDialog(frame, { key: old, step: 'finish', recent: recentOfOld }) : null
   }`
 }
 
-function stepsOf({ state }: KeyView): KeyStep[] {
+function possibleSteps({ state }: KeyView): KeyStep[] {
   if (state === 'expired' || state === 'revoked') return []
   return [state === 'suspended' ? 'resume' : 'suspend', 'revoke']
 }

@@ -12,7 +12,8 @@ import {
   instantAndAgo,
   markInvisible,
 } from '../platform/html/html.ts'
-import { notFound, parameterOf, workspaceOf } from '../platform/html/page-request.ts'
+import { notFound, requireWorkspace } from '../platform/html/page-request.ts'
+import { readParameter } from '../platform/http/request-context.ts'
 import { type RecentUse, recentUseText, type UsageService } from '../usage/index.ts'
 import { restrictionFacts, textFacts } from './key-form.ts'
 import type { Registry } from './registry.ts'
@@ -38,16 +39,16 @@ export interface KeyView {
 }
 
 /** The key of the path, in the workspace of the path. @throws if the person may not see it */
-export async function keyOf(request: FastifyRequest, { repository }: Registry): Promise<StoredKey> {
-  const workspaceId = workspaceOf(request)
-  const keyId = parameterOf(request, 'keyId')
+export async function requireKey(request: FastifyRequest, { repository }: Registry): Promise<StoredKey> {
+  const workspaceId = requireWorkspace(request)
+  const keyId = readParameter(request, 'keyId')
   const key = isKeyId(keyId) ? await repository.findById(keyId) : null
   if (key === null || key.record.workspaceId !== workspaceId) throw notFound()
   request.keyId = keyId
   return key
 }
 
-export async function viewOf(record: KeyRecord, { repository, clock }: Registry): Promise<KeyView> {
+export async function readKeyView(record: KeyRecord, { repository, clock }: Registry): Promise<KeyView> {
   const uses = await repository.lastUses([record.id])
   return { record, state: keyState(record, clock.wallMs()), lastUsedAtMs: uses.get(record.id) ?? null }
 }
@@ -58,7 +59,7 @@ export function viewAfter(record: KeyRecord, before: KeyView | null, { clock }: 
 }
 
 /** Name of the person who issued a key; null if the audit log has none. */
-export function creatorOf(origin: AuditEntry | null): string | null {
+export function creatorName(origin: AuditEntry | null): string | null {
   const by = origin?.detail['by']
   return typeof by === 'string' ? by : null
 }

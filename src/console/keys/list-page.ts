@@ -5,13 +5,13 @@ import { type FormFields, searchText, select, textField } from '../platform/html
 import { cell, dateText, type Html, hintHtml, html, keyLink } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
-  frameOf,
+  createFrame,
   notFound,
-  personOfRequest,
-  queryOf,
+  readQuery,
+  requireWorkspace,
   SHOWS,
   sendPage,
-  workspaceOf,
+  signedInPerson,
 } from '../platform/html/page-request.ts'
 import {
   ALL_KEYS,
@@ -36,10 +36,10 @@ const DAY_MS = 86_400_000
 /** Lists of keys. */
 export function listRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   scope.get(`${WORKSPACES}/:workspaceId/keys`, SHOWS, (request, reply) =>
-    listKeys(sources, request, reply, workspaceOf(request)),
+    listKeys(sources, request, reply, requireWorkspace(request)),
   )
   scope.get(ALL_KEYS, SHOWS, async (request, reply) => {
-    if (!personOfRequest(request).administrator) throw notFound()
+    if (!signedInPerson(request).administrator) throw notFound()
     return listKeys(sources, request, reply, null)
   })
 }
@@ -51,18 +51,18 @@ async function listKeys(
   workspaceId: string | null,
 ): Promise<FastifyReply> {
   const { repository, clock, keyPrefix } = registry
-  const list = readKeyList(queryOf(request), Object.keys(scopes))
+  const list = readKeyList(readQuery(request), Object.keys(scopes))
   // A redirect leaves no entry in the browser's history.
   if (holdsKeyForm(list.q, keyPrefix)) return reply.redirect(FIND_KEY, 303)
   const nowMs = clock.wallMs()
-  const query = keyQueryOf(list, { workspaceId, cursor: textField(queryOf(request), 'cursor'), nowMs })
+  const query = createKeyQuery(list, { workspaceId, cursor: textField(readQuery(request), 'cursor'), nowMs })
   const found = await repository.search(query)
   const keys = found.keys.map(key => ({ ...key, state: keyState(key.record, nowMs) }))
   const counts = workspaceId === null ? null : await repository.countInWorkspace(workspaceId)
   // Larger workspaces are searched page by page only: counting all matches would take too long.
   const isCounted = isFiltered(list) && counts !== null && counts.states !== null
   const matches = isCounted ? await repository.count(query) : null
-  const frame = frameOf(request, reply, { workspaceId, clock })
+  const frame = createFrame(request, reply, { workspaceId, clock })
   const paging = { nextCursor: found.nextCursor, isFirstPage: query.after === null }
   const view = { workspaceId, keys, list, scopes: Object.keys(scopes), counts, matches, ...paging }
   return sendPage(reply, keysPage(frame, view))
@@ -113,7 +113,7 @@ function isFiltered({ q, state, scope, unused }: KeyList): boolean {
 }
 
 /** @param cursor of an earlier page; the first page if it is malformed or of another order */
-function keyQueryOf(
+function createKeyQuery(
   list: KeyList,
   { workspaceId, cursor, nowMs }: { workspaceId: string | null; cursor: string; nowMs: number },
 ): KeyQuery {
@@ -252,7 +252,7 @@ function stateFilters({ workspaceId, list, counts }: KeysView): Html {
     // The order that suits expiring keys is not kept for others.
     const sort = list.state === 'expiring' || state === 'expiring' ? null : list.sort
     const path = keyListPath(workspaceId, { ...list, sort, state })
-    const count = counts === null ? null : countOf(state, counts)
+    const count = counts === null ? null : stateCount(state, counts)
     return html`<li><a href="${path}"${here}>${label}${count === null ? null : html` <span class="count">${count}</span>`}</a></li>`
   }
   return html`<nav class="filters" aria-label="Keys by state"><ul>
@@ -261,7 +261,7 @@ function stateFilters({ workspaceId, list, counts }: KeysView): Html {
 }
 
 /** @returns null if it is not known */
-function countOf(
+function stateCount(
   state: KeyFilter | null,
   { states, expiringSoon }: WorkspaceKeyCounts,
 ): string | number | null {

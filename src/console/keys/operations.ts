@@ -9,7 +9,7 @@ import {
 } from '../../domain/key/change-key.ts'
 import { type IssueRequest, planIssue } from '../../domain/key/issue-key.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { digestOf, hintOf, mintSecret, type Secret } from '../../domain/key/secret.ts'
+import { digestKey, keyHint, mintSecret, type Secret } from '../../domain/key/secret.ts'
 import {
   type AuditContext,
   auditEdit,
@@ -102,8 +102,8 @@ function drawKey({ randomBytes, newKeyId, keyPrefix, signingKey }: Registry, now
   return {
     id: newKeyId(nowMs),
     secret,
-    hint: hintOf(secret, keyPrefix),
-    digest: digestOf(secret.reveal()),
+    hint: keyHint(secret, keyPrefix),
+    digest: digestKey(secret.reveal()),
   }
 }
 
@@ -230,8 +230,8 @@ export async function reportLeak(
       known.length >= MAX_FINDINGS || known.some(({ detail }) => detail['foundAt'] === finding.foundAt)
     leak = replaced !== null ? 'revoked' : isKnown ? 'known' : 'reported'
     const audited = { id: newAuditId(nowMs), atMs: nowMs, caller: context.caller }
-    const entryOf = (what: 'key.revoked' | 'key.reported') => [auditLeak(what, record, finding, audited)]
-    const audit = leak === 'known' ? [] : entryOf(leak === 'revoked' ? 'key.revoked' : 'key.reported')
+    const leakEntries = (what: 'key.revoked' | 'key.reported') => [auditLeak(what, record, finding, audited)]
+    const audit = leak === 'known' ? [] : leakEntries(leak === 'revoked' ? 'key.revoked' : 'key.reported')
     return { kind: 'planned', issued: null, replaced, audit, record, digest: key.digest, secret: null }
   })
   return result.kind === 'done' ? { ...result, leak } : result

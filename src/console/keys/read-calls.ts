@@ -5,7 +5,7 @@ import { toInstant } from '../../domain/instant.ts'
 import { type KeyRecord, keyState, type StoredKey } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { toRecordJson } from '../../domain/wire.ts'
-import { workspacesOf } from '../platform/access/principal.ts'
+import { allowedWorkspaces } from '../platform/access/principal.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
@@ -17,17 +17,17 @@ import {
   key as keySchema,
   limit,
   listJson,
-  pageOf,
   pageQuery,
+  pageSchema,
   parameter,
 } from '../platform/http/fields.ts'
 import {
   KEY,
-  keyIdOf,
   noSuchKey,
-  principalOf,
+  readKeyId,
   readPage,
   readPageOptions,
+  requirePrincipal,
   seesWorkspace,
   WORKSPACE_KEYS,
 } from '../platform/http/request-context.ts'
@@ -48,7 +48,7 @@ const LIST = adminCall({
   summary: 'Keys of a workspace, newest first',
   query: pageQuery('key'),
   status: 200,
-  response: pageOf('keys', keySchema),
+  response: pageSchema('keys', keySchema),
   errors: ['not_found'],
   handle: async ({ repository, clock }, { request, query }) => {
     const { keys, nextAfterId } = await repository.list(readPageOptions(request, query))
@@ -70,7 +70,7 @@ const GET = adminCall({
   response: Type.Object({ key: keySchema }),
   errors: ['not_found'],
   handle: async (registry, { request, reply }) => {
-    const key = await registry.repository.findById(keyIdOf(request))
+    const key = await registry.repository.findById(readKeyId(request))
     return showKey(registry, key, request, reply)
   },
 })
@@ -100,7 +100,7 @@ const SEARCH = adminCall({
   }),
   status: 200,
   response: Type.Object({
-    ...pageOf('keys', keySchema).properties,
+    ...pageSchema('keys', keySchema).properties,
     total: Type.Optional(Type.Integer({ minimum: 0, description: 'With `count=1`' })),
   }),
   errors: ['not_found'],
@@ -129,7 +129,7 @@ const WORKSPACES = adminCall({
     cursor: cursorField('^[A-Za-z0-9._~-]{1,128}$'),
   }),
   status: 200,
-  response: pageOf(
+  response: pageSchema(
     'workspaces',
     Type.Object(
       { workspaceId: Type.String(), keys: keyCounts, lastUsedAt: instantOrNull },
@@ -139,7 +139,7 @@ const WORKSPACES = adminCall({
   handle: async ({ repository }, { request, query: { q, ...page } }) => {
     if (q !== undefined && !isSearchText(q)) throw invalidField('q', KEY_QUERY_EXPECTED.q)
     const { workspaces, nextAfterId } = await repository.listWorkspaces({
-      workspaceIds: workspacesOf(principalOf(request)),
+      workspaceIds: allowedWorkspaces(requirePrincipal(request)),
       text: q ?? null,
       ...readPage(page),
       maxKeysCounted: null,
@@ -180,7 +180,7 @@ async function showKey(
   const { record } = key
   request.keyId = record.id
   setVersionTag(reply, record)
-  return { key: keyJson(record, registry.clock, await lastUseOf(registry, record.id)) }
+  return { key: keyJson(record, registry.clock, await readLastUse(registry, record.id)) }
 }
 
 /** A key with its state and last use. */
@@ -193,7 +193,7 @@ export function keyJson(record: KeyRecord, clock: Clock, lastUsedAtMs: number | 
 }
 
 /** For a change read before it: what follows the commit must not fail. */
-export async function lastUseOf({ repository }: Registry, keyId: string): Promise<number | null> {
+export async function readLastUse({ repository }: Registry, keyId: string): Promise<number | null> {
   return (await repository.lastUses([keyId])).get(keyId) ?? null
 }
 
@@ -208,7 +208,7 @@ export function versionTag(version: number): string {
 
 /** @returns the workspaces to search; null: all */
 function searchedWorkspaces({ workspaceIds }: KeyQuery, request: FastifyRequest): readonly string[] | null {
-  if (workspaceIds === null) return workspacesOf(principalOf(request))
+  if (workspaceIds === null) return allowedWorkspaces(requirePrincipal(request))
   if (workspaceIds.every(workspaceId => seesWorkspace(request, workspaceId))) return workspaceIds
   throw new ApiError('not_found', 'No such workspace')
 }

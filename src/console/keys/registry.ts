@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto'
-import { onReloadOf, reloadable } from '../../config/reloadable.ts'
+import { narrowReload, reloadable } from '../../config/reloadable.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
 import {
@@ -149,7 +149,7 @@ function awaitDatabase(
     metrics.databaseErrors.inc({ kind })
     onTrouble()
   }
-  const followUrl = onReloadOf(onReload, next => next.database.url)
+  const followUrl = narrowReload(onReload, next => next.database.url)
   // Read at each attempt: a reload may correct the password while the console waits.
   const url = reloadable(config.database.url, followUrl, current => current)
   return waitForDatabase(() => openDatabase(url.value, migrations, { onReload: followUrl, report }), {

@@ -15,13 +15,13 @@ import { type Frame, page } from '../platform/html/layout.ts'
 import {
   CHANGE_FORMS,
   CHANGES,
-  fieldsOf,
-  frameOf,
+  createFrame,
+  readFormFields,
+  requireWorkspace,
   sendPage,
-  workspaceOf,
 } from '../platform/html/page-request.ts'
 import { keysPath, revokeAllPath, WORKSPACES } from '../platform/html/paths.ts'
-import { callerOf } from '../platform/http/request-context.ts'
+import { describeCaller } from '../platform/http/request-context.ts'
 import { bulkSteps, type ChangeProgress } from './change-progress.ts'
 import type { KeyPageParts } from './key-view.ts'
 import { revokeAllKeys } from './revoke-all.ts'
@@ -33,22 +33,22 @@ const TITLE = 'Revoke all keys'
 export function revokeAllRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
   const { clock } = registry
   scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
-    const workspaceId = workspaceOf(request)
-    const frame = frameOf(request, reply, { workspaceId, clock })
+    const workspaceId = requireWorkspace(request)
+    const frame = createFrame(request, reply, { workspaceId, clock })
     const liveKeys = await registry.repository.countLive(workspaceId)
     return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed: '', problems: NO_PROBLEMS }))
   })
   scope.post(PATH, CHANGES, async (request, reply) => {
-    const workspaceId = workspaceOf(request)
-    const frame = frameOf(request, reply, { workspaceId, clock })
-    const typed = plainPasted(textField(fieldsOf(request), 'workspace'))
+    const workspaceId = requireWorkspace(request)
+    const frame = createFrame(request, reply, { workspaceId, clock })
+    const typed = plainPasted(textField(readFormFields(request), 'workspace'))
     if (typed !== workspaceId) {
       const problems = new Map([['workspace', `Enter ${workspaceId}, the id of this workspace`]])
       const liveKeys = await registry.repository.countLive(workspaceId)
       return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed, problems }), 422)
     }
-    const { untilId, revokedBefore } = continuationOf(fieldsOf(request))
-    const context = { caller: callerOf(request), mustWait: true, untilId }
+    const { untilId, revokedBefore } = readContinuation(readFormFields(request))
+    const context = { caller: describeCaller(request), mustWait: true, untilId }
     const outcome = await revokeAllKeys(registry, workspaceId, context)
     const revoked = revokedBefore + outcome.revoked
     if (outcome.leftUntilId === null) {
@@ -61,7 +61,7 @@ export function revokeAllRoutes(scope: FastifyInstance, { registry }: KeyPagePar
 }
 
 /** What the page of an earlier step has put into its form: how far it came. */
-function continuationOf(fields: FormFields): { untilId: string | null; revokedBefore: number } {
+function readContinuation(fields: FormFields): { untilId: string | null; revokedBefore: number } {
   const [untilId, revoked] = [textField(fields, 'until'), Number(textField(fields, 'revoked'))]
   return {
     untilId: isKeyId(untilId) ? untilId : null,
@@ -88,7 +88,7 @@ function revokeAllPage(frame: Frame, { workspaceId, liveKeys, typed, problems }:
   const back = keysPath(workspaceId)
   const main = html`<p class="back"><a href="${back}">Keys</a></p>
     <h1>${TITLE}</h1>
-    <p class="lead">Revokes ${extentOf(liveKeys)} of workspace <strong>${workspaceId}</strong>: every active, retiring and suspended one. All gateways reject them within one second. This cannot be undone.</p>
+    <p class="lead">Revokes ${describeExtent(liveKeys)} of workspace <strong>${workspaceId}</strong>: every active, retiring and suspended one. All gateways reject them within one second. This cannot be undone.</p>
     ${errorSummary(problems)}
     <form class="card" method="post" action="${revokeAllPath(workspaceId)}" novalidate>
       ${hidden({ _csrf: frame.csrfToken })}
@@ -99,7 +99,7 @@ function revokeAllPage(frame: Frame, { workspaceId, liveKeys, typed, problems }:
   return page(frame, { title: problems.size > 0 ? `Error: ${TITLE}` : TITLE, section: 'keys', main })
 }
 
-function extentOf(liveKeys: number): Html {
+function describeExtent(liveKeys: number): Html {
   if (liveKeys > MAX_LIVE) return html`<strong>more than ${MAX_LIVE.toLocaleString('en')} keys</strong>`
   return html`<strong>${liveKeys.toLocaleString('en')} ${liveKeys === 1 ? 'key' : 'keys'}</strong>`
 }
@@ -112,7 +112,7 @@ function partRevokedPage(
 ): Html {
   const fields = { _csrf: frame.csrfToken, workspace: workspaceId, until: untilId, revoked: String(revoked) }
   const main = html`<h1>${revoked.toLocaleString('en')} keys revoked so far</h1>
-    <p class="lead" role="status">${extentOf(liveKeys)} of workspace <strong>${workspaceId}</strong> still work.</p>
+    <p class="lead" role="status">${describeExtent(liveKeys)} of workspace <strong>${workspaceId}</strong> still work.</p>
     <form class="card" method="post" action="${revokeAllPath(workspaceId)}" data-continues>
       ${hidden(fields)}
       <p>The console revokes many keys in steps of some seconds. Keep this page open until the last one.</p>

@@ -10,7 +10,7 @@ import {
 } from '../announcing/index.ts'
 import type { Caller } from '../platform/access/principal.ts'
 import { auditRevocation } from '../platform/audit/entries.ts'
-import { troubleOf } from '../platform/database/database-unavailable.ts'
+import { findTrouble } from '../platform/database/database-unavailable.ts'
 import type { Registry } from './registry.ts'
 import type { LivePosition } from './rows/bulk-rows.ts'
 import type { KeyRepository } from './rows/key-repository.ts'
@@ -66,7 +66,7 @@ async function revokeSome(
   { caller, mustWait, ...earlier }: BulkContext,
 ): Promise<BulkOutcome> {
   const { repository, outbox, clock } = registry
-  const recordOf = (key: StoredKey) => recordRevocation(registry, key, caller)
+  const describeChange = (key: StoredKey) => recordRevocation(registry, key, caller)
   const allowance = new WaitAllowance(clock)
   const waitFor = (maxMs: number) => outbox.hasAnnounced(workspaceId, clock.wallMs(), maxMs)
   const endMs = clock.monotonicMs() + CALL_MS
@@ -79,7 +79,7 @@ async function revokeSome(
   for await (const ids of batches) {
     isLeft = revoked > 0 && clock.monotonicMs() > endMs
     if (isLeft) break
-    const { keys, pending } = await repository.revokeKeys({ ids, recordOf })
+    const { keys, pending } = await repository.revokeKeys({ ids, describeChange })
     revoked += keys.length
     last = pending.at(-1) ?? last
     allowance.addBatch()
@@ -90,7 +90,7 @@ async function revokeSome(
   }
   await announcing
   const announced = await allowance.spend(waitFor, isLeft ? WAIT_PER_BATCH_MS : undefined)
-  const gateways = await confirmationsOf(registry, last, { announced, mustWait: mustWait && !isLeft })
+  const gateways = await findConfirmations(registry, last, { announced, mustWait: mustWait && !isLeft })
   return { kind: 'bulk_done', revoked, announced, gateways, leftUntilId: isLeft ? untilId : null }
 }
 
@@ -122,7 +122,7 @@ function recordRevocation(
   return { audit, events: createEvents({ ...change, replaced: { record, digest }, audit: [audit] }) }
 }
 
-async function confirmationsOf(
+async function findConfirmations(
   registry: BulkRegistry,
   last: PendingChange | undefined,
   { announced, mustWait }: { readonly announced: Announced; readonly mustWait: boolean },
@@ -132,7 +132,7 @@ async function confirmationsOf(
   const read = mustWait ? awaitConfirmations : readConfirmations
   return read(registry, change, announced).catch((error: unknown) => {
     // The keys are revoked, which must not look like a failure.
-    if (troubleOf(error) === null) throw error
+    if (findTrouble(error) === null) throw error
     return null
   })
 }

@@ -17,24 +17,24 @@ import { problemPage } from '../platform/html/page-errors.ts'
 import {
   CHANGE_FORMS,
   CHANGES,
+  createFrame,
   FORM_NOTICES,
-  fieldsOf,
-  frameOf,
   newOnceToken,
   readFormContext,
+  readFormFields,
   sendPage,
 } from '../platform/html/page-request.ts'
 import { keyPath, WORKSPACES } from '../platform/html/paths.ts'
-import { type RecentUse, recentUseOf, recentUseText } from '../usage/index.ts'
+import { type RecentUse, readRecentUse, recentUseText } from '../usage/index.ts'
 import { DEFAULT_EXPIRY, decideExpiry, type ExpiryChoice, expiryField, readExpiryChoice } from './key-form.ts'
 import {
   type KeyPageParts,
   type KeyView,
-  keyOf,
   lastUsed,
   lastUseWarning,
+  readKeyView,
+  requireKey,
   scopeList,
-  viewOf,
 } from './key-view.ts'
 import { rotateKey } from './operations.ts'
 import { explainRejection, formTroubles, type ShownForm, sendSecret } from './secret-page.ts'
@@ -43,7 +43,7 @@ const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/rotate`
 
 export function rotateRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
-    const key = await keyOf(request, sources.registry)
+    const key = await requireKey(request, sources.registry)
     return showForm(sources, request, reply, key, { form: NEW_ROTATE_FORM })
   })
   scope.post(PATH, CHANGES, (request, reply) => rotate(sources, request, reply))
@@ -55,17 +55,17 @@ async function rotate(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { registry } = sources
-  const old = await keyOf(request, registry)
+  const old = await requireKey(request, registry)
   const { id: keyId } = old.record
-  const form = readRotateForm(fieldsOf(request))
+  const form = readRotateForm(readFormFields(request))
   const checked = checkRotateForm(form, registry.clock.wallMs())
   if (!checked.ok) return showForm(sources, request, reply, old, { form, problems: checked.problems })
   const context = readFormContext(request, ['rotate', { keyId }, form])
   if (context === null)
     return showForm(sources, request, reply, old, { form, notice: FORM_NOTICES.incomplete })
-  const isConfirmed = checked.request.overlapSeconds !== 0 || fieldsOf(request)['confirmed'] === 'yes'
+  const isConfirmed = checked.request.overlapSeconds !== 0 || readFormFields(request)['confirmed'] === 'yes'
   if (!isConfirmed) return confirmRevocation(sources, request, reply, old, form)
-  const before = await viewOf(old.record, registry)
+  const before = await readKeyView(old.record, registry)
   const result = await rotateKey(registry, keyId, checked.request, context)
   if (result.kind === 'done') return sendSecret(sources, request, reply, result, before)
   if (result.kind === 'not_active')
@@ -81,13 +81,13 @@ async function confirmRevocation(
   form: RotateForm,
 ): Promise<FastifyReply> {
   const { registry } = sources
-  const key = await viewOf(record, registry)
+  const key = await readKeyView(record, registry)
   if (key.state !== 'active') return rejectRotation(sources, request, reply, { ...record, state: key.state })
-  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  const onceToken = textField(fieldsOf(request), 'once')
+  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const onceToken = textField(readFormFields(request), 'once')
   return sendPage(
     reply,
-    rotateNowPage(frame, { key, recent: await recentUseOf(sources, record), form, onceToken }),
+    rotateNowPage(frame, { key, recent: await readRecentUse(sources, record), form, onceToken }),
   )
 }
 
@@ -99,11 +99,11 @@ async function showForm(
   { form, problems = NO_PROBLEMS, notice = null }: ShownForm<RotateForm>,
 ): Promise<FastifyReply> {
   const { registry } = sources
-  const key = await viewOf(record, registry)
+  const key = await readKeyView(record, registry)
   if (key.state !== 'active') return rejectRotation(sources, request, reply, { ...record, state: key.state })
-  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const onceToken = newOnceToken(registry.randomBytes)
-  const recent = await recentUseOf(sources, record)
+  const recent = await readRecentUse(sources, record)
   const page = rotatePage(frame, { key, recent, form, problems, onceToken, notice })
   return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
 }
@@ -122,7 +122,7 @@ function rejectRotation(
   reply: FastifyReply,
   { workspaceId, state }: { readonly workspaceId: string; readonly state: KeyState },
 ): FastifyReply {
-  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
+  const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
   const problem = { title: 'Key cannot be rotated', text: REASONS[state], requestId: null }
   return sendPage(reply, problemPage(frame, problem), 409)
 }

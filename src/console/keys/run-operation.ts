@@ -166,15 +166,15 @@ async function replay({ repository, outbox }: Parts, earlier: EarlierResponse): 
   const ids = replaced === null ? [record.id] : [record.id, replaced.id]
   const keys = (await Promise.all(ids.map(id => repository.findById(id)))).filter(key => key !== null)
   const announced = combineAnnounced(await Promise.all(keys.map(key => outbox.announcePending(key))))
-  const digestOf = ({ id }: KeyRecord) => keys.find(key => key.record.id === id)?.digest ?? ''
-  const old = replaced === null ? null : { record: replaced, digest: digestOf(replaced) }
+  const findDigest = ({ id }: KeyRecord) => keys.find(key => key.record.id === id)?.digest ?? ''
+  const old = replaced === null ? null : { record: replaced, digest: findDigest(replaced) }
   const nothing = { secret: null, changed: false, committedAtMs: null, announcedAtMs: null }
   return {
     kind: 'done',
     record,
     replaced: old,
     ...nothing,
-    digest: digestOf(record),
+    digest: findDigest(record),
     announced,
     replayed: true,
   }
@@ -215,7 +215,7 @@ export function createOperationCounter({ keyOperations, auditWriteFailures }: Me
   return async (operation, run) => {
     try {
       const result = await run()
-      keyOperations.inc({ operation, outcome: outcomeOf(result) })
+      keyOperations.inc({ operation, outcome: operationOutcome(result) })
       return result
     } catch (error) {
       keyOperations.inc({ operation, outcome: 'failed' })
@@ -226,7 +226,7 @@ export function createOperationCounter({ keyOperations, auditWriteFailures }: Me
   }
 }
 
-function outcomeOf(result: Counted): Outcome {
+function operationOutcome(result: Counted): Outcome {
   switch (result.kind) {
     case 'import_done':
       return result.imported > 0 ? 'ok' : 'unchanged'

@@ -74,17 +74,17 @@ const TEXT_INDEX_OF_SQLITE: readonly RawBuilder<unknown>[] = [
   sql`create trigger keys_add_text after insert on keys begin
     insert into key_numbers (key_id) values (new.id);
     insert into key_texts (rowid, text)
-      values ((select number from key_numbers where key_id = new.id), ${textOf('new')});
+      values ((select number from key_numbers where key_id = new.id), ${searchedText('new')});
   end`,
   sql`create trigger keys_change_text after update of name, hint, description on keys
-    when ${textOf('new')} <> ${textOf('old')} begin
+    when ${searchedText('new')} <> ${searchedText('old')} begin
     delete from key_texts where rowid = (select number from key_numbers where key_id = new.id);
     insert into key_texts (rowid, text)
-      values ((select number from key_numbers where key_id = new.id), ${textOf('new')});
+      values ((select number from key_numbers where key_id = new.id), ${searchedText('new')});
   end`,
 ]
 
-function textOf(row: 'new' | 'old'): RawBuilder<string> {
+function searchedText(row: 'new' | 'old'): RawBuilder<string> {
   return sql.raw(
     `${row}.name || char(10) || ${row}.id || char(10) || ${row}.hint || char(10) || coalesce(${row}.description, '')`,
   )

@@ -9,10 +9,10 @@ import {
 import { errorSummary, type Problems } from '../platform/html/form-parts.ts'
 import { ago, type Html, hintHtml, html, instant, nameHtml } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { FORM_NOTICES, frameOf, notFound, sendPage } from '../platform/html/page-request.ts'
+import { createFrame, FORM_NOTICES, notFound, sendPage } from '../platform/html/page-request.ts'
 import { keyPath, keysPath } from '../platform/html/paths.ts'
 import { type ChangeProgress, changeSteps, readChangeProgress } from './change-progress.ts'
-import { problemsOf } from './key-form.ts'
+import { describeRejectedField } from './key-form.ts'
 import { facts, type KeyPageParts, type KeyView, viewAfter } from './key-view.ts'
 import type { OperationRejection, OperationSuccess } from './run-operation.ts'
 
@@ -33,7 +33,7 @@ export function formTroubles({ problems, notice }: Required<Omit<ShownForm<unkno
 export function explainRejection(rejection: OperationRejection): Omit<ShownForm<unknown>, 'form'> {
   switch (rejection.kind) {
     case 'invalid':
-      return { problems: problemsOf(rejection) }
+      return { problems: describeRejectedField(rejection) }
     case 'other_request':
       return { notice: FORM_NOTICES.reused }
     case 'unknown_key':
@@ -56,7 +56,7 @@ export async function sendSecret(
   const { registry } = sources
   const { record, replaced, secret } = done
   request.keyId ??= record.id
-  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   if (secret === null) return sendPage(reply, alreadyDonePage(frame, record))
   const old =
     replaced === null

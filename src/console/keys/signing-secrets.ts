@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { StartError } from '../../domain/start-error.ts'
-import { causeOf } from '../../observability/control-logger.ts'
+import { describeError } from '../../observability/control-logger.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { importSecrets } from '../platform/console-secrets.ts'
 import type { Database } from '../platform/database/database.ts'
@@ -23,7 +23,10 @@ export async function checkSigningSecrets(context: ConsoleContext, database: Dat
     const [first] = importSecrets(next).fingerprints
     return () => {
       addFingerprints(database, first === undefined ? [] : [first], clock.wallMs()).catch((error: unknown) =>
-        logger.warn({ cause: causeOf(error) }, 'signing secret not recorded, will be at the next start'),
+        logger.warn(
+          { cause: describeError(error) },
+          'signing secret not recorded, will be at the next start',
+        ),
       )
     }
   })

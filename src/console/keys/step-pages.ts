@@ -4,12 +4,19 @@ import { confirmForm } from '../platform/html/form-parts.ts'
 import { ago, type Html, hintHtml, html, nameHtml, type Piece } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { problemPage } from '../platform/html/page-errors.ts'
-import { CHANGE_FORMS, CHANGES, frameOf, notFound, sendPage } from '../platform/html/page-request.ts'
+import { CHANGE_FORMS, CHANGES, createFrame, notFound, sendPage } from '../platform/html/page-request.ts'
 import { keyPath, keysPath, WORKSPACES } from '../platform/html/paths.ts'
-import { callerOf } from '../platform/http/request-context.ts'
-import { type RecentUse, recentUseOf } from '../usage/index.ts'
+import { describeCaller } from '../platform/http/request-context.ts'
+import { type RecentUse, readRecentUse } from '../usage/index.ts'
 import { type ChangeProgress, changeSteps, readChangeProgress } from './change-progress.ts'
-import { type KeyPageParts, type KeyView, keyOf, lastUseWarning, viewAfter, viewOf } from './key-view.ts'
+import {
+  type KeyPageParts,
+  type KeyView,
+  lastUseWarning,
+  readKeyView,
+  requireKey,
+  viewAfter,
+} from './key-view.ts'
 import { resumeKey, revokeKey, suspendKey } from './operations.ts'
 import type { Registry } from './registry.ts'
 
@@ -86,13 +93,13 @@ async function showConfirmation(
   step: KeyStep,
 ): Promise<FastifyReply> {
   const { registry } = sources
-  const { record } = await keyOf(request, registry)
+  const { record } = await requireKey(request, registry)
   const { workspaceId, id } = record
-  const key = await viewOf(record, registry)
+  const key = await readKeyView(record, registry)
   const { from }: Step = STEPS[step]
   if (!from.includes(key.state)) return reply.redirect(keyPath(workspaceId, id), 303)
-  const frame = frameOf(request, reply, { workspaceId, clock: registry.clock })
-  const recent = await recentUseOf(sources, record)
+  const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
+  const recent = await readRecentUse(sources, record)
   return sendPage(reply, stepPage(frame, { key, step, recent }))
 }
 
@@ -103,10 +110,10 @@ async function change(
   reply: FastifyReply,
   step: KeyStep,
 ): Promise<FastifyReply> {
-  const { record } = await keyOf(request, registry)
-  const frame = frameOf(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  const context = { caller: callerOf(request), idempotency: null }
-  const before = await viewOf(record, registry)
+  const { record } = await requireKey(request, registry)
+  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const context = { caller: describeCaller(request), idempotency: null }
+  const before = await readKeyView(record, registry)
   const result = await STEPS[step].change(registry, record.id, context)
   if (result.kind === 'final')
     return rejectFinal(registry, request, reply, { ...record, state: result.state })
@@ -128,7 +135,7 @@ export function rejectFinal(
   reply: FastifyReply,
   { workspaceId, state }: { readonly workspaceId: string; readonly state: FinalState },
 ): FastifyReply {
-  const frame = frameOf(request, reply, { workspaceId, clock })
+  const frame = createFrame(request, reply, { workspaceId, clock })
   const problem = { title: 'Key cannot be changed', text: FINAL_TEXTS[state], requestId: null }
   return sendPage(reply, problemPage(frame, problem), 409)
 }

@@ -4,13 +4,12 @@ import { finished } from 'node:stream'
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import { Type } from 'typebox'
 import { findClientNetwork } from '../../domain/address/ip-address.ts'
-import { digestOf } from '../../domain/key/secret.ts'
+import { digestKey } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
 import { readJsonText, UnstorableText } from '../platform/http/read-bodies.ts'
-import { callerAddressOf } from '../platform/http/request-context.ts'
 import type { HandleTokens, ReportedToken, TokenOutcome } from './operations.ts'
 import type { KeySource, ReportKey } from './public-keys.ts'
 
@@ -48,7 +47,7 @@ export function githubCall(parts: GithubCallParts): Call {
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
       const { isCurrent } = await verifyReport(parts, request, body)
       const tokens = readTokens(body)
-      const from = { address: callerAddressOf(request), requestId: request.id }
+      const from = { address: request.callerAddress, requestId: request.id }
       const outcomes = await parts.handleTokens('github', tokens, { ...GITHUB, ...from })
       const found = outcomes.filter(outcome => outcome !== 'unknown').length
       const line = { requestId: request.id, tokens: tokens.length, found, isCurrentKey: isCurrent }
@@ -68,7 +67,7 @@ function admitSigned({ keys, countRejection, logger }: GithubCallParts): onReque
       await countRejection(request)
       throw unsigned()
     }
-    const network = findClientNetwork(callerAddressOf(request))
+    const network = findClientNetwork(request.callerAddress)
     const ofNetwork = receiving.get(network) ?? 0
     if (total >= MAX_BODIES || ofNetwork >= MAX_BODIES_PER_ADDRESS) {
       const text = 'Too many reports are being received; try again later'
@@ -109,7 +108,7 @@ async function findKey(
   try {
     return await keys.find(identifier)
   } catch (error) {
-    logger.warn({ cause: causeOf(error) }, 'leak report not verified: public keys unavailable')
+    logger.warn({ cause: describeError(error) }, 'leak report not verified: public keys unavailable')
     const text = 'The public keys that verify reports cannot be read; try again later'
     throw new ApiError('reports_unavailable', text, { 'retry-after': RETRY_SECONDS })
   }
@@ -144,7 +143,7 @@ function parse(body: Buffer): unknown {
 /** By its hash: a secret is in no response but the one that issues it. */
 function feedbackOn({ token, type }: GithubToken, outcome: TokenOutcome) {
   const label = outcome === 'unknown' ? 'false_positive' : 'true_positive'
-  return { token_hash: digestOf(token), token_type: type, label }
+  return { token_hash: digestKey(token), token_type: type, label }
 }
 
 const IDENTIFIER = /^[A-Za-z0-9._-]{1,128}$/
@@ -198,7 +197,7 @@ export function reportCall({
     handle: async request => {
       // The route's schema has validated the body.
       const { token, url } = request.body as { readonly token: string; readonly url?: string }
-      const from = { address: callerAddressOf(request), requestId: request.id }
+      const from = { address: request.callerAddress, requestId: request.id }
       const [outcome] = await handleTokens('public', [{ token: plainPasted(token), url }], {
         ...FINDER,
         ...from,

@@ -1,12 +1,11 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { onReloadOf } from '../../config/reloadable.ts'
+import { narrowReload } from '../../config/reloadable.ts'
 import { LEAK_OUTCOMES, LEAK_REPORTERS } from '../../observability/metrics/metrics.ts'
 import type { Registry } from '../keys/index.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import { createAddressLimit } from '../platform/http/authenticate-programs.ts'
 import { mountCalls } from '../platform/http/calls.ts'
-import { callerAddressOf } from '../platform/http/request-context.ts'
 import { githubCall, reportCall } from './api.ts'
 import { createTokenHandler, type HandleTokens, type Reporter } from './operations.ts'
 import { createKeySource } from './public-keys.ts'
@@ -32,12 +31,12 @@ export function createLeaks(context: ConsoleContext, registry: Registry): Leaks 
   const keys = createKeySource(
     { ...context, proxies: config.outgoing },
     github,
-    onReloadOf(onReload, next => next.leaks.github),
+    narrowReload(onReload, next => next.leaks.github),
   )
   const handleTokens = bounded(createTokenHandler({ registry, metrics, action }))
   const limit = createAddressLimit(reportsPerMinute, randomBytes)
   const countReport = async (request: FastifyRequest) => {
-    const waitSeconds = await limit(callerAddressOf(request))
+    const waitSeconds = await limit(request.callerAddress)
     if (waitSeconds === 0) return
     const text = `Too many reports from this address; try again in ${waitSeconds} s`
     throw new ApiError('rate_limited', text, { 'retry-after': String(waitSeconds) })

@@ -1,5 +1,5 @@
 import type { StoredKey } from '../../domain/key/key-record.ts'
-import { digestOf, holdsKeyForm } from '../../domain/key/secret.ts'
+import { digestKey, holdsKeyForm } from '../../domain/key/secret.ts'
 import type { LEAK_REPORTERS, Metrics } from '../../observability/metrics/metrics.ts'
 import { type LeakAction, type LeakOutcome, type Registry, reportLeak } from '../keys/index.ts'
 import type { Caller } from '../platform/access/principal.ts'
@@ -44,7 +44,7 @@ export function createTokenHandler(parts: LeakTokenParts): HandleTokens {
   const reporting = new Map<string, Promise<unknown>>()
   return async (reporter, tokens, caller) => {
     // Every token is looked up, also one without the form or MAC of a key: so all that are unknown take the same time.
-    const digests = tokens.map(({ token }) => digestOf(token))
+    const digests = tokens.map(({ token }) => digestKey(token))
     const keys = await registry.repository.findByDigests([...new Set(digests)])
     const outcomes: TokenOutcome[] = tokens.map(() => 'unknown')
     const ours = tokens.flatMap((reported, index) => {
@@ -69,7 +69,7 @@ async function report(
   { record }: StoredKey,
   caller: Caller,
 ): Promise<LeakOutcome> {
-  const finding = findingOf(place, { token, keyPrefix: registry.keyPrefix })
+  const finding = describeFinding(place, { token, keyPrefix: registry.keyPrefix })
   const context = { caller, idempotency: null }
   const reported = reportLeak(registry, record.id, { finding, action }, context)
   const result = await reported.catch((error: unknown) => {
@@ -97,18 +97,18 @@ async function inTurn<Result>(
 }
 
 /** What the audit log may hold of it: bounded, without invisible characters, and never the token. */
-export function findingOf(
+export function describeFinding(
   { url, source }: ReportedPlace,
   { token, keyPrefix }: { readonly token: string; readonly keyPrefix: string },
 ): LeakFinding {
   return {
-    foundAt: typeof url === 'string' ? placeOf(url, token, keyPrefix) : null,
+    foundAt: typeof url === 'string' ? visiblePlace(url, token, keyPrefix) : null,
     source: typeof source === 'string' && SOURCE.test(source) ? source : null,
   }
 }
 
 /** @returns null for an empty text, and for one that contains a key */
-function placeOf(url: string, token: string, keyPrefix: string): string | null {
+function visiblePlace(url: string, token: string, keyPrefix: string): string | null {
   const visible = url.replace(NOT_SHOWN, '')
   const holdsKey = [visible, decoded(visible)].some(
     text => text.includes(token) || holdsKeyForm(text, keyPrefix),

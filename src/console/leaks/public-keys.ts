@@ -139,7 +139,7 @@ export function createKeyFetcher(
   proxies: ProxySettings,
 ): KeyFetcher {
   const url = new URL(settings.keysUrl)
-  const client = reloadable(settings, onReload, next => clientOf(next, proxies))
+  const client = reloadable(settings, onReload, next => createClient(next, proxies))
   return {
     async fetchKeys(etag) {
       // It bounds the whole exchange, also one whose bytes trickle in.
@@ -167,7 +167,7 @@ export function createKeyFetcher(
 }
 
 /** @throws if the file holds no certificate */
-function clientOf({ caFile, timeoutMs }: GithubSettings, proxies: ProxySettings): OutgoingClient {
+function createClient({ caFile, timeoutMs }: GithubSettings, proxies: ProxySettings): OutgoingClient {
   const ca = caFile === undefined ? undefined : readNamedFile(caFile, 'leaks.github.caFile')
   if (ca !== undefined) requireAuthorities(ca, 'leaks.github.caFile')
   return new OutgoingClient({

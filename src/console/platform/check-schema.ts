@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { type Metrics, SCHEMA_DIFFERENCE_KINDS } from '../../observability/metrics/metrics.ts'
 import type { Database } from './database/database.ts'
 import { describeDifferences, type Migrations, type SchemaDifference } from './database/migrations.ts'
@@ -27,7 +27,7 @@ export async function reportSchema(
     )
   } catch (error) {
     metrics.schemaDifferences.set({ kind: 'unknown' }, 1)
-    logger.warn({ cause: causeOf(error) }, 'database schema could not be compared')
+    logger.warn({ cause: describeError(error) }, 'database schema could not be compared')
   }
 }
 

@@ -4,7 +4,7 @@ import { Kysely } from 'kysely'
 import { neverReloads, type OnReload } from '../../config/reloadable.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { isPostgresAddress } from '../../domain/postgres-address.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { DATABASE_SETTING, type Database, DatabaseUnreachable, Refused } from './database/database.ts'
 import type { ReportTrouble } from './database/database-unavailable.ts'
 import type { Migrations } from './database/migrations.ts'
@@ -56,7 +56,7 @@ export async function waitForDatabase(
       parts.onWaiting()
       const nowMs = parts.clock.monotonicMs()
       if (nowMs - loggedAtMs >= LOG_INTERVAL_MS) {
-        parts.logger.warn({ cause: causeOf(error) }, 'waiting for the database')
+        parts.logger.warn({ cause: describeError(error) }, 'waiting for the database')
         loggedAtMs = nowMs
       }
       const { promise, resolve } = Promise.withResolvers<void>()
@@ -102,6 +102,6 @@ function openFile(file: string, name: string): DatabaseSync {
     return database
   } catch (error) {
     database?.close()
-    throw new Refused(`${name}: the SQLite file ${file} cannot be read: ${causeOf(error)}`)
+    throw new Refused(`${name}: the SQLite file ${file} cannot be read: ${describeError(error)}`)
   }
 }

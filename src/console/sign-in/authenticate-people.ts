@@ -20,7 +20,7 @@ interface AuthenticationParts {
  * Session authentication for a Fastify scope, pages and admin API alike; call it first. It sets security headers, rejects
  * foreign hosts, sets `request.person`, and requires the CSRF token for every unsafe method of a session.
  *
- * A page puts `csrfTokenOf` into each form as the hidden field `_csrf`; scripts send it as `X-CSRF-Token`. Routes that
+ * A page puts `generateCsrfToken` into each form as the hidden field `_csrf`; scripts send it as `X-CSRF-Token`. Routes that
  * need a signed-in person use `{ onRequest: requirePerson }`, so that no body of others is read.
  */
 export async function authenticatePeople(
@@ -108,7 +108,7 @@ export interface Site {
  * The `__Host-` prefix makes browsers accept the cookie only from this host over https, so that no sibling domain can
  * plant one (RFC 6265bis, section 4.1.3). Browsers reject the prefix over plain http.
  */
-export function siteOf(publicUrl: string): Site {
+export function parseSite(publicUrl: string): Site {
   const { origin, host, protocol } = new URL(publicUrl)
   const secure = protocol === 'https:'
   const prefix = secure ? '__Host-' : ''

@@ -20,7 +20,7 @@ export interface ClaimNames {
 }
 
 /** @returns null without a valid subject */
-export function personOf(claims: Claims, names: ClaimNames): Person | null {
+export function readPerson(claims: Claims, names: ClaimNames): Person | null {
   const subject = claims['sub']
   if (typeof subject !== 'string' || !SUBJECT.test(subject)) return null
   const { workspacesClaim, administratorClaim, administratorValue, viewerClaim, viewerValue } = names
@@ -37,7 +37,7 @@ export function personOf(claims: Claims, names: ClaimNames): Person | null {
       ].filter(claim => claim !== null)
   return {
     subject,
-    name: nameOf(claims) ?? subject,
+    name: readName(claims) ?? subject,
     workspaces: [...workspaces.granted].sort().slice(0, MAX_WORKSPACES),
     ...(workspaces.granted.size > MAX_WORKSPACES ? { workspacesGranted: workspaces.granted.size } : {}),
     administrator: administrator.isGranted,
@@ -126,7 +126,7 @@ function shapeOfText(text: string): string {
 }
 
 /** One line, without control characters that could hide or reverse surrounding text. */
-function nameOf(claims: Claims): string | null {
+function readName(claims: Claims): string | null {
   const found = NAME_CLAIMS.map(name => claims[name]).find(
     text => typeof text === 'string' && hasVisible(text),
   )
@@ -178,7 +178,7 @@ const NOTHING: ReadClaim = { values: [], kind: 'nothing', fault: null }
 
 function readSingle(claim: unknown): ReadClaim {
   if (typeof claim === 'boolean') return { values: [String(claim)], kind: 'boolean', fault: null }
-  return { ...NOTHING, fault: { shape: kindOf(claim), remedy: SEND_TEXTS } }
+  return { ...NOTHING, fault: { shape: describeKind(claim), remedy: SEND_TEXTS } }
 }
 
 /** A number is not read as text: JSON drops leading zeros and digits beyond 2^53, which could name another workspace. */
@@ -186,11 +186,11 @@ function readList(list: readonly unknown[]): ReadClaim {
   const values = list.filter(item => typeof item === 'string').filter(item => item !== '')
   const other = list.find(item => typeof item !== 'string')
   const fault =
-    other === undefined ? null : { shape: `a list that contains ${kindOf(other)}`, remedy: SEND_TEXTS }
+    other === undefined ? null : { shape: `a list that contains ${describeKind(other)}`, remedy: SEND_TEXTS }
   return { values, kind: 'list', fault }
 }
 
-function kindOf(value: unknown): string {
+function describeKind(value: unknown): string {
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'a list'
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`

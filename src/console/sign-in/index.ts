@@ -11,7 +11,7 @@ import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import { createAddressLimit } from '../platform/http/authenticate-programs.ts'
-import { authenticatePeople, type Site, siteOf } from './authenticate-people.ts'
+import { authenticatePeople, parseSite, type Site } from './authenticate-people.ts'
 import { signInRoutes } from './pages.ts'
 import { peopleRoutes } from './people-pages.ts'
 import { createProvider, type Provider } from './provider.ts'
@@ -41,7 +41,7 @@ interface SignInSources {
 
 export function createSignIn(sources: SignInSources): SignIn {
   const { config, database, oneTimeLink, clock, randomBytes, metrics, logger } = sources
-  const site = config.publicUrl === undefined ? null : siteOf(config.publicUrl)
+  const site = config.publicUrl === undefined ? null : parseSite(config.publicUrl)
   const { newAuditId } = sources
   const sessions = createSessions({
     database,
@@ -86,12 +86,13 @@ function configuredProvider(site: Site, sources: SignInSources): Provider | null
   const { issuer, clientId } = config.oidc
   if (issuer === undefined || clientId === undefined) return null
   const parts = { redirectUri: `${site.origin}/sign-in/callback`, clock, logger, proxies }
-  const providerOf = (oidc: Config['console']['oidc']) => createProvider({ ...oidc, issuer, clientId }, parts)
-  let current = { oidc: config.oidc, provider: providerOf(config.oidc) }
+  const makeProvider = (oidc: Config['console']['oidc']) =>
+    createProvider({ ...oidc, issuer, clientId }, parts)
+  let current = { oidc: config.oidc, provider: makeProvider(config.oidc) }
   onReload(({ oidc }) => {
     // Keep the provider's cached metadata while nothing changes how it is fetched.
     if (oidc.caFile === undefined && isDeepStrictEqual(oidc, current.oidc)) return () => {}
-    const next = { oidc, provider: providerOf(oidc) }
+    const next = { oidc, provider: makeProvider(oidc) }
     // Connections of the previous provider close once they are idle.
     return () => {
       current = next

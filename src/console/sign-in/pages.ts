@@ -2,13 +2,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { LOGIN_OUTCOMES, type Metrics } from '../../observability/metrics/metrics.ts'
-import { type OneTimeLink, type Person, personActorOf, type UnusedClaim } from '../platform/access/person.ts'
+import { type OneTimeLink, type Person, personActor, type UnusedClaim } from '../platform/access/person.ts'
 import { type Html, html } from '../platform/html/html.ts'
 import { barePage } from '../platform/html/layout.ts'
 import { requirePerson } from '../platform/html/page-request.ts'
 import { returnPath } from '../platform/html/paths.ts'
 import type { AddressLimit } from '../platform/http/authenticate-programs.ts'
-import { callerAddressOf, callerOf } from '../platform/http/request-context.ts'
+import { describeCaller } from '../platform/http/request-context.ts'
 import type { Site } from './authenticate-people.ts'
 import { MAX_WORKSPACES } from './claims.ts'
 import {
@@ -51,7 +51,7 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
   for (const outcome of LOGIN_OUTCOMES) metrics.logins.inc({ outcome }, 0)
 
   scope.get('/sign-in', PAGE, async (request, reply) => {
-    const then = thenOf(request)
+    const then = readReturnPath(request)
     return request.person === null ? sendPage(parts, reply, then, null) : reply.redirect(then, 303)
   })
   // Without a public URL the provider has no address to return to.
@@ -60,7 +60,7 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
   if (oneTimeLink !== null) {
     scope.get('/sign-in/once', SIGNS_IN, (request, reply) =>
       runStep(parts, request, reply, '/', async () => {
-        const person = oneTimeLink.take(queryOf(request)['token'])
+        const person = oneTimeLink.take(readQuery(request)['token'])
         if (person === null) throw new SignInError('invalid', 'the link was already used or has expired')
         return startSession(parts, site, reply, person, '/')
       }),
@@ -69,8 +69,8 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
   scope.post('/sign-out', { ...PAGE, onRequest: requirePerson }, async (request, reply) => {
     const { everywhere } = (request.body ?? {}) as { everywhere?: unknown }
     if (everywhere !== undefined && request.person !== null) {
-      await sessions.endAll(request.person, callerOf(request))
-    } else await sessions.end(request.cookies[site.sessionCookie] ?? '', originOf(request))
+      await sessions.endAll(request.person, describeCaller(request))
+    } else await sessions.end(request.cookies[site.sessionCookie] ?? '', requestOrigin(request))
     return clearCookie(reply, site, site.sessionCookie).redirect('/sign-in', 303)
   })
 }
@@ -78,7 +78,7 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
 function providerRoutes(scope: FastifyInstance, parts: SignInParts, site: Site, provider: Provider): void {
   const { clock } = parts
   scope.get('/sign-in/start', PAGE, (request, reply) => {
-    const then = thenOf(request)
+    const then = readReturnPath(request)
     return runStep(parts, request, reply, then, async () => {
       const { address, attempt } = await provider.begin(then)
       setCookie(reply, site, site.attemptCookie, encodeSignInAttempt(attempt), SIGN_IN_ATTEMPT_SECONDS)
@@ -106,12 +106,12 @@ async function startSession(
   then: string,
 ): Promise<FastifyReply> {
   const before = reply.request.cookies[site.sessionCookie]
-  const from = originOf(reply.request)
+  const from = requestOrigin(reply.request)
   if (before !== undefined) await sessions.end(before, from)
   setCookie(reply, site, site.sessionCookie, await sessions.start(person, from), absoluteSeconds)
   metrics.logins.inc({ outcome: 'ok' })
   const { workspaces, workspacesGranted, administrator, unusedClaims = [] } = person
-  const actor = personActorOf(person)
+  const actor = personActor(person)
   logger.info({ actor, workspaces: workspaces.length, administrator }, 'person signed in')
   if (workspacesGranted !== undefined) {
     logger.warn(
@@ -120,16 +120,16 @@ async function startSession(
     )
   }
   for (const unused of unusedClaims)
-    logger.warn({ actor, ...logFieldsOf(unused) }, 'claim of a person not used')
+    logger.warn({ actor, ...logFields(unused) }, 'claim of a person not used')
   return reply.redirect(then, 303)
 }
 
-function logFieldsOf({ setting, ...unused }: UnusedClaim) {
+function logFields({ setting, ...unused }: UnusedClaim) {
   return { setting: `console.oidc.${setting}`, ...unused }
 }
 
-function originOf(request: FastifyRequest): Origin {
-  return { address: callerAddressOf(request), requestId: request.id }
+function requestOrigin(request: FastifyRequest): Origin {
+  return { address: request.callerAddress, requestId: request.id }
 }
 
 /** Runs a step of signing in within the rate limit of the address; a failure is shown on the sign-in page. */
@@ -142,7 +142,7 @@ async function runStep(
 ): Promise<FastifyReply> {
   const { limit, metrics, logger } = parts
   try {
-    const waitSeconds = await limit(callerAddressOf(request))
+    const waitSeconds = await limit(request.callerAddress)
     if (waitSeconds > 0) {
       void reply.header('retry-after', waitSeconds)
       throw new SignInError('limited', 'too many attempts from this address')
@@ -170,26 +170,26 @@ function sendPage(
     .send(signInPage({ way, startPath, problem }))
 }
 
-function thenOf(request: FastifyRequest): string {
-  return returnPath(queryOf(request)['then'])
+function readReturnPath(request: FastifyRequest): string {
+  return returnPath(readQuery(request)['then'])
 }
 
 /** Fastify's parser yields text, or a list for a repeated name. */
-function queryOf(request: FastifyRequest): Readonly<Record<string, unknown>> {
+function readQuery(request: FastifyRequest): Readonly<Record<string, unknown>> {
   return request.query as Record<string, unknown>
 }
 
 function setCookie(reply: FastifyReply, site: Site, name: string, value: string, maxAge: number): void {
-  void reply.setCookie(name, value, { ...attributesOf(site), maxAge })
+  void reply.setCookie(name, value, { ...cookieAttributes(site), maxAge })
 }
 
 /** With the same attributes as when it was set; browsers otherwise keep the cookie. */
 function clearCookie(reply: FastifyReply, site: Site, name: string): FastifyReply {
-  return reply.clearCookie(name, attributesOf(site))
+  return reply.clearCookie(name, cookieAttributes(site))
 }
 
 /** Lax, not Strict: the provider's redirect comes from another site. */
-function attributesOf({ secure }: Site) {
+function cookieAttributes({ secure }: Site) {
   return { path: '/', httpOnly: true, secure, sameSite: 'lax' } as const
 }
 

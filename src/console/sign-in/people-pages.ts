@@ -4,16 +4,16 @@ import { hidden, textField } from '../platform/html/form-parts.ts'
 import { ago, type Html, html, markInvisible } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
-  fieldsOf,
-  frameOf,
-  personOfRequest,
-  queryOf,
+  createFrame,
+  readFormFields,
+  readQuery,
   requirePerson,
   sendPage,
+  signedInPerson,
 } from '../platform/html/page-request.ts'
 import { END_SESSIONS, endSessionsPath, PEOPLE, peoplePath } from '../platform/html/paths.ts'
 import { ApiError } from '../platform/http/api-error.ts'
-import { callerOf } from '../platform/http/request-context.ts'
+import { describeCaller } from '../platform/http/request-context.ts'
 import { findPerson, listPeople, type PeopleParts, type Sessions, type SignedInPerson } from './sessions.ts'
 
 const PAGE_SIZE = 50
@@ -36,7 +36,7 @@ export function peopleRoutes(scope: FastifyInstance, sources: PeoplePageParts): 
 }
 
 async function requireAdministrator(request: FastifyRequest): Promise<void> {
-  if (!personOfRequest(request).administrator) {
+  if (!signedInPerson(request).administrator) {
     throw new ApiError('forbidden', 'This page is only for administrators')
   }
 }
@@ -46,7 +46,7 @@ async function showPeople(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const cursor = textField(queryOf(request), 'cursor')
+  const cursor = textField(readQuery(request), 'cursor')
   const afterSubject = cursor === '' ? null : cursor
   const { people, nextAfterSubject } = await listPeople(sources.people, { limit: PAGE_SIZE, afterSubject })
   const view = { people, nextCursor: nextAfterSubject, isFirstPage: afterSubject === null }
@@ -58,7 +58,7 @@ async function showConfirmation(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const person = await findPerson(sources.people, textField(queryOf(request), 'subject'))
+  const person = await findPerson(sources.people, textField(readQuery(request), 'subject'))
   if (person === null) return reply.redirect(PEOPLE, 303)
   return sendPage(reply, endSessionsPage(peopleFrame(sources, request, reply), person))
 }
@@ -69,17 +69,17 @@ async function endSessions(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const subject = textField(fieldsOf(request), 'subject')
+  const subject = textField(readFormFields(request), 'subject')
   const person = await findPerson(sources.people, subject)
-  const ended = await sources.sessions.endAll({ subject }, callerOf(request))
+  const ended = await sources.sessions.endAll({ subject }, describeCaller(request))
   // An administrator who ended their own sessions has to sign in again.
-  if (subject === personOfRequest(request).subject) return reply.redirect('/sign-in', 303)
+  if (subject === signedInPerson(request).subject) return reply.redirect('/sign-in', 303)
   const view = { name: person?.name ?? subject, ended }
   return sendPage(reply, sessionsEndedPage(peopleFrame(sources, request, reply), view))
 }
 
 function peopleFrame({ clock }: PeoplePageParts, request: FastifyRequest, reply: FastifyReply) {
-  return frameOf(request, reply, { workspaceId: null, clock })
+  return createFrame(request, reply, { workspaceId: null, clock })
 }
 
 interface PeopleView {
@@ -107,14 +107,14 @@ function table(people: readonly SignedInPerson[], nowMs: number): Html {
 function row(person: SignedInPerson, nowMs: number): Html {
   const { subject, sessions, lastSeenMs } = person
   return html`<tr>
-    <th scope="row"><span class="breaks">${nameOf(person)}</span></th>
+    <th scope="row"><span class="breaks">${personHtml(person)}</span></th>
     <td><span class="label" aria-hidden="true">Sessions</span><span>${sessions}</span></td>
     <td><span class="label" aria-hidden="true">Last seen</span><span>${ago(lastSeenMs, nowMs)}</span></td>
     <td><span class="label" aria-hidden="true">Action</span><span><a href="${endSessionsPath(subject)}">End sessions<span class="hidden"> of ${markInvisible(person.name)}</span></a></span></td>
   </tr>`
 }
 
-function nameOf({ name, subject }: SignedInPerson): Html {
+function personHtml({ name, subject }: SignedInPerson): Html {
   return html`${markInvisible(name)} <span class="muted small">${markInvisible(subject)}</span>`
 }
 
@@ -131,7 +131,7 @@ function endSessionsPage(frame: Frame, person: SignedInPerson): Html {
   const { subject, sessions, lastSeenMs } = person
   const main = html`<p class="back"><a href="${PEOPLE}">Signed-in people</a></p>
     <h1>End sessions</h1>
-    <p class="lead breaks">${nameOf(person)}: ${countOf(sessions)}, last seen ${ago(lastSeenMs, frame.nowMs)}.</p>
+    <p class="lead breaks">${personHtml(person)}: ${sessionCount(sessions)}, last seen ${ago(lastSeenMs, frame.nowMs)}.</p>
     <div class="card"><form method="post" action="${END_SESSIONS}">
       ${hidden({ _csrf: frame.csrfToken, subject })}
       <p>The person is signed out in every browser. What they had not submitted is lost.</p>
@@ -144,7 +144,7 @@ function sessionsEndedPage(
   frame: Frame,
   { name, ended }: { readonly name: string; readonly ended: number },
 ): Html {
-  const text = ended === 0 ? 'Nothing changed: there was no session left.' : `${countOf(ended)} ended.`
+  const text = ended === 0 ? 'Nothing changed: there was no session left.' : `${sessionCount(ended)} ended.`
   const main = html`<p class="back"><a href="${PEOPLE}">Signed-in people</a></p>
     <h1>Sessions ended</h1>
     <p class="lead breaks">${markInvisible(name)}: ${text}</p>
@@ -152,6 +152,6 @@ function sessionsEndedPage(
   return page(frame, { title: 'Sessions ended', section: null, main })
 }
 
-function countOf(sessions: number): string {
+function sessionCount(sessions: number): string {
   return sessions === 1 ? '1 session' : `${sessions} sessions`
 }

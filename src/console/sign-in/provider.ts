@@ -6,11 +6,11 @@ import { readNamedFile } from '../../config/setting-files.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { requireAuthorities } from '../../domain/pem.ts'
 import type { ProxySettings } from '../../domain/proxy.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
 import type { Person } from '../platform/access/person.ts'
 import { returnPath as checkReturnPath } from '../platform/html/paths.ts'
-import { type ClaimNames, type Claims, hasClaims, personOf } from './claims.ts'
+import { type ClaimNames, type Claims, hasClaims, readPerson } from './claims.ts'
 import {
   explainProviderError,
   explainUserInfoError,
@@ -119,7 +119,7 @@ export function createProvider(settings: ProviderSettings, parts: ProviderParts)
     async finish(address, attempt) {
       const discovered = await metadata().catch(throwProviderUnavailable)
       const claims = await redeem(discovered, address, attempt, settings).catch(explainProviderError)
-      const person = personOf(claims, settings)
+      const person = readPerson(claims, settings)
       if (person === null) throw new SignInError('invalid', 'the id token has no valid sub')
       return person
     },
@@ -209,7 +209,7 @@ function cacheMetadata(
       return found
     } catch (error) {
       if (cached === null) throw error
-      logger.warn({ cause: causeOf(error) }, 'provider metadata refresh failed, using cached metadata')
+      logger.warn({ cause: describeError(error) }, 'provider metadata refresh failed, using cached metadata')
       return cached.found
     } finally {
       pending = null
@@ -259,7 +259,8 @@ function createSignatureVerifier(
   { fetch, timeoutMs, clock }: Pick<ProviderFetch, 'fetch'> & { timeoutMs: number; clock: Clock },
 ): VerifySignature {
   const keys = createRemoteJWKSet(jwksUri, {
-    [customFetch]: (url, options) => fetch(url, { ...options, body: undefined, headers: headersOf(options) }),
+    [customFetch]: (url, options) =>
+      fetch(url, { ...options, body: undefined, headers: plainHeaders(options) }),
     timeoutDuration: timeoutMs,
     cacheMaxAge: KEYS_TTL_MS,
     // Its own pause begins with any request, so a key that changes right after it would not be found.
@@ -289,7 +290,7 @@ function isOfUnknownKey(error: unknown): boolean {
   return error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWSSignatureVerificationFailed
 }
 
-function headersOf({ headers }: { readonly headers: Headers }): Record<string, string> {
+function plainHeaders({ headers }: { readonly headers: Headers }): Record<string, string> {
   return Object.fromEntries(headers)
 }
 

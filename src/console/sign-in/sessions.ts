@@ -2,14 +2,14 @@ import { hash } from 'node:crypto'
 import type { Transaction } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import { type Person, personActorOf } from '../platform/access/person.ts'
+import { type Person, personActor } from '../platform/access/person.ts'
 import type { Caller } from '../platform/access/principal.ts'
 import { appendAudit, audited } from '../platform/audit/chain.ts'
 import { type AccessAction, type AuditDetail, auditAccess } from '../platform/audit/entries.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import { createChangeWriter, type Work } from '../platform/database/change-writer.ts'
 import type { Database } from '../platform/database/database.ts'
-import { troubleOf } from '../platform/database/database-unavailable.ts'
+import { findTrouble } from '../platform/database/database-unavailable.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import type { SessionRow, Tables } from '../platform/database/tables.ts'
 
@@ -88,7 +88,7 @@ async function startSession(store: Store, person: Person, from: Origin): Promise
   const id = base64url(randomBytes(32))
   const nowMs = clock.wallMs()
   const row: SessionRow = {
-    digest: digestOf(id),
+    digest: digestSessionId(id),
     subject: person.subject,
     person: JSON.stringify(person),
     csrf_secret: base64url(randomBytes(32)),
@@ -108,11 +108,11 @@ async function endSession(store: Store, id: string, from: Origin): Promise<void>
   await store.run(async tx => {
     const ended = await tx
       .deleteFrom('sessions')
-      .where('digest', '=', digestOf(id))
+      .where('digest', '=', digestSessionId(id))
       .returning('person')
       .executeTakeFirst()
     if (ended === undefined) return
-    const person = personOfRow(ended)
+    const person = readPersonRow(ended)
     await audit(store, tx, 'person.signed_out', { sessions: 1 }, personCaller(person, from))
   })
 }
@@ -128,7 +128,7 @@ async function endAllSessions(
       .where('subject', '=', subject)
       .executeTakeFirst()
     const sessions = Number(numDeletedRows)
-    const about = { person: personActorOf({ subject }), sessions, endedBy: caller.actor }
+    const about = { person: personActor({ subject }), sessions, endedBy: caller.actor }
     if (sessions > 0) await audit(store, tx, 'person.signed_out', about, caller)
     return sessions
   })
@@ -147,7 +147,7 @@ async function audit(
 }
 
 function personCaller(person: Person, { address, requestId }: Origin): Caller {
-  return { actor: personActorOf(person), name: person.name, address, requestId }
+  return { actor: personActor(person), name: person.name, address, requestId }
 }
 
 /** Keeps the newest `maxPerPerson`. */
@@ -165,17 +165,17 @@ async function endOldestSessions(tx: Transaction<Tables>, subject: string, kept:
 async function findSession(parts: SessionParts, id: string): Promise<Session | null> {
   const { database, clock, limits } = parts
   if (!SESSION_ID.test(id)) return null
-  const digest = digestOf(id)
+  const digest = digestSessionId(id)
   const query = database.reader.selectFrom('sessions').selectAll().where('digest', '=', digest)
   const row = await query.executeTakeFirst()
   const nowMs = clock.wallMs()
   if (row === undefined || !isLive(row, limits, nowMs)) return null
   const dueMs = row.seen_at_ms + (limits.idleSeconds * 1000) / IDLE_PARTS
   if (nowMs >= dueMs) await recordActivity(parts, digest, nowMs)
-  return { person: personOfRow(row), csrfSecret: row.csrf_secret }
+  return { person: readPersonRow(row), csrfSecret: row.csrf_secret }
 }
 
-function personOfRow(row: Pick<SessionRow, 'person'>): Person {
+function readPersonRow(row: Pick<SessionRow, 'person'>): Person {
   // Only startSession() above writes this column.
   return JSON.parse(row.person) as Person
 }
@@ -192,7 +192,7 @@ async function recordActivity({ database }: SessionParts, digest: string, nowMs:
     .where('seen_at_ms', '<', nowMs)
     .execute()
     .catch((error: unknown) => {
-      if (troubleOf(error) === null) throw error
+      if (findTrouble(error) === null) throw error
     })
 }
 
@@ -241,7 +241,7 @@ export async function listPeople(
     .execute()
   const subjects = found.slice(0, limit).map(({ subject }) => subject)
   const nowMs = clock.wallMs()
-  const people = await peopleOf(database, subjects, row => isLive(row, limits, nowMs))
+  const people = await findPeople(database, subjects, row => isLive(row, limits, nowMs))
   return { people, nextAfterSubject: found.length > limit ? (subjects.at(-1) ?? null) : null }
 }
 
@@ -250,12 +250,12 @@ export async function findPerson(
   subject: string,
 ): Promise<SignedInPerson | null> {
   const nowMs = clock.wallMs()
-  const [person] = await peopleOf(database, [subject], row => isLive(row, limits, nowMs))
+  const [person] = await findPeople(database, [subject], row => isLive(row, limits, nowMs))
   return person ?? null
 }
 
 /** At most `console.session.maxPerPerson` rows each. */
-async function peopleOf(
+async function findPeople(
   { reader }: Database,
   subjects: readonly string[],
   isCounted: (row: Times) => boolean,
@@ -271,12 +271,12 @@ async function peopleOf(
   return [...Map.groupBy(rows.filter(isCounted), row => row.subject)].flatMap(([subject, sessions]) => {
     const [newest] = sessions
     if (newest === undefined) return []
-    const { name } = personOfRow(newest)
+    const { name } = readPersonRow(newest)
     return [{ subject, name, sessions: sessions.length, lastSeenMs: newest.seen_at_ms }]
   })
 }
 
-function digestOf(id: string): string {
+function digestSessionId(id: string): string {
   return hash('sha256', id)
 }
 

@@ -1,5 +1,5 @@
 import { AuthorizationResponseError, ResponseBodyError, WWWAuthenticateChallengeError } from 'openid-client'
-import { causeOf } from '../../observability/control-logger.ts'
+import { describeError } from '../../observability/control-logger.ts'
 import type { LOGIN_OUTCOMES } from '../../observability/metrics/metrics.ts'
 
 export type LoginOutcome = (typeof LOGIN_OUTCOMES)[number]
@@ -38,7 +38,7 @@ const PROVIDER_ERRORS: ReadonlyMap<string, SignInProblem> = new Map([
 
 /** Before there is anything to validate, every failure is the provider's or that of its settings. */
 export function throwProviderUnavailable(error: unknown): never {
-  throw new SignInError('unavailable', `provider metadata unavailable: ${innermostCauseOf(error)}`, {
+  throw new SignInError('unavailable', `provider metadata unavailable: ${describeInnermostCause(error)}`, {
     cause: error,
   })
 }
@@ -49,7 +49,7 @@ export function explainProviderError(error: unknown): never {
   if (error instanceof AuthorizationResponseError) {
     const outcome = PROVIDER_ERRORS.get(error.error) ?? 'invalid'
     if (outcome === 'client_rejected') throw new SignInError(outcome, CLIENT_REJECTED)
-    throw new SignInError(outcome, `the provider returned ${errorCodeOf(error.error)}`)
+    throw new SignInError(outcome, `the provider returned ${plainErrorCode(error.error)}`)
   }
   if (rejectsClient(error)) throw new SignInError('client_rejected', CLIENT_REJECTED)
   if (error instanceof ResponseBodyError) {
@@ -57,12 +57,12 @@ export function explainProviderError(error: unknown): never {
     const outcome = error.error === 'invalid_grant' ? 'invalid' : 'unavailable'
     throw new SignInError(
       outcome,
-      `the provider rejected the authorization code: ${errorCodeOf(error.error)}`,
+      `the provider rejected the authorization code: ${plainErrorCode(error.error)}`,
     )
   }
-  const code = codeOf(error)
+  const code = errorCode(error)
   const outcome = INVALID_CODE.test(code) ? 'invalid' : 'unavailable'
-  throw new SignInError(outcome, `${innermostCauseOf(error)}${code === '' ? '' : ` (${code})`}`, {
+  throw new SignInError(outcome, `${describeInnermostCause(error)}${code === '' ? '' : ` (${code})`}`, {
     cause: error,
   })
 }
@@ -79,27 +79,27 @@ export function explainUserInfoError(error: unknown): never {
 function rejectsClient(error: unknown): boolean {
   if (error instanceof WWWAuthenticateChallengeError) return true
   if (error instanceof ResponseBodyError) return error.error === 'invalid_client' || error.status === 401
-  return statusOf(error) === 401
+  return responseStatus(error) === 401
 }
 
 /** Of a response without an OAuth error, which the library keeps as the cause. */
-function statusOf(error: unknown): unknown {
+function responseStatus(error: unknown): unknown {
   if (!(error instanceof Error) || typeof error.cause !== 'object' || error.cause === null) return undefined
-  return error.cause instanceof Error ? statusOf(error.cause) : Reflect.get(error.cause, 'status')
+  return error.cause instanceof Error ? responseStatus(error.cause) : Reflect.get(error.cause, 'status')
 }
 
-function codeOf(error: unknown): string {
+function errorCode(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
 }
 
 /** The innermost cause is the most specific. */
-function innermostCauseOf(error: unknown): string {
+function describeInnermostCause(error: unknown): string {
   return error instanceof Error && error.cause instanceof Error
-    ? innermostCauseOf(error.cause)
-    : causeOf(error)
+    ? describeInnermostCause(error.cause)
+    : describeError(error)
 }
 
 /** OAuth error codes are plain words; any other text is untrusted and not logged. */
-function errorCodeOf(error: string): string {
+function plainErrorCode(error: string): string {
   return /^[a-z_]{1,40}$/.test(error) ? error : 'an unrecognised error'
 }

@@ -9,11 +9,11 @@ import {
 } from '../platform/access/admin-token.ts'
 import { PERMISSIONS } from '../platform/access/permission.ts'
 import {
-  actorOf,
+  allowedWorkspaces,
   holds,
   type Principal,
-  principalNameOf,
-  workspacesOf,
+  principalActor,
+  principalName,
 } from '../platform/access/principal.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
@@ -24,12 +24,12 @@ import {
   listJson,
   name,
   noFields,
-  pageOf,
   pageQuery,
+  pageSchema,
   secret as secretSchema,
   textOrNull,
 } from '../platform/http/fields.ts'
-import { principalOf, readPage, readRequestContext } from '../platform/http/request-context.ts'
+import { readPage, readRequestContext, requirePrincipal } from '../platform/http/request-context.ts'
 import type { AdminTokens, TokenResult, TokenSuccess } from './operations.ts'
 
 interface TokenCallParts {
@@ -77,7 +77,7 @@ const ISSUE = adminCall({
   response: Type.Object({ token: tokenSchema, secret: secretSchema }),
   errors: ['idempotency_mismatch'],
   handle: async ({ tokens }, { request, reply, body }) => {
-    const result = await tokens.issue(principalOf(request), body, readRequestContext(request))
+    const result = await tokens.issue(requirePrincipal(request), body, readRequestContext(request))
     const { token, secret, replayed } = requireSuccess(result)
     if (replayed) void reply.header('idempotency-replayed', 'true')
     return { token: tokenJson(token), secret: secret?.reveal() ?? null }
@@ -93,9 +93,9 @@ const LIST = adminCall({
   summary: 'Admin tokens, newest first',
   query: pageQuery('tok'),
   status: 200,
-  response: pageOf('tokens', tokenSchema),
+  response: pageSchema('tokens', tokenSchema),
   handle: async ({ tokens }, { request, query }) => {
-    const { tokens: found, nextAfterId } = await tokens.list(principalOf(request), readPage(query))
+    const { tokens: found, nextAfterId } = await tokens.list(requirePrincipal(request), readPage(query))
     return listJson({ tokens: found.map(tokenJson) }, nextAfterId)
   },
 })
@@ -115,7 +115,7 @@ const REVOKE = adminCall({
     // The router yields a text for each parameter in the path.
     const { tokenId } = request.params as { tokenId: string }
     if (!isTokenId(tokenId)) throw noSuchToken()
-    const result = await tokens.revoke(principalOf(request), tokenId, readRequestContext(request))
+    const result = await tokens.revoke(requirePrincipal(request), tokenId, readRequestContext(request))
     return { token: tokenJson(requireSuccess(result).token) }
   },
 })
@@ -145,7 +145,7 @@ const WHOAMI = adminCall({
   summary: 'The caller, and what it may do',
   status: 200,
   response: caller,
-  handle: async (_, { request }) => whoamiJson(principalOf(request)),
+  handle: async (_, { request }) => whoamiJson(requirePrincipal(request)),
 })
 
 /** The admin API on its own tokens and on its caller, without the prefix. */
@@ -179,11 +179,11 @@ function noSuchToken(): ApiError {
 
 function whoamiJson(principal: Principal) {
   return {
-    actor: actorOf(principal),
+    actor: principalActor(principal),
     kind: principal.kind,
-    name: principalNameOf(principal) ?? null,
+    name: principalName(principal) ?? null,
     permissions: PERMISSIONS.filter(permission => holds(principal, permission)),
-    workspaces: workspacesOf(principal),
+    workspaces: allowedWorkspaces(principal),
     expiresAt: principal.kind === 'token' ? new Date(principal.token.expiresAtMs).toISOString() : null,
   }
 }

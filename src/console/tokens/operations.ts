@@ -1,14 +1,14 @@
 import type { Clock } from '../../domain/clock.ts'
 import {
-  digestOf,
+  digestKey,
   hasKeyForm,
   hasKeyMac,
-  hintOf,
   type KeyFormat,
+  keyHint,
   mintSecret,
   type Secret,
 } from '../../domain/key/secret.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import {
   type AdminToken,
@@ -17,7 +17,7 @@ import {
   type TokenRequest,
   tokenProblem,
 } from '../platform/access/admin-token.ts'
-import { mayGrant, type Principal, sees, workspacesOf } from '../platform/access/principal.ts'
+import { allowedWorkspaces, mayGrant, type Principal, sees } from '../platform/access/principal.ts'
 import { appendAudit, audited } from '../platform/audit/chain.ts'
 import { auditAccess } from '../platform/audit/entries.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
@@ -88,7 +88,7 @@ export function createAdminTokens(parts: AdminTokenParts): AdminTokens {
   return {
     issue: (principal, request, context) => issueToken(store, principal, request, context),
     list: (principal, page) =>
-      listTokens(database.reader, { ...page, workspaces: workspacesOf(principal) }, database.dialect),
+      listTokens(database.reader, { ...page, workspaces: allowedWorkspaces(principal) }, database.dialect),
     revoke: (principal, id, context) => revokeToken(store, principal, id, context),
     identify: text => identifyToken(parts, recording, text),
   }
@@ -111,18 +111,22 @@ async function issueToken(
   const [signingKey] = store.signingKeys()
   if (signingKey === undefined) throw new Error('keys.signingSecrets: none to sign a token with')
   const secret = mintSecret(TOKEN_PREFIX, randomBytes(32), signingKey)
-  const own = { id: newTokenId(nowMs), hint: hintOf(secret, TOKEN_PREFIX), createdBy: caller.actor }
+  const own = { id: newTokenId(nowMs), hint: keyHint(secret, TOKEN_PREFIX), createdBy: caller.actor }
   const planned = planToken(request, { ...own, keyPrefix, nowMs })
   if (!planned.ok) return { kind: 'invalid', field: planned.field, expected: planned.expected }
   const token = planned.value
   if (!mayGrant(principal, token)) return { kind: 'exceeds' }
-  const entry = auditAccess('token.issued', detailOf(token), { id: newAuditId(nowMs), atMs: nowMs, caller })
+  const entry = auditAccess('token.issued', tokenDetail(token), {
+    id: newAuditId(nowMs),
+    atMs: nowMs,
+    caller,
+  })
   const meanwhile = await naming({ tokenId: token.id }, () =>
     store.run(async tx => {
       const response = idempotency === null ? null : { ...idempotency, outcome: JSON.stringify(token) }
       const repeated = response === null ? null : await insertResponse(tx, response, nowMs)
       if (repeated !== null) return repeated
-      await insertToken(tx, { token, digest: digestOf(secret.reveal()) })
+      await insertToken(tx, { token, digest: digestKey(secret.reveal()) })
       await appendAudit(tx, [entry], database)
       return null
     }),
@@ -154,7 +158,11 @@ async function revokeToken(
     replayed: false,
   })
   if (tokenProblem(token, nowMs) !== null) return done(token)
-  const entry = auditAccess('token.revoked', detailOf(token), { id: newAuditId(nowMs), atMs: nowMs, caller })
+  const entry = auditAccess('token.revoked', tokenDetail(token), {
+    id: newAuditId(nowMs),
+    atMs: nowMs,
+    caller,
+  })
   const changed = await naming({ tokenId: id }, () =>
     run(async tx => {
       if (!(await revokeTokenRow(tx, id, nowMs))) return false
@@ -171,7 +179,7 @@ function seesToken(principal: Principal, { workspaces }: AdminToken): boolean {
   return (workspaces ?? [null]).every(workspaceId => sees(principal, workspaceId))
 }
 
-function detailOf({ id, name, permissions, workspaces, expiresAtMs }: AdminToken) {
+function tokenDetail({ id, name, permissions, workspaces, expiresAtMs }: AdminToken) {
   const expiresAt = new Date(expiresAtMs).toISOString()
   return { tokenId: id, name, permissions, workspaces: workspaces ?? 'all', expiresAt }
 }
@@ -185,7 +193,7 @@ async function identifyToken(
   const format = { kind: 'signed', prefix: TOKEN_PREFIX, signingKeys: parts.signingKeys() } as const
   // Junk costs no query.
   if (!hasKeyForm(text, format) || !hasKeyMac(text, format)) return null
-  const token = await findToken(database.reader, 'digest', digestOf(text))
+  const token = await findToken(database.reader, 'digest', digestKey(text))
   if (token === null) return null
   const nowMs = clock.wallMs()
   const problem = tokenProblem(token, nowMs)
@@ -206,7 +214,7 @@ async function recordUse(
   try {
     await recordTokenUse(database.writer, id, nowMs)
   } catch (error) {
-    logger.warn({ tokenId: id, cause: causeOf(error) }, 'use of an admin token not recorded')
+    logger.warn({ tokenId: id, cause: describeError(error) }, 'use of an admin token not recorded')
   } finally {
     recording.delete(id)
   }

@@ -47,7 +47,7 @@ export async function findToken(
     .selectAll()
     .where(column, '=', value)
     .executeTakeFirst()
-  return row === undefined ? null : tokenOfRow(row)
+  return row === undefined ? null : readTokenRow(row)
 }
 
 /** Newest first. */
@@ -63,7 +63,7 @@ export async function listTokens(
     .orderBy('id', 'desc')
     .limit(limit + 1)
     .execute()
-  const tokens = rows.slice(0, limit).map(tokenOfRow)
+  const tokens = rows.slice(0, limit).map(readTokenRow)
   return { tokens, nextAfterId: rows.length > limit ? (tokens.at(-1)?.id ?? null) : null }
 }
 
@@ -96,7 +96,7 @@ export async function recordTokenUse(writer: Kysely<Tables>, id: string, nowMs: 
     .execute()
 }
 
-function tokenOfRow(row: AdminTokenRow): AdminToken {
+function readTokenRow(row: AdminTokenRow): AdminToken {
   return {
     id: row.id,
     name: row.name,

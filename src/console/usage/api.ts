@@ -10,19 +10,19 @@ import {
   instant,
   limit,
   listJson,
-  pageOf,
+  pageSchema,
   parameter,
 } from '../platform/http/fields.ts'
 import {
-  keyIdOf,
   noSuchKey,
+  readKeyId,
   readPage,
+  readWorkspaceId,
   seesWorkspace,
-  workspaceIdOf,
 } from '../platform/http/request-context.ts'
 import type { Refusal } from './check-report.ts'
 import {
-  msOf,
+  bucketStartMs,
   parseUsageRange,
   type RefusalPosition,
   type Usage,
@@ -85,7 +85,7 @@ const refusal = Type.Object(
   { title: 'Refusal' },
 )
 const refusalsResponse = Type.Object({
-  ...pageOf('refusals', refusal).properties,
+  ...pageSchema('refusals', refusal).properties,
   sampled: Type.Boolean({ description: 'Whether a gateway left some out' }),
 })
 
@@ -114,7 +114,7 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
     response: usageResponse,
     errors: ['not_found', 'usage_disabled'],
     handle: async ({ usage, clock }, { request, query }) => {
-      const workspaceId = workspaceIdOf(request)
+      const workspaceId = readWorkspaceId(request)
       requireCounts(usage)
       const range = readRange(query, clock.wallMs())
       return usageJson(range, await usage.queries.usageOfWorkspace(workspaceId, range))
@@ -130,11 +130,11 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
     response: refusalsResponse,
     errors: ['not_found', 'usage_disabled'],
     handle: async ({ usage }, { request, query }) => {
-      const workspaceId = workspaceIdOf(request)
+      const workspaceId = readWorkspaceId(request)
       requireCounts(usage)
       if (!usage.stores.refusals) throw notStored('Refusals', 'refusals.enabled')
       const { limit: most, afterId } = readPage(query)
-      const after = afterId === null ? null : positionOf(afterId)
+      const after = afterId === null ? null : parsePosition(afterId)
       const { refusals, sampled, nextAfter } = await usage.queries.listRefusals({
         ...{ workspaceId, limit: most, after },
       })
@@ -148,7 +148,7 @@ async function usageOfKey(
   { usage, keys, clock }: UsageCallParts,
   { request, query }: CheckedRequest<RangeQuery, unknown>,
 ): Promise<UsageResponse> {
-  const key = await keys.findById(keyIdOf(request))
+  const key = await keys.findById(readKeyId(request))
   if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
   request.keyId = key.record.id
   requireCounts(usage)
@@ -174,8 +174,8 @@ function usageJson(range: UsageRange, points: readonly UsagePoint[]): UsageRespo
   const { step, from, until } = range
   return {
     step,
-    from: toInstant(msOf(step, from)),
-    to: toInstant(msOf(step, until)),
+    from: toInstant(bucketStartMs(step, from)),
+    to: toInstant(bucketStartMs(step, until)),
     usage: points.map(({ atMs, requests: all, byCode, byRoute }) => {
       return { at: toInstant(atMs), requests: all, byCode: { ...byCode }, byRoute: { ...byRoute } }
     }),
@@ -187,7 +187,7 @@ function refusalJson({ atMs, route, code, reason, keyId, requestId, address }: R
 }
 
 /** @param cursor in the form that the schema requires */
-function positionOf(cursor: string): RefusalPosition {
+function parsePosition(cursor: string): RefusalPosition {
   const dot = cursor.indexOf('.')
   return { atMs: Number(cursor.slice(0, dot)), id: cursor.slice(dot + 1) }
 }

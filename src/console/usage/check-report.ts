@@ -5,7 +5,7 @@ import { Compile } from 'typebox/compile'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { ROUTE_NAME } from '../../domain/route/route.ts'
 import type { Database } from '../platform/database/database.ts'
-import { listOf } from '../platform/database/first-rows.ts'
+import { listAsRows } from '../platform/database/first-rows.ts'
 import { isKeyId } from '../platform/database/ids.ts'
 
 const MINUTE_MS = 60_000
@@ -79,7 +79,7 @@ interface RefusedEntry {
 /** What is known about the keys and workspaces of a report. */
 export interface Known {
   /** Null for an unknown key. */
-  readonly workspaceOf: (keyId: string) => string | null
+  readonly findWorkspace: (keyId: string) => string | null
   readonly hasWorkspace: (workspaceId: string) => boolean
 }
 
@@ -153,7 +153,7 @@ function parseCount(entry: unknown, known: Known, nowMs: number): Checked<Count>
   }
   const time = checkTime(minute * MINUTE_MS, nowMs)
   if (time !== null) return wrong(time)
-  const workspaceId = keyId === undefined ? knownWorkspace(folded ?? '', known) : known.workspaceOf(keyId)
+  const workspaceId = keyId === undefined ? knownWorkspace(folded ?? '', known) : known.findWorkspace(keyId)
   if (workspaceId === null) return wrong(keyId === undefined ? 'unknown workspace' : 'unknown key')
   // A gateway's clock that is a little ahead must not count in an hour that has not begun.
   const now = Math.floor(nowMs / MINUTE_MS)
@@ -166,7 +166,7 @@ function parseRefusal(entry: unknown, known: Known, nowMs: number): Checked<Refu
   const { at, keyId, route, code, reason, requestId, address } = entry
   const time = checkTime(at, nowMs)
   if (time !== null) return wrong(time)
-  const workspaceId = known.workspaceOf(keyId)
+  const workspaceId = known.findWorkspace(keyId)
   if (workspaceId === null) return wrong('unknown key')
   const atMs = Math.min(at, nowMs)
   return { ok: true, value: { workspaceId, atMs, keyId, route, code, reason, requestId, address } }
@@ -223,7 +223,7 @@ export function createFindKnown({ reader, dialect }: Pick<Database, 'reader' | '
     }
     if (missing.length === 0) return found
     const { rows } = await sql<{ id: string; workspace_id: string }>`
-      select keys.id, keys.workspace_id from ${listOf(missing, dialect)} join keys on keys.id = listed.value`.execute(
+      select keys.id, keys.workspace_id from ${listAsRows(missing, dialect)} join keys on keys.id = listed.value`.execute(
       reader,
     )
     for (const { id, workspace_id } of rows) {
@@ -238,7 +238,7 @@ export function createFindKnown({ reader, dialect }: Pick<Database, 'reader' | '
     const missing = ids.filter(id => !found.has(id))
     if (missing.length === 0) return found
     const { rows } = await sql<{ value: string }>`
-      select listed.value from ${listOf(missing, dialect)}
+      select listed.value from ${listAsRows(missing, dialect)}
       where exists (select 1 from keys where keys.workspace_id = listed.value)`.execute(reader)
     for (const { value } of rows) {
       workspaces.set(value, true)
@@ -248,14 +248,14 @@ export function createFindKnown({ reader, dialect }: Pick<Database, 'reader' | '
   }
 
   return async ({ counts = [], refusals = [], omittedRefusals = [] }) => {
-    const keys = await findKeys(textsOf([...counts, ...refusals], 'keyId').filter(isKeyId))
-    const named = await findWorkspaces(textsOf([...counts, ...omittedRefusals], 'workspaceId'))
-    return { workspaceOf: id => keys.get(id) ?? null, hasWorkspace: id => named.has(id) }
+    const keys = await findKeys(collectTexts([...counts, ...refusals], 'keyId').filter(isKeyId))
+    const named = await findWorkspaces(collectTexts([...counts, ...omittedRefusals], 'workspaceId'))
+    return { findWorkspace: id => keys.get(id) ?? null, hasWorkspace: id => named.has(id) }
   }
 }
 
 /** Each text once; entries that are not valid are refused later. */
-function textsOf(entries: readonly unknown[], field: 'keyId' | 'workspaceId'): string[] {
+function collectTexts(entries: readonly unknown[], field: 'keyId' | 'workspaceId'): string[] {
   const texts = new Set<string>()
   for (const entry of entries) {
     if (typeof entry !== 'object' || entry === null) continue

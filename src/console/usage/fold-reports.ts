@@ -26,11 +26,11 @@ export function foldReports(reports: readonly CheckedEntries[]): FoldedReports {
   const refusals = [...byWorkspace.values()].flatMap(all =>
     all.sort((a, b) => b.atMs - a.atMs).slice(0, REFUSALS_KEPT),
   )
-  return { hours: rowsOf(counts, HOUR), days: rowsOf(counts, DAY), refusals, omitted: [...omitted].sort() }
+  return { hours: sumRows(counts, HOUR), days: sumRows(counts, DAY), refusals, omitted: [...omitted].sort() }
 }
 
 /** A row for each key, and one for each workspace. In one order, so that two consoles cannot deadlock. */
-function rowsOf(counts: readonly Count[], minutes: number): UsageRow[] {
+function sumRows(counts: readonly Count[], minutes: number): UsageRow[] {
   const totals = new Map<string, UsageRow & { count: number }>()
   const add = ({ workspaceId, route, code, minute, count }: Count, keyId: string) => {
     const bucket = Math.floor(minute / minutes)

@@ -74,13 +74,13 @@ export class ReportGatherer {
     const place = `${report.gateway} ${report.sequence}`
     const same = this.#waiting.get(place)
     if (same !== undefined) return same.promise
-    if (this.#waitingEntries + entriesOf(report) > MAX_WAITING_ENTRIES && this.#waiting.size > 0) {
+    if (this.#waitingEntries + countEntries(report) > MAX_WAITING_ENTRIES && this.#waiting.size > 0) {
       this.#parts.metrics.usageReports.inc({ outcome: 'overloaded' })
       return Promise.reject(new TooManyReports('Too many usage reports wait for the database'))
     }
     const waiting = { ...Promise.withResolvers<void>(), report }
     this.#waiting.set(place, waiting)
-    this.#waitingEntries += entriesOf(report)
+    this.#waitingEntries += countEntries(report)
     this.#lastRun = this.#storeWaiting()
     return waiting.promise
   }
@@ -106,11 +106,11 @@ export class ReportGatherer {
     for (const [place, waiting] of this.#waiting) {
       const { report } = waiting
       if (batch.has(report.gateway)) continue
-      entries += entriesOf(report)
+      entries += countEntries(report)
       if (batch.size > 0 && entries > ENTRIES_AT_ONCE[this.#parts.database.dialect]) break
       batch.set(report.gateway, waiting)
       this.#waiting.delete(place)
-      this.#waitingEntries -= entriesOf(report)
+      this.#waitingEntries -= countEntries(report)
     }
     return [...batch.values()]
   }
@@ -146,7 +146,7 @@ export class ReportGatherer {
   }
 }
 
-function entriesOf({ counts, refusals, omitted, used }: ReceivedReport): number {
+function countEntries({ counts, refusals, omitted, used }: ReceivedReport): number {
   return counts.length + refusals.length + omitted.length + used.size
 }
 

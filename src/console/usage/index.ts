@@ -15,9 +15,9 @@ export { USAGE_CALLS } from './api.ts'
 export {
   type KeyUsage,
   keyUsage,
-  keyUsageOf,
   type RecentUse,
-  recentUseOf,
+  readKeyUsage,
+  readRecentUse,
   recentUseText,
 } from './key-usage.ts'
 export { createPartitions, partitionsCovering } from './rows.ts'

@@ -8,7 +8,7 @@ import {
   COUNTS_OFF,
   numberText,
   pointsIn,
-  sumsOf,
+  sumPoints,
   type UsageView,
   usagePart,
 } from './usage-chart.ts'
@@ -27,7 +27,7 @@ export interface KeyUsage extends UsageView {
 }
 
 /** @returns null if requests are not counted */
-export async function keyUsageOf(
+export async function readKeyUsage(
   { registry, usage }: KeyUsageParts,
   record: KeyRecord,
   range: ChartRange,
@@ -46,11 +46,11 @@ export function keyUsage(
   usage: KeyUsage | null,
   nowMs: number,
 ): Html {
-  const pathOf = (range: ChartRange) => keyUsagePath(record.workspaceId, record.id, range)
+  const rangePath = (range: ChartRange) => keyUsagePath(record.workspaceId, record.id, range)
   const counted =
     usage === null
       ? COUNTS_OFF
-      : html`<p>${lastUseAsOf(lastUsedAtMs, usage.asOfMs, nowMs)}.</p>${usagePart(usage, pathOf)}`
+      : html`<p>${lastUseAsOf(lastUsedAtMs, usage.asOfMs, nowMs)}.</p>${usagePart(usage, rangePath)}`
   return html`<section class="card" aria-labelledby="usage"><h2 id="usage">Usage</h2>${counted}</section>`
 }
 
@@ -73,13 +73,13 @@ export interface RecentUse {
 }
 
 /** @returns null without a key, and if requests are not counted */
-export async function recentUseOf(
+export async function readRecentUse(
   { registry, usage }: KeyUsageParts,
   record: KeyRecord | null,
 ): Promise<RecentUse | null> {
   if (record === null || !usage.stores.counts) return null
   const points = await usage.queries.usageOfKey(record, lastPoints('hour', 2, registry.clock.wallMs()))
-  return { sinceMs: points[0]?.atMs ?? 0, ...sumsOf(points) }
+  return { sinceMs: points[0]?.atMs ?? 0, ...sumPoints(points) }
 }
 
 /** `Requests since 08:00 UTC: 120 served, 3 not served` @param what names the requests otherwise */

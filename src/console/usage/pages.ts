@@ -3,13 +3,13 @@ import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { clockText, dateText, type Html, hintHtml, html, keyLink, type Piece } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
-  frameOf,
+  createFrame,
   notFound,
-  personOfRequest,
-  queryOf,
+  readQuery,
+  requireWorkspace,
   SHOWS,
   sendPage,
-  workspaceOf,
+  signedInPerson,
 } from '../platform/html/page-request.ts'
 import {
   ALL_USAGE,
@@ -21,7 +21,7 @@ import {
   usagePath,
   WORKSPACES,
 } from '../platform/html/paths.ts'
-import { lastPoints, msOf, RANKED_KEYS, type RequestsOf } from './read-usage.ts'
+import { bucketStartMs, lastPoints, RANKED_KEYS, type RequestTotal } from './read-usage.ts'
 import { type RefusalsPageParts, showRefusals } from './refusals-page.ts'
 import {
   type ChartRange,
@@ -67,12 +67,12 @@ async function showUsage(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { keys, clock } = parts
-  const workspaceId = workspaceOf(request)
+  const workspaceId = requireWorkspace(request)
   const [usage, unused] = await Promise.all([
-    readWorkspace(parts, workspaceId, readChartRange(queryOf(request))),
+    readWorkspace(parts, workspaceId, readChartRange(readQuery(request))),
     keys.countUnused(workspaceId),
   ])
-  const frame = frameOf(request, reply, { workspaceId, clock })
+  const frame = createFrame(request, reply, { workspaceId, clock })
   const main = html`<h1>Usage</h1>
     ${usage === null ? COUNTS_OFF : counted(frame, workspaceId, usage)}
     <section class="card" aria-labelledby="unused"><h2 id="unused">Unused keys</h2>${unusedKeys(workspaceId, unused)}</section>`
@@ -84,7 +84,7 @@ interface WorkspaceUsage extends UsageView {
   /** When the last report of a gateway was stored; null if there is none of the last two days. */
   readonly asOfMs: number | null
   /** With the most requests first, since then. */
-  readonly busiest: readonly RequestsOf[]
+  readonly busiest: readonly RequestTotal[]
   readonly busiestSinceMs: number
   /** The busiest keys, by id. */
   readonly keys: ReadonlyMap<string, { readonly record: KeyRecord }>
@@ -104,7 +104,7 @@ async function readWorkspace(
     queries.asOfMs(),
     queries.busiestKeys(workspaceId, days, BUSIEST_KEYS),
   ])
-  const busiestSinceMs = msOf(days.step, days.from)
+  const busiestSinceMs = bucketStartMs(days.step, days.from)
   return {
     ...{ range, points, asOfMs, busiest, busiestSinceMs },
     keys: await keys.findByIds(busiest.map(({ name }) => name)),
@@ -160,24 +160,24 @@ async function showAllUsage(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  if (!personOfRequest(request).administrator) throw notFound()
+  if (!signedInPerson(request).administrator) throw notFound()
   const days = lastPoints('day', BUSIEST_DAYS, clock.wallMs())
   const [busiest, asOfMs] = stores.counts
     ? await Promise.all([queries.busiestWorkspaces(null, days, BUSIEST_WORKSPACES), queries.asOfMs()])
     : [null, null]
-  const frame = frameOf(request, reply, { workspaceId: null, clock })
+  const frame = createFrame(request, reply, { workspaceId: null, clock })
   const main = html`<p class="back"><a href="${WORKSPACES}">Workspaces</a></p>
     <h1>Usage of all workspaces</h1>
     ${
       busiest === null
         ? COUNTS_OFF
         : html`<p class="lead">${asOfText(asOfMs, frame.nowMs)}</p>
-    ${busiestWorkspaces(busiest, msOf(days.step, days.from))}`
+    ${busiestWorkspaces(busiest, bucketStartMs(days.step, days.from))}`
     }`
   return sendPage(reply, page(frame, { title: 'Usage of all workspaces', section: null, main }))
 }
 
-function busiestWorkspaces(busiest: readonly RequestsOf[], sinceMs: number): Html {
+function busiestWorkspaces(busiest: readonly RequestTotal[], sinceMs: number): Html {
   const since = dateText(sinceMs)
   if (busiest.length === 0) return html`<p class="empty">No requests since ${since}.</p>`
   const rows = busiest.map(

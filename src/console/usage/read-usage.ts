@@ -2,7 +2,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
 import { parseInstant } from '../../domain/key/issue-key.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
-import { listOf } from '../platform/database/first-rows.ts'
+import { listAsRows } from '../platform/database/first-rows.ts'
 import type { RefusalRow, Tables, UsageRow } from '../platform/database/tables.ts'
 import type { Refusal } from './check-report.ts'
 import { type CountTable, oldestBucket, REFUSALS_KEPT_MS } from './rows.ts'
@@ -28,13 +28,13 @@ export interface UsageQueries {
   /** With what gateways could not count by key. */
   usageOfWorkspace(workspaceId: string, range: UsageRange): Promise<UsagePoint[]>
   /** The keys with the most requests, the busiest first, among the `RANKED_KEYS` that were used last. */
-  busiestKeys(workspaceId: string, range: UsageRange, limit: number): Promise<RequestsOf[]>
+  busiestKeys(workspaceId: string, range: UsageRange, limit: number): Promise<RequestTotal[]>
   /** @param workspaces null for all */
   busiestWorkspaces(
     workspaces: readonly string[] | null,
     range: UsageRange,
     limit: number,
-  ): Promise<RequestsOf[]>
+  ): Promise<RequestTotal[]>
   listRefusals(query: RefusalQuery): Promise<RefusalPage>
   /** When the last report of a gateway was stored; null if there is none of the last days. */
   asOfMs(): Promise<number | null>
@@ -46,9 +46,9 @@ export function createUsageQueries(database: UsageDatabase, clock: Clock): Usage
   const { reader } = database
   return {
     usageOfKey: async ({ workspaceId, id }, range) =>
-      pointsOf(range, await rowsOf(reader, workspaceId, id, range)),
+      usagePoints(range, await selectCounts(reader, workspaceId, id, range)),
     usageOfWorkspace: async (workspaceId, range) =>
-      pointsOf(range, await rowsOf(reader, workspaceId, OF_WORKSPACE, range)),
+      usagePoints(range, await selectCounts(reader, workspaceId, OF_WORKSPACE, range)),
     busiestKeys: (workspaceId, range, limit) => busiestKeys(database, workspaceId, range, limit),
     busiestWorkspaces: (workspaces, range, limit) => busiestWorkspaces(database, workspaces, range, limit),
     listRefusals: query => listRefusals(reader, query, clock.wallMs()),
@@ -98,7 +98,7 @@ export function parseUsageRange({ from, to, step = 'hour' }: UsageRangeText, now
   if (fromMs === null) return { ok: false, field: 'from', expected: INSTANT_EXPECTED }
   const first = Math.floor(fromMs / STEP_MS[step])
   if (first >= until) return { ok: false, field: 'from', expected: 'in the past, and before to' }
-  const oldest = oldestBucket(tableOf({ step }), nowMs)
+  const oldest = oldestBucket(countTable({ step }), nowMs)
   if (first < oldest) return { ok: false, field: 'from', expected: KEPT[step] }
   return { ok: true, range: { step, from: first, until } }
 }
@@ -109,7 +109,7 @@ export function lastPoints(step: UsageStep, points: number, nowMs: number): Usag
   return { step, from: until - points, until }
 }
 
-export function msOf(step: UsageStep, bucket: number): number {
+export function bucketStartMs(step: UsageStep, bucket: number): number {
   return bucket * STEP_MS[step]
 }
 
@@ -125,7 +125,7 @@ export interface UsagePoint {
 }
 
 /** A point for each hour or day of the range, also where nothing was counted. */
-export function pointsOf(
+export function usagePoints(
   { step, from, until }: UsageRange,
   rows: readonly Pick<UsageRow, 'bucket' | 'route' | 'code' | 'count'>[],
 ): UsagePoint[] {
@@ -133,7 +133,7 @@ export function pointsOf(
   return Array.from({ length: until - from }, (_, index) => {
     const own = byBucket.get(from + index) ?? []
     return {
-      atMs: msOf(step, from + index),
+      atMs: bucketStartMs(step, from + index),
       requests: own.reduce((sum, { count }) => sum + count, 0),
       byCode: sumBy(own, ({ code }) => code),
       byRoute: sumBy(own, ({ route }) => route),
@@ -147,10 +147,10 @@ export function pointsOf(
 
 function sumBy<Row extends { readonly count: number }>(
   rows: readonly Row[],
-  nameOf: (row: Row) => string,
+  groupName: (row: Row) => string,
 ): Record<string, number> {
   const sums = new Map<string, number>()
-  for (const row of rows) sums.set(nameOf(row), (sums.get(nameOf(row)) ?? 0) + row.count)
+  for (const row of rows) sums.set(groupName(row), (sums.get(groupName(row)) ?? 0) + row.count)
   return Object.fromEntries([...sums].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
@@ -160,7 +160,7 @@ const OF_WORKSPACE = ''
 export const RANKED_KEYS = 500
 
 /** Requests of a key or workspace. */
-export interface RequestsOf {
+export interface RequestTotal {
   /** Its id. */
   readonly name: string
   readonly requests: number
@@ -168,7 +168,7 @@ export interface RequestsOf {
   readonly served: number
 }
 
-function tableOf({ step }: Pick<UsageRange, 'step'>): CountTable {
+function countTable({ step }: Pick<UsageRange, 'step'>): CountTable {
   return step === 'hour' ? 'usage_hours' : 'usage_days'
 }
 
@@ -177,9 +177,9 @@ function within(range: UsageRange) {
   return sql<boolean>`bucket >= ${sql.lit(range.from)} and bucket < ${sql.lit(range.until)}`
 }
 
-function rowsOf(database: Kysely<Tables>, workspaceId: string, keyId: string, range: UsageRange) {
+function selectCounts(database: Kysely<Tables>, workspaceId: string, keyId: string, range: UsageRange) {
   return database
-    .selectFrom(tableOf(range))
+    .selectFrom(countTable(range))
     .select(['bucket', 'route', 'code', 'count'])
     .where('workspace_id', '=', workspaceId)
     .where('key_id', '=', keyId)
@@ -198,14 +198,14 @@ async function busiestKeys(
   workspaceId: string,
   range: UsageRange,
   limit: number,
-): Promise<RequestsOf[]> {
-  const sums = (part: UsageRange) => sql<RequestsOf>`
-    select key_id as name, ${SUMS} from ${sql.table(tableOf(part))}
+): Promise<RequestTotal[]> {
+  const sums = (part: UsageRange) => sql<RequestTotal>`
+    select key_id as name, ${SUMS} from ${sql.table(countTable(part))}
     where workspace_id = ${workspaceId} and ${within(part)} and key_id in (
       select key_id from key_use where workspace_id = ${workspaceId}
       order by last_used_at_ms desc, key_id desc limit ${RANKED_KEYS})
     group by key_id`
-  return busiest(await sumParts(reader, partsOf(range, dialect), sums), limit)
+  return busiest(await sumParts(reader, splitRange(range, dialect), sums), limit)
 }
 
 async function busiestWorkspaces(
@@ -213,20 +213,20 @@ async function busiestWorkspaces(
   workspaces: readonly string[] | null,
   range: UsageRange,
   limit: number,
-): Promise<RequestsOf[]> {
+): Promise<RequestTotal[]> {
   const visible =
     workspaces === null
       ? sql`true`
-      : sql`workspace_id in (select listed.value from ${listOf(workspaces, dialect)})`
+      : sql`workspace_id in (select listed.value from ${listAsRows(workspaces, dialect)})`
   // The literal: the index has the rows with this key id alone.
-  const sums = (part: UsageRange) => sql<RequestsOf>`
-    select workspace_id as name, ${SUMS} from ${sql.table(tableOf(part))}
+  const sums = (part: UsageRange) => sql<RequestTotal>`
+    select workspace_id as name, ${SUMS} from ${sql.table(countTable(part))}
     where key_id = '' and ${within(part)} and ${visible}
     group by workspace_id`
-  return busiest(await sumParts(reader, partsOf(range, dialect), sums), limit)
+  return busiest(await sumParts(reader, splitRange(range, dialect), sums), limit)
 }
 
-function partsOf(range: UsageRange, dialect: Dialect): UsageRange[] {
+function splitRange(range: UsageRange, dialect: Dialect): UsageRange[] {
   if (dialect === 'postgres') return [range]
   const parts: UsageRange[] = []
   for (let { from } = range; from < range.until; from += BUCKETS_AT_ONCE) {
@@ -238,9 +238,9 @@ function partsOf(range: UsageRange, dialect: Dialect): UsageRange[] {
 async function sumParts(
   database: Kysely<Tables>,
   parts: readonly UsageRange[],
-  sums: (part: UsageRange) => RawBuilder<RequestsOf>,
-): Promise<RequestsOf[]> {
-  const totals = new Map<string, RequestsOf>()
+  sums: (part: UsageRange) => RawBuilder<RequestTotal>,
+): Promise<RequestTotal[]> {
+  const totals = new Map<string, RequestTotal>()
   for (const part of parts) {
     for (const { name, requests, served } of (await sums(part).execute(database)).rows) {
       const total = totals.get(name)
@@ -254,7 +254,7 @@ async function sumParts(
   return [...totals.values()]
 }
 
-function busiest(requests: readonly RequestsOf[], limit: number): RequestsOf[] {
+function busiest(requests: readonly RequestTotal[], limit: number): RequestTotal[] {
   // Names are ASCII: their order is that of the database.
   return requests.toSorted((a, b) => b.requests - a.requests || (a.name < b.name ? -1 : 1)).slice(0, limit)
 }
@@ -299,7 +299,7 @@ async function listRefusals(
   const shown = rows.slice(0, limit)
   const last = shown.at(-1)
   return {
-    refusals: shown.map(refusalOf),
+    refusals: shown.map(readRefusalRow),
     sampled: await hasGap(database, workspaceId, last?.at_ms ?? sinceMs),
     nextAfter: rows.length > limit && last !== undefined ? { atMs: last.at_ms, id: last.id } : null,
   }
@@ -316,7 +316,7 @@ async function hasGap(database: Kysely<Tables>, workspaceId: string, sinceMs: nu
   return row !== undefined
 }
 
-function refusalOf({
+function readRefusalRow({
   workspace_id,
   at_ms,
   key_id,

@@ -20,7 +20,7 @@ const GATEWAY_EXPECTED = '1 to 320 characters of A-Z, a-z, 0-9 and "-", ".", "_"
 const SEQUENCE_EXPECTED = 'a whole number from 1'
 const USED_EXPECTED = 'an object of at most 10000 key ids, each with whole milliseconds since the epoch'
 
-const listOf = (entries: string) =>
+const listSchema = (entries: string) =>
   Type.Array(Type.Unknown(), {
     maxItems: MAX_ENTRIES,
     description: `a list of at most ${MAX_ENTRIES} ${entries}`,
@@ -42,9 +42,9 @@ export const usageReportBody = Type.Object(
     sequence: Type.Optional(
       Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: SEQUENCE_EXPECTED }),
     ),
-    counts: Type.Optional(listOf('counts')),
-    refusals: Type.Optional(listOf('refusals')),
-    omittedRefusals: Type.Optional(listOf('workspaces')),
+    counts: Type.Optional(listSchema('counts')),
+    refusals: Type.Optional(listSchema('refusals')),
+    omittedRefusals: Type.Optional(listSchema('workspaces')),
     lost: Type.Optional(Type.Integer({ minimum: 0, description: 'a whole number' })),
   },
   { additionalProperties: false },
@@ -90,7 +90,7 @@ async function receiveReport(
   if (sequence === undefined) throw invalidField('sequence', SEQUENCE_EXPECTED)
   if (entriesIn(body) > MAX_ENTRIES) throw new ApiError('invalid_request', ENTRIES_EXPECTED)
   const { refused, ...checked } = await check(parts, body)
-  const latest = usesOf(used, parts.clock.wallMs())
+  const latest = readUses(used, parts.clock.wallMs())
   await parts.gatherer.store({ gateway, sequence, ...checked, used: latest }).catch(() => {
     throw new ApiError('database_unavailable', 'The report is not stored; send it again', {
       'retry-after': '10',
@@ -102,7 +102,7 @@ async function receiveReport(
 /** A gateway of the release before reports only when keys were last used. */
 async function recordUses({ uses, clock }: ReceivingParts, { used }: UsageReportBody): Promise<void> {
   if (used === undefined) throw invalidField('used', USED_EXPECTED)
-  await uses.record(usesOf(used, clock.wallMs()))
+  await uses.record(readUses(used, clock.wallMs()))
 }
 
 function entriesIn({ used = {}, counts = [], refusals = [], omittedRefusals = [] }: UsageReportBody): number {
@@ -122,7 +122,7 @@ async function check({ findKnown, clock, metrics, stores }: ReceivingParts, body
 }
 
 /** A gateway's clock that is ahead must not set a time in the future. */
-function usesOf(used: Readonly<Record<string, number>>, nowMs: number): ReadonlyMap<string, number> {
+function readUses(used: Readonly<Record<string, number>>, nowMs: number): ReadonlyMap<string, number> {
   const uses = Object.entries(used).filter(([id]) => isKeyId(id))
   return new Map(uses.map(([id, ms]) => [id, Math.min(ms, nowMs)]))
 }

@@ -7,7 +7,7 @@ import { plainPasted } from '../../domain/pasted-text.ts'
 import { textField } from '../platform/html/form-parts.ts'
 import { ago, cell, clockText, exactText, type Html, hintHtml, html, keyLink } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { frameOf, queryOf, sendPage, workspaceOf } from '../platform/html/page-request.ts'
+import { createFrame, readQuery, requireWorkspace, sendPage } from '../platform/html/page-request.ts'
 import { FIND_KEY, refusalsPath } from '../platform/html/paths.ts'
 import type { Refusal } from './check-report.ts'
 import { REFUSALS_KEPT } from './fold-reports.ts'
@@ -31,11 +31,11 @@ export async function showRefusals(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const workspaceId = workspaceOf(request)
-  const frame = frameOf(request, reply, { workspaceId, clock })
+  const workspaceId = requireWorkspace(request)
+  const frame = createFrame(request, reply, { workspaceId, clock })
   const { counts, refusals: areStored } = usage.stores
   if (!areStored) return sendPage(reply, noRefusalsPage(frame, counts ? 'refusals.enabled' : 'usage.enabled'))
-  const requestId = plainPasted(textField(queryOf(request), 'request')).slice(0, MAX_REQUEST_ID)
+  const requestId = plainPasted(textField(readQuery(request), 'request')).slice(0, MAX_REQUEST_ID)
   // A redirect leaves no entry in the browser's history.
   if (holdsKeyForm(requestId, keyPrefix)) return reply.redirect(FIND_KEY, 303)
   const kept = await usage.queries.listRefusals({ workspaceId, limit: REFUSALS_KEPT, after: null })

@@ -128,11 +128,11 @@ export function partitionsFor(nowMs: number): Partition[] {
 /** The partitions that hold these buckets, and those between them. */
 export function partitionsCovering(table: CountTable, first: number, last: number): Partition[] {
   const perDay = table === 'usage_hours' ? DAY_HOURS : 1
-  const partitionOf = table === 'usage_hours' ? partitionOfHours : partitionOfDays
+  const findPartition = table === 'usage_hours' ? partitionOfHours : partitionOfDays
   const partitions: Partition[] = []
   let bucket = first
   while (bucket <= last) {
-    const partition = partitionOf(Math.floor(bucket / perDay))
+    const partition = findPartition(Math.floor(bucket / perDay))
     partitions.push(partition)
     bucket = partition.until
   }
@@ -143,7 +143,7 @@ export function partitionsCovering(table: CountTable, first: number, last: numbe
 export function pastPartitions(names: readonly string[], nowMs: number): string[] {
   const today = Math.floor(nowMs / DAY_MS)
   return names.filter(name => {
-    const endDay = endOf(name)
+    const endDay = partitionEnd(name)
     if (endDay === null) return false
     return endDay <= today - (name.startsWith('usage_hours') ? HOURS_KEPT_DAYS : DAYS_KEPT_DAYS)
   })
@@ -156,28 +156,28 @@ export function oldestBucket(table: CountTable, nowMs: number): number {
 }
 
 function partitionOfHours(day: number): Partition {
-  const name = `usage_hours_${dateOf(day).replaceAll('-', '')}`
+  const name = `usage_hours_${isoDate(day).replaceAll('-', '')}`
   return { name, table: 'usage_hours', from: day * DAY_HOURS, until: (day + 1) * DAY_HOURS }
 }
 
 function partitionOfDays(day: number): Partition {
-  const [year, month] = [Number(dateOf(day).slice(0, 4)), Number(dateOf(day).slice(5, 7))]
-  const name = `usage_days_${dateOf(day).slice(0, 7).replace('-', '')}`
-  return { name, table: 'usage_days', from: dayOf(year, month - 1, 1), until: dayOf(year, month, 1) }
+  const [year, month] = [Number(isoDate(day).slice(0, 4)), Number(isoDate(day).slice(5, 7))]
+  const name = `usage_days_${isoDate(day).slice(0, 7).replace('-', '')}`
+  return { name, table: 'usage_days', from: dayNumber(year, month - 1, 1), until: dayNumber(year, month, 1) }
 }
 
 /** The day after the last of a partition; null for a table with another name. */
-function endOf(name: string): number | null {
+function partitionEnd(name: string): number | null {
   const [, year, month, day] = /^usage_(?:hours|days)_(\d{4})(\d\d)(\d\d)?$/.exec(name) ?? []
   if (year === undefined) return null
-  if (day === undefined) return dayOf(Number(year), Number(month), 1)
-  return dayOf(Number(year), Number(month) - 1, Number(day)) + 1
+  if (day === undefined) return dayNumber(Number(year), Number(month), 1)
+  return dayNumber(Number(year), Number(month) - 1, Number(day)) + 1
 }
 
-function dateOf(day: number): string {
+function isoDate(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10)
 }
 
-function dayOf(year: number, month: number, day: number): number {
+function dayNumber(year: number, month: number, day: number): number {
   return Date.UTC(year, month, day) / DAY_MS
 }

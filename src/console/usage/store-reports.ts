@@ -108,7 +108,7 @@ async function addRefusals(
     await setImmediate()
     await tx
       .insertInto('refusals')
-      .values(refusals.slice(from, from + ROWS_AT_ONCE).map(rowOfRefusal))
+      .values(refusals.slice(from, from + ROWS_AT_ONCE).map(toRefusalRow))
       .execute()
   }
   const workspaces = [...new Set(refusals.map(refusal => refusal.workspaceId))].sort()
@@ -134,7 +134,7 @@ async function keepTheLast(tx: Transaction<Tables>, workspaces: readonly string[
       where place > ${REFUSALS_KEPT})`.execute(tx)
 }
 
-function rowOfRefusal(refusal: Refusal): RefusalRow {
+function toRefusalRow(refusal: Refusal): RefusalRow {
   const { workspaceId, atMs, keyId, route, code, reason, requestId, address } = refusal
   const names = { workspace_id: workspaceId, at_ms: atMs, id: randomUUID(), key_id: keyId }
   return { ...names, route, code, reason, request_id: requestId, address }

@@ -42,14 +42,14 @@ export interface UsageView {
 
 export const COUNTS_OFF = html`<p class="muted">Requests are not counted: the setting <code>usage.enabled</code> of this console is false.</p>`
 
-/** Links to the ranges, the chart, its numbers, and counts by route and code. @param pathOf the page with a range */
-export function usagePart({ range, points }: UsageView, pathOf: (range: ChartRange) => string): Html {
-  const bars = barsOf(points, range)
-  const { served, notServed } = sumsOf(points)
+/** Links to the ranges, the chart, its numbers, and counts by route and code. @param rangePath the page with a range */
+export function usagePart({ range, points }: UsageView, rangePath: (range: ChartRange) => string): Html {
+  const bars = groupIntoBars(points, range)
+  const { served, notServed } = sumPoints(points)
   const summary = `Requests in ${CHART_RANGES[range].label}: ${numberText(served)} served, ${numberText(notServed)} not served`
   const links = CHART_RANGE_NAMES.map(name => {
     const here = name === range ? html` aria-current="true"` : null
-    return html`<li><a href="${pathOf(name)}"${here}>${CHART_RANGES[name].label}</a></li>`
+    return html`<li><a href="${rangePath(name)}"${here}>${CHART_RANGES[name].label}</a></li>`
   })
   return html`<nav class="filters" aria-label="Span of the chart"><ul>${links}</ul></nav>
     <p>${summary}.</p>
@@ -113,24 +113,24 @@ export interface UsageBar {
 }
 
 /** In the order of time. Weeks are counted back from today, so that the first can be shorter. */
-export function barsOf(points: readonly UsagePoint[], range: ChartRange): UsageBar[] {
+export function groupIntoBars(points: readonly UsagePoint[], range: ChartRange): UsageBar[] {
   const { step, pointsPerBar } = CHART_RANGES[range]
   const bars: UsageBar[] = []
   for (let end = points.length; end > 0; end -= pointsPerBar) {
     const own = points.slice(Math.max(0, end - pointsPerBar), end)
     const isLast = end === points.length
-    bars.push({ ...sumsOf(own), label: `${labelOf(own, step)}${isLast ? ', so far' : ''}` })
+    bars.push({ ...sumPoints(own), label: `${barLabel(own, step)}${isLast ? ', so far' : ''}` })
   }
   return bars.reverse()
 }
 
-export function sumsOf(points: readonly UsagePoint[]): Pick<UsageBar, 'served' | 'notServed'> {
+export function sumPoints(points: readonly UsagePoint[]): Pick<UsageBar, 'served' | 'notServed'> {
   const requests = points.reduce((sum, point) => sum + point.requests, 0)
   const served = points.reduce((sum, { byCode }) => sum + (byCode['ok'] ?? 0), 0)
   return { served, notServed: requests - served }
 }
 
-function labelOf(points: readonly UsagePoint[], step: 'hour' | 'day'): string {
+function barLabel(points: readonly UsagePoint[], step: 'hour' | 'day'): string {
   const [first, last] = [points[0]?.atMs ?? 0, points.at(-1)?.atMs ?? 0]
   if (step === 'hour') return `${dateText(first)}, ${new Date(first).toISOString().slice(11, 16)}`
   return last - first < DAY_MS ? dateText(first) : `${dateText(first)} to ${dateText(last)}`

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../domain/clock.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
 
 /** A key in constant use is written this often. Gateways report every 10 s: what one of them reports is written at once. */
@@ -62,7 +62,7 @@ export class UseWriter {
     try {
       await this.#write(new Map(this.#waiting), this.#parts.clock.wallMs())
     } catch (error) {
-      this.#parts.logger.warn({ cause: causeOf(error) }, 'last uses of keys not written, retrying')
+      this.#parts.logger.warn({ cause: describeError(error) }, 'last uses of keys not written, retrying')
     }
   }
 

@@ -11,11 +11,16 @@ import {
   instantOrNull,
   listJson,
   noFields,
-  pageOf,
   pageQuery,
+  pageSchema,
   textOrNull,
 } from '../platform/http/fields.ts'
-import { callerOf, principalOf, readPageOptions, workspaceIdOf } from '../platform/http/request-context.ts'
+import {
+  describeCaller,
+  readPageOptions,
+  readWorkspaceId,
+  requirePrincipal,
+} from '../platform/http/request-context.ts'
 import type { Delivery } from '../platform/jobs/delivery-rows.ts'
 import type { DeliveryLog } from './deliveries.ts'
 import {
@@ -23,7 +28,7 @@ import {
   URL_EXPECTED,
   type WorkspaceWebhook,
   type WorkspaceWebhooks,
-  webhookSiteOf,
+  webhookOrigin,
 } from './workspace-webhooks.ts'
 
 interface WebhookParts {
@@ -77,7 +82,7 @@ const LIST_DELIVERIES = adminCall({
   summary: 'Webhook deliveries of a workspace, newest first',
   query: pageQuery('msg'),
   status: 200,
-  response: pageOf('deliveries', delivery),
+  response: pageSchema('deliveries', delivery),
   errors: ['not_found'],
   handle: ({ deliveries }, { request, query }) => deliveriesJson(deliveries, readPageOptions(request, query)),
 })
@@ -93,7 +98,7 @@ const GET = adminCall({
   handle: async (parts, { request }) => {
     const { webhooks, workspaceId } = open(parts, request)
     const found = await webhooks.find(workspaceId)
-    const mayChange = may(principalOf(request), 'keys:write', workspaceId)
+    const mayChange = may(requirePrincipal(request), 'keys:write', workspaceId)
     return { webhook: found === null ? null : webhookJson(found, mayChange) }
   },
 })
@@ -113,7 +118,7 @@ const SET = adminCall({
   errors: ERRORS,
   handle: async (parts, { request, body }) => {
     const { webhooks, workspaceId } = open(parts, request)
-    const result = await webhooks.set(workspaceId, body.url, callerOf(request))
+    const result = await webhooks.set(workspaceId, body.url, describeCaller(request))
     if (!result.ok) throw invalidField(result.field, result.expected)
     return { webhook: webhookJson(result.webhook, true), secret: result.secret }
   },
@@ -133,7 +138,7 @@ const REMOVE = adminCall({
   errors: ERRORS,
   handle: async (parts, { request }) => {
     const { webhooks, workspaceId } = open(parts, request)
-    return { removed: await webhooks.remove(workspaceId, callerOf(request)) }
+    return { removed: await webhooks.remove(workspaceId, describeCaller(request)) }
   },
 })
 
@@ -163,7 +168,7 @@ const LIST_OWN_DELIVERIES = adminCall({
   operation: 'webhook_deliveries',
   summary: 'Deliveries to the webhook of a workspace, newest first',
   query: pageQuery('msg'),
-  response: pageOf('deliveries', delivery),
+  response: pageSchema('deliveries', delivery),
   errors: ERRORS,
   handle: async (parts, { request, query }) => {
     const { deliveries } = open(parts, request).webhooks
@@ -186,7 +191,7 @@ function open(
   { workspaceWebhooks }: WebhookParts,
   request: FastifyRequest,
 ): { readonly webhooks: WorkspaceWebhooks; readonly workspaceId: string } {
-  const workspaceId = workspaceIdOf(request)
+  const workspaceId = readWorkspaceId(request)
   if (workspaceWebhooks !== null) return { webhooks: workspaceWebhooks, workspaceId }
   const setting = 'webhooks.workspaces.enabled'
   throw new ApiError('webhooks_disabled', `Workspaces have no webhooks: the setting ${setting} is false`)
@@ -195,7 +200,7 @@ function open(
 function webhookJson(found: WorkspaceWebhook, mayChange: boolean) {
   const { url, createdAtMs, createdBy } = found
   // A path may hold a secret of the receiver.
-  const shown = mayChange ? url : (webhookSiteOf(found) ?? '')
+  const shown = mayChange ? url : (webhookOrigin(found) ?? '')
   return { url: shown, createdAt: toInstant(createdAtMs), createdBy }
 }
 

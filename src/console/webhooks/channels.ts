@@ -58,7 +58,7 @@ export function createOperatorChannel(
 ): Channel {
   const target = new URL(url)
   const current = reloadable<Partial<OperatorWebhook>, Access>(secrets, onReload, next =>
-    accessOf(next, { proxies, timeoutMs }),
+    readAccess(next, { proxies, timeoutMs }),
   )
   return {
     kind: 'operator',
@@ -88,7 +88,7 @@ interface Access {
 }
 
 /** @throws if the secret was removed or the CA file cannot be read */
-function accessOf(
+function readAccess(
   { secret, caFile }: Partial<OperatorWebhook>,
   { proxies, timeoutMs }: { readonly proxies: ProxySettings; readonly timeoutMs: number },
 ): Access {
@@ -133,7 +133,7 @@ export function createWorkspaceChannel(
         if (isAccepted(status)) return { ok: true, status }
         return { ok: false, status, reason: `Response status ${status}`, cause: 'status' }
       } catch (error) {
-        return { ok: false, status: null, reason: NO_RESPONSE, cause: causeOf(error) }
+        return { ok: false, status: null, reason: NO_RESPONSE, cause: describeFailure(error) }
       } finally {
         await client.stop()
       }
@@ -147,7 +147,7 @@ export function workspaceRestMs(failures: number): number {
   return failures === 0 ? 0 : Math.min(FIRST_REST_MS * 2 ** Math.min(failures - 1, 10), MAX_REST_MS)
 }
 
-function causeOf(error: unknown): string {
+function describeFailure(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown'
   if (error.name === 'TimeoutError') return 'timeout'
   if (error instanceof ProxyError) return error.message

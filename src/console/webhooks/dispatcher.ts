@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/clock.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { ClaimedReceiver, DueDelivery, ReceiverKind } from '../platform/jobs/delivery-rows.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
@@ -73,7 +73,7 @@ export class Dispatcher {
   #fill(): Promise<void> {
     this.#filling ??= this.#fillLanes()
       .catch((error: unknown) => {
-        this.#parts.logger.warn({ cause: causeOf(error) }, 'webhook delivery queue not read, retrying')
+        this.#parts.logger.warn({ cause: describeError(error) }, 'webhook delivery queue not read, retrying')
       })
       .finally(() => {
         this.#filling = null
@@ -112,7 +112,7 @@ export class Dispatcher {
         pausedUntilMs: clock.wallMs() + channel.restMs(failures),
       })
     } catch (error) {
-      const fields = { ...aboutReceiver(channel.kind, receiver), cause: causeOf(error) }
+      const fields = { ...aboutReceiver(channel.kind, receiver), cause: describeError(error) }
       logger.warn(fields, 'webhook delivery not recorded, retrying')
     }
   }

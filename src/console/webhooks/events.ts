@@ -14,7 +14,7 @@ export function isWebhookConfigured(webhook: Config['console']['webhook']): webh
 }
 
 /** Who receives events of keys: the operator, workspaces with a webhook of their own, both or neither. */
-export function eventReceiversOf({ console, webhooks }: Config): readonly ReceiverKind[] {
+export function configuredReceivers({ console, webhooks }: Config): readonly ReceiverKind[] {
   const toOperator: ReceiverKind[] = isWebhookConfigured(console.webhook) ? ['operator'] : []
   return webhooks.workspaces.enabled ? [...toOperator, 'workspace'] : toOperator
 }

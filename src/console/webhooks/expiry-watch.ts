@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { type ControlLogger, causeOf } from '../../observability/control-logger.ts'
-import { keyOfRow } from '../platform/database/key-row.ts'
+import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
+import { readKeyRow } from '../platform/database/key-row.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import type { ReceiverKind } from '../platform/jobs/delivery-rows.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
@@ -31,7 +31,7 @@ export function startExpiryWatch(parts: ExpiryWatchParts): () => void {
     isRunning = true
     void recordExpiries(parts)
       .catch((error: unknown) =>
-        parts.logger.warn({ cause: causeOf(error) }, 'expiring keys not listed, retrying'),
+        parts.logger.warn({ cause: describeError(error) }, 'expiring keys not listed, retrying'),
       )
       .finally(() => {
         isRunning = false
@@ -117,5 +117,5 @@ async function findExpiringKeys(
       .where(sql<boolean>`expires_at_ms - created_at_ms > ${shortest}`)
   }
   const rows = await query.orderBy('expires_at_ms').limit(KEYS_AT_ONCE).execute()
-  return rows.map(row => keyOfRow(row).record)
+  return rows.map(row => readKeyRow(row).record)
 }

@@ -1,4 +1,4 @@
-import { onReloadOf } from '../../config/reloadable.ts'
+import { narrowReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { Capability } from '../platform/capability.ts'
@@ -11,7 +11,12 @@ import { WEBHOOK_CALLS } from './api.ts'
 import { type Channel, createOperatorChannel, createWorkspaceChannel } from './channels.ts'
 import { createDeliveries, type Deliveries } from './deliveries.ts'
 import { Dispatcher } from './dispatcher.ts'
-import { createChangeEvents, type EventfulChange, eventReceiversOf, isWebhookConfigured } from './events.ts'
+import {
+  configuredReceivers,
+  createChangeEvents,
+  type EventfulChange,
+  isWebhookConfigured,
+} from './events.ts'
 import { startExpiryWatch } from './expiry-watch.ts'
 import { createResolver } from './guarded-connector.ts'
 import { type KeysById, webhookPages } from './pages.ts'
@@ -26,7 +31,7 @@ export { WEBHOOK_CALLS } from './api.ts'
 
 /** Makes the events of a change, for the receivers that the settings allow. */
 export function eventsBy(config: Config): (change: EventfulChange) => readonly WebhookEvent[] {
-  const receivers = eventReceiversOf(config)
+  const receivers = configuredReceivers(config)
   return change => createChangeEvents(change, receivers)
 }
 
@@ -45,7 +50,7 @@ export function createWebhooks(context: ConsoleContext, sources: WebhookSources)
   const deliveries = createDeliveries(database, clock, newEventId)
   const channels = createChannels(context, database)
   const dispatcher = new Dispatcher({ ...context, deliveries, channels })
-  const workspaceWebhooks = workspaceWebhooksOf(context, sources, deliveries)
+  const workspaceWebhooks = openWorkspaceWebhooks(context, sources, deliveries)
   const toOperator = deliveries.log('operator')
   let stopWatch = () => {}
   return {
@@ -70,13 +75,13 @@ export function createWebhooks(context: ConsoleContext, sources: WebhookSources)
   }
 }
 
-/** One for the operator, for workspaces, both or neither: as `eventReceiversOf` lists. */
+/** One for the operator, for workspaces, both or neither: as `configuredReceivers` lists. */
 function createChannels({ config, onReload }: ConsoleContext, { reader }: Database): readonly Channel[] {
   const { webhook } = config.console
   const ofWorkspaces = config.webhooks.workspaces
   const channels: Channel[] = []
   if (isWebhookConfigured(webhook)) {
-    const onWebhookReload = onReloadOf(onReload, next => next.console.webhook)
+    const onWebhookReload = narrowReload(onReload, next => next.console.webhook)
     channels.push(createOperatorChannel(webhook, config.outgoing, onWebhookReload))
   }
   if (ofWorkspaces.enabled) {
@@ -90,7 +95,7 @@ function createChannels({ config, onReload }: ConsoleContext, { reader }: Databa
 }
 
 /** @returns null unless the setting allows workspaces a webhook */
-function workspaceWebhooksOf(
+function openWorkspaceWebhooks(
   context: ConsoleContext,
   { database, registry }: WebhookSources,
   deliveries: Deliveries,

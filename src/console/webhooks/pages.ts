@@ -22,16 +22,16 @@ import {
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
   CHANGES,
-  cursorOf,
-  fieldsOf,
-  frameOf,
+  createFrame,
   notFound,
+  readCursor,
+  readFormFields,
+  requireWorkspace,
   SHOWS,
   sendPage,
-  workspaceOf,
 } from '../platform/html/page-request.ts'
 import { deliveriesPath, olderDeliveriesPath, WORKSPACES, webhookPath } from '../platform/html/paths.ts'
-import { callerOf } from '../platform/http/request-context.ts'
+import { describeCaller } from '../platform/http/request-context.ts'
 import type { Delivery } from '../platform/jobs/delivery-rows.ts'
 import { deliveryState } from './api.ts'
 import type { DeliveryLog } from './deliveries.ts'
@@ -40,7 +40,7 @@ import {
   MAX_URL_LENGTH,
   type WorkspaceWebhook,
   type WorkspaceWebhooks,
-  webhookSiteOf,
+  webhookOrigin,
 } from './workspace-webhooks.ts'
 
 const DELIVERIES = `${WORKSPACES}/:workspaceId/deliveries`
@@ -70,12 +70,12 @@ export function webhookPages(scope: FastifyInstance, parts: WebhookPageParts): v
   deliveryForms(scope, OWN, webhookPath, parts.workspaceWebhooks?.deliveries ?? null)
   scope.post(OWN, CHANGES, (request, reply) => setWebhook(parts, request, reply))
   const back = async (request: FastifyRequest, reply: FastifyReply) =>
-    reply.redirect(webhookPath(workspaceOf(request)), 303)
+    reply.redirect(webhookPath(requireWorkspace(request)), 303)
   // Where a form leads whose session has expired.
   scope.get(`${OWN}/remove`, SHOWS, back)
   scope.post(`${OWN}/remove`, CHANGES, async (request, reply) => {
     const { webhooks, workspaceId } = open(parts, request)
-    await webhooks.remove(workspaceId, callerOf(request))
+    await webhooks.remove(workspaceId, describeCaller(request))
     return back(request, reply)
   })
 }
@@ -84,21 +84,21 @@ export function webhookPages(scope: FastifyInstance, parts: WebhookPageParts): v
 function deliveryForms(
   scope: FastifyInstance,
   path: string,
-  pathOf: (workspaceId: string) => string,
+  pagePath: (workspaceId: string) => string,
   log: DeliveryLog | null,
 ): void {
   const back = async (request: FastifyRequest, reply: FastifyReply) =>
-    reply.redirect(pathOf(workspaceOf(request)), 303)
+    reply.redirect(pagePath(requireWorkspace(request)), 303)
   // Where a form leads whose session has expired.
   for (const form of ['test', ':eventId/again']) scope.get(`${path}/${form}`, SHOWS, back)
   scope.post(`${path}/test`, CHANGES, async (request, reply) => {
-    const workspaceId = workspaceOf(request)
+    const workspaceId = requireWorkspace(request)
     if (log === null) throw notFound()
     await log.sendTest(workspaceId)
     return back(request, reply)
   })
   scope.post(`${path}/:eventId/again`, CHANGES, async (request, reply) => {
-    const workspaceId = workspaceOf(request)
+    const workspaceId = requireWorkspace(request)
     // The router yields a text for each parameter in the path.
     const { eventId: id = '' } = request.params as Record<string, string>
     if (log === null || !EVENT_ID.test(id)) throw notFound()
@@ -113,11 +113,11 @@ async function showDeliveries(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { clock, deliveries, workspaceWebhooks } = parts
-  const workspaceId = workspaceOf(request)
-  const frame = frameOf(request, reply, { workspaceId, clock })
+  const workspaceId = requireWorkspace(request)
+  const frame = createFrame(request, reply, { workspaceId, clock })
   const own = workspaceWebhooks === null ? null : webhookPath(workspaceId)
   if (deliveries === null) return sendPage(reply, noWebhookPage(frame, own))
-  const view = await viewOf(parts, deliveries, request, deliveriesPath(workspaceId))
+  const view = await readDeliveriesView(parts, deliveries, request, deliveriesPath(workspaceId))
   return sendPage(reply, deliveriesPage(frame, view, own))
 }
 
@@ -128,22 +128,22 @@ async function showWebhook(
   form: { readonly url: string; readonly problems: Problems },
 ): Promise<FastifyReply> {
   const { webhooks, workspaceId } = open(parts, request)
-  const view = await viewOf(parts, webhooks.deliveries, request, webhookPath(workspaceId))
+  const view = await readDeliveriesView(parts, webhooks.deliveries, request, webhookPath(workspaceId))
   const webhook = await webhooks.find(workspaceId)
-  const frame = frameOf(request, reply, { workspaceId, clock: parts.clock })
+  const frame = createFrame(request, reply, { workspaceId, clock: parts.clock })
   const status = form.problems.size > 0 ? 422 : 200
   return sendPage(reply, webhookPage(frame, { ...view, ...form, webhook }), status)
 }
 
 async function setWebhook(parts: WebhookPageParts, request: FastifyRequest, reply: FastifyReply) {
   const { webhooks, workspaceId } = open(parts, request)
-  const url = textField(fieldsOf(request), 'url').trim()
-  const result = await webhooks.set(workspaceId, url, callerOf(request))
+  const url = textField(readFormFields(request), 'url').trim()
+  const result = await webhooks.set(workspaceId, url, describeCaller(request))
   if (!result.ok) {
     const problems = new Map([['url', `This must be ${result.expected}`]])
     return showWebhook(parts, request, reply, { url, problems })
   }
-  const frame = frameOf(request, reply, { workspaceId, clock: parts.clock })
+  const frame = createFrame(request, reply, { workspaceId, clock: parts.clock })
   return sendPage(reply, webhookSecretPage(frame, webhookPath(workspaceId), result.secret))
 }
 
@@ -152,19 +152,19 @@ function open(
   { workspaceWebhooks }: WebhookPageParts,
   request: FastifyRequest,
 ): { readonly webhooks: WorkspaceWebhooks; readonly workspaceId: string } {
-  const workspaceId = workspaceOf(request)
+  const workspaceId = requireWorkspace(request)
   if (workspaceWebhooks === null) throw notFound()
   return { webhooks: workspaceWebhooks, workspaceId }
 }
 
-async function viewOf(
+async function readDeliveriesView(
   { findKeys }: WebhookPageParts,
   log: DeliveryLog,
   request: FastifyRequest,
   path: string,
 ): Promise<DeliveriesView> {
-  const cursor = cursorOf(request)
-  const page = { workspaceId: workspaceOf(request), limit: PAGE_SIZE, afterId: cursor }
+  const cursor = readCursor(request)
+  const page = { workspaceId: requireWorkspace(request), limit: PAGE_SIZE, afterId: cursor }
   const { deliveries, nextAfterId } = await log.list(page)
   const keys = await findKeys(deliveries.map(({ keyId }) => keyId))
   return { path, deliveries, keys, nextCursor: nextAfterId, isFirstPage: cursor === null }
@@ -307,7 +307,7 @@ function webhookPage(frame: Frame, view: WebhookView): Html {
 /** A path may hold a secret of the receiver: who may not change the webhook sees the site alone. */
 function facts({ mayChange, nowMs }: Frame, webhook: WorkspaceWebhook): Html {
   return html`<dl class="facts">
-    <div><dt>Address</dt><dd class="breaks">${mayChange ? webhook.url : webhookSiteOf(webhook)}</dd></div>
+    <div><dt>Address</dt><dd class="breaks">${mayChange ? webhook.url : webhookOrigin(webhook)}</dd></div>
     <div><dt>Set</dt><dd>${ago(webhook.createdAtMs, nowMs)}</dd></div>
   </dl>`
 }

@@ -73,12 +73,12 @@ export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
   const rules = { keyPrefix, allowHttp: settings.allowHttp, mayConnectTo: addressGuard(settings) }
   const audit = (action: WebhookAction, workspaceId: string, { old, now }: Change, caller: Caller) => {
     const atMs = clock.wallMs()
-    const site = { old: webhookSiteOf(old), new: webhookSiteOf(now) }
+    const site = { old: webhookOrigin(old), new: webhookOrigin(now) }
     return auditWebhook(action, workspaceId, site, { id: newAuditId(atMs), atMs, caller })
   }
   return {
     deliveries: parts.deliveries,
-    find: async workspaceId => webhookOf(await findWebhook(database.reader, workspaceId)),
+    find: async workspaceId => readWebhookRow(await findWebhook(database.reader, workspaceId)),
     async set(workspaceId, text, caller) {
       const planned = planWebhookUrl(text, rules)
       if (!planned.ok) return planned
@@ -86,8 +86,8 @@ export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
       const secret = `whsec_${Buffer.from(randomBytes(SECRET_BYTES)).toString('base64')}`
       await audited(metrics, () =>
         writer.run(async tx => {
-          const before = webhookOf(await findWebhook(tx, workspaceId))
-          await storeWebhook(tx, rowOf(workspaceId, webhook, secret))
+          const before = readWebhookRow(await findWebhook(tx, workspaceId))
+          await storeWebhook(tx, toWebhookRow(workspaceId, webhook, secret))
           const entry = audit('webhook.set', workspaceId, { old: before, now: webhook }, caller)
           await appendAudit(tx, [entry], database)
         }),
@@ -97,7 +97,7 @@ export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
     remove: (workspaceId, caller) =>
       audited(metrics, () =>
         writer.run(async tx => {
-          const before = webhookOf(await findWebhook(tx, workspaceId))
+          const before = readWebhookRow(await findWebhook(tx, workspaceId))
           if (before === null) return false
           await deleteWebhook(tx, workspaceId)
           const entry = audit('webhook.removed', workspaceId, { old: before, now: null }, caller)
@@ -132,12 +132,12 @@ async function deleteWebhook(tx: Transaction<Tables>, workspaceId: string): Prom
   await closeReceiver(tx, workspaceId, REMOVED)
 }
 
-function webhookOf(row: WorkspaceWebhookRow | null): WorkspaceWebhook | null {
+function readWebhookRow(row: WorkspaceWebhookRow | null): WorkspaceWebhook | null {
   if (row === null) return null
   return { url: row.url, createdAtMs: row.created_at_ms, createdBy: row.created_by }
 }
 
-function rowOf(
+function toWebhookRow(
   workspaceId: string,
   { url, createdAtMs, createdBy }: WorkspaceWebhook,
   secret: string,
@@ -146,7 +146,7 @@ function rowOf(
 }
 
 /** The address without its path, which may hold a secret of the receiver. */
-export function webhookSiteOf(webhook: Pick<WorkspaceWebhook, 'url'> | null): string | null {
+export function webhookOrigin(webhook: Pick<WorkspaceWebhook, 'url'> | null): string | null {
   return webhook === null ? null : new URL(webhook.url).origin
 }
 

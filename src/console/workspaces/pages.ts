@@ -14,7 +14,7 @@ import {
 } from '../platform/html/form-parts.ts'
 import { ago, cell, type Html, html } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { frameOf, personOfRequest, queryOf, sendPage } from '../platform/html/page-request.ts'
+import { createFrame, readQuery, sendPage, signedInPerson } from '../platform/html/page-request.ts'
 import {
   ALL_KEYS,
   ALL_USAGE,
@@ -38,7 +38,7 @@ export interface WorkspacePageParts {
 
 /** A person with one workspace goes straight to it. */
 export function startPath(request: FastifyRequest): string {
-  const { workspaces, administrator } = personOfRequest(request)
+  const { workspaces, administrator } = signedInPerson(request)
   const [first] = workspaces
   return first !== undefined && workspaces.length === 1 && !administrator ? keysPath(first) : WORKSPACES
 }
@@ -48,8 +48,8 @@ export async function showWorkspaces(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { workspaces, administrator } = personOfRequest(request)
-  const query = queryOf(request)
+  const { workspaces, administrator } = signedInPerson(request)
+  const query = readQuery(request)
   const sent = query['workspace'] !== undefined && administrator
   const typed = plainPasted(textField(query, 'workspace'))
   const q = searchText(textField(query, 'q'))
@@ -66,7 +66,7 @@ export async function showWorkspaces(
     afterId,
     maxKeysCounted: MAX_KEYS_COUNTED,
   })
-  const frame = frameOf(request, reply, { workspaceId: null, clock })
+  const frame = createFrame(request, reply, { workspaceId: null, clock })
   const paging = { nextCursor: found.nextAfterId, isFirstPage: afterId === null }
   const view = { workspaces: found.workspaces, q, ...paging, typed, problems }
   return sendPage(reply, workspacesPage(frame, view), sent ? 422 : 200)

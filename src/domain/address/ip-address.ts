@@ -23,22 +23,22 @@ interface Network {
  */
 export function normalizeCidrs(cidrs: readonly string[]): string[] | null {
   const networks = cidrs.map(parseNetwork).filter(network => network !== null)
-  return networks.length < cidrs.length ? null : [...new Set(networks.map(textOf))].sort()
+  return networks.length < cidrs.length ? null : [...new Set(networks.map(formatNetwork))].sort()
 }
 
 /** Whether the address is in one of the networks. `::/0` holds no IPv4 address, and `0.0.0.0/0` no IPv6 address. */
 export function isInCidrs(address: string, cidrs: readonly string[]): boolean {
   const single = address.includes('/') ? null : parseNetwork(address)
   if (single === null) return false
-  return networksOf(cidrs).some(
-    network => network.bits === single.bits && startOf(single.start, network) === network.start,
+  return parseNetworks(cidrs).some(
+    network => network.bits === single.bits && networkStart(single.start, network) === network.start,
   )
 }
 
 /** Parsed once for each list in memory: 32 IPv6 networks take 0.1 ms to parse. */
 const PARSED = new WeakMap<readonly string[], readonly Network[]>()
 
-function networksOf(cidrs: readonly string[]): readonly Network[] {
+function parseNetworks(cidrs: readonly string[]): readonly Network[] {
   let networks = PARSED.get(cidrs)
   if (networks === undefined) {
     networks = cidrs.map(parseNetwork).filter(network => network !== null)
@@ -61,7 +61,7 @@ function parseNetwork(text: string): Network | null {
   const suffix = slash < 0 ? String(bits) : text.slice(slash + 1)
   const prefixLength = Number(suffix)
   if (value === null || !PREFIX_LENGTH.test(suffix) || prefixLength > bits) return null
-  const network = { start: startOf(value, { prefixLength, bits }), prefixLength, bits }
+  const network = { start: networkStart(value, { prefixLength, bits }), prefixLength, bits }
   return isMapped(network)
     ? {
         start: network.start & 0xffff_ffffn,
@@ -76,7 +76,7 @@ function isMapped({ start }: Network): boolean {
   return start >> BigInt(IPV4_BITS) === MAPPED
 }
 
-function startOf(value: bigint, { prefixLength, bits }: Pick<Network, 'prefixLength' | 'bits'>): bigint {
+function networkStart(value: bigint, { prefixLength, bits }: Pick<Network, 'prefixLength' | 'bits'>): bigint {
   const hostBits = BigInt(bits - prefixLength)
   return (value >> hostBits) << hostBits
 }
@@ -90,24 +90,24 @@ function valueOfIpv6(address: string): bigint | null {
   if (host === undefined) return null
   // The URL parser has validated it, and leaves at most one `::` and no dotted part.
   const [before = '', after = ''] = host.slice(1, -1).split('::')
-  const [head, tail] = [groupsOf(before), groupsOf(after)]
+  const [head, tail] = [splitGroups(before), splitGroups(after)]
   const zeros = Array.from({ length: 8 - head.length - tail.length }, () => '0')
   return [...head, ...zeros, ...tail].reduce((value, group) => (value << 16n) + BigInt(`0x${group}`), 0n)
 }
 
-function groupsOf(text: string): string[] {
+function splitGroups(text: string): string[] {
   return text === '' ? [] : text.split(':')
 }
 
-function textOf({ start, prefixLength, bits }: Network): string {
-  return `${bits === IPV4_BITS ? textOfIpv4(start) : textOfIpv6(start)}/${prefixLength}`
+function formatNetwork({ start, prefixLength, bits }: Network): string {
+  return `${bits === IPV4_BITS ? formatIpv4(start) : formatIpv6(start)}/${prefixLength}`
 }
 
-function textOfIpv4(value: bigint): string {
+function formatIpv4(value: bigint): string {
   return [24n, 16n, 8n, 0n].map(shift => (value >> shift) & 0xffn).join('.')
 }
 
-function textOfIpv6(value: bigint): string {
+function formatIpv6(value: bigint): string {
   const groups = Array.from({ length: 8 }, (_, index) => (value >> BigInt(112 - 16 * index)) & 0xffffn)
   const { hostname } = new URL(`http://[${groups.map(group => group.toString(16)).join(':')}]`)
   return hostname.slice(1, -1)

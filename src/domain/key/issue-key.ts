@@ -1,7 +1,7 @@
 import { BLANK_FIELDS, type Planned, planFields, type RequestedFields, wrong } from './key-fields.ts'
 import { isWorkspaceId, type KeyRecord, normalizeScopes } from './key-record.ts'
 import { TEXT_NAMES } from './key-texts.ts'
-import { digestOf, holdsKeyForm } from './secret.ts'
+import { digestKey, holdsKeyForm } from './secret.ts'
 import { hasVisible } from './visible-text.ts'
 
 export const DEFAULT_LIFETIME_DAYS = 90
@@ -138,14 +138,14 @@ export function planImport(entry: ImportEntry, context: ImportContext): Planned<
   const { id, keyPrefix, createdBy, knownScopes, nowMs } = context
   if (!DIGEST.test(digest)) return wrong('digest', DIGEST_EXPECTED)
   if (!isWorkspaceId(workspaceId)) return wrong('workspaceId', WORKSPACE_ID_EXPECTED)
-  if (!HINT.test(hint) || !hasVisible(hint) || holdsKeyForm(hint, keyPrefix) || digestOf(hint) === digest) {
+  if (!HINT.test(hint) || !hasVisible(hint) || holdsKeyForm(hint, keyPrefix) || digestKey(hint) === digest) {
     return wrong('hint', HINT_EXPECTED)
   }
   const chosen = planFields(entry, BLANK_FIELDS, keyPrefix)
   if (!chosen.ok) return chosen
   const secretField = (['name', ...TEXT_NAMES] as const).find(field => {
     const text = chosen.value[field]
-    return text !== null && digestOf(text) === digest
+    return text !== null && digestKey(text) === digest
   })
   if (secretField !== undefined) return wrong(secretField, 'a text other than the key')
   const scopes = normalizeScopes(entry.scopes)
@@ -163,9 +163,9 @@ function planTimes({ expiresAt, revokedAt, suspendedAt }: ImportEntry, nowMs: nu
   if (expiresAtMs === null || expiresAtMs < 0 || expiresAtMs > nowMs + MAX_LIFETIME_DAYS * DAY_MS) {
     return wrong('expiresAt', IMPORTED_EXPIRY_EXPECTED)
   }
-  const revokedAtMs = pastOf(revokedAt, nowMs)
+  const revokedAtMs = parsePastInstant(revokedAt, nowMs)
   if (revokedAtMs === undefined) return wrong('revokedAt', PAST_EXPECTED)
-  const suspendedAtMs = pastOf(suspendedAt, nowMs)
+  const suspendedAtMs = parsePastInstant(suspendedAt, nowMs)
   if (suspendedAtMs === undefined) return wrong('suspendedAt', PAST_EXPECTED)
   return {
     ok: true,
@@ -176,7 +176,7 @@ function planTimes({ expiresAt, revokedAt, suspendedAt }: ImportEntry, nowMs: nu
 export const PAST_EXPECTED = 'null or an instant such as 2026-02-18T09:00:00Z, not in the future'
 
 /** @returns undefined for what is no instant, or lies in the future */
-function pastOf(text: string | null | undefined, nowMs: number): number | null | undefined {
+function parsePastInstant(text: string | null | undefined, nowMs: number): number | null | undefined {
   if (text === null || text === undefined) return null
   const ms = parseInstant(text)
   return ms === null || ms < 0 || ms > nowMs ? undefined : ms

@@ -51,7 +51,7 @@ export function planFields(
   const expectedName = problemOfKeyName(name)
   if (expectedName !== null) return wrong('name', expectedName)
   if (holdsKeyForm(name, keyPrefix)) return wrong('name', 'a name without an API key in it')
-  const texts = eachText(text => textOf(requested[text], current[text]))
+  const texts = eachText(text => chooseText(requested[text], current[text]))
   for (const text of TEXT_NAMES) {
     const expected = problemOfText(text, texts[text], keyPrefix)
     if (expected !== null) return wrong(text, expected)
@@ -62,7 +62,7 @@ export function planFields(
   return { ok: true, value: { name, ...texts, allowedCidrs } }
 }
 
-function textOf(requested: string | null | undefined, current: string | null): string | null {
+function chooseText(requested: string | null | undefined, current: string | null): string | null {
   if (requested === undefined) return current
   return requested === '' ? null : requested
 }

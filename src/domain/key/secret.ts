@@ -65,7 +65,7 @@ export function importSigningSecret(bytes: Uint8Array): KeyObject {
 export function mintSecret(prefix: string, random: Uint8Array, signingKey: KeyObject): Secret {
   if (random.length !== 32) throw new RangeError(`A key needs 32 random bytes, not ${random.length}`)
   const body = prefix + encodeBase62(random)
-  return new Secret(body + macOf(body, signingKey).toString('latin1'))
+  return new Secret(body + computeMac(body, signingKey).toString('latin1'))
 }
 
 /** Whether the text has the form of a key. Form and MAC are checked before a lookup, so an invalid key costs none. */
@@ -103,7 +103,7 @@ export function hasKeyMac(key: string, format: KeyFormat): boolean {
   if (format.kind === 'opaque' || isUnsignedKey(key, format)) return true
   const body = key.slice(0, -MAC_LENGTH)
   const mac = Buffer.from(key.slice(-MAC_LENGTH), 'latin1')
-  return format.signingKeys.some(signingKey => timingSafeEqual(mac, macOf(body, signingKey)))
+  return format.signingKeys.some(signingKey => timingSafeEqual(mac, computeMac(body, signingKey)))
 }
 
 /** Tells signing secrets apart without revealing them: 64 bits of an HMAC over a constant. */
@@ -115,17 +115,17 @@ export function fingerprintSecret(signingSecret: Uint8Array): string {
 }
 
 /** SHA-256 of the whole key in lower-case hex: the only form in which a key is stored or looked up. */
-export function digestOf(key: string): string {
+export function digestKey(key: string): string {
   return hash('sha256', key, 'hex')
 }
 
 /** Prefix, `…`, and the last four characters of the key, by which its owner recognises it. */
-export function hintOf(secret: Secret, prefix: string): string {
+export function keyHint(secret: Secret, prefix: string): string {
   return `${prefix}…${secret.reveal().slice(-4)}`
 }
 
 /** @returns the first 64 bits of HMAC-SHA-256 in 11 base62 digits, one byte each */
-function macOf(body: string, signingKey: KeyObject): Buffer {
+function computeMac(body: string, signingKey: KeyObject): Buffer {
   const mac = createHmac('sha256', signingKey).update(body).digest('hex')
   return encodeUint64(Number.parseInt(mac.slice(0, 8), 16), Number.parseInt(mac.slice(8, 16), 16))
 }

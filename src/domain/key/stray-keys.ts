@@ -20,7 +20,7 @@ export function findStrayKeys(rawHeaders: readonly string[], prefix: StrayKeys['
     const field = rawHeaders[at + 1] ?? ''
     // `holdsStrayKey` finds a copy of a signed key by its form.
     if (prefix !== null && endsAsKey(field, prefix)) continue
-    const presented = credentialsOf(field)
+    const presented = stripScheme(field)
     if (presented.length >= MIN_CREDENTIALS_LENGTH) credentials = [...credentials, presented]
   }
   return { prefix, credentials }
@@ -38,7 +38,7 @@ export function isAuthorization(name: string | undefined): boolean {
 }
 
 /** The text after any scheme and its spaces, or the whole text if it has no scheme. */
-function credentialsOf(field: string): string {
+function stripScheme(field: string): string {
   const space = field.indexOf(' ')
   return space < 0 ? field : field.slice(space).trim()
 }

@@ -104,13 +104,13 @@ function describeRoute(config: ApiSource, route: DescribedRoute): ApiOperation {
 function responseSchemas(routes: readonly DescribedRoute[]): Record<string, unknown> {
   const described = routes.flatMap(({ name, responseSchema }) => {
     const schema = responseSchema?.schema ?? null
-    const place = `#/components/schemas/${componentOf(name)}`
-    return schema === null ? [] : [[componentOf(name), embedSchema(schema, place)] as const]
+    const place = `#/components/schemas/${componentName(name)}`
+    return schema === null ? [] : [[componentName(name), embedSchema(schema, place)] as const]
   })
   return Object.fromEntries(described)
 }
 
-function componentOf(route: string): string {
+function componentName(route: string): string {
   return `response-${route}`
 }
 
@@ -128,11 +128,11 @@ function queryParameters(route: DescribedRoute): ApiParameter[] {
     name,
     in: 'query' as const,
     required: false,
-    schema: schemaOf(rule),
+    schema: describeRule(rule),
   }))
 }
 
-function schemaOf(rule: QueryRule): Record<string, unknown> {
+function describeRule(rule: QueryRule): Record<string, unknown> {
   switch (rule.type) {
     case 'integer':
       return { type: 'integer', minimum: rule.minimum, maximum: rule.maximum }
@@ -145,7 +145,7 @@ function schemaOf(rule: QueryRule): Record<string, unknown> {
 
 function describeResponses(route: DescribedRoute): Record<string, ApiResponse> {
   const byGateway = route.answeredBy === 'gateway'
-  const component = byGateway ? 'Key' : route.responseSchema?.schema ? componentOf(route.name) : null
+  const component = byGateway ? 'Key' : route.responseSchema?.schema ? componentName(route.name) : null
   const schema =
     component === null
       ? { description: 'The response of the upstream' }

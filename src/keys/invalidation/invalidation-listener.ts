@@ -257,7 +257,7 @@ export class HeartbeatSenders {
     this.#remember(sender, baseline)
     baseline.lastSentMs = sentMs
     baseline.wasFresh ||= trueAgeMs !== null
-    return baseline.latenessOf(delayMs, nowMs) <= REVOCATION_TIMING.lateAfterMs
+    return baseline.measureLateness(delayMs, nowMs) <= REVOCATION_TIMING.lateAfterMs
   }
 
   #remember(sender: string, baseline: Baseline): void {
@@ -276,7 +276,7 @@ class Baseline {
   #leastBeforeMs = Number.POSITIVE_INFINITY
   #sinceMs = Number.NEGATIVE_INFINITY
 
-  latenessOf(delayMs: number, nowMs: number): number {
+  measureLateness(delayMs: number, nowMs: number): number {
     if (nowMs - this.#sinceMs > BASELINE_MS) {
       this.#leastBeforeMs = this.#leastDelayMs
       this.#leastDelayMs = Number.POSITIVE_INFINITY

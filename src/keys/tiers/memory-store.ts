@@ -42,19 +42,19 @@ export class MemoryStore {
   }
 
   get(digest: string): MemoryEntry | undefined {
-    return this.#records.shardOf(digest).get(digest) ?? this.#absent.get(digest)
+    return this.#records.shard(digest).get(digest) ?? this.#absent.get(digest)
   }
 
   /** Does not count as a use for the order of eviction. */
   peek(digest: string): MemoryEntry | undefined {
-    return this.#records.shardOf(digest).peek(digest) ?? this.#absent.peek(digest)
+    return this.#records.shard(digest).peek(digest) ?? this.#absent.peek(digest)
   }
 
   remember(digest: string, grant: KeyGrant, { verifiedAtMs, epoch, keyServiceSkipped }: Verification): void {
     this.#absent.delete(digest)
     const shared = { ...grant, scopes: this.#sharedList(grant.scopes) }
     const record = { grant: shared, verifiedAtMs, epoch, jitter: this.#random(), keyServiceSkipped }
-    this.#records.shardOf(digest).set(digest, record)
+    this.#records.shard(digest).set(digest, record)
   }
 
   rememberAbsent(digest: string, verification: Verification): void {
@@ -64,7 +64,7 @@ export class MemoryStore {
 
   /** Evicts an older version of the record, or the entry that says that there is no such key. */
   evictOlder(digest: string, version: number): EvictionResult {
-    const record = this.#records.shardOf(digest).peek(digest)
+    const record = this.#records.shard(digest).peek(digest)
     if (record === undefined) return this.#absent.delete(digest) ? 'evicted' : 'unknown_key'
     if (record.grant.version >= version) return 'current'
     this.#remove(digest)
@@ -77,7 +77,7 @@ export class MemoryStore {
   }
 
   #remove(digest: string): void {
-    if (this.#records.shardOf(digest).delete(digest)) this.#removals.invalidated.inc()
+    if (this.#records.shard(digest).delete(digest)) this.#removals.invalidated.inc()
   }
 
   /** Most keys have one of a few lists of scopes: a separate list for each would make records a quarter larger. */
@@ -121,7 +121,7 @@ export class ShardedCache<Value extends object> {
   }
 
   /** @param digest 64 hex digits, spread evenly by SHA-256 */
-  shardOf(digest: string): LRUCache<string, Value> {
+  shard(digest: string): LRUCache<string, Value> {
     const index = (hexDigitAt(digest, 0) * 16 + hexDigitAt(digest, 1)) % this.#shards.length
     const shard = this.#shards[index]
     if (shard === undefined) throw new RangeError('A digest consists of hex digits')

@@ -6,7 +6,7 @@ import {
   MAX_RECORD_BYTES,
   RECORD_RANGE_END,
   REDIS_PROBE_KEYS,
-  redisKeyOf,
+  recordKeyName,
 } from '../../domain/wire.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import {
@@ -43,12 +43,12 @@ export class RedisStore implements KeyTier {
 
   async get(digest: string): Promise<TierResult> {
     try {
-      const bytes = await this.#redis.read(redisKeyOf(digest))
+      const bytes = await this.#redis.read(recordKeyName(digest))
       // GETRANGE returns an empty string for a missing key.
       return bytes.length === 0 ? { kind: 'miss' } : this.#decode(bytes, digest)
     } catch (thrown) {
       const error = asError(thrown)
-      return { kind: 'failed', error, why: failureReasonOf(error) }
+      return { kind: 'failed', error, why: classifyFailure(error) }
     }
   }
 
@@ -60,7 +60,7 @@ export class RedisStore implements KeyTier {
 }
 
 /** A Redis that replies with an error, such as while it loads its data, is reachable. */
-function failureReasonOf(error: Error): FailureReason {
+function classifyFailure(error: Error): FailureReason {
   if (error instanceof RedisSkipped) return 'skipped'
   return isReplyError(error) ? 'unusable' : 'unreachable'
 }
@@ -100,12 +100,12 @@ export class MeasuredReader implements RecordReader {
       this.#count('ok', beganMs)
       return bytes
     } catch (error) {
-      this.#count(this.#outcomeOf(asError(error), beganMs), beganMs)
+      this.#count(this.#classifyOutcome(asError(error), beganMs), beganMs)
       throw error
     }
   }
 
-  #outcomeOf(error: Error, beganMs: number): Outcome {
+  #classifyOutcome(error: Error, beganMs: number): Outcome {
     if (isReplyError(error)) return 'error'
     const elapsedMs = this.#clock.monotonicMs() - beganMs
     return elapsedMs >= this.#timeoutMs - TIMER_SLACK_MS ? 'timeout' : 'unavailable'

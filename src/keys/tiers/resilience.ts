@@ -55,7 +55,7 @@ export function withObservation(tier: KeyTier, metrics: Metrics, failures: Failu
     name: tier.name,
     async get(digest) {
       const result = await getSafely(tier, digest)
-      handles[labelOf(result)].inc()
+      handles[resultLabel(result)].inc()
       if (result.kind === 'failed') failures.failed(result.error)
       else failures.succeeded()
       return result
@@ -72,7 +72,7 @@ async function getSafely(tier: KeyTier, digest: string): Promise<TierResult> {
   }
 }
 
-function labelOf(result: TierResult): (typeof LOOKUP_RESULTS)[number] {
+function resultLabel(result: TierResult): (typeof LOOKUP_RESULTS)[number] {
   switch (result.kind) {
     case 'found':
       return 'hit'

@@ -105,7 +105,7 @@ export class UsageCounts {
     const isUse = wasAuthenticated(reason)
     if (!isUse && !countsRequests) return
     const nowMs = clock.wallMs()
-    const row = this.#byKey.rowOf(keyId, workspaceId)
+    const row = this.#byKey.ensureRow(keyId, workspaceId)
     if (isUse && row !== null) row.lastUsedMs = nowMs
     if (!countsRequests) return
     const code = nameOutcome({ status, aborted, truncated, reason })
@@ -161,7 +161,7 @@ export class UsageCounts {
   }
 
   #fold(workspaceId: string, route: string, code: string, minute: number): void {
-    const row = this.#byWorkspace.rowOf(workspaceId, workspaceId)
+    const row = this.#byWorkspace.ensureRow(workspaceId, workspaceId)
     if (row !== null && this.#byWorkspace.count(row, route, code, minute)) {
       this.#folded.inc()
       return
@@ -215,7 +215,7 @@ export class CountTable {
   }
 
   /** @returns null if the table is full and has no row of this id */
-  rowOf(id: string, workspaceId: string): CountedRow | null {
+  ensureRow(id: string, workspaceId: string): CountedRow | null {
     const known = this.#rows.get(id)
     if (known !== undefined) return known
     if (this.#entries >= this.#maxEntries) return null

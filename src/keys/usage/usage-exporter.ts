@@ -44,7 +44,7 @@ export class UsageExporter {
       this.#waiting.shift()
       this.#parts.metrics.usageExports.inc({ outcome: 'dropped' })
     }
-    this.#waiting.push(linesOf(report))
+    this.#waiting.push(formatLines(report))
   }
 
   /** Sends what waits, until a request fails. Never rejects; calls during it join it. */
@@ -91,7 +91,7 @@ export class UsageExporter {
   }
 }
 
-function linesOf({ gateway, sequence, counts }: UsageReport): string {
+function formatLines({ gateway, sequence, counts }: UsageReport): string {
   const lines = counts.map(({ minute, ...count }, index) => {
     const at = new Date(minute * MINUTE_MS).toISOString()
     return `${JSON.stringify({ at, ...count, gateway, sequence, index })}\n`

@@ -62,13 +62,13 @@ export function toReportBody(report: UsageReport): object {
  */
 export function refusedCounts({ counts }: UsageReport, response: string): number {
   const { requests, first } = readResponse(response)
-  if (isCount(requests)) return Math.min(requests, sumOf(counts))
+  if (isCount(requests)) return Math.min(requests, sumCounts(counts))
   const named = Array.isArray(first) ? first.filter(isOfCounts) : []
   const indexes = new Set(named.map(({ index }) => index))
-  return sumOf(counts.filter((_, index) => indexes.has(index)))
+  return sumCounts(counts.filter((_, index) => indexes.has(index)))
 }
 
-function sumOf(counts: readonly ReportedCount[]): number {
+function sumCounts(counts: readonly ReportedCount[]): number {
   return counts.reduce((sum, { count }) => sum + count, 0)
 }
 

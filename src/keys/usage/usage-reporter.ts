@@ -50,12 +50,17 @@ export function createGatewayUsage(
     maxEntries,
   })
   const timeoutMs = Math.max(config.keyService.timeoutMs, MIN_REPORT_TIMEOUT_MS)
-  const failuresOf = (part: string) => new FailureLog(part, logger, clock)
-  const exporting = { failures: failuresOf('usage export'), metrics, timeoutMs, proxies: config.outgoing }
+  const createFailureLog = (part: string) => new FailureLog(part, logger, clock)
+  const exporting = {
+    failures: createFailureLog('usage export'),
+    metrics,
+    timeoutMs,
+    proxies: config.outgoing,
+  }
   const reporter = new UsageReporter({
     client,
     clock,
-    failures: failuresOf('usage report'),
+    failures: createFailureLog('usage report'),
     metrics,
     counts,
     exporter: url === undefined ? null : new UsageExporter({ ...exporting, url }),

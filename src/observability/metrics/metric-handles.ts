@@ -81,12 +81,14 @@ export class HandleHistogram<Label extends string> extends Gauge<Label> {
   }
 
   override async get(): Promise<MetricObjectWithValues<MetricValueWithName<Label>>> {
-    const values = [...this.#handles.all()].flatMap(({ labels, handle }) => this.#samplesOf(labels, handle))
+    const values = [...this.#handles.all()].flatMap(({ labels, handle }) =>
+      this.#createSamples(labels, handle),
+    )
     const described = { name: this.#name, help: this.#help, type: HISTOGRAM, aggregator: 'sum' } as const
     return { ...described, collect: () => {}, values }
   }
 
-  #samplesOf(labels: LabelValues<Label>, buckets: Buckets): MetricValueWithName<Label>[] {
+  #createSamples(labels: LabelValues<Label>, buckets: Buckets): MetricValueWithName<Label>[] {
     return [
       // The type of a sample's labels omits `le`, which prom-client's own buckets have, too.
       ...buckets.cumulative().map(([le, value]) => ({
@@ -239,13 +241,13 @@ export function declareRequestDuration(
       histogram.zero(labels)
       return {
         observe: (value, traceId) =>
-          histogram.observe({ labels, value, exemplarLabels: exemplarOf(traceId) }),
+          histogram.observe({ labels, value, exemplarLabels: exemplarLabels(traceId) }),
       }
     },
   }
 }
 
 /** prom-client's types expect the metric's labels here, but an exemplar has labels of its own (OpenMetrics 1.0). */
-function exemplarOf(traceId: string | null): Record<string, string> {
+function exemplarLabels(traceId: string | null): Record<string, string> {
   return traceId === null ? {} : { trace_id: traceId }
 }

@@ -30,20 +30,20 @@ export function createMetrics(parts: readonly Part[] = PARTS, { exemplars = fals
   if (exemplars) registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE)
   collectDefaultMetrics({ register: registry })
   for (const name of HEAP_SPACES) registry.removeSingleMetric(name)
-  const registersOf = (part: Part) => (parts.includes(part) ? [registry] : [])
+  const registries = (part: Part) => (parts.includes(part) ? [registry] : [])
   return {
     registry,
     ...declareProcess(metricDeclarations([registry])),
-    ...declareGatewayRegion(metricDeclarations(registersOf('gateway'))),
-    ...declareRequests(registersOf('gateway'), exemplars),
-    ...declareDecisions(registersOf('gateway')),
-    ...declareUpstream(registersOf('gateway')),
-    ...declareAssertions(registersOf('assertions')),
-    ...declareUsage(metricDeclarations(registersOf('gateway'))),
-    ...declareChanges(registersOf('changes')),
-    ...declareRedis(registersOf('redis')),
-    ...declareConsole(metricDeclarations(registersOf('console'))),
-    ...declareWorkspaces(metricDeclarations(registersOf('workspaces'))),
+    ...declareGatewayRegion(metricDeclarations(registries('gateway'))),
+    ...declareRequests(registries('gateway'), exemplars),
+    ...declareDecisions(registries('gateway')),
+    ...declareUpstream(registries('gateway')),
+    ...declareAssertions(registries('assertions')),
+    ...declareUsage(metricDeclarations(registries('gateway'))),
+    ...declareChanges(registries('changes')),
+    ...declareRedis(registries('redis')),
+    ...declareConsole(metricDeclarations(registries('console'))),
+    ...declareWorkspaces(metricDeclarations(registries('workspaces'))),
   }
 }
 

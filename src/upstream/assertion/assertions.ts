@@ -31,8 +31,8 @@ interface Keys {
 
 /** @throws if a file holds no usable key */
 export function createConfiguredAssertions(deps: AssertionDeps): ConfiguredAssertions {
-  const settings = settingsOf(deps.config)
-  const reports = reportsOf(deps)
+  const settings = readSettings(deps.config)
+  const reports = createReports(deps)
   const reused = deps.metrics.assertions.handle({ result: 'reused' })
   const signedBy = (key: AssertionKey) =>
     createAssertions({ settings, sign: createSigner(key, reports), reused, nowMs: deps.nowMs })
@@ -56,7 +56,7 @@ export function createConfiguredAssertions(deps: AssertionDeps): ConfiguredAsser
   }
 }
 
-function settingsOf({ upstream }: Config): AssertionSettings {
+function readSettings({ upstream }: Config): AssertionSettings {
   const { issuer, audience, lifetimeSeconds, bind } = upstream.assertion
   if (issuer === undefined || audience === undefined)
     throw new Error('upstream.assertion.issuer and upstream.assertion.audience are required')
@@ -74,7 +74,7 @@ function readKeys({ upstream }: Config): Keys {
   return { first, publicKeys: keys.map(({ publicKey }) => publicKey) }
 }
 
-function reportsOf({ metrics, logger, clock }: AssertionDeps): SigningReports {
+function createReports({ metrics, logger, clock }: AssertionDeps): SigningReports {
   return {
     signed: metrics.assertions.handle({ result: 'signed' }),
     failed: metrics.assertions.handle({ result: 'failed' }),

@@ -90,12 +90,12 @@ export class ConnectionShares<Request extends ConnectionRequest> {
 
   /** The request uses a connection from now on, until `release`. */
   hold({ workspaceId }: Request): void {
-    this.#shareOf(workspaceId).held += 1
+    this.#share(workspaceId).held += 1
     this.#held += 1
   }
 
   release({ workspaceId }: Request): void {
-    const share = this.#shareOf(workspaceId)
+    const share = this.#share(workspaceId)
     share.held -= 1
     this.#held -= 1
     this.#forgetIfIdle(workspaceId, share)
@@ -118,7 +118,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
 
   enqueue(request: Request, nowMs: number): void {
     const { workspaceId } = request
-    const share = this.#shareOf(workspaceId)
+    const share = this.#share(workspaceId)
     share.waiting ??= new Map()
     share.waiting.set(request, nowMs)
     this.#waiting.set(workspaceId, { share, waiting: share.waiting })
@@ -160,7 +160,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
   }
 
   /** Connections that a workspace holds above its share; 0 or less if it is not above. */
-  excessOf(workspaceId: string): number {
+  measureExcess(workspaceId: string): number {
     return (this.#shares.get(workspaceId)?.held ?? 0) - this.#fairShare
   }
 
@@ -208,7 +208,7 @@ export class ConnectionShares<Request extends ConnectionRequest> {
     return Math.floor(this.#reserve / 2 ** halvings)
   }
 
-  #shareOf(workspaceId: string): Share<Request> {
+  #share(workspaceId: string): Share<Request> {
     let share = this.#shares.get(workspaceId)
     if (share === undefined) {
       share = { held: 0, waiting: null }
@@ -242,7 +242,7 @@ export interface PreemptionCandidate {
 }
 
 /** Ranks the exchanges of one workspace: the one whose loss costs its client the least is preempted first. */
-function rankOf({ stage, stalledMs }: PreemptionCandidate): number {
+function preemptionRank({ stage, stalledMs }: PreemptionCandidate): number {
   if (stage === 'discarding') return 0
   if (stalledMs >= GRACE_MS) return 1
   // Before the response head the client gets a 503 with Retry-After; after it, only a closed connection.
@@ -250,24 +250,24 @@ function rankOf({ stage, stalledMs }: PreemptionCandidate): number {
 }
 
 function isPreferred(one: PreemptionCandidate, other: PreemptionCandidate): boolean {
-  const rank = rankOf(one)
-  if (rank !== rankOf(other)) return rank < rankOf(other)
+  const rank = preemptionRank(one)
+  if (rank !== preemptionRank(other)) return rank < preemptionRank(other)
   if (rank === 1 && one.stalledMs !== other.stalledMs) return one.stalledMs > other.stalledMs
   return one.startedAtMs > other.startedAtMs
 }
 
 /**
  * Selects the exchange that gives up its connection, from the workspace that is furthest above its share.
- * @param excessOf connections that a workspace holds above its share; at 0 or less none of its exchanges is preempted
+ * @param measureExcess connections that a workspace holds above its share; at 0 or less none of its exchanges is preempted
  */
 export function selectForPreemption<Exchange extends PreemptionCandidate>(
   exchanges: Iterable<Exchange>,
-  excessOf: (workspaceId: string) => number,
+  measureExcess: (workspaceId: string) => number,
 ): Exchange | undefined {
   let first: Exchange | undefined
   let most = 0
   for (const exchange of exchanges) {
-    const excess = excessOf(exchange.workspaceId)
+    const excess = measureExcess(exchange.workspaceId)
     if (excess < most || excess <= 0) continue
     if (first === undefined || excess > most || isPreferred(exchange, first)) first = exchange
     most = excess

@@ -198,9 +198,9 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   /** Aborts exchanges of workspaces above their share, each of which frees a connection at once. */
   #preempt(nowMs: number): void {
     if (!this.#shares.isOwed(nowMs)) return
-    const preemptable = preemptableOf(this.#sweeper.all(), nowMs)
+    const preemptable = findPreemptable(this.#sweeper.all(), nowMs)
     while (this.#shares.isOwed(nowMs)) {
-      const first = selectForPreemption(preemptable, workspaceId => this.#shares.excessOf(workspaceId))
+      const first = selectForPreemption(preemptable, workspaceId => this.#shares.measureExcess(workspaceId))
       if (first === undefined) break
       preemptable.delete(first)
       this.#shares.preempted(nowMs)
@@ -209,7 +209,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   }
 }
 
-function preemptableOf(
+function findPreemptable(
   swept: readonly HasDeadline[],
   nowMs: number,
 ): Set<PreemptableExchange<UpstreamExchange>> {

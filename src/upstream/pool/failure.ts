@@ -1,6 +1,6 @@
 import { errors } from 'undici'
 import type { DenialReason } from '../../domain/denial.ts'
-import { causeOf } from '../../observability/control-logger.ts'
+import { describeError } from '../../observability/control-logger.ts'
 import type { UPSTREAM_ERROR_KINDS } from '../../observability/metrics/metrics.ts'
 
 /** `assertion`: the gateway could not sign one, so nothing was sent. It is no failure of the upstream. */
@@ -43,7 +43,7 @@ export function toUpstreamFailure(error: unknown, phase: FailurePhase): Upstream
   // In undici 7 the `code` of this class is always undefined.
   if (error instanceof errors.HTTPParserError) return new UpstreamFailure('protocol', error)
   const code = textProperty(error, 'code')
-  const kind = phase === 'connecting' ? kindWhileConnecting(code, error) : kindOf(code, phase)
+  const kind = phase === 'connecting' ? kindWhileConnecting(code, error) : classifyCode(code, phase)
   return new UpstreamFailure(kind, error)
 }
 
@@ -83,7 +83,7 @@ const CAUSES_WITHOUT_ERROR: Readonly<Partial<Record<UpstreamFailureKind, string>
 /** @returns kind and cause for the log; null if the failure is not the upstream's. No error, since each failed request has one. */
 export function toLogCause({ kind, cause }: UpstreamFailure): { message: string; code: string } | null {
   if (OWN_KINDS.has(kind)) return null
-  const why = cause === undefined ? CAUSES_WITHOUT_ERROR[kind] : causeOf(cause)
+  const why = cause === undefined ? CAUSES_WITHOUT_ERROR[kind] : describeError(cause)
   const text = why === undefined ? kind : `${kind}: ${why}`
   return { message: text, code: textProperty(cause, 'code') || kind }
 }
@@ -118,7 +118,7 @@ function kindWhileConnecting(code: string, error: unknown): UpstreamFailureKind 
   return code === '' || code.startsWith('UND_ERR_') || RESET_CODES.has(code) ? 'reset' : 'tls'
 }
 
-function kindOf(code: string, phase: FailurePhase): UpstreamFailureKind {
+function classifyCode(code: string, phase: FailurePhase): UpstreamFailureKind {
   // undici also reports this for invalid bytes within the head, if they follow a Content-Length.
   if (code === MISMATCH_CODE) return phase === 'streaming' ? 'truncated' : 'protocol'
   if (code === CLOSED_CODE) return phase === 'streaming' ? 'truncated' : 'reset'

@@ -35,7 +35,7 @@ export class PoolMetrics {
   constructor(metrics: Metrics, stats: () => PoolStats) {
     this.#metrics = metrics
     this.#timeToHeaders = metrics.upstreamTimeToHeaders.handle({ upstream: UPSTREAM })
-    for (const code of USUAL_CODES) this.#handleOf(code)
+    for (const code of USUAL_CODES) this.#handle(code)
     for (const kind of UPSTREAM_ERROR_KINDS) metrics.upstreamErrors.inc({ upstream: UPSTREAM, kind }, 0)
     for (const outcome of ['success', 'failure']) {
       metrics.upstreamRetries.inc({ upstream: UPSTREAM, outcome }, 0)
@@ -44,7 +44,7 @@ export class PoolMetrics {
   }
 
   headReceived(statusCode: number, afterMs: number, retried: boolean): void {
-    this.#handleOf(statusCode).inc()
+    this.#handle(statusCode).inc()
     this.#timeToHeaders.observe(afterMs / 1000)
     if (retried) this.#metrics.upstreamRetries.inc({ upstream: UPSTREAM, outcome: 'success' })
   }
@@ -55,7 +55,7 @@ export class PoolMetrics {
     if (retryFailed) this.#metrics.upstreamRetries.inc({ upstream: UPSTREAM, outcome: 'failure' })
   }
 
-  #handleOf(statusCode: number): CounterHandle {
+  #handle(statusCode: number): CounterHandle {
     const known = this.#handlesByCode.get(statusCode)
     if (known !== undefined) return known
     const handle = this.#metrics.upstreamRequests.handle({ upstream: UPSTREAM, code: codeLabel(statusCode) })

@@ -154,9 +154,9 @@ export class AddressBook {
 
   /** Replaces all addresses. An avoided address that is among the new ones stays avoided. */
   replace(addresses: readonly Address[]): void {
-    const byName = new Map(addresses.map(address => [nameOf(address), address]))
+    const byName = new Map(addresses.map(address => [addressName(address), address]))
     this.#addresses = [...byName.values()].slice(0, MAX_ADDRESSES)
-    const known = new Set(this.#addresses.map(nameOf))
+    const known = new Set(this.#addresses.map(addressName))
     for (const name of this.#avoidedUntilMs.keys()) if (!known.has(name)) this.#avoidedUntilMs.delete(name)
   }
 
@@ -173,14 +173,14 @@ export class AddressBook {
   }
 
   failed(address: Address, nowMs: number): void {
-    const name = nameOf(address)
-    if (this.#addresses.some(known => nameOf(known) === name)) {
+    const name = addressName(address)
+    if (this.#addresses.some(known => addressName(known) === name)) {
       this.#avoidedUntilMs.set(name, nowMs + AVOIDED_MS)
     }
   }
 
   worked(address: Address): void {
-    this.#avoidedUntilMs.delete(nameOf(address))
+    this.#avoidedUntilMs.delete(addressName(address))
   }
 
   stats(nowMs: number): { usable: number; avoided: number } {
@@ -189,10 +189,10 @@ export class AddressBook {
   }
 
   #avoidedMs(address: Address, nowMs: number): number {
-    return Math.max(0, (this.#avoidedUntilMs.get(nameOf(address)) ?? 0) - nowMs)
+    return Math.max(0, (this.#avoidedUntilMs.get(addressName(address)) ?? 0) - nowMs)
   }
 }
 
-function nameOf({ host, port }: Address): string {
+function addressName({ host, port }: Address): string {
   return `${host} ${port}`
 }

@@ -21,10 +21,10 @@ const SEPARATOR = '\n'
  * Requests with the same cache key may get the same response. The key holds everything that the upstream receives,
  * except `PER_CALLER_FIELDS`. It includes host and protocol, because an upstream may build links from them.
  */
-export type CacheKeyOf = (permit: Permit, client: IncomingHttpHeaders, forwarded: Forwarded) => string
+export type ComputeCacheKey = (permit: Permit, client: IncomingHttpHeaders, forwarded: Forwarded) => string
 
 /** @param forwarded names of the client's headers that reach the upstream */
-export function compileCacheKey(forwarded: readonly string[]): CacheKeyOf {
+export function compileCacheKey(forwarded: readonly string[]): ComputeCacheKey {
   const names = forwarded
     .map(name => name.toLowerCase())
     .filter(name => !VALIDATORS.includes(name) && !PER_CALLER_FIELDS.includes(name))

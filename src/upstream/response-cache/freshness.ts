@@ -36,8 +36,8 @@ export function assessFreshness(headers: UpstreamHeaders, times: ResponseTimes):
   const isExplicit = directives.size > 0 || headers['expires'] !== undefined
   if (!isExplicit || directives.has('no-store') || directives.has('private')) return null
   if (headers['set-cookie'] !== undefined || !fitsKey(headers) || variesByValidator(headers)) return null
-  const ageMs = ageOf(headers, times)
-  const lifetimeMs = directives.has('no-cache') ? 0 : lifetimeOf(headers, directives, times)
+  const ageMs = currentAgeMs(headers, times)
+  const lifetimeMs = directives.has('no-cache') ? 0 : freshnessLifetimeMs(headers, directives, times)
   return lifetimeMs > ageMs || hasValidator(headers) ? { ageMs, lifetimeMs } : null
 }
 
@@ -50,9 +50,9 @@ export function hasValidator({ etag, 'last-modified': lastModified }: UpstreamHe
 export function wantsFresher(requested: Directives, entry: { ageMs: number; freshForMs: number }): boolean {
   if (requested.has('no-cache') || requested.has('no-store')) return true
   const maxAge = requested.get('max-age')
-  if (maxAge !== undefined && entry.ageMs > secondsOf(maxAge) * 1000) return true
+  if (maxAge !== undefined && entry.ageMs > parseSeconds(maxAge) * 1000) return true
   const minFresh = requested.get('min-fresh')
-  return minFresh !== undefined && entry.freshForMs < secondsOf(minFresh) * 1000
+  return minFresh !== undefined && entry.freshForMs < parseSeconds(minFresh) * 1000
 }
 
 export function parseDirectives(field: string | string[] | undefined): Directives {
@@ -67,26 +67,30 @@ export function parseDirectives(field: string | string[] | undefined): Directive
 }
 
 /** An invalid number of seconds counts as stale (RFC 9111, section 4.2.1). */
-function lifetimeOf(headers: UpstreamHeaders, directives: Directives, { wallMs }: ResponseTimes): number {
+function freshnessLifetimeMs(
+  headers: UpstreamHeaders,
+  directives: Directives,
+  { wallMs }: ResponseTimes,
+): number {
   const seconds = directives.get('s-maxage') ?? directives.get('max-age')
-  if (seconds !== undefined) return secondsOf(seconds) * 1000
-  const expiresMs = dateOf(headers['expires'])
-  return expiresMs === null ? 0 : Math.max(0, expiresMs - (dateOf(headers['date']) ?? wallMs))
+  if (seconds !== undefined) return parseSeconds(seconds) * 1000
+  const expiresMs = parseDate(headers['expires'])
+  return expiresMs === null ? 0 : Math.max(0, expiresMs - (parseDate(headers['date']) ?? wallMs))
 }
 
 /** RFC 9111, section 4.2.3. A `Date` has whole seconds, so a difference below one second counts as 0. */
-function ageOf(headers: UpstreamHeaders, { requestedAtMs, nowMs, wallMs }: ResponseTimes): number {
+function currentAgeMs(headers: UpstreamHeaders, { requestedAtMs, nowMs, wallMs }: ResponseTimes): number {
   const age = headers['age']
-  const ageFieldMs = typeof age === 'string' ? secondsOf(age) * 1000 : 0
-  const apparentMs = Math.floor((wallMs - (dateOf(headers['date']) ?? wallMs)) / 1000) * 1000
+  const ageFieldMs = typeof age === 'string' ? parseSeconds(age) * 1000 : 0
+  const apparentMs = Math.floor((wallMs - (parseDate(headers['date']) ?? wallMs)) / 1000) * 1000
   return Math.max(apparentMs, ageFieldMs + nowMs - requestedAtMs)
 }
 
-function secondsOf(text: string): number {
+function parseSeconds(text: string): number {
   return SECONDS.test(text) ? Math.min(Number(text), MAX_SECONDS) : 0
 }
 
-function dateOf(field: string | string[] | undefined): number | null {
+function parseDate(field: string | string[] | undefined): number | null {
   const ms = typeof field === 'string' ? Date.parse(field) : Number.NaN
   return Number.isNaN(ms) ? null : ms
 }

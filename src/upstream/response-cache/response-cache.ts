@@ -110,7 +110,7 @@ export class CacheUpdate {
 
   /** @returns null if the response may not be stored; most of these responses drop the entry */
   assessFreshness(statusCode: number, headers: UpstreamHeaders): Freshness | null {
-    const freshness = statusCode === 200 ? this.#freshnessOf(headers) : null
+    const freshness = statusCode === 200 ? this.#assessFreshness(headers) : null
     // A 5xx or a 304 does not mean that the entry is out of date.
     if (freshness === null && statusCode < 500 && statusCode !== 304) this.#drop()
     return freshness
@@ -136,7 +136,7 @@ export class CacheUpdate {
   refresh(notModified: UpstreamHeaders, policy: ResponsePolicy): CachedResponse | null {
     const { stale } = this.#entry
     const headers = stale === undefined ? null : refreshedHeaders(stale.upstream, notModified)
-    const freshness = headers === null ? null : this.#freshnessOf(headers)
+    const freshness = headers === null ? null : this.#assessFreshness(headers)
     const decision = headers === null ? null : policy(200, headers)
     if (stale === undefined || headers === null || freshness === null || decision?.kind !== 'pass') {
       this.#drop()
@@ -149,7 +149,7 @@ export class CacheUpdate {
     return this.#entry.stale !== undefined
   }
 
-  #freshnessOf(headers: UpstreamHeaders): Freshness | null {
+  #assessFreshness(headers: UpstreamHeaders): Freshness | null {
     const nowMs = this.#clock.monotonicMs()
     return assessFreshness(headers, {
       requestedAtMs: this.#requestedAtMs,

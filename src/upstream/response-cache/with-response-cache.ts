@@ -9,7 +9,7 @@ import type { UpstreamSettings } from '../pool/connection.ts'
 import { respondBuffered } from '../respond.ts'
 import type { Upstream } from '../upstream.ts'
 import {
-  type CacheKeyOf,
+  type ComputeCacheKey,
   compileCacheKey,
   OWN_VALIDATORS,
   validatorKey,
@@ -52,7 +52,7 @@ export function withResponseCache(forward: Forward, deps: ResponseCacheDeps): Fo
 class Coalescer {
   readonly #deps: ResponseCacheDeps
   readonly #cache: ResponseCache | null
-  readonly #cacheKeyOf: CacheKeyOf
+  readonly #computeCacheKey: ComputeCacheKey
   readonly #parts: CoalescingParts
   /** By cache key and validators. Bounded by the number of requests in flight. */
   readonly #coalesced = new Map<string, CoalescedRequest>()
@@ -62,7 +62,7 @@ class Coalescer {
     const nowMs = () => clock.monotonicMs()
     this.#deps = deps
     this.#cache = createCache(deps)
-    this.#cacheKeyOf = compileCacheKey(deps.requestHeaders)
+    this.#computeCacheKey = compileCacheKey(deps.requestHeaders)
     this.#parts = { policy: upstream.policy, deny, forward, nowMs, counts: createCoalescingCounts(metrics) }
   }
 
@@ -71,9 +71,9 @@ class Coalescer {
     // The client disconnected during the lookup: `close` has been emitted.
     if (response.destroyed) return
     observation.phase = 'waiting'
-    const requested = requestDirectivesOf(message.headers['cache-control'])
+    const requested = requestDirectives(message.headers['cache-control'])
     const cache = requested.has('no-store') ? null : this.#cache
-    const key = this.#cacheKeyOf(permit, message.headers, this.#deps.upstream.forwardedFor(message))
+    const key = this.#computeCacheKey(permit, message.headers, this.#deps.upstream.forwardedFor(message))
     const cached = cache?.find(permit.grant.workspaceId, key)
     const nowMs = this.#parts.nowMs()
     if (cached !== undefined && isUsable(cached, nowMs, requested)) {
@@ -89,7 +89,7 @@ class Coalescer {
       inFlight.join({ request, permit, sinceMs: nowMs, isFirst: false })
       return
     }
-    const update = cache === null ? null : this.#updateOf(cache, permit, key, stale)
+    const update = cache === null ? null : this.#createUpdate(cache, permit, key, stale)
     this.#begin(coalescingKey, { request, permit, sinceMs: nowMs, isFirst: true }, update, stale)
   }
 
@@ -100,7 +100,7 @@ class Coalescer {
     respondBuffered(request, responseFor(request.message.headers, cached, ageSeconds))
   }
 
-  #updateOf(
+  #createUpdate(
     cache: ResponseCache,
     permit: Permit,
     key: string,
@@ -138,7 +138,7 @@ function createCache({ maxBytes, onReload, metrics }: ResponseCacheDeps): Respon
 
 const NO_DIRECTIVES = parseDirectives(undefined)
 
-function requestDirectivesOf(cacheControl: string | undefined): Directives {
+function requestDirectives(cacheControl: string | undefined): Directives {
   return cacheControl === undefined ? NO_DIRECTIVES : parseDirectives(cacheControl)
 }
 

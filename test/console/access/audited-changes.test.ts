@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { digestOf } from '../../../src/domain/key/secret.ts'
+import { digestKey } from '../../../src/domain/key/secret.ts'
 import { startConsole } from '../../support/console.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { until } from '../../support/until.ts'
@@ -148,7 +148,7 @@ test('keys that are revoked together and keys that are imported', async () => {
     { ...ofKey(id), action: 'key.revoked', detail: { name: 'a', scopes: SCOPES, reason: 'bulk', ...FROM } },
   ])
   const old = { hint: '…old', workspaceId: 'ws_1', name: 'old', scopes: SCOPES, expiresAt: EXPIRES }
-  const entry = { ...old, digest: digestOf('old key'), suspendedAt: CREATED }
+  const entry = { ...old, digest: digestKey('old key'), suspendedAt: CREATED }
   await send('/admin/v1/import', { keys: [entry] })
   const [imported] = await entries(1)
   const detail = { name: 'old', scopes: SCOPES, expiresAt: EXPIRES, suspendedAt: CREATED, ...FROM }

@@ -2,7 +2,12 @@ import { describe, expect, test } from 'vitest'
 import type { AdminToken } from '../../../src/console/platform/access/admin-token.ts'
 import { PERMISSIONS, type Permission } from '../../../src/console/platform/access/permission.ts'
 import type { Person } from '../../../src/console/platform/access/person.ts'
-import { actorOf, may, mayGrant, type Principal } from '../../../src/console/platform/access/principal.ts'
+import {
+  may,
+  mayGrant,
+  type Principal,
+  principalActor,
+} from '../../../src/console/platform/access/principal.ts'
 
 const ada: Person = {
   subject: 'ada',
@@ -97,5 +102,5 @@ test('no principal has the actor of another', () => {
     person({ subject: 'admin-token' }),
     person({ subject: 'token:tok_1' }),
   ]
-  expect(new Set(principals.map(actorOf)).size).toBe(principals.length)
+  expect(new Set(principals.map(principalActor)).size).toBe(principals.length)
 })

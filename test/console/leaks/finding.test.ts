@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { findingOf, MAX_PLACE_LENGTH } from '../../../src/console/leaks/operations.ts'
+import { describeFinding, MAX_PLACE_LENGTH } from '../../../src/console/leaks/operations.ts'
 import { importSigningSecret, mintSecret } from '../../../src/domain/key/secret.ts'
 
 const signingKey = importSigningSecret(randomBytes(32))
 const token = mintSecret('wsk_', randomBytes(32), signingKey).reveal()
 const other = mintSecret('wsk_', randomBytes(32), signingKey).reveal()
-const placeOf = (url: unknown) => findingOf({ url }, { token, keyPrefix: 'wsk_' }).foundAt
+const placeOf = (url: unknown) => describeFinding({ url }, { token, keyPrefix: 'wsk_' }).foundAt
 
 describe('the place of a finding', () => {
   test('is recorded as it was reported', () => {
@@ -36,7 +36,7 @@ describe('the place of a finding', () => {
   })
 
   test('has one of the words of GitHub as its kind, and no other text', () => {
-    const sourceOf = (source: unknown) => findingOf({ source }, { token, keyPrefix: 'wsk_' }).source
+    const sourceOf = (source: unknown) => describeFinding({ source }, { token, keyPrefix: 'wsk_' }).source
     expect([sourceOf('gist_content'), sourceOf('<b>'), sourceOf('x'.repeat(41)), sourceOf(1)]).toEqual([
       'gist_content',
       null,

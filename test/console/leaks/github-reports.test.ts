@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { PrepareReload } from '../../../src/config/reloadable.ts'
 import type { Config } from '../../../src/config/schema/schema.ts'
-import { digestOf } from '../../../src/domain/key/secret.ts'
+import { digestKey } from '../../../src/domain/key/secret.ts'
 import { type ConsoleOptions, consoleConfig, startConsole } from '../../support/console.ts'
 import { GithubDouble, type SignedReport } from '../../support/github-double.ts'
 import { metricValue } from '../../support/metric-value.ts'
@@ -55,7 +55,7 @@ const found = (token: string, url: string | undefined = PLACE) => ({
   source: 'content',
 })
 const label = (token: string, text: string) => ({
-  token_hash: digestOf(token),
+  token_hash: digestKey(token),
   token_type: TYPE,
   label: text,
 })
@@ -91,7 +91,7 @@ test('keys that are suspended, rotated, expired or revoked are true positives, a
   await send('POST', `/admin/v1/keys/${revoked.id}/revoke`)
   const imported = 'imported-key-of-another-system'
   const entry = {
-    digest: digestOf(imported),
+    digest: digestKey(imported),
     hint: '…tem',
     workspaceId: 'ws_1',
     name: 'old',
@@ -268,7 +268,7 @@ describe('a signed report is rejected as a whole, with a text that says why', ()
     const { status, body } = await report([longest, ...short])
     expect([status, body.length]).toEqual([200, 1000])
     expect(body[0]).toEqual({
-      token_hash: digestOf(longest.token),
+      token_hash: digestKey(longest.token),
       token_type: longest.type,
       label: 'false_positive',
     })

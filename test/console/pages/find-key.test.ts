@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { digestOf } from '../../../src/domain/key/secret.ts'
+import { digestKey } from '../../../src/domain/key/secret.ts'
 import { type SignedIn, startSignIn } from '../../support/signed-in.ts'
 
 const UNKNOWN = `wsk_${'A'.repeat(54)}`
@@ -22,7 +22,7 @@ test('a digest, and without JavaScript the key itself, lead to the key and to it
   const { ada, issue, log } = await start()
   const { key, secret } = await issue('ws_1')
   const pasted = [` ${secret}\n`, `Authorization: Bearer ${secret}`, `“${secret}”`, `\u200b\`${secret}\`\r\n`]
-  for (const fields of [{ digest: digestOf(secret ?? '') }, ...pasted.map(key => ({ key }))]) {
+  for (const fields of [{ digest: digestKey(secret ?? '') }, ...pasted.map(key => ({ key }))]) {
     const { status, text } = await find(ada, fields)
     expect(status).toBe(200)
     expect(text).toContain('of &lt;i&gt;ws_1')
@@ -37,8 +37,8 @@ test('a digest, and without JavaScript the key itself, lead to the key and to it
 test('a key of a workspace that the person cannot access is answered like an unknown one', async () => {
   const { ada, issue, log } = await start()
   const { key, secret } = await issue('ws_2')
-  const hidden = await find(ada, { digest: digestOf(secret ?? '') })
-  const unknown = await find(ada, { digest: digestOf(UNKNOWN) })
+  const hidden = await find(ada, { digest: digestKey(secret ?? '') })
+  const unknown = await find(ada, { digest: digestKey(UNKNOWN) })
   expect(hidden.status).toBe(unknown.status)
   expect(plain(hidden.text)).toBe(plain(unknown.text))
   expect(hidden.text).toContain('No such key')

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { Database } from '../../../src/console/platform/database/database.ts'
-import { rowOf } from '../../../src/console/platform/database/key-row.ts'
+import { toKeyRow } from '../../../src/console/platform/database/key-row.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 import { someKey } from '../../support/stored-keys.ts'
@@ -19,7 +19,7 @@ async function fill(databaseUrl: string): Promise<void> {
   const { writer, close } = database
   const nowMs = Date.now()
   const row = {
-    ...rowOf(someKey(), nowMs),
+    ...toKeyRow(someKey(), nowMs),
     id: sql`printf('key_%026d', n)`,
     digest: sql`lower(hex(randomblob(32)))`,
     name: sql`'program ' || n`,

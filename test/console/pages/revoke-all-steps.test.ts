@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { rowOf } from '../../../src/console/platform/database/key-row.ts'
+import { toKeyRow } from '../../../src/console/platform/database/key-row.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { ScriptedAnnouncer } from '../../support/scripted-announcer.ts'
@@ -13,7 +13,7 @@ const PATH = '/workspaces/ws_1/revoke-all'
 test('the page leads through revoking more keys than one request can, and counts them all', async () => {
   const databaseUrl = `sqlite:${join(databaseDirectory(), 'a.db')}`
   const { writer, close } = await openDatabase(databaseUrl)
-  const rows = Array.from({ length: 300 }, () => rowOf(someKey(), NOW_MS))
+  const rows = Array.from({ length: 300 }, () => toKeyRow(someKey(), NOW_MS))
   await writer.insertInto('keys').values(rows).execute()
   await close()
   const clock = new ManualClock()

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { lastUseAsOf, recentUseText } from '../../../src/console/usage/key-usage.ts'
-import { lastPoints, pointsOf } from '../../../src/console/usage/read-usage.ts'
-import { barsOf, totalsBy, usageChart } from '../../../src/console/usage/usage-chart.ts'
+import { lastPoints, usagePoints } from '../../../src/console/usage/read-usage.ts'
+import { groupIntoBars, totalsBy, usageChart } from '../../../src/console/usage/usage-chart.ts'
 
 const NOW_MS = Date.parse('2026-11-20T04:31:15Z')
 const row = (bucket: number, count: number, code = 'ok', route = 'files') => ({ bucket, count, code, route })
@@ -50,19 +50,23 @@ test('no requests are no bars, and no labels become markup', () => {
 
 test('every request of a range is in one bar of it', () => {
   const day = lastPoints('day', 400, NOW_MS)
-  const points = pointsOf(day, [row(day.from, 3), row(day.from + 1, 5, 'key_expired'), row(day.until - 1, 7)])
-  const weeks = barsOf(points, '400d')
+  const points = usagePoints(day, [
+    row(day.from, 3),
+    row(day.from + 1, 5, 'key_expired'),
+    row(day.until - 1, 7),
+  ])
+  const weeks = groupIntoBars(points, '400d')
   expect(weeks).toHaveLength(58)
   expect(weeks[0]).toEqual({ label: '17 Oct 2025', served: 3, notServed: 0 })
   expect(weeks[1]).toEqual({ label: '18 Oct 2025 to 24 Oct 2025', served: 0, notServed: 5 })
   expect(weeks.at(-1)).toEqual({ label: '14 Nov 2026 to 20 Nov 2026, so far', served: 7, notServed: 0 })
-  const hours = barsOf(pointsOf(lastPoints('hour', 24, NOW_MS), []), '24h')
+  const hours = groupIntoBars(usagePoints(lastPoints('hour', 24, NOW_MS), []), '24h')
   expect([hours[0]?.label, hours[23]?.label]).toEqual(['19 Nov 2026, 05:00', '20 Nov 2026, 04:00, so far'])
 })
 
 test('routes and codes are in the order of their requests', () => {
   const { from } = lastPoints('day', 14, NOW_MS)
-  const points = pointsOf(lastPoints('day', 14, NOW_MS), [
+  const points = usagePoints(lastPoints('day', 14, NOW_MS), [
     row(from, 3),
     row(from, 2, 'rate_limited'),
     row(from + 2, 9, 'ok', 'workspace'),

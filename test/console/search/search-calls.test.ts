@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { digestOf } from '../../../src/domain/key/secret.ts'
+import { digestKey } from '../../../src/domain/key/secret.ts'
 import { type RunningConsole, startConsole } from '../../support/console.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { startSignIn } from '../../support/signed-in.ts'
@@ -128,7 +128,7 @@ describe('finding a key by its digest', () => {
 
   test('returns the key, without its secret', async () => {
     const { secret, key } = await issue('ws_1')
-    const { status, body, text } = await find({ digest: digestOf(secret) })
+    const { status, body, text } = await find({ digest: digestKey(secret) })
     expect([status, body]).toEqual([200, { key }])
     expect(text).not.toContain(secret)
   })
@@ -168,7 +168,7 @@ describe('a person', () => {
       { workspaceId: 'ws_3', keys: { active: 0 } },
     ])
     expect((await ada.call('GET', '/keys?workspaceId=ws_9')).status).toBe(404)
-    expect((await ada.call('POST', '/keys/lookup', { digest: digestOf(foreign.secret) })).status).toBe(404)
+    expect((await ada.call('POST', '/keys/lookup', { digest: digestKey(foreign.secret) })).status).toBe(404)
   })
 
   test('without a workspace finds nothing', async () => {

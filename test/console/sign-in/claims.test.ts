@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type ClaimNames, personOf } from '../../../src/console/sign-in/claims.ts'
+import { type ClaimNames, readPerson } from '../../../src/console/sign-in/claims.ts'
 import { isWorkspaceId } from '../../../src/domain/key/key-record.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 
@@ -11,7 +11,7 @@ const NAMES: ClaimNames = {
 }
 const ROLES = { administratorClaim: 'roles', viewerClaim: 'roles' }
 const person = (claims: object, names: Partial<ClaimNames> = {}) =>
-  personOf({ sub: 'ada', ...claims }, { ...NAMES, ...names })
+  readPerson({ sub: 'ada', ...claims }, { ...NAMES, ...names })
 const shapesOf = (claims: object, names: Partial<ClaimNames> = {}) =>
   (person(claims, names)?.unusedClaims ?? []).map(({ setting, claim, shape }) => [setting, claim, shape])
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { type Person, personActorOf } from '../../../src/console/platform/access/person.ts'
+import { type Person, personActor } from '../../../src/console/platform/access/person.ts'
 import { localPath, returnPath, signInPath } from '../../../src/console/platform/html/paths.ts'
 import { createAddressLimit } from '../../../src/console/platform/http/authenticate-programs.ts'
-import { isOwnHost, isOwnPage, siteOf } from '../../../src/console/sign-in/authenticate-people.ts'
-import { personOf } from '../../../src/console/sign-in/claims.ts'
+import { isOwnHost, isOwnPage, parseSite } from '../../../src/console/sign-in/authenticate-people.ts'
+import { readPerson } from '../../../src/console/sign-in/claims.ts'
 import { createOneTimeLink } from '../../../src/console/sign-in/one-time-link.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
@@ -11,7 +11,7 @@ const ada: Person = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], adminis
 
 describe('an actor', () => {
   test('identifies the person independently of their name', () => {
-    expect(personActorOf({ subject: 'admin-token' })).toBe('person:admin-token')
+    expect(personActor({ subject: 'admin-token' })).toBe('person:admin-token')
   })
 })
 
@@ -96,14 +96,14 @@ describe('a person from claims', () => {
     ['a number', 7, []],
     ['null', null, []],
   ])('workspaces in %s', (_, workspaces, expected) => {
-    expect(personOf({ sub: 'ada', workspaces }, names)?.workspaces).toEqual(expected)
+    expect(readPerson({ sub: 'ada', workspaces }, names)?.workspaces).toEqual(expected)
   })
 
   test('has at most 1,000 workspaces', () => {
     const workspaces = Array.from({ length: 1200 }, (_, index) => `ws_${index}`)
-    const ada = personOf({ sub: 'ada', workspaces }, names)
+    const ada = readPerson({ sub: 'ada', workspaces }, names)
     expect([ada?.workspaces.length, ada?.workspacesGranted]).toEqual([1000, 1200])
-    const grace = personOf({ sub: 'grace', workspaces: workspaces.slice(0, 1000) }, names)
+    const grace = readPerson({ sub: 'grace', workspaces: workspaces.slice(0, 1000) }, names)
     expect([grace?.workspaces.length, grace?.workspacesGranted]).toEqual([1000, undefined])
   })
 
@@ -122,19 +122,19 @@ describe('a person from claims', () => {
     [undefined, 'undefined', false],
     [{ admin: true }, 'admin', false],
   ])('with roles %j is an administrator, for %j: %s', (roles, administratorValue, expected) => {
-    expect(personOf({ sub: 'a', roles }, { ...names, administratorValue })?.administrator).toBe(expected)
+    expect(readPerson({ sub: 'a', roles }, { ...names, administratorValue })?.administrator).toBe(expected)
   })
 
   test('is never an administrator without a configured claim', () => {
     const claims = { sub: 'a', roles: ['true'], true: true, undefined: 'true' }
     const own = { workspacesClaim: 'w', administratorValue: 'true', viewerValue: 'true' }
-    expect(personOf(claims, own)).toMatchObject({ administrator: false, role: 'manager' })
+    expect(readPerson(claims, own)).toMatchObject({ administrator: false, role: 'manager' })
   })
 
   test('a text that denies a role grants none: no claim is split into words', () => {
     const viewer = { ...names, viewerClaim: 'roles' }
     const roles = 'not admin viewer'
-    expect(personOf({ sub: 'a', roles }, viewer)).toMatchObject({ administrator: false, role: 'manager' })
+    expect(readPerson({ sub: 'a', roles }, viewer)).toMatchObject({ administrator: false, role: 'manager' })
   })
 
   test.each<[unknown, string]>([
@@ -144,7 +144,7 @@ describe('a person from claims', () => {
     ['viewer x', 'manager'],
     [undefined, 'manager'],
   ])('with the groups %j is a %s', (groups, role) => {
-    expect(personOf({ sub: 'a', groups }, { ...names, viewerClaim: 'groups' })?.role).toBe(role)
+    expect(readPerson({ sub: 'a', groups }, { ...names, viewerClaim: 'groups' })?.role).toBe(role)
   })
 
   test.each([
@@ -152,14 +152,14 @@ describe('a person from claims', () => {
     ['a.b', { a: { b: 'ws_1' } }],
     ['a.b.c', { 'a.b': { c: 'ws_1' } }],
   ])('a claim %s is the one of that name, or the one within another', (workspacesClaim, claims) => {
-    const person = personOf({ sub: 'a', ...claims }, { ...names, workspacesClaim })
+    const person = readPerson({ sub: 'a', ...claims }, { ...names, workspacesClaim })
     expect(person?.workspaces).toEqual(['ws_1'])
   })
 
   test.each(['__proto__', 'constructor.name', 'toString'])(
     'what every object has is no claim: %s',
     workspacesClaim => {
-      expect(personOf({ sub: 'a' }, { ...names, workspacesClaim })?.workspaces).toEqual([])
+      expect(readPerson({ sub: 'a' }, { ...names, workspacesClaim })?.workspaces).toEqual([])
     },
   )
 
@@ -172,16 +172,16 @@ describe('a person from claims', () => {
     [{ name: '\u200b' }, 'the-subject'],
     [{ name: '😀'.repeat(200) }, '😀'.repeat(100)],
   ])('is called as %j says: %s', (claims, expected) => {
-    expect(personOf({ sub: 'the-subject', ...claims }, names)?.name).toBe(expected)
+    expect(readPerson({ sub: 'the-subject', ...claims }, names)?.name).toBe(expected)
   })
 
   test.each<unknown>([undefined, '', 7, 'a\nb', 'ü', 'x'.repeat(256)])('rejects the sub %j', sub => {
-    expect(personOf({ sub }, names)).toBeNull()
+    expect(readPerson({ sub }, names)).toBeNull()
   })
 })
 
 describe('the public URL', () => {
-  const site = siteOf('https://console.test')
+  const site = parseSite('https://console.test')
 
   test.each<[object, boolean]>([
     [{}, true],
@@ -199,7 +199,7 @@ describe('the public URL', () => {
   })
 
   test('on plain http has cookies that a browser takes there, and its own port alone', () => {
-    const local = siteOf('http://127.0.0.1:8081')
+    const local = parseSite('http://127.0.0.1:8081')
     expect(local).toMatchObject({ secure: false, sessionCookie: 'postern-session' })
     expect(
       ['127.0.0.1:8081', '127.0.0.1', 'localhost:8081', undefined].map(host => isOwnHost(local, host)),

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
-import { rowOf } from '../../../src/console/platform/database/key-row.ts'
+import { toKeyRow } from '../../../src/console/platform/database/key-row.ts'
 import { createFindKnown } from '../../../src/console/usage/check-report.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'
@@ -13,7 +13,7 @@ async function started() {
   const insert = (id: string, workspaceId: string) =>
     database.writer
       .insertInto('keys')
-      .values([rowOf(someKey({ id, workspaceId }), NOW_MS)])
+      .values([toKeyRow(someKey({ id, workspaceId }), NOW_MS)])
       .execute()
   return { database, insert, findKnown: createFindKnown(database) }
 }
@@ -22,7 +22,7 @@ test('keys and workspaces that a report names are found, wherever it names them'
   const { insert, findKnown } = await started()
   await insert(KEY, 'ws_1')
   await insert(OTHER, 'ws_2')
-  const { workspaceOf, hasWorkspace } = await findKnown({
+  const { findWorkspace: workspaceOf, hasWorkspace } = await findKnown({
     counts: [{ keyId: KEY }, { workspaceId: 'ws_1' }, null, 'text', { keyId: 7 }],
     refusals: [{ keyId: OTHER }],
     omittedRefusals: [{ workspaceId: 'ws_2' }, { workspaceId: 'ws_3' }],
@@ -35,14 +35,14 @@ test('a known key or workspace is read once, and an unknown one again with the n
   const { database, insert, findKnown } = await started()
   await insert(KEY, 'ws_1')
   const lists = { counts: [{ keyId: KEY }, { keyId: OTHER }], omittedRefusals: [{ workspaceId: 'ws_1' }] }
-  const { workspaceOf } = await findKnown(lists)
+  const { findWorkspace: workspaceOf } = await findKnown(lists)
   expect([KEY, OTHER].map(workspaceOf)).toEqual(['ws_1', null])
   // No console does that: only a second reading can notice it.
   await sql`pragma foreign_keys = off`.execute(database.writer)
   await database.writer.deleteFrom('keys').execute()
   await insert(OTHER, 'ws_2')
   const again = await findKnown({ ...lists, counts: [...lists.counts, { workspaceId: 'ws_2' }] })
-  expect([KEY, OTHER].map(again.workspaceOf)).toEqual(['ws_1', 'ws_2'])
+  expect([KEY, OTHER].map(again.findWorkspace)).toEqual(['ws_1', 'ws_2'])
   expect(['ws_1', 'ws_2'].map(again.hasWorkspace)).toEqual([true, true])
 })
 

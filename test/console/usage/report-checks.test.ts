@@ -9,7 +9,7 @@ import { count, report } from './usage.contract.ts'
 const MINUTE = Math.floor(NOW_MS / 60_000)
 const DAY_MS = 86_400_000
 const known = {
-  workspaceOf: (keyId: string) => (keyId === 'key_a' ? 'ws_1' : null),
+  findWorkspace: (keyId: string) => (keyId === 'key_a' ? 'ws_1' : null),
   hasWorkspace: (workspaceId: string) => workspaceId === 'ws_1',
 }
 const valid = { keyId: 'key_a', route: 'files', code: 'ok', minute: MINUTE, count: 2 }
@@ -154,7 +154,7 @@ describe('each bound of an entry is exact', () => {
   })
 
   test('an id that is no workspace id is unknown, also if the database finds it', () => {
-    const anything = { workspaceOf: () => null, hasWorkspace: () => true }
+    const anything = { findWorkspace: () => null, hasWorkspace: () => true }
     const { refused } = checkReport({ omittedRefusals: [{ workspaceId: 'a b', count: 1 }] }, anything, NOW_MS)
     expect(refused.first).toEqual([{ list: 'omittedRefusals', index: 0, error: 'unknown workspace' }])
   })

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { countUnused } from '../../../src/console/keys/search/count-keys.ts'
 import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts'
-import { rowOf } from '../../../src/console/platform/database/key-row.ts'
+import { toKeyRow } from '../../../src/console/platform/database/key-row.ts'
 import { systemTimers } from '../../../src/console/platform/jobs/timers.ts'
 import type { CheckedReport, Count, Refusal } from '../../../src/console/usage/check-report.ts'
 import { ReportGatherer } from '../../../src/console/usage/gather-reports.ts'
@@ -91,7 +91,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
 
     test('lists the busiest keys among the 500 that were used last', async () => {
       const ids = ['key_a', 'key_b', ...Array.from({ length: 502 }, (_, index) => `key_${index}`)]
-      const rows = ids.map(id => rowOf(someKey({ id }), nowMs))
+      const rows = ids.map(id => toKeyRow(someKey({ id }), nowMs))
       await database.writer.insertInto('keys').values(rows).execute()
       const number = sql<number>`cast(substr(key_id, 5) as integer)`
       await database.writer
@@ -147,7 +147,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
         ],
         ['key_suspended', 99, { suspendedAtMs: nowMs }],
       ]
-      const rows = keys.map(([id, , record]) => rowOf(someKey({ id, ...record }), nowMs))
+      const rows = keys.map(([id, , record]) => toKeyRow(someKey({ id, ...record }), nowMs))
       await database.writer.insertInto('keys').values(rows).execute()
       for (const [id, days] of keys) {
         if (days === null) continue

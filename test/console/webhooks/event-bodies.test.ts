@@ -11,10 +11,10 @@ import {
   type KeyAuditEntry,
 } from '../../../src/console/platform/audit/entries.ts'
 import {
+  configuredReceivers,
   createChangeEvents,
   createExpiryEvent,
   createTestEvent,
-  eventReceiversOf,
 } from '../../../src/console/webhooks/events.ts'
 import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
 import { consoleConfig } from '../../support/console.ts'
@@ -162,5 +162,5 @@ test.each([
   [{ url: 'https://hooks.example.com/', secret: 'whsec_x' }, true, ['operator', 'workspace']],
   [{}, true, ['workspace']],
 ])('with the webhook %j, and those of workspaces %s, events go to %j', (webhook, enabled, receivers) => {
-  expect(eventReceiversOf(consoleConfig({ webhook, workspaceWebhooks: { enabled } }))).toEqual(receivers)
+  expect(configuredReceivers(consoleConfig({ webhook, workspaceWebhooks: { enabled } }))).toEqual(receivers)
 })

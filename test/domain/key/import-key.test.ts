@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { type ImportEntry, planImport } from '../../../src/domain/key/issue-key.ts'
-import { digestOf, mintSecret } from '../../../src/domain/key/secret.ts'
+import { digestKey, mintSecret } from '../../../src/domain/key/secret.ts'
 import { SIGNING_KEY } from '../examples.ts'
 
 const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
 const DAY_MS = 86_400_000
 const KEY = 'key-of-another-system'
 const entry: ImportEntry = {
-  digest: digestOf(KEY),
+  digest: digestKey(KEY),
   hint: '…stem',
   workspaceId: 'ws_1',
   name: 'build server',
@@ -76,13 +76,13 @@ describe('an import is rejected with the wrong field and what it must be', () =>
   test.each<[string, Partial<ImportEntry>, string, RegExp]>([
     [
       'a digest in capitals',
-      { digest: digestOf(KEY).toUpperCase() },
+      { digest: digestKey(KEY).toUpperCase() },
       'digest',
       /SHA-256 digest of the whole key/,
     ],
     ['a digest that is too short', { digest: 'a'.repeat(63) }, 'digest', /64 lower-case/],
-    ['text after the digest', { digest: `${digestOf(KEY)} ` }, 'digest', /64/],
-    ['text before the digest', { digest: ` ${digestOf(KEY)}` }, 'digest', /64/],
+    ['text after the digest', { digest: `${digestKey(KEY)} ` }, 'digest', /64/],
+    ['text before the digest', { digest: ` ${digestKey(KEY)}` }, 'digest', /64/],
     ['no workspace id', { workspaceId: '..' }, 'workspaceId', /1 to 128 characters/],
     ['an empty hint', { hint: '' }, 'hint', /1 to 64 characters that are not the key/],
     ['a hint of 65 characters', { hint: 'a'.repeat(65) }, 'hint', /1 to 64/],

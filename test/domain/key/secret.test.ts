@@ -4,10 +4,10 @@ import { serialize } from 'node:v8'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  digestOf,
-  hintOf,
+  digestKey,
   importSigningSecret,
   type KeyFormat,
+  keyHint,
   mintSecret,
   Secret,
 } from '../../../src/domain/key/secret.ts'
@@ -221,13 +221,13 @@ describe('a secret', () => {
 
 describe('a stored key', () => {
   it('is identified by its SHA-256 in lower-case hex', () => {
-    expect(digestOf(KEY)).toBe(createHash('sha256').update(KEY).digest('hex'))
-    expect(digestOf(KEY)).toMatch(/^[0-9a-f]{64}$/)
+    expect(digestKey(KEY)).toBe(createHash('sha256').update(KEY).digest('hex'))
+    expect(digestKey(KEY)).toMatch(/^[0-9a-f]{64}$/)
   })
 
   it('has a hint: the prefix, an ellipsis, and the last four characters of the key', () => {
-    expect(hintOf(new Secret(KEY), 'wsk_')).toBe(`wsk_…${KEY.slice(-4)}`)
+    expect(keyHint(new Secret(KEY), 'wsk_')).toBe(`wsk_…${KEY.slice(-4)}`)
     const otherRandom = `wsk_${'0'.repeat(43)}${KEY.slice(-11)}`
-    expect(hintOf(new Secret(otherRandom), 'wsk_')).toBe(hintOf(new Secret(KEY), 'wsk_'))
+    expect(keyHint(new Secret(otherRandom), 'wsk_')).toBe(keyHint(new Secret(KEY), 'wsk_'))
   })
 })

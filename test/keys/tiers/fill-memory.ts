@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { ulid } from 'ulid'
-import { digestOf } from '../../../src/domain/key/secret.ts'
+import { digestKey } from '../../../src/domain/key/secret.ts'
 import { decodeRecord, encodeRecord } from '../../../src/domain/wire.ts'
 import { MemoryStore } from '../../../src/keys/tiers/memory-store.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
@@ -21,7 +21,7 @@ function bytesInUse(): number {
 
 /** Decoded like records from Redis, so that no two share a string. */
 function rememberOne(memory: MemoryStore, workspaceId: string): void {
-  const digest = digestOf(randomUUID())
+  const digest = digestKey(randomUUID())
   const hint = `wsk_…${randomBytes(2).toString('hex')}`
   const record = recordOf({ id: `key_${ulid()}`, workspaceId, hint })
   const decoded = decodeRecord(encodeRecord(record, digest, null), digest, null)

@@ -1,5 +1,5 @@
 import { systemClock } from '../../../src/domain/clock.ts'
-import { encodeRecord, redisKeyOf } from '../../../src/domain/wire.ts'
+import { encodeRecord, recordKeyName } from '../../../src/domain/wire.ts'
 import { createKeyStore } from '../../../src/keys/create-key-store.ts'
 import { KeyServiceClient } from '../../../src/keys/tiers/key-service-client.ts'
 import { KeyServiceStore } from '../../../src/keys/tiers/key-service-store.ts'
@@ -44,7 +44,7 @@ async function redis(): Promise<LookupUnderTest> {
   return {
     get: digest => store.get(digest),
     put: async (digest, record) => {
-      await server.admin.set(redisKeyOf(digest), encodeRecord(record, digest, RECORD_KEY))
+      await server.admin.set(recordKeyName(digest), encodeRecord(record, digest, RECORD_KEY))
     },
     break: () => server.freeze(),
     mend: async () => {

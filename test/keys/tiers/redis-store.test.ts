@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/domain/clock.ts'
-import { encodeRecord, redisKeyOf } from '../../../src/domain/wire.ts'
+import { encodeRecord, recordKeyName } from '../../../src/domain/wire.ts'
 import { MeasuredReader, RedisStore } from '../../../src/keys/tiers/redis-store.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { createMetrics, type Metrics } from '../../../src/observability/metrics/metrics.ts'
@@ -67,7 +67,7 @@ async function bytesSent(): Promise<number> {
 
 describe('a record in Redis', () => {
   test('is found by a user that may only GETRANGE and SUBSCRIBE', async () => {
-    await server.admin.set(redisKeyOf(KEY), encodeRecord(recordOf({ version: 4 }), KEY, RECORD_KEY))
+    await server.admin.set(recordKeyName(KEY), encodeRecord(recordOf({ version: 4 }), KEY, RECORD_KEY))
     expect(await store.get(KEY)).toMatchObject({ kind: 'found', grant: { workspaceId: 'ws_1', version: 4 } })
     expect(await commands('ok')).toBe(1)
     expect(await server.admin.call('ACL', 'LOG')).toEqual([])
@@ -80,7 +80,7 @@ describe('a record in Redis', () => {
 
   test('is found if it is revoked, so that the response can give the reason', async () => {
     const revoked = recordOf({ revokedAtMs: Date.parse('2026-11-19T00:00:00Z') })
-    await server.admin.set(redisKeyOf(KEY), encodeRecord(revoked, KEY, RECORD_KEY))
+    await server.admin.set(recordKeyName(KEY), encodeRecord(revoked, KEY, RECORD_KEY))
     expect(await store.get(KEY)).toMatchObject({ kind: 'found', grant: { revokedAtMs: revoked.revokedAtMs } })
   })
 
@@ -95,27 +95,27 @@ describe('a record in Redis', () => {
     ['is not JSON', 'nonsense'],
     ['is far too long', 'x'.repeat(100_000)],
   ])('that %s is as good as not there', async (_what, text) => {
-    await server.admin.set(redisKeyOf(KEY), text)
+    await server.admin.set(recordKeyName(KEY), text)
     expect(await store.get(KEY)).toEqual({ kind: 'miss', unreadable: true })
   })
 
   test('is found up to 16 KiB; one byte more makes it a miss', async () => {
     const fill = (bytes: number) => good + ' '.repeat(bytes - Buffer.byteLength(good))
-    await server.admin.set(redisKeyOf(KEY), fill(16 * 1024))
+    await server.admin.set(recordKeyName(KEY), fill(16 * 1024))
     expect(await store.get(KEY)).toMatchObject({ kind: 'found' })
-    await server.admin.set(redisKeyOf(KEY), fill(16 * 1024 + 1))
+    await server.admin.set(recordKeyName(KEY), fill(16 * 1024 + 1))
     expect(await store.get(KEY)).toEqual({ kind: 'miss', unreadable: true })
   })
 
   test('is not read beyond that limit', async () => {
-    await server.admin.setrange(redisKeyOf(KEY), 64 * 1024 * 1024, 'x')
+    await server.admin.setrange(recordKeyName(KEY), 64 * 1024 * 1024, 'x')
     const sentBefore = await bytesSent()
     expect(await store.get(KEY)).toEqual({ kind: 'miss', unreadable: true })
     expect((await bytesSent()) - sentBefore).toBeLessThan(64 * 1024)
   })
 
   test('replaced by a value of another type is a failure, not a crash', async () => {
-    await server.admin.lpush(redisKeyOf(KEY), 'not', 'a', 'text')
+    await server.admin.lpush(recordKeyName(KEY), 'not', 'a', 'text')
     expect(await store.get(KEY)).toMatchObject({ kind: 'failed', why: 'unusable' })
     expect(await commands('error')).toBe(1)
   })
@@ -133,7 +133,10 @@ describe('a failing Redis', () => {
   test('that resumes never returns the record of another lookup', async () => {
     for (const number of [1, 2, 3]) {
       const record = recordOf({ workspaceId: `ws_${number}` })
-      await server.admin.set(redisKeyOf(digestNo(number)), encodeRecord(record, digestNo(number), RECORD_KEY))
+      await server.admin.set(
+        recordKeyName(digestNo(number)),
+        encodeRecord(record, digestNo(number), RECORD_KEY),
+      )
     }
     server.freeze()
     await Promise.all([1, 2, 3].map(number => store.get(digestNo(number))))

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { encodeRecord, MAX_RECORD_BYTES, redisKeyOf } from '../../../src/domain/wire.ts'
+import { encodeRecord, MAX_RECORD_BYTES, recordKeyName } from '../../../src/domain/wire.ts'
 import type { KeyTier, TierResult } from '../../../src/keys/tiers/key-store.ts'
 import { RedisSkipped, RedisStore } from '../../../src/keys/tiers/redis-store.ts'
 import { withObservation } from '../../../src/keys/tiers/resilience.ts'
@@ -72,7 +72,7 @@ describe('an entry of Redis', () => {
     }
     const store = new RedisStore({ read }, () => null)
     expect([store.name, await store.get(KEY)]).toEqual(['redis', { kind: 'miss' }])
-    expect(asked).toEqual([redisKeyOf(KEY)])
+    expect(asked).toEqual([recordKeyName(KEY)])
   })
 
   test('is the record of the key if one of the signing secrets made its MAC', async () => {

@@ -6,7 +6,7 @@ const CONTENT: ReportContent = { used: {}, counts: [], refusals: [] }
 
 describe('a table of counts', () => {
   const count = (table: CountTable, id: string, route = 'files', code = 'ok', minute = 1) => {
-    const row = table.rowOf(id, 'ws_1')
+    const row = table.ensureRow(id, 'ws_1')
     return row === null ? null : table.count(row, route, code, minute)
   }
 

@@ -36,8 +36,8 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'keys/lookup-chain.ts',
-        from: "=== 'fresh' ? lookupOf(held) : null",
-        to: "=== 'fresh' ? lookupOf(Object.assign(held, { verifiedAtMs: now.nowMs })) : null",
+        from: "=== 'fresh' ? toLookup(held) : null",
+        to: "=== 'fresh' ? toLookup(Object.assign(held, { verifiedAtMs: now.nowMs })) : null",
       },
     ],
   },

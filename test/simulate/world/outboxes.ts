@@ -57,7 +57,7 @@ export function pendingChangesIn(
         return claimed
       })
     },
-    pendingChangesOf: digest => call(() => inOrder(rows()).filter(change => change.digest === digest)),
+    findPendingChanges: digest => call(() => inOrder(rows()).filter(change => change.digest === digest)),
     hasPendingUntil: (workspaceId, atMs) =>
       call(() =>
         inOrder(rows()).some(

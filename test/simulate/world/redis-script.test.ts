@@ -3,7 +3,7 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Announcement } from '../../../src/console/announcing/announcer.ts'
 import { createRedisAnnouncer } from '../../../src/console/announcing/redis-announcer.ts'
-import { CHANGES_CHANNEL, redisKeyOf } from '../../../src/domain/wire.ts'
+import { CHANGES_CHANNEL, recordKeyName } from '../../../src/domain/wire.ts'
 import type { AnnouncingRedis } from '../../../src/redis/announcing-connection.ts'
 import { recordOf } from '../../support/key-records.ts'
 import { RedisServer } from '../../support/redis-server.ts'
@@ -189,7 +189,7 @@ test('the simulated Redis runs the script that announces as a real one does', as
       )
       for (const each of acts) {
         if (each.kind === 'overwrite') {
-          const key = redisKeyOf(each.digest)
+          const key = recordKeyName(each.digest)
           if (each.text === '') await server.admin.del(key)
           else await server.admin.set(key, each.text)
           model.site.primary.set(key, each.text)
@@ -201,7 +201,7 @@ test('the simulated Redis runs the script that announces as a real one does', as
         expect(modelResults.map(outcomeOf)).toEqual(results.map(outcomeOf))
       }
       expect(modelReplies).toEqual(replies)
-      const keys = DIGESTS.map(redisKeyOf)
+      const keys = DIGESTS.map(recordKeyName)
       expect(keys.map(key => model.site.primary.textOf(key))).toEqual(
         (await server.admin.mget(keys)).map(text => text ?? ''),
       )

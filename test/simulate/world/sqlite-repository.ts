@@ -100,7 +100,7 @@ export function createSqliteRepository(
         if (changes.length > 0) watcher.claimed(console)
         return changes
       }),
-      pendingChangesOf: call(pending.pendingChangesOf),
+      findPendingChanges: call(pending.findPendingChanges),
       pendingSpan: call(pending.pendingSpan),
       hasPendingUntil: call(pending.hasPendingUntil),
       deletePendingChanges: async changes => {

@@ -3,7 +3,7 @@ import type { AuditedDatabase as SqliteDatabase } from '../../../src/console/pla
 import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
 import { eachText } from '../../../src/domain/key/key-texts.ts'
 import { DEFAULT_REGION } from '../../../src/domain/region.ts'
-import { redisKeyOf } from '../../../src/domain/wire.ts'
+import { recordKeyName } from '../../../src/domain/wire.ts'
 import type { TrustLimits } from '../../../src/keys/tiers/trust.ts'
 import { ABSENT_TTL_MS, Laws } from '../laws.ts'
 import type { Settings } from '../plan.ts'
@@ -81,7 +81,7 @@ export class World {
     }
     for (const site of this.sites) {
       site.onMessage = (process, text) => this.laws.received(process, text)
-      site.onRecord = (process, key) => this.laws.verified(process, key.slice(redisKeyOf('').length))
+      site.onRecord = (process, key) => this.laws.verified(process, key.slice(recordKeyName('').length))
       const { region, servers, sentinels } = site
       for (const name of [...servers.map(server => server.name), sentinels]) this.#place(name, region)
     }

@@ -87,7 +87,7 @@ class Driver {
         stage: 'waiting' as const,
         stalledMs: 0,
       }))
-      const first = selectForPreemption(candidates, workspaceId => this.shares.excessOf(workspaceId))
+      const first = selectForPreemption(candidates, workspaceId => this.shares.measureExcess(workspaceId))
       if (first === undefined) break
       expect(this.#heldBy(first.workspaceId)).toBeGreaterThan(fairShare(this.connections))
       this.preemptions++

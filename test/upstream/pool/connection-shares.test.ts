@@ -97,7 +97,9 @@ test('a workspace below its share is owed a connection after the grace, and not 
   use(shares, of('b'), 50)
   expect(shares.isOwed(49 + GRACE_MS)).toBe(false)
   expect(shares.isOwed(50 + GRACE_MS)).toBe(true)
-  expect([shares.excessOf('a'), shares.excessOf('b'), shares.excessOf('c')]).toEqual([3, -1, -1])
+  expect([shares.measureExcess('a'), shares.measureExcess('b'), shares.measureExcess('c')]).toEqual([
+    3, -1, -1,
+  ])
 })
 
 test('a preempted connection stays in reserve for workspaces below their share, and the reserve decays', () => {

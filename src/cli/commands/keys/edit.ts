@@ -38,7 +38,7 @@ export function addEdit(keys: Command, cli: Cli): void {
     .addOption(clearOption())
   addAccessOptions(addJsonOption(edit)).action(async (text: string, options: EditOptions, self: Command) => {
     const id = checkKeyId(text)
-    const body = bodyOf(options, systemClock.wallMs())
+    const body = createBody(options, systemClock.wallMs())
     await editKey(openSession(cli, self), id, body)
   })
 }
@@ -50,7 +50,7 @@ function expiresAtOption(): Option {
 }
 
 /** The fields to change, as the admin API names them. */
-function bodyOf(options: EditOptions, nowMs: number): Record<string, unknown> {
+function createBody(options: EditOptions, nowMs: number): Record<string, unknown> {
   const { expiresIn } = options
   const expiresAt =
     expiresIn === undefined ? options.expiresAt : new Date(nowMs + expiresIn * 1000).toISOString()
@@ -82,21 +82,21 @@ async function readKey({ client }: AdminSession, id: string) {
 }
 
 function changedMeanwhile(before: ShownKey, after: ShownKey): CliError {
-  const differences = differencesOf(before, after)
+  const differences = describeDifferences(before, after)
   const what = differences.length === 0 ? 'and changed back' : differences.join('; ')
   const message = `Someone changed ${plainText(after.id)} meanwhile: ${what}. Your edit was not made: run the command again if it still applies`
   return new CliError(message, EXIT.rejected)
 }
 
 /** What changed between two readings of a key, such as `name is now "b", was "a"`. */
-function differencesOf(before: ShownKey, after: ShownKey): string[] {
-  const [was, is] = [fieldsOf(before), fieldsOf(after)]
+function describeDifferences(before: ShownKey, after: ShownKey): string[] {
+  const [was, is] = [comparedFields(before), comparedFields(after)]
   return Object.entries(is).flatMap(([field, now]) =>
     now === was[field] ? [] : [`${field} is now ${now}, was ${was[field]}`],
   )
 }
 
-function fieldsOf(key: ShownKey): Record<string, string> {
+function comparedFields(key: ShownKey): Record<string, string> {
   const texts = textFacts(key).map(([label, text]) => [label, text === null ? 'none' : quoted(text)] as const)
   const named = Object.entries({
     Name: quoted(key.name),

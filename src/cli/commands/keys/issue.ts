@@ -133,7 +133,7 @@ async function rotateKey(session: AdminSession, id: string, options: RotateOptio
   }
   const lines = [
     issuedText(key, nowMs),
-    `It replaces ${keyName(replaced)}, which ${endOf(replaced, nowMs)}.`,
+    `It replaces ${keyName(replaced)}, which ${describeEnd(replaced, nowMs)}.`,
     ...(isRevoked ? progressLines(replaced.revokedAt, progress) : []),
   ]
   const undo = () => revokeUnseen(session.client, key.id, lostRotationText(key, replaced, nowMs))
@@ -152,12 +152,12 @@ function lostRotationText(key: ShownKey, replaced: ShownKey, nowMs: number): str
   const issue = `\`postern keys issue --workspace ${plainText(key.workspaceId)} --scope ${scopes}\``
   const [end, when] =
     replaced.revokedAt === null && Date.parse(replaced.expiresAt) > nowMs
-      ? [`still ${endOf(replaced, nowMs)}, and cannot be rotated again`, 'before then']
-      : [endOf(replaced, nowMs), 'now']
+      ? [`still ${describeEnd(replaced, nowMs)}, and cannot be rotated again`, 'before then']
+      : [describeEnd(replaced, nowMs), 'now']
   return `The old key ${plainText(replaced.id)} ${end}. Issue another key ${when}: ${issue}`
 }
 
-function endOf(replaced: ShownKey, nowMs: number): string {
+function describeEnd(replaced: ShownKey, nowMs: number): string {
   if (replaced.revokedAt !== null) return 'is revoked'
   const ends = Date.parse(replaced.expiresAt) > nowMs ? 'works until' : 'stopped working at'
   return `${ends} ${expiryInFull(replaced, nowMs)}`

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import { KEY_STATES } from '../../../domain/key/key-record.ts'
-import { digestOf, keyPattern } from '../../../domain/key/secret.ts'
+import { digestKey, keyPattern } from '../../../domain/key/secret.ts'
 import { plainPasted, plainSearch } from '../../../domain/pasted-text.ts'
 import { EXIT } from '../../../run/host.ts'
 import { type Cli, CliError, type Define } from '../../cli.ts'
@@ -80,7 +80,7 @@ function addSearchOptions(command: Command): Command {
 }
 
 /** @returns the query parameters of the admin API */
-function searchQueryOf({ state, search, scope, sort, unused }: SearchOptions): Record<string, string> {
+function createSearchQuery({ state, search, scope, sort, unused }: SearchOptions): Record<string, string> {
   const given = Object.entries({
     state,
     q: search,
@@ -109,22 +109,22 @@ function addList(keys: Command, cli: Cli): void {
     async (options: ListOptions, self: Command) => {
       const { workspace, ...conditions } = options
       const workspaceId = workspace === undefined ? {} : { workspaceId: checkWorkspace(workspace) }
-      const search = searchQueryOf(conditions)
+      const search = createSearchQuery(conditions)
       const { client, host } = openSession(cli, self)
       const query = { ...workspaceId, ...search }
       const pages = readPages(client, { path: '/keys', query }, keysResponse, page => page.keys)
       const hasConditions = Object.keys(search).some(name => name !== 'sort')
-      await printList(host, chooseOutputFormat(self), viewOf(workspace, hasConditions), pages)
+      await printList(host, chooseOutputFormat(self), keyListView(workspace, hasConditions), pages)
     },
   )
 }
 
-function viewOf(workspace: string | undefined, hasConditions: boolean): ListView<ShownKey> {
+function keyListView(workspace: string | undefined, hasConditions: boolean): ListView<ShownKey> {
   const place = workspace === undefined ? 'You can see' : `Workspace ${workspace} has`
   return {
     name: 'keys',
     columns: keyColumns({ ofOneWorkspace: workspace !== undefined }),
-    idOf: ({ id }) => id,
+    id: ({ id }) => id,
     whenEmpty: hasConditions ? `${place} no keys that match.` : `${place} no keys.`,
   }
 }
@@ -161,7 +161,7 @@ function addFind(keys: Command, cli: Cli): void {
 
 async function findBySecret({ client, host }: AdminSession, format: OutputFormat): Promise<void> {
   const secret = await readSecret(host.streams, 'Key (not shown): ')
-  const body = { digest: digestOf(secret) }
+  const body = { digest: digestKey(secret) }
   const response = await client.send({ method: 'POST', path: '/keys/lookup', body })
   const { key } = readResponse(client, keyResponse, response)
   if (format === 'ids') return host.write(`${key.id}\n`)
@@ -175,7 +175,7 @@ async function listByHint({ client, host }: AdminSession, format: OutputFormat, 
   const view = {
     name: 'keys',
     columns: keyColumns({ ofOneWorkspace: false }),
-    idOf: ({ id }: ShownKey) => id,
+    id: ({ id }: ShownKey) => id,
     whenEmpty: `You can see no key with the hint ${hint}.`,
   }
   await printList(host, format, view, withHint(pages, hint))

@@ -146,7 +146,7 @@ async function importKeys({ client, host, json }: AdminSession, file: string): P
   let sent: readonly Line[] = []
   let lastDone = 0
   try {
-    for await (const batch of batchesOf(readEntries(file, host))) {
+    for await (const batch of splitIntoBatches(readEntries(file, host))) {
       sent = batch
       const body = { keys: batch.map(({ entry }) => entry) }
       const call = { method: 'POST', path: '/import', body, deadlineMs: CALL_DEADLINE_MS } as const
@@ -193,7 +193,7 @@ function invalidText(line: Line | undefined, { error }: ImportResponse['results'
 }
 
 /** Bounded in entries and length, however long the file is. */
-async function* batchesOf(lines: AsyncIterable<Line>): AsyncGenerator<Line[]> {
+async function* splitIntoBatches(lines: AsyncIterable<Line>): AsyncGenerator<Line[]> {
   let batch: Line[] = []
   let length = 0
   for await (const line of lines) {
@@ -219,8 +219,8 @@ export async function* readEntries(file: string, host: Pick<Host, 'streams'>): A
     number++
     // Checked first: the part that was read may end within a character.
     if (bytes.length > MAX_LINE_BYTES) throw notAnObject(number)
-    const text = textOf(bytes, number)
-    if (text.trim() !== '') yield { number, entry: entryOf(text, number), length: bytes.length }
+    const text = decodeLine(bytes, number)
+    if (text.trim() !== '') yield { number, entry: parseEntry(text, number), length: bytes.length }
   }
 }
 
@@ -248,7 +248,7 @@ async function openFile(file: string): Promise<AsyncIterable<unknown>> {
 }
 
 /** The text of the line is not repeated: it may hold a key. */
-function textOf(bytes: Uint8Array, number: number): string {
+function decodeLine(bytes: Uint8Array, number: number): string {
   try {
     const text = utf8.decode(bytes)
     return number === 1 ? text.replace(BYTE_ORDER_MARK, '') : text
@@ -257,7 +257,7 @@ function textOf(bytes: Uint8Array, number: number): string {
   }
 }
 
-function entryOf(text: string, number: number): Line['entry'] {
+function parseEntry(text: string, number: number): Line['entry'] {
   const entry = parsed(text)
   if (typeof entry === 'object' && entry !== null && !Array.isArray(entry)) {
     // The checks have shown it: a JSON object, its values unknown.

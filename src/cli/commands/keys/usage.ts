@@ -87,19 +87,19 @@ export function usageText(
   const lines = usage.map(({ requests, byCode }, index) => {
     const refused = requests - (byCode['ok'] ?? 0)
     const note = refused === 0 ? '' : paint('red', `  ${refused} not served`)
-    const bar = barOf((requests / most) * room)
+    const bar = renderBar((requests / most) * room)
     return `${labels[index]}  ${String(requests).padStart(digits)}  ${paint('green', bar)}${note}`.trimEnd()
   })
-  return `${[...lines, '', ...sumsOf(usage, paint)].join('\n')}\n`
+  return `${[...lines, '', ...describeSums(usage, paint)].join('\n')}\n`
 }
 
-function barOf(length: number): string {
+function renderBar(length: number): string {
   const eighths = Math.max(length > 0 ? 1 : 0, Math.round(length * 8))
   return BAR.repeat(Math.floor(eighths / 8)) + (PARTS[eighths % 8] ?? '')
 }
 
 /** Times are UTC. */
-function sumsOf(usage: ShownUsage['usage'], paint: Paint): string[] {
+function describeSums(usage: ShownUsage['usage'], paint: Paint): string[] {
   const total = usage.reduce((sum, { requests }) => sum + requests, 0)
   const list = (counts: readonly Readonly<Record<string, number>>[]) => {
     const sums = new Map<string, number>()

@@ -5,7 +5,7 @@ import { type AuditTarget, appendAudit } from '../../platform/audit/chain.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
 import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
-import { keyOfRow, rowOf } from '../../platform/database/key-row.ts'
+import { readKeyRow, toKeyRow } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
 
@@ -13,7 +13,7 @@ import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-ro
 const ROWS_AT_ONCE = 500
 
 /** What belongs to the change of one key. @param key as changed */
-type RecordOf = (key: StoredKey) => {
+type DescribeChange = (key: StoredKey) => {
   readonly audit: AuditEntry
   readonly events: readonly WebhookEvent[]
 }
@@ -21,14 +21,14 @@ type RecordOf = (key: StoredKey) => {
 /** Keys to revoke in one transaction. */
 export interface BulkRevocation {
   readonly ids: readonly string[]
-  readonly recordOf: RecordOf
+  readonly describeChange: DescribeChange
 }
 
 /** Keys of another system, in one transaction. */
 export interface KeyImport {
   /** Each digest once. */
   readonly keys: readonly StoredKey[]
-  readonly recordOf: RecordOf
+  readonly describeChange: DescribeChange
 }
 
 /** The keys that were changed. */
@@ -45,10 +45,10 @@ interface BulkTarget extends AuditTarget {
 /** The effect of `planRevocation` on many keys, in the order of their ids; keys that have ended stay as they are. */
 export function revokeKeys(
   writer: ChangeWriter,
-  { ids, recordOf }: BulkRevocation,
+  { ids, describeChange }: BulkRevocation,
   target: BulkTarget,
 ): Promise<BulkChanged> {
-  return changeAll(writer, recordOf, target, async (tx, nowMs) => {
+  return changeAll(writer, describeChange, target, async (tx, nowMs) => {
     // In the order of every other writer.
     if (target.dialect === 'postgres') {
       await tx.selectFrom('keys').select('id').where('id', 'in', ids).orderBy('id').forUpdate().execute()
@@ -66,22 +66,22 @@ export function revokeKeys(
       .where('expires_at_ms', '>', nowMs)
       .returningAll()
       .execute()
-    return rows.map(keyOfRow).sort((a, b) => (a.record.id < b.record.id ? -1 : 1))
+    return rows.map(readKeyRow).sort((a, b) => (a.record.id < b.record.id ? -1 : 1))
   })
 }
 
 /** Inserts the keys whose digests do not exist. */
 export function importKeys(
   writer: ChangeWriter,
-  { keys, recordOf }: KeyImport,
+  { keys, describeChange }: KeyImport,
   target: BulkTarget,
 ): Promise<BulkChanged> {
-  return changeAll(writer, recordOf, target, async (tx, nowMs) => {
+  return changeAll(writer, describeChange, target, async (tx, nowMs) => {
     // Of two imports at once, one waits for the digests of the other: in one order, so that neither waits for the other.
     const sorted = keys.toSorted((a, b) => (a.digest < b.digest ? -1 : 1))
     const inserted = new Set<string>()
     for (let from = 0; from < sorted.length; from += ROWS_AT_ONCE) {
-      const rows = sorted.slice(from, from + ROWS_AT_ONCE).map(key => rowOf(key, nowMs))
+      const rows = sorted.slice(from, from + ROWS_AT_ONCE).map(key => toKeyRow(key, nowMs))
       const query = tx.insertInto('keys').values(rows)
       const added = await query
         .onConflict(conflict => conflict.column('digest').doNothing())
@@ -96,7 +96,7 @@ export function importKeys(
 /** Changes many keys with all that belongs to each: all or nothing. */
 async function changeAll(
   writer: ChangeWriter,
-  recordOf: RecordOf,
+  describeChange: DescribeChange,
   { now, ...target }: BulkTarget,
   change: (tx: Transaction<Tables>, nowMs: number) => Promise<StoredKey[]>,
 ): Promise<BulkChanged> {
@@ -104,7 +104,7 @@ async function changeAll(
     return await writer.run(async tx => {
       const nowMs = now()
       const keys = await change(tx, nowMs)
-      const records = keys.map(recordOf)
+      const records = keys.map(describeChange)
       await insertEvents(
         tx,
         records.flatMap(({ events }) => events),

@@ -8,7 +8,7 @@ import type { AuditQueue } from '../../platform/audit/queue.ts'
 import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
-import { rowOf } from '../../platform/database/key-row.ts'
+import { toKeyRow } from '../../platform/database/key-row.ts'
 import { isRejected } from '../../platform/database/postgres/errors.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { type EarlierResponse, insertResponse, type StoredResponse } from '../../platform/http/idempotency.ts'
@@ -101,7 +101,7 @@ async function writeChange(
   const earlier = response === null ? null : await insertResponse(tx, response, nowMs)
   if (earlier !== null) throw new RolledBack({ kind: 'repeated', earlier })
   if (replaced !== null && !(await replaceKey(tx, replaced, nowMs))) throw new RolledBack({ kind: 'stale' })
-  if (issued !== null) await tx.insertInto('keys').values(rowOf(issued, nowMs)).execute()
+  if (issued !== null) await tx.insertInto('keys').values(toKeyRow(issued, nowMs)).execute()
   await insertEvents(tx, events)
   const changed = [issued, replaced].filter(key => key !== null)
   const pending = await enqueueChanges(tx, changed, nowMs)
@@ -132,7 +132,7 @@ async function isHintTaken(
 
 /** @returns false unless the stored record is the previous version */
 async function replaceKey(tx: Transaction<Tables>, key: StoredKey, nowMs: number): Promise<boolean> {
-  const { id, ...changed } = rowOf(key, nowMs)
+  const { id, ...changed } = toKeyRow(key, nowMs)
   const { numUpdatedRows } = await tx
     .updateTable('keys')
     .set(changed)
@@ -243,9 +243,9 @@ async function writeTogether(
     current.flatMap(change => change.audit),
     { dialect: 'postgres', audit },
   )
-  const pendingOf = new Map(current.map((change, index) => [change, pending.slice(index, index + 1)]))
+  const pendingByChange = new Map(current.map((change, index) => [change, pending.slice(index, index + 1)]))
   return changes.map(change => {
-    const pending = pendingOf.get(change)
+    const pending = pendingByChange.get(change)
     return pending === undefined ? STALE : { kind: 'committed', pending }
   })
 }
@@ -256,7 +256,7 @@ async function replaceKeys(
   keys: readonly StoredKey[],
   nowMs: number,
 ): Promise<void> {
-  const rows = keys.map(key => rowOf(key, nowMs))
+  const rows = keys.map(key => toKeyRow(key, nowMs))
   const [first] = rows
   if (first === undefined) return
   const columns = Object.keys(first).filter(column => column !== 'id')

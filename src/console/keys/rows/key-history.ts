@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { encodeTime } from 'ulid'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import { entryOfRow } from '../../platform/audit/chain.ts'
+import { readAuditRow } from '../../platform/audit/chain.ts'
 import { type AuditEntry, isLeak } from '../../platform/audit/entries.ts'
 import { type AuditTrust, genuineRows } from '../../platform/audit/mac.ts'
 import type { Tables } from '../../platform/database/tables.ts'
@@ -31,7 +31,7 @@ export async function findOrigin(
     .limit(MAX_BEFORE_ORIGIN)
     .execute()
   const [first] = genuineRows(rows, audit)
-  return first === undefined ? null : entryOfRow(first)
+  return first === undefined ? null : readAuditRow(first)
 }
 
 /** Entries about a key since a time, newest first. */
@@ -46,7 +46,7 @@ export async function listHistory(
     .orderBy('id', 'desc')
     .limit(limit)
     .execute()
-  return genuineRows(rows, audit).map(entryOfRow)
+  return genuineRows(rows, audit).map(readAuditRow)
 }
 
 /** More than an operation writes for one key. */
@@ -66,7 +66,7 @@ export async function listLeaks(
     .orderBy('id', 'desc')
     .limit(MAX_LEAKS)
     .execute()
-  return genuineRows(rows, audit).map(entryOfRow).filter(isLeak)
+  return genuineRows(rows, audit).map(readAuditRow).filter(isLeak)
 }
 
 /** By id, which grows with time, so that the index of the workspace finds them. */

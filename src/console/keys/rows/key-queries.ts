@@ -2,7 +2,7 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import type { StoredKey } from '../../../domain/key/key-record.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import type { PageOptions } from '../../platform/database/first-rows.ts'
-import { keyOfRow } from '../../platform/database/key-row.ts'
+import { readKeyRow } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 
 /** Keys that a statement of a sync reads, expired ones included. */
@@ -32,7 +32,7 @@ export async function findKeys(
 ): Promise<ReadonlyMap<string, StoredKey>> {
   if (values.length === 0) return new Map()
   const rows = await selectKeys(database).where(column, 'in', values).execute()
-  return new Map(rows.map(row => [row[column], keyOfRow(row)]))
+  return new Map(rows.map(row => [row[column], readKeyRow(row)]))
 }
 
 /** Newest first, by id: ids grow with time, and new keys never move a page. */
@@ -44,7 +44,7 @@ export async function listKeys(
   if (afterId !== null) query = query.where('id', '<', afterId)
   // One more than the limit shows whether there is a next page.
   const newestFirst = query.orderBy('id', 'desc').limit(limit + 1)
-  return pageOf((await newestFirst.execute()).map(keyOfRow), limit)
+  return takePage((await newestFirst.execute()).map(readKeyRow), limit)
 }
 
 /**
@@ -62,7 +62,7 @@ export async function listForSync(
     .limit(limit + 1)
   if (expiresAfterMs !== null) query = query.where('expires_at_ms', '>', expiresAfterMs)
   if (endId !== null) query = query.where('id', '<=', endId)
-  const page = pageOf((await query.execute()).map(keyOfRow), limit)
+  const page = takePage((await query.execute()).map(readKeyRow), limit)
   return { ...page, nextAfterId: page.nextAfterId ?? endId }
 }
 
@@ -80,7 +80,7 @@ function selectKeys(database: Kysely<Tables>) {
   return database.selectFrom('keys').selectAll()
 }
 
-function pageOf(found: readonly StoredKey[], limit: number): KeyPage {
+function takePage(found: readonly StoredKey[], limit: number): KeyPage {
   const keys = found.slice(0, limit)
   return { keys, nextAfterId: found.length > limit ? (keys.at(-1)?.record.id ?? null) : null }
 }

@@ -38,10 +38,15 @@ interface KeyRepositoryParts {
 }
 
 export function createKeyRepository(parts: KeyRepositoryParts, bounds: SearchBounds = SEARCH_BOUNDS) {
-  return { ...writesOf(parts), ...readsOf(parts), ...searchesOf(parts, bounds), ...historyOf(parts) }
+  return {
+    ...createWrites(parts),
+    ...createReads(parts),
+    ...createSearches(parts, bounds),
+    ...createHistory(parts),
+  }
 }
 
-function writesOf({ database: { dialect, audit }, writer, clock }: KeyRepositoryParts) {
+function createWrites({ database: { dialect, audit }, writer, clock }: KeyRepositoryParts) {
   const now = () => clock.wallMs()
   const target = { now, dialect, audit }
   return {
@@ -57,9 +62,9 @@ function writesOf({ database: { dialect, audit }, writer, clock }: KeyRepository
   }
 }
 
-function readsOf({ database, clock }: KeyRepositoryParts) {
+function createReads({ database, clock }: KeyRepositoryParts) {
   const { reader, dialect } = database
-  const share = shareOf(database)
+  const share = chooseSharing(database)
   // What each change reads.
   const keysById = share((ids: readonly string[]) => findKeys(reader, 'id', ids))
   const usesById = share((ids: readonly string[]) => lastUses(reader, ids))
@@ -80,7 +85,7 @@ function readsOf({ database, clock }: KeyRepositoryParts) {
   }
 }
 
-function searchesOf({ database, clock }: KeyRepositoryParts, bounds: SearchBounds) {
+function createSearches({ database, clock }: KeyRepositoryParts, bounds: SearchBounds) {
   const { reader, dialect, hasTextIndex } = database
   const now = () => clock.wallMs()
   const context = () => ({ nowMs: now(), dialect, hasTextIndex, bounds })
@@ -94,7 +99,7 @@ function searchesOf({ database, clock }: KeyRepositoryParts, bounds: SearchBound
   }
 }
 
-function historyOf({ database: { reader, audit } }: KeyRepositoryParts) {
+function createHistory({ database: { reader, audit } }: KeyRepositoryParts) {
   return {
     findOrigin: (record: KeyRecord) => findOrigin(reader, record, audit),
     listHistory: (key: Pick<KeyRecord, 'id' | 'workspaceId'>, span: HistorySpan) =>
@@ -104,6 +109,6 @@ function historyOf({ database: { reader, audit } }: KeyRepositoryParts) {
 }
 
 /** On PostgreSQL a burst of reads would wait for the few connections. */
-function shareOf({ dialect }: AuditedDatabase): typeof shareBatches {
+function chooseSharing({ dialect }: AuditedDatabase): typeof shareBatches {
   return dialect === 'postgres' ? shareBatches : read => read
 }

@@ -1,16 +1,16 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../../../domain/clock.ts'
-import { listOf } from '../../platform/database/first-rows.ts'
+import { listAsRows } from '../../platform/database/first-rows.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import type { KeySelector } from './key-query.ts'
 import {
-  conditionOf,
   findByIndex,
   inWorkspaces,
+  keyCondition,
   keysAmong,
   rowsWithin,
   type SearchContext,
-  whereClauseOf,
+  whereClause,
 } from './search-keys.ts'
 
 const DAY_MS = 86_400_000
@@ -29,16 +29,16 @@ export async function countKeys(
 ): Promise<number | null> {
   if (selector.workspaceIds?.length === 0) return 0
   if (context.dialect === 'sqlite') return countInParts(database, selector, context)
-  const where = whereClauseOf([
+  const where = whereClause([
     inWorkspaces(selector.workspaceIds, 'postgres'),
-    conditionOf(selector, context.nowMs, 'postgres'),
+    keyCondition(selector, context.nowMs, 'postgres'),
   ])
   const matches = sql<{ count: number }>`select count(*) as count from keys ${where}`
   const rows = await rowsWithin(database, { statement_timeout: DEADLINE_MS }, matches)
   return rows === null ? null : (rows[0]?.count ?? 0)
 }
 
-async function countOf(database: Kysely<Tables>, query: RawBuilder<unknown>): Promise<number> {
+async function readCount(database: Kysely<Tables>, query: RawBuilder<unknown>): Promise<number> {
   const { rows } = await sql<{ count: number }>`${query}`.execute(database)
   return Number(rows[0]?.count ?? 0)
 }
@@ -53,9 +53,9 @@ async function countInParts(
   const ids = await findByIndex(database, selector, context)
   const { workspaceIds } = selector
   if (ids !== null) {
-    return countOf(database, sql`select count(*) as count from ${keysAmong(ids, selector, context)}`)
+    return readCount(database, sql`select count(*) as count from ${keysAmong(ids, selector, context)}`)
   }
-  const condition = conditionOf(selector, nowMs, dialect)
+  const condition = keyCondition(selector, nowMs, dialect)
   let total = 0
   let left: Uncounted | null = {
     workspaceIds: workspaceIds === null ? null : [...new Set(workspaceIds)],
@@ -95,7 +95,7 @@ async function countPart(
     workspaceIds === null
       ? sql`select ${columns}, 0 as place from keys where id > ${afterId} order by id`
       : sql`select ${columns}, listed.key as place
-          from ${listOf(workspaceIds, 'sqlite')} cross join keys indexed by keys_by_workspace
+          from ${listAsRows(workspaceIds, 'sqlite')} cross join keys indexed by keys_by_workspace
           where keys.workspace_id = listed.value and keys.id > case listed.key when 0 then ${afterId} else '' end`
   const { rows } = await sql<{ examined: number; matches: number; end_at: string }>`
     select count(*) as examined, max(printf('%09d %s', place, id)) as end_at,
@@ -116,7 +116,7 @@ export async function countLive(
   workspaceId: string,
   nowMs: number,
 ): Promise<number> {
-  return countOf(
+  return readCount(
     database,
     sql`select count(*) as count from (
       select 1 from keys

@@ -114,9 +114,9 @@ export function parseKeyQuery(text: KeyQueryText): ParsedKeyQuery {
   if (q !== undefined && !isSearchText(q)) return wrong('q')
   if (scope !== undefined && !isScope(scope)) return wrong('scope')
   const [expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs] = [
-    instantOf(text.expiresBefore),
-    instantOf(text.createdBefore),
-    instantOf(text.lastUsedBefore),
+    parseOptionalInstant(text.expiresBefore),
+    parseOptionalInstant(text.createdBefore),
+    parseOptionalInstant(text.lastUsedBefore),
   ]
   if (expiresBeforeMs === undefined) return wrong('expiresBefore')
   if (createdBeforeMs === undefined) return wrong('createdBefore')
@@ -153,7 +153,7 @@ function parseLimit(text: string): number | null {
 }
 
 /** @returns undefined if the text is no instant, null without a text */
-function instantOf(text: string | undefined): number | null | undefined {
+function parseOptionalInstant(text: string | undefined): number | null | undefined {
   return text === undefined ? null : (parseInstant(text) ?? undefined)
 }
 

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { KeyState } from '../../../domain/key/key-record.ts'
-import { listOf } from '../../platform/database/first-rows.ts'
+import { listAsRows } from '../../platform/database/first-rows.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { countStates, MAX_COUNTED, NO_KEYS, type WorkspaceKeyCounts } from './count-states.ts'
 import type { SearchContext } from './search-keys.ts'
@@ -45,7 +45,7 @@ export async function listWorkspaces(
   const examined =
     query.workspaceIds === null
       ? await findWorkspaces(database, query.afterId, count)
-      : laterOf(query.workspaceIds, query.afterId)
+      : laterIds(query.workspaceIds, query.afterId)
   const text = query.text?.toLowerCase() ?? ''
   const matching = examined.filter(id => id.toLowerCase().includes(text))
   const shown = matching.slice(0, query.limit)
@@ -53,19 +53,19 @@ export async function listWorkspaces(
   const isBounded = query.workspaceIds === null && examined.length === count
   const endId = isBounded ? (examined.at(-1) ?? null) : null
   return {
-    workspaces: await summarize(database, shown, maxCountedOf(query, shown), context),
+    workspaces: await summarize(database, shown, countLimit(query, shown), context),
     nextAfterId: isFull ? (shown.at(-1) ?? null) : endId,
   }
 }
 
 /** Each workspace of the page has the same share. */
-function maxCountedOf({ maxKeysCounted }: WorkspaceQuery, shown: readonly string[]): number | null {
+function countLimit({ maxKeysCounted }: WorkspaceQuery, shown: readonly string[]): number | null {
   if (maxKeysCounted === null) return null
   return Math.min(MAX_COUNTED, Math.floor(maxKeysCounted / Math.max(1, shown.length)))
 }
 
 /** Named workspaces are listed also without keys. Ids are ASCII: their order is that of the database. */
-function laterOf(workspaceIds: readonly string[], afterId: string | null): string[] {
+function laterIds(workspaceIds: readonly string[], afterId: string | null): string[] {
   return [...new Set(workspaceIds)].filter(id => afterId === null || id > afterId).sort()
 }
 
@@ -113,6 +113,6 @@ async function findLastUses(
   const { rows } = await sql<{ workspace_id: string; last_used_at_ms: number | null }>`
     select listed.value as workspace_id,
       (select max(last_used_at_ms) from key_use where key_use.workspace_id = listed.value) as last_used_at_ms
-    from ${listOf(workspaceIds, dialect)}`.execute(database)
+    from ${listAsRows(workspaceIds, dialect)}`.execute(database)
   return new Map(rows.flatMap(row => (row.last_used_at_ms ? [[row.workspace_id, row.last_used_at_ms]] : [])))
 }

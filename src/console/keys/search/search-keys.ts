@@ -1,7 +1,7 @@
 import { expressionBuilder, type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Dialect } from '../../platform/database/database.ts'
-import { firstRows, listOf, mostFirstRows } from '../../platform/database/first-rows.ts'
-import { keyOfRow } from '../../platform/database/key-row.ts'
+import { firstRows, listAsRows, mostFirstRows } from '../../platform/database/first-rows.ts'
+import { readKeyRow } from '../../platform/database/key-row.ts'
 import { MAY_TIME_OUT, QUERY_CANCELED } from '../../platform/database/postgres/errors.ts'
 import type { KeyRow, Tables } from '../../platform/database/tables.ts'
 import { isSelected } from './key-filter.ts'
@@ -61,17 +61,17 @@ export async function searchKeys(
   for (let isFirst = true; left > 0; isFirst = false) {
     const range = await examineKeys(database, query, { after, count }, context)
     found.push(...range.found)
-    if (found.length > limit || range.end === null) return pageOf(query, { found, end: null })
+    if (found.length > limit || range.end === null) return takePage(query, { found, end: null })
     const ids = isFirst ? await findByIndex(database, query, context) : null
-    if (ids !== null) return pageOf(query, await sortKeys(database, ids, query, context))
+    if (ids !== null) return takePage(query, await sortKeys(database, ids, query, context))
     left -= count + places
     after = range.end
     count = Math.max(limit + 1, Math.min(left - places, most))
   }
-  return pageOf(query, { found, end: after })
+  return takePage(query, { found, end: after })
 }
 
-function pageOf(query: KeyQuery, { found, end }: SearchedRange): KeySearchPage {
+function takePage(query: KeyQuery, { found, end }: SearchedRange): KeySearchPage {
   const shown = found.slice(0, query.limit)
   const next = found.length > query.limit ? (shown.at(-1)?.position ?? null) : end
   return { keys: shown.map(({ key }) => key), nextCursor: next === null ? null : encodeCursor(query, next) }
@@ -126,9 +126,9 @@ async function examineKeys(
   const { descending, limit, sort, workspaceIds } = query
   const within = [timeRange(query, nowMs)]
   const rows = firstRows({ ...INDEXES[sort], workspaceIds, within, after, descending, count }, dialect)
-  const order = orderOf({ value: sql.ref('sorted_value'), id: sql.ref('examined.id') }, descending)
+  const order = orderBy({ value: sql.ref('sorted_value'), id: sql.ref('examined.id') }, descending)
   const last = sql`(select examined.id from examined ${order} limit 1 offset ${count - 1})`
-  const condition: Condition = conditionOf(query, nowMs, dialect) ?? sql`true`
+  const condition: Condition = keyCondition(query, nowMs, dialect) ?? sql`true`
   const { rows: found } = await sql<FoundRow>`
     with examined as (${rows})
     select keys.*, ${LAST_USE} as last_used_at_ms, examined.sorted_value,
@@ -141,8 +141,8 @@ async function examineKeys(
     found: found
       .filter(row => Boolean(row.is_match))
       .slice(0, limit + 1)
-      .map(placedKeyOf),
-    end: end === undefined ? null : positionOf(end),
+      .map(readPlacedKey),
+    end: end === undefined ? null : rowPosition(end),
   }
 }
 
@@ -191,8 +191,8 @@ async function sortKeys(
   const { rows } = await sql<FoundRow>`
     select keys.*, ${LAST_USE} as last_used_at_ms, ${place.value} as sorted_value
     from ${keysAmong(ids, query, context, [isAfter(place, query)])}
-    ${orderOf(place, query.descending)} limit ${query.limit + 1}`.execute(database)
-  return { found: rows.map(placedKeyOf), end: null }
+    ${orderBy(place, query.descending)} limit ${query.limit + 1}`.execute(database)
+  return { found: rows.map(readPlacedKey), end: null }
 }
 
 /** The keys with these ids that meet all conditions, under the name `keys`. The limit keeps conditions out: SQLite would read their indexes for each id. */
@@ -202,9 +202,9 @@ export function keysAmong(
   { nowMs, dialect }: SearchContext,
   further: readonly (Condition | null)[] = [],
 ): RawBuilder<unknown> {
-  const named = sql`(select keys.* from ${listOf(ids, dialect)} cross join keys where keys.id = listed.value limit ${ids.length})`
+  const named = sql`(select keys.* from ${listAsRows(ids, dialect)} cross join keys where keys.id = listed.value limit ${ids.length})`
   const own = inWorkspaces(selector.workspaceIds, dialect)
-  return sql`${named} as keys ${whereClauseOf([own, conditionOf(selector, nowMs, dialect), ...further])}`
+  return sql`${named} as keys ${whereClause([own, keyCondition(selector, nowMs, dialect), ...further])}`
 }
 
 /** Row values compare like an index that holds both columns. */
@@ -216,7 +216,7 @@ function isAfter(
   return sql<SqlBool>`(${value}, ${id}) ${sql.raw(descending ? '<' : '>')} (${after.value}, ${after.id})`
 }
 
-function orderOf(
+function orderBy(
   { value, id }: { readonly value: RawBuilder<unknown>; readonly id: RawBuilder<unknown> },
   descending: boolean,
 ): RawBuilder<unknown> {
@@ -224,12 +224,12 @@ function orderOf(
   return sql`order by ${value} ${direction}, ${id} ${direction}`
 }
 
-function placedKeyOf(row: FoundRow): PlacedKey {
+function readPlacedKey(row: FoundRow): PlacedKey {
   const lastUsedAtMs = row.last_used_at_ms === 0 ? null : row.last_used_at_ms
-  return { key: { ...keyOfRow(row), lastUsedAtMs }, position: positionOf(row) }
+  return { key: { ...readKeyRow(row), lastUsedAtMs }, position: rowPosition(row) }
 }
 
-function positionOf({ sorted_value, id }: FoundRow): KeyPosition {
+function rowPosition({ sorted_value, id }: FoundRow): KeyPosition {
   return { value: sorted_value, id }
 }
 
@@ -259,11 +259,15 @@ async function findByState(
   { workspaceIds, state, expiresBeforeMs }: KeySelector,
   { nowMs, dialect, bounds }: SearchContext,
 ): Promise<string[] | null> {
-  const condition = conditionOf({ ...EVERY_KEY, state, expiresBeforeMs }, nowMs, dialect)
+  const condition = keyCondition({ ...EVERY_KEY, state, expiresBeforeMs }, nowMs, dialect)
   if (condition === null) return null
   const index = dialect === 'sqlite' ? sql`indexed by workspace_keys_by_expiry` : sql``
-  const where = whereClauseOf([inWorkspaces(workspaceIds, dialect), condition])
-  return idsOf(database, sql`select keys.id from keys ${index} ${where} limit ${bounds.indexed + 1}`, dialect)
+  const where = whereClause([inWorkspaces(workspaceIds, dialect), condition])
+  return findIds(
+    database,
+    sql`select keys.id from keys ${index} ${where} limit ${bounds.indexed + 1}`,
+    dialect,
+  )
 }
 
 async function findByText(
@@ -276,15 +280,15 @@ async function findByText(
   if (dialect === 'postgres') {
     // Shorter texts have no trigram, and the index would be read from end to end.
     if ([...text].length < 3) return null
-    const where = whereClauseOf([inWorkspaces(workspaceIds, dialect), hasText(text, dialect)])
-    return idsOf(database, sql`select keys.id from keys ${where} ${limit}`, dialect)
+    const where = whereClause([inWorkspaces(workspaceIds, dialect), hasText(text, dialect)])
+    return findIds(database, sql`select keys.id from keys ${where} ${limit}`, dialect)
   }
   const trigrams = asciiTrigrams(text)
   if (trigrams.length === 0) return null
   const match = trigrams.map(trigram => `"${trigram.replaceAll('"', '""')}"`).join(' AND ')
   // Of all workspaces.
   const matching = sql`select rowid as number from key_texts where key_texts match ${match} ${limit}`
-  return idsOf(
+  return findIds(
     database,
     sql`select key_numbers.key_id as id
       from (${matching}) as matching cross join key_numbers where key_numbers.number = matching.number`,
@@ -293,7 +297,7 @@ async function findByText(
 }
 
 /** @returns null if PostgreSQL takes too long */
-async function idsOf(
+async function findIds(
   database: Kysely<Tables>,
   query: RawBuilder<IdRow>,
   dialect: Dialect,
@@ -339,7 +343,7 @@ export async function rowsWithin<Row>(
 type Condition = RawBuilder<SqlBool>
 
 /** All conditions on a row of `keys`, aside from its workspace; null without any. */
-export function conditionOf(selector: KeySelector, nowMs: number, dialect: Dialect): Condition | null {
+export function keyCondition(selector: KeySelector, nowMs: number, dialect: Dialect): Condition | null {
   const { state, text, scope, expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs } = selector
   const row = expressionBuilder<Tables, 'keys'>()
   return all([
@@ -379,7 +383,7 @@ function hasText(text: string, dialect: Dialect): Condition {
 export function inWorkspaces(workspaceIds: readonly string[] | null, dialect: Dialect): Condition | null {
   if (workspaceIds === null) return null
   if (workspaceIds.length === 1) return sql<SqlBool>`keys.workspace_id = ${workspaceIds[0]}`
-  return sql<SqlBool>`keys.workspace_id in (select listed.value from ${listOf(workspaceIds, dialect)})`
+  return sql<SqlBool>`keys.workspace_id in (select listed.value from ${listAsRows(workspaceIds, dialect)})`
 }
 
 /** @returns null without any condition */
@@ -388,7 +392,7 @@ function all(conditions: readonly (Condition | null)[]): Condition | null {
   return held.length === 0 ? null : sql<SqlBool>`(${sql.join(held, sql` and `)})`
 }
 
-export function whereClauseOf(conditions: readonly (Condition | null)[]): RawBuilder<unknown> {
+export function whereClause(conditions: readonly (Condition | null)[]): RawBuilder<unknown> {
   const condition = all(conditions)
   return condition === null ? sql`` : sql`where ${condition}`
 }

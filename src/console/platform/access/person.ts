@@ -28,7 +28,7 @@ export interface UnusedClaim {
 type Role = 'viewer' | 'manager'
 
 /** The actor in audit entries and records: stable across name changes, and never equal to a program's. */
-export function personActorOf({ subject }: Pick<Person, 'subject'>): string {
+export function personActor({ subject }: Pick<Person, 'subject'>): string {
   return `person:${subject}`
 }
 

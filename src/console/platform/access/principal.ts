@@ -1,6 +1,6 @@
 import type { AdminToken } from './admin-token.ts'
 import { includesPermission, type Permission } from './permission.ts'
-import { type Person, personActorOf } from './person.ts'
+import { type Person, personActor } from './person.ts'
 
 /** Who makes a request to the console. */
 export type Principal =
@@ -52,12 +52,12 @@ export function holds(principal: Principal, permission: Permission): boolean {
 
 /** Other workspaces are answered like unknown ones. @param workspaceId null: all workspaces */
 export function sees(principal: Principal, workspaceId: string | null): boolean {
-  const workspaces = workspacesOf(principal)
+  const workspaces = allowedWorkspaces(principal)
   return workspaces === null || (workspaceId !== null && workspaces.includes(workspaceId))
 }
 
 /** @returns null for all */
-export function workspacesOf(principal: Principal): readonly string[] | null {
+export function allowedWorkspaces(principal: Principal): readonly string[] | null {
   switch (principal.kind) {
     case 'operator':
       return null
@@ -80,19 +80,19 @@ export function mayGrant(principal: Principal, { permissions, workspaces, expire
 }
 
 /** In audit entries and records: no principal can have the actor of another. */
-export function actorOf(principal: Principal): string {
+export function principalActor(principal: Principal): string {
   switch (principal.kind) {
     case 'operator':
       return 'admin-token'
     case 'token':
       return `token:${principal.token.id}`
     case 'person':
-      return personActorOf(principal.person)
+      return personActor(principal.person)
   }
 }
 
 /** For display; undefined for the operator's token. */
-export function principalNameOf(principal: Principal): string | undefined {
+export function principalName(principal: Principal): string | undefined {
   switch (principal.kind) {
     case 'operator':
       return undefined

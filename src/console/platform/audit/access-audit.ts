@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Clock } from '../../../domain/clock.ts'
-import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../../../observability/control-logger.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { createChangeWriter } from '../database/change-writer.ts'
-import { callerOf } from '../http/request-context.ts'
+import { describeCaller } from '../http/request-context.ts'
 import { appendAudit, audited } from './chain.ts'
 import { auditAccess } from './entries.ts'
 import type { AuditedDatabase } from './mac.ts'
@@ -53,7 +53,7 @@ async function record(
   request: FastifyRequest,
   workspaceId: string,
 ): Promise<void> {
-  const caller = callerOf(request)
+  const caller = describeCaller(request)
   const operation = request.routeOptions.config.operation ?? 'other'
   logger.warn({ requestId: request.id, actor: caller.actor, workspaceId, operation }, 'access refused')
   if (!(await consume(limiter, caller.actor))) return
@@ -64,7 +64,7 @@ async function record(
   try {
     await audited(metrics, () => writer.run(tx => appendAudit(tx, [entry], database)))
   } catch (error) {
-    logger.error({ requestId: request.id, cause: causeOf(error) }, 'refused access not audited')
+    logger.error({ requestId: request.id, cause: describeError(error) }, 'refused access not audited')
   }
 }
 

@@ -11,8 +11,8 @@ import {
   type AuditKeys,
   type AuditTrust,
   checkChained,
-  fieldsOf,
   signChained,
+  signedFields,
 } from './mac.ts'
 
 /** Rows of one statement: SQLite binds at most 32,766 values. */
@@ -46,8 +46,8 @@ export async function audited<Result>(
  * The hash of an entry: over its place, the hash before it, and all that it says. It needs no secret, so that it stays the
  * same when the entry is signed again with another one.
  */
-export function hashOf(previousHash: string, row: AuditFields & Pick<AuditRow, 'sequence'>): string {
-  return hash('sha256', JSON.stringify([FORM, previousHash, row.sequence, ...fieldsOf(row)]))
+export function hashEntry(previousHash: string, row: AuditFields & Pick<AuditRow, 'sequence'>): string {
+  return hash('sha256', JSON.stringify([FORM, previousHash, row.sequence, ...signedFields(row)]))
 }
 
 /** Continues the chain after `head`, and signs each entry at its place. */
@@ -55,13 +55,13 @@ export function chainRows(head: ChainHead, entries: readonly AuditFields[], keys
   let { sequence, hash: previousHash } = head
   return entries.map(entry => {
     sequence += 1
-    previousHash = hashOf(previousHash, { ...entry, sequence })
+    previousHash = hashEntry(previousHash, { ...entry, sequence })
     const row = { ...entry, sequence, hash: previousHash }
     return { ...row, ...signChained(keys, row) }
   })
 }
 
-export function auditRowOf(entry: AuditEntry): AuditFields {
+export function toAuditFields(entry: AuditEntry): AuditFields {
   return {
     id: entry.id,
     workspace_id: entry.workspaceId ?? '',
@@ -73,7 +73,7 @@ export function auditRowOf(entry: AuditEntry): AuditFields {
   }
 }
 
-export function entryOfRow(row: AuditRow): AuditEntry {
+export function readAuditRow(row: AuditRow): AuditEntry {
   return {
     id: row.id,
     workspaceId: row.workspace_id === '' ? null : row.workspace_id,
@@ -97,7 +97,7 @@ export async function appendAudit(
 ): Promise<void> {
   if (entries.length === 0) return
   try {
-    await appendAfter(tx, await lockHead(tx, target.dialect), entries.map(auditRowOf), target)
+    await appendAfter(tx, await lockHead(tx, target.dialect), entries.map(toAuditFields), target)
   } catch (error) {
     throw new AuditWriteError(error)
   }

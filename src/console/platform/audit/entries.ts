@@ -102,14 +102,18 @@ export interface AuditContext {
 }
 
 export function auditIssue(record: KeyRecord, context: AuditContext): KeyAuditEntry {
-  return entryOf('key.issued', record, context, newKeyDetail(record))
+  return createKeyEntry('key.issued', record, context, newKeyDetail(record))
 }
 
 export function auditImport(record: KeyRecord, context: AuditContext): KeyAuditEntry {
   const { revokedAtMs, suspendedAtMs } = record
   const revoked = revokedAtMs === null ? {} : { revokedAt: toInstant(revokedAtMs) }
   const suspended = suspendedAtMs === null ? {} : { suspendedAt: toInstant(suspendedAtMs) }
-  return entryOf('key.imported', record, context, { ...newKeyDetail(record), ...revoked, ...suspended })
+  return createKeyEntry('key.imported', record, context, {
+    ...newKeyDetail(record),
+    ...revoked,
+    ...suspended,
+  })
 }
 
 function newKeyDetail(record: KeyRecord): AuditDetail {
@@ -123,7 +127,7 @@ export function auditRotation(
   { replaced, successor, overlapSeconds }: Rotation,
   context: AuditContext,
 ): KeyAuditEntry {
-  return entryOf('key.rotated', replaced, context, {
+  return createKeyEntry('key.rotated', replaced, context, {
     name: replaced.name,
     scopes: replaced.scopes,
     overlapSeconds,
@@ -138,7 +142,7 @@ export function auditRevocation(
   reason: RevocationReason,
   context: AuditContext,
 ): KeyAuditEntry {
-  return entryOf('key.revoked', record, context, { name, scopes, reason })
+  return createKeyEntry('key.revoked', record, context, { name, scopes, reason })
 }
 
 /** `key.reported`: the report did not revoke the key. */
@@ -148,7 +152,7 @@ export function auditLeak(
   { foundAt, source }: LeakFinding,
   context: AuditContext,
 ): KeyAuditEntry {
-  return entryOf(action, record, context, { name, scopes, reason: LEAK, foundAt, source })
+  return createKeyEntry(action, record, context, { name, scopes, reason: LEAK, foundAt, source })
 }
 
 export function isLeak({ detail }: Pick<AuditEntry, 'detail'>): boolean {
@@ -156,11 +160,11 @@ export function isLeak({ detail }: Pick<AuditEntry, 'detail'>): boolean {
 }
 
 export function auditSuspension({ name, ...record }: KeyRecord, context: AuditContext): KeyAuditEntry {
-  return entryOf('key.suspended', record, context, { name })
+  return createKeyEntry('key.suspended', record, context, { name })
 }
 
 export function auditResumption({ name, ...record }: KeyRecord, context: AuditContext): KeyAuditEntry {
-  return entryOf('key.resumed', record, context, { name })
+  return createKeyEntry('key.resumed', record, context, { name })
 }
 
 /** An entry with the old and new value of each changed field. */
@@ -177,11 +181,11 @@ export function auditEdit(
         : [field, { old: before[field], new: after[field] }],
     ),
   )
-  return entryOf('key.edited', after, context, { name: after.name, changes })
+  return createKeyEntry('key.edited', after, context, { name: after.name, changes })
 }
 
 /** What an edit changed, by public names; empty for other actions. */
-export function changesOf({ detail }: Pick<AuditEntry, 'detail'>): AuditChanges {
+export function readChanges({ detail }: Pick<AuditEntry, 'detail'>): AuditChanges {
   const changes = detail['changes']
   return typeof changes === 'object' && changes !== null && !isList(changes) ? changes : {}
 }
@@ -194,7 +198,7 @@ function isList(value: object): value is readonly unknown[] {
 /** An entry that concerns tokens, people or refused access: no workspace and no key. */
 export function auditAccess(action: AccessAction, about: AuditDetail, context: AuditContext): AuditEntry {
   const { id, atMs, caller } = context
-  const detail = detailOf(about, caller)
+  const detail = withCaller(about, caller)
   return { id, workspaceId: null, atMs, actor: caller.actor, action, keyId: null, detail }
 }
 
@@ -205,20 +209,20 @@ export function auditWebhook(
   site: { readonly old: string | null; readonly new: string | null },
   { id, atMs, caller }: AuditContext,
 ): AuditEntry {
-  const detail = detailOf({ changes: { site } }, caller)
+  const detail = withCaller({ changes: { site } }, caller)
   return { id, workspaceId, atMs, actor: caller.actor, action, keyId: null, detail }
 }
 
-function entryOf(
+function createKeyEntry(
   action: KeyAction,
   { id: keyId, workspaceId }: Pick<KeyRecord, 'id' | 'workspaceId'>,
   { id, atMs, caller }: AuditContext,
   about: AuditDetail,
 ): KeyAuditEntry {
-  const detail = detailOf(about, caller)
+  const detail = withCaller(about, caller)
   return { id, workspaceId, atMs, actor: caller.actor, action, keyId, detail }
 }
 
-function detailOf(about: AuditDetail, { name, address, requestId }: Caller): AuditDetail {
+function withCaller(about: AuditDetail, { name, address, requestId }: Caller): AuditDetail {
   return { ...about, ...(name === undefined ? {} : { by: name }), from: address, requestId }
 }

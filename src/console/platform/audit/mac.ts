@@ -52,7 +52,7 @@ interface TrustParts {
 
 /** Signs audit entries with the current signing secrets. Rejected entries are counted; the log names one a minute. */
 export function createAuditTrust({ config, onReload, metrics, logger, clock }: TrustParts): AuditTrust {
-  const current = reloadable(config, onReload, auditKeysOf)
+  const current = reloadable(config, onReload, importAuditKeys)
   let loggedAtMs = Number.NEGATIVE_INFINITY
   return {
     get keys() {
@@ -90,7 +90,7 @@ export function deriveAuditKeys(signingSecrets: readonly Uint8Array[]): AuditKey
 }
 
 /** Of the settings of a command, which may lack them. */
-export function auditKeysOf({ keys }: Pick<Config, 'keys'>): AuditKeys {
+export function importAuditKeys({ keys }: Pick<Config, 'keys'>): AuditKeys {
   return deriveAuditKeys(keys.signingSecrets.map(secret => Buffer.from(secret, 'base64')))
 }
 
@@ -114,15 +114,15 @@ export function checkChained(keys: AuditKeys, row: AuditRow): MacVerdict {
 type ChainedFields = Omit<AuditRow, keyof AuditSignature>
 
 function queuedText(entry: AuditFields): string {
-  return JSON.stringify([QUEUED_FORM, ...fieldsOf(entry)])
+  return JSON.stringify([QUEUED_FORM, ...signedFields(entry)])
 }
 
 function chainedText(row: ChainedFields): string {
-  return JSON.stringify([CHAINED_FORM, row.hash, row.sequence, ...fieldsOf(row)])
+  return JSON.stringify([CHAINED_FORM, row.hash, row.sequence, ...signedFields(row)])
 }
 
 /** As stored, and in one order: texts and numbers are the same in both databases. */
-export function fieldsOf(row: AuditFields): readonly (string | number)[] {
+export function signedFields(row: AuditFields): readonly (string | number)[] {
   const { id, workspace_id, at_ms, actor, action, key_id, detail } = row
   return [id, workspace_id, at_ms, actor, action, key_id, detail]
 }
@@ -131,7 +131,7 @@ function sign(keys: AuditKeys, text: string): AuditSignature {
   const [first] = keys
   if (first === undefined) return { signed_by: null, mac: null }
   const [fingerprint, key] = first
-  return { signed_by: fingerprint, mac: macOf(key, text).toString('base64url') }
+  return { signed_by: fingerprint, mac: computeMac(key, text).toString('base64url') }
 }
 
 function check(keys: AuditKeys, { signed_by, mac }: AuditSignature, text: string): MacVerdict {
@@ -139,11 +139,11 @@ function check(keys: AuditKeys, { signed_by, mac }: AuditSignature, text: string
   if (signed_by === null || mac === null) return 'invalid'
   const key = keys.get(signed_by)
   if (key === undefined) return 'unknown'
-  const expected = macOf(key, text)
+  const expected = computeMac(key, text)
   const given = Buffer.from(mac, 'base64url')
   return given.length === expected.length && timingSafeEqual(given, expected) ? 'valid' : 'invalid'
 }
 
-function macOf(key: KeyObject, text: string): Buffer {
+function computeMac(key: KeyObject, text: string): Buffer {
   return createHmac('sha256', key).update(text).digest()
 }

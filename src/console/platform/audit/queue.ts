@@ -3,7 +3,7 @@ import { shareRuns } from '../batch/share-runs.ts'
 import type { ChangeWriter } from '../database/change-writer.ts'
 import { AuditWriteError } from '../database/database-unavailable.ts'
 import type { QueuedAuditRow, Tables } from '../database/tables.ts'
-import { type AuditTarget, appendAfter, appendAudit, auditRowOf, lockHead } from './chain.ts'
+import { type AuditTarget, appendAfter, appendAudit, lockHead, toAuditFields } from './chain.ts'
 import type { AuditEntry } from './entries.ts'
 import { type AuditKeys, checkQueued, type RejectedEntry, signQueued } from './mac.ts'
 
@@ -40,7 +40,7 @@ export function createAuditQueue(writer: ChangeWriter, context: QueueContext): A
 async function add(tx: Transaction<Tables>, entries: readonly AuditEntry[], keys: AuditKeys): Promise<void> {
   if (entries.length === 0) return
   const rows = entries
-    .map(auditRowOf)
+    .map(toAuditFields)
     .map(row => ({ ...row, ...signQueued(keys, row), rejected_at_ms: null }))
   try {
     await tx.insertInto('audit_queue').values(rows).execute()
@@ -100,8 +100,8 @@ async function chainSome(
     .execute()
   const checked = taken
     .sort((a, b) => (a.id < b.id ? -1 : 1))
-    .map(({ is_chained, ...row }) => ({ row, rejected: rejectionOf(row, Boolean(is_chained), context) }))
-  const good = checked.filter(({ rejected }) => rejected === null).map(({ row }) => fieldsOfQueued(row))
+    .map(({ is_chained, ...row }) => ({ row, rejected: findRejection(row, Boolean(is_chained), context) }))
+  const good = checked.filter(({ rejected }) => rejected === null).map(({ row }) => queuedFields(row))
   const bad = checked.flatMap(({ row, rejected }) => (rejected === null ? [] : [{ row, rejected }]))
   if (bad.length > 0) {
     const rows = bad.map(({ row }) => ({ ...row, rejected_at_ms: context.now() }))
@@ -111,12 +111,16 @@ async function chainSome(
   return { taken: taken.length, rejected: bad.map(({ rejected }) => rejected) }
 }
 
-function fieldsOfQueued({ signed_by: _by, mac: _mac, rejected_at_ms: _at, ...fields }: QueuedAuditRow) {
+function queuedFields({ signed_by: _by, mac: _mac, rejected_at_ms: _at, ...fields }: QueuedAuditRow) {
   return fields
 }
 
 /** @param isChained an entry that was in the queue before is put there again: its MAC is good */
-function rejectionOf(row: QueuedAuditRow, isChained: boolean, { audit }: QueueContext): RejectedEntry | null {
+function findRejection(
+  row: QueuedAuditRow,
+  isChained: boolean,
+  { audit }: QueueContext,
+): RejectedEntry | null {
   const verdict = audit.keys.size === 0 ? 'valid' : checkQueued(audit.keys, row)
   const reason = verdict === 'valid' && isChained ? 'repeated' : verdict
   return reason === 'valid' ? null : { id: row.id, place: 'queue', reason, signedBy: row.signed_by }

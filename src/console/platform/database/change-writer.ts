@@ -1,6 +1,6 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { Database } from './database.ts'
-import { mayRunAgain, troubleOf } from './database-unavailable.ts'
+import { findTrouble, mayRunAgain } from './database-unavailable.ts'
 import type { Tables } from './tables.ts'
 
 export type Work<Result> = (tx: Transaction<Tables>) => Promise<Result>
@@ -82,7 +82,7 @@ async function transact<Result>(connections: Kysely<Tables>, work: Work<Result>)
   try {
     return await run()
   } catch (error) {
-    if (!mayRunAgain(troubleOf(error))) throw error
+    if (!mayRunAgain(findTrouble(error))) throw error
     return run()
   }
 }

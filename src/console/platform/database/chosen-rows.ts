@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Dialect } from './database.ts'
 
 /** The place of a row in its table, for as long as the row is locked. */
-export function placeOf(dialect: Dialect): RawBuilder<unknown> {
+export function rowPlace(dialect: Dialect): RawBuilder<unknown> {
   return dialect === 'postgres' ? sql`ctid` : sql`rowid`
 }
 

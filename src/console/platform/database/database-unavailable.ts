@@ -73,7 +73,7 @@ export async function naming<Result>(about: Unconfirmed, change: () => Promise<R
   try {
     return await change()
   } catch (error) {
-    throw troubleOf(error)?.isOutcomeUnknown === true ? new OutcomeUnknown(about, error) : error
+    throw findTrouble(error)?.isOutcomeUnknown === true ? new OutcomeUnknown(about, error) : error
   }
 }
 
@@ -81,9 +81,9 @@ export async function naming<Result>(about: Unconfirmed, change: () => Promise<R
 export type ReportTrouble = (kind: DatabaseTrouble) => void
 
 /** @returns what is wrong with the database, if that is the error or its cause */
-export function troubleOf(error: unknown): DatabaseUnavailable | null {
+export function findTrouble(error: unknown): DatabaseUnavailable | null {
   if (error instanceof DatabaseUnavailable) return error
-  return error instanceof Error && error.cause !== undefined ? troubleOf(error.cause) : null
+  return error instanceof Error && error.cause !== undefined ? findTrouble(error.cause) : null
 }
 
 /** Whether the statement is one whose answer says that the transaction is committed. */

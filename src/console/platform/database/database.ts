@@ -28,6 +28,6 @@ export class DatabaseUnreachable extends Error {}
 /** A backup, restore or copy that cannot be done. Nothing was changed; the message says what to do. */
 export class Refused extends StartError {}
 
-export interface ProgressOf {
+export interface ProgressDisplay {
   show(done: number, total: number): void
 }

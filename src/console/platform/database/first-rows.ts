@@ -41,7 +41,7 @@ export function firstRows(rows: FirstRows, dialect: Dialect): RawBuilder<unknown
   const workspaceIds = rows.workspaceIds === null ? null : [...new Set(rows.workspaceIds)]
   if (workspaceIds === null || workspaceIds.length === 1) {
     const own = workspaceIds === null ? null : sql<SqlBool>`workspace_id = ${workspaceIds[0]}`
-    return ofOne(rows, columnsOf(rows), {
+    return ofOne(rows, selectedColumns(rows), {
       within: [own, after === null ? null : isAfter(rows, sql`${after.value}`, sql`${after.id}`)],
       limit: sql`${count}`,
     })
@@ -55,9 +55,9 @@ export function firstRows(rows: FirstRows, dialect: Dialect): RawBuilder<unknown
  */
 function mergeInSqlite(rows: FirstRows, workspaceIds: readonly string[]): RawBuilder<unknown> {
   const { after, count } = rows
-  const direction = directionOf(rows)
+  const direction = sortDirection(rows)
   const [table, value, id] = [sql.table(rows.table), sql.ref(`own.${rows.value}`), sql.ref(`own.${rows.id}`)]
-  const rowOf = (workspaceId: RawBuilder<unknown>, isLater: RawBuilder<SqlBool> | null) =>
+  const firstRow = (workspaceId: RawBuilder<unknown>, isLater: RawBuilder<SqlBool> | null) =>
     sql`(${ofOne(rows, sql`rowid`, {
       within: [sql<SqlBool>`workspace_id = ${workspaceId}`, isLater],
       limit: sql`1`,
@@ -66,11 +66,11 @@ function mergeInSqlite(rows: FirstRows, workspaceIds: readonly string[]): RawBui
   const isNext = isAfter(rows, sql`merged.sorted_value`, sql`merged.id`)
   return sql`select id, sorted_value from (
     with recursive merged (workspace_id, sorted_value, id) as (
-      select own.workspace_id, ${value}, ${id} from ${listOf(workspaceIds, 'sqlite')} cross join ${table} as own
-      where own.rowid = ${rowOf(sql`listed.value`, isLater)}
+      select own.workspace_id, ${value}, ${id} from ${listAsRows(workspaceIds, 'sqlite')} cross join ${table} as own
+      where own.rowid = ${firstRow(sql`listed.value`, isLater)}
       union all
       select own.workspace_id, ${value}, ${id} from merged cross join ${table} as own
-      where own.rowid = ${rowOf(sql`merged.workspace_id`, isNext)}
+      where own.rowid = ${firstRow(sql`merged.workspace_id`, isNext)}
       order by 2 ${direction}, 3 ${direction} limit ${count}
     ) select id, sorted_value from merged)`
 }
@@ -81,14 +81,17 @@ function mergeInSqlite(rows: FirstRows, workspaceIds: readonly string[]): RawBui
  */
 function mergeInPostgres(rows: FirstRows, workspaceIds: readonly string[]): RawBuilder<unknown> {
   const { after, count } = rows
-  const direction = directionOf(rows)
+  const direction = sortDirection(rows)
   const isLater = after === null ? null : isAfter(rows, hidden(after.value), hidden(after.id))
   const order = sql`order by sorted_value ${direction}, id ${direction}`
   const own = (workspaceId: RawBuilder<unknown>, limit: RawBuilder<unknown>) =>
-    ofOne(rows, columnsOf(rows), { within: [sql<SqlBool>`workspace_id = ${workspaceId}`, isLater], limit })
+    ofOne(rows, selectedColumns(rows), {
+      within: [sql<SqlBool>`workspace_id = ${workspaceId}`, isLater],
+      limit,
+    })
   return sql`select own.id, own.sorted_value from (
       select listed.value as workspace_id, row_number() over (${order}) as place
-      from ${listOf(workspaceIds, 'postgres')} cross join lateral (${own(sql`listed.value`, sql`1`)}) as head
+      from ${listAsRows(workspaceIds, 'postgres')} cross join lateral (${own(sql`listed.value`, sql`1`)}) as head
       ${order} limit ${count}
     ) as nearest
     cross join lateral (${own(sql`nearest.workspace_id`, sql`${count} + 1 - nearest.place`)}) as own
@@ -118,18 +121,18 @@ function ofOne(
   columns: RawBuilder<unknown>,
   { within, limit }: { within: readonly (RawBuilder<SqlBool> | null)[]; limit: RawBuilder<unknown> },
 ): RawBuilder<unknown> {
-  const direction = directionOf(rows)
+  const direction = sortDirection(rows)
   const conditions = [...within, ...rows.within].filter(condition => condition !== null)
   const where = conditions.length === 0 ? sql`` : sql`where ${sql.join(conditions, sql` and `)}`
   return sql`select ${columns} from ${sql.table(rows.table)} ${where}
     order by ${sql.ref(rows.value)} ${direction}, ${sql.ref(rows.id)} ${direction} limit ${limit}`
 }
 
-function columnsOf({ value, id }: FirstRows): RawBuilder<unknown> {
+function selectedColumns({ value, id }: FirstRows): RawBuilder<unknown> {
   return sql`${sql.ref(id)} as id, ${sql.ref(value)} as sorted_value`
 }
 
-function directionOf({ descending }: FirstRows): RawBuilder<unknown> {
+function sortDirection({ descending }: FirstRows): RawBuilder<unknown> {
   return sql.raw(descending ? 'desc' : 'asc')
 }
 
@@ -146,7 +149,7 @@ function isAfter(
 }
 
 /** A list of texts as rows with the column `value`: one parameter, however many they are. */
-export function listOf(texts: readonly string[], dialect: Dialect): RawBuilder<unknown> {
+export function listAsRows(texts: readonly string[], dialect: Dialect): RawBuilder<unknown> {
   const list = JSON.stringify(texts)
   return dialect === 'sqlite'
     ? sql`json_each(${list}) as listed`

@@ -2,13 +2,13 @@ import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
 import { eachText } from '../../../domain/key/key-texts.ts'
 import type { KeyRow } from './tables.ts'
 
-export function keyOfRow(row: KeyRow): StoredKey {
+export function readKeyRow(row: KeyRow): StoredKey {
   const record: KeyRecord = {
     id: row.id,
     workspaceId: row.workspace_id,
     name: row.name,
     ...eachText(text => row[text]),
-    // Only rowOf() below writes this column.
+    // Only toKeyRow() below writes this column.
     scopes: JSON.parse(row.scopes) as string[],
     hint: row.hint,
     createdAtMs: row.created_at_ms,
@@ -25,7 +25,7 @@ export function keyOfRow(row: KeyRow): StoredKey {
   return { record, digest: row.digest }
 }
 
-export function rowOf({ record, digest }: StoredKey, changedAtMs: number): KeyRow {
+export function toKeyRow({ record, digest }: StoredKey, changedAtMs: number): KeyRow {
   return {
     id: record.id,
     digest,

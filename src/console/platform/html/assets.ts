@@ -11,11 +11,11 @@ interface Asset {
   readonly body: Buffer
 }
 
-export const STYLESHEET = assetOf('console.css', 'text/css; charset=utf-8')
-export const SCRIPT = assetOf('console.js', 'text/javascript; charset=utf-8')
-export const ICON = assetOf('icon.svg', 'image/svg+xml')
+export const STYLESHEET = readAsset('console.css', 'text/css; charset=utf-8')
+export const SCRIPT = readAsset('console.js', 'text/javascript; charset=utf-8')
+export const ICON = readAsset('icon.svg', 'image/svg+xml')
 
-function assetOf(file: string, type: string): Asset {
+function readAsset(file: string, type: string): Asset {
   const body = readFileSync(new URL(`./assets/${file}`, import.meta.url))
   const [name, ending] = file.split('.')
   return { path: `/assets/${name}.${hash('sha256', body).slice(0, 16)}.${ending}`, type, body }

@@ -57,7 +57,7 @@ const MARK = html`<img src="${ICON.path}" alt="" width="28" height="28">`
 export function page(frame: Frame, { title, section, main }: PageParts): Html {
   const { workspaceId } = frame
   const place = workspaceId === null ? '' : ` · ${workspaceId}`
-  return documentOf(`${title}${place} · Postern`, html` data-now="${frame.nowMs}"`, [
+  return renderDocument(`${title}${place} · Postern`, html` data-now="${frame.nowMs}"`, [
     html`<header class="top"><div class="wide">
       <a class="brand" href="/">${MARK}Postern</a>
       ${workspaceId === null ? null : workspaceBadge(frame, workspaceId)}
@@ -88,7 +88,7 @@ const UNUSED: Readonly<Record<UnusedClaim['setting'], string>> = {
 
 /** A page without a person: signing in, and errors before that. */
 export function barePage(title: string, main: Piece): Html {
-  return documentOf(
+  return renderDocument(
     `${title} · Postern`,
     null,
     html`<main id="main" class="alone" tabindex="-1">
@@ -98,7 +98,7 @@ export function barePage(title: string, main: Piece): Html {
   )
 }
 
-function documentOf(title: string, attributes: Piece, body: Piece): Html {
+function renderDocument(title: string, attributes: Piece, body: Piece): Html {
   return html`<!doctype html>
 <html lang="en">
 <head>

@@ -7,7 +7,7 @@ import { NO_RESOURCE } from '../http/calls.ts'
 import { explainError } from '../http/explain-error.ts'
 import { type Html, html } from './html.ts'
 import { barePage, type Frame, page } from './layout.ts'
-import { frameOf, notFound, sendPage } from './page-request.ts'
+import { createFrame, notFound, sendPage } from './page-request.ts'
 import { FIND_KEY, formPage, keyPath, WORKSPACES } from './paths.ts'
 
 /** Browsers get a page for an unknown path, programs JSON; before a body is read. */
@@ -31,21 +31,21 @@ export function usePageErrors(
   scope.setErrorHandler((error: FastifyError | ApiError, request, reply) => {
     // The form belongs to an earlier session: show its page again.
     if ('code' in error && error.code.startsWith('FST_CSRF_')) {
-      return reply.redirect(formPathOf(request), 303)
+      return reply.redirect(findFormPath(request), 303)
     }
     const apiError = explainError(error)
     if (apiError.status >= 500) logger.error({ err: error, requestId: request.id }, 'page request failed')
-    const frame = request.person === null ? null : frameOf(request, reply, { workspaceId: null, clock })
+    const frame = request.person === null ? null : createFrame(request, reply, { workspaceId: null, clock })
     return sendPage(
       reply.headers(apiError.headers),
-      problemPage(frame, unconfirmedProblem(error, request) ?? problemOf(apiError, request)),
+      problemPage(frame, unconfirmedProblem(error, request) ?? describeProblem(apiError, request)),
       apiError.status,
     )
   })
 }
 
 /** Other forms, such as that of signing out, are on several pages. */
-function formPathOf({ url }: FastifyRequest): string {
+function findFormPath({ url }: FastifyRequest): string {
   if (url === FIND_KEY) return FIND_KEY
   return url.startsWith(`${WORKSPACES}/`) ? formPage(url) : '/'
 }
@@ -63,7 +63,7 @@ function unconfirmedProblem(error: Error, { id }: FastifyRequest): Problem | nul
   }
 }
 
-function problemOf(apiError: ApiError, { id }: FastifyRequest): Problem {
+function describeProblem(apiError: ApiError, { id }: FastifyRequest): Problem {
   if (apiError.status === 404) {
     const text = 'The URL may be incomplete, or belong to a workspace that you cannot access.'
     return { title: 'Page not found', text, requestId: null }

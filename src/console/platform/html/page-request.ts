@@ -5,8 +5,14 @@ import type { Person } from '../access/person.ts'
 import { may } from '../access/principal.ts'
 import type { RandomBytes } from '../database/ids.ts'
 import { ApiError } from '../http/api-error.ts'
-import { idempotencyOf } from '../http/idempotency.ts'
-import { callerOf, type OperationContext, principalOf, seesWorkspace } from '../http/request-context.ts'
+import { identifyRequest } from '../http/idempotency.ts'
+import {
+  describeCaller,
+  type OperationContext,
+  readParameter,
+  requirePrincipal,
+  seesWorkspace,
+} from '../http/request-context.ts'
 import { type FormFields, textField } from './form-parts.ts'
 import type { Html } from './html.ts'
 import type { Frame } from './layout.ts'
@@ -18,37 +24,37 @@ export function notFound(): ApiError {
 }
 
 /** @throws if the person may not see this workspace */
-export function workspaceOf(request: FastifyRequest): string {
-  const workspaceId = parameterOf(request, 'workspaceId')
+export function requireWorkspace(request: FastifyRequest): string {
+  const workspaceId = readParameter(request, 'workspaceId')
   if (!isWorkspaceId(workspaceId) || !seesWorkspace(request, workspaceId)) throw notFound()
   return workspaceId
 }
 
 /** An onRequest hook for pages that change keys of the workspace of the path. */
 const requireManager: onRequestAsyncHookHandler = async request => {
-  const workspaceId = workspaceOf(request)
-  if (!may(principalOf(request), 'keys:write', workspaceId)) {
+  const workspaceId = requireWorkspace(request)
+  if (!may(requirePrincipal(request), 'keys:write', workspaceId)) {
     throw new ApiError('forbidden', 'You have the role of a viewer, who sees keys and changes none')
   }
 }
 
-export function frameOf(
+export function createFrame(
   request: FastifyRequest,
   reply: FastifyReply,
   { workspaceId, clock }: { readonly workspaceId: string | null; readonly clock: Clock },
 ): Frame {
-  const person = personOfRequest(request)
+  const person = signedInPerson(request)
   const { name, workspaces, workspacesGranted: granted, administrator } = person
   return {
     personName: name,
     workspaceId,
     mayChoose: administrator || workspaces.length > 1,
-    mayChange: workspaceId !== null && may(principalOf(request), 'keys:write', workspaceId),
+    mayChange: workspaceId !== null && may(requirePrincipal(request), 'keys:write', workspaceId),
     isAdministrator: administrator,
     leftOut: granted === undefined || administrator ? null : { granted, used: workspaces.length },
     unusedClaims: person.unusedClaims ?? [],
-    sessionExpired: queryOf(request)[EXPIRED] !== undefined,
-    csrfToken: csrfTokenOf(request, reply),
+    sessionExpired: readQuery(request)[EXPIRED] !== undefined,
+    csrfToken: generateCsrfToken(request, reply),
     nowMs: clock.wallMs(),
   }
 }
@@ -58,19 +64,19 @@ export function sendPage(reply: FastifyReply, page: Html, status = 200): Fastify
 }
 
 /** The parsers of forms and of queries yield this type. */
-export function fieldsOf(request: FastifyRequest): FormFields {
+export function readFormFields(request: FastifyRequest): FormFields {
   return (request.body ?? {}) as FormFields
 }
 
 const CURSOR = /^(?:audit|msg)_[0-9A-HJKMNP-TV-Z]{26}$/
 
 /** An invalid cursor shows the first page. */
-export function cursorOf(request: FastifyRequest): string | null {
-  const cursor = textField(queryOf(request), 'cursor')
+export function readCursor(request: FastifyRequest): string | null {
+  const cursor = textField(readQuery(request), 'cursor')
   return CURSOR.test(cursor) ? cursor : null
 }
 
-export function queryOf(request: FastifyRequest): FormFields {
+export function readQuery(request: FastifyRequest): FormFields {
   return request.query as FormFields
 }
 
@@ -81,11 +87,6 @@ export function queryOf(request: FastifyRequest): FormFields {
 const requirePersonOfForm: onRequestAsyncHookHandler = async (request, reply) => {
   if (request.person !== null) return
   await reply.redirect(signInPath(returnPath(formPage(request.url))), 303)
-}
-
-export function parameterOf(request: FastifyRequest, name: 'workspaceId' | 'keyId'): string {
-  // The router yields a text for each parameter in the path.
-  return (request.params as Record<string, string>)[name] ?? ''
 }
 
 const config = { operation: 'page' } as const
@@ -109,7 +110,7 @@ declare module 'fastify' {
 export const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /** @returns the token for the field `_csrf` or the header `X-CSRF-Token`; empty without a session */
-export function csrfTokenOf(request: FastifyRequest, reply: FastifyReply): string {
+export function generateCsrfToken(request: FastifyRequest, reply: FastifyReply): string {
   return request.session === null ? '' : reply.generateCsrf()
 }
 
@@ -121,18 +122,18 @@ export async function requirePerson(request: FastifyRequest, reply: FastifyReply
   if (request.url.startsWith('/admin/')) {
     throw new ApiError('unauthenticated', 'A valid bearer token or session is required')
   }
-  const then = SAFE_METHODS.has(request.method) ? request.url : pathOf(request.headers.referer)
+  const then = SAFE_METHODS.has(request.method) ? request.url : pathAndQuery(request.headers.referer)
   await reply.redirect(signInPath(returnPath(then)), 303)
 }
 
 /** Uses only the path of the address, so that its host does not matter. */
-function pathOf(address: string | undefined): string | null {
+function pathAndQuery(address: string | undefined): string | null {
   const url = URL.parse(address ?? '')
   return url === null ? null : url.pathname + url.search
 }
 
 /** The person, in routes behind `requirePerson`. */
-export function personOfRequest({ person }: FastifyRequest): Person {
+export function signedInPerson({ person }: FastifyRequest): Person {
   if (person === null) throw new Error('This route requires the hook requirePerson')
   return person
 }
@@ -152,10 +153,10 @@ export function readFormContext(
   request: FastifyRequest,
   what: readonly [operation: 'issue' | 'rotate', parameters: object, form: object],
 ): OperationContext | null {
-  const once = textField(fieldsOf(request), 'once')
+  const once = textField(readFormFields(request), 'once')
   if (!ONCE.test(once)) return null
-  const caller = callerOf(request)
-  return { caller, idempotency: idempotencyOf(caller.actor, `form:${once}`, what) }
+  const caller = describeCaller(request)
+  return { caller, idempotency: identifyRequest(caller.actor, `form:${once}`, what) }
 }
 
 /** Shown when a form without problems is shown again. */

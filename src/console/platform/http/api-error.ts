@@ -37,7 +37,7 @@ export type ApiErrorCode = keyof typeof STATUS
 /** Asserted because `Object.keys` returns `string[]`; a constant object has no further keys. */
 export const API_ERROR_CODES = Object.keys(STATUS) as ApiErrorCode[]
 
-export function statusOf(code: ApiErrorCode): number {
+export function httpStatus(code: ApiErrorCode): number {
   return STATUS[code]
 }
 
@@ -71,7 +71,7 @@ export class ApiError extends Error {
   }
 
   get status(): number {
-    return statusOf(this.code)
+    return httpStatus(this.code)
   }
 
   get body(): { code: string; error: string; field?: string } & MadeUnconfirmed {

@@ -9,7 +9,6 @@ import type { AdminToken } from '../access/admin-token.ts'
 import type { Principal } from '../access/principal.ts'
 import type { RandomBytes } from '../database/ids.ts'
 import { ApiError } from './api-error.ts'
-import { callerAddressOf } from './request-context.ts'
 
 interface ProgramAuthentication {
   /** The current `POSTERN_ADMIN_TOKEN`. */
@@ -29,7 +28,7 @@ interface ProgramAuthentication {
 export function requirePrincipal(parts: ProgramAuthentication): onRequestHookHandler {
   return async request => {
     if (request.principal !== null) return
-    const presented = bearerTokenOf(request.raw)
+    const presented = readBearerToken(request.raw)
     const found = presented === null ? null : await identify(parts, presented)
     if (isPrincipal(found)) {
       request.principal = found
@@ -37,7 +36,7 @@ export function requirePrincipal(parts: ProgramAuthentication): onRequestHookHan
         presented !== null && isPrincipal(await identify(parts, presented))
       return
     }
-    if (request.headers.authorization !== undefined) await countFailure(parts.limit, callerAddressOf(request))
+    if (request.headers.authorization !== undefined) await countFailure(parts.limit, request.callerAddress)
     throw found === null ? unauthenticated() : unauthenticated(`This token ${PROBLEMS[found]}`)
   }
 }
@@ -72,7 +71,7 @@ const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i
 /** Admits requests with one of the tokens. */
 export function requireBearer(tokens: AcceptedTokens): onRequestHookHandler {
   return async request => {
-    const presented = bearerTokenOf(request.raw)
+    const presented = readBearerToken(request.raw)
     if (presented === null || !tokens.accept(presented)) throw unauthenticated()
   }
 }
@@ -82,7 +81,7 @@ export function unauthenticated(text = 'A valid bearer token is required'): ApiE
 }
 
 /** Node silently keeps the first of two Authorization headers; a request with two is rejected. */
-function bearerTokenOf({ rawHeaders }: IncomingMessage): string | null {
+function readBearerToken({ rawHeaders }: IncomingMessage): string | null {
   const isAuthorization = (text: string, index: number) =>
     index % 2 === 0 && text.toLowerCase() === 'authorization'
   const at = rawHeaders.findIndex(isAuthorization)

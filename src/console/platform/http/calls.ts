@@ -10,7 +10,7 @@ import type { Static, TObject, TSchema } from 'typebox'
 import type { Permission } from '../access/permission.ts'
 import { holds, sees } from '../access/principal.ts'
 import { ApiError, type ApiErrorCode } from './api-error.ts'
-import { principalOf } from './request-context.ts'
+import { requirePrincipal } from './request-context.ts'
 
 /** The name of a request in logs and metrics: a closed set. */
 export type Operation =
@@ -153,7 +153,7 @@ function isProtected(call: Call): call is ProtectedCall {
 
 function requirePermission({ permission, workspaces }: ProtectedCall): onRequestHookHandler {
   return async request => {
-    const principal = principalOf(request)
+    const principal = requirePrincipal(request)
     if (permission === null) return
     if (!holds(principal, permission)) {
       throw new ApiError('forbidden', `This call requires the permission ${permission}`)

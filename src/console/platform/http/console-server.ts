@@ -78,7 +78,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
       },
     },
     requestIdHeader: false,
-    genReqId: request => requestIdOf(request, parts),
+    genReqId: request => chooseRequestId(request, parts),
     frameworkErrors: handleError,
   })
   app.server.maxHeadersCount = MAX_HEADERS
@@ -143,7 +143,7 @@ function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
 }
 
 /** The client's own id, unless it holds a key or this request's token: it goes to logs and the audit log. */
-function requestIdOf(request: RawRequest, { keyPrefix, randomBytes }: ServerParts): string {
+function chooseRequestId(request: RawRequest, { keyPrefix, randomBytes }: ServerParts): string {
   const sent = request.headers['x-request-id']
   const keys = findStrayKeys(request.rawHeaders, keyPrefix)
   const isPlain = typeof sent === 'string' && REQUEST_ID.test(sent)

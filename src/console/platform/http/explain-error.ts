@@ -3,8 +3,8 @@ import { rawResponse } from '../../../http/buffered-response.ts'
 import type { ConnectionFault } from '../../../http/guard-connections.ts'
 import {
   AuditWriteError,
+  findTrouble,
   OutcomeUnknown,
-  troubleOf,
   type Unconfirmed,
 } from '../database/database-unavailable.ts'
 import { ApiError, invalidField } from './api-error.ts'
@@ -67,7 +67,7 @@ function explainTrouble(error: Error): ApiError | null {
     const about = { ...(keyId && { keyId }), ...(tokenId && { tokenId }) }
     return new ApiError('database_unavailable', unconfirmedText(error.about), RETRY, undefined, about)
   }
-  const trouble = troubleOf(error)
+  const trouble = findTrouble(error)
   if (trouble?.isOutcomeUnknown === true) return new ApiError('database_unavailable', UNCONFIRMED, RETRY)
   if (error instanceof AuditWriteError) return new ApiError('database_unavailable', NOT_MADE, RETRY)
   return trouble === null ? null : new ApiError('database_unavailable', UNAVAILABLE, RETRY)
@@ -92,10 +92,10 @@ function explainViolation(
   if (typeof additionalProperty === 'string') return unknownField(additionalProperty, context)
   const field = typeof missingProperty === 'string' ? missingProperty : violation.instancePath.split('/')[1]
   if (field === undefined) return new ApiError('invalid_request', 'The body must be a JSON object')
-  return invalidField(field, expectationOf(schema, field))
+  return invalidField(field, findExpectation(schema, field))
 }
 
-function expectationOf(schema: unknown, field: string): string {
+function findExpectation(schema: unknown, field: string): string {
   // Every schema of a query or body is an object's, built with TypeBox.
   const { properties = {} } = schema as { properties?: Record<string, { description?: string }> }
   return properties[field]?.description ?? 'in a valid format'

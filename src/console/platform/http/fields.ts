@@ -87,7 +87,7 @@ export function pageQuery(prefix: 'key' | 'audit' | 'msg' | 'tok') {
 export type PageQuery = Static<ReturnType<typeof pageQuery>>
 
 /** A page of a list. */
-export function pageOf<Name extends string, Item extends TSchema>(items: Name, item: Item) {
+export function pageSchema<Name extends string, Item extends TSchema>(items: Name, item: Item) {
   // A computed name has lost its type.
   const list = { [items]: Type.Array(item) } as Record<Name, ReturnType<typeof Type.Array<Item>>>
   return Type.Object({

@@ -21,7 +21,7 @@ export type EarlierResponse =
   | { readonly kind: 'other_request' }
 
 /** @param request everything that determines the effect: operation, path parameters, body */
-export function idempotencyOf(
+export function identifyRequest(
   actor: string,
   idempotencyKey: string,
   request: readonly [operation: string, parameters: object, body: object],

@@ -3,16 +3,19 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { plainAddress } from '../../../domain/address/ip-address.ts'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 import { compileProxies, findClientAddress } from '../../../http/client-address.ts'
-import { actorOf, type Caller, type Principal, principalNameOf, sees } from '../access/principal.ts'
+import { type Caller, type Principal, principalActor, principalName, sees } from '../access/principal.ts'
 import type { PageOptions } from '../database/first-rows.ts'
 import { isKeyId } from '../database/ids.ts'
 import { ApiError, invalidField } from './api-error.ts'
 import { type PageQuery, type WaitQuery, WORKSPACE_ID_EXPECTED } from './fields.ts'
-import { type Idempotency, idempotencyOf } from './idempotency.ts'
+import { type Idempotency, identifyRequest } from './idempotency.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** See `callerAddressOf`. */
+    /**
+     * The peer's address, or the rightmost address of `X-Forwarded-For` that is not itself in `console.trustedProxies`.
+     * If that is no IP address, the proxy's own: the audit log never holds text that a client made up.
+     */
     callerAddress: string
     /** Null until the caller is authenticated. */
     principal: Principal | null
@@ -24,14 +27,6 @@ declare module 'fastify' {
 }
 
 const VISIBLE_ASCII = /^[\x21-\x7e]{1,255}$/
-
-/**
- * The peer's address, or the rightmost address of `X-Forwarded-For` that is not itself in `console.trustedProxies`.
- * If that is no IP address, the proxy's own: the audit log never holds text that a client made up.
- */
-export function callerAddressOf({ callerAddress }: Pick<FastifyRequest, 'callerAddress'>): string {
-  return callerAddress
-}
 
 /** Sets the address of each request. Fastify's own `trustProxy` reads no address with a port. */
 export function noteCallerAddress(app: FastifyInstance, trustedProxies: readonly string[]): void {
@@ -48,24 +43,24 @@ export function noteCallerAddress(app: FastifyInstance, trustedProxies: readonly
 }
 
 /** In routes that authenticate. */
-export function principalOf({ principal }: FastifyRequest): Principal {
+export function requirePrincipal({ principal }: FastifyRequest): Principal {
   if (principal === null) throw new Error('This route requires authentication')
   return principal
 }
 
 /** Whether the caller may access the workspace. An attempt that is rejected is noted for the audit log. */
 export function seesWorkspace(request: FastifyRequest, workspaceId: string): boolean {
-  if (sees(principalOf(request), workspaceId)) return true
+  if (sees(requirePrincipal(request), workspaceId)) return true
   request.refusedWorkspace = workspaceId
   return false
 }
 
 /** For the audit log. */
-export function callerOf(request: FastifyRequest): Caller {
-  const principal = principalOf(request)
-  const name = principalNameOf(principal)
-  const from = { address: callerAddressOf(request), requestId: request.id }
-  return { actor: actorOf(principal), ...(name === undefined ? {} : { name }), ...from }
+export function describeCaller(request: FastifyRequest): Caller {
+  const principal = requirePrincipal(request)
+  const name = principalName(principal)
+  const from = { address: request.callerAddress, requestId: request.id }
+  return { actor: principalActor(principal), ...(name === undefined ? {} : { name }), ...from }
 }
 
 /** Who requests an operation, and how a repeated request is recognised. */
@@ -76,7 +71,7 @@ export interface OperationContext {
 }
 
 export function readRequestContext(request: FastifyRequest): OperationContext {
-  const caller = callerOf(request)
+  const caller = describeCaller(request)
   return { caller, idempotency: readIdempotency(request, caller.actor) }
 }
 
@@ -90,7 +85,7 @@ function readIdempotency(request: FastifyRequest, actor: string): Idempotency | 
   }
   const operation = request.routeOptions.config.operation ?? 'other'
   // Path parameters, and a body that passed its schema, are objects; a missing body equals an empty one.
-  return idempotencyOf(actor, sent, [operation, request.params as object, (request.body ?? {}) as object])
+  return identifyRequest(actor, sent, [operation, request.params as object, (request.body ?? {}) as object])
 }
 
 export const WORKSPACE_KEYS = '/workspaces/:workspaceId/keys'
@@ -107,12 +102,12 @@ export function readPage({ limit, cursor }: PageQuery): { limit: number; afterId
 
 /** A page of a list of one workspace, that of the path. */
 export function readPageOptions(request: FastifyRequest, query: PageQuery): PageOptions {
-  return { workspaceId: workspaceIdOf(request), ...readPage(query) }
+  return { workspaceId: readWorkspaceId(request), ...readPage(query) }
 }
 
 /** @throws ApiError if the caller may not see this workspace */
-export function workspaceIdOf(request: FastifyRequest): string {
-  const workspaceId = parameterOf(request, 'workspaceId')
+export function readWorkspaceId(request: FastifyRequest): string {
+  const workspaceId = readParameter(request, 'workspaceId')
   if (!isWorkspaceId(workspaceId)) throw invalidField('workspaceId', WORKSPACE_ID_EXPECTED)
   if (!seesWorkspace(request, workspaceId)) throw new ApiError('not_found', 'No such workspace')
   return workspaceId
@@ -126,20 +121,20 @@ interface FindsKeys {
  * A key of another workspace is refused like an unknown one, before anything else of the request is checked. A key
  * never changes its workspace, so the result stays true.
  */
-export async function visibleKeyIdOf(
+export async function readVisibleKeyId(
   { repository }: { readonly repository: FindsKeys },
   request: FastifyRequest,
 ): Promise<string> {
-  const id = keyIdOf(request)
-  if (sees(principalOf(request), null)) return id
+  const id = readKeyId(request)
+  if (sees(requirePrincipal(request), null)) return id
   const key = await repository.findById(id)
   if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
   return id
 }
 
 /** Rejects what is no key id before it reaches the database. */
-export function keyIdOf(request: FastifyRequest): string {
-  const keyId = parameterOf(request, 'keyId')
+export function readKeyId(request: FastifyRequest): string {
+  const keyId = readParameter(request, 'keyId')
   if (!isKeyId(keyId)) throw noSuchKey()
   return keyId
 }
@@ -148,7 +143,7 @@ export function noSuchKey(): ApiError {
   return new ApiError('not_found', 'No such key')
 }
 
-function parameterOf(request: FastifyRequest, name: 'workspaceId' | 'keyId'): string {
+export function readParameter(request: FastifyRequest, name: 'workspaceId' | 'keyId'): string {
   // The router yields a text for each parameter in the path.
   return (request.params as Record<string, string>)[name] ?? ''
 }

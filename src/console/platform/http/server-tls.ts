@@ -18,7 +18,7 @@ interface HandshakeLog {
 }
 
 /** @returns null for plain HTTP */
-export function tlsOptionsOf(files: TlsFiles): ServerOptions | null {
+export function readTlsOptions(files: TlsFiles): ServerOptions | null {
   const material = readMaterial(files)
   if (material === null) return null
   const requestCert = material.ca !== undefined
@@ -44,13 +44,13 @@ export function rejectSwitching(running: TlsFiles): PrepareReload<TlsFiles> {
  * once, so that clients are soon verified against the current CA.
  */
 export function watchTls(app: FastifyInstance, onReload: OnReload<TlsFiles>, handshakes: HandshakeLog): void {
-  // Fastify types the server as plain HTTP; with `tlsOptionsOf` it is a TLS server.
+  // Fastify types the server as plain HTTP; with `readTlsOptions` it is a TLS server.
   const server = app.server as unknown as Server
   const peers = new Set<string>()
   let peersBefore: ReadonlySet<string> = new Set()
   // By address: Node does not link a connection to its TLS socket, and a handshake may outlast the reload.
   server.on('connection', (socket: Socket) => {
-    const peer = peerOf(socket)
+    const peer = peerName(socket)
     peers.add(peer)
     socket.once('close', () => peers.delete(peer))
   })
@@ -61,7 +61,7 @@ export function watchTls(app: FastifyInstance, onReload: OnReload<TlsFiles>, han
     handshakes.failed(explain(error, socket))
   })
   app.addHook('onRequest', async ({ raw }, reply) => {
-    if (peersBefore.has(peerOf(raw.socket))) void reply.header('connection', 'close')
+    if (peersBefore.has(peerName(raw.socket))) void reply.header('connection', 'close')
   })
   onReload(files => {
     const material = readMaterial(files)
@@ -90,7 +90,7 @@ function readMaterial({ certFile, keyFile, clientCaFile }: TlsFiles) {
   return { cert, key, ca }
 }
 
-function peerOf({ remoteAddress, remotePort }: Socket): string {
+function peerName({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`
 }
 

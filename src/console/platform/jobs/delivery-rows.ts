@@ -78,18 +78,18 @@ export type AttemptOutcome =
     }
 
 /** Deliveries of a workspace's events to one kind of receiver. */
-export interface LogOf {
+export interface LogScope {
   readonly kind: ReceiverKind
   readonly workspaceId: string
 }
 
-function receiverOf({ kind, workspaceId }: LogOf): string {
+function receiverName({ kind, workspaceId }: LogScope): string {
   return kind === 'operator' ? OPERATOR : workspaceId
 }
 
 /** Those to workspaces without a webhook are left out. */
 export async function insertEvents(tx: Transaction<Tables>, events: readonly WebhookEvent[]): Promise<void> {
-  const rows = events.map(deliveryRowOf)
+  const rows = events.map(toDeliveryRow)
   const toOperator = rows.filter(({ receiver }) => receiver === OPERATOR)
   const toWorkspaces = await boundedRows(
     tx,
@@ -205,13 +205,13 @@ export async function releaseReceiver(
 /** Attempts go on counting: one more failure gives the event up again. */
 export async function makeDue(
   tx: Transaction<Tables>,
-  { id, ...log }: LogOf & { readonly id: string },
+  { id, ...log }: LogScope & { readonly id: string },
   nowMs: number,
 ): Promise<void> {
   await tx
     .updateTable('webhook_deliveries')
     .set({ due_at_ms: nowMs, delivered_at_ms: null })
-    .where('receiver', '=', receiverOf(log))
+    .where('receiver', '=', receiverName(log))
     .where('workspace_id', '=', log.workspaceId)
     .where('id', '=', id)
     // What is waiting or being sent has a time.
@@ -222,19 +222,19 @@ export async function makeDue(
 /** Newest first, by id: ids grow with time. */
 export async function listDeliveries(
   database: Kysely<Tables>,
-  { limit, afterId, ...log }: LogOf & PageOptions,
+  { limit, afterId, ...log }: LogScope & PageOptions,
 ): Promise<{ deliveries: readonly Delivery[]; nextAfterId: string | null }> {
   let query = database
     .selectFrom('webhook_deliveries')
     .selectAll()
-    .where('receiver', '=', receiverOf(log))
+    .where('receiver', '=', receiverName(log))
     .where('workspace_id', '=', log.workspaceId)
   if (afterId !== null) query = query.where('id', '<', afterId)
   const found = await query
     .orderBy('id', 'desc')
     .limit(limit + 1)
     .execute()
-  const deliveries = found.slice(0, limit).map(deliveryOfRow)
+  const deliveries = found.slice(0, limit).map(readDeliveryRow)
   return { deliveries, nextAfterId: found.length > limit ? (deliveries.at(-1)?.id ?? null) : null }
 }
 
@@ -274,10 +274,10 @@ export async function closeReceiver(
     .execute()
 }
 
-function deliveryRowOf(event: WebhookEvent): DeliveryRow {
+function toDeliveryRow(event: WebhookEvent): DeliveryRow {
   const { receiver: kind, id, workspaceId, keyId, type, deduplicationKey, atMs, body } = event
   return {
-    receiver: receiverOf({ kind, workspaceId }),
+    receiver: receiverName({ kind, workspaceId }),
     id,
     workspace_id: workspaceId,
     key_id: keyId,
@@ -293,7 +293,7 @@ function deliveryRowOf(event: WebhookEvent): DeliveryRow {
   }
 }
 
-function deliveryOfRow(row: DeliveryRow): Delivery {
+function readDeliveryRow(row: DeliveryRow): Delivery {
   return {
     id: row.id,
     type: row.type,

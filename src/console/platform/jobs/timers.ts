@@ -1,5 +1,5 @@
 import type { Timers } from '../../../domain/clock.ts'
-import { type ControlLogger, causeOf } from '../../../observability/control-logger.ts'
+import { type ControlLogger, describeError } from '../../../observability/control-logger.ts'
 
 export { systemTimers, type Timers } from '../../../domain/clock.ts'
 
@@ -46,5 +46,5 @@ export function keepUp(
 }
 
 export function logUpkeepFailed(logger: ControlLogger, error: unknown): void {
-  logger.warn({ cause: causeOf(error) }, 'housekeeping failed, retrying')
+  logger.warn({ cause: describeError(error) }, 'housekeeping failed, retrying')
 }

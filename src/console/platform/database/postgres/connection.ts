@@ -15,10 +15,10 @@ const SYSTEM = 'system'
  * @param name of the setting or argument, for messages
  * @throws SettingError if a file cannot be read or used
  */
-export function connectionOf(url: string, name: string): pg.ClientConfig {
+export function connectionConfig(url: string, name: string): pg.ClientConfig {
   const { host, port, user, password, database, tls, options } = readPostgresAddress(url)
   return {
-    ...hostOf(host),
+    ...hostConfig(host),
     ...(port === null ? {} : { port }),
     ...(user === null ? {} : { user }),
     ...(password === null ? {} : { password }),
@@ -52,7 +52,7 @@ function tlsOptions({ mode, rootCertFile, certFile, keyFile }: PostgresTls, name
  * The driver sends its host as the server's name in TLS, and a final dot with it. So it gets a name without the dot, and a
  * socket that resolves the one with it.
  */
-export function hostOf(name: string): Pick<pg.ClientConfig, 'host' | 'stream'> {
+export function hostConfig(name: string): Pick<pg.ClientConfig, 'host' | 'stream'> {
   const host = withoutFinalDot(name)
   return host === name || name.startsWith('/') ? { host: name } : { host, stream: () => new SocketTo(name) }
 }

@@ -3,10 +3,10 @@ import pg from 'pg'
 import type { OnReload } from '../../../../config/reloadable.ts'
 import { SettingError, StartError } from '../../../../domain/start-error.ts'
 import { DATABASE_SETTING, type Database, DatabaseForbidden, DatabaseUnreachable } from '../database.ts'
-import { type DatabaseUnavailable, type ReportTrouble, troubleOf } from '../database-unavailable.ts'
+import { type DatabaseUnavailable, findTrouble, type ReportTrouble } from '../database-unavailable.ts'
 import { type Migrations, migrate } from '../migrations.ts'
 import type { Tables } from '../tables.ts'
-import { connectionOf } from './connection.ts'
+import { connectionConfig } from './connection.ts'
 import { isConnectionLost, isForbidden } from './errors.ts'
 import { type Failovers, guardPool, type SessionRules } from './pool.ts'
 
@@ -44,10 +44,10 @@ export async function openPostgres(
   const rules = { settings: SETTINGS, use: 'write' } as const
   const one = { name: DATABASE_SETTING, applicationName: CONSOLE_NAME, rules }
   const hasTextIndex = await prepare(url, migrations, one)
-  const address = { name: DATABASE_SETTING, url, connection: connectionOf(url, DATABASE_SETTING) }
+  const address = { name: DATABASE_SETTING, url, connection: connectionConfig(url, DATABASE_SETTING) }
   // Applies to new connections; open ones stay.
   onReload(next => {
-    const connection = connectionOf(next, DATABASE_SETTING)
+    const connection = connectionConfig(next, DATABASE_SETTING)
     return () => Object.assign(address, { url: next, connection })
   })
   const shared = { failovers: { count: 0 }, report }
@@ -162,7 +162,7 @@ interface Address {
 }
 
 function connectOnce(url: string, { name, applicationName, rules }: OneConnection): Kysely<Tables> {
-  const address = { name, url, connection: connectionOf(url, name) }
+  const address = { name, url, connection: connectionConfig(url, name) }
   const settings = { max: 1, application_name: applicationName }
   return connectTo(address, settings, { rules, failovers: { count: 0 }, report: () => {} })
 }
@@ -197,7 +197,7 @@ function connectTo(address: Address, settings: pg.PoolConfig, guard: Guard): Kys
 /** Reads certificates anew, which may have been renewed; keeps the last good ones while an operator replaces them. */
 function freshConnection(address: Address): pg.ClientConfig {
   try {
-    address.connection = connectionOf(address.url, address.name)
+    address.connection = connectionConfig(address.url, address.name)
   } catch (error) {
     if (!(error instanceof StartError)) throw error
   }
@@ -210,7 +210,7 @@ const getTypeParser: typeof pg.types.getTypeParser = (type: number, format?: 'te
 
 /** @returns for a mistake of ours the error itself */
 function unreachable(error: unknown, name: string): unknown {
-  const trouble = troubleOf(error)
+  const trouble = findTrouble(error)
   if (trouble === null) return error
   const advice = adviceFor(trouble)
   const text = `${name}: cannot reach PostgreSQL: ${trouble.reason}${advice === null ? '' : `. ${advice}`}`

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { StartError } from '../../../../domain/start-error.ts'
-import { type DatabaseTrouble, DatabaseUnavailable, isCommit, troubleOf } from '../database-unavailable.ts'
+import { type DatabaseTrouble, DatabaseUnavailable, findTrouble, isCommit } from '../database-unavailable.ts'
 
 /** A statement that reached its time limit. */
 export const QUERY_CANCELED = '57014'
@@ -55,8 +55,10 @@ const NO_RESPONSE_CODES: ReadonlySet<string> = new Set([
 export function explainConnectError(error: unknown): unknown {
   if (error instanceof DatabaseUnavailable || error instanceof StartError) return error
   // No statement of ours is to blame: an option that the server does not know, a feature that a pooler does not have.
-  const kind = kindOf(error) ?? (error instanceof pg.DatabaseError ? 'refused' : null)
-  return kind === null ? error : new DatabaseUnavailable(kind, textOf(error), { sqlState: sqlStateOf(error) })
+  const kind = classifyError(error) ?? (error instanceof pg.DatabaseError ? 'refused' : null)
+  return kind === null
+    ? error
+    : new DatabaseUnavailable(kind, errorText(error), { sqlState: sqlState(error) })
 }
 
 /**
@@ -66,12 +68,12 @@ export function explainConnectError(error: unknown): unknown {
 export const MAY_TIME_OUT = '/* may time out */'
 /** @returns the error itself if the database is not to blame for it */
 export function explainQueryError(error: unknown, sql: string): unknown {
-  if (sql.startsWith(MAY_TIME_OUT) && codeOf(error) === QUERY_CANCELED) return error
-  const kind = kindOf(error)
+  if (sql.startsWith(MAY_TIME_OUT) && errorCode(error) === QUERY_CANCELED) return error
+  const kind = classifyError(error)
   return kind === null
     ? error
-    : new DatabaseUnavailable(kind, textOf(error), {
-        sqlState: sqlStateOf(error),
+    : new DatabaseUnavailable(kind, errorText(error), {
+        sqlState: sqlState(error),
         isOutcomeUnknown: isCommit(sql) && !isRolledBack(error),
       })
 }
@@ -89,13 +91,13 @@ export function isServerLost(error: unknown): boolean {
   return isBroken(error) && error instanceof DatabaseUnavailable && error.sqlState !== QUERY_CANCELED
 }
 
-function kindOf(error: unknown): DatabaseTrouble | null {
+function classifyError(error: unknown): DatabaseTrouble | null {
   if (error instanceof pg.DatabaseError) {
     const { code = '' } = error
     if (code === PROTOCOL_VIOLATION && POOLER_REFUSES.test(error.message)) return 'refused'
     return TROUBLES[code] ?? TROUBLES[code.slice(0, 2)] ?? null
   }
-  const code = codeOf(error)
+  const code = errorCode(error)
   if (code === MALFORMED_ADDRESS) return 'refused'
   // What the driver does not understand is a mistake of ours.
   if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) return null
@@ -111,19 +113,19 @@ function isRolledBack(error: unknown): boolean {
   return error instanceof pg.DatabaseError && error.severity === 'ERROR' && error.code !== QUERY_CANCELED
 }
 
-function textOf(error: unknown): string {
+function errorText(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown reason'
-  const code = codeOf(error) ?? ''
+  const code = errorCode(error) ?? ''
   // Some errors repeat a malformed address, with the password in it.
   if (code === MALFORMED_ADDRESS) return 'the address is malformed'
   return error.message || code || error.name
 }
 
-function codeOf(error: unknown): string | null {
+function errorCode(error: unknown): string | null {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
 }
 
-function sqlStateOf(error: unknown): string | null {
+function sqlState(error: unknown): string | null {
   return error instanceof pg.DatabaseError ? (error.code ?? null) : null
 }
 
@@ -145,12 +147,12 @@ export function isNotPermitted(error: unknown): boolean {
 
 /** SQLSTATE class of a user or password that is not accepted, and of a missing right. */
 export function isForbidden(error: unknown): boolean {
-  return /^(?:28|42501)/.test(troubleOf(error)?.sqlState ?? '')
+  return /^(?:28|42501)/.test(findTrouble(error)?.sqlState ?? '')
 }
 
 /** The server went away, was full, or is not a primary yet, which waiting may cure. */
 export function isConnectionLost(error: unknown): boolean {
-  const trouble = troubleOf(error)
+  const trouble = findTrouble(error)
   if (trouble === null) return false
   return ['unreachable', 'timeout', 'read_only'].includes(trouble.kind) || /^53/.test(trouble.sqlState ?? '')
 }

@@ -207,7 +207,7 @@ async function prepareSession(client: pg.PoolClient, rules: SessionRules): Promi
   const all = use === 'any' ? { ...settings, default_transaction_read_only: 'on' } : settings
   // Local to this statement, and so without effect, behind a pooler.
   const set = Object.entries(all).map(
-    ([name, value]) => `set_config('${name}', '${value}', pg_backend_pid() <> ${pidOf(client)})`,
+    ([name, value]) => `set_config('${name}', '${value}', pg_backend_pid() <> ${serverPid(client)})`,
   )
   const query = {
     text: `select ${[`pg_backend_pid() as pid`, STATE, ...set].join(', ')}`,
@@ -216,13 +216,13 @@ async function prepareSession(client: pg.PoolClient, rules: SessionRules): Promi
   const { rows } = await client.query<ServerState & { pid: number }>(query)
   const [state] = rows
   if (state?.is_standby === true && use !== 'any') throw standby()
-  const isDirect = state?.pid === pidOf(client)
+  const isDirect = state?.pid === serverPid(client)
   if (!isDirect && refusesPooler !== undefined) throw new StartError(refusesPooler)
   return isDirect
 }
 
 /** That of the server process, which poolers replace by one of their own. The driver does not document it: without it, each server counts as a pooler. */
-function pidOf(client: pg.PoolClient): number {
+function serverPid(client: pg.PoolClient): number {
   return 'processID' in client && typeof client.processID === 'number' ? client.processID : 0
 }
 

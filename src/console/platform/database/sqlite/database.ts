@@ -113,7 +113,7 @@ function lockWithin(timeoutMs: number, file: string, name = DATABASE_SETTING): (
 
 function openLock(file: string, timeoutMs: number, name: string): DatabaseSync {
   try {
-    const path = `${realPathOf(file)}-lock`
+    const path = `${resolvePath(file)}-lock`
     createPrivateFile(path)
     return new DatabaseSync(path, { timeout: timeoutMs })
   } catch (cause) {
@@ -123,7 +123,7 @@ function openLock(file: string, timeoutMs: number, name: string): DatabaseSync {
 }
 
 /** Another path to the same file, such as a symbolic link, has the same lock. */
-function realPathOf(file: string): string {
+function resolvePath(file: string): string {
   return existsSync(file) ? realpathSync(file) : join(realpathSync(dirname(file)), basename(file))
 }
 

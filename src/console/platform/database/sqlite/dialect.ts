@@ -146,7 +146,7 @@ function bridge(database: DatabaseSync): SqliteDatabase {
 const READS = /^\s*select\b/i
 
 function bridgeStatement(statement: StatementSync, text: string): SqliteStatement {
-  const all = (parameters: readonly unknown[]) => statement.all(...inputsOf(parameters))
+  const all = (parameters: readonly unknown[]) => statement.all(...asInputs(parameters))
   const readsOnly = READS.test(text)
   if (!readsOnly) statement.setReadBigInts(true)
   return {
@@ -161,8 +161,8 @@ function bridgeStatement(statement: StatementSync, text: string): SqliteStatemen
         return all(parameters).map(withNumbers)
       }
     },
-    run: parameters => statement.run(...inputsOf(parameters)),
-    iterate: parameters => statement.iterate(...inputsOf(parameters)),
+    run: parameters => statement.run(...asInputs(parameters)),
+    iterate: parameters => statement.iterate(...asInputs(parameters)),
   }
 }
 
@@ -177,7 +177,7 @@ function withNumbers(row: Readonly<Record<string, SQLOutputValue>>): Record<stri
 }
 
 /** Our typed queries pass text, numbers and null. `node:sqlite` throws on anything else. */
-function inputsOf(parameters: readonly unknown[]): SQLInputValue[] {
+function asInputs(parameters: readonly unknown[]): SQLInputValue[] {
   return parameters as SQLInputValue[]
 }
 
@@ -201,7 +201,7 @@ const IOERR = 10
 
 /** @returns the error itself if the database is not to blame for it */
 function explainSqliteError(error: unknown, sql: string): unknown {
-  const code = primaryCodeOf(error)
+  const code = primaryResultCode(error)
   const kind = TROUBLES.get(code)
   if (kind === undefined || !(error instanceof Error)) return error
   // Any other failure leaves the transaction open; after one of the disk, the commit may be found in the log all the same.
@@ -211,7 +211,7 @@ function explainSqliteError(error: unknown, sql: string): unknown {
 }
 
 /** Extended codes have the primary one in their lowest byte. */
-function primaryCodeOf(error: unknown): number {
+function primaryResultCode(error: unknown): number {
   return error instanceof Error && 'errcode' in error && typeof error.errcode === 'number'
     ? error.errcode & 0xff
     : 0

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
 import { backup, DatabaseSync } from 'node:sqlite'
-import { type ProgressOf, Refused } from '../database.ts'
-import { troubleOf } from '../database-unavailable.ts'
+import { type ProgressDisplay, Refused } from '../database.ts'
+import { findTrouble } from '../database-unavailable.ts'
 import { createPrivateFile } from './database.ts'
 
 /** The first bytes of every SQLite file, and of an archive of `pg_dump --format=custom`. */
@@ -15,7 +15,7 @@ const BUSY_TIMEOUT_MS = 2000
 const SQLITE_ERROR = 'ERR_SQLITE_ERROR'
 
 /** @returns the path of `sqlite:FILE`; null for another address */
-export function sqliteFileOf(url: string): string | null {
+export function sqliteFilePath(url: string): string | null {
   return /^sqlite:(.+)$/s.exec(url)?.[1] ?? null
 }
 
@@ -60,13 +60,13 @@ const FILE_ERRORS: Readonly<Record<string, string>> = {
 }
 
 function describeFileError(error: unknown): string {
-  const code = codeOf(error)
+  const code = codeOrMessage(error)
   const meaning = FILE_ERRORS[code]
   return meaning === undefined ? code : `${code}, ${meaning}`
 }
 
 /** Copies a SQLite file page by page, beside a console that writes to it. The copy is as of one moment. */
-export async function copyPages(from: string, to: string, progress: ProgressOf): Promise<void> {
+export async function copyPages(from: string, to: string, progress: ProgressDisplay): Promise<void> {
   const source = new DatabaseSync(from, { readOnly: true, timeout: BUSY_TIMEOUT_MS })
   try {
     // An open read holds the snapshot: without it, each change of the console would start the copy again.
@@ -125,7 +125,7 @@ export async function isEmptyOrMissing(file: string): Promise<boolean> {
   return found.size === 0
 }
 
-export function codeOf(error: unknown): string {
+export function codeOrMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return 'code' in error && typeof error.code === 'string' && error.code !== SQLITE_ERROR
     ? error.code
@@ -134,7 +134,7 @@ export function codeOf(error: unknown): string {
 
 /** A full disk, a missing folder or right: of the file system or of SQLite. @returns null for any other error */
 export function diskTroubleIn(error: unknown): string | null {
-  const trouble = troubleOf(error)
+  const trouble = findTrouble(error)
   if (trouble !== null) return trouble.reason
   if (!(error instanceof Error)) return null
   const isOurs = 'code' in error && (error.code === SQLITE_ERROR || /^E[A-Z]+$/.test(String(error.code)))

@@ -39,13 +39,16 @@ async function readObjects(database: Kysely<Tables>): Promise<SchemaObject[]> {
   const objects = rows
     .filter(row => !STATISTICS.test(row.sql ?? ''))
     .map(row => ({
-      name: row.type === 'table' || row.type === 'view' ? nameOf(row) : `${nameOf(row)} on ${row.tbl_name}`,
+      name:
+        row.type === 'table' || row.type === 'view'
+          ? qualifiedName(row)
+          : `${qualifiedName(row)} on ${row.tbl_name}`,
       // Versions of the program may break lines differently.
       definition: `${row.tbl_name}: ${(row.sql ?? '').replaceAll(/\s+/g, ' ')}`,
     }))
   return [{ name: 'encoding', definition: encodings[0]?.encoding ?? '' }, ...objects]
 }
 
-function nameOf({ type, name }: { readonly type: string; readonly name: string }): string {
+function qualifiedName({ type, name }: { readonly type: string; readonly name: string }): string {
   return `${type} ${name}`
 }
