@@ -31,28 +31,28 @@ export type Verdict = { readonly kind: 'permitted'; readonly permit: Permit } | 
 /**
  * The decision. The checks have a fixed order: usable key, client address, workspace binding, scope, query. The first
  * failure decides.
- * @param question.query the raw query, without its `?`
- * @param question.clientAddress an IP address; any other text is in no allowed network
- * @param question.nowMs milliseconds since the epoch, by the wall clock: expiry is checked at each request
+ * @param input.query the raw query, without its `?`
+ * @param input.clientAddress an IP address; any other text is in no allowed network
+ * @param input.nowMs milliseconds since the epoch, by the wall clock: expiry is checked at each request
  */
-export function authorize(question: {
+export function authorize(input: {
   lookup: Lookup
   match: RouteMatch
   query: string
   nowMs: number
   clientAddress: string
 }): Verdict {
-  const { lookup, match, nowMs } = question
+  const { lookup, match, nowMs } = input
   if (lookup.kind === 'unknown') return denied('key_store_unavailable')
   if (lookup.kind === 'limited') return denied('lookup_limited')
   if (lookup.kind === 'absent') return denied('key_invalid')
   const { grant } = lookup
   return (
     denyUnusable(grant, nowMs) ??
-    denyOtherAddress(grant, question.clientAddress) ??
+    denyOtherAddress(grant, input.clientAddress) ??
     denyOtherWorkspace(match, grant) ??
     denyMissingScope(match, grant) ??
-    permitQuery(match, grant, question.query)
+    permitQuery(match, grant, input.query)
   )
 }
 

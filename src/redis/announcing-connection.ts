@@ -155,12 +155,12 @@ function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents):
   const client = network.createServerClient(config, findAndNote, onReload)
   // A primary that became a replica may keep its connections open but rejects writes: find the new primary.
   const connection = new RedisConnection(client, events, metrics.redisFailing).reconnectOnRefusal()
-  const question = network.createQuestion(config, onReload)
+  const query = network.createPrimaryQuery(config, onReload)
   const check =
-    question === null
+    query === null
       ? null
       : new PrimaryCheck({
-          question,
+          query,
           timers,
           connectedTo: () => (connection.isReady ? named : null),
           onOther: () => connection.reconnect(),

@@ -18,7 +18,7 @@ import {
   sentinelAccess,
   serverAccess,
 } from './options.ts'
-import { createPrimaryQuestion, findPrimary, type PrimaryQuestion } from './sentinels.ts'
+import { findPrimary, openPrimaryQuery, type PrimaryQuery } from './sentinels.ts'
 
 /** For commands on keys. The cluster client sends each command to the node that holds the key. */
 export type RedisClient = Redis | Cluster
@@ -62,18 +62,18 @@ export function findServer(
 }
 
 /** @returns what asks a majority of the Sentinels for the primary; null without Sentinels */
-function createQuestion(
+function createPrimaryQuery(
   settings: RedisSettings,
   onReload: OnRedisReload = neverReloads,
-): PrimaryQuestion | null {
+): PrimaryQuery | null {
   const topology = requireTopology(settings)
   if (topology.kind !== 'sentinel') return null
-  const question = createPrimaryQuestion(topology.name, topology.urls, settings, sentinelAccess(settings))
+  const query = openPrimaryQuery(topology.name, topology.urls, settings, sentinelAccess(settings))
   onReload(next => {
     const access = sentinelAccess(next)
-    return () => question.renew(access)
+    return () => query.renew(access)
   })
-  return question
+  return query
 }
 
 /** A client for commands on keys, for every kind of Redis. Not connected yet. */
@@ -120,11 +120,11 @@ export function createServerClient(
 /** How one server is found, and how a connection to it is opened. */
 export interface RedisNetwork {
   readonly findServer: typeof findServer
-  readonly createQuestion: typeof createQuestion
+  readonly createPrimaryQuery: typeof createPrimaryQuery
   readonly createServerClient: typeof createServerClient
 }
 
-export const REDIS_NETWORK: RedisNetwork = { findServer, createQuestion, createServerClient }
+export const REDIS_NETWORK: RedisNetwork = { findServer, createPrimaryQuery, createServerClient }
 
 /** Changes the credentials of the next connection; the current one stays open. */
 function renew({ options }: Redis, { username, password, tls }: Access): void {

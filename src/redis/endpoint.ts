@@ -91,7 +91,7 @@ export function connectorTo(parts: ConnectorParts) {
 const ASKS_FOR_SLOTS = 'ioredis-cluster(refresher)'
 
 /**
- * A connector of the nodes of a cluster: ioredis makes a client for each, and one for each question for the slots.
+ * A connector of the nodes of a cluster: ioredis makes a client for each, and one for each query of the slots.
  * @param onAsk receives the host that is asked for the slots
  */
 export function connectorToNode(disconnectTimeoutMs: number, onAsk: (host: string) => void = () => {}) {

@@ -26,7 +26,7 @@ export function findPrimary(
 }
 
 /** Asks the Sentinels again and again, over connections that stay open. */
-export interface PrimaryQuestion {
+export interface PrimaryQuery {
   /** Fails unless a majority agrees: without one, another primary may have replaced the one that some still name. */
   ask(): Promise<Endpoint>
   /** The connections that follow use these. */
@@ -34,13 +34,13 @@ export interface PrimaryQuestion {
   stop(): void
 }
 
-/** Connects at the first question. A Sentinel that is not connected yet, or not any more, does not count. */
-export function createPrimaryQuestion(
+/** Connects at the first query. A Sentinel that is not connected yet, or not any more, does not count. */
+export function openPrimaryQuery(
   name: string,
   urls: readonly string[],
   settings: RedisSettings,
   access: Access,
-): PrimaryQuestion {
+): PrimaryQuery {
   let current = access
   const clients = urls.map(url => {
     const client = createSentinelClient(parseEndpoint(url, SENTINEL_PORT), settings, () => current)
@@ -151,7 +151,7 @@ const PAUSE_MS = 50
  * on its side of a network partition it goes on, and a change that is announced to it reaches only the gateways on that side.
  */
 export class PrimaryCheck {
-  readonly #question: PrimaryQuestion
+  readonly #query: PrimaryQuery
   readonly #timers: Timers
   /** The server that the connection was opened to. */
   readonly #connectedTo: () => Endpoint | null
@@ -161,12 +161,12 @@ export class PrimaryCheck {
 
   /** @param parts.onOther called when they name another server */
   constructor(parts: {
-    readonly question: PrimaryQuestion
+    readonly query: PrimaryQuery
     readonly timers: Timers
     readonly connectedTo: () => Endpoint | null
     readonly onOther: () => void
   }) {
-    this.#question = parts.question
+    this.#query = parts.query
     this.#timers = parts.timers
     this.#connectedTo = parts.connectedTo
     this.#onOther = parts.onOther
@@ -183,13 +183,13 @@ export class PrimaryCheck {
   }
 
   stop(): void {
-    this.#question.stop()
+    this.#query.stop()
   }
 
   async #ask(): Promise<boolean> {
     const server = this.#connectedTo()
     try {
-      const primary = await this.#question.ask()
+      const primary = await this.#query.ask()
       // A connection that was opened meanwhile is not the one that was asked about.
       if (server === null || server !== this.#connectedTo()) return false
       if (isSameServer(primary, server)) return true

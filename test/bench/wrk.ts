@@ -43,13 +43,9 @@ export async function runWrk(load: Load): Promise<LoadResult> {
     env: { PATH: process.env['PATH'], ...own },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  const [output, complaint] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, 'close'),
-  ])
+  const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
   const line = /^RESULT (.*)$/m.exec(output)?.[1]
-  if (line === undefined) throw new Error(`wrk printed no result: ${complaint}${output}`)
+  if (line === undefined) throw new Error(`wrk printed no result: ${errors}${output}`)
   // Printed by wrk-report.lua.
   return JSON.parse(line) as LoadResult
 }

@@ -123,18 +123,18 @@ describe.skipIf(!has(CHROMIUM))('every page is accessible', BROWSER_TEST, () => 
   test.each(NAMES)('%s', async name => {
     const scene = sceneOf(name)
     const person = personOf('script', scene)
-    const { page, complaints } = person
+    const { page, pageErrors } = person
     for (const view of VIEW_NAMES) {
       const { size, colorScheme, rules } = VIEWS[view]
       await page.setViewportSize(size)
       await page.emulateMedia({ colorScheme })
       if (view === 'light') await showTo(person, scene)
       const barriers = await barriersOf(page, rules)
-      expect({ view, barriers, overflow: await overflowOf(page), complaints }).toEqual({
+      expect({ view, barriers, overflow: await overflowOf(page), pageErrors }).toEqual({
         view,
         barriers: [],
         overflow: 0,
-        complaints: [],
+        pageErrors: [],
       })
       if (PICTURES && (PICTURED.has(`${name}-${view}`) || (PICTURED.has(name) && SCHEMES.has(view)))) {
         const file = new URL(`pictures/${name}-${view}.webp`, import.meta.url)
@@ -143,7 +143,7 @@ describe.skipIf(!has(CHROMIUM))('every page is accessible', BROWSER_TEST, () => 
     }
     const withoutScript = personOf('none', scene)
     await showTo(withoutScript, scene)
-    expect([await overflowOf(withoutScript.page), withoutScript.complaints]).toEqual([0, []])
+    expect([await overflowOf(withoutScript.page), withoutScript.pageErrors]).toEqual([0, []])
   })
 
   test('the check itself finds a violation', async () => {

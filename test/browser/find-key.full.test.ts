@@ -42,7 +42,7 @@ describe.skipIf(!has(CHROMIUM))('a key that a person holds', BROWSER_TEST, () =>
       await page.goto(`${site.origin}/find-key`)
       expect(await page.getByLabel('Key', { exact: true }).inputValue()).toBe('')
       expect(urls.join()).not.toContain(secret)
-      expect(ada.complaints).toEqual([])
+      expect(ada.pageErrors).toEqual([])
       await ada.close()
     },
   )

@@ -113,7 +113,7 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => 
       expect(await page.locator('main img').count()).toBe(0)
       expect(await page.title()).not.toContain('owned')
     }
-    expect(ada.complaints).toEqual([])
+    expect(ada.pageErrors).toEqual([])
     await ada.close()
   })
 

@@ -123,7 +123,7 @@ describe.skipIf(!has(CHROMIUM))(
       await page.getByRole('heading', { name: 'Audit trail' }).waitFor()
       const acts = () => page.locator('tbody .badge').allTextContents()
       await expect.poll(acts).toEqual(['Revoked', 'Revoked', 'Rotated', 'Issued'])
-      expect(ada.complaints).toEqual([])
+      expect(ada.pageErrors).toEqual([])
       await ada.close()
     })
   },

@@ -29,19 +29,19 @@ describe.skipIf(!has(CHROMIUM))('people who are signed in, for an administrator'
   const root = (options = {}) => enter({ sub: 'root', name: 'Root', roles: ['postern-admin'] }, options)
 
   test.each(VIEWS)('the pages are accessible: %s', async (_, options) => {
-    const { page, complaints } = await root(options)
+    const { page, pageErrors } = await root(options)
     for (const path of ['/people', '/people/end?subject=root']) {
       await page.goto(site.origin + path)
       expect({
         path,
         barriers: await barriersOf(page),
         overflow: await overflowOf(page),
-        complaints,
+        pageErrors,
       }).toEqual({
         path,
         barriers: [],
         overflow: 0,
-        complaints: [],
+        pageErrors: [],
       })
     }
   })

@@ -83,7 +83,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
 
   test('users sign in and out; the cookie is host-only and not readable by scripts', async () => {
     const { origin } = await startSite()
-    const { page, context, complaints } = await newVisitor()
+    const { page, context, pageErrors } = await newVisitor()
     await signIn(page, origin)
     const [session, ...others] = await context.cookies(origin)
     expect(others).toEqual([])
@@ -106,7 +106,7 @@ describe.skipIf(!has(CHROMIUM))('in a real browser, behind a proxy that terminat
     await page.goBack({ waitUntil: 'commit' })
     await page.waitForURL(/\/sign-in/)
     expect(await page.textContent('body')).not.toContain('Ada Lovelace')
-    expect(complaints).toEqual([])
+    expect(pageErrors).toEqual([])
   })
 
   test('a sibling domain cannot plant a session', async () => {

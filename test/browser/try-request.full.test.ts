@@ -86,7 +86,7 @@ describe.skipIf(!has(CHROMIUM))('the API reference', BROWSER_TEST, () => {
     await page.goto(`${site.origin}/workspaces/ws_1/keys`)
     await page.goBack({ waitUntil: 'commit' })
     expect(await page.getByLabel('Key for trying requests').inputValue()).toBe('')
-    expect(ada.complaints).toEqual([])
+    expect(ada.pageErrors).toEqual([])
     await ada.close()
   })
 

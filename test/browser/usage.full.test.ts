@@ -84,15 +84,15 @@ describe.skipIf(!has(CHROMIUM))('usage and rejections in a browser', BROWSER_TES
     'an administrator sees all workspaces by use, accessibly (%s)',
     async colorScheme => {
       const grace = await visitor(browser, { viewport: NARROW, colorScheme })
-      const { page, complaints } = grace
+      const { page, pageErrors } = grace
       site.provider.person = { sub: 'grace', name: 'Grace', workspaces: [], roles: ['postern-admin'] }
       await signIn(grace, site, '/workspaces')
       await page.getByRole('link', { name: 'Usage of all workspaces' }).click()
       await page.getByRole('row', { name: 'ws_1 1,200 3' }).waitFor()
-      expect([await barriersOf(page), await overflowOf(page), complaints]).toEqual([[], 0, []])
+      expect([await barriersOf(page), await overflowOf(page), pageErrors]).toEqual([[], 0, []])
       await page.getByRole('link', { name: 'ws_1' }).click()
       await page.getByRole('heading', { name: 'Busiest keys' }).waitFor()
-      expect([await barriersOf(page), await overflowOf(page), complaints]).toEqual([[], 0, []])
+      expect([await barriersOf(page), await overflowOf(page), pageErrors]).toEqual([[], 0, []])
       await grace.close()
     },
   )

@@ -139,19 +139,19 @@ describe('issuing a key', () => {
     expect(answer.body).toEqual({ code: expect.any(String), error: expect.stringMatching(/[^.]$/) })
   })
 
-  test('draws a new secret if another live key of the workspace has the same hint', async () => {
-    const draws = [1, 1, 2].map(byte => new Uint8Array(32).fill(byte))
+  test('generates another secret if another live key of the workspace has the same hint', async () => {
+    const random = [1, 1, 2].map(byte => new Uint8Array(32).fill(byte))
     const randomBytes = (size: number) =>
-      size === 32 ? (draws.shift() ?? new Uint8Array(32)) : new Uint8Array(size)
+      size === 32 ? (random.shift() ?? new Uint8Array(32)) : new Uint8Array(size)
     const { send } = await startConsole({ parts: { randomBytes } })
     const first = await send('POST', KEYS, request)
     const second = await send('POST', KEYS, request)
     expect([first.status, second.status]).toEqual([201, 201])
     expect(second.body.key.hint).not.toBe(first.body.key.hint)
-    expect(draws).toEqual([])
+    expect(random).toEqual([])
   })
 
-  test('fails if every secret drawn is the same', async () => {
+  test('fails if every generated secret is the same', async () => {
     const { send, log } = await startConsole({ parts: { randomBytes: size => new Uint8Array(size) } })
     expect((await send('POST', KEYS, request)).status).toBe(201)
     const { status, body } = await send('POST', KEYS, request)

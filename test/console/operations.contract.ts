@@ -500,7 +500,7 @@ export function describeOperations(
   })
 
   test(`a registry in ${database} gives concurrently issued keys different hints`, async () => {
-    // Few keys can be drawn, and each has one hint: many draws are the same.
+    // Few keys can be generated, and each has one hint: many of them are the same.
     const randomBytes = (size: number) => {
       const bytes = new Uint8Array(size)
       bytes.set(size < 2 ? [Math.random() * 256] : [0, Math.random() * 64], Math.max(0, size - 2))

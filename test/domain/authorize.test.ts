@@ -4,7 +4,7 @@ import type { DenialReason } from '../../src/domain/denial.ts'
 import type { KeyRecord, Lookup } from '../../src/domain/key/key-record.ts'
 import { exampleRecord, grantOf, matchOf, NOW_MS } from './examples.ts'
 
-interface Question {
+interface Input {
   lookup: Lookup
   match: ReturnType<typeof matchOf>
   query: string
@@ -18,7 +18,7 @@ function found(changes: Partial<KeyRecord> = {}): Lookup {
   return { kind: 'found', grant: grantOf(exampleRecord(changes)), tier: 'memory' }
 }
 
-const GOOD: Question = {
+const GOOD: Input = {
   lookup: found(),
   match: matchOf('files', { workspaceId: 'ws_A' }),
   query: 'limit=5',
@@ -26,15 +26,15 @@ const GOOD: Question = {
   clientAddress: '192.0.2.7',
 }
 
-function reasonOf(question: Question): DenialReason | 'permitted' {
-  const verdict = authorize(question)
+function reasonOf(input: Input): DenialReason | 'permitted' {
+  const verdict = authorize(input)
   return verdict.kind === 'permitted' ? 'permitted' : verdict.reason
 }
 
 /** Each failure alone, in the order of the checks. Failures of one record can be combined. */
 const FAILURES: readonly {
   reason: DenialReason
-  apply: (question: Question, record: Partial<KeyRecord>) => void
+  apply: (input: Input, record: Partial<KeyRecord>) => void
 }[] = [
   { reason: 'key_revoked', apply: (_, record) => Object.assign(record, { revokedAtMs: NOW_MS - 1 }) },
   { reason: 'key_expired', apply: (_, record) => Object.assign(record, { expiresAtMs: NOW_MS }) },
@@ -45,24 +45,24 @@ const FAILURES: readonly {
   },
   {
     reason: 'other_workspace',
-    apply: question => {
-      question.match = matchOf('files', { workspaceId: 'ws_B' })
+    apply: input => {
+      input.match = matchOf('files', { workspaceId: 'ws_B' })
     },
   },
   { reason: 'scope_missing', apply: (_, record) => Object.assign(record, { scopes: ['workspace:read'] }) },
   {
     reason: 'invalid_query',
-    apply: question => {
-      question.query = 'limit=0'
+    apply: input => {
+      input.query = 'limit=0'
     },
   },
 ]
 
-function failing(reasons: readonly DenialReason[]): Question {
-  const question = { ...GOOD }
+function failing(reasons: readonly DenialReason[]): Input {
+  const input = { ...GOOD }
   const record: Partial<KeyRecord> = {}
-  for (const { reason, apply } of FAILURES) if (reasons.includes(reason)) apply(question, record)
-  return { ...question, lookup: found(record) }
+  for (const { reason, apply } of FAILURES) if (reasons.includes(reason)) apply(input, record)
+  return { ...input, lookup: found(record) }
 }
 
 describe('the decision', () => {
@@ -102,9 +102,9 @@ describe('the decision', () => {
   it.each(FAILURES.map(({ reason }) => [reason]))(
     'says nothing of %s to a key that does not exist',
     reason => {
-      const question = failing([reason])
-      expect(reasonOf({ ...question, lookup: { kind: 'absent', tier: 'key_service' } })).toBe('key_invalid')
-      expect(reasonOf({ ...question, lookup: { kind: 'unknown' } })).toBe('key_store_unavailable')
+      const input = failing([reason])
+      expect(reasonOf({ ...input, lookup: { kind: 'absent', tier: 'key_service' } })).toBe('key_invalid')
+      expect(reasonOf({ ...input, lookup: { kind: 'unknown' } })).toBe('key_store_unavailable')
     },
   )
 
@@ -114,8 +114,8 @@ describe('the decision', () => {
   })
 
   it('permits every usable key on a route without a scope', () => {
-    const question = { ...GOOD, match: matchOf('auth'), query: '', lookup: found({ scopes: [] }) }
-    expect(reasonOf(question)).toBe('permitted')
+    const input = { ...GOOD, match: matchOf('auth'), query: '', lookup: found({ scopes: [] }) }
+    expect(reasonOf(input)).toBe('permitted')
   })
 
   it('names the missing scope', () => {

@@ -99,8 +99,8 @@ export class AnswerFuzzer {
   /** Whether the process is alive and has logged no error. */
   faults(): string[] {
     const { child, log } = this.world.gateway.process
-    const complaints = log.filter(line => Number(line['level']) >= 50).map(line => JSON.stringify(line))
-    return child.exitCode === null && child.signalCode === null ? complaints : ['it ended', ...complaints]
+    const loggedErrors = log.filter(line => Number(line['level']) >= 50).map(line => JSON.stringify(line))
+    return child.exitCode === null && child.signalCode === null ? loggedErrors : ['it ended', ...loggedErrors]
   }
 
   async stop(): Promise<void> {

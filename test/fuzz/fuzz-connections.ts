@@ -188,8 +188,10 @@ export class ConnectionFuzzer {
   /** Whether both processes are alive and have logged no error. */
   faults(): string[] {
     return [this.world.gateway, this.world.console].flatMap(({ process: { child, log } }) => {
-      const complaints = log.filter(line => Number(line['level']) >= 50).map(line => JSON.stringify(line))
-      return child.exitCode === null && child.signalCode === null ? complaints : ['it ended', ...complaints]
+      const loggedErrors = log.filter(line => Number(line['level']) >= 50).map(line => JSON.stringify(line))
+      return child.exitCode === null && child.signalCode === null
+        ? loggedErrors
+        : ['it ended', ...loggedErrors]
     })
   }
 

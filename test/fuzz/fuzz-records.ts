@@ -108,8 +108,8 @@ export class RecordFuzzer {
 
   faults(): string[] {
     const { child, log } = this.#gateway.process
-    const complaints = log.filter(line => Number(line['level']) >= 50).map(line => JSON.stringify(line))
-    return child.exitCode === null && child.signalCode === null ? complaints : ['it ended', ...complaints]
+    const loggedErrors = log.filter(line => Number(line['level']) >= 50).map(line => JSON.stringify(line))
+    return child.exitCode === null && child.signalCode === null ? loggedErrors : ['it ended', ...loggedErrors]
   }
 
   async stop(): Promise<void> {

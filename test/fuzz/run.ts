@@ -34,8 +34,8 @@ const PARTS: Record<string, () => Promise<Part>> = {
       kind: 'requests',
       run: async (runs, seed) => {
         const { breaches } = await fuzzRequests(world, secret, runs, seed)
-        const complaints = gateway.log.filter(line => Number(line['level']) >= 50)
-        return [...breaches, ...complaints, ...(gateway.child.exitCode === null ? [] : ['It ended'])]
+        const loggedErrors = gateway.log.filter(line => Number(line['level']) >= 50)
+        return [...breaches, ...loggedErrors, ...(gateway.child.exitCode === null ? [] : ['It ended'])]
       },
       stop: () => world.stop(),
     }

@@ -98,7 +98,7 @@ beforeEach(() => {
     logger: log,
     network: {
       findServer: () => async () => found,
-      createQuestion: () => null,
+      createPrimaryQuery: () => null,
       createServerClient: (_settings, find) => {
         const client = new FakeRedis(find)
         clients.push(client)

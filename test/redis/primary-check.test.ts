@@ -9,15 +9,15 @@ const OTHER: Endpoint = { host: '10.0.0.2', port: 6379 }
 
 function checked() {
   const timers = new ManualTimers()
-  const questions: PromiseWithResolvers<Endpoint>[] = []
+  const queries: PromiseWithResolvers<Endpoint>[] = []
   let connected: Endpoint | null = CONNECTED
   let others = 0
   const check = new PrimaryCheck({
-    question: {
+    query: {
       ask() {
-        const question = Promise.withResolvers<Endpoint>()
-        questions.push(question)
-        return question.promise
+        const query = Promise.withResolvers<Endpoint>()
+        queries.push(query)
+        return query.promise
       },
       renew: () => {},
       stop: () => {},
@@ -29,51 +29,51 @@ function checked() {
   const connect = (to: Endpoint | null): void => {
     connected = to
   }
-  return { check, timers, questions, connect, others: () => others }
+  return { check, timers, queries, connect, others: () => others }
 }
 
 test('the server that a majority of the Sentinels names is confirmed', async () => {
-  const { check, questions } = checked()
+  const { check, queries } = checked()
   const confirmed = check.confirm()
   await settled()
-  questions[0]?.resolve({ ...CONNECTED })
+  queries[0]?.resolve({ ...CONNECTED })
   expect(await confirmed).toBe(true)
 })
 
 test('another one is not, and the connection is replaced', async () => {
-  const { check, questions, others } = checked()
+  const { check, queries, others } = checked()
   const confirmed = check.confirm()
   await settled()
-  questions[0]?.resolve(OTHER)
+  queries[0]?.resolve(OTHER)
   expect(await confirmed).toBe(false)
   expect(others()).toBe(1)
 })
 
 test('nothing is confirmed without a majority, or if the connection was replaced meanwhile', async () => {
-  const { check, timers, questions, connect, others } = checked()
+  const { check, timers, queries, connect, others } = checked()
   const silent = check.confirm()
   await settled()
-  questions[0]?.reject(new Error('No majority'))
+  queries[0]?.reject(new Error('No majority'))
   expect(await silent).toBe(false)
   timers.advance(1_000)
   const moved = check.confirm()
   await settled()
   connect({ ...CONNECTED })
-  questions[1]?.resolve(CONNECTED)
+  queries[1]?.resolve(CONNECTED)
   expect(await moved).toBe(false)
   expect(others()).toBe(0)
 })
 
-test('many calls share a question, and none uses one that was asked before it', async () => {
-  const { check, timers, questions } = checked()
+test('many calls share a query, and none uses one that was asked before it', async () => {
+  const { check, timers, queries } = checked()
   const first = check.confirm()
   await settled()
   const later = Array.from({ length: 100 }, () => check.confirm())
-  questions[0]?.resolve(CONNECTED)
+  queries[0]?.resolve(CONNECTED)
   expect(await first).toBe(true)
   timers.advance(1_000)
   await settled()
-  expect(questions).toHaveLength(2)
-  questions[1]?.resolve(CONNECTED)
+  expect(queries).toHaveLength(2)
+  queries[1]?.resolve(CONNECTED)
   expect(await Promise.all(later)).not.toContain(false)
 })

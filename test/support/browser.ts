@@ -37,7 +37,7 @@ export interface Visitor {
   readonly context: BrowserContext
   readonly page: Page
   /** Violations of the content security policy and script errors. */
-  readonly complaints: string[]
+  readonly pageErrors: string[]
   close(): Promise<void>
 }
 
@@ -50,13 +50,13 @@ export async function visitor(browser: Browser, options: BrowserContextOptions =
   })
   // Shorter than the test's own limit, so that the error names what the page waited for.
   context.setDefaultTimeout(BROWSER_TEST.timeout / 3)
-  const complaints: string[] = []
-  context.on('weberror', error => complaints.push(error.error().message))
+  const pageErrors: string[] = []
+  context.on('weberror', error => pageErrors.push(error.error().message))
   context.on('console', message => {
     const text = message.text()
-    if (/Content Security Policy|Refused to/i.test(text)) complaints.push(text)
+    if (/Content Security Policy|Refused to/i.test(text)) pageErrors.push(text)
   })
-  return { context, page: await context.newPage(), complaints, close: () => context.close() }
+  return { context, page: await context.newPage(), pageErrors, close: () => context.close() }
 }
 
 /** Signs in at the provider, which asks for no password, and follows the redirect to the page. */

@@ -4,7 +4,7 @@ import { Patience } from './patience.ts'
 
 const GRACE_MS = 5_000
 const PAUSE_MS = 50
-/** In the environment of each process that a run starts, so that runs beside each other are told apart. */
+/** In the environment of each process that a run starts, which tells runs beside each other apart. */
 const RUN_VARIABLE = 'POSTERN_TEST_RUN'
 /** Names this run, however often the configuration is loaded. */
 const THIS_RUN = `${process.pid}-${Math.round(performance.timeOrigin)}`

@@ -72,7 +72,7 @@ const gateways = Type.Object({
   silent: Type.Array(Type.Object({ name: Type.String(), lastSeenAt: instant })),
 })
 export type ShownGateways = Static<typeof gateways>
-/** Which gateways have confirmed that a key ended. An older console leaves these fields out. */
+/** Which gateways have confirmed that a key was revoked. An older console leaves these fields out. */
 const progress = {
   announced: Type.Optional(Type.Boolean()),
   gateways: Type.Optional(nullable(gateways)),

@@ -189,7 +189,7 @@ const MAX_DATE_MS = 8.64e15
 const NOTHING_ADOPTED: Pick<Adopted, 'revoked' | 'changed'> = { revoked: [], changed: 0 }
 
 /**
- * Changes the copy of a backup so that nothing that was ended after it works again. Where nothing else knows what was ended,
+ * Changes the copy of a backup so that nothing that was revoked after it works again. Where nothing else knows what was,
  * all of it is: sessions, and admin tokens of programs.
  * @throws Refused if keys that were revoked after the backup could work again
  */

@@ -32,7 +32,7 @@ import {
   runOperation,
 } from './run-operation.ts'
 
-/** Draws a new secret if another live key of the workspace has the same hint. */
+/** Generates another secret if another live key of the workspace has the same hint. */
 export function issueKey(
   registry: Registry,
   request: IssueRequest,
@@ -43,7 +43,7 @@ export function issueKey(
   const { caller } = context
   return runOperation(registry, 'issue', context, async () => {
     const nowMs = clock.wallMs()
-    const { id, secret, hint, digest } = drawKey(registry, nowMs)
+    const { id, secret, hint, digest } = generateKey(registry, nowMs)
     const own = { id, workspaceId, hint, keyPrefix, createdBy: caller.actor, knownScopes, nowMs }
     const planned = planIssue(request, own)
     if (!planned.ok) return { kind: 'invalid', field: planned.field, expected: planned.expected }
@@ -72,7 +72,7 @@ async function planSuccessor(
   const old = await registry.repository.findById(keyId)
   if (old === null) return { kind: 'unknown_key' }
   const nowMs = registry.clock.wallMs()
-  const { id, secret, hint, digest } = drawKey(registry, nowMs)
+  const { id, secret, hint, digest } = generateKey(registry, nowMs)
   const planned = planRotation(old.record, request, { id, hint, createdBy: caller.actor, nowMs })
   if (planned.kind !== 'planned') return planned
   const { successor, replaced } = planned.rotation
@@ -90,14 +90,17 @@ async function planSuccessor(
   }
 }
 
-interface DrawnKey {
+interface GeneratedKey {
   readonly id: string
   readonly secret: Secret
   readonly hint: string
   readonly digest: string
 }
 
-function drawKey({ randomBytes, newKeyId, keyPrefix, signingKey }: Registry, nowMs: number): DrawnKey {
+function generateKey(
+  { randomBytes, newKeyId, keyPrefix, signingKey }: Registry,
+  nowMs: number,
+): GeneratedKey {
   const secret = mintSecret(keyPrefix, randomBytes(32), signingKey)
   return {
     id: newKeyId(nowMs),

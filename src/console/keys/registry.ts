@@ -149,10 +149,10 @@ function awaitDatabase(
     metrics.databaseErrors.inc({ kind })
     onTrouble()
   }
-  const followUrl = narrowReload(onReload, next => next.database.url)
+  const onUrlReload = narrowReload(onReload, next => next.database.url)
   // Read at each attempt: a reload may correct the password while the console waits.
-  const url = reloadable(config.database.url, followUrl, current => current)
-  return waitForDatabase(() => openDatabase(url.value, migrations, { onReload: followUrl, report }), {
+  const url = reloadable(config.database.url, onUrlReload, current => current)
+  return waitForDatabase(() => openDatabase(url.value, migrations, { onReload: onUrlReload, report }), {
     ...context,
     onWaiting: () => onWaiting?.('database'),
   })

@@ -31,14 +31,14 @@ const sampleLike = (text: string, line: string) => lines(text, line.slice(0, lin
  */
 const NOT_OURS = /^nodejs_active_(handles|requests|resources)_total /
 
-describe.skipIf(!has(PROMTOOL))('promtool has no complaints about the metrics', () => {
+describe.skipIf(!has(PROMTOOL))('promtool has no warnings about the metrics', () => {
   test.each(['gateway', 'console'] as const)('of the %s', async plane => {
     const lint = spawnSync('promtool', ['check', 'metrics'], {
       input: await scrape(world[plane]),
       encoding: 'utf8',
     })
-    const complaints = `${lint.stdout}${lint.stderr}`.split('\n').filter(line => line !== '')
-    expect(complaints.filter(line => !NOT_OURS.test(line))).toEqual([])
+    const warnings = `${lint.stdout}${lint.stderr}`.split('\n').filter(line => line !== '')
+    expect(warnings.filter(line => !NOT_OURS.test(line))).toEqual([])
   })
 })
 

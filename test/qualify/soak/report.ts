@@ -9,7 +9,7 @@ export function reportLines(report: SoakReport): string[] {
     ...holdingsLines('gateway', report.gateway),
     ...holdingsLines('console', report.console),
     ...new Set(wrong),
-    ...report.complaints,
+    ...report.loggedErrors,
   ]
 }
 

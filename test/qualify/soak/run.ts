@@ -21,4 +21,4 @@ const times = {
 const report = await soak(times, fault => process.stdout.write(`${new Date().toISOString()} ${fault}\n`))
 const growth = growthOf(report, HEAP_SHARE)
 for (const line of [...reportLines(report), ...growth]) process.stdout.write(`${line}\n`)
-process.exit(report.wrong.length + report.complaints.length + growth.length > 0 ? 1 : 0)
+process.exit(report.wrong.length + report.loggedErrors.length + growth.length > 0 ? 1 : 0)

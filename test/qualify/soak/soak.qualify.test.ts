@@ -11,7 +11,7 @@ test('under load and one fault after another, no response is wrong, and memory, 
   const report = await soak({ warmUpMs: 9_000, soakMs: 19_000, faultMs: 600, calmMs: 700 })
   for (const line of reportLines(report)) process.stdout.write(`${line}\n`)
   expect([...new Set(report.wrong)]).toEqual([])
-  expect(report.complaints).toEqual([])
+  expect(report.loggedErrors).toEqual([])
   expect(growthOf(report, HEAP_SHARE)).toEqual([])
   // A run without faults or without successful requests would prove nothing.
   for (const figure of [report.right, report.failed, report.cut, report.revocations, report.upstreamRequests])

@@ -21,7 +21,7 @@ export interface SoakReport extends Totals {
   readonly gateway: Stages
   readonly console: Stages
   /** Log lines of gateway or console that report a defect of their own. */
-  readonly complaints: readonly string[]
+  readonly loggedErrors: readonly string[]
 }
 
 /** Effects outlast a fault: a circuit breaker is still open, a channel reconnects. */
@@ -57,7 +57,7 @@ export async function soak(times: SoakTimes, tell: (text: string) => void = () =
       revocationsSinceHalf: world.figures().revocations - revocationsAtHalf,
       gateway: { fresh: fresh.gateway, warm: warm.gateway, half: half.gateway, end: end.gateway },
       console: { fresh: fresh.console, warm: warm.console, half: half.console, end: end.console },
-      complaints: world.complaints(),
+      loggedErrors: world.loggedErrors(),
     }
   } finally {
     await world.stop()
@@ -169,7 +169,7 @@ class SoakWorld {
     }
   }
 
-  complaints(): string[] {
+  loggedErrors(): string[] {
     return [this.#world.gateway, this.#world.console].flatMap(({ process: { log, child } }) => [
       ...log.filter(line => Number(line['level']) >= 50).map(line => JSON.stringify(line)),
       ...(child.exitCode === null ? [] : [`It ended with ${child.exitCode}`]),

@@ -1,5 +1,5 @@
 import type { Endpoint, FindServer } from '../../../src/redis/endpoint.ts'
-import type { PrimaryQuestion } from '../../../src/redis/sentinels.ts'
+import type { PrimaryQuery } from '../../../src/redis/sentinels.ts'
 import type { Network } from './network.ts'
 import type { Process } from './process.ts'
 import type { Random } from './random.ts'
@@ -9,7 +9,7 @@ import { hostOf } from './settings.ts'
 
 /** Sentinels that do not answer are given up after this. */
 const SENTINEL_TIMEOUT_MS = 1_000
-/** Round trips: of a question that opens a connection first, and of one over a connection that is open. */
+/** Round trips: of a query that opens a connection first, and of one over a connection that is open. */
 const TRIPS = { first: 2, again: 1 } as const
 /** Sentinels wait this long before they replace a primary, at least and at most. */
 const FAILOVER_MS = [500, 3_000] as const
@@ -87,7 +87,7 @@ export class RedisSite {
     return () => this.#ask(process, false)
   }
 
-  questionOf(process: Process): PrimaryQuestion | null {
+  primaryQueryOf(process: Process): PrimaryQuery | null {
     if (this.servers.length === 1) return null
     return { ask: () => this.#ask(process, true), renew: () => {}, stop: () => {} }
   }

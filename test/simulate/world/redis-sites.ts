@@ -14,7 +14,7 @@ export function redisNetworkOf(process: Process, sites: readonly RedisSite[]): R
   }
   return {
     findServer: settings => siteOf(regionOf(settings)).finderOf(process),
-    createQuestion: settings => siteOf(regionOf(settings)).questionOf(process),
+    createPrimaryQuery: settings => siteOf(regionOf(settings)).primaryQueryOf(process),
     // The options of the client are those of `safeOptions`, which the simulated one has built in.
     createServerClient(settings, find) {
       const site = siteOf(regionOf(settings))

@@ -23,7 +23,7 @@ export interface WebhookEvent {
   /** Empty for a test. */
   readonly keyId: string
   readonly type: string
-  /** Equal for the same occurrence, so that a receiver gets it once even if several consoles notice it. */
+  /** Equal for the same change, so that a receiver gets it once even if several consoles find it. */
   readonly deduplicationKey: string
   readonly atMs: number
   /** The signed JSON body. It never holds a secret or a digest. */
