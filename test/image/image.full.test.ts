@@ -5,7 +5,6 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { BuiltImage, canConfine, copyOfContext, USER } from '../support/built-image.ts'
-import { imageDifferences } from '../support/image-differences.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -35,19 +34,14 @@ const isPossible = has(BUILDAH) && has(DEBOOTSTRAP) && canConfine()
 describe.skipIf(!isPossible)(
   'the image, built and started on a read-only root as its own user (needs buildah, debootstrap, root and mount)',
   () => {
-    const ids: string[] = []
     let image: BuiltImage
     let redis: RedisServer
     let upstream: RecordingUpstream
     beforeAll(async () => {
       standInImages()
-      // Of one state, also while files of the checkout change, and with other times: two clones of one commit.
-      const first = copyOfContext()
-      const contexts = [first, copyOfContext(first)]
-      // One after the other: builds in one store share their intermediate images, which the first to end removes.
-      for (const context of contexts) ids.push(await BuiltImage.build(REVISION, context))
-      for (const context of contexts) rmSync(context, { recursive: true })
-      image = new BuiltImage(ids[0] ?? '')
+      const context = copyOfContext()
+      image = new BuiltImage(await BuiltImage.build(REVISION, context))
+      rmSync(context, { recursive: true })
       redis = await RedisServer.start()
       upstream = await RecordingUpstream.start()
     }, 4_000_000)
@@ -69,14 +63,6 @@ describe.skipIf(!isPossible)(
       )
       return promise
     }
-
-    it('is the same bytes in two builds of one commit', () => {
-      const second = ids[1] === image.id ? image : new BuiltImage(ids[1] ?? '')
-      if (second !== image) onTestFinished(() => second.remove())
-      expect(imageDifferences(image, second)).toEqual([])
-      expect(second.id).toBe(image.id)
-      expect(ids[0]).toMatch(/^sha256:[0-9a-f]{64}$/)
-    })
 
     it('holds the program, and no source maps, types, sources, tests or documents', () => {
       const files = image.files().filter(file => file.startsWith('app/'))

@@ -33,7 +33,7 @@ interface Version {
   readonly block: RegExp
   readonly conflicts: boolean
 }
-const VERSIONS: readonly Version[] = [
+export const HELM_VERSIONS: readonly Version[] = [
   { name: 'Helm 3', folder: () => null, atomic: '--atomic', block: /data\.release/, conflicts: false },
   {
     name: 'Helm 4',
@@ -43,7 +43,9 @@ const VERSIONS: readonly Version[] = [
     conflicts: true,
   },
 ]
-const [HELM_3, HELM_4] = VERSIONS as [Version, Version]
+const [HELM_3, HELM_4] = HELM_VERSIONS as [Version, Version]
+/** The one that is maintained; Helm 3 is at its end. */
+export const NEWEST_HELM: readonly Version[] = [HELM_4]
 
 export interface Autoscaler {
   readonly name: string
@@ -261,9 +263,9 @@ function runbook(words: string): string {
   return `${names}\n${command}`
 }
 
-/** Upgrades, rolls back and switches releases beside each of the autoscalers, with Helm 3 and Helm 4. */
-export function describeScaling(scalers: readonly Autoscaler[]): Part {
-  const pairs = VERSIONS.flatMap(version => scalers.map(scaler => ({ version, scaler })))
+/** Upgrades, rolls back and switches releases beside each of the autoscalers, with each version of Helm. */
+export function describeScaling(scalers: readonly Autoscaler[], versions: readonly Version[]): Part {
+  const pairs = versions.flatMap(version => scalers.map(scaler => ({ version, scaler })))
   return shared =>
     describe.skipIf(!has(JQ))('the number of gateways', { concurrent: true, timeout: STEP_MS }, () => {
       beforeAll(async () => {
@@ -337,7 +339,7 @@ export function describeScaling(scalers: readonly Autoscaler[]): Part {
         expect(Math.min(...numbers)).toBe(4)
       })
 
-      it.each(VERSIONS)(
+      it.each(versions)(
         '$name: without that preparation the first switch leaves one pod, until the autoscaler has seen it',
         async version => {
           const [own] = AUTOSCALERS as [Autoscaler]
@@ -349,7 +351,7 @@ export function describeScaling(scalers: readonly Autoscaler[]): Part {
         },
       )
 
-      it.each(VERSIONS)('$name: a rollback over the switch restores what the page says', async version => {
+      it.each(versions)('$name: a rollback over the switch restores what the page says', async version => {
         const [own] = AUTOSCALERS as [Autoscaler]
         const release = await Release.installed(version, { replicas: 4 })
         expect(await release.run(switchOf(version, own, release.values()))).toMatchObject({ ok: true })
@@ -359,7 +361,7 @@ export function describeScaling(scalers: readonly Autoscaler[]): Part {
         expect(await release.replicas()).toBe(version.conflicts ? 4 : 8)
       })
 
-      it.each(VERSIONS)(
+      it.each(versions)(
         '$name: after the runbook’s commands an upgrade works as the page says',
         async version => {
           const release = await Release.installed(version, { replicas: 4 })

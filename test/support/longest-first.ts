@@ -5,12 +5,11 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
  * idle, and what vitest remembers of earlier runs is missing in a fresh checkout.
  */
 export const LONGEST = [
+  'kubernetes/kubernetes.full',
   'revocation/revocation.full',
-  'console/figures.full',
   'console/key-repository.full',
   'regions/regions.full',
   'console/poolers.full',
-  'kubernetes/kubernetes.full',
   'browser/every-page.full',
   'outage/stores.full',
   'console/database-copies.full',

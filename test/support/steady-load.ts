@@ -12,7 +12,10 @@ export interface Holder {
   readonly expected: string
 }
 
-/** Clients that send requests without pause, each to a random replica, and record every wrong response. */
+/** Leaves the processor to the processes under test and to other tests. */
+const PAUSE_MS = 10
+
+/** Clients that send one request after another, each to a random replica, and record every wrong response. */
 export class SteadyLoad {
   readonly replicas: Replica[] = []
   readonly holders: Holder[] = []
@@ -52,8 +55,8 @@ export class SteadyLoad {
     while (this.#running) {
       const replica = anyOf(this.replicas)
       const holder = anyOf(this.holders)
-      if (replica === undefined || holder === undefined) await new Promise(resolve => setTimeout(resolve, 5))
-      else await this.#askOnce(replica, holder)
+      if (replica !== undefined && holder !== undefined) await this.#askOnce(replica, holder)
+      await new Promise(resolve => setTimeout(resolve, PAUSE_MS))
     }
   }
 

@@ -1,5 +1,5 @@
-import { AUTOSCALERS, describeScaling } from '../../kubernetes/describe-scaling.ts'
+import { AUTOSCALERS, describeScaling, HELM_VERSIONS } from '../../kubernetes/describe-scaling.ts'
 import { describeEveryUpgrade } from '../../kubernetes/describe-upgrade.ts'
 import { onControlPlane } from '../../kubernetes/on-control-plane.ts'
 
-onControlPlane(describeScaling(AUTOSCALERS), describeEveryUpgrade)
+onControlPlane(describeScaling(AUTOSCALERS, HELM_VERSIONS), describeEveryUpgrade)

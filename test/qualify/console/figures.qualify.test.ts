@@ -2,18 +2,18 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
-import { freePort } from '../support/free-port.ts'
-import { InspectedProcess } from '../support/inspected-process.ts'
-import { openDatabase } from '../support/open-database.ts'
-import { startPostern } from '../support/postern-process.ts'
-import { PostgresServer } from '../support/postgres-server.ts'
-import { residentMegabytes } from '../support/process-memory.ts'
-import { RedisServer } from '../support/redis-server.ts'
-import { SIGNING_SECRET } from '../support/signing-secret.ts'
-import { someKey } from '../support/stored-keys.ts'
-import { has, POSTGRES } from '../support/tools.ts'
-import { until } from '../support/until.ts'
+import { toKeyRow } from '../../../src/console/platform/database/key-row.ts'
+import { freePort } from '../../support/free-port.ts'
+import { InspectedProcess } from '../../support/inspected-process.ts'
+import { openDatabase } from '../../support/open-database.ts'
+import { startPostern } from '../../support/postern-process.ts'
+import { PostgresServer } from '../../support/postgres-server.ts'
+import { residentMegabytes } from '../../support/process-memory.ts'
+import { RedisServer } from '../../support/redis-server.ts'
+import { SIGNING_SECRET } from '../../support/signing-secret.ts'
+import { someKey } from '../../support/stored-keys.ts'
+import { has, POSTGRES } from '../../support/tools.ts'
+import { until } from '../../support/until.ts'
 
 const ROWS_AT_ONCE = 500
 /** Resident memory depends on when the engine collects garbage. */
@@ -25,13 +25,10 @@ const DAY_MS = 86_400_000
 /** What a machine that others use at the same time must reach; the figure itself is printed. */
 const LEAST_PER_SECOND = 20
 
-export interface Amounts {
-  readonly keys: number
-  /** What a sync may hold at a time: all 100,000 keys would be 64 MB. */
-  readonly heldMegabytes: number
-  /** Measured in time, so on a machine that does nothing else: 0 for none. */
-  readonly operations: number
-}
+const KEYS = 100_000
+/** What a sync may hold at a time: all keys would be 64 MB. */
+const HELD_MEGABYTES = 20
+const OPERATIONS = 1000
 
 let redis: RedisServer
 let directory: string
@@ -63,11 +60,11 @@ async function startOn(databaseUrl: string) {
   return { console, post, inspectorPort }
 }
 
-async function fill(databaseUrl: string, keys: number): Promise<void> {
+async function fill(databaseUrl: string): Promise<void> {
   const { writer, close } = await openDatabase(databaseUrl)
   const expiresAtMs = Date.now() + 90 * DAY_MS
   await writer.transaction().execute(async tx => {
-    for (let made = 0; made < keys; made += ROWS_AT_ONCE) {
+    for (let made = 0; made < KEYS; made += ROWS_AT_ONCE) {
       const rows = Array.from({ length: ROWS_AT_ONCE }, () => toKeyRow(someKey({ expiresAtMs }), Date.now()))
       await tx.insertInto('keys').values(rows).execute()
     }
@@ -85,48 +82,40 @@ async function inParallel(count: number, work: (index: number) => Promise<void>)
   return Math.round(count / ((performance.now() - startedAtMs) / 1000))
 }
 
-/** Measures a console on SQLite and on PostgreSQL. */
-export function describeFigures(amounts: Amounts): void {
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  directory = mkdtempSync(join(tmpdir(), 'postern-figures-'))
+})
+afterAll(async () => {
+  await redis.stop()
+  rmSync(directory, { recursive: true, force: true })
+})
+let files = 0
+describeFiguresOn('SQLite', async () => `sqlite:${join(directory, `${++files}.db`)}`)
+
+describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
+  let server: PostgresServer
   beforeAll(async () => {
-    redis = await RedisServer.start()
-    directory = mkdtempSync(join(tmpdir(), 'postern-figures-'))
+    server = await PostgresServer.started()
   })
-  afterAll(async () => {
-    await redis.stop()
-    rmSync(directory, { recursive: true, force: true })
-  })
-  let files = 0
-  describeFiguresOn('SQLite', async () => `sqlite:${join(directory, `${++files}.db`)}`, amounts)
-
-  describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
-    let server: PostgresServer
-    beforeAll(async () => {
-      server = await PostgresServer.started()
-    })
-    afterAll(() => server.stop())
-    describeFiguresOn('PostgreSQL', () => server.migratedDatabase(), amounts)
-  })
-}
-
-function describeFiguresOn(
-  database: string,
-  freshUrl: () => Promise<string>,
-  { keys, heldMegabytes, operations }: Amounts,
-): void {
-  describe(`${database}: with ${keys} keys`, () => {
+  afterAll(() => server.stop())
+  describeFiguresOn('PostgreSQL', () => server.migratedDatabase())
+})
+function describeFiguresOn(database: string, freshUrl: () => Promise<string>): void {
+  describe(`${database}: with ${KEYS} keys`, () => {
     let started: Awaited<ReturnType<typeof startOn>>
     /** Memory of the console before its first test. */
     let idle: number
     beforeAll(async () => {
       const url = await freshUrl()
-      await fill(url, keys)
+      await fill(url)
       await redis.admin.flushall()
       started = await startOn(url)
       idle = residentMegabytes(started.console.child.pid ?? 0)
     }, 180_000)
     afterAll(() => started.console.stop())
 
-    test(`a sync takes under ${SYNC_SECONDS} s and holds at most ${heldMegabytes} MB`, {
+    test(`a sync takes under ${SYNC_SECONDS} s and holds at most ${HELD_MEGABYTES} MB`, {
       timeout: 180_000,
     }, async () => {
       const { console, post, inspectorPort } = started
@@ -143,21 +132,21 @@ function describeFiguresOn(
         const { status, json } = await post('/sync', cursor === undefined ? {} : { cursor })
         seconds += (performance.now() - startedAtMs) / 1000
         expect(status).toBe(200)
-        expect(json['total']).toBe(keys)
+        expect(json['total']).toBe(KEYS)
         synced += Number(json['synced'])
         cursor = json['cursor']
-        if (++pages % (keys / 5_000) === 0) held.push((await heapMegabytes()) - before)
+        if (++pages % (KEYS / 5_000) === 0) held.push((await heapMegabytes()) - before)
       } while (cursor !== undefined)
       inspected.detach()
       const most = Math.max(...held)
       report(
-        `${database}: sync of ${keys} keys in ${seconds.toFixed(1)} s, at most ${most.toFixed(1)} MB held`,
+        `${database}: sync of ${KEYS} keys in ${seconds.toFixed(1)} s, at most ${most.toFixed(1)} MB held`,
       )
-      expect(synced).toBe(keys)
-      expect(await redis.admin.dbsize()).toBe(keys)
+      expect(synced).toBe(KEYS)
+      expect(await redis.admin.dbsize()).toBe(KEYS)
       expect(seconds).toBeLessThan(SYNC_SECONDS)
       expect(held.length).toBeGreaterThan(2)
-      expect(most).toBeLessThan(heldMegabytes)
+      expect(most).toBeLessThan(HELD_MEGABYTES)
     })
 
     test('all keys of a workspace are revoked and announced, call by call', {
@@ -174,7 +163,7 @@ function describeFiguresOn(
         expect(status).toBe(200)
         revoked += Number(json['revoked'])
         if (json['hasMore'] !== true) {
-          expect(revoked).toBe(keys)
+          expect(revoked).toBe(KEYS)
           break
         }
         cursor = json['cursor']
@@ -182,26 +171,25 @@ function describeFiguresOn(
       const seconds = (performance.now() - startedAtMs) / 1000
       const grown = residentMegabytes(pid) - idle
       report(
-        `${database}: ${keys} keys revoked in ${seconds.toFixed(1)} s, ${grown.toFixed(0)} MB more memory`,
+        `${database}: ${KEYS} keys revoked in ${seconds.toFixed(1)} s, ${grown.toFixed(0)} MB more memory`,
       )
-      await until('all are announced', async () => (await redis.admin.dbsize()) === keys)
+      await until('all are announced', async () => (await redis.admin.dbsize()) === KEYS)
       expect(grown).toBeLessThan(GROWN_MEGABYTES)
     })
   })
 
-  if (operations === 0) return
   test(`${database}: keys issued and revoked per second`, { timeout: 180_000 }, async () => {
     await redis.admin.flushall()
     const { console, post } = await startOn(await freshUrl())
     try {
       const ids: string[] = []
-      const issued = await inParallel(operations, async () => {
+      const issued = await inParallel(OPERATIONS, async () => {
         const body = { name: 'figure', scopes: ['files:read'] }
         const { status, json } = await post('/workspaces/ws_1/keys', body)
         expect(status).toBe(201)
         ids.push((json['key'] as { id: string }).id)
       })
-      const revoked = await inParallel(operations, async index => {
+      const revoked = await inParallel(OPERATIONS, async index => {
         expect((await post(`/keys/${ids[index]}/revoke`, {})).status).toBe(200)
       })
       report(`${database}: ${issued} keys issued and ${revoked} revoked per second, by ${CLIENTS} clients`)
