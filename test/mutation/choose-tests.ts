@@ -78,7 +78,6 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     'console/access/{principal,roles,admin-tokens,every-call,people,audited-changes}.test.ts',
   ],
   'platform/audit': AUDIT,
-  'platform/batch': ['console/{gateway-reports,outbox,sync}.test.ts', 'console/usage/gather-reports.test.ts'],
   'platform/database': [
     'console/{postgres-errors,postgres-address,database,database-unavailable,key-repository}.test.ts',
     'console/{foreign-schema,database-exits,next-release,housekeeping}.test.ts',
@@ -101,7 +100,11 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     'console/sign-in/{every-route,authorisation,values}.test.ts',
     'console/{key-export,key-import}.test.ts',
   ],
-  'platform/jobs': ['console/{housekeeping,outbox,webhooks,recovery}.test.ts', `console/webhooks${FAST}`],
+  'platform/jobs': [
+    'console/{housekeeping,outbox,webhooks,recovery,gateway-reports,sync}.test.ts',
+    'console/usage/gather-reports.test.ts',
+    `console/webhooks${FAST}`,
+  ],
   'sign-in': [
     `console/sign-in${FAST}`,
     'console/access/{people,roles}.test.ts',

@@ -1,7 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import { shareBatches } from '../platform/batch/share-runs.ts'
 import type { Dialect } from '../platform/database/database.ts'
 import type { Tables } from '../platform/database/tables.ts'
+import { shareBatches } from '../platform/jobs/share-runs.ts'
 
 /** Confirmations are read right after a revocation. */
 export const CONFIRMATIONS_KEPT_MS = 3_600_000

@@ -1,11 +1,11 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
-import { shareBatches } from '../platform/batch/share-runs.ts'
 import type { ChangeWriter } from '../platform/database/change-writer.ts'
 import { isChosen, rowPlace } from '../platform/database/chosen-rows.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
 import type { OutboxRow, Tables } from '../platform/database/tables.ts'
+import { shareBatches } from '../platform/jobs/share-runs.ts'
 
 /** How long other consoles leave a claimed change alone. */
 const CLAIM_MS = 2000

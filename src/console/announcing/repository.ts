@@ -1,13 +1,12 @@
 import { sql, type Transaction } from 'kysely'
 import type { StoredKey } from '../../domain/key/key-record.ts'
-import { shareBatches } from '../platform/batch/share-runs.ts'
 import type { ChangeWriter } from '../platform/database/change-writer.ts'
 import { isChosen, rowPlace } from '../platform/database/chosen-rows.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
 import type { Tables } from '../platform/database/tables.ts'
+import { shareBatches } from '../platform/jobs/share-runs.ts'
 import {
   countGateways,
-  type GatewayReport,
   type GatewayStatus,
   type KeyVersion,
   purgeConfirmations,
@@ -15,28 +14,14 @@ import {
   recordGateways,
   shareReports,
 } from './gateway-rows.ts'
-import { createOutboxes, type PendingChanges } from './outbox-rows.ts'
+import { createOutboxes } from './outbox-rows.ts'
 
 /** Longer than a console that announces to a region is ever out of touch with the database while another one works. */
 const REGION_FORGOTTEN_AFTER_MS = 600_000
 const DELETED_AT_ONCE = 5_000
 
 /** Changes that wait for regions, and what gateways report. */
-export interface AnnouncingRepository {
-  /** The outbox of a region. */
-  pendingIn(region: string): PendingChanges
-  /** States that this console announces to these regions. One that was not registered gets the changes of all keys. */
-  registerRegions(names: readonly string[]): Promise<void>
-  /** Forgets regions that no console announces to any more. @returns their names */
-  forgetRegions(): Promise<string[]>
-  recordGateway(report: GatewayReport): Promise<void>
-  /** Gateways that reported since then and did not sign off. */
-  countGateways(sinceMs: number): Promise<number>
-  /** Gateways that reported in the last hour. */
-  listGatewayStatuses(change: KeyVersion): Promise<GatewayStatus[]>
-  /** Deletes confirmations past their retention, and what waits for regions that are forgotten. */
-  purge(): Promise<void>
-}
+export type AnnouncingRepository = ReturnType<typeof createAnnouncingRepository>
 
 /** The keys whose records are announced. */
 export interface AnnouncedKeys {
@@ -53,20 +38,28 @@ interface AnnouncingParts {
   readonly now: () => number
 }
 
-export function createAnnouncingRepository(parts: AnnouncingParts): AnnouncingRepository {
+export function createAnnouncingRepository(parts: AnnouncingParts) {
   const { database, writer, now } = parts
   const { reader, dialect } = database
   const readStatuses = (versions: readonly KeyVersion[]) => readGatewayStatuses(reader, versions, dialect)
   // On PostgreSQL a burst would wait for the few connections.
   const statuses = dialect === 'postgres' ? shareBatches(readStatuses) : readStatuses
   return {
+    /** The outbox of a region. */
     pendingIn: createOutboxes(parts),
-    registerRegions: names => writer.run(tx => registerRegions(tx, names, { nowMs: now(), dialect })),
+    /** States that this console announces to these regions. One that was not registered gets the changes of all keys. */
+    registerRegions: (names: readonly string[]) =>
+      writer.run(tx => registerRegions(tx, names, { nowMs: now(), dialect })),
+    /** Forgets regions that no console announces to any more. @returns their names */
     forgetRegions: () => writer.run(tx => forgetRegions(tx, now())),
     recordGateway: shareReports(reports => writer.run(tx => recordGateways(tx, reports, dialect)), now),
-    countGateways: sinceMs => countGateways(reader, sinceMs),
-    listGatewayStatuses: async change => (await statuses([change]))(change),
-    async purge() {
+    /** Gateways that reported since then and did not sign off. */
+    countGateways: (sinceMs: number) => countGateways(reader, sinceMs),
+    /** Gateways that reported in the last hour. */
+    listGatewayStatuses: async (change: KeyVersion): Promise<GatewayStatus[]> =>
+      (await statuses([change]))(change),
+    /** Deletes confirmations past their retention, and what waits for regions that are forgotten. */
+    async purge(): Promise<void> {
       while (await writer.run(tx => purgeConfirmations(tx, now()))) {}
       while (await writer.run(tx => purgeForgotten(tx, dialect))) {}
     },

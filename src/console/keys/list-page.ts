@@ -27,8 +27,14 @@ import {
 } from '../platform/html/paths.ts'
 import { expiryHtml, type KeyPageParts, type KeyView, lastUsed, scopeList, stateBadge } from './key-view.ts'
 import { MAX_EXPIRING, type WorkspaceKeyCounts } from './search/count-states.ts'
-import { KEY_FILTERS, type KeyFilter } from './search/key-filter.ts'
-import { decodeCursor, EXPIRING_SOON_MS, type KeyQuery, parseOrder } from './search/key-query.ts'
+import {
+  decodeCursor,
+  EXPIRING_SOON_MS,
+  KEY_FILTERS,
+  type KeyFilter,
+  type KeyQuery,
+  parseOrder,
+} from './search/key-query.ts'
 
 const PAGE_SIZE = 50
 const DAY_MS = 86_400_000

@@ -6,8 +6,7 @@ import { KEY_STATE_LABELS, type Metrics } from '../../../observability/metrics/m
 import type { Dialect } from '../../platform/database/database.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { logUpkeepFailed, type Timers } from '../../platform/jobs/timers.ts'
-import { isSelected, type KeyFilter } from './key-filter.ts'
-import { EXPIRING_SOON_MS } from './key-query.ts'
+import { EXPIRING_SOON_MS, isSelected, type KeyFilter } from './key-query.ts'
 import { rowsWithin, type SearchContext } from './search-keys.ts'
 
 /** Reads every row: often enough for a graph, rarely enough for the load. */

@@ -4,12 +4,12 @@ import { firstRows, listAsRows, mostFirstRows } from '../../platform/database/fi
 import { readKeyRow } from '../../platform/database/key-row.ts'
 import { MAY_TIME_OUT, QUERY_CANCELED } from '../../platform/database/postgres/errors.ts'
 import type { KeyRow, Tables } from '../../platform/database/tables.ts'
-import { isSelected } from './key-filter.ts'
 import {
   EVERY_KEY,
   encodeCursor,
   type FoundKey,
   hasConditions,
+  isSelected,
   type KeyPosition,
   type KeyQuery,
   type KeySearchPage,
