@@ -6,7 +6,7 @@ import {
   type RecordStore,
   type RecordWrite,
   writeRecords,
-} from '../../src/console/announcing/redis-announcer.ts'
+} from '../../src/console/announcing/announcer.ts'
 import type { RecordKeys } from '../../src/console/platform/console-secrets.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import {

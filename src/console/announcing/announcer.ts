@@ -1,4 +1,16 @@
 import type { StoredKey } from '../../domain/key/key-record.ts'
+import {
+  CHANGES_CHANNEL,
+  decodeRecord,
+  KEPT_AFTER_EXPIRY_MS,
+  RECORD_RANGE_END,
+  recordKeyName,
+} from '../../domain/wire.ts'
+import { COMMAND_OUTCOMES, type Metrics } from '../../observability/metrics/metrics.ts'
+import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
+import { isReplyError } from '../../redis/answering.ts'
+import type { RecordKeys } from '../platform/console-secrets.ts'
+import { encodeRecordOnce } from './signed-texts.ts'
 
 /** A record to write, and what to publish once it is written. */
 export interface Announcement {
@@ -52,4 +64,260 @@ export function createInProcessAnnouncer(deliver: (message: string) => void): An
  */
 export function createDisabledAnnouncer(): Announcer {
   return { ...createInProcessAnnouncer(() => {}), state: () => 'off' }
+}
+
+/**
+ * Writes records and publishes the messages of each. An entry that says that it is newer is returned instead, unless it is the
+ * one that was found to have no valid MAC. The same version with other bytes is replaced: the database is right, also about fields
+ * outside the MAC. GETRANGE returns nothing for a missing key and fails for a key that holds no string, which is not ours.
+ */
+const WRITE_AND_PUBLISH = `
+local channel, at, newer = ARGV[1], 2, {}
+for i, key in ipairs(KEYS) do
+  local text, expires, version, unverified, messages = unpack(ARGV, at, at + 4)
+  at = at + 5
+  local held = redis.pcall('GETRANGE', key, 0, ${RECORD_RANGE_END})
+  if type(held) == 'table' then held = '' end
+  local heldVersion = held ~= text and tonumber(string.match(held, '"version":(%d+)'))
+  if heldVersion and heldVersion > tonumber(version) and held ~= unverified then
+    newer[i] = held
+  else
+    newer[i] = false
+    if held ~= text then redis.call('SET', key, text, 'PXAT', expires) end
+    for message = at, at + messages - 1 do redis.call('PUBLISH', channel, ARGV[message]) end
+  end
+  at = at + messages
+end
+return newer`
+
+/** Each failed attempt is another writer's success; so many writers never meet over one key. */
+const MAX_ATTEMPTS = 32
+/** Records written concurrently, about 10 ms of a Redis; many more would delay heartbeats on the same connection. */
+const MAX_AT_ONCE = 512
+/** Of one command: about a millisecond of a Redis. */
+const RECORDS_AT_ONCE = 64
+
+const COMMANDS = ['eval', 'publish'] as const
+
+interface RedisAnnouncerParts {
+  readonly connection: AnnouncingRedis
+  readonly commandTimeoutMs: number
+  /** Read for each record: a reload may change it. */
+  readonly recordKeys: RecordKeys
+  readonly metrics: Metrics
+}
+
+export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
+  const { connection, metrics } = parts
+  for (const command of COMMANDS) startAtZero(metrics, command)
+  const store = createRedisRecordStore(parts)
+  return {
+    // The connection reports failures by its own events, and reconnects.
+    start: () => void connection.connect().catch(() => {}),
+    stop: async () => connection.disconnect(),
+    state: () => connection.status,
+    confirm: () => connection.confirm(),
+    onReady: listener => void connection.on('ready', listener),
+    putAll: gathered(announcements => writeRecords(store, announcements, parts.recordKeys)),
+    publish: store.publish,
+  }
+}
+
+interface Gathered {
+  readonly announcements: readonly Announcement[]
+  readonly done: PromiseWithResolvers<readonly PromiseSettledResult<void>[]>
+}
+
+/**
+ * Changes that were committed together are announced together: those whose commit has just been confirmed come in the same turn of
+ * the microtasks.
+ * @param putSome never rejects
+ */
+function gathered(putSome: Announcer['putAll']): Announcer['putAll'] {
+  let waiting: Gathered[] = []
+  const put = async () => {
+    const all = waiting
+    waiting = []
+    const together = all.flatMap(({ announcements }) => announcements)
+    const results: PromiseSettledResult<void>[] = []
+    for (let from = 0; from < together.length; from += MAX_AT_ONCE) {
+      results.push(...(await putSome(together.slice(from, from + MAX_AT_ONCE))))
+    }
+    let at = 0
+    for (const { announcements, done } of all) {
+      done.resolve(results.slice(at, at + announcements.length))
+      at += announcements.length
+    }
+  }
+  return announcements => {
+    const done = Promise.withResolvers<readonly PromiseSettledResult<void>[]>()
+    if (waiting.push({ announcements, done }) === 1) queueMicrotask(() => void put())
+    return done.promise
+  }
+}
+
+function createRedisRecordStore(parts: RedisAnnouncerParts): RecordStore {
+  const { connection } = parts
+  const publish = async (message: string) => {
+    await measured(parts, 'publish', () => connection.publish(CHANGES_CHANNEL, message))
+  }
+  /** @returns the entries that say that they are newer, null for the others */
+  const run = async (writes: readonly RecordWrite[]): Promise<readonly (Uint8Array | null)[]> => {
+    const keys = writes.map(({ digest }) => recordKeyName(digest))
+    const values = writes.flatMap(encodeValues)
+    const send = () =>
+      connection.callBuffer('eval', WRITE_AND_PUBLISH, keys.length, ...keys, CHANGES_CHANNEL, ...values)
+    // The script returns a list of bytes and nulls.
+    return (await measured(parts, 'eval', send)) as readonly (Uint8Array | null)[]
+  }
+  /** In a cluster one node publishes for all, and it need not hold the record; each node has its own records. */
+  const runInCluster = async (write: RecordWrite) => {
+    const [held = null] = await run([{ ...write, messages: [] }])
+    if (held === null) for (const message of write.messages) await publish(message)
+    return held
+  }
+  return {
+    publish,
+    async writeAll(writes) {
+      if (!connection.isOneServer) return Promise.allSettled(writes.map(runInCluster))
+      const outcomes: Promise<Uint8Array | null>[] = []
+      for (let from = 0; from < writes.length; from += RECORDS_AT_ONCE) {
+        const some = writes.slice(from, from + RECORDS_AT_ONCE)
+        const held = run(some)
+        outcomes.push(...some.map(async (_, index) => (await held)[index] ?? null))
+      }
+      return Promise.allSettled(outcomes)
+    },
+  }
+}
+
+function encodeValues({
+  text,
+  expiresAtMs,
+  version,
+  unverified,
+  messages,
+}: RecordWrite): (string | number | Buffer)[] {
+  return [text, expiresAtMs, version, Buffer.from(unverified ?? []), messages.length, ...messages]
+}
+
+async function measured<Reply>(
+  { metrics, connection, commandTimeoutMs }: RedisAnnouncerParts,
+  command: (typeof COMMANDS)[number],
+  send: () => Promise<Reply>,
+): Promise<Reply> {
+  const startedAtMs = performance.now()
+  const elapsedMs = () => performance.now() - startedAtMs
+  const count = (outcome: (typeof COMMAND_OUTCOMES)[number]) => {
+    metrics.redisCommands.inc({ command, outcome })
+    metrics.redisCommandDuration.handle({ command }).observe(elapsedMs() / 1000)
+  }
+  try {
+    const reply = await send()
+    count('ok')
+    return reply
+  } catch (error) {
+    if (isReplyError(error)) count('error')
+    else if (connection.status !== 'ready') count('unavailable')
+    else count(elapsedMs() >= commandTimeoutMs ? 'timeout' : 'error')
+    throw error
+  }
+}
+
+/** At zero from the start, so that an alert on a rate fires on the first failure. */
+function startAtZero({ redisCommands, redisCommandDuration }: Metrics, command: string): void {
+  for (const outcome of COMMAND_OUTCOMES) redisCommands.inc({ command, outcome }, 0)
+  redisCommandDuration.handle({ command })
+}
+
+/** A store of records with several writers. It may hold bytes that are not ours. */
+export interface RecordStore {
+  /**
+   * Writes each record and publishes its messages, in this order, unless the entry says that it is of a newer version.
+   * Never rejects.
+   * @returns for each, in their order, null once that is done, or the entry that says so: then nothing was written or published
+   */
+  writeAll(writes: readonly RecordWrite[]): Promise<readonly PromiseSettledResult<Uint8Array | null>[]>
+  publish(message: string): Promise<void>
+}
+
+export interface RecordWrite {
+  readonly digest: string
+  readonly text: string
+  readonly version: number
+  readonly expiresAtMs: number
+  readonly messages: readonly string[]
+  /** An entry of a newer version whose MAC is not valid: it is replaced too. */
+  readonly unverified: Uint8Array | null
+}
+
+interface Attempt {
+  readonly index: number
+  readonly key: StoredKey
+  readonly write: RecordWrite
+}
+
+/**
+ * Writes the records so that the newest version with a good MAC stays, in any order of writers. The MAC is
+ * verified here, since Redis must not know its key: only an entry that says that it is newer is returned for that.
+ * Never rejects.
+ * @returns the result of each, in their order
+ */
+export async function writeRecords(
+  store: RecordStore,
+  announcements: readonly Announcement[],
+  recordKeys: RecordKeys,
+): Promise<readonly PromiseSettledResult<void>[]> {
+  const results = announcements.map((): PromiseSettledResult<void> => GAVE_UP)
+  let attempts: Attempt[] = []
+  for (const [index, { key, messages }] of announcements.entries()) {
+    try {
+      attempts.push({ index, key, write: createWrite(key, messages, recordKeys) })
+    } catch (reason) {
+      // A row of the database that no reader would take.
+      results[index] = { status: 'rejected', reason }
+    }
+  }
+  for (let round = 0; round < MAX_ATTEMPTS && attempts.length > 0; round++) {
+    const outcomes = await store.writeAll(attempts.map(({ write }) => write))
+    const again: Attempt[] = []
+    const concluded = attempts.map(async (attempt, at) => {
+      const outcome = outcomes[at] ?? GAVE_UP
+      if (outcome.status === 'rejected') throw outcome.reason
+      if (outcome.value === null) return
+      if (isNewer(Buffer.from(outcome.value).toString(), attempt.key, recordKeys)) {
+        for (const message of attempt.write.messages) await store.publish(message)
+        return
+      }
+      again.push({ ...attempt, write: { ...attempt.write, unverified: outcome.value } })
+      throw GAVE_UP.reason
+    })
+    for (const [at, result] of (await Promise.allSettled(concluded)).entries()) {
+      results[attempts[at]?.index ?? 0] = result
+    }
+    attempts = again
+  }
+  return results
+}
+
+const GAVE_UP: PromiseRejectedResult = {
+  status: 'rejected',
+  reason: new Error(`Other writers kept changing the Redis entry; gave up after ${MAX_ATTEMPTS} attempts`),
+}
+
+function createWrite(key: StoredKey, messages: readonly string[], recordKeys: RecordKeys): RecordWrite {
+  const { record, digest } = key
+  return {
+    digest,
+    text: encodeRecordOnce(key, recordKeys[0]),
+    version: record.version,
+    expiresAtMs: record.expiresAtMs + KEPT_AFTER_EXPIRY_MS,
+    messages,
+    unverified: null,
+  }
+}
+
+function isNewer(heldText: string, { digest, record }: StoredKey, recordKeys: RecordKeys): boolean {
+  const held = decodeRecord(heldText, digest, recordKeys)
+  return held.ok && held.grant.version > record.version
 }

@@ -105,7 +105,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'an older record overwrites a newer one in Redis',
     mutations: [
       {
-        file: 'console/announcing/redis-announcer.ts',
+        file: 'console/announcing/announcer.ts',
         from: 'return held.ok && held.grant.version > record.version',
         to: 'return false',
       },

@@ -105,7 +105,7 @@ export class SimulatedRedis extends EventEmitter {
     return Buffer.from(text)
   }
 
-  /** The scripts are that of `redis-announcer.ts`, and the probe, which has no value for its keys. */
+  /** The scripts are that of `announcer.ts`, and the probe, which has no value for its keys. */
   async callBuffer(
     _command: string,
     _script: string,

@@ -10,7 +10,7 @@ export type Command =
   | { readonly id: number; readonly name: 'publish'; readonly text: string }
   | { readonly id: number; readonly name: 'subscribe' }
 
-/** The script of `redis-announcer.ts`. */
+/** The script of `announcer.ts`. */
 interface RecordWrite {
   readonly key: string
   readonly text: string
