@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
-import { RegionOutboxes } from '../../src/console/announcing/regions.ts'
+import { createInEachRegion } from '../../src/console/announcing/regions.ts'
 import { type PlannedChange, runOperation } from '../../src/console/keys/run-operation.ts'
 import { encodeOutcome } from '../../src/console/platform/http/idempotency.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
@@ -21,8 +21,8 @@ beforeEach(async () => {
   const messages = messagesOf(clock)
   const shared = { messages, timers: new ManualTimers(), logger: silentLogger, random: () => 0 }
   const ofDefault = new Outbox({ repository, announcer: new ScriptedAnnouncer(), clock, ...shared })
-  const outbox = new RegionOutboxes(new Map([['default', ofDefault]]))
-  parts = { repository, outbox, clock, createEvents: () => [], count: (_, run) => run() }
+  const inEachRegion = createInEachRegion([{ name: 'default', outbox: ofDefault }])
+  parts = { repository, inEachRegion, clock, createEvents: () => [], count: (_, run) => run() }
 })
 
 test('a repeated request that conflicts with its own first attempt gets the first response', async () => {

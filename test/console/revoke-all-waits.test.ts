@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Announcement } from '../../src/console/announcing/announcer.ts'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
-import { isAnnounced, RegionOutboxes } from '../../src/console/announcing/regions.ts'
+import { createInEachRegion, isAnnounced } from '../../src/console/announcing/regions.ts'
 import { revokeAllKeys, WaitAllowance } from '../../src/console/keys/revoke-all.ts'
 import { createIds } from '../../src/console/platform/database/ids.ts'
 import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
@@ -55,9 +55,9 @@ async function revokeAll(announcerOf: (timers: ManualTimers) => ScriptedAnnounce
   const announcer = announcerOf(timers)
   const parts = { repository, announcer, clock, timers, logger: silentLogger, random: () => 0 }
   const ofDefault = new Outbox({ ...parts, messages: messagesOf(clock) })
-  const outbox = new RegionOutboxes(new Map([['default', ofDefault]]))
+  const inEachRegion = createInEachRegion([{ name: 'default', outbox: ofDefault }])
   const registry: Parameters<typeof revokeAllKeys>[0] = {
-    ...{ ...parts, outbox, announcing: repository },
+    ...{ ...parts, inEachRegion, announcing: repository },
     newAuditId: createIds('audit', randomBytes),
     createEvents: () => [],
     count: (_, run) => run(),

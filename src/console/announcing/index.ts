@@ -24,12 +24,12 @@ export {
   areNamed,
   combineAnnounced,
   createRegions,
+  type InEachRegion,
   isAnnounced,
-  type RegionOutboxes,
   type Regions,
 } from './regions.ts'
 export { type AnnouncingRepository, createAnnouncingRepository } from './repository.ts'
-export { createMessageEncoder, encodeRecordOnce } from './signed-texts.ts'
+export { encodeRecordOnce } from './signed-texts.ts'
 
 const COUNT_PERIOD_MS = 5000
 

@@ -1,22 +1,17 @@
 import { narrowReload, type OnReload } from '../../config/reloadable.ts'
-import type { Config, RegionSettings } from '../../config/schema/schema.ts'
-import type { Clock } from '../../domain/clock.ts'
+import type { RegionSettings } from '../../config/schema/schema.ts'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { findRedisTopology } from '../../domain/redis-address.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
-import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { createRedisConnection } from '../../redis/announcing-connection.ts'
-import type { RedisNetwork } from '../../redis/clients.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
-import type { ConsoleSecrets } from '../platform/console-secrets.ts'
-import type { Timers } from '../platform/jobs/timers.ts'
 import { type Announcer, createDisabledAnnouncer, createRedisAnnouncer } from './announcer.ts'
 import { RoundTrip, startHeartbeats } from './heartbeats.ts'
 import { Outbox } from './outbox.ts'
-import type { PendingChange, PendingChanges } from './outbox-rows.ts'
+import type { PendingChanges } from './outbox-rows.ts'
 import type { AnnouncedKeys, AnnouncingRepository } from './repository.ts'
-import type { MessageEncoder } from './signed-texts.ts'
+import { createMessageEncoder, type MessageEncoder } from './signed-texts.ts'
 
 /** Several times within the time after which a region is forgotten. */
 const REGISTER_PERIOD_MS = 60_000
@@ -37,7 +32,7 @@ export interface Region {
 /** All regions that this console announces to; one, if its settings name none. */
 export interface Regions {
   readonly list: readonly Region[]
-  readonly outboxes: RegionOutboxes
+  readonly inEach: InEachRegion
   /** Whether the settings name regions. */
   readonly areNamed: boolean
   /**
@@ -51,14 +46,18 @@ export interface Regions {
   stop(): Promise<void>
 }
 
-export function createRegions(context: ConsoleContext, shared: RegionParts): Regions {
+interface RegionParts {
+  readonly announcing: AnnouncingRepository
+  readonly keys: AnnouncedKeys
+  /** Of an installation without regions. Default: the Redis of the settings, or none. */
+  readonly announcer?: Announcer | undefined
+}
+
+export function createRegions(context: ConsoleContext, parts: RegionParts): Regions {
   const { config, timers, logger } = context
-  const { announcing } = shared
-  const areNamed = config.regions.length > 0
+  const { announcing } = parts
   const up = new Set<string>()
-  const list = areNamed
-    ? config.regions.map((settings, index) => openRegion({ ...context, up }, settings, index, shared))
-    : [openDefaultRegion(context, shared)]
+  const list = listSources(context).map(source => openRegion({ ...context, up }, source, parts))
   const names = list.map(({ name }) => name)
   const refills = new Map(list.map(({ name, announcer, logger }) => [name, createRefill(announcer, logger)]))
   const register = () => announcing.registerRegions(names)
@@ -70,8 +69,8 @@ export function createRegions(context: ConsoleContext, shared: RegionParts): Reg
   let stops: readonly (() => void)[] = []
   return {
     list,
-    outboxes: new RegionOutboxes(new Map(list.map(({ name, outbox }) => [name, outbox]))),
-    areNamed,
+    inEach: createInEachRegion(list),
+    areNamed: config.regions.length > 0,
     refill(keys, region = null) {
       const own = region === null ? undefined : refills.get(region)
       for (const refill of own === undefined ? refills.values() : [own]) refill(keys)
@@ -97,50 +96,49 @@ export function createRegions(context: ConsoleContext, shared: RegionParts): Reg
   }
 }
 
-interface RegionParts {
-  readonly announcing: AnnouncingRepository
-  readonly keys: AnnouncedKeys
-  readonly messagesTo: (region: string) => MessageEncoder
-  /** Of an installation without regions. Default: the Redis of the settings, or none. */
-  readonly announcer?: Announcer | undefined
+/** A region as the settings have it. */
+interface RegionSource extends RegionSettings {
+  /** False for the only region of an installation without any in its settings: nothing is said of it. */
+  readonly isNamed: boolean
+  readonly onReload: OnReload<RegionSettings['redis']>
 }
 
-function openDefaultRegion(
-  context: ConsoleContext,
-  { messagesTo, announcer: given, ...stored }: RegionParts,
-): Region {
-  const { logger } = context
-  const messages = messagesTo(DEFAULT_REGION)
-  const repository = repositoryIn(DEFAULT_REGION, stored)
-  const announcer = given ?? createConfiguredAnnouncer(context, context.secrets)
-  const outbox = new Outbox({ ...context, repository, announcer, messages })
-  return { name: DEFAULT_REGION, announcer, outbox, repository, messages, logger, roundTrip: null }
+function listSources({ config, onReload }: ConsoleContext): readonly RegionSource[] {
+  if (config.regions.length === 0) {
+    const { redis } = config
+    return [
+      { name: DEFAULT_REGION, redis, isNamed: false, onReload: narrowReload(onReload, next => next.redis) },
+    ]
+  }
+  return config.regions.map(({ name, redis }, index) => ({
+    ...{ name, redis, isNamed: true },
+    // A reload keeps the regions and their order.
+    onReload: narrowReload(onReload, next => next.regions[index]?.redis ?? redis),
+  }))
+}
+
+interface RegionContext extends ConsoleContext {
+  /** Regions whose Redis is connected. */
+  readonly up: Set<string>
 }
 
 function openRegion(
-  context: ConsoleContext & { readonly up: Set<string> },
-  { name, redis }: RegionSettings,
-  index: number,
-  { messagesTo, ...stored }: RegionParts,
+  context: RegionContext,
+  source: RegionSource,
+  { announcing, keys, announcer: given }: RegionParts,
 ): Region {
-  const messages = messagesTo(name)
-  const repository = repositoryIn(name, stored)
-  const logger = inRegion(context.logger, name)
-  // A reload keeps the regions and their order.
-  const onReload = narrowReload(context.onReload, next => next.regions[index]?.redis ?? redis)
-  const roundTrip = new RoundTrip()
-  const parts = { ...context, logger, onReload, roundTrip }
-  const announcer = createRegionAnnouncer({ name, redis }, parts, context.secrets)
+  const { consoleId: sender, clock, secrets } = context
+  const { name, isNamed } = source
+  const logger = isNamed ? inRegion(context.logger, name) : context.logger
+  const roundTrip = isNamed ? new RoundTrip() : null
+  const messageKey = () => secrets.value.messageKey
+  const messages = createMessageEncoder({ sender, region: name, clock, messageKey })
+  const { findByDigest, findByDigests } = keys
+  const repository = { ...announcing.pendingIn(name), findByDigest, findByDigests }
+  const announcer =
+    (isNamed ? undefined : given) ?? createAnnouncer({ ...context, logger, roundTrip }, source)
   const outbox = new Outbox({ ...context, logger, repository, announcer, messages })
   return { name, announcer, outbox, repository, messages, logger, roundTrip }
-}
-
-function repositoryIn(
-  region: string,
-  { announcing, keys }: Pick<RegionParts, 'announcing' | 'keys'>,
-): PendingChanges & AnnouncedKeys {
-  const { findByDigest, findByDigests } = keys
-  return { ...announcing.pendingIn(region), findByDigest, findByDigests }
 }
 
 /** Each line names the region. */
@@ -154,55 +152,19 @@ function inRegion(logger: ControlLogger, region: string): ControlLogger {
   return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
 }
 
-interface AnnouncerParts<Settings> {
-  readonly metrics: Metrics
-  readonly logger: ControlLogger
-  readonly onReload: OnReload<Settings>
-  /** Regions whose Redis is connected. */
-  readonly up: Set<string>
-  readonly roundTrip?: RoundTrip
-  readonly timers?: Timers
-  readonly clock?: Clock
-  readonly redisNetwork?: RedisNetwork
-}
-
-interface CurrentSecrets {
-  readonly value: ConsoleSecrets
-}
-
-/** Announces through the configured Redis; without one, not at all. */
-function createConfiguredAnnouncer(
-  { config, onReload, ...parts }: Omit<AnnouncerParts<Config>, 'up'> & { readonly config: Config },
-  secrets: CurrentSecrets,
+/** Announces through the Redis of the region; without one, not at all. */
+function createAnnouncer(
+  context: RegionContext & Pick<Region, 'roundTrip'>,
+  { name: region, redis, onReload }: RegionSource,
 ): Announcer {
-  if (findRedisTopology(config.redis) === null) return createDisabledAnnouncer()
-  const redis = { ...parts, up: new Set<string>(), onReload: narrowReload(onReload, next => next.redis) }
-  return createRegionAnnouncer({ name: DEFAULT_REGION, redis: config.redis }, redis, secrets)
-}
-
-function createRegionAnnouncer(
-  { name: region, redis }: RegionSettings,
-  {
-    metrics,
-    logger,
-    onReload,
-    up,
-    roundTrip,
-    timers,
-    clock,
-    redisNetwork,
-  }: AnnouncerParts<RegionSettings['redis']>,
-  secrets: CurrentSecrets,
-): Announcer {
+  if (findRedisTopology(redis) === null) return createDisabledAnnouncer()
+  const { metrics, secrets, redisNetwork, roundTrip, up } = context
   metrics.regionUp.set({ region }, 0)
   const connection = createRedisConnection({
+    ...context,
     config: redis,
-    metrics,
-    logger,
     onReload,
     onRoundTrip: ms => roundTrip?.observe(ms),
-    ...(timers === undefined ? {} : { timers }),
-    ...(clock === undefined ? {} : { clock }),
     ...(redisNetwork === undefined ? {} : { network: redisNetwork }),
     onUp(isUp) {
       if (isUp) up.add(region)
@@ -211,10 +173,9 @@ function createRegionAnnouncer(
       metrics.redisUp.set(up.size > 0 ? 1 : 0)
     },
   })
-  const { commandTimeoutMs } = redis
   return createRedisAnnouncer({
     connection,
-    commandTimeoutMs,
+    commandTimeoutMs: redis.commandTimeoutMs,
     get recordKeys() {
       return secrets.value.recordKeys
     },
@@ -264,30 +225,12 @@ export function combineAnnounced(all: readonly Announced[]): Announced {
   }))
 }
 
-/** The outboxes of all regions: each announces for itself, so that one that is down holds up no other. */
-export class RegionOutboxes {
-  readonly #outboxes: ReadonlyMap<string, Outbox>
+/** Announces in every region at once: each for itself, so that one that is down holds up no other. */
+export type InEachRegion = (announce: (outbox: Outbox) => Promise<boolean>) => Promise<Announced>
 
-  constructor(outboxes: ReadonlyMap<string, Outbox>) {
-    this.#outboxes = outboxes
-  }
-
-  /** As `Outbox.announce`: false for a region that has not confirmed within a second. */
-  announce(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<Announced> {
-    return this.#inEach(outbox => outbox.announce(keys, changes))
-  }
-
-  announcePending(key: Pick<StoredKey, 'digest'>): Promise<Announced> {
-    return this.#inEach(outbox => outbox.announcePending(key))
-  }
-
-  hasAnnounced(workspaceId: string, atMs: number, maxWaitMs: number): Promise<Announced> {
-    return this.#inEach(outbox => outbox.hasAnnounced(workspaceId, atMs, maxWaitMs))
-  }
-
-  async #inEach(announce: (outbox: Outbox) => Promise<boolean>): Promise<Announced> {
-    return Promise.all(
-      [...this.#outboxes].map(async ([region, outbox]) => ({ region, announced: await announce(outbox) })),
+export function createInEachRegion(regions: readonly Pick<Region, 'name' | 'outbox'>[]): InEachRegion {
+  return announce =>
+    Promise.all(
+      regions.map(async ({ name, outbox }) => ({ region: name, announced: await announce(outbox) })),
     )
-  }
 }

@@ -212,7 +212,7 @@ async function importValid(
   entries: readonly CheckedEntry[],
   caller: Caller,
 ): Promise<ImportOutcome> {
-  const { repository, outbox, clock } = registry
+  const { repository, inEachRegion, clock } = registry
   const nowMs = clock.wallMs()
   const planned = entries.map(checked =>
     checked.ok ? planEntry(registry, checked.entry, caller, nowMs) : checked,
@@ -227,7 +227,8 @@ async function importValid(
   for (let from = 0; from < done.keys.length; from += ANNOUNCED_AT_ONCE) {
     const until = from + ANNOUNCED_AT_ONCE
     // What is not announced in time is left to the outbox.
-    const announced = await outbox.announce(done.keys.slice(from, until), done.pending.slice(from, until))
+    const [keys, pending] = [done.keys.slice(from, until), done.pending.slice(from, until)]
+    const announced = await inEachRegion(outbox => outbox.announce(keys, pending))
     if (!isAnnounced(announced)) break
   }
   const imported = new Set<StoredKey>(done.keys)

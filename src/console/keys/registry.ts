@@ -6,9 +6,8 @@ import {
   type Announcer,
   type AnnouncingRepository,
   createAnnouncingRepository,
-  createMessageEncoder,
   createRegions,
-  type RegionOutboxes,
+  type InEachRegion,
   type Regions,
 } from '../announcing/index.ts'
 import { type AuditedDatabase, createAuditTrust } from '../platform/audit/mac.ts'
@@ -32,7 +31,7 @@ import { checkSigningSecrets } from './signing-secrets.ts'
 export interface Registry {
   readonly repository: KeyRepository
   readonly announcing: Pick<AnnouncingRepository, 'listGatewayStatuses'>
-  readonly outbox: RegionOutboxes
+  readonly inEachRegion: InEachRegion
   readonly clock: Clock
   readonly timers: Timers
   readonly randomBytes: RandomBytes
@@ -69,7 +68,7 @@ export async function openRegistry(
   context: ConsoleContext,
   { migrations, announcer, createEvents }: RegistryParts,
 ): Promise<OpenRegistry> {
-  const { clock, timers, consoleId, secrets } = context
+  const { clock, timers, consoleId } = context
   const now = () => clock.wallMs()
   // Asked once the console is open.
   const probe = async () => {
@@ -86,12 +85,9 @@ export async function openRegistry(
   const writer = createChangeWriter(database)
   const repository = createKeyRepository({ database, writer, clock })
   const announcing = createAnnouncingRepository({ database, writer, consoleId, now })
-  const messageKey = () => secrets.value.messageKey
-  const messagesTo = (region: string) =>
-    createMessageEncoder({ sender: consoleId, region, clock, messageKey })
-  const regions = createRegions(context, { announcing, keys: repository, messagesTo, announcer })
+  const regions = createRegions(context, { announcing, keys: repository, announcer })
   await regions.register()
-  const parts = { repository, announcing, outbox: regions.outboxes, createEvents }
+  const parts = { repository, announcing, inEachRegion: regions.inEach, createEvents }
   return {
     database,
     databaseHealth,
@@ -104,7 +100,7 @@ export async function openRegistry(
 
 function createRegistry(
   { config, clock, timers, randomBytes, secrets, metrics }: ConsoleContext,
-  parts: Pick<Registry, 'repository' | 'announcing' | 'outbox' | 'createEvents'>,
+  parts: Pick<Registry, 'repository' | 'announcing' | 'inEachRegion' | 'createEvents'>,
 ): Registry {
   return {
     ...parts,

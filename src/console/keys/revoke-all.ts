@@ -25,7 +25,7 @@ const MAX_WAIT_MS = 30_000
 
 type BulkRegistry = Pick<
   Registry,
-  'repository' | 'announcing' | 'outbox' | 'clock' | 'timers' | 'newAuditId' | 'createEvents' | 'count'
+  'repository' | 'announcing' | 'inEachRegion' | 'clock' | 'timers' | 'newAuditId' | 'createEvents' | 'count'
 >
 
 interface BulkOutcome {
@@ -65,10 +65,13 @@ async function revokeSome(
   workspaceId: string,
   { caller, mustWait, ...earlier }: BulkContext,
 ): Promise<BulkOutcome> {
-  const { repository, outbox, clock } = registry
+  const { repository, inEachRegion, clock } = registry
   const describeChange = (key: StoredKey) => recordRevocation(registry, key, caller)
   const allowance = new WaitAllowance(clock)
-  const waitFor = (maxMs: number) => outbox.hasAnnounced(workspaceId, clock.wallMs(), maxMs)
+  const waitFor = (maxMs: number) => {
+    const atMs = clock.wallMs()
+    return inEachRegion(outbox => outbox.hasAnnounced(workspaceId, atMs, maxMs))
+  }
   const endMs = clock.monotonicMs() + CALL_MS
   // A key issued later has a greater id, so that the calls end however many are issued meanwhile.
   const untilId = earlier.untilId ?? (await repository.newestKeyId(workspaceId))
@@ -85,7 +88,7 @@ async function revokeSome(
     allowance.addBatch()
     // Behind a late batch the others are left to the outbox, so that announcements do not pile up here.
     announcing = isAnnounced(await announcing)
-      ? outbox.announce(keys, pending)
+      ? inEachRegion(outbox => outbox.announce(keys, pending))
       : allowance.spend(waitFor, WAIT_PER_BATCH_MS)
   }
   await announcing

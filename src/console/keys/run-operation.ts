@@ -5,9 +5,9 @@ import type { Metrics } from '../../observability/metrics/metrics.ts'
 import {
   type Announced,
   combineAnnounced,
+  type InEachRegion,
   isAnnounced,
   type PendingChange,
-  type RegionOutboxes,
 } from '../announcing/index.ts'
 import type { KeyAuditEntry } from '../platform/audit/entries.ts'
 import { AuditWriteError, naming, OutcomeUnknown } from '../platform/database/database-unavailable.ts'
@@ -74,7 +74,7 @@ export type OperationResult = OperationSuccess | OperationRejection
 
 interface Parts {
   readonly repository: KeyRepository
-  readonly outbox: RegionOutboxes
+  readonly inEachRegion: InEachRegion
   readonly clock: Clock
   /** The webhook events of a change; none without a webhook. */
   readonly createEvents: (change: PlannedChange) => readonly WebhookEvent[]
@@ -144,13 +144,15 @@ async function save(
 }
 
 async function announce(
-  { outbox, clock }: Parts,
+  { inEachRegion, clock }: Parts,
   { issued, replaced, record, digest, secret }: PlannedChange,
   pending: readonly PendingChange[],
 ): Promise<OperationSuccess> {
   const keys = [issued, replaced].filter(key => key !== null)
   const changed = keys.length > 0
-  const announced = await (changed ? outbox.announce(keys, pending) : outbox.announcePending({ digest }))
+  const announced = await inEachRegion(outbox =>
+    changed ? outbox.announce(keys, pending) : outbox.announcePending({ digest }),
+  )
   const announcedAtMs = changed && isAnnounced(announced) ? clock.wallMs() : null
   const committedAtMs = pending.at(-1)?.atMs ?? null
   const old = issued === null ? null : replaced
@@ -160,12 +162,17 @@ async function announce(
 }
 
 /** The records of the first response, with the current state of the announcement. */
-async function replay({ repository, outbox }: Parts, earlier: EarlierResponse): Promise<OperationResult> {
+async function replay(
+  { repository, inEachRegion }: Parts,
+  earlier: EarlierResponse,
+): Promise<OperationResult> {
   if (earlier.kind === 'other_request') return earlier
   const { record, replaced } = decodeOutcome(earlier.outcome)
   const ids = replaced === null ? [record.id] : [record.id, replaced.id]
   const keys = (await Promise.all(ids.map(id => repository.findById(id)))).filter(key => key !== null)
-  const announced = combineAnnounced(await Promise.all(keys.map(key => outbox.announcePending(key))))
+  const announced = combineAnnounced(
+    await Promise.all(keys.map(key => inEachRegion(outbox => outbox.announcePending(key)))),
+  )
   const findDigest = ({ id }: KeyRecord) => keys.find(key => key.record.id === id)?.digest ?? ''
   const old = replaced === null ? null : { record: replaced, digest: findDigest(replaced) }
   const nothing = { secret: null, changed: false, committedAtMs: null, announcedAtMs: null }

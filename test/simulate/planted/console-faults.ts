@@ -151,7 +151,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
       },
       {
         file: 'console/keys/revoke-all.ts',
-        from: '? outbox.announce(keys, pending)',
+        from: '? inEachRegion(outbox => outbox.announce(keys, pending))',
         to: '? Promise.resolve([])',
       },
     ],
@@ -171,7 +171,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/keys/import-export.ts',
-        from: 'const announced = await outbox.announce(done.keys.slice(from, until), done.pending.slice(from, until))',
+        from: 'const announced = await inEachRegion(outbox => outbox.announce(keys, pending))',
         to: 'const announced = await Promise.resolve([])',
       },
       {

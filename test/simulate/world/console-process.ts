@@ -1,5 +1,4 @@
 import { createRegions } from '../../../src/console/announcing/regions.ts'
-import { createMessageEncoder } from '../../../src/console/announcing/signed-texts.ts'
 import type { Registry } from '../../../src/console/keys/registry.ts'
 import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
@@ -50,12 +49,7 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
       consoleId: sender,
       secrets: { value: CONSOLE_SECRETS },
     },
-    {
-      announcing: repository,
-      keys: repository,
-      messagesTo: region =>
-        createMessageEncoder({ sender, region, clock, messageKey: () => CONSOLE_SECRETS.messageKey }),
-    },
+    { announcing: repository, keys: repository },
   )
   world.laws.sends(sender, process)
   let isRegistered = false
@@ -77,7 +71,7 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
     process,
     registry: {
       ...{ repository, announcing: repository, clock, timers, randomBytes },
-      outbox: regions.outboxes,
+      inEachRegion: regions.inEach,
       newKeyId: createIds('key', randomBytes),
       newAuditId: createIds('audit', randomBytes),
       keyPrefix: 'wsk_',
