@@ -9,7 +9,7 @@ import {
 } from '../observability/metrics/metrics.ts'
 import type { InvalidationListener } from './invalidation/invalidation-listener.ts'
 import type { KeyStore, KeyTier, StoreName } from './tiers/key-store.ts'
-import type { EvictionResult, MemoryStore } from './tiers/memory-store.ts'
+import type { MemoryStore } from './tiers/memory-store.ts'
 import {
   type ChannelState,
   type KnownVersions,
@@ -61,7 +61,10 @@ export class LookupChain implements KeyStore {
     this.#lookups = handlesBy(LOOKUP_RESULTS, result =>
       parts.metrics.lookups.handle({ tier: 'memory', result }),
     )
-    parts.invalidations.onChange((digest, version) => this.#evict(digest, version))
+    parts.invalidations.onChange((digest, version) => {
+      this.#inFlight.supersede(digest)
+      return parts.memory.evictOlder(digest, version)
+    })
     parts.invalidations.onRecheck(digest => this.#recheck(digest))
   }
 
@@ -193,11 +196,6 @@ export class LookupChain implements KeyStore {
   #fresh(digest: string, now: ChannelState): Lookup | null {
     const held = this.#parts.memory.get(digest)
     return held !== undefined && trustEntry(held, now, this.#parts.limits) === 'fresh' ? toLookup(held) : null
-  }
-
-  #evict(digest: string, version: number): EvictionResult {
-    this.#inFlight.supersede(digest)
-    return this.#parts.memory.evictOlder(digest, version)
   }
 
   /** Not on the path of a request. Memory stays trusted until the result arrives, and if no store responds. */

@@ -5,11 +5,10 @@ import { MAX_VERSION, type StoredKey } from '../../domain/key/key-record.ts'
 import { DEFAULT_REGION, REGION_HEADER, REGION_NAME } from '../../domain/region.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { isDigest } from '../../domain/wire.ts'
-import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
-import type { Metrics } from '../../observability/metrics/metrics.ts'
-import { type AnnouncingRepository, encodeRecordOnce } from '../announcing/index.ts'
-import type { KeyRepository } from '../keys/index.ts'
-import type { RecordKeys } from '../platform/console-secrets.ts'
+import { describeError } from '../../observability/control-logger.ts'
+import { encodeRecordOnce } from '../announcing/index.ts'
+import type { OpenRegistry } from '../keys/index.ts'
+import type { ConsoleContext } from '../platform/console-context.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
 import { SharedLookups } from './shared-lookups.ts'
@@ -70,20 +69,10 @@ export const confirmationsBody = Type.Object(
 )
 type ConfirmationsBody = Static<typeof confirmationsBody>
 
-interface KeyServiceParts {
-  readonly repository: Pick<KeyRepository, 'findByDigests'>
-  readonly announcing: Pick<AnnouncingRepository, 'recordGateway' | 'countGateways'>
-  readonly clock: Clock
-  readonly recordKeys: RecordKeys
-  /** Fingerprints of the signing secrets, by which a gateway notices that it has others. */
-  readonly fingerprints: readonly string[]
-  /** Names of the regions that changes are announced to; a gateway of another one is misconfigured. */
-  readonly regions: readonly string[]
-  readonly logger: ControlLogger
+interface KeyServiceParts
+  extends Pick<ConsoleContext, 'clock' | 'secrets' | 'logger' | 'metrics'>,
+    Pick<OpenRegistry, 'repository' | 'announcing' | 'regions'> {
   readonly usageCall: Call
-  readonly metrics: Pick<Metrics, 'gatewayDrains'>
-  /** Writes records that the Redis of the region lacks, without delaying the response. */
-  readonly refill: (keys: readonly StoredKey[], region: string | null) => void
 }
 
 /** The calls of gateways, without their prefix: lookups that Redis cannot answer, and reports. */
@@ -136,10 +125,10 @@ function shareLookups(parts: KeyServiceParts): SharedLookups<LookupResult> {
   })
 }
 
-function encodeFound({ recordKeys, logger }: KeyServiceParts, key: StoredKey): FoundRecord {
+function encodeFound({ secrets, logger }: KeyServiceParts, key: StoredKey): FoundRecord {
   const refilled = new Set<string | null>()
   try {
-    return { key, text: encodeRecordOnce(key, recordKeys[0]), refilled }
+    return { key, text: encodeRecordOnce(key, secrets.value.recordKeys[0]), refilled }
   } catch (error) {
     logger.error({ keyId: key.record.id, cause: describeError(error) }, 'invalid key row in the database')
     return { key, text: null, refilled }
@@ -154,7 +143,7 @@ function refill(parts: KeyServiceParts, results: readonly LookupResult[], reques
     found => found !== null && found.text !== null && !found.refilled.has(region),
   )
   for (const found of lacking) found?.refilled.add(region)
-  parts.refill(
+  parts.regions.refill(
     lacking.flatMap(found => found?.key ?? []),
     region,
   )
@@ -213,7 +202,7 @@ function abandonedSignal({ raw }: FastifyReply): AbortSignal {
 }
 
 async function recordConfirmations(
-  { announcing, clock, fingerprints, regions, metrics }: KeyServiceParts,
+  { announcing, clock, secrets, regions, metrics }: KeyServiceParts,
   liveGateways: LiveGateways,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -231,8 +220,14 @@ async function recordConfirmations(
   })
   // Gateways share the rate limits that they cannot count together.
   const gateways = await liveGateways.count()
-  // Read last: by it, gateways recognize heartbeats that are replayed.
-  return reply.send({ signingSecrets: fingerprints, regions, gateways, at: clock.wallMs() })
+  return reply.send({
+    // By them a gateway notices that it has other secrets, or a region that changes are not announced to.
+    signingSecrets: secrets.value.fingerprints,
+    regions: regions.list.map(({ name }) => name),
+    gateways,
+    // Read last: by it, gateways recognize heartbeats that are replayed.
+    at: clock.wallMs(),
+  })
 }
 
 /** Each gateway reports every few seconds, and during changes more often. */
@@ -240,12 +235,12 @@ const COUNT_FOR_MS = 1_000
 
 /** Counts the gateways that reported within the last minute, at most once a second. */
 class LiveGateways {
-  readonly #announcing: Pick<AnnouncingRepository, 'countGateways'>
+  readonly #announcing: KeyServiceParts['announcing']
   readonly #clock: Clock
   #count: Promise<number> | null = null
   #countedAtMs = Number.NEGATIVE_INFINITY
 
-  constructor(announcing: Pick<AnnouncingRepository, 'countGateways'>, clock: Clock) {
+  constructor(announcing: KeyServiceParts['announcing'], clock: Clock) {
     this.#announcing = announcing
     this.#clock = clock
   }

@@ -37,7 +37,7 @@ export function createInternalListener(
     setting: 'keyService.token',
     tokens: () => secrets.value.keyServiceTokens,
   })
-  const calls = createCalls(context, open, usage)
+  const calls = keyServiceCalls({ ...context, ...open, usageCall: usage.call })
   mountCalls(
     app,
     { prefix: '/internal/v1', admit: requireBearer(tokens), unknownPath: 'unknown_path' },
@@ -62,29 +62,5 @@ function watchHandshakes(
       metrics.internalTlsFailures.inc()
       failures.failed(error)
     },
-  })
-}
-
-function createCalls(
-  context: ConsoleContext,
-  { repository, announcing, regions }: OpenRegistry,
-  usage: UsageService,
-) {
-  const { clock, metrics, logger, secrets } = context
-  return keyServiceCalls({
-    repository,
-    announcing,
-    clock,
-    usageCall: usage.call,
-    metrics,
-    get recordKeys() {
-      return secrets.value.recordKeys
-    },
-    get fingerprints() {
-      return secrets.value.fingerprints
-    },
-    regions: regions.list.map(({ name }) => name),
-    refill: (keys, region) => regions.refill(keys, region),
-    logger,
   })
 }

@@ -1,13 +1,11 @@
 import type { KeyObject } from 'node:crypto'
 import { narrowReload, reloadable } from '../../config/reloadable.ts'
-import type { Clock } from '../../domain/clock.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
 import {
   type Announcer,
   type AnnouncingRepository,
   createAnnouncingRepository,
   createRegions,
-  type InEachRegion,
   type Regions,
 } from '../announcing/index.ts'
 import { type AuditedDatabase, createAuditTrust } from '../platform/audit/mac.ts'
@@ -20,19 +18,15 @@ import { DATABASE_TROUBLES, type DatabaseTrouble } from '../platform/database/da
 import { createIds, type RandomBytes } from '../platform/database/ids.ts'
 import type { Migrations } from '../platform/database/migrations.ts'
 import { lockSqliteFile } from '../platform/database/sqlite/database.ts'
-import type { WebhookEvent } from '../platform/jobs/delivery-rows.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
 import { openDatabase, waitForDatabase } from '../platform/open-database.ts'
 import { createKeyRepository, type KeyRepository } from './rows/key-repository.ts'
-import { createOperationCounter, type OperationCounter, type PlannedChange } from './run-operation.ts'
+import { createOperationCounter, type OperationParts } from './run-operation.ts'
 import { checkSigningSecrets } from './signing-secrets.ts'
 
 /** What operations on keys need. */
-export interface Registry {
-  readonly repository: KeyRepository
+export interface Registry extends OperationParts {
   readonly announcing: Pick<AnnouncingRepository, 'listGatewayStatuses'>
-  readonly inEachRegion: InEachRegion
-  readonly clock: Clock
   readonly timers: Timers
   readonly randomBytes: RandomBytes
   readonly newKeyId: (nowMs: number) => string
@@ -40,9 +34,6 @@ export interface Registry {
   readonly keyPrefix: string
   readonly signingKey: KeyObject
   readonly knownScopes: readonly string[]
-  /** The webhook events of a change; none without a webhook. */
-  readonly createEvents: (change: PlannedChange) => readonly WebhookEvent[]
-  readonly count: OperationCounter
 }
 
 /** The registry with the components below it. The database is open; nothing is announced yet. */

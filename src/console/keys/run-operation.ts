@@ -72,7 +72,8 @@ export interface OperationSuccess {
 
 export type OperationResult = OperationSuccess | OperationRejection
 
-interface Parts {
+/** What an operation on keys needs in any case. */
+export interface OperationParts {
   readonly repository: KeyRepository
   readonly inEachRegion: InEachRegion
   readonly clock: Clock
@@ -89,33 +90,31 @@ type Plan = () => Promise<PlannedChange | OperationRejection>
  * @param operation as metrics count it
  */
 export function runOperation(
-  parts: Parts,
+  parts: OperationParts,
   operation: Operation,
   { idempotency }: OperationContext,
   plan: Plan,
 ): Promise<OperationResult> {
-  return parts.count(operation, () => attempt(parts, idempotency, plan))
-}
-
-async function attempt(parts: Parts, idempotency: Idempotency | null, plan: Plan): Promise<OperationResult> {
-  const { repository } = parts
+  const { repository, count } = parts
   const findEarlier = async () => (idempotency === null ? null : repository.findResponse(idempotency))
-  const before = await findEarlier()
-  if (before !== null) return replay(parts, before)
-  let outcome: CommitOutcome['kind'] = 'committed'
-  for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
-    const planned = await plan()
-    if (planned.kind !== 'planned') {
-      // The rejection may be caused by the same request, committed concurrently.
-      const meanwhile = await findEarlier()
-      return meanwhile === null ? planned : replay(parts, meanwhile)
+  return count(operation, async () => {
+    const before = await findEarlier()
+    if (before !== null) return replay(parts, before)
+    let outcome: CommitOutcome['kind'] = 'committed'
+    for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
+      const planned = await plan()
+      if (planned.kind !== 'planned') {
+        // The rejection may be caused by the same request, committed concurrently.
+        const meanwhile = await findEarlier()
+        return meanwhile === null ? planned : replay(parts, meanwhile)
+      }
+      const committed = await save(parts, planned, idempotency)
+      if (committed.kind === 'committed') return announce(parts, planned, committed.pending)
+      if (committed.kind === 'repeated') return replay(parts, committed.earlier)
+      outcome = committed.kind
     }
-    const committed = await save(parts, planned, idempotency)
-    if (committed.kind === 'committed') return announce(parts, planned, committed.pending)
-    if (committed.kind === 'repeated') return replay(parts, committed.earlier)
-    outcome = committed.kind
-  }
-  throw new Error(`Gave up after ${MAX_ATTEMPTS} attempts: ${GIVE_UP_REASONS[outcome]}`)
+    throw new Error(`Gave up after ${MAX_ATTEMPTS} attempts: ${GIVE_UP_REASONS[outcome]}`)
+  })
 }
 
 const GIVE_UP_REASONS: Readonly<Record<CommitOutcome['kind'], string>> = {
@@ -127,7 +126,7 @@ const GIVE_UP_REASONS: Readonly<Record<CommitOutcome['kind'], string>> = {
 
 /** A change of nothing is committed only for its audit entry, or to store the response for an Idempotency-Key. */
 async function save(
-  { repository, createEvents }: Parts,
+  { repository, createEvents }: OperationParts,
   planned: PlannedChange,
   idempotency: Idempotency | null,
 ): Promise<CommitOutcome> {
@@ -144,7 +143,7 @@ async function save(
 }
 
 async function announce(
-  { inEachRegion, clock }: Parts,
+  { inEachRegion, clock }: OperationParts,
   { issued, replaced, record, digest, secret }: PlannedChange,
   pending: readonly PendingChange[],
 ): Promise<OperationSuccess> {
@@ -163,7 +162,7 @@ async function announce(
 
 /** The records of the first response, with the current state of the announcement. */
 async function replay(
-  { repository, inEachRegion }: Parts,
+  { repository, inEachRegion }: OperationParts,
   earlier: EarlierResponse,
 ): Promise<OperationResult> {
   if (earlier.kind === 'other_request') return earlier

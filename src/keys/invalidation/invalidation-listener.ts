@@ -183,10 +183,12 @@ export class InvalidationListener implements InvalidationReceiver {
   }
 
   #receiveChange({ digest, version, atMs }: ChangeMessage, nowMs: number): void {
-    if (!this.#note(digest, version, nowMs)) {
+    const known = this.#announced.get(digest)
+    if (known !== undefined && version <= known.version) {
       this.#receiveRepeated(digest, version, nowMs)
       return
     }
+    this.#announced.set(digest, { version, knownAtMs: nowMs })
     this.#counts[this.#onChange(digest, version)].inc()
     this.#onApplied(digest, version)
     // While disconnected the gateway verifies records at the key service, so the change took effect earlier.
@@ -200,14 +202,6 @@ export class InvalidationListener implements InvalidationReceiver {
     if (!this.#rechecks.take(nowMs)) return
     this.#onRecheck(digest)
     this.#onApplied(digest, version)
-  }
-
-  /** @returns whether the version is newer than every announced one */
-  #note(digest: string, version: number, nowMs: number): boolean {
-    const known = this.#announced.get(digest)
-    if (known !== undefined && version <= known.version) return false
-    this.#announced.set(digest, { version, knownAtMs: nowMs })
-    return true
   }
 }
 

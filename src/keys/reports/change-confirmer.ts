@@ -120,7 +120,7 @@ export class ChangeConfirmer {
     try {
       do {
         const report = { isConnected: this.#isConnected, confirmed: this.#take(), isLeaving: false }
-        const outcome = await this.#sendInTime(report)
+        const outcome = await this.#sendReport(report)
         this.#presenceDueMs =
           clock.monotonicMs() + (report.isConnected ? presenceIntervalMs : disconnectedPresenceIntervalMs)
         if (outcome === 'not_offered') this.#restUntilMs = clock.monotonicMs() + HOUR_MS
@@ -135,27 +135,21 @@ export class ChangeConfirmer {
     }
   }
 
-  async #sendInTime(report: Report): Promise<ReportOutcome> {
+  /** Drops a report that the console rejects: it would reject it again, and delay all later ones. */
+  async #sendReport(report: Report): Promise<ReportOutcome> {
     const { timeoutMs } = this.#parts
     const deadline = new AbortController()
     const cancel = this.#timers.after(timeoutMs, () =>
       deadline.abort(new Error(`The key service did not respond within ${timeoutMs} ms`)),
     )
     try {
-      return await this.#sendReport(report, deadline.signal)
-    } finally {
-      cancel()
-    }
-  }
-
-  /** Drops a report that the console rejects: it would reject it again, and delay all later ones. */
-  async #sendReport(report: Report, deadline: AbortSignal): Promise<ReportOutcome> {
-    try {
-      return await this.#post(report, deadline)
+      return await this.#post(report, deadline.signal)
     } catch (error) {
       if (error instanceof RejectedReport) return error
       this.#keep(report.confirmed)
       throw error
+    } finally {
+      cancel()
     }
   }
 
