@@ -1,6 +1,8 @@
+import { existsSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import type { Mutant } from './instrument.ts'
-import { type Extent, report } from './report.ts'
+import { ROOT } from './plan.ts'
+import { type Extent, listSurvivors, report } from './report.ts'
 import type { Verdict } from './try-mutants.ts'
 
 const mutants: readonly Mutant[] = Array.from({ length: 20 }, (_, index) => ({
@@ -35,4 +37,20 @@ test.each<[string, Extent, number, number, string, boolean]>([
   ['a sample fails if more than one in ten survive that are not listed', 'sample', 15, 12, 'open: x', false],
 ])('%s', (_, extent, survivors, listed, reason, expected) => {
   expect(isComplete(extent, survivors, listed, reason)).toBe(expected)
+})
+
+test('each survivor on the list is of a line that the sources hold', () => {
+  const isGone = ({ path, text, fault }: Pick<Mutant, 'path' | 'text' | 'fault'>) => {
+    const lines = existsSync(`${ROOT}${path}`) ? readFileSync(`${ROOT}${path}`, 'utf8').split('\n') : []
+    const [replaced = ''] = fault.split(' => ')
+    // A long fault is cut in its middle.
+    const [begin = '', end = ''] = replaced.split('…')
+    return !lines.some((line, index) => {
+      if (line.trim() !== text) return false
+      const onOneLine = lines.slice(index).join(' ').replaceAll(/\s+/g, ' ')
+      const at = onOneLine.indexOf(begin)
+      return at >= 0 && onOneLine.includes(end, at)
+    })
+  }
+  expect(listSurvivors().filter(isGone)).toEqual([])
 })

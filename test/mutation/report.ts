@@ -9,6 +9,10 @@ type Survivors = Readonly<
   Record<string, Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>>
 >
 
+interface Survivor extends Pick<Mutant, 'path' | 'text' | 'fault'> {
+  readonly reason: string
+}
+
 /** Reasons that begin with this are of mutants that behave as the original. */
 const EQUIVALENT = 'same: '
 
@@ -69,16 +73,17 @@ function nameOf({ path, text, fault }: Pick<Mutant, 'path' | 'text' | 'fault'>):
   return `${path}: ${text}: ${fault}`
 }
 
-/** @returns the reason for each name */
 function readSurvivors(): Map<string, string> {
+  return new Map(listSurvivors().map(survivor => [nameOf(survivor), survivor.reason]))
+}
+
+/** @returns all that the list of known survivors holds */
+export function listSurvivors(): Survivor[] {
+  // Our own file: a test compares each of its entries with the sources.
   const survivors = parse(readFileSync(`${ROOT}test/mutation/survivors.yaml`, 'utf8')) as Survivors
-  const reasons = new Map<string, string>()
-  for (const [path, groups] of Object.entries(survivors)) {
-    for (const [reason, lines] of Object.entries(groups)) {
-      for (const [text, faults] of Object.entries(lines)) {
-        for (const fault of faults) reasons.set(nameOf({ path, text, fault }), reason)
-      }
-    }
-  }
-  return reasons
+  return Object.entries(survivors).flatMap(([path, groups]) =>
+    Object.entries(groups).flatMap(([reason, lines]) =>
+      Object.entries(lines).flatMap(([text, faults]) => faults.map(fault => ({ path, reason, text, fault }))),
+    ),
+  )
 }
