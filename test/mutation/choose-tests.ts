@@ -42,7 +42,8 @@ const AUDIT: readonly string[] = [
 const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   announcing: [
     'console/{write-record,operation,confirmations,outbox,recovery,sync,sync-many,revoke-all-waits,housekeeping}.test.ts',
-    'console/{gateway-reports,heartbeat-pauses,region-outboxes,announcing,admin-document,signing-secrets,key-repository,revoke-all}.test.ts',
+    'console/{gateway-reports,heartbeat-pauses,region-outboxes,announcing,admin-document,signing-secrets}.test.ts',
+    'console/{key-repository,revoke-all}.test.ts',
     'console/key-repository.full.test.ts',
   ],
   'api-reference': [
@@ -65,13 +66,15 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     `console/pages${FAST}`,
     'console/access/{roles,audited-changes,every-call,principal}.test.ts',
     'console/sign-in/{every-route,forged-requests,fields-in-urls}.test.ts',
-    'console/{key-export,key-import,revoke-all,revoke-all-waits,signing-secrets,key-repository}.test.ts',
+    'console/{key-export,key-import,revoke-all-waits,signing-secrets}.test.ts',
     'cli/keys-{commands,search,pattern,export}.test.ts',
+    'console/{key-repository,revoke-all}.test.ts',
   ],
   'keys/rows': [
-    'console/{write-record,operation,outbox,recovery,sync,sync-many,revoke-all,restore-revocations,shared-lookups}.test.ts',
-    'console/{key-export,key-import,key-repository,confirmations,webhooks,housekeeping}.test.ts',
+    'console/{write-record,operation,outbox,recovery,sync,sync-many,restore-revocations,shared-lookups}.test.ts',
     'console/pages/{outlines,lists,key-changes}.test.ts',
+    'console/{key-export,key-import,confirmations,webhooks,housekeeping}.test.ts',
+    'console/{key-repository,revoke-all}.test.ts',
     'console/key-repository.full.test.ts',
   ],
   'keys/search': [
