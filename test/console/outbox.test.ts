@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { isAllAnnounced, startHeartbeats } from '../../src/console/announcing/heartbeats.ts'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
+import { DatabaseUnavailable } from '../../src/console/platform/database/database-unavailable.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf, readMessage } from '../support/messages.ts'
@@ -151,6 +152,27 @@ describe('a committed change', () => {
     await nothingPending()
     const published = messages('change').map(message => (message?.kind === 'change' ? message.digest : ''))
     expect(published.toSorted()).toEqual(keys.map(key => key.digest).toSorted())
+  })
+})
+
+describe('a call over the keys of a workspace that waits for their announcement', () => {
+  test('announces what another console has committed', async () => {
+    const key = someKey()
+    await insert(repository, key)
+    const isAnnounced = outbox.hasAnnounced(key.record.workspaceId, nowMs, 1_000)
+    await nothingPending()
+    timers.advance(1_000)
+    expect(await isAnnounced).toBe(true)
+    expect(announcer.puts).toEqual([key])
+  })
+
+  test('answers that they may be unannounced if the database fails: the keys are changed, and no error may deny it', async () => {
+    expect(await outbox.hasAnnounced('ws_1', nowMs, 1_000)).toBe(true)
+    repository.hasPendingUntil = () => Promise.reject(new DatabaseUnavailable('unreachable', 'broken'))
+    expect(await outbox.hasAnnounced('ws_1', nowMs, 1_000)).toBe(false)
+    const mistake = new Error('a statement of our own')
+    repository.hasPendingUntil = () => Promise.reject(mistake)
+    await expect(outbox.hasAnnounced('ws_1', nowMs, 1_000)).rejects.toBe(mistake)
   })
 })
 

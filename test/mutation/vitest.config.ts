@@ -5,8 +5,11 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { testsFor } from './choose-tests.ts'
 import { ROOT, readEvents, readPlan } from './plan.ts'
 
-/** Text of a test of properties, or one that starts a server: with a fault it may wait for a deadline, where a test of functions fails at once. */
-const STARTS_SERVER = /\bstart[A-Z]\w*\(|\b[A-Z]\w+\.start\(|\bcreateServer\(|\bfc\.assert\(/
+/**
+ * Text of a test of properties, of a contract with a database, or one that starts a server: with a fault it may wait for a deadline,
+ * where a test of functions fails at once.
+ */
+const STARTS_SERVER = /\bstart[A-Z]\w*\(|\b[A-Z]\w+\.start\(|\bcreateServer\(|\bfc\.assert\(|\.contract\.ts'/
 
 const { part, sources, mutants, alone, events } = readPlan()
 const patterns = testsFor(part, Object.values(mutants)).map(pattern => `test/${pattern}`)
