@@ -41,9 +41,9 @@ const AUDIT: readonly string[] = [
  */
 const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   announcing: [
-    'console/{write-record,operation,confirmations,outbox,recovery,sync,sync-many,revoke-all-waits,housekeeping}.test.ts',
-    'console/{gateway-reports,heartbeat-pauses,region-outboxes,announcing,admin-document,signing-secrets}.test.ts',
-    'console/{key-repository,revoke-all}.test.ts',
+    'console/{write-record,operation,outbox,recovery,sync,sync-many,revoke-all-waits,gateway-reports}.test.ts',
+    'console/{confirmations,heartbeat-pauses,region-outboxes,announcing,admin-document,signing-secrets}.test.ts',
+    'console/{key-repository,revoke-all,housekeeping}.test.ts',
     'console/key-repository.full.test.ts',
   ],
   'api-reference': [
