@@ -29,7 +29,9 @@ export class GithubDouble {
     this.#server = createServer((request, response) => {
       const etag = request.headers['if-none-match'] ?? null
       this.requests.push(etag)
-      this.answer(response, etag)
+      // The REST API of GitHub rejects requests that do not name their sender.
+      if ((request.headers['user-agent'] ?? '') === '') response.writeHead(403).end()
+      else this.answer(response, etag)
     })
   }
 
