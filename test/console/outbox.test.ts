@@ -15,6 +15,7 @@ let repository: Repository
 let announcer: ScriptedAnnouncer
 let timers: ManualTimers
 let nowMs: number
+let outboxOf: (repository: Repository, announcer: ScriptedAnnouncer) => Outbox
 let outbox: Outbox
 
 beforeEach(async () => {
@@ -23,8 +24,9 @@ beforeEach(async () => {
   repository = await openRepository('sqlite::memory:', clock)
   announcer = new ScriptedAnnouncer()
   timers = new ManualTimers()
-  const parts = { repository, announcer, clock, timers, logger: silentLogger, random: () => 0 }
-  outbox = new Outbox({ ...parts, messages: messagesOf(clock) })
+  const parts = { clock, timers, logger: silentLogger, random: () => 0, messages: messagesOf(clock) }
+  outboxOf = (repository, announcer) => new Outbox({ ...parts, repository, announcer })
+  outbox = outboxOf(repository, announcer)
 })
 afterEach(async () => {
   await outbox.stop()
@@ -142,6 +144,19 @@ describe('a committed change', () => {
     await nothingPending()
     expect(messages('change')).toEqual([change(key, 1), change(key, 2, NOW_MS + 1)])
     expect(announcer.puts).toEqual([revoked(key)])
+  })
+
+  test('of earlier is announced to a region that is added', async () => {
+    const key = someKey()
+    await commitAndAnnounce(key)
+    await replace(repository, revoked(key))
+    await repository.registerRegions(['eu'])
+    const added = new ScriptedAnnouncer()
+    const ofAdded = outboxOf({ ...repository, ...repository.pendingIn('eu') }, added)
+    ofAdded.requestDrain()
+    await until('it is announced', () => added.puts.length > 0)
+    await ofAdded.stop()
+    expect(added.puts).toEqual([revoked(key)])
   })
 
   test('of each of hundreds of keys is announced once after an outage', async () => {
