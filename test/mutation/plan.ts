@@ -12,6 +12,8 @@ export interface Plan {
   readonly mutants: Readonly<Record<string, string>>
   /** Folder of a test file for each mutant, which is active from before the sources are loaded; null: while a test runs. */
   readonly alone: string | null
+  /** Whether tests of the full suite are left out. */
+  readonly isFast: boolean
   /** Where events are appended, one a line. */
   readonly events: string
 }

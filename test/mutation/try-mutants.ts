@@ -28,12 +28,18 @@ interface Run {
   readonly planted: readonly Mutant[]
 }
 
+interface Options {
+  readonly processes: number
+  readonly resume: boolean
+  readonly fast: boolean
+}
+
 /** Tries mutants while tests run, and then those whose code runs before: while the sources are loaded, or in hooks. */
 export async function tryMutants(
   { part, name: run, planted }: Run,
   sources: Plan['sources'],
   mutants: readonly Mutant[],
-  { processes, resume }: { readonly processes: number; readonly resume: boolean },
+  { processes, resume, fast: isFast }: Options,
 ): Promise<Map<string, Verdict>> {
   const shards = Array.from({ length: processes }, (_, shard) =>
     mutants.filter((_mutant, index) => index % processes === shard),
@@ -42,7 +48,8 @@ export async function tryMutants(
     shards.map(async (some, shard) => {
       const name = `${run}-${shard}`
       if (!resume) rmSync(eventsOf(name), { force: true })
-      const seen = await runTests(name, { part, sources, mutants: pathsOf(some), alone: null, events: '' })
+      const plan = { part, sources, mutants: pathsOf(some), alone: null, isFast, events: '' }
+      const seen = await runTests(name, plan)
       return [...seen, ...(await tryAlone({ part, name, planted }, sources, some, seen))]
     }),
   )
@@ -66,7 +73,7 @@ async function tryAlone(
     rmSync(alone, { recursive: true, force: true })
     mkdirSync(alone, { recursive: true })
     for (const [test, files] of some) writeFileSync(`${alone}${test}.test.ts`, files.map(suiteOf).join(''))
-    const plan = { part, sources, mutants: pathsOf(waiting), alone, events: '' }
+    const plan = { part, sources, mutants: pathsOf(waiting), alone, isFast: false, events: '' }
     rmSync(eventsOf(`${name}-alone`), { force: true })
     return some.size === 0 ? [] : runTests(`${name}-alone`, plan)
   }

@@ -11,7 +11,7 @@ import { ROOT, readEvents, readPlan } from './plan.ts'
  */
 const STARTS_SERVER = /\bstart[A-Z]\w*\(|\b[A-Z]\w+\.start\(|\bcreateServer\(|\bfc\.assert\(|\.contract\.ts'/
 
-const { part, sources, mutants, alone, events } = readPlan()
+const { part, sources, mutants, alone, isFast, events } = readPlan()
 const patterns = testsFor(part, Object.values(mutants)).map(pattern => `test/${pattern}`)
 
 /** Those that an earlier process of this run has finished. */
@@ -43,7 +43,7 @@ export default defineConfig({
     // The cache knows the text of a source file, and not that this run replaces it.
     fsModuleCache: false,
     include: alone === null ? patterns : [`${alone}*.test.ts`],
-    exclude: done,
+    exclude: [...done, ...(isFast ? ['**/*.full.test.ts'] : [])],
     setupFiles: ['test/mutation/no-shrinking.ts'],
     // A planted fault is active in the process of the tests only, so gateways or the commands of the console run there.
     env: { TEST_SUITE: 'fast', TEST_FORM: part === 'console' ? 'console-here' : 'here' },
