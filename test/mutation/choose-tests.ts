@@ -26,7 +26,8 @@ const PARTS: Readonly<Record<string, readonly string[]>> = {
 
 const AUDIT: readonly string[] = [
   'console/admin-document.test.ts',
-  'console/access/{audit-chain,audit-search,audited-changes,forged-audit,people,principal,every-call}.test.ts',
+  'console/access/{audit-chain,audit-search,forged-audit}.test.ts',
+  'console/access/{audited-changes,people,principal,every-call}.test.ts',
   'console/{housekeeping,backup-of-broken-audit,signing-secrets}.test.ts',
   'console/pages/outlines.test.ts',
   'console/search/many-workspaces.test.ts',
@@ -123,6 +124,7 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     `console/webhooks${FAST}`,
   ],
   'sign-in': [
+    'console/sign-in/{values,claims,sessions,forged-requests}.test.ts',
     `console/sign-in${FAST}`,
     'console/access/{people,roles}.test.ts',
     'console/pages/{outlines,head,unknown-paths,page-links}.test.ts',
@@ -130,7 +132,8 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   ],
   tokens: [
     'console/{admin-document,accepted-tokens}.test.ts',
-    'console/access/{admin-tokens,token-use,failed-tokens,principal,every-call,audited-changes}.test.ts',
+    'console/access/{admin-tokens,token-use}.test.ts',
+    'console/access/{failed-tokens,principal,every-call,audited-changes}.test.ts',
     'cli/tokens-commands.test.ts',
     'console/access/admin-tokens.full.test.ts',
   ],
