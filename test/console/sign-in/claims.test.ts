@@ -84,6 +84,8 @@ describe('a claim that cannot be used grants nothing, and is named with its shap
   test.each<[provider: string, claims: object, shape: string]>([
     ['Entra, a person in too many groups', OVERAGE, reference],
     ['Entra, the same in an implicit flow', { hasgroups: true }, reference],
+    ['Entra, the same as a text', { hasgroups: 'true' }, reference],
+    ['references that are null', { _claim_names: null }, 'missing or empty'],
     ['Keycloak, groups within groups', { groups: ['/customers/ws_1', '/ws 2'] }, 'a path of nested groups'],
     [
       'Keycloak, one group within another as a text',
@@ -116,6 +118,10 @@ describe('a claim that cannot be used grants nothing, and is named with its shap
     const names = { workspacesClaim: 'groups' }
     expect(person(claims, names)?.workspaces).toEqual([])
     expect(shapesOf(claims, names)).toEqual([['workspacesClaim', 'groups', shape]])
+  })
+
+  test('and a claim of another name is not said to be with the groups of Entra', () => {
+    expect(shapesOf({ hasgroups: true })).toEqual([['workspacesClaim', 'workspaces', 'missing or empty']])
   })
 
   test('and what can be read of a list counts', () => {

@@ -151,6 +151,7 @@ describe('a person from claims', () => {
     ['a.b', { 'a.b': 'ws_1', a: { b: 'ws_2' } }],
     ['a.b', { a: { b: 'ws_1' } }],
     ['a.b.c', { 'a.b': { c: 'ws_1' } }],
+    ['a.b.c', { a: null, 'a.b': { c: 'ws_1' } }],
   ])('a claim %s is the one of that name, or the one within another', (workspacesClaim, claims) => {
     const person = readPerson({ sub: 'a', ...claims }, { ...names, workspacesClaim })
     expect(person?.workspaces).toEqual(['ws_1'])
