@@ -21,8 +21,7 @@ import { chosenFields, fields, RECORD_FIELDS, textOrNull } from '../platform/htt
 import { describeCaller, seesWorkspace } from '../platform/http/request-context.ts'
 import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
 import type { Registry } from './registry.ts'
-import type { KeyPage } from './rows/key-queries.ts'
-import type { KeyRepository } from './rows/key-repository.ts'
+import type { KeyPage, KeyRepository } from './rows/key-repository.ts'
 
 const adminCall = declareCalls<Registry>()
 

@@ -1,9 +1,16 @@
+import { type Kysely, sql, type Transaction } from 'kysely'
+import { encodeTime } from 'ulid'
 import type { Clock } from '../../../domain/clock.ts'
 import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
-import type { AuditedDatabase } from '../../platform/audit/mac.ts'
+import { readAuditRow } from '../../platform/audit/chain.ts'
+import { type AuditEntry, isLeak } from '../../platform/audit/entries.ts'
+import { type AuditedDatabase, genuineRows } from '../../platform/audit/mac.ts'
 import { createAuditQueue } from '../../platform/audit/queue.ts'
 import type { ChangeWriter } from '../../platform/database/change-writer.ts'
+import type { Dialect } from '../../platform/database/database.ts'
 import type { PageOptions } from '../../platform/database/first-rows.ts'
+import { readKeyRow } from '../../platform/database/key-row.ts'
+import type { Tables } from '../../platform/database/tables.ts'
 import { findResponse, type Idempotency, purgeResponses } from '../../platform/http/idempotency.ts'
 import { shareBatches } from '../../platform/jobs/share-runs.ts'
 import { countKeys, countLive, countUnused } from '../search/count-keys.ts'
@@ -21,8 +28,18 @@ import {
   revokeKeys,
 } from './bulk-rows.ts'
 import { createCommit } from './commit.ts'
-import { findOrigin, type HistorySpan, listHistory, listLeaks } from './key-history.ts'
-import { findKeys, lastUses, listForSync, listKeys, recordUse, type SyncRange } from './key-queries.ts'
+
+/** Keys that a statement of a sync reads, expired ones included. */
+const EXAMINED_AT_ONCE = 10_000
+/** A key in constant use is written once a second, not for each report. */
+const ACCURACY_MS = 1000
+
+const ULID_TIME_LENGTH = 10
+const HOUR_MS = 3_600_000
+/** An entry that no console wrote may come first, and is left out. */
+const MAX_BEFORE_ORIGIN = 20
+/** More than an operation writes for one key. */
+const MAX_LEAKS = 20
 
 /**
  * The system of record: the statements about keys, bound to one database. A change to a key, its audit entry and its place in
@@ -75,7 +92,14 @@ function createReads({ database, clock }: KeyRepositoryParts) {
     findByDigests: (digests: readonly string[]) => findKeys(reader, 'digest', digests),
     findByIds: (ids: readonly string[]) => findKeys(reader, 'id', ids),
     lastUses: (ids: readonly string[]) => usesById(ids),
-    list: (page: PageOptions) => listKeys(reader, page),
+    /** Newest first, by id: ids grow with time, and new keys never move a page. */
+    async list({ workspaceId, limit, afterId }: PageOptions): Promise<KeyPage> {
+      let query = selectKeys(reader).where('workspace_id', '=', workspaceId)
+      if (afterId !== null) query = query.where('id', '<', afterId)
+      // One more than the limit shows whether there is a next page.
+      const newestFirst = query.orderBy('id', 'desc').limit(limit + 1)
+      return takePage((await newestFirst.execute()).map(readKeyRow), limit)
+    },
     listForSync: (range: SyncRange) => listForSync(reader, range),
     countForSync: (expiresAfterMs: number) => countForSync(reader, expiresAfterMs, dialect),
     countByState: (bounds: ExpiryBounds) => countByState(reader, bounds, dialect),
@@ -99,16 +123,165 @@ function createSearches({ database, clock }: KeyRepositoryParts, bounds: SearchB
   }
 }
 
+/** What the audit log says of a key. */
 function createHistory({ database: { reader, audit } }: KeyRepositoryParts) {
   return {
-    findOrigin: (record: KeyRecord) => findOrigin(reader, record, audit),
-    listHistory: (key: Pick<KeyRecord, 'id' | 'workspaceId'>, span: HistorySpan) =>
-      listHistory(reader, key, span, audit),
-    listLeaks: (keyId: string) => listLeaks(reader, keyId, audit),
+    /** The entry of issuing the key, or of the rotation that did; null if there is none. */
+    async findOrigin({ id, workspaceId, rotatedFrom, createdAtMs }: KeyRecord): Promise<AuditEntry | null> {
+      const ids = rotatedFrom === null ? [id] : [id, rotatedFrom]
+      const rows = await selectEntries(reader, workspaceId, createdAtMs)
+        .where('key_id', 'in', ids)
+        // Also where there is no such entry, not the whole audit log is read.
+        .where('id', '<', firstIdAt(createdAtMs + HOUR_MS))
+        .orderBy('id')
+        .limit(MAX_BEFORE_ORIGIN)
+        .execute()
+      const [first] = genuineRows(rows, audit)
+      return first === undefined ? null : readAuditRow(first)
+    },
+    /** Entries about a key since a time, newest first. */
+    async listHistory(
+      { id, workspaceId }: Pick<KeyRecord, 'id' | 'workspaceId'>,
+      { sinceMs, limit }: { readonly sinceMs: number; readonly limit: number },
+    ): Promise<AuditEntry[]> {
+      const rows = await selectEntries(reader, workspaceId, sinceMs)
+        .where('key_id', '=', id)
+        .orderBy('id', 'desc')
+        .limit(limit)
+        .execute()
+      return genuineRows(rows, audit).map(readAuditRow)
+    },
+    /** Entries that report the key as leaked, newest first. */
+    async listLeaks(keyId: string): Promise<AuditEntry[]> {
+      const rows = await reader
+        .selectFrom('audit')
+        .selectAll()
+        .where('key_id', '=', keyId)
+        .where('action', 'in', ['key.revoked', 'key.reported'])
+        .orderBy('id', 'desc')
+        .limit(MAX_LEAKS)
+        .execute()
+      return genuineRows(rows, audit).map(readAuditRow).filter(isLeak)
+    },
   }
 }
 
 /** On PostgreSQL a burst of reads would wait for the few connections. */
 function chooseSharing({ dialect }: AuditedDatabase): typeof shareBatches {
   return dialect === 'postgres' ? shareBatches : read => read
+}
+
+export interface KeyPage {
+  readonly keys: readonly StoredKey[]
+  /** Where the next page starts; null on the last. */
+  readonly nextAfterId: string | null
+}
+
+/** Keys by id. */
+interface SyncRange {
+  /** Those that expire later; null: all. */
+  readonly expiresAfterMs: number | null
+  readonly limit: number
+  readonly afterId: string | null
+}
+
+/** Those that exist, by the values of the column; in one query. */
+async function findKeys(
+  database: Kysely<Tables>,
+  column: 'id' | 'digest',
+  values: readonly string[],
+): Promise<ReadonlyMap<string, StoredKey>> {
+  if (values.length === 0) return new Map()
+  const rows = await selectKeys(database).where(column, 'in', values).execute()
+  return new Map(rows.map(row => [row[column], readKeyRow(row)]))
+}
+
+/**
+ * Oldest first, in any state. A page may be shorter than the limit, or empty: a statement examines a bounded number of keys. Of millions most may have
+ * expired, and passing over all of them would take longer than a statement may.
+ */
+async function listForSync(
+  database: Kysely<Tables>,
+  { expiresAfterMs, limit, afterId }: SyncRange,
+): Promise<KeyPage> {
+  const endId = expiresAfterMs === null ? null : await endOfStretch(database, afterId ?? '')
+  let query = selectKeys(database)
+    .where('id', '>', afterId ?? '')
+    .orderBy('id')
+    .limit(limit + 1)
+  if (expiresAfterMs !== null) query = query.where('expires_at_ms', '>', expiresAfterMs)
+  if (endId !== null) query = query.where('id', '<=', endId)
+  const page = takePage((await query.execute()).map(readKeyRow), limit)
+  return { ...page, nextAfterId: page.nextAfterId ?? endId }
+}
+
+/** @returns null if fewer keys are left than a stretch has */
+async function endOfStretch(database: Kysely<Tables>, afterId: string): Promise<string | null> {
+  const ids = database.selectFrom('keys').select('id').where('id', '>', afterId).orderBy('id')
+  const end = await ids
+    .offset(EXAMINED_AT_ONCE - 1)
+    .limit(1)
+    .executeTakeFirst()
+  return end?.id ?? null
+}
+
+function selectKeys(database: Kysely<Tables>) {
+  return database.selectFrom('keys').selectAll()
+}
+
+function takePage(found: readonly StoredKey[], limit: number): KeyPage {
+  const keys = found.slice(0, limit)
+  return { keys, nextAfterId: found.length > limit ? (keys.at(-1)?.record.id ?? null) : null }
+}
+
+/**
+ * Moves each time forward only, by at least a second; unknown ids are ignored. A use is never earlier than the key, although gateways may round it down to the minute. One statement in one order, so
+ * that concurrent reports about the same keys cannot deadlock.
+ */
+async function recordUse(
+  tx: Transaction<Tables>,
+  lastUsedMs: ReadonlyMap<string, number>,
+  dialect: Dialect,
+): Promise<void> {
+  const reported = JSON.stringify(Object.fromEntries(lastUsedMs))
+  const used =
+    dialect === 'sqlite'
+      ? sql`json_each(${reported}) as used`
+      : sql`json_each_text(${reported}::json) as used (key, value)`
+  const usedAtMs = sql`cast(used.value as bigint)`
+  await sql`
+    insert into key_use (key_id, workspace_id, last_used_at_ms)
+    select keys.id, keys.workspace_id,
+      case when ${usedAtMs} < created_at_ms then created_at_ms else ${usedAtMs} end from ${used} join keys on keys.id = used.key
+    where true order by keys.id
+    on conflict (key_id) do update set last_used_at_ms = excluded.last_used_at_ms
+    where excluded.last_used_at_ms >= key_use.last_used_at_ms + ${ACCURACY_MS}`.execute(tx)
+}
+
+/** Only of keys that were ever used. */
+async function lastUses(
+  database: Kysely<Tables>,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  if (ids.length === 0) return new Map()
+  const rows = await database
+    .selectFrom('key_use')
+    .selectAll()
+    .where('key_id', 'in', ids)
+    .where('last_used_at_ms', '>', 0)
+    .execute()
+  return new Map(rows.map(row => [row.key_id, row.last_used_at_ms]))
+}
+
+/** By id, which grows with time, so that the index of the workspace finds them. */
+function selectEntries(database: Kysely<Tables>, workspaceId: string, sinceMs: number) {
+  return database
+    .selectFrom('audit')
+    .selectAll()
+    .where('workspace_id', '=', workspaceId)
+    .where('id', '>=', firstIdAt(sinceMs))
+}
+
+function firstIdAt(ms: number): string {
+  return `audit_${encodeTime(Math.max(0, ms), ULID_TIME_LENGTH)}`
 }
