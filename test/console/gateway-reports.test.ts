@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { type ReceivedReport, shareReports } from '../../src/console/announcing/gateway-rows.ts'
+import { type ReceivedReport, shareReports } from '../../src/console/announcing/repository.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { createRepository } from '../support/repository.ts'
 import { NOW_MS } from '../support/stored-keys.ts'

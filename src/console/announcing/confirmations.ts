@@ -1,8 +1,7 @@
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
-import type { GatewayStatus } from './gateway-rows.ts'
 import type { Announced } from './regions.ts'
-import type { AnnouncingRepository } from './repository.ts'
+import type { AnnouncingRepository, GatewayStatus } from './repository.ts'
 
 /** Which gateways have applied a change to a key. */
 export interface Confirmations {

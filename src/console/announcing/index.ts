@@ -17,7 +17,6 @@ export {
   type Confirmations,
   readConfirmations,
 } from './confirmations.ts'
-export { CONFIRMATIONS_KEPT_MS } from './gateway-rows.ts'
 export { enqueueChanges, type PendingChange } from './outbox-rows.ts'
 export {
   type Announced,
@@ -28,7 +27,7 @@ export {
   isAnnounced,
   type Regions,
 } from './regions.ts'
-export { type AnnouncingRepository, createAnnouncingRepository } from './repository.ts'
+export { type AnnouncingRepository, CONFIRMATIONS_KEPT_MS, createAnnouncingRepository } from './repository.ts'
 export { encodeRecordOnce } from './signed-texts.ts'
 
 const COUNT_PERIOD_MS = 5000

@@ -1,6 +1,9 @@
-import type { GatewayReport, GatewayStatus } from '../../../src/console/announcing/gateway-rows.ts'
 import type { PendingChange, PendingChanges } from '../../../src/console/announcing/outbox-rows.ts'
-import type { AnnouncingRepository } from '../../../src/console/announcing/repository.ts'
+import type {
+  AnnouncingRepository,
+  GatewayReport,
+  GatewayStatus,
+} from '../../../src/console/announcing/repository.ts'
 import type {
   BulkChanged,
   BulkRevocation,
