@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { countPendingChanges } from '../../src/console/announcing/index.ts'
-import { startUpkeep } from '../../src/console/audit/upkeep.ts'
+import { startUpkeep } from '../../src/console/audit/index.ts'
 import { startCountingKeys } from '../../src/console/keys/search/count-states.ts'
 import { appendAudit } from '../../src/console/platform/audit/chain.ts'
 import { keepUp } from '../../src/console/platform/jobs/timers.ts'

@@ -9,7 +9,7 @@ import {
 import { COMMAND_OUTCOMES, type Metrics } from '../../observability/metrics/metrics.ts'
 import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
 import { isReplyError } from '../../redis/answering.ts'
-import type { RecordKeys } from '../platform/console-secrets.ts'
+import type { RecordKeys } from '../platform/console-context.ts'
 import { encodeRecordOnce } from './signed-texts.ts'
 
 /** A record to write, and what to publish once it is written. */

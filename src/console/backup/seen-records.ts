@@ -5,7 +5,7 @@ import { type ControlLogger, describeError } from '../../observability/control-l
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { type AnnouncingRedis, createRedisConnection } from '../../redis/announcing-connection.ts'
 import { isReplyError } from '../../redis/answering.ts'
-import { importSecrets } from '../platform/console-secrets.ts'
+import { importSecrets } from '../platform/console-context.ts'
 import type { SeenEntry, SeenRecords } from './newer-records.ts'
 
 const CONNECT_DEADLINE_MS = 10_000

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import { StartError } from '../../domain/start-error.ts'
 import { describeError } from '../../observability/control-logger.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
-import { importSecrets } from '../platform/console-secrets.ts'
+import { importSecrets } from '../platform/console-context.ts'
 import type { Database } from '../platform/database/database.ts'
 import type { Tables } from '../platform/database/tables.ts'
 
