@@ -13,6 +13,8 @@ export interface StoredUsage {
   readonly refusals: boolean
 }
 
+type UsageDatabase = Pick<Database, 'reader' | 'dialect'>
+
 /** What is stored, and reading it. */
 export interface Usage {
   readonly stores: StoredUsage
@@ -20,39 +22,27 @@ export interface Usage {
 }
 
 /** What pages and the admin API ask about counts and refusals. */
-export interface UsageQueries {
-  usageOfKey(
-    key: { readonly workspaceId: string; readonly id: string },
-    range: UsageRange,
-  ): Promise<UsagePoint[]>
-  /** With what gateways could not count by key. */
-  usageOfWorkspace(workspaceId: string, range: UsageRange): Promise<UsagePoint[]>
-  /** The keys with the most requests, the busiest first, among the `RANKED_KEYS` that were used last. */
-  busiestKeys(workspaceId: string, range: UsageRange, limit: number): Promise<RequestTotal[]>
-  /** @param workspaces null for all */
-  busiestWorkspaces(
-    workspaces: readonly string[] | null,
-    range: UsageRange,
-    limit: number,
-  ): Promise<RequestTotal[]>
-  listRefusals(query: RefusalQuery): Promise<RefusalPage>
-  /** When the last report of a gateway was stored; null if there is none of the last days. */
-  asOfMs(): Promise<number | null>
-}
+export type UsageQueries = ReturnType<typeof createUsageQueries>
 
-type UsageDatabase = Pick<Database, 'reader' | 'dialect'>
-
-export function createUsageQueries(database: UsageDatabase, clock: Clock): UsageQueries {
+export function createUsageQueries(database: UsageDatabase, clock: Clock) {
   const { reader } = database
   return {
-    usageOfKey: async ({ workspaceId, id }, range) =>
-      usagePoints(range, await selectCounts(reader, workspaceId, id, range)),
-    usageOfWorkspace: async (workspaceId, range) =>
+    usageOfKey: async (
+      { workspaceId, id }: { readonly workspaceId: string; readonly id: string },
+      range: UsageRange,
+    ) => usagePoints(range, await selectCounts(reader, workspaceId, id, range)),
+    /** With what gateways could not count by key. */
+    usageOfWorkspace: async (workspaceId: string, range: UsageRange) =>
       usagePoints(range, await selectCounts(reader, workspaceId, OF_WORKSPACE, range)),
-    busiestKeys: (workspaceId, range, limit) => busiestKeys(database, workspaceId, range, limit),
-    busiestWorkspaces: (workspaces, range, limit) => busiestWorkspaces(database, workspaces, range, limit),
-    listRefusals: query => listRefusals(reader, query, clock.wallMs()),
-    async asOfMs() {
+    /** The keys with the most requests, the busiest first, among the `RANKED_KEYS` that were used last. */
+    busiestKeys: (workspaceId: string, range: UsageRange, limit: number) =>
+      busiestKeys(database, workspaceId, range, limit),
+    /** @param workspaces null for all */
+    busiestWorkspaces: (workspaces: readonly string[] | null, range: UsageRange, limit: number) =>
+      busiestWorkspaces(database, workspaces, range, limit),
+    listRefusals: (query: RefusalQuery) => listRefusals(reader, query, clock.wallMs()),
+    /** When the last report of a gateway was stored; null if there is none of the last days. */
+    async asOfMs(): Promise<number | null> {
       const newest = reader.selectFrom('usage_gateways').select(({ fn }) => fn.max('seen_at_ms').as('at_ms'))
       // Over no rows SQL returns one row of nulls, which the query's type does not say.
       const row: { at_ms: number | null } | undefined = await newest.executeTakeFirst()

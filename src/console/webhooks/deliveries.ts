@@ -5,9 +5,7 @@ import type { PageOptions } from '../platform/database/first-rows.ts'
 import {
   type AttemptOutcome,
   type Claim,
-  type ClaimedReceiver,
   claimDue,
-  type Delivery,
   type DueDelivery,
   insertEvents,
   listDeliveries,
@@ -21,60 +19,45 @@ import {
 import { createTestEvent } from './events.ts'
 
 /** The queue of webhook events for all receivers. Events of a change are inserted in the transaction of the change. */
-export interface Deliveries {
-  insert(events: readonly WebhookEvent[]): Promise<void>
-  /** Receivers with due events, the one that waited longest first; other consoles leave them alone for `forMs`. */
-  claim(
-    claim: Pick<Claim, 'kind' | 'receivers' | 'eventsOfEach'> & { readonly forMs: number },
-  ): Promise<ClaimedReceiver[]>
-  recordAttempt(delivery: DueDelivery, outcome: AttemptOutcome): Promise<void>
-  /** Ends a claim. */
-  release(
-    receiver: string,
-    state: { readonly failures: number; readonly pausedUntilMs: number },
-  ): Promise<void>
-  /** What was sent to receivers of one kind. */
-  log(kind: ReceiverKind): DeliveryLog
-  /** Deletes what was delivered or given up more than 30 days ago. */
-  purge(): Promise<void>
-}
+export type Deliveries = ReturnType<typeof createDeliveries>
 
 /** Deliveries to receivers of one kind, and what people ask for. */
-export interface DeliveryLog {
-  /** Newest first. */
-  list(page: PageOptions): Promise<{ deliveries: readonly Delivery[]; nextAfterId: string | null }>
-  /** Sends an event of type `test`; at most one a minute for each workspace. */
-  sendTest(workspaceId: string): Promise<void>
-  /** Sends an event again that was delivered or given up; any other stays as it is. */
-  sendAgain(event: { readonly workspaceId: string; readonly id: string }): Promise<void>
-}
+export type DeliveryLog = ReturnType<Deliveries['log']>
 
-export function createDeliveries(
-  database: Database,
-  clock: Clock,
-  newEventId: (nowMs: number) => string,
-): Deliveries {
+export function createDeliveries(database: Database, clock: Clock, newEventId: (nowMs: number) => string) {
   const { reader, dialect } = database
   const writer = createChangeWriter(database)
   const insert = (events: readonly WebhookEvent[]) => writer.run(tx => insertEvents(tx, events))
   return {
     insert,
-    claim: ({ forMs, ...claim }) => {
+    /** Receivers with due events, the one that waited longest first; other consoles leave them alone for `forMs`. */
+    claim({
+      forMs,
+      ...claim
+    }: Pick<Claim, 'kind' | 'receivers' | 'eventsOfEach'> & { readonly forMs: number }) {
       const nowMs = clock.wallMs()
       return writer.run(tx => claimDue(tx, { ...claim, nowMs, claimedUntilMs: nowMs + forMs, dialect }))
     },
-    recordAttempt: (delivery, outcome) =>
+    recordAttempt: (delivery: DueDelivery, outcome: AttemptOutcome) =>
       writer.run(tx => recordAttempt(tx, delivery, outcome, clock.wallMs())),
-    release: (receiver, state) => writer.run(tx => releaseReceiver(tx, receiver, state)),
-    log: kind => ({
-      list: page => listDeliveries(reader, { ...page, kind }),
-      sendTest(workspaceId) {
+    /** Ends a claim. */
+    release: (receiver: string, state: { readonly failures: number; readonly pausedUntilMs: number }) =>
+      writer.run(tx => releaseReceiver(tx, receiver, state)),
+    /** What was sent to receivers of one kind. */
+    log: (kind: ReceiverKind) => ({
+      /** Newest first. */
+      list: (page: PageOptions) => listDeliveries(reader, { ...page, kind }),
+      /** Sends an event of type `test`; at most one a minute for each workspace. */
+      sendTest(workspaceId: string): Promise<void> {
         const atMs = clock.wallMs()
         return insert([createTestEvent(workspaceId, { id: newEventId(atMs), atMs }, kind)])
       },
-      sendAgain: event => writer.run(tx => makeDue(tx, { ...event, kind }, clock.wallMs())),
+      /** Sends an event again that was delivered or given up; any other stays as it is. */
+      sendAgain: (event: { readonly workspaceId: string; readonly id: string }) =>
+        writer.run(tx => makeDue(tx, { ...event, kind }, clock.wallMs())),
     }),
-    async purge() {
+    /** Deletes what was delivered or given up more than 30 days ago. */
+    async purge(): Promise<void> {
       while (await writer.run(tx => purgeDeliveries(tx, clock.wallMs()))) {}
     },
   }
