@@ -1,76 +1,35 @@
-import { execFileSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { fileURLToPath, pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { CopiedSources } from '../support/copied-sources.ts'
 
 /**
  * A text of a key is an entry of a table and a migration, as docs/architecture.md says. These tests add one named `plan` to a copy of
  * the sources by these two changes alone, and follow it.
  */
-const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const ENTRY =
   "  plan: { label: 'Plan', maxLength: 20, hint: 'What its owner pays for', help: 'what is paid for' },\n"
 const MIGRATION =
   "  '9999_plan': database => database.schema.alterTable('keys').addColumn('plan', 'text').execute(),\n"
-const TEXT_TABLE = 'src/domain/key/key-texts.ts'
-const MIGRATIONS = 'src/console/schema.ts'
 
-let copy = ''
+let copy: CopiedSources
 
 beforeAll(() => {
-  copy = mkdtempSync(join(tmpdir(), 'postern-text-'))
-  for (const part of ['src', 'test', 'config', 'package.json', 'tsconfig.json']) {
-    cpSync(join(ROOT, part), join(copy, part), { recursive: true })
-  }
-  symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
-  insert(TEXT_TABLE, /^\} as const satisfies/m, ENTRY)
+  copy = new CopiedSources()
+  copy.change('domain/key/key-texts.ts', [['} as const satisfies', `${ENTRY}} as const satisfies`]])
   // After the last migration.
-  insert(MIGRATIONS, /^\}\n$/m, MIGRATION)
+  copy.change('console/schema.ts', [[/^\}\n$/m, `${MIGRATION}}\n`]])
 })
-afterAll(() => rmSync(copy, { recursive: true, force: true }))
+afterAll(() => copy.remove())
 
-function insert(file: string, before: RegExp, line: string): void {
-  const path = join(copy, file)
-  const text = readFileSync(path, 'utf8')
-  const changed = text.replace(before, found => line + found)
-  if (changed === text) throw new Error(`${file} has no place for ${line}`)
-  writeFileSync(path, changed)
-}
-
-const moduleOf = (file: string) => import(pathToFileURL(join(copy, 'test/support', file)).href)
-
-/** A console of the copy with its file, a person at its pages, and the command line of the copy. */
 async function started() {
-  // The same modules, of the copy.
-  const { startSignIn } = (await moduleOf('signed-in.ts')) as typeof import('../support/signed-in.ts')
-  const { runPosternHere } = (await moduleOf(
-    'postern-here.ts',
-  )) as typeof import('../support/postern-here.ts')
-  const { ADMIN_TOKEN } = (await moduleOf('console.ts')) as typeof import('../support/console.ts')
-  const file = join(temporaryDirectory(), 'keys.db')
-  const world = await startSignIn({ databaseUrl: `sqlite:${file}` })
-  const url = await world.app.listen({ host: '127.0.0.1', port: 0 })
-  const env = { POSTERN_CONSOLE_URL: url, POSTERN_ADMIN_TOKEN: ADMIN_TOKEN }
-  const postern = (...args: string[]) => runPosternHere(args, env)
-  const issue = async (more: object = {}) => {
-    const body = { name: 'build server', scopes: ['files:read'], plan: 'gold', ...more }
-    return world.send('POST', '/admin/v1/workspaces/ws_1/keys', body)
-  }
-  const edit = (id: string, version: number, body: object) =>
-    world.send('PATCH', `/admin/v1/keys/${id}`, body, { headers: { 'if-match': `"${version}"` } })
-  return { ...world, file, postern, issue, edit }
+  const world = await copy.startConsole()
+  return { ...world, issue: (more: object = {}) => world.issue({ plan: 'gold', ...more }) }
 }
 
 test('the program compiles with the two changes: no list of fields is left to complete', {
   timeout: 600_000,
 }, () => {
-  writeFileSync(join(copy, 'tsconfig.src.json'), '{ "extends": "./tsconfig.json", "include": ["src"] }')
-  const tsc = join(ROOT, 'node_modules/.bin/tsc')
-  expect(execFileSync(tsc, ['-p', 'tsconfig.src.json'], { cwd: copy, encoding: 'utf8' })).toBe('')
+  expect(copy.filesWithErrors()).toEqual([])
 })
 
 describe('the admin API', () => {
