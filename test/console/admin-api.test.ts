@@ -368,13 +368,20 @@ describe('every response', () => {
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
   })
 
-  test('keeps the client’s request id only if it is well formed', async () => {
+  test('keeps the client’s request id only if it is well formed and holds no key or token', async () => {
     const idOf = async (sent: string) =>
       (await running.send('GET', KEYS, undefined, { headers: { 'x-request-id': sent } })).headers[
         'x-request-id'
       ]
     expect(await idOf('abc-1.2_3')).toBe('abc-1.2_3')
     for (const sent of ['a b', 'x'.repeat(129), '<img>']) expect(await idOf(sent)).toMatch(/^[0-9a-f]{32}$/)
+    const { secret } = (await issue()).body
+    const fields = { name: 'ci', permissions: ['keys:read'], expiresInDays: 1 }
+    const token = (await running.send('POST', '/admin/v1/tokens', fields)).body.secret
+    // It goes to the log and the audit log, which must not hold a key or token.
+    for (const sent of [secret, token, ADMIN_TOKEN, `a.${secret}`, `a.${ADMIN_TOKEN}`]) {
+      expect(await idOf(sent)).toMatch(/^[0-9a-f]{32}$/)
+    }
   })
 
   test.each([
