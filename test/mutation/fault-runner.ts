@@ -1,12 +1,12 @@
 import { type RunnerTestCase, type RunnerTestSuite, TestRunner, vi } from 'vitest'
-import { mayFind } from './choose-tests.ts'
+import { mayFind, readersOf } from './choose-tests.ts'
 import { isAbout, type Plan, readEvents, readPlan, record, testNameOf } from './plan.ts'
 
 /** A faulty run of a test may take this long, or three times as long as the test takes without a fault. */
 const LEAST_DEADLINE_MS = { fault: 1_000, confirm: 2_000 }
 /**
  * A test that takes longer than this tries a mutant only if few such tests of its file did, and all of them have taken less than
- * the mutant's budget. A file named as the mutant's source has no such limit.
+ * the mutant's budget. A file named as the mutant's source, or one that reads all of its texts, has no such limit.
  */
 const SLOW_MS = 20
 const MS_A_SLOW_TRY = 100
@@ -233,7 +233,8 @@ export default class FaultRunner extends TestRunner {
     const slowTries = this.#slowTries.get(ofFile) ?? 0
     const spentMs = this.#spentMs.get(id) ?? 0
     const source = this.#plan.mutants[id] ?? ''
-    const isOwnFile = test.file.name.startsWith(testNameOf(source))
+    const isOwnFile =
+      test.file.name.startsWith(testNameOf(source)) || readersOf(source).includes(test.file.name)
     const isNamed = this.#plan.part === 'console' || isAbout(test.file.name, source)
     const budgetMs = isNamed ? this.#budgetMs : LEAST_BUDGET_MS
     if (!isOwnFile && (slowTries >= budgetMs / MS_A_SLOW_TRY || spentMs > budgetMs)) return false

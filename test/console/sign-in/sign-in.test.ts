@@ -1,6 +1,8 @@
+import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import type { PrepareReload } from '../../../src/config/reloadable.ts'
 import type { Config } from '../../../src/config/schema/schema.ts'
+import { createOneTimeLink } from '../../../src/console/sign-in/one-time-link.ts'
 import { BrowserDouble } from '../../support/browser-double.ts'
 import { type Certificates, makeCertificates } from '../../support/certificates.ts'
 import { consoleConfig, startConsole } from '../../support/console.ts'
@@ -613,6 +615,18 @@ describe('without a configured provider', () => {
     expect((await send('/', `${SESSION_COOKIE}=${'A'.repeat(43)}`)).headers['location']).toBe('/sign-in')
     for (const path of ['/sign-in/start', '/sign-in/callback', '/sign-in/once', '/sign-in/once?token='])
       expect((await send(path)).statusCode).toBe(404)
+  })
+
+  test('the page of a demo names the link in its terminal, and says when that was used', async () => {
+    const ada = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], administrator: false }
+    const oneTimeLink = createOneTimeLink(ada, new ManualClock(), randomBytes)
+    const { app } = await startConsole({ signIn: { publicUrl: 'http://localhost' }, parts: { oneTimeLink } })
+    const browser = new BrowserDouble('http://localhost', app)
+    expect((await browser.visit('/sign-in')).text).toContain('the demo printed in its terminal')
+    expect((await browser.visit(oneTimeLink.path)).url).toContain('/workspaces/ws_1')
+    const { text } = await new BrowserDouble('http://localhost', app).visit(oneTimeLink.path)
+    expect(text).toContain('This link was already used or has expired')
+    expect(text).toContain('the demo printed in its terminal')
   })
 
   test('a console without a way to sign in logs a warning at start', async () => {
