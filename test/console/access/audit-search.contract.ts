@@ -129,6 +129,7 @@ export function describeAuditSearch(name: string, freshUrl: () => Promise<string
       ['?keyId=x', 'keyId must be a key id'],
       ['?action=key.made', `action must be one of ${ACTIONS}`],
       ['?from=yesterday', `from must be ${INSTANT}`],
+      ['?from=2026-13-01T00:00:00Z', `from must be ${INSTANT}`],
       ['?to=2026-13-01T00:00:00Z', `to must be ${INSTANT}`],
       ['?to=2026-11-20T00:00:00', `to must be ${INSTANT}`],
       ['?from=2026-11-20T00:00:00.1234Z', `from must be ${INSTANT}`],
