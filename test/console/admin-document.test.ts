@@ -37,6 +37,11 @@ describe('the OpenAPI document of the admin API', () => {
     expect(routes.length).toBeGreaterThan(20)
   })
 
+  test('has only calls that metrics and log lines name by a word', () => {
+    const names = ADMIN_CALLS.map(({ id, operation }) => [id, operation])
+    expect(names.filter(([, operation = '']) => !/^[a-z_]+$/.test(operation))).toEqual([])
+  })
+
   test('is the one in docs/admin-api.json, so that a change of any call shows in review (npm run docs)', () => {
     expect(JSON.parse(currentAdminApiDocument())).toEqual(
       JSON.parse(readFileSync(ADMIN_API_DOCUMENT, 'utf8')),
