@@ -47,10 +47,11 @@ export function createDeliveries(database: Database, clock: Clock, newEventId: (
     log: (kind: ReceiverKind) => ({
       /** Newest first. */
       list: (page: PageOptions) => listDeliveries(reader, { ...page, kind }),
-      /** Sends an event of type `test`; at most one a minute for each workspace. */
-      sendTest(workspaceId: string): Promise<void> {
+      /** Sends an event of type `test`; at most one a minute for each workspace. @returns whether it is the one of this minute */
+      async sendTest(workspaceId: string): Promise<boolean> {
         const atMs = clock.wallMs()
-        return insert([createTestEvent(workspaceId, { id: newEventId(atMs), atMs }, kind)])
+        const event = createTestEvent(workspaceId, { id: newEventId(atMs), atMs }, kind)
+        return (await insert([event])) > 0
       },
       /** Sends an event again that was delivered or given up; any other stays as it is. */
       sendAgain: (event: { readonly workspaceId: string; readonly id: string }) =>

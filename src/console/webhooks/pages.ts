@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import {
+  confirmForm,
   errorSummary,
   hidden,
   NO_PROBLEMS,
@@ -21,16 +22,24 @@ import {
 } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
+  CHANGE_FORMS,
   CHANGES,
   createFrame,
   notFound,
   readCursor,
   readFormFields,
+  readQuery,
   requireWorkspace,
   SHOWS,
   sendPage,
 } from '../platform/html/page-request.ts'
-import { deliveriesPath, olderDeliveriesPath, WORKSPACES, webhookPath } from '../platform/html/paths.ts'
+import {
+  deliveriesPath,
+  olderDeliveriesPath,
+  testedPath,
+  WORKSPACES,
+  webhookPath,
+} from '../platform/html/paths.ts'
 import { describeCaller } from '../platform/http/request-context.ts'
 import type { Delivery } from '../platform/jobs/delivery-rows.ts'
 import { deliveryState } from './api.ts'
@@ -71,8 +80,13 @@ export function webhookPages(scope: FastifyInstance, parts: WebhookPageParts): v
   scope.post(OWN, CHANGES, (request, reply) => setWebhook(parts, request, reply))
   const back = async (request: FastifyRequest, reply: FastifyReply) =>
     reply.redirect(webhookPath(requireWorkspace(request)), 303)
-  // Where a form leads whose session has expired.
-  scope.get(`${OWN}/remove`, SHOWS, back)
+  scope.get(`${OWN}/remove`, CHANGE_FORMS, async (request, reply) => {
+    const { webhooks, workspaceId } = open(parts, request)
+    const webhook = await webhooks.find(workspaceId)
+    if (webhook === null) return back(request, reply)
+    const frame = createFrame(request, reply, { workspaceId, clock: parts.clock })
+    return sendPage(reply, removePage(frame, webhookPath(workspaceId), webhook))
+  })
   scope.post(`${OWN}/remove`, CHANGES, async (request, reply) => {
     const { webhooks, workspaceId } = open(parts, request)
     await webhooks.remove(workspaceId, describeCaller(request))
@@ -94,8 +108,8 @@ function deliveryForms(
   scope.post(`${path}/test`, CHANGES, async (request, reply) => {
     const workspaceId = requireWorkspace(request)
     if (log === null) throw notFound()
-    await log.sendTest(workspaceId)
-    return back(request, reply)
+    const isSent = await log.sendTest(workspaceId)
+    return reply.redirect(testedPath(pagePath(workspaceId), isSent ? 'sent' : 'repeated'), 303)
   })
   scope.post(`${path}/:eventId/again`, CHANGES, async (request, reply) => {
     const workspaceId = requireWorkspace(request)
@@ -132,7 +146,8 @@ async function showWebhook(
   const webhook = await webhooks.find(workspaceId)
   const frame = createFrame(request, reply, { workspaceId, clock: parts.clock })
   const status = form.problems.size > 0 ? 422 : 200
-  return sendPage(reply, webhookPage(frame, { ...view, ...form, webhook }), status)
+  const { allowHttp } = webhooks
+  return sendPage(reply, webhookPage(frame, { ...view, ...form, webhook, allowHttp }), status)
 }
 
 async function setWebhook(parts: WebhookPageParts, request: FastifyRequest, reply: FastifyReply) {
@@ -167,7 +182,8 @@ async function readDeliveriesView(
   const page = { workspaceId: requireWorkspace(request), limit: PAGE_SIZE, afterId: cursor }
   const { deliveries, nextAfterId } = await log.list(page)
   const keys = await findKeys(deliveries.map(({ keyId }) => keyId))
-  return { path, deliveries, keys, nextCursor: nextAfterId, isFirstPage: cursor === null }
+  const test = textField(readQuery(request), 'test')
+  return { path, deliveries, keys, nextCursor: nextAfterId, isFirstPage: cursor === null, test }
 }
 
 interface DeliveriesView {
@@ -178,6 +194,8 @@ interface DeliveriesView {
   readonly keys: KeysById
   readonly nextCursor: string | null
   readonly isFirstPage: boolean
+  /** What became of the button to send a test, if it leads here. */
+  readonly test: string
 }
 
 const TYPES = {
@@ -207,6 +225,7 @@ function deliveriesPage(frame: Frame, view: DeliveriesView, own: string | null):
     <p class="lead">Events about keys of this workspace, sent to the webhook in the last 30 days.
       Failed deliveries are retried for about 28 hours.</p>
     ${ownLink(own)}
+    ${testNotice(view)}
     ${deliveryList(frame, view)}`
   return page(frame, { title: 'Webhook deliveries', section: 'deliveries', main })
 }
@@ -231,6 +250,13 @@ function noWebhookPage(frame: Frame, own: string | null): Html {
 }
 
 /** Of several clicks within a minute, one sends an event. */
+function testNotice({ test }: Pick<DeliveriesView, 'test'>): Html | null {
+  if (test === 'sent')
+    return html`<p class="notice" role="status">A test is being sent. Reload this page to see its response.</p>`
+  if (test !== 'repeated') return null
+  return html`<p class="notice warn" role="status">No second test was sent: there is one a minute at most. The last one is in the list below.</p>`
+}
+
 function testForm({ csrfToken }: Frame, { path }: Pick<DeliveriesView, 'path'>): Html {
   return html`<form method="post" action="${path}/test">${hidden({ _csrf: csrfToken })}<button>Send a test</button></form>`
 }
@@ -284,6 +310,7 @@ interface WebhookView extends DeliveriesView {
   readonly webhook: WorkspaceWebhook | null
   /** The address as it was entered. */
   readonly url: string
+  readonly allowHttp: boolean
   readonly problems: Problems
 }
 
@@ -293,6 +320,7 @@ function webhookPage(frame: Frame, view: WebhookView): Html {
   const main = html`<div class="title"><h1>${OWN_TITLE}</h1>${webhook !== null && frame.mayChange ? testForm(frame, view) : null}</div>
     <p class="lead">Receives events about keys of this workspace, signed with its own secret.</p>
     ${errorSummary(problems)}
+    ${testNotice(view)}
     ${webhook === null ? html`<p class="empty">No webhook is set.</p>` : facts(frame, webhook)}
     ${frame.mayChange ? forms(frame, view) : null}
     <h2>Deliveries</h2>
@@ -312,16 +340,25 @@ function facts({ mayChange, nowMs }: Frame, webhook: WorkspaceWebhook): Html {
   </dl>`
 }
 
-function forms({ csrfToken }: Frame, { path, webhook, url, problems }: WebhookView): Html {
-  const hint =
-    'An https: address that the Internet can reach. Setting it makes a new secret, which the next page shows once'
-  const remove = html`<form method="post" action="${path}/remove">${hidden({ _csrf: csrfToken })}<button class="danger">Remove the webhook</button></form>`
+function forms({ csrfToken }: Frame, { path, webhook, url, problems, allowHttp }: WebhookView): Html {
+  const protocols = allowHttp ? 'An https: or http: address' : 'An https: address'
+  const hint = `${protocols} that this console can reach. Setting it makes a new secret, which the next page shows once`
+  const remove = html`<p><a class="button danger" href="${path}/remove">Remove the webhook</a></p>`
   return html`<form class="card" method="post" action="${path}" novalidate>
       ${hidden({ _csrf: csrfToken })}
       ${textInput({ name: 'url', label: 'Address', hint, problems }, url, html`type="url" inputmode="url" maxlength="${MAX_URL_LENGTH}" required`)}
       <div class="actions"><button class="primary">Set address</button></div>
     </form>
     ${webhook === null ? null : remove}`
+}
+
+/** One click is not enough to lose a secret and the events that wait. */
+function removePage(frame: Frame, path: string, webhook: WorkspaceWebhook): Html {
+  const about = html`<p><strong>${webhookOrigin(webhook)}</strong> gets no more events. Those that still wait for it are given up, and its secret is deleted: setting the same address again makes a new one.</p>`
+  const main = html`<p class="back"><a href="${path}">${OWN_TITLE}</a></p>
+    <h1>Remove the webhook?</h1>
+    <section class="card">${confirmForm(frame, { action: `${path}/remove`, about, button: 'Remove it', keepPath: path })}</section>`
+  return page(frame, { title: 'Remove the webhook', section: 'deliveries', main })
 }
 
 /** Answers the form, so that no address leads back to the secret. */

@@ -23,8 +23,13 @@ const SECRET_BYTES = 32
 export const MAX_URL_LENGTH = 2_048
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/
 const LOWEST_OTHER_PORT = 1_024
-export const URL_EXPECTED = `an https: address of at most ${MAX_URL_LENGTH} characters, without user or fragment, on port 443 or one from ${LOWEST_OTHER_PORT}`
+export const URL_EXPECTED = describeUrl('an https:', '443')
+const ALSO_HTTP_EXPECTED = describeUrl('an https: or http:', '443, 80')
 const ADDRESS_EXPECTED = 'an address that this console may send to: public, or allowed by its operator'
+
+function describeUrl(protocols: string, ports: string): string {
+  return `${protocols} address of at most ${MAX_URL_LENGTH} characters, without user or fragment, on port ${ports} or one from ${LOWEST_OTHER_PORT}`
+}
 
 type WorkspaceWebhookSettings = Config['webhooks']['workspaces']
 
@@ -44,6 +49,8 @@ type SetResult =
 /** What people and programs do with the webhook of a workspace. A change and its audit entry are one transaction. */
 export interface WorkspaceWebhooks {
   readonly deliveries: DeliveryLog
+  /** Whether addresses of `http:` are allowed, too. */
+  readonly allowHttp: boolean
   find(workspaceId: string): Promise<WorkspaceWebhook | null>
   /** Sets the address and makes a new secret, also where the address stays. */
   set(workspaceId: string, url: string, caller: Caller): Promise<SetResult>
@@ -78,6 +85,7 @@ export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
   }
   return {
     deliveries: parts.deliveries,
+    allowHttp: settings.allowHttp,
     find: async workspaceId => readWebhookRow(await findWebhook(database.reader, workspaceId)),
     async set(workspaceId, text, caller) {
       const planned = planWebhookUrl(text, rules)
@@ -176,10 +184,10 @@ export function planWebhookUrl(
 ): Planned<string> {
   const url = text.length <= MAX_URL_LENGTH && VISIBLE_ASCII.test(text) ? URL.parse(text) : null
   const protocols = allowHttp ? ['https:', 'http:'] : ['https:']
-  if (url === null || !protocols.includes(url.protocol) || url.hostname === '')
-    return wrong('url', URL_EXPECTED)
+  const expected = allowHttp ? ALSO_HTTP_EXPECTED : URL_EXPECTED
+  if (url === null || !protocols.includes(url.protocol) || url.hostname === '') return wrong('url', expected)
   const hasCredentials = url.username !== '' || url.password !== ''
-  if (hasCredentials || text.includes('#') || !isAllowedPort(url.port)) return wrong('url', URL_EXPECTED)
+  if (hasCredentials || text.includes('#') || !isAllowedPort(url.port)) return wrong('url', expected)
   if (holdsKeyForm(text, keyPrefix)) return wrong('url', 'an address without an API key in it')
   // The parser has turned forms such as 0x7f.1 into addresses.
   const host = withoutBrackets(url.hostname)

@@ -364,6 +364,22 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
       expect(receiver.received).toHaveLength(3)
     },
   )
+
+  test.skipIf(!isThere)(
+    'of several tests within a minute one is sent, which the caller can tell',
+    async () => {
+      const { console, set, pass } = await open()
+      await set('ws_1', receiver)
+      const { sendTest } = console.log
+      expect([await sendTest('ws_1'), await sendTest('ws_1'), await sendTest('ws_2')]).toEqual([
+        true,
+        false,
+        false,
+      ])
+      pass(60_000)
+      expect(await sendTest('ws_1')).toBe(true)
+    },
+  )
 })
 
 test('a receiver that fails rests for 5 s, then longer, and never for more than a minute', () => {
@@ -386,8 +402,10 @@ test('the page of the webhook shows its secret once, its deliveries, and what is
   const done = await send(path, { url: receiver.url })
   const [secret = 'none'] = done.text.match(/whsec_[\w+&;#/=]+/) ?? []
   expect([done.status, secret.length > 40]).toEqual([200, true])
-  await send(`${path}/test`)
+  expect((await send(`${path}/test`)).headers['location']).toBe(`${path}?test=sent`)
   await until('the test arrives', () => receiver.types.length === 1)
+  expect((await ada.browser.visit(`${path}?test=sent`)).text).toContain('A test is being sent')
+  expect((await ada.browser.visit(`${path}?test=repeated`)).text).toContain('No second test was sent')
   await until('the page shows it', async () =>
     (await ada.browser.visit(path)).text.includes('204, after 1 attempt'),
   )
@@ -397,6 +415,9 @@ test('the page of the webhook shows its secret once, its deliveries, and what is
   expect([seen.includes('hooks'), seen.includes('<form class="card"')]).toEqual([false, false])
   expect((await vera.browser.post(path, { _csrf: vera.csrf, url: receiver.url })).status).toBe(403)
   expect((await ada.browser.visit('/workspaces/ws_2/webhook')).status).toBe(404)
+  const question = (await ada.browser.visit(`${path}/remove`)).text
+  expect([question.includes('Remove the webhook?'), question.includes('Keep it')]).toEqual([true, true])
+  expect((await ada.browser.visit(path)).text).not.toContain('No webhook is set')
   await send(`${path}/remove`)
   expect((await ada.browser.visit(path)).text).toContain('No webhook is set')
 })

@@ -67,6 +67,11 @@ export function webhookPath(workspaceId: string): string {
   return `${WORKSPACES}/${workspaceId}/webhook`
 }
 
+/** A list of deliveries that says what became of the button to send a test. */
+export function testedPath(path: string, test: 'sent' | 'repeated'): string {
+  return withQuery(path, { test })
+}
+
 /** @param path of a list of deliveries */
 export function olderDeliveriesPath(path: string, cursor: string): string {
   return withQuery(path, { cursor })

@@ -88,20 +88,26 @@ function receiverName({ kind, workspaceId }: LogScope): string {
 }
 
 /** Those to workspaces without a webhook are left out. */
-export async function insertEvents(tx: Transaction<Tables>, events: readonly WebhookEvent[]): Promise<void> {
+export async function insertEvents(
+  tx: Transaction<Tables>,
+  events: readonly WebhookEvent[],
+): Promise<number> {
   const rows = events.map(toDeliveryRow)
   const toOperator = rows.filter(({ receiver }) => receiver === OPERATOR)
   const toWorkspaces = await boundedRows(
     tx,
     rows.filter(({ receiver }) => receiver !== OPERATOR),
   )
+  let added = 0n
   for (const row of [...toOperator, ...toWorkspaces]) {
-    await tx
+    const { numInsertedOrUpdatedRows = 0n } = await tx
       .insertInto('webhook_deliveries')
       .values(row)
       .onConflict(conflict => conflict.columns(['receiver', 'deduplication_key']).doNothing())
-      .execute()
+      .executeTakeFirst()
+    added += numInsertedOrUpdatedRows
   }
+  return Number(added)
 }
 
 /** Beyond the bound an event is stored as given up, and can be sent again. */
