@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CopiedSources } from '../support/copied-sources.ts'
@@ -123,7 +124,11 @@ describe('a gateway', () => {
     // Compiled code of a copy would never be used again.
     const settings = { NODE_DISABLE_COMPILE_CACHE: '1' }
     // Only a message makes this gateway forget a record while a test runs.
-    world = await startWorld({ ...settings, POSTERN_KEYS_MEMORY_TTL_SECONDS: '3600' }, settings)
+    const databaseUrl = `sqlite:${join(copy.directory, 'keys.db')}`
+    world = await startWorld(
+      { ...settings, POSTERN_KEYS_MEMORY_TTL_SECONDS: '3600' },
+      { ...settings, POSTERN_DATABASE_URL: databaseUrl },
+    )
   }, 60_000)
   afterAll(() => world.stop())
 
@@ -184,5 +189,24 @@ describe('a gateway', () => {
     expect(decodeRecord(text, '', null)).toEqual({ ok: false, why: 'unknown_schema' })
     await world.redis.admin.set(entryOf(key), JSON.stringify({ ...record, onlyRoute: 'workspace' }))
     expect(await send(WORKSPACE, key)).toBe('route_not_allowed')
+  })
+
+  test('a restored backup has what became of it since, as far as Redis knows', async () => {
+    const { runPosternHere } = (await copy.support(
+      'postern-here.ts',
+    )) as typeof import('../support/postern-here.ts')
+    const [backup, restored] = [join(copy.directory, 'backup.db'), join(copy.directory, 'restored.db')]
+    const env = { ...world.env, POSTERN_DATABASE_URL: `sqlite:${join(copy.directory, 'keys.db')}` }
+    const key = await issue(null)
+    expect(await runPosternHere(['database', 'backup', backup], env)).toMatchObject({ code: 0 })
+    await edit(key.id, 1, 'files')
+    await until('the change is announced', async () => (await send(WORKSPACE, key)) === 'route_not_allowed')
+    const to = { ...env, POSTERN_DATABASE_URL: `sqlite:${restored}` }
+    expect(await runPosternHere(['database', 'restore', backup], to)).toMatchObject({ code: 0 })
+    const database = new DatabaseSync(restored, { readOnly: true })
+    expect(database.prepare('select only_route from keys where id = ?').get(key.id)).toEqual({
+      only_route: 'files',
+    })
+    database.close()
   })
 })
