@@ -62,9 +62,9 @@ describe('a context', () => {
     await add('staging')
     const { stdout } = await postern('context', 'list')
     expect(stdout.split('\n')).toEqual([
-      expect.stringMatching(/^NAME +URL +TOKEN +IN USE$/),
-      expect.stringMatching(/^prod +http:\S+ +saved +yes$/),
-      expect.stringMatching(/^staging +http:\S+ +saved$/),
+      expect.stringMatching(/^NAME +CONSOLE +TOKEN +API +KEY +IN USE$/),
+      expect.stringMatching(/^prod +http:\S+ +saved +– +– +yes$/),
+      expect.stringMatching(/^staging +http:\S+ +saved +– +–$/),
     ])
     const json = (await postern('context', 'list', '-o', 'json')).stdout
     expect(JSON.parse(json)).toMatchObject({ contexts: [{ name: 'prod' }, { name: 'staging' }] })

@@ -127,17 +127,31 @@ export function checkToken({ source, text }: GivenText): void {
   throw usage(`${source} is not a token: only letters, digits and ._~+/-= are allowed`)
 }
 
-/** @param name the context that a flag names; without one, the one in use */
 function accessOfContext(name: string | undefined, environment: NodeJS.ProcessEnv): GivenAccess {
-  const { current, contexts } = readContexts(findContextsFile(environment))
-  const chosen = name ?? current
-  if (chosen === undefined) return { url: null, token: () => null }
-  const context = Object.hasOwn(contexts, chosen) ? contexts[chosen] : undefined
-  if (context === undefined) throw unknownContext(chosen, Object.keys(contexts))
-  const source = `The context ${chosen}`
+  const context = chooseContext(name, environment)
+  if (context === null) return { url: null, token: () => null }
+  const source = `The context ${context.name}`
   const { url, token, tokenFile } = context
+  if (url === undefined) throw usage(`${source} has no console: remove it, and add it again with --url`)
   const access = givenAccess(givenText(source, url), givenText(source, token), givenText(source, tokenFile))
   return { ...access, isContext: true }
+}
+
+/**
+ * @param name the context that a flag names; without one, the one in use
+ * @returns null if none is in use
+ * @throws CliError if there is none of this name
+ */
+export function chooseContext(
+  name: string | undefined,
+  environment: NodeJS.ProcessEnv,
+): (Context & { readonly name: string }) | null {
+  const { current, contexts } = readContexts(findContextsFile(environment))
+  const chosen = name ?? current
+  if (chosen === undefined) return null
+  const context = Object.hasOwn(contexts, chosen) ? contexts[chosen] : undefined
+  if (context === undefined) throw unknownContext(chosen, Object.keys(contexts))
+  return { name: chosen, ...context }
 }
 
 export function unknownContext(name: string, names: readonly string[]): CliError {
@@ -175,10 +189,14 @@ function usage(message: string): CliError {
 const CONTEXT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 const nonEmpty = Type.String({ minLength: 1 })
 const contextSchema = Type.Object({
-  url: nonEmpty,
-  /** One of the two. */
+  /** Of the console, with one of the two below. */
+  url: Type.Optional(nonEmpty),
   token: Type.Optional(nonEmpty),
   tokenFile: Type.Optional(nonEmpty),
+  /** Of the API, with one of the two below. */
+  apiUrl: Type.Optional(nonEmpty),
+  key: Type.Optional(nonEmpty),
+  keyFile: Type.Optional(nonEmpty),
 })
 export type Context = Static<typeof contextSchema>
 const contextsSchema = Type.Object({
@@ -186,7 +204,7 @@ const contextsSchema = Type.Object({
   current: Type.Optional(nonEmpty),
   contexts: Type.Record(Type.String({ pattern: CONTEXT_NAME.source }), contextSchema),
 })
-/** Consoles that a person works with, by name. */
+/** Consoles and APIs that a person works with, by name. */
 export type Contexts = Static<typeof contextsSchema>
 
 const OTHERS = 0o077

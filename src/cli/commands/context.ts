@@ -16,10 +16,13 @@ import {
 } from '../client/session.ts'
 import { addListOptions, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
 import { readPiped } from '../output/terminal.ts'
+import { checkKey } from './api-access.ts'
 
 const NO_TOKEN = 'Name the file of the admin token in --token-file, or write the token to standard input'
+const NO_KEY = 'Name the file of the API key in --key-file, or write the key to standard input'
+const ONE_INPUT = 'Standard input holds one secret: name the file of the other in --token-file or --key-file'
 
-/** `postern context …`: addresses and tokens of consoles, in a file that only its owner can read. */
+/** `postern context …`: addresses of consoles and APIs with token and key, in a file that only its owner can read. */
 export const define: Define = (context, cli) => {
   for (const add of [addAdd, addUse, addList, addRemove]) add(context, cli)
 }
@@ -27,30 +30,58 @@ export const define: Define = (context, cli) => {
 function addAdd(context: Command, cli: Cli): void {
   context
     .command('add')
-    .description('remember a console; its token is read from standard input, or from a file at each command')
+    .description(
+      'remember a console or an API; token or key come from standard input, or from a file at each command',
+    )
     .argument('<name>', 'name of the context')
-    .requiredOption('--url <address>', 'address of the console')
+    .option('--url <address>', 'address of the console')
     .option('--token-file <file>', 'file that contains the admin token')
-    .action(async (name: string, { url, tokenFile }: { url: string; tokenFile?: string }) => {
-      checkNew(name, url)
+    .option('--api-url <address>', 'address of the API, for `postern proxy`')
+    .option('--key-file <file>', 'file that contains the API key')
+    .action(async (name: string, options: AddOptions) => {
+      checkNew(name, options)
       const { contexts, ...rest } = read(cli.host)
       if (Object.hasOwn(contexts, name)) {
         throw usage(
           `There is a context ${name} already: remove it first (\`postern context remove ${name}\`)`,
         )
       }
-      const secret = tokenFile === undefined ? await readToken(cli.host) : { tokenFile: resolve(tokenFile) }
-      write(cli.host, { current: name, ...rest, contexts: { ...contexts, [name]: { url, ...secret } } })
+      const context = await readContext(options, cli.host)
+      write(cli.host, { current: name, ...rest, contexts: { ...contexts, [name]: context } })
       cli.host.writeError(
         `Added ${name}. ${rest.current === undefined ? 'It is in use.' : `In use is ${rest.current}.`}\n`,
       )
     })
 }
 
+interface AddOptions {
+  readonly url?: string
+  readonly tokenFile?: string
+  readonly apiUrl?: string
+  readonly keyFile?: string
+}
+
+async function readContext({ url, tokenFile, apiUrl, keyFile }: AddOptions, host: Host): Promise<Context> {
+  const needs = {
+    token: url !== undefined && tokenFile === undefined,
+    key: apiUrl !== undefined && keyFile === undefined,
+  }
+  if (needs.token && needs.key) throw usage(ONE_INPUT)
+  const console =
+    url === undefined
+      ? {}
+      : { url, ...(tokenFile === undefined ? await readToken(host) : { tokenFile: resolve(tokenFile) }) }
+  const api =
+    apiUrl === undefined
+      ? {}
+      : { apiUrl, ...(keyFile === undefined ? await readKey(host) : { keyFile: resolve(keyFile) }) }
+  return { ...console, ...api }
+}
+
 function addUse(context: Command, { host }: Cli): void {
   context
     .command('use')
-    .description('choose the console that commands ask')
+    .description('choose the console that commands ask, and the API of `postern proxy`')
     .argument('<name>', 'name of the context')
     .action((name: string) => {
       const { contexts } = requireContext(host, name)
@@ -61,9 +92,14 @@ function addUse(context: Command, { host }: Cli): void {
 
 interface ShownContext {
   readonly name: string
-  readonly url: string
+  /** Null without a console. */
+  readonly url: string | null
   /** Where the token is; never the token. */
-  readonly token: string
+  readonly token: string | null
+  /** Null without an API. */
+  readonly apiUrl: string | null
+  /** Where the key is; never the key. */
+  readonly key: string | null
   readonly current: boolean
 }
 
@@ -71,8 +107,10 @@ const VIEW: ListView<ShownContext> = {
   name: 'contexts',
   columns: [
     { title: 'NAME', text: ({ name }) => name },
-    { title: 'URL', text: ({ url }) => url },
-    { title: 'TOKEN', text: ({ token }) => token, atLeast: 12, leaves: 1 },
+    { title: 'CONSOLE', text: ({ url }) => url ?? '–' },
+    { title: 'TOKEN', text: ({ token }) => token ?? '–', atLeast: 12, leaves: 1 },
+    { title: 'API', text: ({ apiUrl }) => apiUrl ?? '–' },
+    { title: 'KEY', text: ({ key }) => key ?? '–', atLeast: 12, leaves: 1 },
     { title: 'IN USE', text: ({ current }) => (current ? 'yes' : '') },
   ],
   id: ({ name }) => name,
@@ -83,12 +121,16 @@ function addList(context: Command, { host }: Cli): void {
   const list = context.command('list').description('list the contexts')
   addListOptions(list).action(async (_, self: Command) => {
     const { current, contexts } = read(host)
-    const shown = Object.entries(contexts).map(([name, { url, tokenFile = 'saved' }]) => ({
-      name,
-      url,
-      token: tokenFile,
-      current: name === current,
-    }))
+    const shown = Object.entries(contexts).map(
+      ([name, { url = null, tokenFile = 'saved', apiUrl = null, keyFile = 'saved' }]) => ({
+        name,
+        url,
+        token: url === null ? null : tokenFile,
+        apiUrl,
+        key: apiUrl === null ? null : keyFile,
+        current: name === current,
+      }),
+    )
     await printList(host, chooseOutputFormat(self), VIEW, [shown])
   })
 }
@@ -96,7 +138,7 @@ function addList(context: Command, { host }: Cli): void {
 function addRemove(context: Command, { host }: Cli): void {
   context
     .command('remove')
-    .description('forget a console, and its token')
+    .description('forget a console or an API, with token and key')
     .argument('<name>', 'name of the context')
     .action((name: string) => {
       const { current, contexts } = requireContext(host, name)
@@ -107,10 +149,19 @@ function addRemove(context: Command, { host }: Cli): void {
     })
 }
 
-function checkNew(name: string, url: string): void {
+function checkNew(name: string, { url, tokenFile, apiUrl, keyFile }: AddOptions): void {
   if (!isContextName(name)) throw usage('The name of a context is 1 to 64 letters, digits, ".", "_" and "-"')
-  if (formats['http-url']?.accepts(url) !== true)
-    throw usage(`--url must be ${formats['http-url']?.expectation}`)
+  if (url === undefined && apiUrl === undefined)
+    throw usage('Name a console by --url, an API by --api-url, or both')
+  if (url === undefined && tokenFile !== undefined) throw usage('--token-file needs --url')
+  if (apiUrl === undefined && keyFile !== undefined) throw usage('--key-file needs --api-url')
+  for (const [flag, address] of [
+    ['--url', url],
+    ['--api-url', apiUrl],
+  ] as const) {
+    if (address !== undefined && formats['http-url']?.accepts(address) !== true)
+      throw usage(`${flag} must be ${formats['http-url']?.expectation}`)
+  }
 }
 
 async function readToken({ streams }: Host): Promise<Pick<Context, 'token'>> {
@@ -120,6 +171,13 @@ async function readToken({ streams }: Host): Promise<Pick<Context, 'token'>> {
   if (token === '') throw usage(NO_TOKEN)
   checkToken({ source: 'Standard input', text: token })
   return { token }
+}
+
+async function readKey({ streams }: Host): Promise<Pick<Context, 'key'>> {
+  if (streams.input.isTTY === true) throw usage(NO_KEY)
+  const key = plainPasted(await readPiped(streams, 'key'))
+  if (key === '') throw usage(NO_KEY)
+  return { key: checkKey('of standard input', key) }
 }
 
 function requireContext(host: Host, name: string): Contexts {

@@ -38,6 +38,12 @@ export function durationWithin(flag: string, shortest: number, longest: number):
   }
 }
 
+/** Parses the argument of an option: a port, or 0 for a free one. */
+export function portNumber(text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text)
+  throw new InvalidArgumentError('It must be a port, or 0 for a free one.')
+}
+
 /** Parses the argument of an option: a whole number from 1 to `most`, without sign or leading zero. */
 export function wholeNumberTo(most: number): (text: string) => number {
   return text => {

@@ -65,8 +65,13 @@ const COMMANDS: readonly TopCommand[] = [
     load: async () => (await import('../commands/database.ts')).define,
   },
   {
+    name: 'proxy',
+    description: 'forward to the API from this machine, with a key',
+    load: async () => (await import('../commands/proxy.ts')).define,
+  },
+  {
     name: 'context',
-    description: 'remember the addresses and tokens of consoles',
+    description: 'remember addresses of consoles and APIs, with token and key',
     load: async () => (await import('../commands/context.ts')).define,
   },
   {
