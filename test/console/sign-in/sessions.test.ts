@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import type { Person } from '../../../src/console/platform/access/person.ts'
 import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
-import { createSessions, isLive, type Sessions } from '../../../src/console/sign-in/sessions.ts'
+import { createSessions, isLive, listPeople, type Sessions } from '../../../src/console/sign-in/sessions.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openDatabase } from '../../support/open-database.ts'
@@ -123,6 +123,28 @@ describe.each(['sqlite' as const, ...runs([], ['postgres' as const])])('sessions
       const found = await Promise.all(ids.map(id => sessions.find(id)))
       expect(found.map(session => session !== null)).toEqual([false, false, true, true, true])
       expect(await rows()).toHaveLength(3)
+    })
+
+    test('are listed by person, page by page, without those that have ended', async () => {
+      const pageOf = async (limit: number, afterSubject: string | null) => {
+        const page = await listPeople({ database, clock, limits }, { limit, afterSubject })
+        const people = page.people.map(person => [person.subject, person.name, person.sessions])
+        return [people, page.nextAfterSubject]
+      }
+      await sessions.start({ ...ada, subject: 'zoe', name: 'Zoe' }, FROM)
+      clock.advance(limits.idleSeconds * SECOND_MS - 1)
+      for (const person of [bob, ada, ada]) await sessions.start(person, FROM)
+      expect(await pageOf(2, null)).toEqual([
+        [
+          ['ada', 'Ada', 2],
+          ['bob', 'Ada', 1],
+        ],
+        'bob',
+      ])
+      expect(await pageOf(2, 'bob')).toEqual([[['zoe', 'Zoe', 1]], null])
+      expect((await pageOf(3, null))[1]).toBeNull()
+      clock.advance(1)
+      expect(await pageOf(2, 'bob')).toEqual([[], null])
     })
 
     test('are deleted once they are over, and those that are not stay', async () => {
