@@ -309,7 +309,8 @@ describe('an unknown key', () => {
     ['GET', '/admin/v1/nothing/here'],
   ] as const)('%s %s is 404', async (method, url) => {
     const { status, body } = await running.send(method, url)
-    expect({ status, code: body.code }).toEqual({ status: 404, code: 'not_found' })
+    const error = url.includes('/keys/') ? 'No such key' : expect.any(String)
+    expect({ status, ...body }).toMatchObject({ status: 404, code: 'not_found', error })
   })
 })
 

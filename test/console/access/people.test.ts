@@ -32,6 +32,10 @@ test('an administrator sees who is signed in, with sessions and when they were l
   expect(rows[0]).toMatch(/Sessions<\/span><span>2</)
   expect(rows[0]).toContain('2 minutes ago')
   expect(rows[1]).toContain('Root')
+  expect(text).not.toContain('First page')
+  const next = (await root.browser.visit(`${PEOPLE}?cursor=ada`)).text
+  expect(next).not.toContain('Ada Lovelace')
+  expect(next).toContain('First page')
   expect((await root.browser.visit('/workspaces')).text).toContain('Signed-in people')
 })
 

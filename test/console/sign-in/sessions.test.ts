@@ -142,6 +142,7 @@ describe.each(['sqlite' as const, ...runs([], ['postgres' as const])])('sessions
         'bob',
       ])
       expect(await pageOf(2, 'bob')).toEqual([[['zoe', 'Zoe', 1]], null])
+      expect((await pageOf(1, null))[1]).toBe('ada')
       expect((await pageOf(3, null))[1]).toBeNull()
       clock.advance(1)
       expect(await pageOf(2, 'bob')).toEqual([[], null])
