@@ -46,11 +46,26 @@ test('deliveries of another workspace are not shown, and without a webhook the p
   expect((await browser.visit('/workspaces/ws_1/deliveries')).text).toContain('No webhook')
 })
 
-test('the page and the audit trail name the key and its hint', async () => {
+test('the page and the audit trail name the key and its hint, and the page what happened to it', async () => {
   const receiver = await WebhookReceiver.start()
   onTestFinished(() => receiver.stop())
-  const { browser, issue } = await signedIn({ url: receiver.url, secret: randomBytes(32).toString('base64') })
-  const { hint } = (await issue()).body.key
+  const webhook = { url: receiver.url, secret: randomBytes(32).toString('base64') }
+  const { browser, issue, running } = await signedIn(webhook)
+  const { id, hint } = (await issue()).body.key
+  const ofVersion = { headers: { 'if-match': '"1"' } }
+  const edited = await running.send('PATCH', `/admin/v1/keys/${id}`, { description: 'of a test' }, ofVersion)
+  expect(edited.status).toBe(200)
+  for (const step of ['suspend', 'resume', 'rotate', 'revoke']) {
+    expect((await running.send('POST', `/admin/v1/keys/${id}/${step}`, {})).status).toBeLessThan(300)
+  }
+  const expiresAt = new Date(Date.now() + 86_400_000).toISOString()
+  const old = { digest: 'a'.repeat(64), hint: '…abcd', name: 'old', scopes: ['files:read'], expiresAt }
+  const imported = await running.send('POST', '/admin/v1/import', { keys: [{ ...old, workspaceId: 'ws_1' }] })
+  expect(imported.text).toContain('"imported":1')
+  const { text: deliveries } = await browser.visit('/workspaces/ws_1/deliveries')
+  for (const step of ['issued', 'edited', 'suspended', 'resumed', 'rotated', 'revoked', 'imported']) {
+    expect(deliveries).toContain(`Key ${step}`)
+  }
   for (const page of ['deliveries', 'audit']) {
     const { text } = await browser.visit(`/workspaces/ws_1/${page}`)
     expect(text).toMatch(/class="key-name"[^>]*><bdi>k<\/bdi>/)
