@@ -43,6 +43,7 @@ const AUDIT: readonly string[] = [
 const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   announcing: [
     'console/{write-record,operation,outbox,recovery,sync,sync-many,revoke-all-waits,gateway-reports}.test.ts',
+    'console/pages/change-steps.test.ts',
     'console/{confirmations,heartbeat-pauses,region-outboxes,announcing,admin-document,signing-secrets}.test.ts',
     'console/{key-repository,revoke-all,housekeeping}.test.ts',
     'console/key-repository.full.test.ts',

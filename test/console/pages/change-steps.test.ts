@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { areNamed, combineAnnounced, isAnnounced } from '../../../src/console/announcing/regions.ts'
 import { changeSteps } from '../../../src/console/keys/change-progress.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 
@@ -51,4 +52,22 @@ test('a page names the regions of gateways, and gateways of none', () => {
   ]) {
     expect(page).toContain(words)
   }
+})
+
+test.each([
+  [['default'], false],
+  [['eu'], true],
+  [['default', 'eu'], true],
+])('of the regions %j the page says which: %s', (names, expected) => {
+  expect(areNamed(names.map(region => ({ region, announced: true })))).toBe(expected)
+})
+
+test('changes are announced to a region once each of them is', () => {
+  const toBoth = (eu: boolean, us: boolean) => [
+    { region: 'eu', announced: eu },
+    { region: 'us', announced: us },
+  ]
+  const all = combineAnnounced([toBoth(true, true), toBoth(true, false), toBoth(true, true)])
+  expect(all).toEqual(toBoth(true, false))
+  expect([isAnnounced(all), isAnnounced(toBoth(true, true))]).toEqual([false, true])
 })
