@@ -170,6 +170,64 @@ describe('a committed change', () => {
   })
 })
 
+describe('a write of which it is uncertain when Redis carries it out', () => {
+  /** The database is in memory: what is not done within these turns is not begun. */
+  const drained = async () => {
+    for (let turn = 0; turn < 20; turn++) await settled()
+  }
+  /** Another console announces the change. */
+  const announceElsewhere = async (change: Awaited<ReturnType<typeof insert>>) => {
+    if (change === null) throw new Error('The change was not committed')
+    await repository.deletePendingChanges([change])
+  }
+
+  test.each([
+    [100, 'once'],
+    [101, 'and the newer version, which it may have replaced'],
+  ])('takes %i ms: the version is written %s', async (tookMs, _) => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    announcer.stalled = promise
+    const key = someKey()
+    const announcing = commitAndAnnounce(key)
+    await until('it has begun', async () => (await repository.pendingSpan()) !== null)
+    await settled()
+    nowMs += tookMs
+    await announceElsewhere(await replace(repository, revoked(key)))
+    announcer.stalled = null
+    resolve()
+    expect(await announcing).toBe(true)
+    const expected = tookMs > 100 ? [key, revoked(key)] : [key]
+    await until('it is written', () => announcer.puts.length >= expected.length)
+    await drained()
+    expect(announcer.puts).toEqual(expected)
+  })
+
+  test('fails: it is repeated, although another console has announced the change', async () => {
+    announcer.refusesWrites = true
+    const key = someKey()
+    const change = await insert(repository, key)
+    if (change === null) throw new Error('The hint of the key is taken')
+    expect(await outbox.announce([key], [change])).toBe(false)
+    await announceElsewhere(change)
+    announcer.refusesWrites = false
+    timers.advance(await until('a retry is planned', () => timers.nextDelayMs))
+    await until('it is written', () => announcer.puts.length > 0)
+    await drained()
+    expect(announcer.puts).toEqual([key])
+  })
+
+  test('fails, and then succeeds: it is not repeated once more', async () => {
+    announcer.refusesWrites = true
+    const key = someKey()
+    expect(await commitAndAnnounce(key)).toBe(false)
+    announcer.refusesWrites = false
+    timers.advance(await until('a retry is planned', () => timers.nextDelayMs))
+    await nothingPending()
+    await drained()
+    expect(announcer.puts).toEqual([key])
+  })
+})
+
 describe('a call over the keys of a workspace that waits for their announcement', () => {
   test('announces what another console has committed', async () => {
     const key = someKey()
