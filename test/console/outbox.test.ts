@@ -150,6 +150,8 @@ describe('a committed change', () => {
     const key = someKey()
     await commitAndAnnounce(key)
     await replace(repository, revoked(key))
+    // Its version is the first: there is no earlier record of it.
+    await commitAndAnnounce(someKey())
     await repository.registerRegions(['eu'])
     const added = new ScriptedAnnouncer()
     const ofAdded = outboxOf({ ...repository, ...repository.pendingIn('eu') }, added)
