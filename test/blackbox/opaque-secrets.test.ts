@@ -34,6 +34,8 @@ beforeAll(async () => {
     POSTERN_CONFIG: files.file('settings'),
     POSTERN_REDIS_URL: redis.url,
     POSTERN_REDIS_HEARTBEATS: 'false',
+    // What is tested is not how fast Redis is.
+    POSTERN_REDIS_COMMAND_TIMEOUT_MS: '10000',
     POSTERN_UPSTREAM_URL: upstream.url,
     POSTERN_DRAIN_DELAY_MS: '0',
     POSTERN_RELOAD_EVERY_SECONDS: '0',

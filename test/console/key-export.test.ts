@@ -33,7 +33,8 @@ test('an export whose database fails midway breaks off, and the log says why', a
   const response = await promise
   const ended = new Promise(resolve => response.once('error', resolve))
   response.once('data', () => {
-    const other = new DatabaseSync(file)
+    // The console writes, too: when it last wrote the use of a token, for one.
+    const other = new DatabaseSync(file, { timeout: 30_000 })
     other.exec('ALTER TABLE keys RENAME TO keys_elsewhere')
     other.close()
   })

@@ -212,7 +212,12 @@ describe('a flood of messages without a valid MAC', () => {
 
 describe('while signing secrets are rotated', () => {
   test('a gateway that has the new secret before the console signs with it stays connected', async () => {
-    const config = keyStoreConfig({ redisUrl: server.url, username: 'gateway', password: PASSWORD })
+    const config = keyStoreConfig({
+      redisUrl: server.url,
+      username: 'gateway',
+      password: PASSWORD,
+      ...PATIENT,
+    })
     const [signing = ''] = config.keys.signingSecrets
     const other = Buffer.alloc(32, 8).toString('base64')
     startWith({ ...config, keys: { ...config.keys, signingSecrets: [other, signing] } })
@@ -222,7 +227,12 @@ describe('while signing secrets are rotated', () => {
   })
 
   test('a running gateway reloads the list and accepts messages signed with a new secret', async () => {
-    const config = keyStoreConfig({ redisUrl: server.url, username: 'gateway', password: PASSWORD })
+    const config = keyStoreConfig({
+      redisUrl: server.url,
+      username: 'gateway',
+      password: PASSWORD,
+      ...PATIENT,
+    })
     const other = Buffer.alloc(32, 8).toString('base64')
     const prepares: PrepareReload<typeof config>[] = []
     const old = { ...config, keys: { ...config.keys, signingSecrets: [other] } }
