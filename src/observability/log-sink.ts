@@ -16,6 +16,7 @@ const BATCH_MS = 10
 export class LogSink implements DestinationStream {
   readonly #output: Writable
   readonly #dropped: CounterHandle
+  readonly #format: (lines: string) => string
   readonly #maxBufferedBytes: number
   readonly #later: (flush: () => void) => void
   #isOpen = true
@@ -24,15 +25,20 @@ export class LogSink implements DestinationStream {
   /** Lines to be written in one call: a call for each would cost 4 % of a forwarded request. */
   #batch = ''
 
-  /** @param output a pipe, which buffers until its reader reads; a file or a terminal is written synchronously */
+  /**
+   * @param output a pipe, which buffers until its reader reads; a file or a terminal is written synchronously
+   * @param format of the lines, as they are written
+   */
   constructor(
     output: Writable,
     dropped: CounterHandle,
+    format: (lines: string) => string = lines => lines,
     maxBufferedBytes = MAX_BUFFERED_BYTES,
     later: (flush: () => void) => void = flush => setTimeout(flush, BATCH_MS),
   ) {
     this.#output = output
     this.#dropped = dropped
+    this.#format = format
     this.#maxBufferedBytes = maxBufferedBytes
     this.#later = later
     // A closed pipe or a full disk: without a listener, either would end the process.
@@ -71,7 +77,7 @@ export class LogSink implements DestinationStream {
     if (this.#batch === '') return
     const lines = this.#batch
     this.#batch = ''
-    this.#output.write(lines)
+    this.#output.write(this.#format(lines))
   }
 
   /** After a drop, true only once half of the buffer is free: otherwise every second line would report one dropped line. */

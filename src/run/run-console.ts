@@ -8,7 +8,7 @@ import { createContext, type PlaneRun, type ProcessContext, runUntilSignal } fro
 /** `postern console`: the control plane alone. */
 export async function runConsole(host: Host, version: string, settings: RunSettings): Promise<void> {
   const context = createContext(host, version, settings, ['console'])
-  await runUntilSignal(context, async () => [await startConsole(context)])
+  await runUntilSignal(context, [() => startConsole(context)])
 }
 
 /**

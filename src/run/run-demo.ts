@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer as createHttpServer, type Server } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
+import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { loadConfig } from '../config/load-config.ts'
 import type { Config } from '../config/schema/schema.ts'
@@ -13,7 +14,7 @@ import { requestTimeouts } from '../http/server-options.ts'
 import { EXIT, type Host } from './host.ts'
 import { loadRunSettings, type RunSettings } from './reloader.ts'
 import { startConsole } from './run-console.ts'
-import { startGateway } from './run-gateway.ts'
+import { type GatewayRun, startGateway } from './run-gateway.ts'
 import { createContext, runUntilSignal } from './run-until-signal.ts'
 import { outputErrorCode, writeOnce } from './standard-output.ts'
 
@@ -31,7 +32,7 @@ const DEMO_USER = {
   subject: 'demo',
   name: 'Demo',
   workspaces: [WORKSPACE, OTHER_WORKSPACE],
-  administrator: false,
+  administrator: true,
 }
 
 /** `postern demo`: gateway, console and a sample upstream in one process, in memory, without configuration. */
@@ -53,17 +54,31 @@ export async function runDemo(
   // A demo needs no drain: Ctrl-C stops it at once.
   host.onSignal('SIGINT', () => host.exit(EXIT.ok))
   const oneTimeLink = createOneTimeLink(DEMO_USER, systemClock, randomBytes)
+  let gateway: GatewayRun | null = null
   let introduced: Promise<void> | null = null
-  const addresses = await runUntilSignal(context, async () => {
-    const gateway = await startGateway(context)
-    introduced = gateway.introduced
-    gateway.invalidations.subscribed()
-    const announcer = createInProcessAnnouncer(message => gateway.invalidations.receive(message))
-    return [await startConsole(context, { announcer, oneTimeLink }), gateway]
-  })
+  // The console first, so that the gateway can report to it at once.
+  const announcer = createInProcessAnnouncer(message => gateway?.invalidations.receive(message))
+  const addresses = await runUntilSignal(context, [
+    () => startConsole(context, { announcer, oneTimeLink }),
+    async () => {
+      gateway = await startGateway(context)
+      gateway.invalidations.subscribed()
+      introduced = gateway.introduced
+      return gateway
+    },
+  ])
   if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.writeError(NOT_INTRODUCED)
-  const signInUrl = new URL(oneTimeLink.path, settings.config.console.publicUrl).href
-  await introduce(host, await writeIntroduction(settings.config, addresses, signInUrl))
+  const signInUrl = () => new URL(oneTimeLink.path, settings.config.console.publicUrl).href
+  const { atTerminal } = host
+  await introduce(
+    host,
+    await writeIntroduction(settings.config, addresses, { signInUrl: signInUrl(), atTerminal }),
+  )
+  if (!atTerminal) return
+  createInterface({ input: host.streams.input }).on('line', () => {
+    oneTimeLink.renew()
+    host.write(`A new sign-in link, in place of the last:\n${signInUrl()}\n`)
+  })
 }
 
 /** Keys and link exist nowhere else: without them the demo cannot be used. */
@@ -114,6 +129,7 @@ async function configureDemo(
     ['--database-url', 'sqlite::memory:'],
     ['--drain-delay-ms', '0'],
     ['--log-level', 'info'],
+    ['--log-format', 'pretty'],
     ...flags,
     // Last: other settings above name these ports, so each needs a number.
     ['--gateway-port', gatewayPort],
@@ -162,7 +178,7 @@ function tcpPort(address: AddressInfo | string | null): number {
 async function writeIntroduction(
   config: Config,
   addresses: Readonly<Record<string, string>>,
-  signInUrl: string,
+  { signInUrl, atTerminal }: { readonly signInUrl: string; readonly atTerminal: boolean },
 ): Promise<string> {
   const admin = `${addresses['console']}/admin/v1`
   const token = config.console.adminToken?.[0] ?? ''
@@ -193,7 +209,7 @@ async function writeIntroduction(
     `npm start --silent -- keys list --workspace ${WORKSPACE}\n`,
     `Read the gateway's metrics:\n`,
     curl(`${addresses['ops']}/metrics`),
-    `\nPress Ctrl-C to stop.\n\n`,
+    atTerminal ? `\nPress Enter for a new sign-in link, Ctrl-C to stop.\n\n` : `\nPress Ctrl-C to stop.\n\n`,
   ].join('')
 }
 

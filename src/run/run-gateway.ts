@@ -18,12 +18,13 @@ import { createContext, type PlaneRun, type ProcessContext, runUntilSignal } fro
 /** `postern gateway`: the data plane alone. */
 export async function runGateway(host: Host, version: string, settings: RunSettings): Promise<void> {
   const context = createContext(host, version, settings, ['gateway'])
-  await runUntilSignal(context, async () => {
+  const start = async () => {
     const gateway = await startGateway(context)
     // The first answer of the key service shows whether the settings agree: until then a rollout must not count on this gateway.
     await gateway.tryKeyService()
-    return [gateway]
-  })
+    return gateway
+  }
+  await runUntilSignal(context, [start])
 }
 
 export interface GatewayRun extends PlaneRun {

@@ -11,6 +11,7 @@ import { describeCertificates, describeConfig, describeProcess } from '../observ
 import { createLogger, LogSink } from '../observability/log-sink.ts'
 import { createMetrics, type Metrics, type Part } from '../observability/metrics/metrics.ts'
 import { createOpsServer, type Health, type HealthDetails } from '../observability/ops-server.ts'
+import { prettyLines } from '../observability/pretty-log.ts'
 import { Drain } from './drain.ts'
 import { EXIT, type Host } from './host.ts'
 import { listen } from './listen.ts'
@@ -76,7 +77,10 @@ export function createContext(
   planes: readonly Plane[],
 ): ProcessContext {
   const metrics = createMetrics(listParts(planes, config), config.metrics)
-  const log = new LogSink(host.streams.output, metrics.logLinesDropped)
+  const { output } = host.streams
+  // A program that reads the output gets JSON, also if the settings of a person's terminal are its own.
+  const format = config.log.format === 'pretty' && output.isTTY === true ? prettyLines : undefined
+  const log = new LogSink(output, metrics.logLinesDropped, format)
   const logger = createLogger(config.log.level, log)
   const revision = readRevision()
   const identity = {
@@ -118,14 +122,14 @@ function listParts(planes: readonly Plane[], config: Config): Part[] {
 }
 
 /**
- * Listens on the ops port, starts the planes, listens with each, logs the addresses in one line, and drains on a signal
- * or an uncaught exception.
- * @param start builds the planes; waits while a dependency that they need is down
+ * Listens on the ops port, starts each plane and listens with it before the next, logs the addresses in one line, and drains
+ * on a signal or an uncaught exception.
+ * @param starts each builds a plane; waits while a dependency that it needs is down
  * @returns the addresses, once all planes listen
  */
 export async function runUntilSignal(
   context: ProcessContext,
-  start: () => Promise<readonly PlaneRun[]>,
+  starts: readonly (() => Promise<PlaneRun>)[],
 ): Promise<Record<string, string>> {
   const { config, logger } = context
   const running: Running = { planes: null }
@@ -139,9 +143,12 @@ export async function runUntilSignal(
   const opsAddress = await listen(ops, 'ops', config.ops)
   shutDownOnSignal(context, running, ops)
   reloadWhileRunning(context)
-  const planes = await start()
+  const planes: PlaneRun[] = []
   const addresses: Record<string, string> = {}
-  for (const { name, app, check, internal } of planes) {
+  for (const start of starts) {
+    const plane = await start()
+    planes.push(plane)
+    const { name, app, check, internal } = plane
     addresses[name] = await listen(app, name, config[name])
     const { host, port = 0 } = config.gateway.check
     if (check) addresses['check'] = await listen(check, 'gateway.check', { host, port })

@@ -88,22 +88,31 @@ describe('the sign-in link that the demo prints', () => {
     expect([answer.status, answer.headers.getSetCookie()]).toEqual([400, []])
   })
 
-  test("signs in to the demo's workspaces, and works only once", async () => {
+  test('signs in as an administrator, and works only once', async () => {
     const answer = await open(link())
     expect([answer.status, answer.headers.get('location')]).toEqual([303, '/'])
     const [line = ''] = answer.headers.getSetCookie()
     // Browsers accept neither Secure cookies nor a __Host- name over plain http.
     expect(line).toMatch(/^postern-session=[\w-]{43}; Max-Age=\d+; Path=\/; HttpOnly; SameSite=Lax$/)
     const cookie = line.split(';')[0]
-    const keys = (workspace: string) =>
-      open(new URL(`/admin/v1/workspaces/${workspace}/keys`, link()).href, { cookie })
-    expect((await keys('ws_1')).status).toBe(200)
-    expect((await keys('ws_3')).status).toBe(404)
+    const page = (path: string) => open(new URL(path, link()).href, { cookie })
+    for (const path of ['/workspaces/ws_1/keys', '/keys', '/people']) {
+      expect([path, (await page(path)).status]).toEqual([path, 200])
+    }
 
     const again = await open(link())
     expect([again.status, again.headers.getSetCookie()]).toEqual([400, []])
     expect(await again.text()).toContain('already used')
   })
+})
+
+test('the demo logs no failure while it starts', () => {
+  const started = demo.log.slice(
+    0,
+    demo.log.findIndex(({ msg }) => msg === 'admin request'),
+  )
+  expect(started.map(({ msg }) => msg)).toContain('listening')
+  expect(started.filter(({ level }) => Number(level) > 30)).toEqual([])
 })
 
 test.skipIf(!has(CURL))(

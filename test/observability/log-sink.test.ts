@@ -26,7 +26,7 @@ let sink: LogSink
 beforeEach(() => {
   reader = new Reader()
   dropped = 0
-  sink = new LogSink(reader, { inc: () => dropped++ }, 10, setImmediate)
+  sink = new LogSink(reader, { inc: () => dropped++ }, lines => lines, 10, setImmediate)
 })
 
 function write(...lines: string[]): void {

@@ -177,7 +177,7 @@ export function consoleConfig({
     webhooks: { workspaces: { ...webhooks.workspaces, ...workspaceWebhooks } },
     // The schema's union of levels has no static type.
     tracing: { sampleRatio: 1, trustParent: 'trusted-proxies' },
-    log: { level: 'debug' },
+    log: { level: 'debug', format: 'json' },
     scopes: { 'workspace:read': 'See the workspace', 'files:read': 'List its files' },
     routes: [{ name: 'auth', path: '/api/v1/auth', answeredBy: 'gateway' }],
   }

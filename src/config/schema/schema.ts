@@ -126,6 +126,10 @@ const log = section({
     default: 'info',
     description: 'Least severe level that is logged',
   }),
+  format: oneOf(['json', 'pretty'], {
+    default: 'json',
+    description: 'Form of a log line: JSON, or words and colours for a person, at a terminal only',
+  }),
 })
 
 /**

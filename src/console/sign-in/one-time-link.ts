@@ -6,14 +6,22 @@ import type { RandomBytes } from '../platform/database/ids.ts'
 const LIFE_MS = 3_600_000
 
 export function createOneTimeLink(person: Person, clock: Clock, randomBytes: RandomBytes): OneTimeLink {
-  const token = Buffer.from(randomBytes(32)).toString('base64url')
-  const endsAtMs = clock.monotonicMs() + LIFE_MS
-  let isUsed = false
+  const create = () => ({
+    token: Buffer.from(randomBytes(32)).toString('base64url'),
+    endsAtMs: clock.monotonicMs() + LIFE_MS,
+    isUsed: false,
+  })
+  let link = create()
   return {
-    path: `/sign-in/once?token=${token}`,
+    get path() {
+      return `/sign-in/once?token=${link.token}`
+    },
+    renew() {
+      link = create()
+    },
     take(presented) {
-      if (isUsed || clock.monotonicMs() >= endsAtMs || !isSame(presented, token)) return null
-      isUsed = true
+      if (link.isUsed || clock.monotonicMs() >= link.endsAtMs || !isSame(presented, link.token)) return null
+      link.isUsed = true
       return person
     },
   }

@@ -219,6 +219,18 @@ describe('the link of the demo', () => {
     expect(link.take(tokenOf(link.path))).toBeNull()
   })
 
+  test('gives way to a new one, which works once more', () => {
+    let made = 0
+    const link = createOneTimeLink(ada, new ManualClock(), size => new Uint8Array(size).fill(made++))
+    const first = tokenOf(link.path)
+    link.renew()
+    expect([link.take(first), link.take(tokenOf(link.path)), link.take(tokenOf(link.path))]).toEqual([
+      null,
+      ada,
+      null,
+    ])
+  })
+
   test('expires after an hour', () => {
     const clock = new ManualClock()
     const link = createOneTimeLink(ada, clock, bytes)

@@ -36,6 +36,8 @@ export function personActor({ subject }: Pick<Person, 'subject'>): string {
 export interface OneTimeLink {
   /** Path and query, printed only to the terminal of the demo. */
   readonly path: string
+  /** Replaces the link by a new one. */
+  renew(): void
   /** @returns null for a wrong, used or expired token */
   take(token: unknown): Person | null
 }
