@@ -26,6 +26,8 @@ export interface RedisConnectionParts {
   readonly onReload?: OnRedisReload
   /** Called whenever the connection is ready or lost. */
   readonly onUp: (isUp: boolean) => void
+  /** Called with each error, and why the connection fails. */
+  readonly onTrouble?: (error: Error, failure: RedisFailure) => void
   /** Called with the time to the server and back, before the connection is ready. */
   readonly onRoundTrip?: (ms: number) => void
   readonly network?: RedisNetwork
@@ -193,11 +195,13 @@ function connectToCluster(
 }
 
 /** Logs one line for each change of state and each new cause, so that a Redis outage of an hour does not fill the log. */
-function reportState({ metrics, logger, onUp, clock = systemClock }: RedisConnectionParts) {
+function reportState({ metrics, logger, onUp, onTrouble, clock = systemClock }: RedisConnectionParts) {
   let state: 'unknown' | 'up' | 'down' = 'unknown'
   let logged: { readonly cause: string; readonly atMs: number } | null = null
   return {
-    onTrouble(error: Error, { cause, advice }: RedisFailure) {
+    onTrouble(error: Error, failure: RedisFailure) {
+      onTrouble?.(error, failure)
+      const { cause, advice } = failure
       const atMs = clock.monotonicMs()
       if (state === 'down' && logged !== null) {
         if (cause === logged.cause || atMs - logged.atMs < MIN_LOG_INTERVAL_MS) return

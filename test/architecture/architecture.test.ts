@@ -41,8 +41,8 @@ const EDGES: readonly Edge[] = FILES.flatMap(from =>
   }),
 )
 
-/** Layers that wire the parts together may import all of them; only they import each other. */
-const WIRING = ['', 'run', 'cli']
+/** Layers that wire the parts together may import all of them; only they import each other. `doctor` checks both planes. */
+const WIRING = ['', 'run', 'cli', 'doctor']
 
 /**
  * For each layer, what it may import from others: whole layers (`domain/`), single files, and what it may import as a type

@@ -64,6 +64,7 @@ const COMMANDS = [
   'config',
   'config check',
   'config print',
+  'doctor',
   'openapi',
   'completion',
 ]
@@ -94,7 +95,7 @@ describe('help and version work for every command', () => {
 })
 
 describe('help is short', () => {
-  test.each(['demo', 'gateway', 'console', 'config check', 'config print', 'openapi'])(
+  test.each(['demo', 'gateway', 'console', 'config check', 'config print', 'doctor', 'openapi'])(
     '--help of %s lists what people use, and --help-all every setting with its default',
     async command => {
       const { output: short } = await run(`${command} --help`)

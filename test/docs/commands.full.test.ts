@@ -35,7 +35,12 @@ describe.skipIf(![CURL, JQ].every(has))('without Kubernetes', () => {
     expect(outputs.get('docs/operate/audit.md')).toMatch(
       /The audit chain is intact.*The given head is in the chain/s,
     )
-    expect(JSON.parse(outputs.get('docs/operate/troubleshooting.md') ?? '')).toMatchObject({
+    const [doctor = '', found = ''] = (outputs.get('docs/operate/troubleshooting.md') ?? '').split(/(?=^\{)/m)
+    expect(doctor).toMatch(
+      /^ok {6}key service .*signing secrets agree$[\s\S]*^ok {6}database .*schema up to date$/m,
+    )
+    expect(doctor).not.toContain('FAILED')
+    expect(JSON.parse(found)).toMatchObject({
       status: 401,
       reason: 'key_missing',
     })

@@ -1,14 +1,11 @@
 import type { Command } from 'commander'
 import { configOrThrow } from '../../config/load-config.ts'
 import { printConfig } from '../../config/print-config.ts'
-import type { Plane } from '../../config/rules.ts'
 import type { Config } from '../../config/schema/schema.ts'
-import { similarTo } from '../../config/similar-name.ts'
 import { describeApi } from '../../domain/route/describe-api.ts'
 import type { Cli, Define } from '../cli.ts'
+import { PLANES, parsePlane } from '../options/plane.ts'
 import { addSettings, loadOrThrow, loadSettings } from '../options/settings-flags.ts'
-
-const PLANES: readonly Plane[] = ['gateway', 'console']
 
 /** `postern config check` and `postern config print` */
 export const define: Define = (command, cli) => {
@@ -21,7 +18,7 @@ function addCheck(check: Command, cli: Cli): void {
     .description('report every problem in the settings at once')
     .argument('[plane]', 'check only what this plane needs: gateway or console')
   addSettings(check, cli).action(async (plane: string | undefined, _, self) => {
-    loadOrThrow(cli, self, parsePlanes(plane, self))
+    loadOrThrow(cli, self, plane === undefined ? PLANES : [parsePlane(plane, self)])
     cli.host.write('The settings are valid.\n')
   })
 }
@@ -32,13 +29,6 @@ function addPrint(print: Command, cli: Cli): void {
     const loaded = loadSettings(cli, self, [])
     cli.host.write(printConfig(configOrThrow(loaded), loaded.ok ? loaded.removed : undefined))
   })
-}
-
-function parsePlanes(plane: string | undefined, self: Command): readonly Plane[] {
-  if (plane === undefined) return PLANES
-  const known = PLANES.find(name => name === plane)
-  if (known !== undefined) return [known]
-  return self.error(`error: unknown plane ${plane}: it must be gateway or console${similarTo(plane, PLANES)}`)
 }
 
 /** `postern openapi [--admin]`: the public API follows from the settings. */

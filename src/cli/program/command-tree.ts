@@ -80,6 +80,11 @@ const COMMANDS: readonly TopCommand[] = [
     load: async () => (await import('../commands/config.ts')).define,
   },
   {
+    name: 'doctor',
+    description: 'ask Redis, key service or database, upstream and clock what a process needs of them',
+    load: async () => (await import('../commands/doctor.ts')).define,
+  },
+  {
     name: 'openapi',
     description: 'print the public API, or the admin API, as an OpenAPI 3.1 document',
     load: async () => (await import('../commands/config.ts')).defineOpenApi,

@@ -1,0 +1,121 @@
+import { constants } from 'node:fs'
+import { access, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { type Kysely, sql } from 'kysely'
+import type { Config } from '../config/schema/schema.ts'
+import { COPIED_TABLES } from '../console/backup/fill-database.ts'
+import { DatabaseUnreachable } from '../console/platform/database/database.ts'
+import { missingMigrations } from '../console/platform/database/migrations.ts'
+import { sqliteFilePath } from '../console/platform/database/sqlite/file.ts'
+import type { Tables } from '../console/platform/database/tables.ts'
+import { openReadOnly } from '../console/platform/open-database.ts'
+import { MIGRATIONS } from '../console/schema.ts'
+import { readClock } from './clocks.ts'
+import { type Check, CheckFailure, type ClockReading, type Examined } from './finding.ts'
+
+const NAME = 'database'
+
+/** Reads only: a start of the console migrates the schema. */
+export function databaseChecks({ database: { url } }: Config): Check[] {
+  const file = sqliteFilePath(url)
+  return [{ name: NAME, run: () => (file === null ? checkPostgres(url) : checkSqlite(url, file)) }]
+}
+
+async function checkSqlite(url: string, file: string): Promise<Examined> {
+  if (file === ':memory:') return ok('SQLite in memory: keys are lost when the console ends')
+  const found = await stat(file).catch(() => null)
+  await requireWritable(dirname(file), `the folder of the SQLite file ${file}`)
+  if (found === null) return ok(`SQLite, no file ${file} yet: the console makes it`)
+  await requireWritable(file, `the SQLite file ${file}`)
+  const database = await openReadOnly(url)
+  try {
+    return ok(`SQLite ${file}, ${describeSchema(await missingMigrations(database, MIGRATIONS))}`)
+  } finally {
+    await database.destroy()
+  }
+}
+
+async function requireWritable(path: string, name: string): Promise<void> {
+  await access(path, constants.R_OK | constants.W_OK).catch((error: NodeJS.ErrnoException) => {
+    const advice = 'let the user of the console write there, or correct database.url'
+    throw new CheckFailure(`${name} cannot be written (${error.code})`, advice)
+  })
+}
+
+interface ServerState {
+  readonly version: string
+  readonly is_standby: boolean
+  readonly database: string
+  readonly may_create: boolean | null
+  readonly ms: number
+}
+
+async function checkPostgres(url: string): Promise<Examined> {
+  const database = await openReadOnly(url).catch(explain)
+  try {
+    const sentAtMs = Date.now()
+    const state = await readState(database)
+    const clock = readClock('PostgreSQL', Number(state.ms), { sentAtMs, receivedAtMs: Date.now() })
+    if (state.is_standby) {
+      const advice =
+        'database.url must lead to the primary: see docs/operate/postgresql.md, section "Failover"'
+      throw new CheckFailure('this server is a standby, which accepts no writes', advice)
+    }
+    const missing = await missingMigrations(database, MIGRATIONS)
+    if (missing.length > 0) requireCreate(state)
+    await requireRights(database)
+    return ok(`PostgreSQL ${state.version}, database ${state.database}, ${describeSchema(missing)}`, clock)
+  } finally {
+    await database.destroy()
+  }
+}
+
+/** Other errors say what to do. */
+function explain(error: unknown): never {
+  if (!(error instanceof DatabaseUnreachable)) throw error
+  const advice =
+    'check that PostgreSQL runs, that host and port of database.url are right, and that the network lets the connection pass'
+  throw new CheckFailure(error.message, advice)
+}
+
+async function readState(database: Kysely<Tables>): Promise<ServerState> {
+  const { rows } = await sql<ServerState>`
+    select current_setting('server_version') as version, pg_is_in_recovery() as is_standby,
+      current_database() as database, has_schema_privilege(current_schema(), 'create') as may_create,
+      extract(epoch from clock_timestamp()) * 1000 as ms`.execute(database)
+  const [state] = rows
+  if (state === undefined) throw new CheckFailure('PostgreSQL does not say its state', null)
+  return state
+}
+
+function requireCreate({ may_create, database }: ServerState): void {
+  if (may_create === true) return
+  const found =
+    may_create === null
+      ? `no schema of the search path exists in the database ${database}`
+      : 'the user may not create tables, which the next start of the console does'
+  throw new CheckFailure(found, 'GRANT USAGE, CREATE ON SCHEMA … TO the user of database.url')
+}
+
+/** Of a user that does not own the tables. */
+async function requireRights(database: Kysely<Tables>): Promise<void> {
+  const { rows } = await sql<{ name: string }>`
+    select relname as name from pg_class
+    where relnamespace = to_regnamespace(current_schema()) and relkind in ('r', 'p')
+      and relname in (${sql.join(COPIED_TABLES.map(({ table }) => table))})
+      and not (has_table_privilege(oid, 'select') and has_table_privilege(oid, 'insert')
+        and has_table_privilege(oid, 'update') and has_table_privilege(oid, 'delete'))
+    order by relname`.execute(database)
+  if (rows.length === 0) return
+  const found = `the user lacks rights on the tables ${rows.map(({ name }) => name).join(', ')}`
+  throw new CheckFailure(found, 'GRANT SELECT, INSERT, UPDATE, DELETE on them to the user of database.url')
+}
+
+function describeSchema(missing: readonly string[]): string {
+  if (missing.length === 0) return 'schema up to date'
+  return `the next start of the console migrates the schema (${missing.join(', ')})`
+}
+
+function ok(found: string, clock?: ClockReading): Examined {
+  return { finding: { check: NAME, isOk: true, found, advice: null }, clock }
+}

@@ -1,0 +1,80 @@
+import { describeError } from '../observability/control-logger.ts'
+
+/** What one check found. */
+export interface Finding {
+  /** What was checked. */
+  readonly check: string
+  readonly isOk: boolean
+  /** What is there, or what is wrong. */
+  readonly found: string
+  /** What to do; null if nothing, or if what was found says it. */
+  readonly advice: string | null
+}
+
+/** How far another clock is behind this machine's. */
+export interface ClockReading {
+  /** Whose clock. */
+  readonly of: string
+  readonly behindMs: number
+  /** How far the reading may be wrong, either way. */
+  readonly toleranceMs: number
+  /** A larger difference is a failure. */
+  readonly limitMs: number
+}
+
+export interface Examined {
+  readonly finding: Finding
+  readonly clock?: ClockReading | undefined
+}
+
+/** A check of its own time: it never waits longer than `CHECK_DEADLINE_MS`. */
+export interface Check {
+  readonly name: string
+  run(): Promise<Examined>
+}
+
+/** Longer than each time limit within a check, so that a check ends by its own, which says more. */
+export const CHECK_DEADLINE_MS = 10_000
+
+/** For one answer. */
+export const ANSWER_MS = 5_000
+
+/** A check that failed, with what to do. */
+export class CheckFailure extends Error {
+  readonly advice: string | null
+
+  constructor(message: string, advice: string | null) {
+    super(message)
+    this.advice = advice
+  }
+}
+
+/** Never rejects: an error is what the check found. */
+export async function runCheck({ name, run }: Check): Promise<Examined> {
+  const deadline = Promise.withResolvers<never>()
+  const timer = setTimeout(
+    () => deadline.reject(new CheckFailure(`no result within ${CHECK_DEADLINE_MS / 1000} s`, 'run it again')),
+    CHECK_DEADLINE_MS,
+  )
+  try {
+    return await Promise.race([run(), deadline.promise])
+  } catch (error) {
+    const advice = error instanceof CheckFailure ? error.advice : null
+    return { finding: { check: name, isOk: false, found: describeError(error), advice } }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** One line for each finding, in columns. */
+export function formatFindings(findings: readonly Finding[]): string {
+  const width = Math.max(...findings.map(({ check }) => check.length))
+  return findings
+    .map(({ check, isOk, found, advice }) => {
+      const text = advice === null ? found : `${found}: ${advice}`
+      // A text of a server may have several lines.
+      const line = `${isOk ? 'ok    ' : 'FAILED'}  ${check.padEnd(width)}  ${text}`
+      return `${line.replaceAll(/\s*[\r\n]+\s*/g, ' ')}\n`
+    })
+    .join('')
+}

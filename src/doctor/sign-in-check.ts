@@ -1,0 +1,37 @@
+import type { Config } from '../config/schema/schema.ts'
+import { createProvider } from '../console/sign-in/provider.ts'
+import { systemClock } from '../domain/clock.ts'
+import { describeError } from '../observability/control-logger.ts'
+import { type Check, CheckFailure, type Examined } from './finding.ts'
+import { SILENT } from './silent-logger.ts'
+
+const NAME = 'sign-in'
+
+/** The OpenID Connect provider, through the proxy of the settings if there is one. */
+export function signInChecks({ console: { oidc, publicUrl = '' }, outgoing }: Config): Check[] {
+  const { issuer, clientId } = oidc
+  if (issuer === undefined || clientId === undefined) return []
+  return [{ name: NAME, run: () => checkProvider({ ...oidc, issuer, clientId }, publicUrl, outgoing) }]
+}
+
+/** Beginning to sign in reads the provider's metadata, and sends it nothing. */
+async function checkProvider(
+  settings: Parameters<typeof createProvider>[0],
+  publicUrl: string,
+  proxies: Config['outgoing'],
+): Promise<Examined> {
+  const redirectUri = `${publicUrl}/sign-in/callback`
+  const provider = createProvider(settings, { redirectUri, clock: systemClock, logger: SILENT, proxies })
+  const { host } = new URL(settings.issuer)
+  try {
+    await provider.begin('/')
+    const found = `the provider ${host} answers`
+    return { finding: { check: NAME, isOk: true, found, advice: null } }
+  } catch (error) {
+    const advice =
+      'check console.oidc.issuer and caFile, that this machine reaches the provider, and outgoing.httpsProxy (HTTPS_PROXY) if it needs a proxy'
+    throw new CheckFailure(`${host}: ${describeError(error)}`, advice)
+  } finally {
+    await provider.stop()
+  }
+}
