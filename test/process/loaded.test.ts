@@ -55,7 +55,7 @@ test('a gateway loads no package of the console, of other commands, or of a feat
   expect(packagesOf(loaded)).toEqual(ALWAYS)
   expect(
     loaded.filter(url =>
-      /\/(?:src|dist)\/console\/|\/cli\/(?:client|output|commands\/(?!servers\.))/.test(url),
+      /\/(?:src|dist)\/(?:console|doctor)\/|\/cli\/(?:client|output|commands\/(?!servers\.))/.test(url),
     ),
   ).toEqual([])
   expect(loaded).not.toContain('node:sqlite')
