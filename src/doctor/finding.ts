@@ -49,11 +49,14 @@ export class CheckFailure extends Error {
   }
 }
 
+/** What has no time limit of its own is the resolver. */
+const LATE_ADVICE = 'check that the host name resolves, and that this machine is not overloaded'
+
 /** Never rejects: an error is what the check found. */
 export async function runCheck({ name, run }: Check): Promise<Examined> {
   const deadline = Promise.withResolvers<never>()
   const timer = setTimeout(
-    () => deadline.reject(new CheckFailure(`no result within ${CHECK_DEADLINE_MS / 1000} s`, 'run it again')),
+    () => deadline.reject(new CheckFailure(`no result within ${CHECK_DEADLINE_MS / 1000} s`, LATE_ADVICE)),
     CHECK_DEADLINE_MS,
   )
   try {

@@ -30,9 +30,11 @@ export function keyServiceChecks(config: Config): Check[] {
 async function checkKeyService(config: Config, url: string): Promise<Examined> {
   const client = new KeyServiceClient({ ...config.keyService, url, region: config.region })
   const { host } = new URL(url)
+  // For both calls.
+  const signal = AbortSignal.timeout(ANSWER_MS)
   const send = async (request: KeyServiceRequest) => {
     try {
-      return await client.request(request, AbortSignal.timeout(ANSWER_MS))
+      return await client.request(request, signal)
     } catch (error) {
       throw explainNetworkFailure(error, host, 'connecting', REACHED_BY)
     }
