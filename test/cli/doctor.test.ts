@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -57,6 +57,14 @@ describe('postern doctor', () => {
     const { code, stdout } = await runPosternHere(['doctor'], consoleOn(`sqlite:${file}`))
     expect([code, stdout]).toEqual([0, `ok      database  SQLite ${file}, schema up to date`])
     expect(readFileSync(file).equals(before)).toBe(true)
+  })
+
+  test('migrates nothing: an empty database stays empty', async () => {
+    const file = join(databaseDirectory(), 'empty.db')
+    writeFileSync(file, '')
+    const { code, stdout } = await runPosternHere(['doctor'], consoleOn(`sqlite:${file}`))
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/migrates the schema \(0001_tables\)$/)])
+    expect(readFileSync(file)).toHaveLength(0)
   })
 
   test('--json prints one document', async () => {
