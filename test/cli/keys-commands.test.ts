@@ -22,6 +22,13 @@ const cutShort = (_: unknown, response: import('node:http').ServerResponse) =>
 
 const postern = (...args: string[]) => runPosternHere(args, admin.env)
 
+test('keys show of a revoked key says when it was revoked, and no expiry', async () => {
+  const key = keyJson({ state: 'revoked', revokedAt: '2026-11-20T00:00:00.000Z' })
+  admin.answers(says(200, { key }))
+  const { code, stdout } = await postern('keys', 'show', ID)
+  expect([code, /^Revoked +2026-11-20/m.test(stdout), stdout.includes('Expires')]).toEqual([0, true, false])
+})
+
 describe('issue', () => {
   test('prints the secret alone on standard output, and everything about it on standard error', async () => {
     admin.answers(says(201, issued))

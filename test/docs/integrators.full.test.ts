@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freePort } from '../support/free-port.ts'
 import { rawAnswer } from '../support/recording-upstream.ts'
 import { CURL, has, type Tool } from '../support/tools.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
@@ -67,12 +68,12 @@ describe.each(CLIENTS)('the client in $name', { concurrent: true }, ({ language,
       command = language === 'go' ? [program] : [...run, path]
     }, TIMEOUT_MS)
 
-    async function runClient(key: IssuedKey, workspace = 'ws_1') {
+    async function runClient(key: IssuedKey, workspace = 'ws_1', url = world.gateway.urls.gateway) {
       const [program = '', ...args] = command
       const child = spawn(program, args, {
         env: {
           ...process.env,
-          API_URL: world.gateway.urls.gateway,
+          API_URL: url,
           API_KEY: key.secret,
           WORKSPACE: workspace,
         },
@@ -97,6 +98,13 @@ describe.each(CLIENTS)('the client in $name', { concurrent: true }, ({ language,
       expect(errors).toMatch(
         /the key was not accepted.*401.*key_revoked|the key was not accepted.*key_revoked/i,
       )
+    })
+
+    test('names the address that does not answer', async () => {
+      const url = `http://127.0.0.1:${await freePort()}`
+      const { code, output, errors } = await runClient(revoked, 'ws_1', url)
+      expect([code === 0, output]).toEqual([false, ''])
+      expect(errors).toContain(new URL(url).port)
     })
 
     test('reports a workspace that the key cannot see', async () => {

@@ -94,7 +94,7 @@ export function keyFacts(key: ShownKey, nowMs: number, paint: Paint): Fact[] {
       'Created',
       `${minuteText(key.createdAt)} UTC${key.createdBy === undefined ? '' : ` by ${plainText(key.createdBy)}`}`,
     ],
-    ['Expires', expiryInFull(key, nowMs)],
+    ['Expires', key.state === 'revoked' ? null : expiryInFull(key, nowMs)],
     ['Suspended', instantOrNull(key.suspendedAt)],
     ['Revoked', instantOrNull(key.revokedAt)],
     ['Last used', lastUseText(key, nowMs)],
