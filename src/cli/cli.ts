@@ -15,11 +15,24 @@ export type Define = (command: Command, cli: Cli) => void
 /** A command failed: the message is for people, the exit code for scripts. */
 export class CliError extends Error {
   readonly exitCode: number
+  /** Of the admin API, if it rejected the call. */
+  readonly code: string | null
 
-  constructor(message: string, exitCode: number) {
+  constructor(message: string, exitCode: number, code: string | null = null) {
     super(message)
     this.exitCode = exitCode
+    this.code = code
   }
+}
+
+/** Whether the command prints JSON: its error is JSON then, too. */
+export function printsJson(argv: readonly string[]): boolean {
+  return /(?:^|\s)(?:--json|(?:-o\s?|--output[\s=])(?:nd)?json)(?:\s|$)/.test(argv.join(' '))
+}
+
+/** An error in the form of the admin API's own. @param code of the admin API, or the name of the exit code */
+export function errorJson(error: string, code: string): string {
+  return `${JSON.stringify({ error, code })}\n`
 }
 
 /** The hidden command that the scripts of `postern completion` call. */

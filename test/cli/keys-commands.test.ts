@@ -29,6 +29,28 @@ test('keys show of a revoked key says when it was revoked, and no expiry', async
   expect([code, /^Revoked +2026-11-20/m.test(stdout), stdout.includes('Expires')]).toEqual([0, true, false])
 })
 
+describe('with --json an error is JSON on standard error', () => {
+  test.each([
+    [
+      'of the admin API, with its code',
+      ['keys', 'show', ID, '--json'],
+      refuses(404, 'not_found', 'No such key'),
+      65,
+      'not_found',
+    ],
+    ['of the command line', ['keys', 'show', '--json'], null, 64, 'usage'],
+    ['of an argument', ['keys', 'show', 'key_x', '--json'], null, 64, 'usage'],
+  ] as const)('%s', async (_, words, answer, exitCode, code) => {
+    if (answer !== null) admin.answers(answer)
+    const { code: exit, stdout, stderr } = await postern(...words)
+    expect([exit, stdout, JSON.parse(stderr)]).toEqual([
+      exitCode,
+      '',
+      { error: expect.stringMatching(/\w/), code },
+    ])
+  })
+})
+
 describe('issue', () => {
   test('prints the secret alone on standard output, and everything about it on standard error', async () => {
     admin.answers(says(201, issued))
@@ -122,6 +144,12 @@ describe('list', () => {
     )
     expect(second).toMatch(/ old +files:read +revoked +2026-11-01 +- +- +Never used$/)
     expect([exit.code, exit.stderr]).toEqual([0, ''])
+  })
+
+  test('--limit prints the first keys, and asks for no page that it does not need', async () => {
+    admin.answers(says(200, { keys: [keyJson(), keyJson({ id: OTHER_ID })], cursor: OTHER_ID }))
+    const { code, stdout } = await postern('keys', 'list', '--workspace', 'ws_1', '--limit', '1', '-q')
+    expect([code, stdout, admin.requests.length]).toEqual([0, ID, 1])
   })
 
   test('prints all pages, also as JSON', async () => {

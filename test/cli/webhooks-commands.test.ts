@@ -1,5 +1,7 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { startConsoleWithCommands } from '../support/console-commands.ts'
+import { runPosternHere } from '../support/postern-here.ts'
+import { ScriptedAdmin, says } from '../support/scripted-admin.ts'
 
 const ADDRESS = 'https://8.8.8.8/in'
 
@@ -18,4 +20,17 @@ test('webhooks set prints the secret alone on standard output; show, test and re
   expect(await run('test')).toMatchObject({ stdout: '', stderr: expect.stringContaining('has no webhook') })
   const refused = await run('set', 'https://10.0.0.1/')
   expect([refused.code === 0, refused.stderr.includes('url must be')]).toEqual([false, true])
+})
+
+test('webhooks test says whether the test is sent: of several within a minute one is', async () => {
+  const admin = await ScriptedAdmin.start()
+  onTestFinished(() => admin.stop())
+  const run = () => runPosternHere(['webhooks', 'test', '--workspace', 'ws_1'], admin.env)
+  admin.answers(says(200, { url: ADDRESS, sent: true }), says(200, { url: ADDRESS, sent: false }))
+  expect(await run()).toMatchObject({ code: 0, stdout: `A test is sent to ${ADDRESS}.` })
+  expect(await run()).toMatchObject({
+    code: 69,
+    stdout: '',
+    stderr: expect.stringContaining('No test is sent'),
+  })
 })

@@ -47,12 +47,9 @@ export class DatabaseUnavailableError extends CliError {
 
 /** The console understood the request and rejected it. */
 export class RejectedError extends CliError {
-  /** Of the admin API. */
-  readonly code: string
-
+  /** @param code of the admin API */
   constructor(message: string, code: string) {
-    super(message, EXIT.rejected)
-    this.code = code
+    super(message, EXIT.rejected, code)
   }
 }
 

@@ -5,7 +5,15 @@ import type { Define } from '../cli.ts'
 import { instant, readPages } from '../client/responses.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { checkKeyId, checkWorkspace } from '../options/values.ts'
-import { addListOptions, chooseOutputFormat, type ListView, limitOption, printList } from '../output/list.ts'
+import {
+  addListOptions,
+  chooseOutputFormat,
+  filterItems,
+  firstItems,
+  type ListView,
+  limitOption,
+  printList,
+} from '../output/list.ts'
 import type { Column } from '../output/table.ts'
 import { plainText } from '../text.ts'
 
@@ -74,28 +82,16 @@ function refusalListView(workspaceId: string, { key, requestId }: Conditions): L
 }
 
 /** The console keeps so few of a workspace that the conditions are checked here. */
-async function* readMatches(
-  session: AdminSession,
-  workspaceId: string,
-  { key, requestId, limit = Number.POSITIVE_INFINITY }: Options,
-) {
-  let left = limit
+async function* readMatches(session: AdminSession, workspaceId: string, { key, requestId, limit }: Options) {
   let isSampled = false
   const request = { path: `/workspaces/${workspaceId}/refusals` }
   const pages = readPages(session.client, request, refusalsResponse, ({ refusals, sampled }) => {
     isSampled ||= sampled
     return refusals
   })
-  for await (const refusals of pages) {
-    const matches = refusals.filter(
-      refusal =>
-        (key === undefined || refusal.keyId === key) &&
-        (requestId === undefined || refusal.requestId === requestId),
-    )
-    yield matches.slice(0, left)
-    left -= matches.length
-    if (left <= 0) break
-  }
+  const isWanted = ({ keyId, requestId: id }: ShownRefusal) =>
+    (key === undefined || keyId === key) && (requestId === undefined || id === requestId)
+  yield* firstItems(filterItems(pages, isWanted), limit)
   if (isSampled)
     session.host.writeError('The list is not complete: gateways left some rejected requests out.\n')
 }

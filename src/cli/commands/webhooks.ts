@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
-import type { Cli, Define } from '../cli.ts'
+import { EXIT } from '../../run/host.ts'
+import { type Cli, CliError, type Define } from '../cli.ts'
 import { instant, nullable, readResponse } from '../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
 import { checkWorkspace } from '../options/values.ts'
@@ -11,7 +12,7 @@ const webhook = Type.Object({ url: Type.String(), createdAt: instant, createdBy:
 const shown = Type.Object({ webhook: nullable(webhook) })
 const set = Type.Object({ webhook, secret: Type.String() })
 const removed = Type.Object({ removed: Type.Boolean() })
-const tested = Type.Object({ url: Type.String() })
+const tested = Type.Object({ url: Type.String(), sent: Type.Boolean() })
 
 interface Subcommand {
   readonly name: string
@@ -97,6 +98,11 @@ async function remove({ client, host, json }: AdminSession, path: string, worksp
 
 async function test({ client, host, json }: AdminSession, path: string): Promise<void> {
   const response = await client.send({ method: 'POST', path: `${path}/test` })
-  const { url } = readResponse(client, tested, response)
-  host.write(json ? `${response.text}\n` : `A test is sent to ${plainText(url)}.\n`)
+  const { url, sent } = readResponse(client, tested, response)
+  if (json) return host.write(`${response.text}\n`)
+  if (sent) return host.write(`A test is sent to ${plainText(url)}.\n`)
+  throw new CliError(
+    'No test is sent: there is one a minute at most. Try again in a minute',
+    EXIT.unavailable,
+  )
 }

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import type { Cli, Define } from '../cli.ts'
+import { type Cli, type Define, errorJson, printsJson } from '../cli.ts'
 
 interface TopCommand {
   readonly name: string
@@ -108,7 +108,10 @@ export async function createCommandTree(cli: Cli, loads: (name: string) => boole
       writeOut: text => cli.host.write(text),
       writeErr: text => cli.host.writeError(text),
       // The value in `--tokn=…` may be secret.
-      outputError: (text, write) => write(text.replace(/^(error: unknown option '[^'=]*)=[\s\S]*'/, "$1'")),
+      outputError: (text, write) => {
+        const safe = text.replace(/^(error: unknown option '[^'=]*)=[\s\S]*'/, "$1'")
+        write(printsJson(cli.host.argv) ? errorJson(safe.replace(/^error: /, '').trimEnd(), 'usage') : safe)
+      },
     })
     .exitOverride()
   for (const { name, description, load } of COMMANDS) {

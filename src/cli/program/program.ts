@@ -4,7 +4,7 @@ import { ConfigError } from '../../config/config-error.ts'
 import { SettingError, StartError } from '../../domain/start-error.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { handlesFailure, outputErrorCode } from '../../run/standard-output.ts'
-import { CliError, COMPLETE } from '../cli.ts'
+import { CliError, COMPLETE, errorJson, printsJson } from '../cli.ts'
 import { createCommandTree } from './command-tree.ts'
 
 /** Words that stand for a flag, anywhere before the first option. */
@@ -36,7 +36,7 @@ export async function runProgram(host: Host): Promise<void> {
     requireKnownCommand(program, given)
     await program.parseAsync([...given.argv], { from: 'user' })
   } catch (error) {
-    host.exit(chooseExitCode(error, host))
+    host.exit(reportFailure(error, host))
   }
 }
 
@@ -84,22 +84,35 @@ function exitWhenOutputFails(host: Host): void {
   })
 }
 
-function chooseExitCode(error: unknown, host: Host): number {
+interface Failure {
+  readonly exitCode: number
+  /** Empty if it is printed already, or there is nothing to say. */
+  readonly message: string
+  /** Of the admin API. */
+  readonly code: string | null
+}
+
+/** Prints the error. @returns the exit code */
+function reportFailure(error: unknown, host: Host): number {
+  const { exitCode, message, code } = explainFailure(error)
+  if (message === '') return exitCode
+  const [name] = Object.entries(EXIT).find(([, value]) => value === exitCode) ?? ['failure']
+  host.writeError(printsJson(host.argv) ? errorJson(message, code ?? name) : `${message}\n`)
+  return exitCode
+}
+
+function explainFailure(error: unknown): Failure {
   if (error instanceof CommanderError) {
     // commander has printed its message; help and version are no failure.
-    return error.exitCode === 0 ? EXIT.ok : EXIT.usage
+    return { exitCode: error.exitCode === 0 ? EXIT.ok : EXIT.usage, message: '', code: null }
   }
-  if (error instanceof CliError) {
-    // Without a message, commander has printed one, or the user pressed Ctrl-C.
-    if (error.message !== '') host.writeError(`${error.message}\n`)
-    return error.exitCode
-  }
+  // Without a message, commander has printed one, or the user pressed Ctrl-C.
+  if (error instanceof CliError) return error
   if (error instanceof ConfigError) {
-    host.writeError(error.message)
-    return EXIT.config
+    return { exitCode: EXIT.config, message: error.message.trimEnd(), code: null }
   }
-  host.writeError(`${error instanceof StartError ? error.message : describe(error)}\n`)
-  return error instanceof SettingError ? EXIT.config : EXIT.failure
+  const message = error instanceof StartError ? error.message : describe(error)
+  return { exitCode: error instanceof SettingError ? EXIT.config : EXIT.failure, message, code: null }
 }
 
 function describe(error: unknown): string {

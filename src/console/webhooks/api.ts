@@ -150,14 +150,16 @@ const TEST = adminCall({
   summary: 'Sends an event of type `test`, at most one a minute',
   body: noFields,
   status: 200,
-  response: Type.Object({ url: Type.String({ description: 'Where it is sent' }) }),
+  response: Type.Object({
+    url: Type.String({ description: 'Where it is sent' }),
+    sent: Type.Boolean({ description: 'False if a test was sent within this minute' }),
+  }),
   errors: ERRORS,
   handle: async (parts, { request }) => {
     const { webhooks, workspaceId } = open(parts, request)
     const found = await webhooks.find(workspaceId)
     if (found === null) throw new ApiError('not_found', 'This workspace has no webhook')
-    await webhooks.deliveries.sendTest(workspaceId)
-    return { url: found.url }
+    return { url: found.url, sent: await webhooks.deliveries.sendTest(workspaceId) }
   },
 })
 

@@ -12,7 +12,10 @@ import { keyColumns, keyFacts } from '../../output/key-text.ts'
 import {
   addListOptions,
   chooseOutputFormat,
+  filterItems,
+  firstItems,
   type ListView,
+  limitOption,
   type OutputFormat,
   printList,
 } from '../../output/list.ts'
@@ -97,24 +100,27 @@ function beforeNow(seconds: number): string {
 
 interface ListOptions extends SearchOptions {
   readonly workspace?: string
+  readonly limit?: number
 }
 
-/** `postern keys list`: all pages. */
+/** `postern keys list`: all pages, or the first keys. */
 function addList(keys: Command, cli: Cli): void {
   const list = keys
     .command('list')
     .description('list keys, newest first; of all workspaces unless one is given')
     .option('--workspace <id>', 'workspace of the keys')
+    .addOption(limitOption('number of keys, at most (default: all)'))
   addAccessOptions(addListOptions(addSearchOptions(list))).action(
     async (options: ListOptions, self: Command) => {
-      const { workspace, ...conditions } = options
+      const { workspace, limit, ...conditions } = options
       const workspaceId = workspace === undefined ? {} : { workspaceId: checkWorkspace(workspace) }
       const search = createSearchQuery(conditions)
       const { client, host } = openSession(cli, self)
       const query = { ...workspaceId, ...search }
       const pages = readPages(client, { path: '/keys', query }, keysResponse, page => page.keys)
       const hasConditions = Object.keys(search).some(name => name !== 'sort')
-      await printList(host, chooseOutputFormat(self), keyListView(workspace, hasConditions), pages)
+      const view = keyListView(workspace, hasConditions)
+      await printList(host, chooseOutputFormat(self), view, firstItems(pages, limit))
     },
   )
 }
@@ -178,12 +184,13 @@ async function listByHint({ client, host }: AdminSession, format: OutputFormat, 
     id: ({ id }: ShownKey) => id,
     whenEmpty: `You can see no key with the hint ${hint}.`,
   }
-  await printList(host, format, view, withHint(pages, hint))
-}
-
-/** The text may also be in a name or description. */
-async function* withHint(pages: AsyncIterable<readonly ShownKey[]>, hint: string) {
-  for await (const page of pages) yield page.filter(key => key.hint.includes(hint))
+  // The text may also be in a name or description.
+  await printList(
+    host,
+    format,
+    view,
+    filterItems(pages, key => key.hint.includes(hint)),
+  )
 }
 
 const PATTERN_FORMATS = ['regex', 'gitleaks', 'trufflehog'] as const
