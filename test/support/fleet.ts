@@ -39,6 +39,7 @@ export interface Ended extends Revoked {
 
 /** Of a key whose expiry is shortened. */
 const EXPIRES_IN_MS = 500
+const LONGEST_EXPIRES_IN_MS = 5_000
 const RECOVERY_MS = 20_000
 
 /** Redis, console and gateways as processes, with a proxy on each connection between them. */
@@ -148,20 +149,29 @@ export class Fleet {
   async end({ id }: IssuedKey, ending: Ending, mustWait = false): Promise<Ended> {
     const askedAtMs = Date.now()
     const wait = mustWait ? '?wait=1' : ''
-    const edits: Partial<Record<Ending, object>> = {
-      shorten: { expiresAt: new Date(askedAtMs + EXPIRES_IN_MS).toISOString() },
-      narrow: { allowedCidrs: ['192.0.2.0/24'] },
-    }
-    const edit = edits[ending]
+    const path = `/keys/${id}`
     const response =
-      edit === undefined
-        ? await this.#post(`/keys/${id}/${ending}${wait}`, 200)
-        : await this.#edit(`/keys/${id}${wait}`, edit)
+      ending === 'shorten'
+        ? await this.#shorten(path + wait)
+        : ending === 'narrow'
+          ? await this.#edit(path + wait, { allowedCidrs: ['192.0.2.0/24'] })
+          : await this.#post(`${path}/${ending}${wait}`, 200)
     const { committedAt, announced, gateways, key } = response as unknown as AdminResponse
     // A shortened key is good until its expiry, however early the change is known.
     const dueAtMs = ending === 'shorten' ? Date.parse(key.expiresAt) : 0
     const committedAtMs = Math.max(Date.parse(committedAt), dueAtMs)
     return { askedAtMs, committedAtMs, announced, gateways }
+  }
+
+  /** An expiry that has passed when a busy console reads it is refused: then a later one. */
+  async #shorten(path: string): Promise<Record<string, unknown>> {
+    for (let ms = EXPIRES_IN_MS; ; ms *= 2) {
+      try {
+        return await this.#edit(path, { expiresAt: new Date(Date.now() + ms).toISOString() })
+      } catch (error) {
+        if (ms > LONGEST_EXPIRES_IN_MS) throw error
+      }
+    }
   }
 
   async resumeAndWait({ id }: IssuedKey): Promise<GatewaysResponse> {
