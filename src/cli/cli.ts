@@ -25,9 +25,15 @@ export class CliError extends Error {
   }
 }
 
+const JSON_FORMATS: ReadonlySet<string> = new Set(['json', 'ndjson'])
+
 /** Whether the command prints JSON: its error is JSON then, too. */
 export function printsJson(argv: readonly string[]): boolean {
-  return /(?:^|\s)(?:--json|(?:-o\s?|--output[\s=])(?:nd)?json)(?:\s|$)/.test(argv.join(' '))
+  return argv.some((word, index) => {
+    if (word === '--json') return true
+    if (word === '-o' || word === '--output') return JSON_FORMATS.has(argv[index + 1] ?? '')
+    return JSON_FORMATS.has(word.replace(/^(?:-o|--output=)/, '')) && word.startsWith('-')
+  })
 }
 
 /** An error in the form of the admin API's own. @param code of the admin API, or the name of the exit code */

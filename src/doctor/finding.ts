@@ -76,8 +76,12 @@ export function formatFindings(findings: readonly Finding[]): string {
     .map(({ check, isOk, found, advice }) => {
       const text = advice === null ? found : `${found}: ${advice}`
       // A text of a server may have several lines.
-      const line = `${isOk ? 'ok    ' : 'FAILED'}  ${check.padEnd(width)}  ${text}`
-      return `${line.replaceAll(/\s*[\r\n]+\s*/g, ' ')}\n`
+      const line = text
+        .split(/[\r\n]/)
+        .map(part => part.trim())
+        .filter(part => part !== '')
+        .join(' ')
+      return `${isOk ? 'ok    ' : 'FAILED'}  ${check.padEnd(width)}  ${line}\n`
     })
     .join('')
 }

@@ -55,8 +55,10 @@ describe('bash completes', () => {
       'whoami',
       'audit',
       'database',
+      'proxy',
       'context',
       'config',
+      'doctor',
       'openapi',
       'completion',
     ])
