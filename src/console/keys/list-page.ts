@@ -131,18 +131,23 @@ function createKeyQuery(
     text: list.q === '' ? null : list.q,
     scope: list.scope,
     expiresBeforeMs: list.state === 'expiring' ? nowMs + EXPIRING_SOON_MS + 1 : null,
-    createdBeforeMs: null,
-    lastUsedBeforeMs: list.unused === null ? null : lastUsedBefore(list.unused, nowMs),
+    ...unusedTimes(list.unused, nowMs),
     ...order,
     limit: PAGE_SIZE,
     after: cursor === '' ? null : decodeCursor(order, cursor),
   }
 }
 
-/** A key that was never used was last used at 0. */
-function lastUsedBefore(unused: UnusedFilter, nowMs: number): number {
+/** A key that was never used was last used at 0. One that is younger than the days may be about to be used. */
+function unusedTimes(
+  unused: UnusedFilter | null,
+  nowMs: number,
+): Pick<KeyQuery, 'createdBeforeMs' | 'lastUsedBeforeMs'> {
+  if (unused === null) return { createdBeforeMs: null, lastUsedBeforeMs: null }
   const { days } = UNUSED_FILTERS[unused]
-  return days === null ? 1 : nowMs - days * DAY_MS
+  if (days === null) return { createdBeforeMs: null, lastUsedBeforeMs: 1 }
+  const beforeMs = nowMs - days * DAY_MS
+  return { createdBeforeMs: beforeMs, lastUsedBeforeMs: beforeMs }
 }
 
 /** @param workspaceId null: keys of all workspaces */

@@ -77,7 +77,7 @@ test('the workspace’s page shows its requests, busiest keys and unused keys', 
   expect(text).toContain('Requests in 14 days: 14 served, 2 not served.')
   expect(text).toContain('Not served, by code Code Requests rate_limited 2')
   expect(text).toMatch(/Key Served Not served importer wsk_…\w{4} 9 0 build &lt;b&gt;.* wsk_…\w{4} 5 2/)
-  expect(text).toContain('Never 1 Not in 30 days 1 Not in 90 days 1')
+  expect(text).toContain('Never 1 Not in 30 days 0 Not in 90 days 0')
   expect(text).toMatch(/as gateways reported them until \d\d:\d\d:\d\d UTC/)
   const list = await page(`${WORKSPACE}/keys?state=active&unused=never`)
   expect(list).toContain('1 key matches')

@@ -133,6 +133,8 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
       ])[] = [
         ...[
           ['key_never', null] as const,
+          ['key_new', null, { createdAtMs: nowMs - 29 * DAY_MS }] as const,
+          ['key_young', null, { createdAtMs: nowMs - 89 * DAY_MS }] as const,
           ['key_29', 29] as const,
           ['key_31', 31] as const,
           ['key_91', 91] as const,
@@ -147,14 +149,15 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
         ],
         ['key_suspended', 99, { suspendedAtMs: nowMs }],
       ]
-      const rows = keys.map(([id, , record]) => toKeyRow(someKey({ id, ...record }), nowMs))
+      const createdAtMs = nowMs - 91 * DAY_MS
+      const rows = keys.map(([id, , record]) => toKeyRow(someKey({ id, createdAtMs, ...record }), nowMs))
       await database.writer.insertInto('keys').values(rows).execute()
       for (const [id, days] of keys) {
         if (days === null) continue
         const used = { last_used_at_ms: nowMs - days * DAY_MS }
         await database.writer.updateTable('key_use').set(used).where('key_id', '=', id).execute()
       }
-      const counts = { never: 1, days30: 3, days90: 2, isPartial: false }
+      const counts = { never: 3, days30: 4, days90: 2, isPartial: false }
       expect(await countUnused(database.reader, 'ws_1', nowMs)).toEqual(counts)
       expect(await countUnused(database.reader, 'ws_3', nowMs)).toMatchObject({ never: 0, isPartial: false })
     })

@@ -71,9 +71,10 @@ function addSearchOptions(command: Command): Command {
     )
     .option('--scope <scope>', 'keys with this scope')
     .addOption(
-      new Option('--unused <duration>', 'keys not used for this long, such as 90d, or never').argParser(
-        parseDuration,
-      ),
+      new Option(
+        '--unused <duration>',
+        'keys at least so old and not used for so long, such as 90d',
+      ).argParser(parseDuration),
     )
     .addOption(
       new Option('--sort <field>', 'order, with "-" in front for descending (default: -createdAt)').choices(
@@ -89,6 +90,8 @@ function createSearchQuery({ state, search, scope, sort, unused }: SearchOptions
     q: search,
     scope,
     sort,
+    // A younger key may be about to be used.
+    createdBefore: unused === undefined ? undefined : beforeNow(unused),
     lastUsedBefore: unused === undefined ? undefined : beforeNow(unused),
   })
   return Object.fromEntries(given.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))

@@ -128,7 +128,7 @@ export async function countLive(
 /** Keys examined at most, longest unused first: about 10 ms. */
 const MAX_UNUSED_EXAMINED = 2500
 
-/** Active keys that nothing seems to use. A key that was never used counts in all three. */
+/** Active keys that nothing seems to use. A key younger than 30 or 90 days is not counted there. */
 export interface UnusedCounts {
   readonly never: number
   /** Not used in the last 30 days. */
@@ -148,10 +148,10 @@ export async function countUnused(
   const { rows } = await sql<Record<'examined' | 'never' | 'days30' | 'days90', number>>`
     select count(*) as examined,
       count(case when is_active and used_at_ms = 0 then 1 end) as never,
-      count(case when is_active then 1 end) as days30,
-      count(case when is_active and used_at_ms < ${days90} then 1 end) as days90
+      count(case when is_active and created_at_ms < ${days30} then 1 end) as days30,
+      count(case when is_active and created_at_ms < ${days90} and used_at_ms < ${days90} then 1 end) as days90
     from (
-      select used_at_ms, revoked_at_ms is null and suspended_at_ms is null and replaced_by is null
+      select created_at_ms, used_at_ms, revoked_at_ms is null and suspended_at_ms is null and replaced_by is null
         and expires_at_ms > ${nowMs} as is_active
       from (
         select key_id, last_used_at_ms as used_at_ms from key_use
