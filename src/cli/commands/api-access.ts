@@ -1,14 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { formats } from '../../config/formats.ts'
 import { fileErrorText } from '../../config/setting-files.ts'
+import { hasKeyForm } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
 import { chooseContext } from '../client/session.ts'
 import { readSecret } from '../output/terminal.ts'
 
-/** A token68 (RFC 9110, section 11.2): anything else could not be sent, and may be the content of another file. */
-const KEY = /^[A-Za-z0-9._~+/-]{1,512}=*$/
 const NO_URL =
   'The address of the API is missing: set --url, for example to http://127.0.0.1:8080, or add a context (`postern context add NAME --api-url …`)'
 
@@ -73,9 +72,9 @@ function readKeyFile(source: string, file: string): string {
   }
 }
 
-/** @returns the key */
+/** Any text that can be sent: this machine does not know the format of the installation's keys. @returns the key */
 export function checkKey(source: string, key: string): string {
-  if (KEY.test(key)) return key
+  if (hasKeyForm(key, { kind: 'opaque' })) return key
   throw usage(`The key ${source} is not one: only letters, digits and ._~+/-= are allowed`)
 }
 

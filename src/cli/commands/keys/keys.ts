@@ -85,14 +85,15 @@ function addSearchOptions(command: Command): Command {
 
 /** @returns the query parameters of the admin API */
 function createSearchQuery({ state, search, scope, sort, unused }: SearchOptions): Record<string, string> {
+  // Also the age: a younger key may be about to be used.
+  const unusedSince = unused === undefined ? undefined : beforeNow(unused)
   const given = Object.entries({
     state,
     q: search,
     scope,
     sort,
-    // A younger key may be about to be used.
-    createdBefore: unused === undefined ? undefined : beforeNow(unused),
-    lastUsedBefore: unused === undefined ? undefined : beforeNow(unused),
+    createdBefore: unusedSince,
+    lastUsedBefore: unusedSince,
   })
   return Object.fromEntries(given.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
 }
