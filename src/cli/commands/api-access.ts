@@ -48,7 +48,7 @@ export async function readApiAccess(
 type Key = Pick<ApiAccess, 'source' | 'readKey'>
 
 async function givenKey({ streams }: Host): Promise<Key> {
-  return keptKey('of standard input', await readSecret(streams, 'API key: '))
+  return keptKey('from standard input', await readSecret(streams, 'API key: '))
 }
 
 function keptKey(source: string, text: string): Key {

@@ -177,7 +177,7 @@ async function readKey({ streams }: Host): Promise<Pick<Context, 'key'>> {
   if (streams.input.isTTY === true) throw usage(NO_KEY)
   const key = plainPasted(await readPiped(streams, 'key'))
   if (key === '') throw usage(NO_KEY)
-  return { key: checkKey('of standard input', key) }
+  return { key: checkKey('from standard input', key) }
 }
 
 function requireContext(host: Host, name: string): Contexts {

@@ -16,7 +16,7 @@ import { type ApiAccess, readApiAccess } from './api-access.ts'
 
 /** No other machine reaches it: each client of the proxy uses the key. */
 const LOOPBACK = '127.0.0.1'
-const DEFAULT_PORT = 8082
+const DEFAULT_PORT = 8001
 const MAX_CONNECTIONS = 256
 const RESPONSE_TIMEOUT_MS = 60_000
 
