@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { OVERLAP_EXPECTED } from '../../domain/key/change-key.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
-import { type AdminCall, declareCalls, type Operation } from '../platform/http/calls.ts'
+import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
   chosenFields,
   cursorField,
@@ -112,7 +112,7 @@ const ROTATE = adminCall({
 
 /** A call without a body that changes the state of a key. */
 function stepCall(
-  operation: Operation & ('revoke' | 'suspend' | 'resume'),
+  operation: 'revoke' | 'suspend' | 'resume',
   summary: string,
   change: typeof revokeKey,
 ): AdminCall<Registry> {

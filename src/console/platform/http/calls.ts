@@ -12,54 +12,10 @@ import { holds, sees } from '../access/principal.ts'
 import { ApiError, type ApiErrorCode } from './api-error.ts'
 import { requirePrincipal } from './request-context.ts'
 
-/** The name of a request in logs and metrics: a closed set. */
-export type Operation =
-  | 'issue'
-  | 'list'
-  | 'get'
-  | 'search'
-  | 'workspaces'
-  /** By its digest. */
-  | 'find'
-  | 'rotate'
-  | 'revoke'
-  | 'suspend'
-  | 'resume'
-  | 'edit'
-  | 'revoke_all'
-  | 'keys_export'
-  | 'keys_import'
-  | 'audit'
-  | 'audit_export'
-  | 'tokens'
-  | 'token_issue'
-  | 'token_revoke'
-  | 'whoami'
-  | 'openapi'
-  | 'deliveries'
-  | 'webhook'
-  | 'webhook_set'
-  | 'webhook_remove'
-  | 'webhook_test'
-  | 'webhook_deliveries'
-  | 'sync'
-  | 'lookup'
-  | 'lookups'
-  | 'usage'
-  | 'key_usage'
-  | 'workspace_usage'
-  | 'refusals'
-  /** A signed report of GitHub. */
-  | 'leaks'
-  | 'leak_report'
-  | 'confirmations'
-  /** A page of the console. */
-  | 'page'
-  | 'other'
-
 declare module 'fastify' {
   interface FastifyContextConfig {
-    operation?: Operation
+    /** The name of a request in logs and metrics, as a call declares it; never text of a caller. */
+    operation?: string
   }
   interface FastifyRequest {
     /** Set once a record was found or created, so that no log line holds text from the caller's path. */
@@ -74,7 +30,8 @@ export interface Call {
   /** A GET answers HEAD too. */
   readonly method: 'GET' | 'POST' | 'PATCH'
   readonly url: string
-  readonly operation: Operation
+  /** Its name in logs and metrics. */
+  readonly operation: string
   readonly schema?: FastifySchema
   /** Default: 64 KiB. */
   readonly bodyLimitBytes?: number
@@ -182,7 +139,8 @@ interface AdminCallDescription {
   readonly method: 'GET' | 'POST' | 'PATCH'
   /** Without the prefix; parameters as `:name`. */
   readonly url: string
-  readonly operation: Operation
+  /** Its name in logs and metrics. */
+  readonly operation: string
   /** Null if every authenticated caller may make the call. */
   readonly permission: Permission | null
   /**
