@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { text as readAll } from 'node:stream/consumers'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { eachText } from '../../src/domain/key/key-texts.ts'
 import { digestKey, importSigningSecret } from '../../src/domain/key/secret.ts'
 import { ADMIN_TOKEN, type RunningConsole, SIGNING_SECRET, startConsole } from '../support/console.ts'
 import { isWellFormedKey } from '../support/is-well-formed-key.ts'
@@ -39,7 +40,7 @@ describe('issuing a key', () => {
       createdAt: '2026-11-20T09:00:00.000Z',
       createdBy: 'admin-token',
       expiresAt: '2027-02-18T09:00:00.000Z',
-      description: null,
+      ...eachText(() => null),
       revokedAt: null,
       suspendedAt: null,
       allowedCidrs: [],

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
+import { eachText } from '../../src/domain/key/key-texts.ts'
 import { ADMIN_API_DOCUMENT, currentAdminApiDocument } from '../docs/admin-api-document.ts'
 import { adminDocument, requireDescribed } from '../support/admin-contract.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
@@ -92,7 +93,14 @@ describe('the OpenAPI document of the admin API', () => {
 
 describe('the check of responses in these tests finds', () => {
   const key = {
-    ...{ id: 'key_1', workspaceId: 'ws_1', name: 'a', description: null, scopes: [], hint: 'wsk_…abcd' },
+    ...{
+      id: 'key_1',
+      workspaceId: 'ws_1',
+      name: 'a',
+      ...eachText(() => null),
+      scopes: [],
+      hint: 'wsk_…abcd',
+    },
     ...{ createdAt: '2026-11-20T09:00:00.000Z', createdBy: 'a', expiresAt: '2026-11-21T09:00:00.000Z' },
     ...{
       revokedAt: null,

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { checkIssueForm, NEW_ISSUE_FORM, readIssueForm } from '../../../src/console/keys/issue-page.ts'
 import { checkRotateForm, NEW_ROTATE_FORM, readRotateForm } from '../../../src/console/keys/rotate-page.ts'
+import { eachText } from '../../../src/domain/key/key-texts.ts'
 
 const NOW = Date.parse('2026-11-21T09:00:00Z')
 const KNOWN = ['files:read', 'workspace:read']
@@ -16,7 +17,7 @@ describe('the form for issuing a key', () => {
   it('starts with 90 days and nothing else selected', () => {
     expect(NEW_ISSUE_FORM).toEqual({
       name: '',
-      description: '',
+      ...eachText(() => ''),
       scopes: [],
       allowedCidrs: '',
       expiry: '90',
@@ -25,7 +26,7 @@ describe('the form for issuing a key', () => {
   })
 
   it.each(['7', '30', '90', '180', '365'])('asks for %s days', expiry => {
-    const own = { name: 'build server', description: '', scopes: ['files:read'], allowedCidrs: [] }
+    const own = { name: 'build server', ...eachText(() => ''), scopes: ['files:read'], allowedCidrs: [] }
     const request = { ...own, expiresInDays: Number(expiry) }
     expect(check({ expiry })).toEqual({ ok: true, request })
   })

@@ -17,6 +17,7 @@ import {
   createTestEvent,
 } from '../../../src/console/webhooks/events.ts'
 import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
+import { eachText } from '../../../src/domain/key/key-texts.ts'
 import { consoleConfig } from '../../support/console.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'
 
@@ -37,7 +38,7 @@ const json = (key: KeyRecord, state: string) => ({
     id: key.id,
     workspaceId: 'ws_1',
     name: 'a',
-    description: null,
+    ...eachText(() => null),
     scopes: ['files:read'],
     hint: key.hint,
   },
