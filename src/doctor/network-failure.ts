@@ -3,7 +3,7 @@ import { type FailurePhase, toUpstreamFailure } from '../upstream/pool/failure.t
 import { CheckFailure } from './finding.ts'
 
 /** The settings that lead to a server. */
-export interface ReachedBy {
+interface ReachedBy {
   /** In a sentence: `the upstream`. */
   readonly server: string
   readonly address: string

@@ -21,8 +21,7 @@ import { type RedisSettings, requireTopology } from '../redis/options.ts'
 import { RedisConnection } from '../redis/redis-connection.ts'
 import { expiryNote, peerExpiry } from './certificates.ts'
 import { readClock } from './clocks.ts'
-import { ANSWER_MS, type Check, CheckFailure, type ClockReading, type Examined } from './finding.ts'
-import { SILENT } from './silent-logger.ts'
+import { ANSWER_MS, type Check, CheckFailure, type ClockReading, type Examined, SILENT } from './finding.ts'
 
 /** For a better answer after the first trouble: of another Sentinel or node, or the cause of a closed connection. */
 const GRACE_MS = 1_000

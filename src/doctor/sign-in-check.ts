@@ -2,8 +2,7 @@ import type { Config } from '../config/schema/schema.ts'
 import { createProvider } from '../console/sign-in/provider.ts'
 import { systemClock } from '../domain/clock.ts'
 import { describeError } from '../observability/control-logger.ts'
-import { type Check, CheckFailure, type Examined } from './finding.ts'
-import { SILENT } from './silent-logger.ts'
+import { type Check, CheckFailure, type Examined, SILENT } from './finding.ts'
 
 const NAME = 'sign-in'
 

@@ -3,7 +3,7 @@ import type { DenialReason } from '../domain/denial.ts'
 import { NO_HOST, NOT_HTTP_VERSION, TWO_HOSTS } from '../http/malformed-request.ts'
 
 export const MAX_TARGET_LENGTH = 8 * 1024
-export const MAX_HEADERS_LENGTH = 16 * 1024
+const MAX_HEADERS_LENGTH = 16 * 1024
 export const MAX_HEADER_FIELDS = 100
 
 /** The parts of a valid request head that later checks need, read once from the raw fields. */
@@ -14,7 +14,7 @@ export interface RequestHead {
   readonly hasBody: boolean
 }
 
-export type ReadHead =
+type ReadHead =
   | { readonly ok: true; readonly head: RequestHead }
   | { readonly ok: false; readonly reason: DenialReason; readonly detail?: string }
 

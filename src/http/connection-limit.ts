@@ -6,7 +6,7 @@ import { ClientConnection } from './client-connection.ts'
 /** Which limit closed a connection: that of its address, or that of the listener. */
 export type ReachedLimit = 'address' | 'listener'
 
-export interface ConnectionLimitOptions {
+interface ConnectionLimitOptions {
   readonly maxConnections: number
   /** For an IPv4 address or an IPv6 /64; null for no such limit. */
   readonly maxPerAddress: number | null

@@ -5,7 +5,7 @@ import { findRedisTopology } from '../domain/redis-address.ts'
 import type { Metrics } from './metrics/metrics.ts'
 
 /** Facts about a process that the metrics show. */
-export interface Identity {
+interface Identity {
   readonly version: string
   /** The commit that the image was built from; `unknown` in a checkout. */
   readonly revision: string

@@ -12,7 +12,7 @@ export interface ListenerLimits {
   readonly trustedProxies?: readonly string[]
 }
 
-export interface ListenerLimitParts {
+interface ListenerLimitParts {
   readonly metrics: Pick<Metrics, 'connectionsClosed'>
   readonly logger: Log
   readonly clock: Clock

@@ -11,7 +11,7 @@ import { readTraceId, type Tracing } from './tracing.ts'
 /** Methods that keep their name in logs and traces. */
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'POST'])
 
-export interface RequestObserverParts {
+interface RequestObserverParts {
   readonly metrics: Metrics
   readonly accessLog: AccessLog
   /** Null if tracing is disabled. */

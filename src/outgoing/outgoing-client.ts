@@ -10,7 +10,7 @@ import {
   refusedByProxy,
 } from './connect.ts'
 
-export interface OutgoingOptions extends Omit<Agent.Options, 'connect'> {
+interface OutgoingOptions extends Omit<Agent.Options, 'connect'> {
   readonly proxies: ProxySettings
   /** Certificate authorities of the target; default: those of Node. */
   readonly ca?: string | undefined
@@ -20,7 +20,7 @@ export interface OutgoingOptions extends Omit<Agent.Options, 'connect'> {
   readonly connector?: buildConnector.connector
 }
 
-export type OutgoingRequest = Omit<Dispatcher.RequestOptions, 'origin' | 'path'>
+type OutgoingRequest = Omit<Dispatcher.RequestOptions, 'origin' | 'path'>
 
 /** Codes of a connection that was not made. */
 const NOT_CONNECTED = /^(?:ECONN|ENOTFOUND|EAI_|EHOST|ENET|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)/

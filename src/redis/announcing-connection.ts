@@ -19,7 +19,7 @@ import { type RedisSettings, requireTopology } from './options.ts'
 import { type ConnectionEvents, RedisConnection } from './redis-connection.ts'
 import { PrimaryCheck } from './sentinels.ts'
 
-export interface RedisConnectionParts {
+interface RedisConnectionParts {
   readonly config: RedisSettings
   readonly metrics: Metrics
   readonly logger: ControlLogger

@@ -10,7 +10,7 @@ const SWEEP_MS = 50
  * serving: normal operation. leaving: no longer ready; new requests are still served, and their connections close.
  * closing: the listener is closed; requests in flight complete.
  */
-export type DrainPhase = 'serving' | 'leaving' | 'closing'
+type DrainPhase = 'serving' | 'leaving' | 'closing'
 
 /** Shuts down without losing a request: reports not ready, waits, closes listeners, completes requests, closes connections. */
 export class Drain {

@@ -4,8 +4,7 @@ import { printConfig } from '../../config/print-config.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { describeApi } from '../../domain/route/describe-api.ts'
 import type { Cli, Define } from '../cli.ts'
-import { PLANES, parsePlane } from '../options/plane.ts'
-import { addSettings, loadOrThrow, loadSettings } from '../options/settings-flags.ts'
+import { addSettings, loadOrThrow, loadSettings, PLANES, parsePlane } from '../options/settings-flags.ts'
 
 /** `postern config check` and `postern config print` */
 export const define: Define = (command, cli) => {

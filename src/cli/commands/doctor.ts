@@ -4,8 +4,7 @@ import { settings } from '../../config/settings.ts'
 import type { Finding } from '../../doctor/finding.ts'
 import { EXIT } from '../../run/host.ts'
 import type { Define } from '../cli.ts'
-import { PLANES, parsePlane } from '../options/plane.ts'
-import { addSettings, loadOrThrow } from '../options/settings-flags.ts'
+import { addSettings, loadOrThrow, PLANES, parsePlane } from '../options/settings-flags.ts'
 
 /** The flags that `--help` lists. */
 const FLAGS = [

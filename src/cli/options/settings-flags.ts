@@ -3,6 +3,7 @@ import { configOrThrow, type LoadedConfig, loadConfig } from '../../config/load-
 import type { Plane } from '../../config/rules.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { type SettingName, settingNames, settings } from '../../config/settings.ts'
+import { similarTo } from '../../config/similar-name.ts'
 import type { Cli } from '../cli.ts'
 
 const ALL_FLAGS = settings.flatMap(setting => settingNames(setting, 'flag'))
@@ -64,4 +65,13 @@ export function loadSettings({ host }: Cli, command: Command, planes: readonly P
     configFile: readConfigFlag(command),
     planes,
   })
+}
+
+export const PLANES: readonly Plane[] = ['gateway', 'console']
+
+/** The plane that a command names; an unknown one is an error of the command line. */
+export function parsePlane(plane: string, self: Command): Plane {
+  const known = PLANES.find(name => name === plane)
+  if (known !== undefined) return known
+  return self.error(`error: unknown plane ${plane}: it must be gateway or console${similarTo(plane, PLANES)}`)
 }

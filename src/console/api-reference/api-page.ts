@@ -13,7 +13,7 @@ type ReferencedRoute = RouteConfig & {
   readonly responseSchema?: { readonly schema: JsonSchema | null } | undefined
 }
 
-export interface ApiView {
+interface ApiView {
   readonly workspaceId: string
   readonly document: ApiDocument
   readonly routes: readonly ReferencedRoute[]

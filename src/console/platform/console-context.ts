@@ -57,7 +57,7 @@ export function createConsoleContext(parts: ContextParts): ConsoleContext {
 export type RecordKeys = readonly [KeyObject, ...KeyObject[]]
 
 /** The console's secrets in the form they are used. */
-export interface ConsoleSecrets {
+interface ConsoleSecrets {
   readonly signingKey: KeyObject
   /** The signing key and earlier ones, which still verify. */
   readonly signingKeys: readonly KeyObject[]

@@ -17,7 +17,7 @@ import type { SessionRow, Tables } from '../platform/database/tables.ts'
 const IDLE_PARTS = 20
 const SESSION_ID = /^[A-Za-z0-9_-]{43}$/
 
-export interface SessionLimits {
+interface SessionLimits {
   readonly idleSeconds: number
   readonly absoluteSeconds: number
   readonly maxPerPerson: number
@@ -45,7 +45,7 @@ export interface Sessions {
 /** Where a request comes from. */
 export type Origin = Pick<Caller, 'address' | 'requestId'>
 
-export interface SessionParts {
+interface SessionParts {
   readonly database: AuditedDatabase
   readonly newAuditId: (nowMs: number) => string
   readonly clock: Clock

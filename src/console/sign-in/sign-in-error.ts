@@ -2,7 +2,7 @@ import { AuthorizationResponseError, ResponseBodyError, WWWAuthenticateChallenge
 import { describeError } from '../../observability/control-logger.ts'
 import type { LOGIN_OUTCOMES } from '../../observability/metrics/metrics.ts'
 
-export type LoginOutcome = (typeof LOGIN_OUTCOMES)[number]
+type LoginOutcome = (typeof LOGIN_OUTCOMES)[number]
 /** What the sign-in page explains; counted as an outcome. */
 export type SignInProblem = Exclude<LoginOutcome, 'ok'> | 'client_rejected'
 

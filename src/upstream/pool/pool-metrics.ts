@@ -14,7 +14,7 @@ const UPSTREAM = 'default'
 /** These series exist from the start, so that `rate()` works before the first response. */
 const USUAL_CODES = [200, 404, 500, 503]
 
-export interface PoolStats {
+interface PoolStats {
   readonly open: number
   readonly free: number
   /** Connection attempts in progress. */

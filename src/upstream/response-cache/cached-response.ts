@@ -9,7 +9,7 @@ import type { UpstreamHeaders } from '../pool/exchange-parties.ts'
 import type { Freshness } from './freshness.ts'
 
 /** Alternating names and values, the form that Node's `writeHead` accepts. */
-export type FieldList = readonly string[]
+type FieldList = readonly string[]
 
 /** A 200 of the upstream, prepared once for all clients. */
 export interface CachedResponse {

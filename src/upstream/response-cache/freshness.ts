@@ -10,7 +10,7 @@ const SECONDS = /^\d+$/
 export type Directives = ReadonlyMap<string, string>
 
 /** When a response was requested and received. */
-export interface ResponseTimes {
+interface ResponseTimes {
   /** Monotonic. */
   readonly requestedAtMs: number
   readonly nowMs: number

@@ -25,7 +25,7 @@ import {
 import { type Directives, hasValidator, parseDirectives, wantsFresher } from './freshness.ts'
 import { CacheUpdate, ResponseCache } from './response-cache.ts'
 
-export interface ResponseCacheDeps {
+interface ResponseCacheDeps {
   readonly upstream: Upstream
   readonly deny: Deny
   /** Capacity of the cache in bytes; with 0 requests are coalesced and no response is cached. */

@@ -13,7 +13,7 @@ import type { AuditedDatabase } from './mac.ts'
 const PER_MINUTE = 10
 const MINUTE_SECONDS = 60
 
-export interface AccessAuditParts {
+interface AccessAuditParts {
   readonly database: AuditedDatabase
   readonly clock: Clock
   readonly newAuditId: (nowMs: number) => string

@@ -22,7 +22,7 @@ const HEAD_ID = 1
 const FORM = 'postern-audit-1'
 
 export type ChainHead = Pick<AuditHeadRow, 'sequence' | 'hash'>
-export type ChainedRow = AuditRow & { readonly sequence: number; readonly hash: string }
+type ChainedRow = AuditRow & { readonly sequence: number; readonly hash: string }
 
 /** A database, as far as its audit log needs it. */
 export type AuditTarget = Pick<AuditedDatabase, 'dialect' | 'audit'>

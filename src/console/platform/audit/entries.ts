@@ -57,7 +57,7 @@ export function actionLabel(action: AuditAction): string {
  * Why a key was revoked: on request, by a rotation without overlap, with all keys of its workspace, or because it was
  * revoked after the backup that was restored.
  */
-export type RevocationReason = 'request' | 'rotation' | 'bulk' | 'restore'
+type RevocationReason = 'request' | 'rotation' | 'bulk' | 'restore'
 /** The reason in entries of `auditLeak`. */
 const LEAK = 'leak'
 

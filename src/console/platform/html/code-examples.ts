@@ -4,7 +4,7 @@ import { type Html, html } from './html.ts'
 /** A placeholder for an unknown URL. */
 export const UNKNOWN_ADDRESS = '$API'
 
-export interface CodeExample {
+interface CodeExample {
   readonly name: string
   readonly code: string
 }

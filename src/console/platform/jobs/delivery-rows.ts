@@ -78,7 +78,7 @@ export type AttemptOutcome =
     }
 
 /** Deliveries of a workspace's events to one kind of receiver. */
-export interface LogScope {
+interface LogScope {
   readonly kind: ReceiverKind
   readonly workspaceId: string
 }

@@ -52,7 +52,7 @@ function tlsOptions({ mode, rootCertFile, certFile, keyFile }: PostgresTls, name
  * The driver sends its host as the server's name in TLS, and a final dot with it. So it gets a name without the dot, and a
  * socket that resolves the one with it.
  */
-export function hostConfig(name: string): Pick<pg.ClientConfig, 'host' | 'stream'> {
+function hostConfig(name: string): Pick<pg.ClientConfig, 'host' | 'stream'> {
   const host = withoutFinalDot(name)
   return host === name || name.startsWith('/') ? { host: name } : { host, stream: () => new SocketTo(name) }
 }
