@@ -17,7 +17,7 @@ WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 # Of all packages only `node` has an install script, which fetches a Node for checkouts.
 RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --no-progress
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig.json ./
 COPY src ./src
 RUN ["npm", "run", "build"]
 # `npm sbom --omit=dev` leaves out packages that development needs too, so it gets a manifest without development packages.
@@ -27,7 +27,8 @@ COPY --from=runtime /var/lib/dpkg/status.d /image/var/lib/dpkg/status.d
 COPY --from=runtime /usr/lib/os-release /image/usr/lib/os-release
 # What the image holds, package by package.
 RUN node image/write-sbom.ts /image < npm.cdx.json > sbom.cdx.json
-RUN node image/prune-packages.ts node_modules && find dist -name '*.map' -delete
+# The program holds the code of its packages: of the packages themselves the image keeps their licences.
+RUN node image/keep-licences.ts node_modules licences && find dist -name '*.map' -delete
 # Names the sources in the metric postern_build_info.
 ARG REVISION=unknown
 RUN printf '%s\n' "$REVISION" > dist/REVISION
@@ -44,8 +45,8 @@ LABEL org.opencontainers.image.title="Postern" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=node /usr/local/bin/node /nodejs/bin/node
 COPY --from=node /usr/local/LICENSE /nodejs/LICENSE
-COPY --from=build /build/node_modules /app/node_modules
 COPY --from=build /build/dist /app/dist
+COPY --from=build /build/licences /app/licences
 COPY --from=build /build/package.json /build/sbom.cdx.json /app/
 COPY config /app/config
 COPY LICENSE /app/

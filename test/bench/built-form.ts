@@ -7,12 +7,10 @@ import { CHECKOUT } from './world.ts'
 export function buildForm(parent: string): string {
   const root = join(parent, 'built')
   mkdirSync(root)
-  for (const place of ['config', 'package.json']) {
+  for (const place of ['config', 'package.json', 'src', 'tsconfig.json']) {
     cpSync(join(CHECKOUT, place), join(root, place), { recursive: true })
   }
   symlinkSync(join(CHECKOUT, 'node_modules'), join(root, 'node_modules'))
-  const compiler = join(CHECKOUT, 'node_modules/.bin/tsc')
-  const words = ['-p', join(CHECKOUT, 'tsconfig.build.json'), '--outDir', join(root, 'dist')]
-  execFileSync(compiler, words, { stdio: 'inherit' })
+  execFileSync('npm', ['run', '--silent', 'build'], { cwd: root, stdio: 'inherit' })
   return join(root, 'dist/main.js')
 }

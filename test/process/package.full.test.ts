@@ -11,7 +11,6 @@ const SOURCES = [
   'package.json',
   '.npmrc',
   'tsconfig.json',
-  'tsconfig.build.json',
   'src',
   'config',
   'test/cli',
@@ -83,7 +82,7 @@ test('every module of the package loads', () => {
   const modules = files
     .map(file => file.replace(/^package\//, ''))
     .filter(file => /^dist\/(?!main\.js|.*\/assets\/).*\.js$/.test(file))
-  expect(modules.length).toBeGreaterThan(300)
+  expect(modules.length).toBeGreaterThan(50)
   const script = modules.map(file => `await import(${JSON.stringify(`./${file}`)})`).join('\n')
   execFileSync(process.execPath, ['--input-type=module', '--eval', script], { cwd: root })
 })

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { type Command, CommanderError } from 'commander'
+import manifest from '../../../package.json' with { type: 'json' }
 import { ConfigError } from '../../config/config-error.ts'
 import { SettingError, StartError } from '../../domain/start-error.ts'
 import { EXIT, type Host } from '../../run/host.ts'
@@ -20,7 +20,7 @@ const SERVERS: ReadonlySet<string> = new Set(['demo', 'gateway', 'console'])
 
 /** Runs the command line, and exits with the code of the outcome. */
 export async function runProgram(host: Host): Promise<void> {
-  const version = readVersion()
+  const { version } = manifest
   if (host.argv[0] === COMPLETE) {
     const program = await createCommandTree({ host, version, showsAll: false }, () => true)
     const { completions } = await import('../commands/completion.ts')
@@ -117,13 +117,4 @@ function explainFailure(error: unknown): Failure {
 
 function describe(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error)
-}
-
-function readVersion(): string {
-  const manifest: unknown = JSON.parse(
-    readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
-  )
-  return typeof manifest === 'object' && manifest !== null && 'version' in manifest
-    ? String(manifest.version)
-    : '0.0.0'
 }
