@@ -53,7 +53,9 @@ test('a key can be issued, used and listed, and is rejected after its revocation
   const revoked = await postern('keys', 'revoke', id, '--yes')
   expect(revoked).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining(id) })
   await until('the key is rejected', async () => (await send(secret)).json['code'] === 'key_revoked')
-  expect(await posternHere('keys', 'revoke', id, '--yes')).toEqual(revoked)
+  // Its text may differ: by now gateways may have confirmed.
+  const again = await posternHere('keys', 'revoke', id, '--yes')
+  expect(again).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining(id) })
 })
 
 test('--json prints the key as the admin API describes it', async () => {
