@@ -23,4 +23,5 @@ export const MIGRATIONS: Migrations = {
     usageTables,
     webhookTables,
   ]),
+  '0002_plans': database => database.schema.alterTable('keys').addColumn('plan', 'text').execute(),
 }

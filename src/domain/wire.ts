@@ -10,16 +10,20 @@ import {
   normalizeScopes,
 } from './key/key-record.ts'
 import type { TextName } from './key/key-texts.ts'
+import { SHORT_NAME } from './key/short-name.ts'
 
 /** The names in Redis and the format of a record, used by both planes. Messages: `invalidation-message.ts`. */
 export const CHANGES_CHANNEL = 'postern:keys:changed'
 
 /**
  * Schemas of the record on the wire. A reader rejects a newer one and asks the key service instead. A record has the
- * second only if it restricts a key in a way that readers of the first would overlook: they must not use it.
+ * second only if it restricts a key in a way that readers of the first would overlook, and the third only if the key has a
+ * plan, whose limits readers of the others would overlook: they must not use it.
  */
 const SCHEMA_VERSION = 1
 const RESTRICTED_SCHEMA_VERSION = 2
+const PLAN_SCHEMA_VERSION = 3
+const SCHEMA_VERSIONS: readonly unknown[] = [SCHEMA_VERSION, RESTRICTED_SCHEMA_VERSION, PLAN_SCHEMA_VERSION]
 /** A record has a few hundred bytes; the console never writes a longer entry. */
 export const MAX_RECORD_BYTES = 16 * 1024
 /** Index of the last byte that GETRANGE reads: one byte more than a record may have, to detect a longer entry. */
@@ -83,10 +87,10 @@ export function encodeRecord(record: KeyRecord, digest: string, recordKey: KeyOb
 }
 
 /** What every record on the wire has: not the texts, which no gateway needs. Restrictions are named apart. */
-type UnrestrictedJson = Omit<RecordJson, TextName | 'suspendedAt' | 'allowedCidrs'>
+type UnrestrictedJson = Omit<RecordJson, TextName | 'suspendedAt' | 'allowedCidrs' | 'plan'>
 
 /**
- * The fields that are named here and no others. A revoked record names no restriction, so that every reader, also of the first
+ * The fields that are named here and no others. A revoked record names neither restriction nor plan, so that every reader, also of the first
  * schema, takes it as revoked.
  */
 function recordBody(record: KeyRecord): Record<string, unknown> {
@@ -105,15 +109,17 @@ function recordBody(record: KeyRecord): Record<string, unknown> {
     replacedBy: json.replacedBy,
     version: json.version,
   }
-  if (record.revokedAtMs !== null || !isRestricted(record)) return { v: SCHEMA_VERSION, ...body }
-  const { suspendedAt, allowedCidrs } = json
+  if (record.revokedAtMs !== null) return { v: SCHEMA_VERSION, ...body }
+  const { suspendedAt, allowedCidrs, plan } = json
   const suspended = suspendedAt === null ? {} : { suspendedAt }
   const cidrs = allowedCidrs.length === 0 ? {} : { allowedCidrs }
-  return { v: RESTRICTED_SCHEMA_VERSION, ...body, ...suspended, ...cidrs }
+  const named = plan === null ? {} : { plan }
+  return { v: schemaVersion(record), ...body, ...suspended, ...cidrs, ...named }
 }
 
-function isRestricted({ suspendedAtMs, allowedCidrs }: KeyGrant): boolean {
-  return suspendedAtMs !== null || allowedCidrs.length > 0
+function schemaVersion({ suspendedAtMs, allowedCidrs, plan }: KeyGrant): number {
+  if (plan !== null) return PLAN_SCHEMA_VERSION
+  return suspendedAtMs !== null || allowedCidrs.length > 0 ? RESTRICTED_SCHEMA_VERSION : SCHEMA_VERSION
 }
 
 export type DecodedRecord =
@@ -134,7 +140,7 @@ export function decodeRecord(
   const json = parseJsonObject(text, MAX_RECORD_BYTES)
   if (json === null) return { ok: false, why: 'malformed' }
   const { v = SCHEMA_VERSION } = json
-  if (v !== SCHEMA_VERSION && v !== RESTRICTED_SCHEMA_VERSION) return { ok: false, why: 'unknown_schema' }
+  if (!SCHEMA_VERSIONS.includes(v)) return { ok: false, why: 'unknown_schema' }
   const grant = readGrant(json)
   if (grant === null) return { ok: false, why: 'malformed' }
   const mac = json['mac']
@@ -147,7 +153,7 @@ export function decodeRecord(
 function readGrant(json: Record<string, unknown>): KeyGrant | null {
   const { id, workspaceId, scopes, version } = json
   // A key service of another maker may omit the hint, and fields that a key does not have. In Redis the MAC covers all of it.
-  const { hint = '' } = json
+  const { hint = '', plan = null } = json
   const expiresAtMs = parseInstant(json['expiresAt'])
   const revokedAtMs = parseOptionalInstant(json['revokedAt'])
   const suspendedAtMs = parseOptionalInstant(json['suspendedAt'])
@@ -158,6 +164,7 @@ function readGrant(json: Record<string, unknown>): KeyGrant | null {
   if (typeof hint !== 'string' || hint.length > 128) return null
   if (expiresAtMs === null || revokedAtMs === undefined || suspendedAtMs === undefined) return null
   if (allowedCidrs === null || !isVersion(version)) return null
+  if (plan !== null && (typeof plan !== 'string' || !SHORT_NAME.test(plan))) return null
   return {
     id,
     workspaceId,
@@ -167,22 +174,23 @@ function readGrant(json: Record<string, unknown>): KeyGrant | null {
     revokedAtMs,
     suspendedAtMs,
     allowedCidrs,
+    plan,
     version,
   }
 }
 
 /**
- * Signs a list with fixed positions, so that no two grants have the same signed bytes. A grant without restrictions has the
- * list that readers of the first schema know.
+ * Signs a list with fixed positions, so that no two grants have the same signed bytes. Each schema has the list that readers of
+ * it know.
  */
 function macOfGrant(grant: KeyGrant, digest: string, recordKey: KeyObject): string {
   const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, version, ...restrictions } = grant
-  const { suspendedAtMs, allowedCidrs, ...unsigned } = restrictions
+  const { suspendedAtMs, allowedCidrs, plan, ...unsigned } = restrictions
   // A new field of a grant is an error here until it is signed.
   unsigned satisfies Readonly<Record<string, never>>
-  const restricted = isRestricted(grant)
+  const schema = schemaVersion(grant)
   const signed = JSON.stringify([
-    restricted ? RESTRICTED_SCHEMA_VERSION : SCHEMA_VERSION,
+    schema,
     digest,
     id,
     workspaceId,
@@ -191,7 +199,8 @@ function macOfGrant(grant: KeyGrant, digest: string, recordKey: KeyObject): stri
     expiresAtMs,
     revokedAtMs,
     version,
-    ...(restricted ? [suspendedAtMs, allowedCidrs] : []),
+    ...(schema >= RESTRICTED_SCHEMA_VERSION ? [suspendedAtMs, allowedCidrs] : []),
+    ...(schema >= PLAN_SCHEMA_VERSION ? [plan] : []),
   ])
   return createHmac('sha256', recordKey).update(signed).digest('base64url')
 }

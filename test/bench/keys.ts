@@ -66,6 +66,7 @@ export class KeyMint {
       ...eachText(() => null),
       suspendedAtMs: null,
       allowedCidrs: [],
+      plan: null,
       rotatedFrom: null,
       replacedBy: null,
       version: 1,

@@ -29,7 +29,8 @@ describe('the document and the gateway accept the same records', () => {
   it.each([
     ['the least', {}],
     ['all of it', { hint: '…x7Qf', revokedAt: '2026-11-20T00:00:00.123Z', v: 1 }],
-    ['unknown fields', { plan: 'gold' }],
+    ['unknown fields', { colour: 'gold' }],
+    ['a plan', { plan: 'gold', v: 3 }],
     ['no scopes', { scopes: [] }],
     ['not revoked', { revokedAt: null }],
     ['every kind of character', { id: '!k~', workspaceId: 'A-z_0.9~', scopes: ['!#[]~', 'a'.repeat(64)] }],
@@ -37,7 +38,7 @@ describe('the document and the gateway accept the same records', () => {
     ['version 0', { version: 0 }],
     ['suspended', { suspendedAt: '2026-11-20T09:00:00Z', v: 2 }],
     ['networks', { allowedCidrs: ['192.0.2.0/24', '::1'], v: 2 }],
-    ['neither', { suspendedAt: null, allowedCidrs: null }],
+    ['neither', { suspendedAt: null, allowedCidrs: null, plan: null }],
   ])('good: %s', (_, changes) => {
     expectToFit(judge, { ...RECORD, ...changes })
     expect(decodeRecord(JSON.stringify({ ...RECORD, ...changes }), DIGEST, null).ok).toBe(true)
@@ -58,6 +59,8 @@ describe('the document and the gateway accept the same records', () => {
     ['too many scopes', { scopes: Array.from({ length: 65 }, (_, index) => `s${index}`) }],
     ['a time of another zone', { expiresAt: '2027-02-18T09:00:00+01:00' }],
     ['a day', { expiresAt: '2027-02-18' }],
+    ['a plan in capitals', { plan: 'Gold' }],
+    ['a plan without a name', { plan: '' }],
     ['a number for a time', { expiresAt: 1_800_000_000_000 }],
     ['microseconds', { expiresAt: '2027-02-18T09:00:00.123456Z' }],
     ['revoked: false', { revokedAt: false }],
@@ -68,7 +71,7 @@ describe('the document and the gateway accept the same records', () => {
     ['a version that no database holds', { version: 2_147_483_648 }],
     ['suspended: true', { suspendedAt: true }],
     ['one network for a list', { allowedCidrs: '192.0.2.0/24' }],
-    ['a form of tomorrow', { v: 3 }],
+    ['a form of tomorrow', { v: 4 }],
   ])('bad: %s', (_, changes) => {
     expect(judge({ ...RECORD, ...changes })).toBe(false)
     expect(decodeRecord(JSON.stringify({ ...RECORD, ...changes }), DIGEST, null).ok).toBe(false)

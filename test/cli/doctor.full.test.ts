@@ -312,7 +312,7 @@ describe.skipIf(!has(POSTGRES))('with PostgreSQL', { timeout: 60_000 }, () => {
       expect(await databaseOf(url)).toEqual({
         code: 0,
         database: expect.stringMatching(
-          /^ok: PostgreSQL \d+.*, the next start of the console migrates the schema \(0001_tables\)$/,
+          /^ok: PostgreSQL \d+.*, the next start of the console migrates the schema \(0001_tables, 0002_plans\)$/,
         ),
         clock: 'ok: agrees with PostgreSQL',
       })

@@ -44,6 +44,7 @@ describe('issuing a key', () => {
       revokedAt: null,
       suspendedAt: null,
       allowedCidrs: [],
+      plan: null,
       rotatedFrom: null,
       replacedBy: null,
       version: 1,

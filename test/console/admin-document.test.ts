@@ -106,6 +106,7 @@ describe('the check of responses in these tests finds', () => {
       revokedAt: null,
       suspendedAt: null,
       allowedCidrs: [],
+      plan: null,
       rotatedFrom: null,
       replacedBy: null,
       version: 1,

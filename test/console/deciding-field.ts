@@ -10,15 +10,15 @@ type Changes = Readonly<Record<string, readonly SourceChange[]>>
 export const TYPE_GRANT_COLUMN: Changes = {
   'domain/key/key-fields.ts': [
     [
-      '  readonly allowedCidrs: readonly string[]\n',
-      '  readonly allowedCidrs: readonly string[]\n  readonly onlyRoute: string | null\n',
+      '  readonly plan: string | null\n',
+      '  readonly plan: string | null\n  readonly onlyRoute: string | null\n',
     ],
   ],
-  'domain/key/key-record.ts': [["  | 'allowedCidrs'\n", "  | 'allowedCidrs'\n  | 'onlyRoute'\n"]],
+  'domain/key/key-record.ts': [["  | 'plan'\n", "  | 'plan'\n  | 'onlyRoute'\n"]],
   'console/platform/database/tables.ts': [
     [
-      '  readonly allowed_cidrs: string | null\n',
-      '  readonly allowed_cidrs: string | null\n  readonly only_route: string | null\n',
+      '  readonly plan: string | null\n',
+      '  readonly plan: string | null\n  readonly only_route: string | null\n',
     ],
   ],
 }
@@ -30,16 +30,16 @@ const CHOICE: Changes = {
       'const CONTROL_CHARACTER',
       "export const ONLY_ROUTE_EXPECTED = 'null or the name of a route in lower case'\nconst CONTROL_CHARACTER",
     ],
-    ['eachText(() => null), allowedCidrs: [] }', 'eachText(() => null), allowedCidrs: [], onlyRoute: null }'],
+    ['allowedCidrs: [], plan: null }', 'allowedCidrs: [], plan: null, onlyRoute: null }'],
     [
-      '  readonly allowedCidrs?: readonly string[] | null | undefined\n',
-      '  readonly allowedCidrs?: readonly string[] | null | undefined\n  readonly onlyRoute?: string | null | undefined\n',
+      '  readonly plan?: string | null | undefined\n',
+      '  readonly plan?: string | null | undefined\n  readonly onlyRoute?: string | null | undefined\n',
     ],
     [
-      '  return { ok: true, value: { name, ...texts, allowedCidrs } }\n',
+      '  return { ok: true, value: { name, ...texts, allowedCidrs, plan } }\n',
       `  const onlyRoute = chooseText(requested.onlyRoute, current.onlyRoute)
   if (onlyRoute !== null && !/^[a-z]{1,32}$/.test(onlyRoute)) return wrong('onlyRoute', ONLY_ROUTE_EXPECTED)
-  return { ok: true, value: { name, ...texts, allowedCidrs, onlyRoute } }
+  return { ok: true, value: { name, ...texts, allowedCidrs, plan, onlyRoute } }
 `,
     ],
   ],
@@ -54,68 +54,51 @@ const CHOICE: Changes = {
   ],
   'console/keys/key-form.ts': [
     [
-      '{ name, allowedCidrs, ...texts }: ChosenFields',
-      '{ name, allowedCidrs, onlyRoute, ...texts }: ChosenFields',
+      '{ name, allowedCidrs, plan, ...texts }: ChosenFields',
+      '{ name, allowedCidrs, plan, onlyRoute, ...texts }: ChosenFields',
+    ],
+    ["    plan: plan ?? '',\n", "    plan: plan ?? '',\n    onlyRoute: onlyRoute ?? '',\n"],
+    [
+      "    plan: textField(fields, 'plan').trim(),\n",
+      "    plan: textField(fields, 'plan').trim(),\n    onlyRoute: textField(fields, 'onlyRoute').trim(),\n",
+    ],
+    ['  allowedCidrs,\n  plan,\n', '  allowedCidrs,\n  plan,\n  onlyRoute,\n'],
+    ['splitCidrs(allowedCidrs), plan }', 'splitCidrs(allowedCidrs), plan, onlyRoute }'],
+    [
+      'restrictionInputs({ allowedCidrs, plan }: ChosenForm',
+      'restrictionInputs({ allowedCidrs, plan, onlyRoute }: ChosenForm',
     ],
     [
-      "allowedCidrs: allowedCidrs.join('\\n') }",
-      "allowedCidrs: allowedCidrs.join('\\n'), onlyRoute: onlyRoute ?? '' }",
-    ],
-    [
-      "    allowedCidrs: readLines(fields, 'allowedCidrs'),\n",
-      "    allowedCidrs: readLines(fields, 'allowedCidrs'),\n    onlyRoute: textField(fields, 'onlyRoute').trim(),\n",
-    ],
-    ['  name,\n  allowedCidrs,\n', '  name,\n  allowedCidrs,\n  onlyRoute,\n'],
-    ['allowedCidrs: splitCidrs(allowedCidrs) }', 'allowedCidrs: splitCidrs(allowedCidrs), onlyRoute }'],
-    [
-      'restrictionInputs({ allowedCidrs }: ChosenForm',
-      'restrictionInputs({ allowedCidrs, onlyRoute }: ChosenForm',
-    ],
-    [
-      /return (textArea\(\{ name: 'allowedCidrs'.*\))\n/,
-      `const cidrs = textArea({ name: 'allowedCidrs', label: ALLOWED_ADDRESSES, hint, problems }, allowedCidrs)
-  const field = { name: 'onlyRoute', label: ONLY_ROUTE, hint: 'Leave it empty to allow every route', problems }
-  return html\`\${cidrs}\${textInput(field, onlyRoute, html\`type="text"\`)}\`
+      /return (html`\$\{cidrs\}.*`)\n/,
+      `const route = { name: 'onlyRoute', label: ONLY_ROUTE, hint: 'Leave it empty to allow every route', problems }
+  const routeInput = textInput(route, onlyRoute, html\`type="text"\`)
+  return html\`\${cidrs}\${textInput(field, plan, html\`type="text"\`)}\${routeInput}\`
 `,
     ],
     ["'Allowed addresses'\n", "'Allowed addresses'\nconst ONLY_ROUTE = 'Only route'\n"],
     [
-      'restrictionFacts({ allowedCidrs }: ChosenFields): Html | null {\n',
-      'restrictionFacts({ allowedCidrs, onlyRoute }: ChosenFields): Html {\n',
+      'restrictionFacts({ allowedCidrs, plan }: ChosenFields)',
+      'restrictionFacts({ allowedCidrs, plan, onlyRoute }: ChosenFields)',
     ],
-    [
-      / {2}if \(allowedCidrs\.length === 0\) return null\n.*\n/,
-      `  const fact = (label: string, text: string) =>
-    text === '' ? null : html\`<div><dt>\${label}</dt><dd>\${text}</dd></div>\`
-  return html\`\${fact(ALLOWED_ADDRESSES, allowedCidrs.join(', '))}\${fact(ONLY_ROUTE, onlyRoute ?? '')}\`
-`,
-    ],
-    [
-      '  allowedCidrs: ALLOWED_ADDRESSES,\n',
-      '  allowedCidrs: ALLOWED_ADDRESSES,\n  onlyRoute: ONLY_ROUTE,\n',
-    ],
+    ["fact(PLAN, plan ?? '')}`", `fact(PLAN, plan ?? '')}\${fact(ONLY_ROUTE, onlyRoute ?? '')}\``],
+    ['  plan: PLAN,\n', '  plan: PLAN,\n  onlyRoute: ONLY_ROUTE,\n'],
   ],
   'cli/options/key-fields.ts': [
-    [
-      '  readonly allowCidr?: readonly string[]\n',
-      '  readonly allowCidr?: readonly string[]\n  readonly onlyRoute?: string\n',
-    ],
+    ['  readonly plan?: string\n', '  readonly plan?: string\n  readonly onlyRoute?: string\n'],
     [
       '  return command.addOption(allowCidrOption())',
       "  command.option('--only-route <name>', 'the only route that may be used with the key')\n  return command.addOption(allowCidrOption())",
     ],
-    ['{ name, allowCidr, ...texts }: FieldOptions', '{ name, allowCidr, onlyRoute, ...texts }: FieldOptions'],
-    ['allowedCidrs: allowCidr }', 'allowedCidrs: allowCidr, onlyRoute }'],
+    ['allowCidr, plan, ...texts }: FieldOptions', 'allowCidr, plan, onlyRoute, ...texts }: FieldOptions'],
+    ['allowedCidrs: allowCidr, plan }', 'allowedCidrs: allowCidr, plan, onlyRoute }'],
     ['cleared: [] },\n', "cleared: [] },\n  'only-route': { field: 'onlyRoute', cleared: null },\n"],
     [
-      'restrictionFacts({ allowedCidrs = [] }: ShownKey)',
-      'restrictionFacts({ allowedCidrs = [], onlyRoute }: ShownKey)',
+      'restrictionFacts({ allowedCidrs = [], plan }: ShownKey)',
+      'restrictionFacts({ allowedCidrs = [], plan, onlyRoute }: ShownKey)',
     ],
     [
-      / {2}return (\[\['Allowed networks'.*)\]\n/,
-      `  const networks = allowedCidrs.length === 0 ? 'any' : allowedCidrs.map(plainText).join(' ')
-  return [['Allowed networks', networks], ['Only route', plainText(onlyRoute ?? 'any')]]
-`,
+      "[['Allowed networks', networks]]\n",
+      "[['Allowed networks', networks], ['Only route', plainText(onlyRoute ?? 'any')]]\n",
     ],
   ],
 }
@@ -143,56 +126,42 @@ const ROW: Changes = {
 /** On the wire a record with it has a schema of its own: a gateway of the release before would overlook it, and so refuses it. */
 const WIRE: Changes = {
   'domain/wire.ts': [
+    ['const PLAN_SCHEMA_VERSION = 3\n', 'const PLAN_SCHEMA_VERSION = 3\nconst ROUTE_SCHEMA_VERSION = 4\n'],
+    ["'allowedCidrs' | 'plan'>", "'allowedCidrs' | 'plan' | 'onlyRoute'>"],
     [
-      'const RESTRICTED_SCHEMA_VERSION = 2\n',
-      'const RESTRICTED_SCHEMA_VERSION = 2\nconst ROUTE_SCHEMA_VERSION = 3\n',
+      '  const { suspendedAt, allowedCidrs, plan } = json\n',
+      '  const { suspendedAt, allowedCidrs, plan, onlyRoute } = json\n',
     ],
-    ["'suspendedAt' | 'allowedCidrs'>", "'suspendedAt' | 'allowedCidrs' | 'onlyRoute'>"],
+    ['...cidrs, ...named }\n', '...cidrs, ...named, ...(onlyRoute === null ? {} : { onlyRoute }) }\n'],
     [
-      '  const { suspendedAt, allowedCidrs } = json\n',
-      '  const { suspendedAt, allowedCidrs, onlyRoute } = json\n',
-    ],
-    [
-      '  return { v: RESTRICTED_SCHEMA_VERSION, ...body, ...suspended, ...cidrs }\n',
-      `  const route = onlyRoute === null ? {} : { onlyRoute }
-  return { v: schemaVersion(record), ...body, ...suspended, ...cidrs, ...route }
+      `schemaVersion({ suspendedAtMs, allowedCidrs, plan }: KeyGrant): number {
 `,
-    ],
-    [
-      `function isRestricted({ suspendedAtMs, allowedCidrs }: KeyGrant): boolean {
-  return suspendedAtMs !== null || allowedCidrs.length > 0
-}
-`,
-      `function isRestricted(grant: KeyGrant): boolean {
-  return schemaVersion(grant) !== SCHEMA_VERSION
-}
-
-function schemaVersion({ suspendedAtMs, allowedCidrs, onlyRoute }: KeyGrant): number {
+      `schemaVersion({ suspendedAtMs, allowedCidrs, plan, onlyRoute }: KeyGrant): number {
   if (onlyRoute !== null) return ROUTE_SCHEMA_VERSION
-  return suspendedAtMs !== null || allowedCidrs.length > 0 ? RESTRICTED_SCHEMA_VERSION : SCHEMA_VERSION
-}
 `,
     ],
     [
-      'if (v !== SCHEMA_VERSION && v !== RESTRICTED_SCHEMA_VERSION) return',
-      'if (v !== SCHEMA_VERSION && v !== RESTRICTED_SCHEMA_VERSION && v !== ROUTE_SCHEMA_VERSION) return',
+      'if (!SCHEMA_VERSIONS.includes(v)) return',
+      'if (!SCHEMA_VERSIONS.includes(v) && v !== ROUTE_SCHEMA_VERSION) return',
     ],
-    ["  const { hint = '' } = json\n", "  const { hint = '', onlyRoute = null } = json\n"],
+    [
+      "  const { hint = '', plan = null } = json\n",
+      "  const { hint = '', plan = null, onlyRoute = null } = json\n",
+    ],
     [
       '  if (allowedCidrs === null || !isVersion(version)) return null\n',
       `  if (allowedCidrs === null || !isVersion(version)) return null
   if (onlyRoute !== null && typeof onlyRoute !== 'string') return null
 `,
     ],
-    ['    allowedCidrs,\n    version,\n', '    allowedCidrs,\n    onlyRoute,\n    version,\n'],
+    ['    plan,\n    version,\n', '    plan,\n    onlyRoute,\n    version,\n'],
     [
-      'const { suspendedAtMs, allowedCidrs, ...unsigned } = restrictions',
-      'const { suspendedAtMs, allowedCidrs, onlyRoute, ...unsigned } = restrictions',
+      'const { suspendedAtMs, allowedCidrs, plan, ...unsigned } = restrictions',
+      'const { suspendedAtMs, allowedCidrs, plan, onlyRoute, ...unsigned } = restrictions',
     ],
-    ['    restricted ? RESTRICTED_SCHEMA_VERSION : SCHEMA_VERSION,\n', '    schemaVersion(grant),\n'],
     [
-      '    ...(restricted ? [suspendedAtMs, allowedCidrs] : []),\n',
-      '    ...(restricted ? [suspendedAtMs, allowedCidrs] : []),\n    ...(onlyRoute === null ? [] : [onlyRoute]),\n',
+      '    ...(schema >= PLAN_SCHEMA_VERSION ? [plan] : []),\n',
+      '    ...(schema >= PLAN_SCHEMA_VERSION ? [plan] : []),\n    ...(onlyRoute === null ? [] : [onlyRoute]),\n',
     ],
   ],
 }

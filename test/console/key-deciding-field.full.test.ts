@@ -184,7 +184,7 @@ describe('a gateway', () => {
     const key = await issue('files')
     const text = (await world.redis.admin.get(entryOf(key))) ?? ''
     const record = JSON.parse(text)
-    expect(record).toMatchObject({ v: 3, onlyRoute: 'files' })
+    expect(record).toMatchObject({ v: 4, onlyRoute: 'files' })
     const { decodeRecord } = await import('../../src/domain/wire.ts')
     expect(decodeRecord(text, '', null)).toEqual({ ok: false, why: 'unknown_schema' })
     await world.redis.admin.set(entryOf(key), JSON.stringify({ ...record, onlyRoute: 'workspace' }))

@@ -147,7 +147,7 @@ export function describeKeyImport(database: string, freshUrl: () => Promise<stri
       ['no expiry', { expiresAt: null }, 'expiresAt', /^expiresAt must be/],
       ['an expiry in 367 days', { expiresAt: inDays(367) }, 'expiresAt', /at most 366 days from now$/],
       ['a revocation to come', { revokedAt: inDays(1) }, 'revokedAt', /not in the future$/],
-      ['an unknown field', { plan: 'gold' }, undefined, /^An entry has only/],
+      ['an unknown field', { colour: 'gold' }, undefined, /^An entry has only/],
     ])('names what is wrong with %s, and imports the others', async (_, wrong, field, error) => {
       const { importKeys } = await started()
       const entry = { ...entryOf('foreign-key', wrong) }

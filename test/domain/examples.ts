@@ -39,6 +39,7 @@ export function exampleRecord(changes: Partial<KeyRecord> = {}): KeyRecord {
     ...eachText(() => null),
     suspendedAtMs: null,
     allowedCidrs: [],
+    plan: null,
     rotatedFrom: null,
     replacedBy: null,
     version: 1,
@@ -52,8 +53,18 @@ export function exampleGrant(changes: Partial<KeyGrant> = {}): KeyGrant {
 }
 
 export function grantOf(record: KeyRecord): KeyGrant {
-  const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, suspendedAtMs, allowedCidrs, version } =
-    record
-  const restrictions = { revokedAtMs, suspendedAtMs, allowedCidrs }
+  const {
+    id,
+    workspaceId,
+    scopes,
+    hint,
+    expiresAtMs,
+    revokedAtMs,
+    suspendedAtMs,
+    allowedCidrs,
+    plan,
+    version,
+  } = record
+  const restrictions = { revokedAtMs, suspendedAtMs, allowedCidrs, plan }
   return { id, workspaceId, scopes, hint, expiresAtMs, ...restrictions, version }
 }

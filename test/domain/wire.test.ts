@@ -50,6 +50,7 @@ const records: fc.Arbitrary<KeyRecord> = fc.record({
   ...eachText(() => fc.option(fc.string())),
   suspendedAtMs: fc.option(instant),
   allowedCidrs: fc.subarray(['192.0.2.0/24', '2001:db8::/32', '::1/128']),
+  plan: fc.option(fc.stringMatching(/^[a-z][a-z0-9-]{0,31}$/)),
   rotatedFrom: fc.option(fc.string()),
   replacedBy: fc.option(fc.string()),
   version: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
@@ -64,8 +65,8 @@ describe('a record on the wire', () => {
           ok: true,
           grant: {
             ...grantOf(record),
-            // A revoked record names no restriction.
-            ...(record.revokedAtMs === null ? {} : { suspendedAtMs: null, allowedCidrs: [] }),
+            // A revoked record names neither restriction nor plan.
+            ...(record.revokedAtMs === null ? {} : { suspendedAtMs: null, allowedCidrs: [], plan: null }),
             scopes: [...new Set(record.scopes)].sort(),
             expiresAtMs: Math.floor(record.expiresAtMs),
           },
@@ -76,8 +77,8 @@ describe('a record on the wire', () => {
 
   it('is JSON with a schema version and ISO instants, stored under the digest of the key', () => {
     expect(recordKeyName(DIGEST)).toBe(`postern:key:${DIGEST}`)
-    const { description, suspendedAt, allowedCidrs, ...body } = toRecordJson(exampleRecord())
-    expect([description, suspendedAt, allowedCidrs]).toEqual([null, null, []])
+    const { description, suspendedAt, allowedCidrs, plan, ...body } = toRecordJson(exampleRecord())
+    expect([description, suspendedAt, allowedCidrs, plan]).toEqual([null, null, [], null])
     expect(JSON.parse(encodeRecord(exampleRecord(), DIGEST, RECORD_KEY))).toEqual({
       v: 1,
       ...body,
@@ -141,16 +142,38 @@ describe('the networks of a record without a MAC', () => {
   })
 })
 
+describe('the plan of a record without a MAC', () => {
+  const planned = (plan: unknown) => decodeRecord(tampered({ mac: undefined, v: 3, plan }), DIGEST, null)
+
+  it('is none if the record names none', () => {
+    for (const none of [undefined, null]) {
+      expect(planned(none)).toMatchObject({ ok: true, grant: { plan: null } })
+    }
+  })
+
+  it('is its name, whether or not a gateway knows it', () => {
+    expect(planned('business-2')).toMatchObject({ ok: true, grant: { plan: 'business-2' } })
+  })
+
+  it.each([[''], ['Business'], ['a'.repeat(33)], ['a:b'], [7], [['free']]])('is not %j', plan => {
+    expect(planned(plan)).toEqual({ ok: false, why: 'malformed' })
+  })
+})
+
 describe('a release that knows only the first schema', () => {
   const schemaOf = (changes: Partial<KeyRecord>) =>
     (JSON.parse(encodeRecord(exampleRecord(changes), DIGEST, RECORD_KEY)) as Json)['v']
-  const restrictions = { suspendedAtMs: NOW_MS, allowedCidrs: ['192.0.2.0/24'] }
+  const restrictions = { suspendedAtMs: NOW_MS, allowedCidrs: ['192.0.2.0/24'], plan: 'free' }
 
   it.each<[string, Partial<KeyRecord>]>([
     ['suspended', { suspendedAtMs: NOW_MS }],
     ['restricted to networks', { allowedCidrs: ['192.0.2.0/24'] }],
   ])('cannot overlook that a key is %s: it rejects the schema of the record', (_, changes) => {
     expect(schemaOf(changes)).toBe(2)
+  })
+
+  it('cannot overlook that other rate limits hold for a key, restricted or not: nor can one that knows the second', () => {
+    expect([schemaOf({ plan: 'free' }), schemaOf({ plan: 'free', suspendedAtMs: NOW_MS })]).toEqual([3, 3])
   })
 
   it('reads every other record, and sees a revoked key as revoked', () => {
@@ -187,6 +210,7 @@ describe('write access to Redis makes no key valid: the MAC is invalid after a c
 
   const suspended = exampleRecord({ suspendedAtMs: NOW_MS })
   const restricted = exampleRecord({ allowedCidrs: ['192.0.2.0/24'] })
+  const planned = exampleRecord({ plan: 'free' })
   it.each<[string, Json, KeyRecord]>([
     ['suspendedAt, set back to null', { suspendedAt: null }, suspended],
     ['suspendedAt, left out, in the first schema', { suspendedAt: undefined, v: 1 }, suspended],
@@ -195,6 +219,11 @@ describe('write access to Redis makes no key valid: the MAC is invalid after a c
     ['allowedCidrs, left out, in the first schema', { allowedCidrs: undefined, v: 1 }, restricted],
     ['allowedCidrs, widened', { allowedCidrs: ['192.0.0.0/16'] }, restricted],
     ['allowedCidrs, added', { allowedCidrs: ['192.0.2.0/24'] }, exampleRecord()],
+    ['plan, changed', { plan: 'business' }, planned],
+    ['plan, left out', { plan: undefined }, planned],
+    ['plan, left out, in the first schema', { plan: undefined, v: 1 }, planned],
+    ['plan, added', { plan: 'business' }, exampleRecord()],
+    ['plan, added, in the third schema', { plan: 'business', v: 3 }, restricted],
   ])('%s', (_, changes, record) => {
     expect(whyNot(tampered(changes, record))).toBe('bad_mac')
   })
@@ -220,7 +249,7 @@ describe('a reader', () => {
     expect(whyNot(tampered({ region: 'eu', limits: { perMinute: 5 }, __proto: 1 }))).toBe('accepted')
   })
 
-  it.each([3, 0, '1', null, true, [1]])('rejects an unknown schema: %j', v => {
+  it.each([4, 0, '1', null, true, [1]])('rejects an unknown schema: %j', v => {
     expect(whyNot(tampered({ v }))).toBe('unknown_schema')
     expect(whyNot(tampered({ v }), null)).toBe('unknown_schema')
   })

@@ -26,6 +26,7 @@ export function recordOf(changes: Partial<KeyRecord> = {}): KeyRecord {
     ...eachText(() => null),
     suspendedAtMs: null,
     allowedCidrs: [],
+    plan: null,
     rotatedFrom: null,
     replacedBy: null,
     version: 1,
@@ -34,8 +35,18 @@ export function recordOf(changes: Partial<KeyRecord> = {}): KeyRecord {
 }
 
 export function grantOf(changes: Partial<KeyRecord> = {}): KeyGrant {
-  const { id, workspaceId, scopes, hint, expiresAtMs, revokedAtMs, suspendedAtMs, allowedCidrs, version } =
-    recordOf(changes)
-  const restrictions = { revokedAtMs, suspendedAtMs, allowedCidrs }
+  const {
+    id,
+    workspaceId,
+    scopes,
+    hint,
+    expiresAtMs,
+    revokedAtMs,
+    suspendedAtMs,
+    allowedCidrs,
+    plan,
+    version,
+  } = recordOf(changes)
+  const restrictions = { revokedAtMs, suspendedAtMs, allowedCidrs, plan }
   return { id, workspaceId, scopes, hint, expiresAtMs, ...restrictions, version }
 }

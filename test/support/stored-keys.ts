@@ -22,6 +22,7 @@ export function someKey(overrides: Partial<KeyRecord> = {}): StoredKey {
     ...eachText(() => null),
     suspendedAtMs: null,
     allowedCidrs: [],
+    plan: null,
     rotatedFrom: null,
     replacedBy: null,
     version: 1,

@@ -11,6 +11,7 @@ import { plainText } from '../text.ts'
 export interface FieldOptions extends GivenTexts {
   readonly name?: string
   readonly allowCidr?: readonly string[]
+  readonly plan?: string
 }
 type GivenTexts = { readonly [Name in TextName]?: string }
 
@@ -18,6 +19,7 @@ type GivenTexts = { readonly [Name in TextName]?: string }
 export function addFieldOptions(command: Command, name: string): Command {
   command.option('--name <name>', name)
   for (const text of TEXT_NAMES) command.option(`--${text} <text>`, KEY_TEXTS[text].help)
+  command.option('--plan <name>', 'the plan whose rate limits hold for the key')
   return command.addOption(allowCidrOption())
 }
 
@@ -36,8 +38,8 @@ function splitCidrs(text: string): string[] {
 }
 
 /** The fields that were given, as the admin API names them; JSON leaves out what is undefined. */
-export function givenFields({ name, allowCidr, ...texts }: FieldOptions): Record<string, unknown> {
-  const fields = { name, ...eachText(text => texts[text]), allowedCidrs: allowCidr }
+export function givenFields({ name, allowCidr, plan, ...texts }: FieldOptions): Record<string, unknown> {
+  const fields = { name, ...eachText(text => texts[text]), allowedCidrs: allowCidr, plan }
   return fields satisfies Readonly<Record<ChosenField, unknown>>
 }
 
@@ -45,13 +47,14 @@ export function givenFields({ name, allowCidr, ...texts }: FieldOptions): Record
 const CLEARABLE: Readonly<Record<string, { readonly field: string; readonly cleared: unknown }>> = {
   ...eachText(text => ({ field: text, cleared: null })),
   'allow-cidr': { field: 'allowedCidrs', cleared: [] },
+  plan: { field: 'plan', cleared: null },
 }
 const CLEARABLE_NAMES = Object.keys(CLEARABLE)
 
 /** `--clear description --clear allow-cidr` */
 export function clearOption(): Option {
   const texts = TEXT_NAMES.map(text => `the ${text}, `).join('')
-  const option = new Option('--clear <field>', `remove ${texts}or the limit to networks`)
+  const option = new Option('--clear <field>', `remove ${texts}the limit to networks or the plan`)
   return option.choices(CLEARABLE_NAMES).argParser((text: string, before: readonly string[] = []) => {
     if (!CLEARABLE_NAMES.includes(text)) {
       throw new InvalidArgumentError(`It must be ${CLEARABLE_NAMES.join(' or ')}.`)
@@ -86,6 +89,8 @@ export function textFacts(key: ShownKey): [label: string, text: string | null][]
   })
 }
 
-export function restrictionFacts({ allowedCidrs = [] }: ShownKey): [label: string, text: string][] {
-  return [['Allowed networks', allowedCidrs.length === 0 ? 'any' : allowedCidrs.map(plainText).join(' ')]]
+export function restrictionFacts({ allowedCidrs = [], plan }: ShownKey): [label: string, text: string][] {
+  const networks = allowedCidrs.length === 0 ? 'any' : allowedCidrs.map(plainText).join(' ')
+  const facts: [label: string, text: string][] = [['Allowed networks', networks]]
+  return plan == null ? facts : [...facts, ['Plan', plainText(plan)]]
 }

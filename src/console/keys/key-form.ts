@@ -31,8 +31,13 @@ export type ChosenForm = Readonly<Record<ChosenField, string>>
 
 export const BLANK_FORM = fillChosenForm(BLANK_FIELDS)
 
-export function fillChosenForm({ name, allowedCidrs, ...texts }: ChosenFields): ChosenForm {
-  return { name, ...eachText(text => texts[text] ?? ''), allowedCidrs: allowedCidrs.join('\n') }
+export function fillChosenForm({ name, allowedCidrs, plan, ...texts }: ChosenFields): ChosenForm {
+  return {
+    name,
+    ...eachText(text => texts[text] ?? ''),
+    allowedCidrs: allowedCidrs.join('\n'),
+    plan: plan ?? '',
+  }
 }
 
 export function readChosenForm(fields: FormFields): ChosenForm {
@@ -40,6 +45,7 @@ export function readChosenForm(fields: FormFields): ChosenForm {
     name: textField(fields, 'name').trim(),
     ...eachText(text => textField(fields, text).trim()),
     allowedCidrs: readLines(fields, 'allowedCidrs'),
+    plan: textField(fields, 'plan').trim(),
   }
 }
 
@@ -47,9 +53,10 @@ export function readChosenForm(fields: FormFields): ChosenForm {
 export function requestedFields({
   name,
   allowedCidrs,
+  plan,
   ...texts
 }: ChosenForm): RequestedFields & { name: string } {
-  return { name, ...eachText(text => texts[text]), allowedCidrs: splitCidrs(allowedCidrs) }
+  return { name, ...eachText(text => texts[text]), allowedCidrs: splitCidrs(allowedCidrs), plan }
 }
 
 /** @param text networks, separated by line breaks, spaces or commas */
@@ -82,13 +89,21 @@ export function textInputs(form: ChosenForm, problems: Problems): Html {
   return html`${inputs}`
 }
 
-/** Where requests with a key may come from. */
-export function restrictionInputs({ allowedCidrs }: ChosenForm, problems: Problems): Html {
+/** Where requests with a key may come from, and which rate limits hold for them. */
+export function restrictionInputs({ allowedCidrs, plan }: ChosenForm, problems: Problems): Html {
   const hint = html`IP addresses or networks, one per line, such as <code>192.0.2.0/24</code>. Gateways reject requests from other addresses. Leave it empty to allow every address`
-  return textArea({ name: 'allowedCidrs', label: ALLOWED_ADDRESSES, hint, problems }, allowedCidrs)
+  const cidrs = textArea({ name: 'allowedCidrs', label: ALLOWED_ADDRESSES, hint, problems }, allowedCidrs)
+  const field = {
+    name: 'plan',
+    label: PLAN,
+    hint: 'Leave it empty for the limits of keys without a plan',
+    problems,
+  }
+  return html`${cidrs}${textInput(field, plan, html`type="text"`)}`
 }
 
 const ALLOWED_ADDRESSES = 'Allowed addresses'
+const PLAN = 'Plan'
 
 /** Only those that a key has. */
 export function textFacts(texts: ChosenFields): Html {
@@ -101,9 +116,10 @@ export function textFacts(texts: ChosenFields): Html {
   return html`${facts}`
 }
 
-export function restrictionFacts({ allowedCidrs }: ChosenFields): Html | null {
-  if (allowedCidrs.length === 0) return null
-  return html`<div><dt>${ALLOWED_ADDRESSES}</dt><dd>${allowedCidrs.join(', ')}</dd></div>`
+export function restrictionFacts({ allowedCidrs, plan }: ChosenFields): Html {
+  const fact = (label: string, text: string) =>
+    text === '' ? null : html`<div><dt>${label}</dt><dd>${text}</dd></div>`
+  return html`${fact(ALLOWED_ADDRESSES, allowedCidrs.join(', '))}${fact(PLAN, plan ?? '')}`
 }
 
 /** As the audit log names the fields that an edit changed. */
@@ -111,6 +127,7 @@ export const FIELD_LABELS: Readonly<Record<string, string>> = {
   name: 'Name',
   ...eachText(text => KEY_TEXTS[text].label),
   allowedCidrs: ALLOWED_ADDRESSES,
+  plan: PLAN,
 } satisfies Record<ChosenField, string>
 
 /** As the audit log holds it. */

@@ -1,12 +1,14 @@
 import { MAX_CIDRS, normalizeCidrs } from '../address/ip-address.ts'
 import { eachText, KEY_TEXTS, type KeyTexts, TEXT_NAMES, type TextName } from './key-texts.ts'
 import { holdsKeyForm } from './secret.ts'
+import { SHORT_NAME, SHORT_NAME_EXPECTED } from './short-name.ts'
 import { hasVisible } from './visible-text.ts'
 
 export const MAX_NAME_LENGTH = 100
 export const NAME_EXPECTED = `1 to ${MAX_NAME_LENGTH} characters, none of them a control character`
 const VISIBLE_NAME_EXPECTED = 'a name with at least one visible character'
 export const ALLOWED_CIDRS_EXPECTED = `a list of at most ${MAX_CIDRS} IP addresses or CIDRs, such as 192.0.2.0/24 or 2001:db8::/32`
+export const PLAN_EXPECTED = `null or the name of a plan: ${SHORT_NAME_EXPECTED}`
 const CONTROL_CHARACTER = /\p{Cc}/u
 
 export type Planned<Value> =
@@ -23,18 +25,21 @@ export interface ChosenFields extends KeyTexts {
   readonly name: string
   /** Networks that requests may come from, as `normalizeCidrs` returns them; empty if every address is allowed. */
   readonly allowedCidrs: readonly string[]
+  /** The name of the plan whose rate limits hold for the key; null for those of keys without a plan. */
+  readonly plan: string | null
 }
 export type ChosenField = keyof ChosenFields
 
 /** Nothing chosen. */
-export const BLANK_FIELDS: ChosenFields = { name: '', ...eachText(() => null), allowedCidrs: [] }
+export const BLANK_FIELDS: ChosenFields = { name: '', ...eachText(() => null), allowedCidrs: [], plan: null }
 // `Object.keys` forgets the type of a closed record's keys.
 export const CHOSEN_FIELDS = Object.keys(BLANK_FIELDS) as readonly ChosenField[]
 
-/** The same, as a caller sends them; absent ones stay. Null or an empty one clears a text or list. */
+/** The same, as a caller sends them; absent ones stay. Null or an empty one clears a text, list or plan. */
 export interface RequestedFields extends RequestedTexts {
   readonly name?: string | undefined
   readonly allowedCidrs?: readonly string[] | null | undefined
+  readonly plan?: string | null | undefined
 }
 type RequestedTexts = { readonly [Name in TextName]?: string | null | undefined }
 
@@ -59,7 +64,9 @@ export function planFields(
   const cidrs = requested.allowedCidrs === undefined ? current.allowedCidrs : (requested.allowedCidrs ?? [])
   const allowedCidrs = cidrs.length > MAX_CIDRS ? null : normalizeCidrs(cidrs)
   if (allowedCidrs === null) return wrong('allowedCidrs', ALLOWED_CIDRS_EXPECTED)
-  return { ok: true, value: { name, ...texts, allowedCidrs } }
+  const plan = chooseText(requested.plan, current.plan)
+  if (plan !== null && !SHORT_NAME.test(plan)) return wrong('plan', PLAN_EXPECTED)
+  return { ok: true, value: { name, ...texts, allowedCidrs, plan } }
 }
 
 function chooseText(requested: string | null | undefined, current: string | null): string | null {

@@ -42,6 +42,7 @@ export type KeyGrant = Pick<
   | 'revokedAtMs'
   | 'suspendedAtMs'
   | 'allowedCidrs'
+  | 'plan'
   | 'version'
 >
 

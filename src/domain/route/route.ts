@@ -1,7 +1,8 @@
 import { isWorkspaceId } from '../key/key-record.ts'
+import { SHORT_NAME } from '../key/short-name.ts'
 
 /** The form of a route's name, by which requests are counted. */
-export const ROUTE_NAME = /^[a-z][a-z0-9-]{0,31}$/
+export const ROUTE_NAME = SHORT_NAME
 
 /** A route as it is configured; `path` and `upstreamPath` are templates such as `/a/{workspaceId}/b`. */
 export interface RouteConfig {

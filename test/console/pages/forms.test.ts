@@ -20,13 +20,14 @@ describe('the form for issuing a key', () => {
       ...eachText(() => ''),
       scopes: [],
       allowedCidrs: '',
+      plan: '',
       expiry: '90',
       date: '',
     })
   })
 
   it.each(['7', '30', '90', '180', '365'])('asks for %s days', expiry => {
-    const own = { name: 'build server', ...eachText(() => ''), scopes: ['files:read'], allowedCidrs: [] }
+    const own = { name: 'build server', ...eachText(() => ''), scopes: ['files:read'], allowedCidrs: [], plan: '' }
     const request = { ...own, expiresInDays: Number(expiry) }
     expect(check({ expiry })).toEqual({ ok: true, request })
   })

@@ -5,7 +5,12 @@ import { NOW_MS, revoked, someKey } from '../../support/stored-keys.ts'
 
 const DAY_MS = 86_400_000
 const context = { keyPrefix: 'wsk_', nowMs: NOW_MS }
-const { record } = someKey({ description: 'nightly', allowedCidrs: ['192.0.2.0/24'], version: 3 })
+const { record } = someKey({
+  description: 'nightly',
+  allowedCidrs: ['192.0.2.0/24'],
+  plan: 'free',
+  version: 3,
+})
 const plan = (request: EditRequest, of: KeyRecord = record) => planEdit(of, request, context)
 const at = (ms: number) => new Date(NOW_MS + ms).toISOString()
 
@@ -19,6 +24,9 @@ describe('an edit', () => {
     ['networks', { allowedCidrs: ['::1', '10.1.1.1/8'] }, { allowedCidrs: ['10.0.0.0/8', '::1/128'] }],
     ['no networks', { allowedCidrs: [] }, { allowedCidrs: [] }],
     ['null for networks, which is none', { allowedCidrs: null }, { allowedCidrs: [] }],
+    ['the plan', { plan: 'business' }, { plan: 'business' }],
+    ['no plan', { plan: null }, { plan: null }],
+    ['an empty plan, which is none', { plan: '' }, { plan: null }],
     ['several fields', { name: 'a', description: 'b' }, { name: 'a', description: 'b' }],
   ])('with %s changes nothing else', (_, request, changes) => {
     expect(plan(request)).toEqual({
@@ -53,6 +61,8 @@ describe('an edit', () => {
     ['expiresAt', { expiresAt: at(90 * DAY_MS + 1) }],
     ['expiresAt', { expiresAt: 'tomorrow' }],
     ['allowedCidrs', { allowedCidrs: ['10.0.0.0/33'] }],
+    ['plan', { plan: 'Business' }],
+    ['plan', { plan: 'a'.repeat(33) }],
     ['allowedCidrs', { allowedCidrs: Array.from({ length: 33 }, (_, index) => `10.0.0.${index}`) }],
   ])('is refused by the name of the field %s: %j', (field, request) => {
     expect(plan(request)).toMatchObject({ kind: 'invalid', field })

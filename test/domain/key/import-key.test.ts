@@ -34,6 +34,7 @@ describe('an imported key', () => {
         name: 'build server',
         description: 'for builds',
         allowedCidrs: ['192.0.2.1/32'],
+        plan: null,
         scopes: ['files:read', 'workspace:read'],
         hint: '…stem',
         createdAtMs: NOW_MS,

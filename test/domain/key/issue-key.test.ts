@@ -33,6 +33,7 @@ describe('a new key', () => {
         revokedAtMs: null,
         suspendedAtMs: null,
         allowedCidrs: [],
+        plan: null,
         rotatedFrom: null,
         replacedBy: null,
         version: 1,

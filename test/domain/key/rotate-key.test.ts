@@ -7,8 +7,8 @@ import { NOW_MS, revoked, someKey } from '../../support/stored-keys.ts'
 const context = { id: 'key_next', hint: 'wsk_…next', createdBy: 'ada', nowMs: NOW_MS }
 const DAY_MS = 86_400_000
 
-test('the new key has the same workspace, name, description, scopes and networks, and expires after 90 days', () => {
-  const chosen = { description: 'nightly', allowedCidrs: ['192.0.2.0/24'] }
+test('the new key has the same workspace, name, description, scopes, networks and plan, and expires after 90 days', () => {
+  const chosen = { description: 'nightly', allowedCidrs: ['192.0.2.0/24'], plan: 'free' }
   const { record } = someKey({
     expiresAtMs: NOW_MS + DAY_MS,
     version: 4,

@@ -88,6 +88,7 @@ const grant: fc.Arbitrary<KeyGrant> = fc.record({
   revokedAtMs: fc.option(instant),
   suspendedAtMs: fc.option(instant),
   allowedCidrs: fc.subarray(['192.0.2.0/24', '2001:db8::/32']),
+  plan: fc.option(fc.constantFrom('free', 'business')),
   version: fc.maxSafeNat(),
 })
 

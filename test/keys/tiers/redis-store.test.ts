@@ -91,7 +91,7 @@ describe('a record in Redis', () => {
     ['was copied from another key', encodeRecord(recordOf(), digestNo(2), RECORD_KEY)],
     ['was given another workspace', good.replace('ws_1', 'ws_2')],
     ['is cut off', good.slice(0, -20)],
-    ['is of a newer schema', good.replace('"v":1', '"v":3')],
+    ['is of a newer schema', good.replace('"v":1', '"v":4')],
     ['is not JSON', 'nonsense'],
     ['is far too long', 'x'.repeat(100_000)],
   ])('that %s is as good as not there', async (_what, text) => {

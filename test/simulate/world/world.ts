@@ -160,6 +160,7 @@ export class World {
       revokedAtMs: null,
       suspendedAtMs: null,
       allowedCidrs: [],
+      plan: null,
       rotatedFrom: null,
       replacedBy: null,
       version: 1,

@@ -18,6 +18,7 @@ export function readKeyRow(row: KeyRow): StoredKey {
     suspendedAtMs: row.suspended_at_ms,
     // As the scopes.
     allowedCidrs: row.allowed_cidrs === null ? [] : (JSON.parse(row.allowed_cidrs) as string[]),
+    plan: row.plan,
     rotatedFrom: row.rotated_from,
     replacedBy: row.replaced_by,
     version: row.version,
@@ -40,6 +41,7 @@ export function toKeyRow({ record, digest }: StoredKey, changedAtMs: number): Ke
     revoked_at_ms: record.revokedAtMs,
     suspended_at_ms: record.suspendedAtMs,
     allowed_cidrs: record.allowedCidrs.length === 0 ? null : JSON.stringify(record.allowedCidrs),
+    plan: record.plan,
     rotated_from: record.rotatedFrom,
     replaced_by: record.replacedBy,
     version: record.version,

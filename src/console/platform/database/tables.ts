@@ -16,6 +16,7 @@ export interface KeyRow extends KeyTexts {
   readonly suspended_at_ms: number | null
   /** A JSON list; null if every address is allowed. */
   readonly allowed_cidrs: string | null
+  readonly plan: string | null
   readonly rotated_from: string | null
   readonly replaced_by: string | null
   readonly version: number

@@ -5,6 +5,7 @@ import {
   ALLOWED_CIDRS_EXPECTED,
   type ChosenField,
   NAME_EXPECTED,
+  PLAN_EXPECTED,
   textExpected,
 } from '../../../domain/key/key-fields.ts'
 import { KEY_STATES } from '../../../domain/key/key-record.ts'
@@ -54,6 +55,7 @@ export const chosenFields = {
       description: ALLOWED_CIDRS_EXPECTED,
     }),
   ),
+  plan: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: PLAN_EXPECTED })),
 } satisfies Readonly<Record<Exclude<ChosenField, 'name'>, TSchema>>
 export const expiresAt = Type.Optional(Type.String({ description: EXPIRES_AT_EXPECTED }))
 export const expiresInDays = Type.Optional(Type.Number({ description: EXPIRES_IN_DAYS_EXPECTED }))
@@ -121,6 +123,9 @@ export const RECORD_FIELDS = {
   revokedAt: instantOrNull,
   suspendedAt: instantOrNull,
   allowedCidrs: Type.Array(Type.String(), { description: 'Empty if every address is allowed' }),
+  plan: Type.Union([Type.String(), Type.Null()], {
+    description: 'The plan whose rate limits hold; null for those of keys without a plan',
+  }),
   rotatedFrom: textOrNull,
   replacedBy: textOrNull,
   version: Type.Integer({
