@@ -166,7 +166,8 @@ because the Secret and the checksum on the pods must agree within one rendering.
 {{- if and (eq .plane "gateway") (not (include "postern.at" (dict "tree" $tree "path" "limits.replicas"))) -}}
 {{- $values := .root.Values.gateway -}}
 {{- $pods := $values.autoscaling.enabled | ternary $values.autoscaling.maxReplicas ($values.replicas | default 0) | int -}}
-{{- if and ($tree.limits | default dict).policies (gt $pods 0) -}}
+{{- $limits := $tree.limits | default dict -}}
+{{- if and (or $limits.policies $limits.plans) (gt $pods 0) -}}
 {{- include "postern.put" (dict "tree" $tree "path" "limits.replicas" "value" $pods) -}}
 {{- end -}}
 {{- end -}}

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Config } from './schema/schema.ts'
 import { isSet, settings, valueAt } from './settings.ts'
 
-/** Settings that change while a process runs: secrets, TLS material and the log level. All others need a restart. */
+/** Settings that change while a process runs: secrets, TLS material, rate limits and the log level. All others need a restart. */
 export const RELOADABLE_SETTINGS: ReadonlySet<string> = new Set([
   'console.adminToken',
   'console.internal.tls.certFile',
@@ -30,6 +30,8 @@ export const RELOADABLE_SETTINGS: ReadonlySet<string> = new Set([
   'keys.signingSecrets',
   'leaks.github.keysFile',
   'leaks.github.caFile',
+  'limits.policies',
+  'limits.plans',
   'database.url',
   'outgoing.httpsProxy',
   'outgoing.httpProxy',

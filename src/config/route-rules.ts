@@ -85,13 +85,30 @@ export function findRewrittenPaths({ gateway: { check }, routes }: Config): Conf
     }))
 }
 
+export function findLimitProblems(config: Config): ConfigProblem[] {
+  const { policies, plans } = config.limits
+  return [
+    ...findPolicyProblems('limits.policies', policies, config),
+    ...Object.entries(plans).flatMap(([plan, { policies }]) =>
+      findPolicyProblems(`limits.plans.${plan}.policies`, policies, config),
+    ),
+  ]
+}
+
 /** A limit on a route or scope that no request has would never apply. */
-export function findLimitProblems({ limits, routes, scopes }: Config): ConfigProblem[] {
-  return limits.policies.flatMap(({ name, route, scope }, index) => {
-    const source = `limits.policies.${name}`
+function findPolicyProblems(
+  path: string,
+  policies: Config['limits']['policies'],
+  { routes, scopes }: Config,
+): ConfigProblem[] {
+  return policies.flatMap(({ name, route, scope, windowSeconds, window }, index) => {
+    const source = `${path}.${name}`
     const problems: ConfigProblem[] = []
-    if (limits.policies.findIndex(other => other.name === name) < index) {
+    if (policies.findIndex(other => other.name === name) < index) {
       problems.push({ source, problem: 'is the name of two policies' })
+    }
+    if ((windowSeconds === undefined) === (window === undefined)) {
+      problems.push({ source, problem: 'must have either windowSeconds or window: month' })
     }
     if (route !== undefined && scope !== undefined) {
       const problem = 'names a route and a scope: set one of the two, or neither for all routes'

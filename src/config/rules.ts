@@ -186,7 +186,7 @@ const RULES: readonly Rule[] = [
   ...LISTENERS.flatMap((one, index) => LISTENERS.slice(index + 1).map(other => portRule(one, other))),
   { reads: ['routes'], findProblems: findRouteProblems },
   { reads: ['routes', 'scopes'], findProblems: findUnknownScopes },
-  { reads: ['limits.policies', 'routes', 'scopes'], findProblems: findLimitProblems },
+  { reads: ['limits.policies', 'limits.plans', 'routes', 'scopes'], findProblems: findLimitProblems },
 ]
 
 /** @param isValid whether a setting, or all of a section, is valid by itself */

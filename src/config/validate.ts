@@ -110,8 +110,15 @@ export function describeExpectation(schema: Schema): string {
     case 'string':
       return describeTextExpectation(schema)
     default:
-      return 'of the form that config/default.yaml shows'
+      return `of the form that config/default.yaml shows${describeNames(schema)}`
   }
+}
+
+function describeNames({ patternProperties = {}, maxProperties }: Schema): string {
+  const [pattern] = Object.keys(patternProperties)
+  if (pattern === undefined) return ''
+  const most = maxProperties === undefined ? '' : `, at most ${maxProperties} of them`
+  return `, with names of the form ${pattern}${most}`
 }
 
 function describeTextExpectation(schema: Schema): string {

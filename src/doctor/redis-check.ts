@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Config } from '../config/schema/schema.ts'
+import { listPolicies } from '../domain/rate-limit.ts'
 import { findRedisTopology } from '../domain/redis-address.ts'
 import type { RedisFailure } from '../domain/redis-failure.ts'
 import { CHANGES_CHANNEL, REDIS_PROBE_KEYS } from '../domain/wire.ts'
@@ -29,7 +30,7 @@ const GRACE_MS = 1_000
 /** What a gateway needs: to read records, to subscribe, and to count for rate limits. */
 export function gatewayRedisChecks({ redis, limits }: Config): Check[] {
   if (findRedisTopology(redis) === null) return []
-  return [{ name: 'redis', run: () => checkReading(redis, limits.policies.length > 0) }]
+  return [{ name: 'redis', run: () => checkReading(redis, listPolicies(limits).length > 0) }]
 }
 
 /** What a console needs, in each region: to write records and to publish. */

@@ -12,12 +12,23 @@ export interface RatePolicy {
   /** The scope it applies to: requests to all routes that need it are counted together. With neither, all routes. */
   readonly scope?: string | undefined
   readonly requests: number
-  readonly windowSeconds: number
+  /** A window of this length, which begins with its first request. A policy has this or `window`. */
+  readonly windowSeconds?: number | undefined
+  /** The calendar month, in UTC. */
+  readonly window?: 'month' | undefined
+}
+
+/** The policies of keys without a plan, and those of each plan, which stand in their place. */
+export interface PolicySettings {
+  readonly policies: readonly RatePolicy[]
+  readonly plans: Readonly<Record<string, { readonly policies: readonly RatePolicy[] }>>
 }
 
 /** The count of one policy for one workspace or key, the current request included. */
 export interface PolicyCount {
   readonly policy: RatePolicy
+  /** Length of the whole window. */
+  readonly windowSeconds: number
   readonly exceeded: boolean
   /** Requests left in the window. */
   readonly remaining: number
@@ -36,13 +47,104 @@ export function selectPolicies(
   )
 }
 
+/** All policies, whichever plan they belong to. */
+export function listPolicies({ policies, plans }: PolicySettings): readonly RatePolicy[] {
+  return [...policies, ...Object.values(plans).flatMap(plan => plan.policies)]
+}
+
+/** Finds the policies that hold for a request. */
+export class PolicyTable {
+  readonly #plans: ReadonlyMap<string, PoliciesByRoute>
+  readonly #withoutPlan: PoliciesByRoute
+
+  constructor({ policies, plans }: PolicySettings) {
+    this.#withoutPlan = new PoliciesByRoute(policies)
+    this.#plans = new Map(
+      Object.entries(plans).map(([plan, { policies }]) => [plan, new PoliciesByRoute(policies)]),
+    )
+  }
+
+  knows(plan: string): boolean {
+    return this.#plans.has(plan)
+  }
+
+  /** @param plan of the key; an unknown one counts as none */
+  policiesFor(plan: string | null, route: Pick<Route, 'name' | 'scope'>): readonly RatePolicy[] {
+    const ofPlan = plan === null ? undefined : this.#plans.get(plan)
+    return (ofPlan ?? this.#withoutPlan).select(route)
+  }
+}
+
+/** There are few routes, so what applies to each is remembered. */
+class PoliciesByRoute {
+  readonly #policies: readonly RatePolicy[]
+  readonly #selected = new Map<string, readonly RatePolicy[]>()
+
+  constructor(policies: readonly RatePolicy[]) {
+    this.#policies = policies
+  }
+
+  select(route: Pick<Route, 'name' | 'scope'>): readonly RatePolicy[] {
+    let selected = this.#selected.get(route.name)
+    if (selected === undefined) {
+      selected = selectPolicies(route, this.#policies)
+      this.#selected.set(route.name, selected)
+    }
+    return selected
+  }
+}
+
+/** The window of a policy in which a request falls. */
+export interface RateWindow {
+  /** Distinguishes its counter from those of other windows. */
+  readonly name: string
+  /** Length of the whole window. */
+  readonly seconds: number
+  /** Milliseconds until it ends, if it begins with this request; never more, if it has begun. */
+  readonly leftMs: number
+  /** Seconds after which Redis may drop a counter that begins with this request. */
+  readonly keptSeconds: number
+}
+
+/** Gateways whose clocks differ, also by hours, count a month that ends to its end. */
+const MONTH_KEPT_AFTER_END_SECONDS = 86_400
+
+/** @param wallMs milliseconds since the epoch */
+export function currentWindow({ windowSeconds }: RatePolicy, wallMs: number): RateWindow {
+  if (windowSeconds === undefined) return monthAt(new Date(wallMs))
+  return {
+    name: String(windowSeconds),
+    seconds: windowSeconds,
+    leftMs: windowSeconds * 1000,
+    keptSeconds: windowSeconds,
+  }
+}
+
+function monthAt(now: Date): RateWindow {
+  const year = now.getUTCFullYear()
+  const month = now.getUTCMonth()
+  const endsAtMs = Date.UTC(year, month + 1)
+  const leftMs = endsAtMs - now.getTime()
+  return {
+    name: now.toISOString().slice(0, 'YYYY-MM'.length),
+    seconds: (endsAtMs - Date.UTC(year, month)) / 1000,
+    leftMs,
+    keptSeconds: Math.ceil(leftMs / 1000) + MONTH_KEPT_AFTER_END_SECONDS,
+  }
+}
+
 /**
  * The name of a policy's counter, in Redis and in memory. The workspace in braces is the hash tag: in a cluster one node
- * holds all counters of a request. The name contains the window's length, so that a shorter configured window starts at
- * once. The key id comes last, because it may contain a colon; a workspace id may not.
+ * holds all counters of a request. The name contains the window's length or month, so that a shorter configured window
+ * starts at once. It does not contain the plan, so that a change of plan keeps the count of a policy that both have. The
+ * key id comes last, because it may contain a colon; a workspace id may not.
  */
-export function counterName({ name, per, windowSeconds }: RatePolicy, { workspaceId, id }: KeyGrant): string {
-  const counter = `postern:limit:{${workspaceId}}:${name}:${windowSeconds}`
+export function counterName(
+  { name, per }: RatePolicy,
+  window: Pick<RateWindow, 'name'>,
+  { workspaceId, id }: Pick<KeyGrant, 'workspaceId' | 'id'>,
+): string {
+  const counter = `postern:limit:{${workspaceId}}:${name}:${window.name}`
   return per === 'key' ? `${counter}:${id}` : counter
 }
 

@@ -34,8 +34,7 @@ export interface GatewayDeps {
   readonly accessLog: AccessLog
   readonly clock: Clock
   readonly keys: KeyStore
-  /** Null if no rate limit is configured. */
-  readonly limits: RateLimits | null
+  readonly limits: RateLimits
   /** Null if the upstream gets none. */
   readonly assertions: Assertions | null
   readonly recordUsage: RecordUsage

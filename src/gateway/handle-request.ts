@@ -35,8 +35,7 @@ interface RequestReader {
 interface RequestRules {
   readonly routes: readonly Route[]
   readonly keys: Pick<KeyStore, 'get'>
-  /** Null if no rate limit is configured. */
-  readonly limits: RateLimits | null
+  readonly limits: RateLimits
   readonly admission: Pick<Admission, 'admits' | 'admitsWorkspace'>
   /** The last check before a permit is used: nothing that holds a key may be forwarded. */
   readonly denyPermitted: (request: ClientRequest, permit: Permit, target: string) => Denial | null
@@ -143,7 +142,8 @@ function decide(gateway: Gateway, read: ReadRequest, lookup: Lookup): Promise<Ve
   const ofWorkspace = observer.countInFlight(verdict.permit.grant.workspaceId)
   if (!admission.admitsWorkspace(ofWorkspace)) return denied('workspace_overloaded')
   // Requests that fail an earlier check do not count towards a rate limit.
-  return limits?.applyTo(match.route) === true ? applyLimits(limits, verdict, request.response) : verdict
+  const counting = limits.count(verdict.permit)
+  return counting === null ? verdict : applyLimits(counting, verdict, request.response)
 }
 
 /** Only a permit leads to another response than a denial. */
@@ -168,13 +168,13 @@ function splitTarget(target: string): [path: string, query: string] {
   return mark < 0 ? [target, ''] : [target.slice(0, mark), target.slice(mark + 1)]
 }
 
-/** Counts a permitted request. Every response to it, also a denial, has the rate limit fields. */
+/** Waits until a permitted request is counted. Every response to it, also a denial, has the rate limit fields. */
 async function applyLimits(
-  limits: RateLimits,
+  counting: Promise<readonly PolicyCount[]>,
   permitted: Extract<Verdict, { kind: 'permitted' }>,
   response: ServerResponse,
 ): Promise<Verdict> {
-  const counts = await limits.count(permitted.permit)
+  const counts = await counting
   for (const [name, value] of Object.entries(rateLimitFields(counts))) response.setHeader(name, value)
   return denialOfCounts(counts) ?? permitted
 }
@@ -184,7 +184,7 @@ async function applyLimits(
  * needs no escaping. The Retry-After of a denial is never before the end of a window that is named here (section 6).
  */
 function rateLimitFields(counts: readonly PolicyCount[]): Record<string, string> {
-  const policies = counts.map(({ policy: { name, requests, windowSeconds } }) => {
+  const policies = counts.map(({ policy: { name, requests }, windowSeconds }) => {
     return `"${name}";q=${requests};w=${windowSeconds}`
   })
   const limits = counts.map(({ policy: { name }, remaining, resetMs }) => {

@@ -4,7 +4,7 @@ import { narrowReload, neverReloads, type OnReload } from '../config/reloadable.
 import type { Config } from '../config/schema/schema.ts'
 import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
-import type { PolicyCount, RatePolicy } from '../domain/rate-limit.ts'
+import { listPolicies, type PolicyCount } from '../domain/rate-limit.ts'
 import { findRedisTopology } from '../domain/redis-address.ts'
 import { asError, FailureLog, type Log } from '../observability/failure-log.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
@@ -17,42 +17,88 @@ import {
   RateLimiter,
   type RateLimits,
   type SharedCounters,
+  toPolicyCount,
+  UnknownPlans,
 } from './rate-limiter.ts'
 
 /** Failures within this time count as one: when this process stalls, many commands time out together. */
 const MERGE_FAILURES_MS = 20
 
+type Settings = Pick<Config, 'limits' | 'redis'>
+
 interface RateLimitSettings {
-  readonly config: Pick<Config, 'limits' | 'redis'>
+  readonly config: Settings
   readonly gateways: GatewayCount
   readonly metrics: Metrics
   readonly logger: Log
   readonly clock: Clock
-  /** Calls back when the credentials for Redis change. */
-  readonly onReload?: OnReload<Pick<Config, 'redis'>>
+  /** Calls back when policies or the credentials for Redis change. */
+  readonly onReload?: OnReload<Settings>
 }
 
 interface RunningRateLimits {
-  /** Null if no policy is configured. */
-  readonly limits: RateLimits | null
+  readonly limits: RateLimits
   /** `shared`: counted in Redis; `local`: counted by each gateway alone; `off`: no policy is configured. */
   health(): 'shared' | 'local' | 'off'
   stop(): void
 }
 
-const OFF: RunningRateLimits = { limits: null, health: () => 'off', stop: () => {} }
+/** Starts to connect to Redis if one is configured and there is a policy, and does not wait for the connection. */
+export async function createRateLimits(parts: RateLimitSettings): Promise<RunningRateLimits> {
+  const { config, logger, clock, metrics, gateways, onReload = neverReloads } = parts
+  const shared = findRedisTopology(config.redis) === null ? null : new SharedLimits(parts)
+  const unknownPlans = new UnknownPlans(logger, metrics)
+  const local = new LocalCounters()
+  const settings = config.limits
+  const limits = new RateLimiter({ settings, gateways, shared, local, unknownPlans, clock, metrics })
+  let isOn = listPolicies(settings).length > 0
+  if (isOn) await shared?.start()
+  onReload(next => () => {
+    limits.replacePolicies(next.limits)
+    unknownPlans.policiesChanged()
+    isOn = listPolicies(next.limits).length > 0
+    if (isOn) void shared?.start()
+  })
+  const backend = () => (shared?.isShared() === true ? 'shared' : 'local')
+  return { limits, health: () => (isOn ? backend() : 'off'), stop: () => shared?.stop() }
+}
 
-/** Starts to connect to Redis if one is configured, and does not wait for the connection. */
-export async function createRateLimits(settings: RateLimitSettings): Promise<RunningRateLimits> {
-  const { config, clock, metrics, gateways } = settings
-  const { policies } = config.limits
-  if (policies.length === 0) return OFF
-  const redis = findRedisTopology(config.redis) === null ? null : await connect(settings)
-  const shared = redis?.counters ?? null
-  return {
-    limits: new RateLimiter({ policies, gateways, shared, local: new LocalCounters(), clock, metrics }),
-    health: () => (redis?.isShared() === true ? 'shared' : 'local'),
-    stop: () => redis?.connection.stop(),
+/** Redis, once there is a policy to count for. */
+class SharedLimits implements SharedCounters {
+  readonly #parts: RateLimitSettings
+  readonly #failures: FailureLog
+  #starting: Promise<void> | null = null
+  #redis: RedisLimits | null = null
+  #isStopped = false
+
+  constructor(parts: RateLimitSettings) {
+    this.#parts = parts
+    this.#failures = new FailureLog('redis rate limits', parts.logger, parts.clock)
+  }
+
+  /** Never rejects. Only the first call has an effect. */
+  start(): Promise<void> {
+    this.#starting ??= connect(this.#parts, this.#failures).then(
+      redis => {
+        this.#redis = redis
+        if (this.#isStopped) redis.connection.stop()
+      },
+      (thrown: unknown) => this.#failures.failed(asError(thrown)),
+    )
+    return this.#starting
+  }
+
+  async count(counters: readonly RateCounter[], nowMs: number): Promise<readonly PolicyCount[] | null> {
+    return this.#redis === null ? null : this.#redis.counters.count(counters, nowMs)
+  }
+
+  isShared(): boolean {
+    return this.#redis?.isShared() === true
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#redis?.connection.stop()
   }
 }
 
@@ -63,9 +109,10 @@ interface RedisLimits {
 }
 
 /** A separate connection, so that counting and lookups do not wait for each other. */
-async function connect(settings: RateLimitSettings): Promise<RedisLimits> {
-  const { config, metrics, logger, clock, onReload = neverReloads } = settings
-  const failures = new FailureLog('redis rate limits', logger, clock)
+async function connect(parts: RateLimitSettings, failures: FailureLog): Promise<RedisLimits> {
+  const { config, metrics, clock, onReload = neverReloads } = parts
+  // Loaded only if there is a policy to count for.
+  const { RateLimiterRedis } = await import('rate-limiter-flexible')
   const client = createCommandClient(
     config.redis,
     narrowReload(onReload, next => next.redis),
@@ -79,27 +126,22 @@ async function connect(settings: RateLimitSettings): Promise<RedisLimits> {
     metrics.redisFailing,
   ).reconnectOnRefusal()
   const circuit = new Circuit({ ...config.redis.circuit, mergeFailuresMs: MERGE_FAILURES_MS })
-  const limiters = await limitersOver(connection.client, config.limits.policies)
+  // Each count names its own window; the library's limit is not used.
+  const windows = new RateLimiterRedis({
+    storeClient: connection.client,
+    points: 1,
+    duration: 1,
+    keyPrefix: '',
+  })
   connection.start()
   return {
     connection,
-    counters: new RedisCounters({ connection, limiters, circuit, clock, failures }),
+    counters: new RedisCounters({ connection, windows, circuit, clock, failures }),
     isShared: () =>
       connection.isReady &&
       connection.failure?.isAnswer !== true &&
       circuit.state(clock.monotonicMs()) === 'closed',
   }
-}
-
-/** Loads the library only if there is a policy to count for. */
-async function limitersOver(storeClient: RedisClient, policies: Config['limits']['policies']) {
-  const { RateLimiterRedis } = await import('rate-limiter-flexible')
-  return new Map(
-    policies.map(policy => {
-      const { requests: points, windowSeconds: duration } = policy
-      return [policy, new RateLimiterRedis({ storeClient, points, duration, keyPrefix: '' })] as const
-    }),
-  )
 }
 
 /** Exhausted windows that are remembered; for others, Redis counts each request. */
@@ -110,11 +152,17 @@ interface RedisCountersParts {
     RedisConnection,
     'isReady' | 'reconnect' | 'writeTogether' | 'answered' | 'refused'
   >
-  /** By policy. */
-  readonly limiters: ReadonlyMap<RatePolicy, Pick<RateLimiterRedis, 'penalty'>>
+  readonly windows: Pick<RateLimiterRedis, 'penalty'>
   readonly circuit: Circuit
   readonly clock: Clock
   readonly failures: FailureLog
+}
+
+/** An exhausted window as it was last seen. Another plan may allow more in it, and so may changed settings. */
+interface Exhausted {
+  readonly used: number
+  /** Monotonic, ms. */
+  readonly endsAtMs: number
 }
 
 /**
@@ -122,7 +170,7 @@ interface RedisCountersParts {
  */
 export class RedisCounters implements SharedCounters {
   readonly #parts: RedisCountersParts
-  readonly #exhaustedUntilMs = new LRUCache<string, number>({ max: MAX_EXHAUSTED })
+  readonly #exhausted = new LRUCache<string, Exhausted>({ max: MAX_EXHAUSTED })
 
   constructor(parts: RedisCountersParts) {
     this.#parts = parts
@@ -144,9 +192,10 @@ export class RedisCounters implements SharedCounters {
    * own limit does not use up the limit of its workspace.
    */
   #findExhausted(counters: readonly RateCounter[], nowMs: number): PolicyCount[] {
-    return counters.flatMap(({ policy, name }) => {
-      const resetMs = (this.#exhaustedUntilMs.get(name) ?? 0) - nowMs
-      return resetMs > 0 ? [{ policy, exceeded: true, remaining: 0, resetMs }] : []
+    return counters.flatMap(counter => {
+      const known = this.#exhausted.get(counter.name)
+      if (known === undefined || known.used < counter.requests || known.endsAtMs <= nowMs) return []
+      return [toPolicyCount(counter, known.used + 1, known.endsAtMs - nowMs)]
     })
   }
 
@@ -173,13 +222,14 @@ export class RedisCounters implements SharedCounters {
   }
 
   /** The library's `consume` also decides; `penalty` only counts. */
-  async #countAt({ policy, name }: RateCounter): Promise<PolicyCount> {
-    const limiter = this.#parts.limiters.get(policy)
-    if (limiter === undefined) throw new Error(`no counter for the rate limit policy ${policy.name}`)
-    const { consumedPoints, msBeforeNext } = await limiter.penalty(name)
-    const remaining = Math.max(0, policy.requests - consumedPoints)
-    const resetMs = Math.max(0, msBeforeNext)
-    if (remaining === 0) this.#exhaustedUntilMs.set(name, this.#parts.clock.monotonicMs() + resetMs)
-    return { policy, exceeded: consumedPoints > policy.requests, remaining, resetMs }
+  async #countAt(counter: RateCounter): Promise<PolicyCount> {
+    const { windows, clock } = this.#parts
+    const customDuration = counter.window.keptSeconds
+    const { consumedPoints, msBeforeNext } = await windows.penalty(counter.name, 1, { customDuration })
+    if (consumedPoints >= counter.requests) {
+      const endsAtMs = clock.monotonicMs() + msBeforeNext
+      this.#exhausted.set(counter.name, { used: consumedPoints, endsAtMs })
+    }
+    return toPolicyCount(counter, consumedPoints, msBeforeNext)
   }
 }

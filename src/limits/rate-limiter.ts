@@ -1,14 +1,19 @@
 import { LRUCache } from 'lru-cache'
 import type { Permit } from '../domain/authorize.ts'
 import type { Clock } from '../domain/clock.ts'
+import type { KeyGrant } from '../domain/key/key-record.ts'
 import {
   counterName,
+  currentWindow,
+  listPolicies,
   localLimit,
   type PolicyCount,
+  type PolicySettings,
+  PolicyTable,
   type RatePolicy,
-  selectPolicies,
+  type RateWindow,
 } from '../domain/rate-limit.ts'
-import type { Route } from '../domain/route/route.ts'
+import type { Log } from '../observability/failure-log.ts'
 import {
   type CounterHandle,
   handlesBy,
@@ -19,13 +24,11 @@ import {
 
 /** The gateway's view of rate limits. */
 export interface RateLimits {
-  /** Whether a policy applies to this route. */
-  applyTo(route: Route): boolean
   /**
    * Counts one request that passed all other checks. Never rejects: without Redis, this process counts alone.
-   * @returns the counts of all policies that apply, or only of the exceeded ones if there are any
+   * @returns null if no policy applies; else the counts of all that apply, or only of the exceeded ones if there are any
    */
-  count(permit: Pick<Permit, 'route' | 'grant'>): Promise<readonly PolicyCount[]>
+  count(permit: Pick<Permit, 'route' | 'grant'>): Promise<readonly PolicyCount[]> | null
 }
 
 /** Counters that all gateways share. */
@@ -35,10 +38,11 @@ export interface SharedCounters {
 }
 
 interface RateLimiterParts {
-  readonly policies: readonly RatePolicy[]
+  readonly settings: PolicySettings
   readonly gateways: Pick<GatewayCount, 'value'>
   readonly shared: SharedCounters | null
   readonly local: LocalCounters
+  readonly unknownPlans: Pick<UnknownPlans, 'count'>
   readonly clock: Clock
   readonly metrics: Metrics
 }
@@ -49,33 +53,32 @@ type Decisions = Readonly<Record<Backend, Readonly<Record<(typeof LIMIT_OUTCOMES
 /** Counts in Redis together with the other gateways; without Redis, counts a share of each limit in this process. */
 export class RateLimiter implements RateLimits {
   readonly #parts: RateLimiterParts
-  readonly #policies = new Map<string, readonly RatePolicy[]>()
-  readonly #decisions: ReadonlyMap<RatePolicy, Decisions>
+  #table: PolicyTable
+  /** By name of the policy: plans may have policies of one name. */
+  readonly #decisions = new Map<string, Decisions>()
 
   constructor(parts: RateLimiterParts) {
     this.#parts = parts
-    const { limitDecisions } = parts.metrics
-    const backends = LIMIT_BACKENDS.filter(backend => backend === 'local' || parts.shared !== null)
-    const decisionHandles = ({ name: policy }: RatePolicy) =>
-      handlesBy(backends, backend =>
-        handlesBy(LIMIT_OUTCOMES, outcome => limitDecisions.handle({ policy, outcome, backend })),
-      )
-    this.#decisions = new Map(parts.policies.map(policy => [policy, decisionHandles(policy)]))
+    this.#table = this.#read(parts.settings)
   }
 
-  applyTo(route: Route): boolean {
-    return this.#policiesFor(route).length > 0
+  /** From now on these policies hold. Counts go on where a policy keeps its name and its window. */
+  replacePolicies(settings: PolicySettings): void {
+    this.#table = this.#read(settings)
   }
 
-  async count({ route, grant }: Pick<Permit, 'route' | 'grant'>): Promise<readonly PolicyCount[]> {
+  count({ route, grant }: Pick<Permit, 'route' | 'grant'>): Promise<readonly PolicyCount[]> | null {
+    const { plan } = grant
+    if (plan !== null && !this.#table.knows(plan)) this.#parts.unknownPlans.count(plan)
+    const policies = this.#table.policiesFor(plan, route)
+    return policies.length === 0 ? null : this.#count(policies, grant)
+  }
+
+  async #count(policies: readonly RatePolicy[], grant: KeyGrant): Promise<readonly PolicyCount[]> {
     const { shared, local, clock, gateways } = this.#parts
-    const nowMs = clock.monotonicMs()
-    const counters = this.#policiesFor(route).map(policy => ({
-      policy,
-      name: counterName(policy, grant),
-      requests: policy.requests,
-    }))
-    const sharedCounts = shared === null ? null : await shared.count(counters, nowMs)
+    const wallMs = clock.wallMs()
+    const counters = policies.map(policy => toCounter(policy, grant, wallMs))
+    const sharedCounts = shared === null ? null : await shared.count(counters, clock.monotonicMs())
     if (sharedCounts !== null) return this.#record(sharedCounts, 'redis')
     const localCounters = counters.map(counter => ({
       ...counter,
@@ -84,13 +87,16 @@ export class RateLimiter implements RateLimits {
     return this.#record(local.count(localCounters, clock.monotonicMs()), 'local')
   }
 
-  #policiesFor(route: Route): readonly RatePolicy[] {
-    let policies = this.#policies.get(route.name)
-    if (policies === undefined) {
-      policies = selectPolicies(route, this.#parts.policies)
-      this.#policies.set(route.name, policies)
+  #read(settings: PolicySettings): PolicyTable {
+    const { metrics, shared } = this.#parts
+    const backends = LIMIT_BACKENDS.filter(backend => backend === 'local' || shared !== null)
+    for (const { name: policy } of listPolicies(settings)) {
+      const decisions = handlesBy(backends, backend =>
+        handlesBy(LIMIT_OUTCOMES, outcome => metrics.limitDecisions.handle({ policy, outcome, backend })),
+      )
+      this.#decisions.set(policy, decisions)
     }
-    return policies
+    return new PolicyTable(settings)
   }
 
   /** Counts the decision by policy: a rejected request only for the policies that it exceeds. */
@@ -98,8 +104,67 @@ export class RateLimiter implements RateLimits {
     const exceeded = counts.filter(count => count.exceeded)
     const outcome = exceeded.length > 0 ? 'limited' : 'allowed'
     const deciding = exceeded.length > 0 ? exceeded : counts
-    for (const { policy } of deciding) this.#decisions.get(policy)?.[backend][outcome].inc()
+    for (const { policy } of deciding) this.#decisions.get(policy.name)?.[backend][outcome].inc()
     return deciding
+  }
+}
+
+/** One of the counters that a request increments: the count of one policy for one workspace or key. */
+export interface RateCounter {
+  readonly policy: RatePolicy
+  readonly window: RateWindow
+  /** As returned by `counterName`. */
+  readonly name: string
+  /** Requests that this process allows in the window. */
+  readonly requests: number
+}
+
+function toCounter(policy: RatePolicy, grant: KeyGrant, wallMs: number): RateCounter {
+  const window = currentWindow(policy, wallMs)
+  return { policy, window, name: counterName(policy, window, grant), requests: policy.requests }
+}
+
+/** @param used requests in the window, this one included. @param endsInMs of a counter, which may outlive a month */
+export function toPolicyCount(
+  { policy, window, requests }: RateCounter,
+  used: number,
+  endsInMs: number,
+): PolicyCount {
+  return {
+    policy,
+    windowSeconds: window.seconds,
+    exceeded: used > requests,
+    remaining: Math.max(0, requests - used),
+    resetMs: Math.max(0, Math.min(endsInMs, window.leftMs)),
+  }
+}
+
+/** Names that are logged until the policies change: a key service may send any. */
+const MAX_LOGGED_PLANS = 100
+
+/** Keys whose plan is not in the settings of this gateway. The policies of keys without a plan hold for them. */
+export class UnknownPlans {
+  readonly #log: Pick<Log, 'warn'>
+  readonly #requests: Pick<CounterHandle, 'inc'>
+  readonly #logged = new Set<string>()
+
+  constructor(log: Pick<Log, 'warn'>, metrics: Pick<Metrics, 'unknownPlanRequests'>) {
+    this.#log = log
+    this.#requests = metrics.unknownPlanRequests.handle({})
+  }
+
+  /** Counts each request, and logs the plan the first time. */
+  count(plan: string): void {
+    this.#requests.inc()
+    if (this.#logged.has(plan) || this.#logged.size >= MAX_LOGGED_PLANS) return
+    this.#logged.add(plan)
+    const advice = 'add it to limits.plans of this gateway, or change the plan of the keys'
+    this.#log.warn({ plan, advice }, 'plan unknown, limits.policies apply')
+  }
+
+  /** A plan that is still unknown, or unknown again, is logged again. */
+  policiesChanged(): void {
+    this.#logged.clear()
   }
 }
 
@@ -110,15 +175,6 @@ interface Window {
   used: number
   /** Monotonic, ms. */
   readonly endsAtMs: number
-}
-
-/** One of the counters that a request increments: the count of one policy for one workspace or key. */
-export interface RateCounter {
-  readonly policy: RatePolicy
-  /** As returned by `counterName`. */
-  readonly name: string
-  /** Requests that this process allows in a window. */
-  readonly requests: number
 }
 
 /** Windows of this process only. Each starts with its first request, so that they do not all end at the same moment. */
@@ -139,10 +195,9 @@ export class LocalCounters {
     const allowed = counters.every(({ requests }, index) => (windows[index]?.used ?? 0) < requests)
     return counters.map((counter, index) => {
       const window = windows[index] ?? begin(counter, nowMs)
-      const exceeded = !allowed && window.used >= counter.requests
       if (allowed) window.used++
-      const remaining = Math.max(0, counter.requests - window.used)
-      return { policy: counter.policy, exceeded, remaining, resetMs: window.endsAtMs - nowMs }
+      const isExhausted = !allowed && window.used >= counter.requests
+      return toPolicyCount(counter, window.used + (isExhausted ? 1 : 0), window.endsAtMs - nowMs)
     })
   }
 
@@ -155,8 +210,8 @@ export class LocalCounters {
   }
 }
 
-function begin({ policy }: RateCounter, nowMs: number): Window {
-  return { used: 0, endsAtMs: nowMs + policy.windowSeconds * 1000 }
+function begin({ window }: RateCounter, nowMs: number): Window {
+  return { used: 0, endsAtMs: nowMs + window.leftMs }
 }
 
 /** A lower number is used once it has been reported for so long: a gateway that restarts is back earlier. */

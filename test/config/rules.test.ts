@@ -286,7 +286,7 @@ describe('a rate limit', () => {
     mistakesOf({ environment: { POSTERN_LIMITS_POLICIES: JSON.stringify(policies) } })
 
   it('applies to all routes, one route, or the routes of a scope; there is none by default', () => {
-    expect(configOf().limits).toEqual({ replicas: 1, policies: [] })
+    expect(configOf().limits).toEqual({ replicas: 1, policies: [], plans: {} })
     expect(
       mistakesOfPolicies(
         minute,
@@ -325,9 +325,18 @@ describe('a rate limit', () => {
     { ...minute, windowSeconds: 0 },
     { ...minute, windowSeconds: 86_401 },
     { ...minute, burst: 5 },
-    { name: 'minute', per: 'key', requests: 1 },
+    { name: 'month', per: 'key', requests: 1, window: 'year' },
   ])('has a closed form with bounds: %j is refused', policy => {
     expect(mistakesOfPolicies(policy)).toEqual([expect.stringMatching(/^POSTERN_LIMITS_POLICIES/)])
+  })
+
+  it('has a window of some seconds or of the calendar month, and not both', () => {
+    const { windowSeconds, ...unbounded } = minute
+    const problem = 'must have either windowSeconds or window: month'
+    expect(mistakesOfPolicies({ ...unbounded, window: 'month' })).toEqual([])
+    for (const policy of [unbounded, { ...unbounded, windowSeconds, window: 'month' }]) {
+      expect(mistakesOfPolicies(policy)).toEqual([`limits.policies.minute ${problem}`])
+    }
   })
 
   it('is one of at most 16: each costs metric series and a command', () => {
@@ -335,5 +344,64 @@ describe('a rate limit', () => {
       Array.from({ length: count }, (_, index) => ({ ...minute, name: `n${index}` }))
     expect(mistakesOfPolicies(...named(16))).toEqual([])
     expect(mistakesOfPolicies(...named(17))).toHaveLength(1)
+  })
+})
+
+describe('a plan', () => {
+  const minute = { name: 'minute', per: 'workspace', requests: 600, windowSeconds: 60 }
+  const mistakesOfPlans = (plans: Record<string, unknown>) =>
+    mistakesOf({ environment: { POSTERN_LIMITS_PLANS: JSON.stringify(plans) } })
+
+  it('has policies of its own, or none, which may have the names of those of other plans', () => {
+    const month = { name: 'month', per: 'workspace', requests: 1_000, window: 'month' }
+    const plans = {
+      free: { policies: [minute, month] },
+      business: { policies: [minute] },
+      all: { policies: [] },
+    }
+    expect(mistakesOfPlans(plans)).toEqual([])
+    expect(configOf({ environment: { POSTERN_LIMITS_PLANS: JSON.stringify(plans) } }).limits.plans).toEqual(
+      plans,
+    )
+  })
+
+  it('reports all problems of its policies at once, with their paths', () => {
+    const plans = {
+      free: { policies: [{ ...minute, route: 'fils' }, minute] },
+      business: {
+        policies: [
+          { ...minute, window: 'month' },
+          { ...minute, name: 'x', scope: 'y' },
+        ],
+      },
+    }
+    expect(mistakesOfPlans(plans)).toEqual([
+      'limits.plans.free.policies.minute.route is fils, which is not in routes',
+      'limits.plans.free.policies.minute is the name of two policies',
+      'limits.plans.business.policies.minute must have either windowSeconds or window: month',
+      'limits.plans.business.policies.x.scope is y, which is not in scopes',
+    ])
+  })
+
+  it('is one of at most 32, with at most 16 policies', () => {
+    const named = <T>(count: number, entry: (name: string) => T) =>
+      Array.from({ length: count }, (_, index) => entry(`n${index}`))
+    const plansOf = (count: number) =>
+      Object.fromEntries(named(count, name => [name, { policies: [minute] }]))
+    const policiesOf = (count: number) => ({
+      free: { policies: named(count, name => ({ ...minute, name })) },
+    })
+    expect([plansOf(32), policiesOf(16)].map(mistakesOfPlans)).toEqual([[], []])
+    expect([plansOf(33), policiesOf(17)].map(plans => mistakesOfPlans(plans).length)).toEqual([1, 1])
+  })
+
+  it.each([
+    [{ Free: { policies: [] } }, 'with names of the form ^[a-z][a-z0-9-]{0,31}$, at most 32 of them'],
+    [{ free: {} }, 'free.policies is missing'],
+    [{ free: { polices: [] } }, 'has an unknown field: polices (did you mean policies?)'],
+    [{ free: { policies: [{ ...minute, request: 1 }] } }, 'unknown field: request (did you mean requests?)'],
+    [{ free: { policies: [{ ...minute, requests: 0 }] } }, 'free.policies.0.requests'],
+  ])('has a closed form with bounds: %j is refused', (plans, problem) => {
+    expect(mistakesOfPlans(plans).join()).toContain(problem)
   })
 })

@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import {
-  counterName,
+  counterName as counterNameOf,
+  currentWindow,
   denialOfCounts,
   localLimit,
   type PolicyCount,
+  PolicyTable,
   type RatePolicy,
   selectPolicies,
 } from '../../src/domain/rate-limit.ts'
@@ -17,8 +19,10 @@ function policy(changes: Partial<RatePolicy> = {}): RatePolicy {
   return { name: 'minute', per: 'workspace', requests: 10, windowSeconds: 60, ...changes }
 }
 
+const counterName = (of: RatePolicy, grant: typeof GRANT) => counterNameOf(of, currentWindow(of, 0), grant)
+
 function count(changes: Partial<PolicyCount> = {}): PolicyCount {
-  return { policy: policy(), exceeded: false, remaining: 1, resetMs: 1_500, ...changes }
+  return { policy: policy(), windowSeconds: 60, exceeded: false, remaining: 1, resetMs: 1_500, ...changes }
 }
 
 describe('a policy applies to', () => {
@@ -32,6 +36,34 @@ describe('a policy applies to', () => {
     expect(namesAt('auth')).toEqual(['all'])
     expect(namesAt('files')).toEqual(['all', 'files'])
     expect(namesAt('workspace')).toEqual(['all', 'scope'])
+  })
+})
+
+describe('for a key hold', () => {
+  const minute = policy()
+  const burst = policy({ name: 'burst', route: 'files' })
+  const table = new PolicyTable({
+    policies: [minute],
+    plans: { free: { policies: [burst, policy({ requests: 1 })] }, unlimited: { policies: [] } },
+  })
+  const limitsOf = (plan: string | null, route = 'files') =>
+    table.policiesFor(plan, routeNamed(route)).map(({ name, requests }) => `${name} ${requests}`)
+
+  test('the policies of its plan in the place of the others, on the routes that each names', () => {
+    expect(limitsOf(null)).toEqual(['minute 10'])
+    expect(limitsOf('free')).toEqual(['burst 10', 'minute 1'])
+    expect(limitsOf('free', 'auth')).toEqual(['minute 1'])
+  })
+
+  test('no policies if its plan has none', () => {
+    expect(limitsOf('unlimited')).toEqual([])
+  })
+
+  test('the policies of keys without a plan if its plan is unknown, also one with the name of a property', () => {
+    for (const plan of ['gold', 'constructor', '__proto__']) {
+      expect(table.knows(plan)).toBe(false)
+      expect(limitsOf(plan)).toEqual(['minute 10'])
+    }
   })
 })
 
@@ -52,6 +84,13 @@ describe('a counter', () => {
     expect(counterName(policy({ name: 'burst', per: 'key', windowSeconds: 1 }), GRANT)).toBe(
       'postern:limit:{ws_A}:burst:1:key_1',
     )
+  })
+
+  test('of a month has its year and month in its name, so that each month begins at zero', () => {
+    const month = policy({ name: 'quota', windowSeconds: undefined, window: 'month' })
+    const at = (instant: string) => counterNameOf(month, currentWindow(month, Date.parse(instant)), GRANT)
+    expect(at('2026-11-30T23:59:59.999Z')).toBe('postern:limit:{ws_A}:quota:2026-11')
+    expect(at('2026-12-01T00:00:00Z')).toBe('postern:limit:{ws_A}:quota:2026-12')
   })
 
   test('has a unique name for every key id that a key service may issue', () => {

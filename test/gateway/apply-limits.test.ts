@@ -17,10 +17,10 @@ beforeEach(async () => {
   upstream = await RecordingUpstream.start()
   gateway = await GatewayHere.start(upstream.url, {
     limits: {
-      applyTo: ({ name }) => name === 'files',
-      count: async ({ route, grant }) => {
+      count: ({ route, grant }) => {
+        if (route.name !== 'files') return null
         counted.push(`${route.name} ${grant.workspaceId}`)
-        return counts
+        return Promise.resolve(counts)
       },
     },
   })
@@ -33,7 +33,7 @@ afterEach(async () => {
 
 function countOf(name: string, remaining: number, exceeded = false): PolicyCount {
   const policy: RatePolicy = { name, per: 'key', requests: 3, windowSeconds: 60 }
-  return { policy, exceeded, remaining, resetMs: 1500 }
+  return { policy, windowSeconds: 60, exceeded, remaining, resetMs: 1500 }
 }
 
 async function ask(target: string) {

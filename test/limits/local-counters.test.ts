@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import type { RatePolicy } from '../../src/domain/rate-limit.ts'
+import { currentWindow, type RatePolicy } from '../../src/domain/rate-limit.ts'
 import { LocalCounters, type RateCounter } from '../../src/limits/rate-limiter.ts'
 
 const MINUTE: RatePolicy = { name: 'minute', per: 'workspace', requests: 3, windowSeconds: 60 }
 const SECOND: RatePolicy = { name: 'second', per: 'key', requests: 1, windowSeconds: 1 }
 
 function counter(policy: RatePolicy, name = policy.name): RateCounter {
-  return { policy, name, requests: policy.requests }
+  return { policy, window: currentWindow(policy, 0), name, requests: policy.requests }
 }
 
 describe('a window in memory', () => {

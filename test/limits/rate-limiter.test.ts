@@ -1,10 +1,10 @@
-import { type RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
+import { RateLimiterRes } from 'rate-limiter-flexible'
 import { describe, expect, test } from 'vitest'
 import { Circuit } from '../../src/domain/circuit.ts'
-import type { RatePolicy } from '../../src/domain/rate-limit.ts'
+import type { PolicySettings, RatePolicy } from '../../src/domain/rate-limit.ts'
 import { classifyRedisError, type RedisFailure } from '../../src/domain/redis-failure.ts'
 import { RedisCounters } from '../../src/limits/create-rate-limits.ts'
-import { LocalCounters, RateLimiter } from '../../src/limits/rate-limiter.ts'
+import { LocalCounters, RateLimiter, UnknownPlans } from '../../src/limits/rate-limiter.ts'
 import { FailureLog } from '../../src/observability/failure-log.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { exampleRecord, grantOf, routeNamed } from '../domain/examples.ts'
@@ -46,17 +46,13 @@ class RedisDouble {
     return classifyRedisError(error, error.name === 'ReplyError')
   }
 
-  limiter({ windowSeconds }: RatePolicy): Pick<RateLimiterRedis, 'penalty'> {
-    return {
-      penalty: async counter => {
-        const name = String(counter)
-        this.commands.push(name)
-        if (this.mode === 'hangs') await new Promise((_, reject) => this.#waiting.push(reject))
-        if (this.mode === 'rejects') throw refusal('NOPERM no permissions')
-        if (this.mode === 'is a replica') throw refusal('READONLY a replica takes no writes')
-        return this.#count(name, windowSeconds * 1000)
-      },
-    }
+  async penalty(counter: string | number, _points: number, { customDuration }: Record<string, number>) {
+    const name = String(counter)
+    this.commands.push(name)
+    if (this.mode === 'hangs') await new Promise((_, reject) => this.#waiting.push(reject))
+    if (this.mode === 'rejects') throw refusal('NOPERM no permissions')
+    if (this.mode === 'is a replica') throw refusal('READONLY a replica takes no writes')
+    return this.#count(name, (customDuration ?? 0) * 1000)
   }
 
   /** Lets all waiting commands time out. */
@@ -81,28 +77,33 @@ function refusal(text: string): Error {
   return Object.assign(new Error(text), { name: 'ReplyError' })
 }
 
-function world({ policies = [MINUTE, BURST], replicas = 1, redis = true } = {}) {
+type World = Partial<PolicySettings> & { replicas?: number; redis?: boolean }
+
+function world({ policies = [MINUTE, BURST], plans = {}, replicas = 1, redis = true }: World = {}) {
   const clock = new ManualClock()
   const metrics = createMetrics()
   const log = new LogSpy()
   const double = new RedisDouble(clock)
   const shared = new RedisCounters({
     connection: double,
-    limiters: new Map(policies.map(policy => [policy, double.limiter(policy)])),
+    windows: double,
     circuit: new Circuit({ failures: 3, openMs: 500 }),
     clock,
     failures: new FailureLog('redis rate limits', log, clock),
   })
-  const limiter = new RateLimiter({
-    policies,
+  const unknownPlans = new UnknownPlans(log, metrics)
+  const rateLimiter = new RateLimiter({
+    settings: { policies, plans },
     gateways: { value: replicas },
     shared: redis ? shared : null,
     local: new LocalCounters(),
+    unknownPlans,
     clock,
     metrics,
   })
+  const limiter = { count: async (who: typeof FIRST) => (await rateLimiter.count(who)) ?? [] }
   const decided = (labels: Record<string, string>) => metricValue(metrics.limitDecisions, labels)
-  return { clock, metrics, log, redis: double, limiter, decided }
+  return { clock, metrics, log, redis: double, rateLimiter, limiter, unknownPlans, decided }
 }
 
 const exceeded = (counts: readonly { policy: RatePolicy; exceeded: boolean }[]) =>
@@ -227,4 +228,126 @@ describe('a command that Redis rejects', () => {
     await limiter.count(FIRST)
     expect(redis.reconnects).toBe(1)
   })
+})
+
+describe('a key with a plan', () => {
+  const plans = {
+    free: { policies: [{ ...MINUTE, requests: 2 }] },
+    business: { policies: [{ ...MINUTE, requests: 4 }] },
+  }
+  const withPlan = (plan: string | null, id = 'key_1') => ({
+    route: ROUTE,
+    grant: { ...FIRST.grant, id, plan },
+  })
+
+  test('has the limits of its plan, one without a plan has the others', async () => {
+    const { limiter } = world({ policies: [BURST], plans })
+    expect(await limiter.count(withPlan('free'))).toMatchObject([
+      { policy: { name: 'minute' }, remaining: 1 },
+    ])
+    expect(await limiter.count(withPlan(null))).toMatchObject([{ policy: { name: 'burst' }, remaining: 1 }])
+  })
+
+  test('that changes keeps what it used of a policy that both plans have', async () => {
+    const { limiter, redis } = world({ plans })
+    for (const _ of [1, 2]) await limiter.count(withPlan('free'))
+    expect(exceeded(await limiter.count(withPlan('free')))).toEqual(['minute'])
+    expect(redis.commands).toHaveLength(2)
+    expect(await limiter.count(withPlan('business'))).toMatchObject([{ exceeded: false, remaining: 1 }])
+    expect(exceeded(await limiter.count(withPlan('free')))).toEqual(['minute'])
+  })
+
+  test('that this gateway does not know has the limits of keys without a plan, is counted, and logged once', async () => {
+    const { limiter, metrics, log, unknownPlans } = world({ policies: [BURST], plans })
+    for (const _ of [1, 2]) await limiter.count(withPlan('gold'))
+    expect(exceeded(await limiter.count(withPlan('gold')))).toEqual(['burst'])
+    expect(await metricValue(metrics.unknownPlanRequests, {})).toBe(3)
+    expect(log.lines).toMatchObject([
+      { message: 'plan unknown, limits.policies apply', fields: { plan: 'gold' } },
+    ])
+    unknownPlans.policiesChanged()
+    await limiter.count(withPlan('gold'))
+    expect(log.lines).toHaveLength(2)
+  })
+
+  test('never fills the log: of any number of unknown names a hundred are logged', async () => {
+    const { limiter, log, metrics } = world({ policies: [] })
+    for (let name = 0; name < 1_000; name++) await limiter.count(withPlan(`plan-${name}`))
+    expect(log.lines).toHaveLength(100)
+    expect(await metricValue(metrics.unknownPlanRequests, {})).toBe(1_000)
+  })
+})
+
+describe('policies that change while the gateway runs', () => {
+  test('keep their counts, and a limit that was raised or lowered holds from the next request', async () => {
+    const { limiter, rateLimiter } = world({ policies: [{ ...MINUTE, requests: 2 }] })
+    for (const _ of [1, 2]) await limiter.count(FIRST)
+    expect(exceeded(await limiter.count(FIRST))).toEqual(['minute'])
+    rateLimiter.replacePolicies({ policies: [{ ...MINUTE, requests: 5 }], plans: {} })
+    expect(await limiter.count(FIRST)).toMatchObject([{ exceeded: false, remaining: 2 }])
+    rateLimiter.replacePolicies({ policies: [{ ...MINUTE, requests: 3 }], plans: {} })
+    expect(exceeded(await limiter.count(FIRST))).toEqual(['minute'])
+  })
+
+  test('begin a new window if their window is another', async () => {
+    const { limiter, rateLimiter } = world({ policies: [{ ...MINUTE, requests: 1 }] })
+    await limiter.count(FIRST)
+    expect(exceeded(await limiter.count(FIRST))).toEqual(['minute'])
+    const hour = { ...MINUTE, requests: 1, windowSeconds: 3600 }
+    rateLimiter.replacePolicies({ policies: [hour], plans: {} })
+    expect(exceeded(await limiter.count(FIRST))).toEqual([])
+  })
+
+  test('are counted in metrics, also those that are new', async () => {
+    const { limiter, rateLimiter, decided } = world({ policies: [] })
+    rateLimiter.replacePolicies({ policies: [BURST], plans: {} })
+    await limiter.count(FIRST)
+    expect(await decided({ policy: 'burst', outcome: 'allowed', backend: 'redis' })).toBe(1)
+  })
+})
+
+describe.each([
+  ['in Redis', true],
+  ['locally', false],
+])('a limit of the calendar month, counted %s,', (_, redis) => {
+  const QUOTA: RatePolicy = { name: 'quota', per: 'workspace', requests: 2, window: 'month' }
+  const november = () => {
+    const made = world({ policies: [QUOTA], redis })
+    made.clock.advance(Date.parse('2026-11-30T23:59:00Z') - made.clock.wallMs())
+    return made
+  }
+
+  test('holds until the month ends, and says so', async () => {
+    const { limiter, clock } = november()
+    expect(await limiter.count(FIRST)).toMatchObject([
+      { windowSeconds: 30 * 86_400, remaining: 1, resetMs: 60_000 },
+    ])
+    await limiter.count(FIRST)
+    clock.advance(59_999)
+    expect(await limiter.count(FIRST)).toMatchObject([{ exceeded: true, resetMs: 1 }])
+    clock.advance(1)
+    expect(await limiter.count(FIRST)).toMatchObject([
+      { exceeded: false, windowSeconds: 31 * 86_400, remaining: 1, resetMs: 31 * 86_400_000 },
+    ])
+  })
+
+  test('ends with the month if the clock is set forward, and the time that is left follows the clock', async () => {
+    const { limiter, clock } = november()
+    for (const _ of [1, 2]) await limiter.count(FIRST)
+    clock.stepWallClock(30_000)
+    expect(await limiter.count(FIRST)).toMatchObject([{ exceeded: true, resetMs: 30_000 }])
+    clock.stepWallClock(30_000)
+    expect(exceeded(await limiter.count(FIRST))).toEqual([])
+  })
+})
+
+test('a month that has ended is not granted again by a gateway whose clock is behind', async () => {
+  const quota: RatePolicy = { name: 'quota', per: 'workspace', requests: 2, window: 'month' }
+  const { limiter, clock } = world({ policies: [quota] })
+  clock.advance(Date.parse('2026-11-30T23:59:00Z') - clock.wallMs())
+  for (const _ of [1, 2]) await limiter.count(FIRST)
+  clock.advance(3_600_000)
+  expect(exceeded(await limiter.count(FIRST))).toEqual([])
+  clock.stepWallClock(-3_600_000)
+  expect(exceeded(await limiter.count(SECOND))).toEqual(['quota'])
 })

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Config } from '../../src/config/schema/schema.ts'
 import { systemClock } from '../../src/domain/clock.ts'
+import { counterName, currentWindow } from '../../src/domain/rate-limit.ts'
 import { recordKeyName } from '../../src/domain/wire.ts'
 import { createRateLimits } from '../../src/limits/create-rate-limits.ts'
 import { GatewayCount } from '../../src/limits/rate-limiter.ts'
@@ -29,16 +30,15 @@ function caller(key = 'a') {
   return { route: ROUTE, grant: grantOf(exampleRecord({ id: `key_${key}`, workspaceId })) }
 }
 
-async function startGateway(group: RedisGroup) {
+async function startGateway(group: RedisGroup, plans: Config['limits']['plans'] = {}) {
   const { redis } = keyStoreConfig({ place: group.place, ...GATEWAY_USER })
   const metrics = createMetrics()
   const log = new LogSpy()
-  const config = { redis, limits: { replicas: 1, policies: POLICIES } }
+  const config = { redis, limits: { replicas: 1, policies: POLICIES, plans } }
   const gateways = new GatewayCount(1, systemClock)
   const running = await createRateLimits({ config, gateways, metrics, logger: log, clock: systemClock })
   onTestFinished(() => running.stop())
-  const { limits } = running
-  if (limits === null) throw new Error('There are policies')
+  const limits = { count: async (who: ReturnType<typeof caller>) => (await running.limits.count(who)) ?? [] }
   await until('it counts in Redis', async () => {
     await limits.count(caller())
     return (await metricValue(metrics.limitDecisions, { backend: 'redis', outcome: 'allowed' })) > 0
@@ -89,6 +89,26 @@ describe.each([
     expect(second).toMatchObject({ remaining: 98, exceeded: false })
     expect(second?.resetMs).toBeLessThanOrEqual(first?.resetMs ?? 0)
     expect(second?.resetMs).toBeGreaterThan(0)
+  })
+
+  test('a count of the month belongs to a month, and Redis drops it a day after its end', async () => {
+    const quota = { name: 'quota', per: 'key', requests: 1_000, window: 'month' } as const
+    const gateway = await startGateway(group, { free: { policies: [quota] } })
+    const { route, grant } = caller()
+    const withPlan = { ...grant, plan: 'free' }
+    const beforeMs = Date.now()
+    const [first] = await gateway.limits.count({ route, grant: withPlan })
+    const [second] = await gateway.limits.count({ route, grant: withPlan })
+    expect([first?.remaining, second?.remaining]).toEqual([999, 998])
+    const month = new Date(beforeMs)
+    const endMs = Date.UTC(month.getUTCFullYear(), month.getUTCMonth() + 1)
+    const name = counterName(quota, currentWindow(quota, beforeMs), withPlan)
+    const ends = await Promise.all(
+      group.servers.map(async ({ admin }) => Number(await admin.call('PEXPIRETIME', name).catch(() => -2))),
+    )
+    const keptMs = Math.max(...ends) - endMs
+    expect(keptMs).toBeGreaterThanOrEqual(86_400_000)
+    expect(keptMs).toBeLessThan(86_400_000 + 10_000)
   })
 
   test('the permissions suffice only for counters: they do not allow writing a record', async () => {

@@ -158,7 +158,7 @@ export function consoleConfig({
       timeoutMs: 1000,
       tls: {},
     },
-    limits: { replicas: 1, policies: [] },
+    limits: { replicas: 1, policies: [], plans: {} },
     keys: {
       format: 'signed',
       prefix: 'wsk_',

@@ -60,7 +60,7 @@ export class GatewayHere {
         },
         holds: () => false,
       },
-      limits: null,
+      limits: { count: () => null },
       assertions: null,
       recordUsage: () => {},
       tracing: null,

@@ -14,8 +14,9 @@ import {
   type ValueOf,
 } from './schema-builders.ts'
 
-/** Each policy costs four metric series, and one Redis command for each request that it applies to. */
+/** Each policy costs one Redis command for each request that it applies to, and each name of a policy four metric series. */
 const MAX_POLICIES = 16
+const MAX_PLANS = 32
 const NAME_PATTERN = ROUTE_NAME
 
 const policy = section({
@@ -34,10 +35,22 @@ const policy = section({
     }),
   ),
   requests: integer({ minimum: 1, maximum: 1_000_000_000, description: 'Requests that a window allows' }),
-  windowSeconds: integer({
-    minimum: 1,
-    maximum: 86_400,
-    description: 'Length of a window, which begins with its first request',
+  windowSeconds: optional(
+    integer({
+      minimum: 1,
+      maximum: 86_400,
+      description: 'Length of a window, which begins with its first request',
+    }),
+  ),
+  window: optional(
+    oneOf(['month'], { description: 'Instead of a length: `month` is the calendar month, in UTC' }),
+  ),
+})
+
+const plan = section({
+  policies: list(policy, {
+    maxItems: MAX_POLICIES,
+    description: 'Its policies, as in `limits.policies`; none are no limits',
   }),
 })
 
@@ -45,7 +58,14 @@ export const limits = section({
   policies: list(policy, {
     default: [],
     maxItems: MAX_POLICIES,
-    description: 'Rate limits per workspace or per key; requests above them get 429 `rate_limited`',
+    description:
+      'Rate limits per workspace or per key, for keys without a plan; requests above them get 429 `rate_limited`',
+  }),
+  plans: mapOf(NAME_PATTERN, plan, {
+    default: {},
+    maxProperties: MAX_PLANS,
+    description:
+      'Rate limits by plan, such as `free: { policies: […] }`: for keys of a plan they stand in the place of `limits.policies`',
   }),
   replicas: integer({
     default: 1,

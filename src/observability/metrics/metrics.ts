@@ -89,6 +89,10 @@ function declareRequests(registers: MetricRegistry[], exemplars: boolean) {
       'Rate limit decisions, by policy, outcome and the backend that counted',
       ['policy', 'outcome', 'backend'],
     ),
+    unknownPlanRequests: counter(
+      'postern_ratelimit_unknown_plan_requests_total',
+      'Requests of keys whose plan is not in the settings of the gateway',
+    ),
     rejected: counter(
       'postern_http_rejected_total',
       'Requests rejected for their form or to shed load, by reason',
