@@ -29,7 +29,7 @@ export interface Health {
   details(): Promise<HealthDetails>
 }
 
-/** The state of each dependency in one word, or of each of its regions by name, for operators. */
+/** The state of each dependency in one word, or of each of its regions by name, and a hash of the settings, for operators. */
 export type HealthDetails = Readonly<Record<string, string | Readonly<Record<string, string>>>>
 
 /** A database that hangs must not fail the probe, for which Kubernetes waits one second. */

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { printConfig } from '../config/print-config.ts'
+import { reloadable } from '../config/reloadable.ts'
 import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema/schema.ts'
 import { systemClock } from '../domain/clock.ts'
@@ -60,6 +61,8 @@ export interface ProcessContext {
   readonly metrics: Metrics
   readonly drain: Drain
   readonly reloader: Reloader
+  /** Short hash of the settings without secrets. */
+  readonly settingsHash: { readonly value: string }
   /** Dependencies that the start waits for, each with its state. */
   readonly waitingFor: Map<string, string>
 }
@@ -83,26 +86,28 @@ export function createContext(
   const log = new LogSink(output, metrics.logLinesDropped, format)
   const logger = createLogger(config.log.level, log)
   const revision = readRevision()
+  const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
+  const reloader = new Reloader({ config, files, load, logger, metrics, clock: systemClock })
+  const settingsHash = reloadable(config, reloader.onReload, hashConfig)
   const identity = {
     version,
     revision,
     node: host.nodeVersion,
     planes,
-    configHash: hashConfig(config),
+    configHash: settingsHash.value,
     heapLimitBytes: readHeapLimit(host.environment),
   }
   describeProcess(metrics, identity)
   describeCertificates(metrics, planes, config)
-  const drain = new Drain(config.drain, logger, () => metrics.draining.set(1))
-  const reloader = new Reloader({ config, files, load, logger, metrics, clock: systemClock })
   reloader.onReload(next => () => {
     logger.level = next.log.level
-    describeConfig(metrics, planes, hashConfig(next))
+    describeConfig(metrics, planes, settingsHash.value)
     describeCertificates(metrics, planes, next)
     // Every client holds this object and reads it at each call.
     Object.assign(config.outgoing, next.outgoing)
   })
-  return { host, version, config, log, logger, metrics, drain, reloader, waitingFor: new Map() }
+  const waitingFor = new Map<string, string>()
+  return { host, version, config, log, logger, metrics, drain, reloader, settingsHash, waitingFor }
 }
 
 function hashConfig(config: Config): string {
@@ -170,7 +175,7 @@ function stopAll(planes: readonly PlaneRun[]): Promise<unknown> {
   return Promise.all(planes.map(plane => plane.stop()))
 }
 
-function createHealth({ drain, waitingFor }: ProcessContext, running: Running): Health {
+function createHealth({ drain, waitingFor, settingsHash }: ProcessContext, running: Running): Health {
   return {
     state: () => {
       if (drain.phase !== 'serving') return 'draining'
@@ -180,7 +185,8 @@ function createHealth({ drain, waitingFor }: ProcessContext, running: Running): 
     details: async () => {
       if (running.planes === null) return Object.fromEntries(waitingFor)
       const details = await Promise.all(running.planes.map(plane => plane.health()))
-      return Object.fromEntries(details.flatMap(Object.entries<HealthDetails[string]>))
+      const named = details.flatMap(Object.entries<HealthDetails[string]>)
+      return { ...Object.fromEntries(named), settings: settingsHash.value }
     },
   }
 }
