@@ -46,11 +46,12 @@ function describeGrant(grant: KeyGrant): BufferedResponse {
 }
 
 /** The response to `GET /api/v1/auth`. */
-export function describeKey({ workspaceId, scopes, id, hint, expiresAtMs }: KeyGrant): BufferedResponse {
+export function describeKey(grant: KeyGrant): BufferedResponse {
+  const { workspaceId, scopes, id, hint, expiresAtMs, plan } = grant
   const expiresAt = new Date(expiresAtMs).toISOString()
   // Only the hint can hold non-ASCII characters. Converted first, it leaves one byte per character in the whole body,
   // which halves the time of JSON and of the write.
-  const body = JSON.stringify({ workspaceId, scopes, keyId: id, hint: toByteString(hint), expiresAt })
+  const body = JSON.stringify({ workspaceId, scopes, keyId: id, hint: toByteString(hint), expiresAt, plan })
   return bufferedResponse(200, FIELDS, asByteString(body))
 }
 

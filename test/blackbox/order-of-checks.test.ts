@@ -28,6 +28,7 @@ describe('a key gives access to its own workspace', () => {
       keyId: key.id,
       hint: `wsk_…${key.secret.slice(-4)}`,
       expiresAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
+      plan: null,
     })
     expect(field(answer, 'cache-control')).toBe('no-store')
     expect(world.upstream.requests).toEqual([])

@@ -141,5 +141,14 @@ describe.each(CLIENTS)('the client in $name', { concurrent: true }, ({ language,
       expect(atMs).toHaveLength(2)
       expect(second - first).toBeGreaterThanOrEqual(5000)
     })
+
+    test('reports at once that a limit is used up for days, in place of a wait that no timer can count', async () => {
+      const key = await world.issue()
+      answers.set(key.id, () => answer(503, '{}', 'Retry-After: 2592000'))
+      const { code, errors } = await runClient(key)
+      expect(code).toBe(1)
+      expect(errors).toMatch(/retry after (2592000 seconds|720h0m0s)/i)
+      expect(requestsOf(key)).toHaveLength(1)
+    })
   })
 })

@@ -102,13 +102,17 @@ test('the document says everything that an integrator needs', () => {
         },
         Key: {
           type: 'object',
-          required: ['workspaceId', 'scopes', 'keyId', 'hint', 'expiresAt'],
+          required: ['workspaceId', 'scopes', 'keyId', 'hint', 'expiresAt', 'plan'],
           properties: {
             workspaceId: { type: 'string' },
             scopes: { type: 'array', items: { type: 'string', enum: ['files:read'] } },
             keyId: { type: 'string' },
             hint: { type: 'string' },
             expiresAt: { type: 'string', format: 'date-time' },
+            plan: {
+              type: ['string', 'null'],
+              description: 'The plan whose rate limits hold for the key, if any',
+            },
           },
         },
         'response-file': { type: 'string' },

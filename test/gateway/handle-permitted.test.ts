@@ -8,8 +8,8 @@ function described(grant: KeyGrant): unknown {
   return JSON.parse(Buffer.from(String(describeKey(grant).body), 'latin1').toString())
 }
 
-function expected({ workspaceId, scopes, id, hint, expiresAtMs }: KeyGrant): unknown {
-  return { workspaceId, scopes, keyId: id, hint, expiresAt: new Date(expiresAtMs).toISOString() }
+function expected({ workspaceId, scopes, id, hint, expiresAtMs, plan }: KeyGrant): unknown {
+  return { workspaceId, scopes, keyId: id, hint, expiresAt: new Date(expiresAtMs).toISOString(), plan }
 }
 
 // Described one after the other, because a response must not hold data of an earlier key.
@@ -20,6 +20,7 @@ const similar: [string, KeyGrant][] = [
   ['scopes', { ...first, scopes: ['workspace:read'] }],
   ['hint', { ...first, hint: 'wsk_…0000' }],
   ['expiry', { ...first, expiresAtMs: first.expiresAtMs + 1 }],
+  ['plan', { ...first, plan: 'free' }],
 ]
 
 test.each(similar)('a key gets its own description if another key differs in its %s only', (_what, other) => {

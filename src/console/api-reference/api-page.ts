@@ -134,6 +134,7 @@ function exampleDescription(workspaceId: string, scope: string | undefined): str
     keyId: 'key_01KAJ…',
     hint: 'wsk_…x7Qf',
     expiresAt: '2027-02-18T09:00:00.000Z',
+    plan: null,
   }
   return JSON.stringify(key, null, 2)
 }

@@ -72,13 +72,17 @@ export function describeApi(config: ApiSource, version: string): ApiDocument {
         },
         Key: {
           type: 'object',
-          required: ['workspaceId', 'scopes', 'keyId', 'hint', 'expiresAt'],
+          required: ['workspaceId', 'scopes', 'keyId', 'hint', 'expiresAt', 'plan'],
           properties: {
             workspaceId: { type: 'string' },
             scopes: { type: 'array', items: { type: 'string', enum: Object.keys(config.scopes) } },
             keyId: { type: 'string' },
             hint: { type: 'string' },
             expiresAt: { type: 'string', format: 'date-time' },
+            plan: {
+              type: ['string', 'null'],
+              description: 'The plan whose rate limits hold for the key, if any',
+            },
           },
         },
         ...responseSchemas(config.routes),
