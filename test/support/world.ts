@@ -29,6 +29,7 @@ export interface World {
     scopes?: string[]
     expiresInDays?: number
     allowedCidrs?: string[]
+    plan?: string
   }): Promise<IssuedKey>
   revoke(id: string): Promise<void>
   stop(): Promise<void>
