@@ -19,6 +19,8 @@ export class PostgresServer {
   readonly #process: ChildProcess | null
   readonly #directory: string | null
   readonly #databases: string[] = []
+  /** One session creates all databases: the start of another takes as long as what it does. */
+  readonly #creator: pg.Pool
   #migrated: Promise<string> | null = null
   #isFrozen = false
 
@@ -26,6 +28,13 @@ export class PostgresServer {
     this.#adminUrl = adminUrl
     this.#process = process
     this.#directory = directory
+    this.#creator = new pg.Pool({
+      connectionString: adminUrl,
+      max: 1,
+      idleTimeoutMillis: 0,
+      allowExitOnIdle: true,
+    })
+    this.#creator.on('error', () => {})
   }
 
   /** @param settings of a temporary one, which otherwise waits for no disk */
@@ -71,7 +80,8 @@ export class PostgresServer {
 
   async #create(template: string): Promise<string> {
     const name = `postern_test_${randomBytes(6).toString('hex')}`
-    await this.#run(`create database ${name} template ${template}`)
+    // Copying the files takes half as long as writing each page to the log first.
+    await this.#creator.query(`create database ${name} template ${template} strategy file_copy`)
     this.#databases.push(name)
     return name
   }
@@ -118,12 +128,14 @@ export class PostgresServer {
   }
 
   async stop(): Promise<void> {
+    const isRunning = this.#process?.exitCode === null && this.#process.signalCode === null
+    if (isRunning) this.thaw()
+    await this.#creator.end()
     if (this.#process === null) {
       for (const name of this.#databases) await this.#run(`drop database if exists ${name} with (force)`)
       return
     }
-    if (this.#process.exitCode === null && this.#process.signalCode === null) {
-      this.thaw()
+    if (isRunning) {
       const exited = once(this.#process, 'exit')
       // At once: a checkpoint of every database would be for a directory that is deleted.
       this.#process.kill('SIGQUIT')
