@@ -1,13 +1,17 @@
 import { configDefaults, defineConfig } from 'vitest/config'
+import { testsThatImport } from './test/support/importing-tests.ts'
 import { LeftBehindReporter } from './test/support/left-behind-reporter.ts'
 import { LongestFirst } from './test/support/longest-first.ts'
-import { testsOfRedis } from './test/support/redis-tests.ts'
 import { SummaryReporter } from './test/support/summary-reporter.ts'
 
-/** Files of `npm test`: their tests leave no state behind, so a worker loads the sources once for all of them. */
+/** Files of `npm test`. */
 const FAST = 'test/**/!(*.full|*.qualify).test.ts'
 const FULL = 'test/**/*.full.test.ts'
 const QUALIFY = 'test/qualify/**/*.qualify.test.ts'
+/** It alone knows which server the tests start. */
+const REDIS_PROGRAM = 'test/support/redis-program.ts'
+/** It says how often a random or exhaustive test runs. */
+const RUNS = 'test/support/runs.ts'
 
 /** Whether what `npm run build` compiles starts, loads, runs a key's whole life, uses memory and ends like the sources. */
 const BUILT = [
@@ -24,6 +28,7 @@ const OF_ANY_REDIS = ['test/blackbox/offers.test.ts', 'test/blackbox/client-conn
 const MAX_WORKERS: Readonly<Record<string, number>> = { qualify: 1 }
 
 interface Suite {
+  /** Their tests leave no state behind, so a worker loads the sources once for all of them. */
   readonly shared: readonly string[]
   readonly alone: readonly string[]
 }
@@ -35,11 +40,14 @@ interface Suite {
 function suiteOf(mode: string): Suite {
   if (mode === 'full') return { shared: [FAST], alone: [FULL] }
   if (mode === 'redis') {
-    const shared = testsOfRedis(FAST).filter(file => !OF_ANY_REDIS.includes(file))
+    const shared = testsThatImport(REDIS_PROGRAM, FAST).filter(file => !OF_ANY_REDIS.includes(file))
     return { shared, alone: [] }
   }
   if (mode === 'built') return { shared: [], alone: BUILT }
-  if (mode === 'qualify') return { shared: [], alone: [QUALIFY] }
+  if (mode === 'qualify') {
+    const searching = testsThatImport(RUNS, 'test/**/!(*.qualify).test.ts')
+    return { shared: [], alone: [QUALIFY, ...searching] }
+  }
   return { shared: [FAST], alone: [] }
 }
 
@@ -49,7 +57,7 @@ export default defineConfig(({ mode }) => {
   const encrypted = (process.env['POSTERN_TEST_REDIS'] ?? '') === '' ? [] : ['test/**/tls.test.ts']
   const exclude = [...configDefaults.exclude, ...encrypted]
   const env = {
-    TEST_SUITE: mode === 'full' || mode === 'qualify' ? 'full' : 'fast',
+    TEST_SUITE: mode === 'full' || mode === 'qualify' ? mode : 'fast',
     ...(mode === 'built' ? { TEST_FORM: 'built' } : {}),
   }
   return {
@@ -66,7 +74,15 @@ export default defineConfig(({ mode }) => {
       testTimeout: 120_000,
       hookTimeout: 180_000,
       projects: [
-        { extends: true as const, test: { name: 'shared', isolate: false, include: [...shared], exclude } },
+        {
+          extends: true as const,
+          test: {
+            name: 'shared',
+            isolate: false,
+            include: [...shared],
+            exclude,
+          },
+        },
         { extends: true as const, test: { name: 'alone', include: [...alone], exclude } },
       ].filter(({ test }) => test.include.length > 0),
     },

@@ -13,13 +13,13 @@ import { expirySpans, recordExpiries } from '../../src/console/webhooks/expiry-w
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { NO_PROXIES } from '../../src/domain/proxy.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
+import { beyondFast } from '../support/beyond-fast.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { createRepository, insert } from '../support/repository.ts'
-import { runs } from '../support/runs.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { databaseDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES } from '../support/tools.ts'
@@ -264,7 +264,7 @@ test('the page shows how to verify a message, in code that works', async () => {
   expect(() => verify(late, message?.body, SECRET)).toThrow('too old')
 })
 
-const DATABASES = [['SQLite', true] as const, ...runs([], [['PostgreSQL', has(POSTGRES)] as const])]
+const DATABASES = [['SQLite', true] as const, ...beyondFast(['PostgreSQL', has(POSTGRES)] as const)]
 
 describe.each(DATABASES)('several consoles on one database (%s)', (name, isThere) => {
   /** Two consoles' views of webhook events, over a database with a key that is about to expire. */

@@ -1,10 +1,10 @@
-import { runs } from '../support/runs.ts'
+import { beyondFast } from '../support/beyond-fast.ts'
 
 /**
  * Powers of two, and before them lengths at which exponential cost is visible and still affordable. The longest is most of
  * the time of this check, and shows what repeats more than a few characters in quadratic time.
  */
-const LENGTHS = [12, 18, 24, 512, 4096, ...runs<number[]>([], [16_384])]
+const LENGTHS = [12, 18, 24, 512, 4096, ...beyondFast(16_384)]
 /** Above the time of a linear pass over the longest input, most of which take a tenth. */
 const SUSPICIOUS_MS = 1
 const RUNS = 5

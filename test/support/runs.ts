@@ -1,7 +1,7 @@
 /** Set by vitest.config.ts. */
-const IS_FULL = process.env['TEST_SUITE'] === 'full'
+const IS_NIGHTLY = process.env['TEST_SUITE'] === 'qualify'
 
-/** How much of a random or exhaustive test to run: enough to find a mistake in `npm test`, far more in `npm run test:full`. */
-export function runs<Amount>(fast: Amount, full: Amount): Amount {
-  return IS_FULL ? full : fast
+/** How much of a random or exhaustive test to run: enough to find a mistake in each run, far more in `npm run qualify`. */
+export function runs<Amount>(each: Amount, nightly: Amount): Amount {
+  return IS_NIGHTLY ? nightly : each
 }

@@ -5,10 +5,10 @@ import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts
 import { createIds } from '../../../src/console/platform/database/ids.ts'
 import { createSessions, isLive, listPeople, type Sessions } from '../../../src/console/sign-in/sessions.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
+import { beyondFast } from '../../support/beyond-fast.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
-import { runs } from '../../support/runs.ts'
 import { has, POSTGRES } from '../../support/tools.ts'
 
 const limits = { idleSeconds: 600, absoluteSeconds: 3600, maxPerPerson: 3 }
@@ -18,7 +18,7 @@ const CALLER = { ...FROM, actor: 'person:root', name: 'Root' }
 const ada: Person = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], administrator: false }
 const bob: Person = { ...ada, subject: 'bob' }
 
-describe.each(['sqlite' as const, ...runs([], ['postgres' as const])])('sessions in %s', dialect => {
+describe.each(['sqlite' as const, ...beyondFast('postgres' as const)])('sessions in %s', dialect => {
   const isThere = dialect === 'sqlite' || has(POSTGRES)
   describe.skipIf(!isThere)('', () => {
     let server: PostgresServer | null = null

@@ -14,11 +14,11 @@ import { createDeliveries } from '../../../src/console/webhooks/deliveries.ts'
 import { Dispatcher } from '../../../src/console/webhooks/dispatcher.ts'
 import { createWorkspaceWebhooks, findWebhook } from '../../../src/console/webhooks/workspace-webhooks.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
+import { beyondFast } from '../../support/beyond-fast.ts'
 import { type RunningConsole, startConsole } from '../../support/console.ts'
 import { ManualTimers } from '../../support/manual-timers.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
-import { runs } from '../../support/runs.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
@@ -165,7 +165,7 @@ describe('the webhook of a workspace', () => {
   })
 })
 
-const DATABASES = [['SQLite', true] as const, ...runs([], [['PostgreSQL', has(POSTGRES)] as const])]
+const DATABASES = [['SQLite', true] as const, ...beyondFast(['PostgreSQL', has(POSTGRES)] as const)]
 
 describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere) => {
   async function freshPostgres(): Promise<string> {

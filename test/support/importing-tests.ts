@@ -4,11 +4,9 @@ import { fileURLToPath } from 'node:url'
 import { importsOf } from '../architecture/source-text.ts'
 
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
-/** It alone knows which server the tests start. */
-const REDIS_PROGRAM = 'test/support/redis-program.ts'
 
-/** @returns the test files that start a Redis: those that import, directly or not, what names its program */
-export function testsOfRedis(pattern: string): string[] {
+/** @returns the test files that import a file, directly or not */
+export function testsThatImport(wanted: string, pattern: string): string[] {
   const imports = new Map<string, readonly string[]>()
   const reachable = (file: string, seen = new Set<string>()): ReadonlySet<string> => {
     if (seen.has(file)) return seen
@@ -20,7 +18,7 @@ export function testsOfRedis(pattern: string): string[] {
   }
   return globSync(pattern, { cwd: CHECKOUT })
     .sort()
-    .filter(file => reachable(file).has(REDIS_PROGRAM))
+    .filter(file => reachable(file).has(wanted))
 }
 
 function importedBy(file: string): string[] {
