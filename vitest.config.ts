@@ -7,6 +7,13 @@ import { SummaryReporter } from './test/support/summary-reporter.ts'
 /** Files of `npm test`. */
 const FAST = 'test/**/!(*.full|*.qualify).test.ts'
 const FULL = 'test/**/*.full.test.ts'
+/** They measure memory or processor time of the process that runs them, which no other file may have used. */
+const MEASURE_THEMSELVES = [
+  'test/console/pages/large-workspace.full.test.ts',
+  'test/console/search/page-cost.full.test.ts',
+  'test/regions/region-backlog.full.test.ts',
+  'test/upstream/slow-readers.full.test.ts',
+]
 const QUALIFY = 'test/qualify/**/*.qualify.test.ts'
 /** It alone knows which server the tests start. */
 const REDIS_PROGRAM = 'test/support/redis-program.ts'
@@ -38,7 +45,7 @@ interface Suite {
  * `npm run test:full`; what searches for an hour is `npm run qualify`.
  */
 function suiteOf(mode: string): Suite {
-  if (mode === 'full') return { shared: [FAST], alone: [FULL] }
+  if (mode === 'full') return { shared: [FAST, FULL], alone: MEASURE_THEMSELVES }
   if (mode === 'redis') {
     const shared = testsThatImport(REDIS_PROGRAM, FAST).filter(file => !OF_ANY_REDIS.includes(file))
     return { shared, alone: [] }
@@ -80,7 +87,7 @@ export default defineConfig(({ mode }) => {
             name: 'shared',
             isolate: false,
             include: [...shared],
-            exclude,
+            exclude: [...exclude, ...MEASURE_THEMSELVES],
           },
         },
         { extends: true as const, test: { name: 'alone', include: [...alone], exclude } },
