@@ -11,6 +11,7 @@ import { openDatabase } from '../support/open-database.ts'
 import { PgBouncer } from '../support/pgbouncer.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
+import { runs } from '../support/runs.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, PGBOUNCER, POSTGRES } from '../support/tools.ts'
 import { until } from '../support/until.ts'
@@ -49,7 +50,8 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
   }
   const revoke = ({ send }: RunningConsole, id: string) => send('POST', `/admin/v1/keys/${id}/revoke`)
 
-  describe.each(['session', 'transaction'] as const)('in %s mode', mode => {
+  // A session of a client in session mode is one of the server, as without a pooler.
+  describe.each(runs(['transaction'] as const, ['session', 'transaction'] as const))('in %s mode', mode => {
     let pooler: PgBouncer
     beforeAll(async () => {
       pooler = await PgBouncer.start(server.urlOf('postgres'), mode)
