@@ -106,7 +106,7 @@ function readRole(claims: Claims, name: string | undefined, wanted: string): Rea
     return { isGranted, isUnknown: true, fault: { shape: 'a path of nested groups', remedy } }
   }
   const [text = ''] = values
-  const isJoined = kind === 'text' && text.split(/[\s,]+/).includes(wanted)
+  const isJoined = kind === 'text' && text.split(/[\s,]/).includes(wanted)
   const joined = { shape: shapeOfText(text), remedy: 'Send a list: a text is one value, never several' }
   return { isGranted, isUnknown: false, fault: isJoined ? joined : null }
 }

@@ -163,14 +163,11 @@ async function revokeToken(
     atMs: nowMs,
     caller,
   })
-  const changed = await naming({ tokenId: id }, () =>
+  await naming({ tokenId: id }, () =>
     run(async tx => {
-      if (!(await revokeTokenRow(tx, id, nowMs))) return false
-      await appendAudit(tx, [entry], database)
-      return true
+      if (await revokeTokenRow(tx, id, nowMs)) await appendAudit(tx, [entry], database)
     }),
   )
-  if (changed) return done({ ...token, revokedAtMs: nowMs })
   return done((await findToken(database.writer, 'id', id)) ?? token)
 }
 

@@ -96,14 +96,17 @@ export function describeAdminTokens(name: string, freshUrl: () => Promise<string
       const foreign = (await running.send('POST', '/admin/v1/workspaces/ws_2/keys', KEY)).body.key.id
       const own = (await running.send('POST', '/admin/v1/workspaces/ws_1/keys', KEY)).body.key.id
       const wide = (await issue({ workspaces: ['ws_1', 'ws_2'] })).body.token.id
+      const everywhere = (await issue({ workspaces: undefined })).body.token.id
       expect(await status(secret, '/workspaces/ws_2/keys')).toBe(404)
       expect(await status(secret, `/keys/${foreign}`)).toBe(404)
       expect(await status(secret, `/keys/${own}`)).toBe(200)
       expect((await listed(secret)).map(token => token.name)).toEqual(['of one workspace'])
-      expect((await listed()).length).toBe(2)
+      expect((await listed()).length).toBe(3)
       const revoke = (id: string) => running.send('POST', `/admin/v1/tokens/${id}/revoke`, {}, as(secret))
-      const [hidden, unknown] = [await revoke(wide), await revoke(UNKNOWN_TOKEN)]
-      expect([hidden.status, hidden.text]).toEqual([404, unknown.text])
+      for (const id of [wide, everywhere, UNKNOWN_TOKEN]) {
+        const { status: code, body } = await revoke(id)
+        expect([code, body]).toEqual([404, { code: 'not_found', error: 'No such token' }])
+      }
       const audit = await running.send('GET', '/admin/v1/audit', undefined, as(secret))
       expect(audit.body.entries.map(entry => entry.keyId)).toEqual([own])
       for (const path of ['/audit/export']) expect(await status(secret, path)).toBe(403)
@@ -183,9 +186,12 @@ export function describeAdminTokens(name: string, freshUrl: () => Promise<string
       const secrets = [first, again].map(answer => answer.body.secret)
       expect(secrets.filter(secret => secret === null)).toHaveLength(1)
       const replayed = [first, again].find(answer => answer.body.secret === null)
+      const headers = [first, again].map(answer => answer.headers['idempotency-replayed'])
+      expect(headers.toSorted()).toEqual(['true', undefined])
       expect(replayed?.headers['idempotency-replayed']).toBe('true')
       const other = await running.send('POST', '/admin/v1/tokens', { ...body, name: 'x' }, repeat)
-      expect([other.status, other.body.code]).toEqual([422, 'idempotency_mismatch'])
+      const error = 'This Idempotency-Key was used for a different request; use a new one'
+      expect([other.status, other.body]).toEqual([422, { code: 'idempotency_mismatch', error }])
       expect(await listed()).toHaveLength(1)
     })
 

@@ -182,6 +182,56 @@ describe('a role', () => {
     expect(shapesOf(claims, names)).toEqual([['administratorClaim', 'roles', 'a text with blanks']])
     expect(shapesOf({ ...claims, roles: 'Sales North' }, names)).toEqual([])
   })
+
+  test('may be configured with the slash that Keycloak writes', () => {
+    const names = { administratorClaim: 'roles', administratorValue: '/keys-admin' }
+    expect(person({ roles: ['/keys-admin'] }, names)?.administrator).toBe(true)
+    expect(person({ roles: ['keys-admin'] }, names)?.administrator).toBe(false)
+  })
+
+  test.each<unknown>([['/team/other'], ['team/keys-viewer'], ['keys-viewer other'], 'team/keys-viewer'])(
+    'with fewer rights is not given to a person in other groups, and nothing is said of them: %j',
+    roles => {
+      const claims = { roles, workspaces: 'ws_1' }
+      expect(person(claims, { viewerClaim: 'roles' })).toEqual({
+        subject: 'ada',
+        name: 'ada',
+        workspaces: ['ws_1'],
+        administrator: false,
+        role: 'manager',
+      })
+    },
+  )
+
+  test('that is granted needs nothing else of its claim', () => {
+    const claims = { roles: ['keys-viewer', 7], workspaces: 'ws_1' }
+    expect(person(claims, { viewerClaim: 'roles' })).toMatchObject({ role: 'viewer' })
+    expect(shapesOf(claims, { viewerClaim: 'roles' })).toEqual([])
+  })
+})
+
+test.each<[object, string]>([
+  [{ claim: 'keys-admin x' }, 'Send a list: a text is one value, never several'],
+  [{ claim: ['/team/keys-admin'] }, 'Set the whole path as the value to look for'],
+  [{ claim: [7] }, 'Send a text or a list of texts'],
+  [{ claim: '[keys-admin' }, 'Send a list, or its JSON text'],
+  [
+    { _claim_names: { claim: 'src1' } },
+    'Let the provider send only the groups that are assigned to the console, or application roles',
+  ],
+])('what to change is said of a role in %j', (claims, remedy) => {
+  const read = person({ ...claims, workspaces: 'ws_1' }, { administratorClaim: 'claim' })
+  expect(read?.unusedClaims).toMatchObject([{ setting: 'administratorClaim', remedy }])
+})
+
+test.each<[unknown, string]>([
+  [true, 'Send a text or a list of texts'],
+  [[], 'Send the ids of the person’s workspaces in this claim'],
+  [['/team/ws_1'], 'Only a group at the top level, such as /ws_1, names a workspace'],
+  [['Domain Users'], 'Send the ids of workspaces'],
+  ['ws_1 ws_2', 'Send a list, or the id of one workspace alone'],
+])('what to change is said of workspaces in %j', (workspaces, remedy) => {
+  expect(person({ workspaces })?.unusedClaims).toMatchObject([{ setting: 'workspacesClaim', remedy }])
 })
 
 describe('for any claim', () => {

@@ -107,6 +107,27 @@ describe.each(['sqlite' as const, ...beyondFast('postgres' as const)])('sessions
       expect((await sessions.find(bobs))?.person.subject).toBe('bob')
     })
 
+    test.each<[Person, string]>([
+      [ada, 'manager'],
+      [{ ...ada, role: 'viewer' }, 'viewer'],
+      [{ ...ada, role: 'viewer', administrator: true }, 'administrator'],
+    ])('are in the audit log: signing in with the role, and signing out; %j', async (person, role) => {
+      const id = await sessions.start(person, FROM)
+      await sessions.end(id, FROM)
+      await sessions.end(id, FROM)
+      await sessions.endAll(ada, CALLER)
+      const entries = await Promise.all(
+        (['audit', 'audit_queue'] as const).map(table =>
+          database.reader.selectFrom(table).select(['action', 'actor', 'detail']).orderBy('id').execute(),
+        ),
+      )
+      const origin = { by: 'Ada', from: FROM.address, requestId: FROM.requestId }
+      expect(entries.flat().map(entry => ({ ...entry, detail: JSON.parse(entry.detail) }))).toEqual([
+        { action: 'person.signed_in', actor: 'person:ada', detail: { role, ...origin } },
+        { action: 'person.signed_out', actor: 'person:ada', detail: { sessions: 1, ...origin } },
+      ])
+    })
+
     test('stay ended although a request was in progress', async () => {
       const id = await sessions.start(ada, FROM)
       clock.advance((limits.idleSeconds * SECOND_MS) / 2)
