@@ -42,7 +42,9 @@ test('a forged audit entry stops no backup: the backup is made and says so, and 
 
   const restore = ['database', 'restore', backup, '--without-redis']
   const refused = await run(restored, ...restore)
-  expect(refused).toMatchObject({ code: 65, stderr: expect.stringContaining('--allow-broken-audit') })
+  const advice =
+    'Nothing was changed. Use an earlier backup, or add --allow-broken-audit, which restores these entries as they are'
+  expect(refused).toMatchObject({ code: 65, stderr: expect.stringContaining(advice) })
   expect(existsSync(restored ?? '')).toBe(false)
 
   const allowed = await run(restored, ...restore, '--allow-broken-audit')

@@ -99,9 +99,16 @@ test('bytes that are not HTTP on the internal listener get a JSON error, and the
   expect(JSON.parse(answer.split('\r\n\r\n')[1] ?? '')).toMatchObject({ code: 'invalid_request' })
 })
 
-test('requests of gateways, rejected ones included, are counted apart from those of the admin API', async () => {
+test('requests of gateways, rejected ones included, are counted from zero, apart from those of the admin API', async () => {
   const metrics = createMetrics()
   const { send } = await startConsole({ parts: { metrics } })
+  const { values } = await metrics.internalRequests.get()
+  expect(values.map(({ labels: { operation, code }, value }) => [operation, code, value])).toEqual(
+    ['lookup', 'lookups', 'usage', 'confirmations'].flatMap(operation => [
+      [operation, '401', 0],
+      [operation, '500', 0],
+    ]),
+  )
   await send('GET', `/internal/v1/keys/${DIGEST}`)
   await send('GET', `/internal/v1/keys/${DIGEST}`, undefined, { headers: { authorization: 'Bearer wrong' } })
   await send('GET', '/internal/v1/nothing')

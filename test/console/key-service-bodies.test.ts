@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { startConsole } from '../support/console.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 
 const DIGEST = 'a'.repeat(64)
 const [LOOKUPS, CONFIRMATIONS] = ['/internal/v1/lookups', '/internal/v1/confirmations']
@@ -96,6 +97,18 @@ test('a confirmation at its bounds is taken, and answered with what a gateway co
       at: expect.any(Number),
     },
   ])
+})
+
+test('gateways are counted once a second at most, since they report more often during changes', async () => {
+  const clock = new ManualClock()
+  const { send } = await startConsole({ parts: { clock } })
+  const reportOf = async (name: string) =>
+    JSON.parse((await send('POST', CONFIRMATIONS, { ...REPORT, gateway: { id: name, name } })).text).gateways
+  expect(await reportOf('a')).toBe(1)
+  clock.advance(999)
+  expect(await reportOf('b')).toBe(1)
+  clock.advance(1)
+  expect(await reportOf('c')).toBe(3)
 })
 
 test.each(['completed', 'timed_out'] as const)(

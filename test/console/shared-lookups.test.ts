@@ -55,6 +55,17 @@ test('a key that only closed connections asked for is not looked up', async () =
   await Promise.all(begun)
 })
 
+test('a connection that closes during its query leaves the key to those that ask for it later', async () => {
+  const { lookups, queries } = lookupsAnsweredBy()
+  const gateway = new AbortController()
+  const begun = [lookups.find(['a'], gateway.signal), lookups.find(['x'], waiting)]
+  const later = lookups.find(['a'], waiting)
+  gateway.abort()
+  for (const query of [...queries]) await query.answer(1)
+  await queries[2]?.answer(2)
+  expect(await Promise.all([...begun, later])).toEqual([null, ['x1'], ['a2']])
+})
+
 test('a query that fails fails only its own requests', async () => {
   let isDown = true
   const lookups = new SharedLookups<string>(async () => {

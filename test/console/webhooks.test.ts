@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs'
 import pino from 'pino'
 import { Webhook } from 'standardwebhooks'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import type { PrepareReload } from '../../src/config/reloadable.ts'
+import type { Config } from '../../src/config/schema/schema.ts'
 import { createIds } from '../../src/console/platform/database/ids.ts'
 import type { DueDelivery } from '../../src/console/platform/jobs/delivery-rows.ts'
 import { createOperatorChannel } from '../../src/console/webhooks/channels.ts'
@@ -14,7 +16,7 @@ import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { NO_PROXIES } from '../../src/domain/proxy.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { beyondFast } from '../support/beyond-fast.ts'
-import { type RunningConsole, startConsole } from '../support/console.ts'
+import { consoleConfig, type RunningConsole, startConsole } from '../support/console.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { metricValue } from '../support/metric-value.ts'
 import { openDatabase } from '../support/open-database.ts'
@@ -110,6 +112,22 @@ describe('a webhook', () => {
     for (const part of [secret, rotated.secret]) expect(all).not.toContain(part.slice(4, 40))
     expect(all).not.toContain('digest')
     expect(receiver.received[0]?.url).toBe('/hooks/postern')
+  })
+
+  test('has its new secret as soon as the console has reloaded it, and keeps one', async () => {
+    const prepared: PrepareReload<Config>[] = []
+    const onReload = (prepare: PrepareReload<Config>) => void prepared.push(prepare)
+    const running = await startConsole({ webhook: webhook(), parts: { onReload } })
+    const reload = (next: object) =>
+      prepared.map(prepare => prepare(consoleConfig({ webhook: { url: receiver.url, ...next } })))
+    expect(() => reload({})).toThrow('console.webhook.secret: is required with console.webhook.url')
+    const secret = `whsec_${randomBytes(32).toString('base64')}`
+    for (const commit of reload({ secret })) commit()
+    await issue(running)
+    await until('the event has arrived', () => receiver.received.length === 1)
+    const [message] = receiver.received
+    const headers = message?.headers as Record<string, string>
+    expect(new Webhook(secret).verify(message?.body ?? '', headers)).toMatchObject({ type: 'key.issued' })
   })
 
   test('receives two events for a rotation without overlap: a rotation and a revocation', async () => {

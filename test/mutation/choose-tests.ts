@@ -43,7 +43,7 @@ const AUDIT: readonly string[] = [
 const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   announcing: [
     'console/{write-record,operation,outbox,recovery,sync,sync-many,revoke-all-waits,gateway-reports}.test.ts',
-    'console/pages/change-steps.test.ts',
+    'console/{stops,pages/change-steps}.test.ts',
     'console/{confirmations,heartbeat-pauses,region-outboxes,announcing,admin-document,signing-secrets}.test.ts',
     'console/{key-repository,revoke-all,housekeeping}.test.ts',
     'console/key-repository.full.test.ts',
@@ -54,13 +54,14 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   ],
   audit: AUDIT,
   backup: [
-    'console/{backup-of-broken-audit,restore-revocations,foreign-schema,database-exits}.test.ts',
+    'console/{unfinished-files,backup-of-broken-audit,restore-revocations,foreign-schema,database-exits}.test.ts',
     'docs/operate.test.ts',
     'console/{database-copies,foreign-schema-postgres,database-exits-postgres}.full.test.ts',
   ],
   'key-service': [
-    'console/{admin-schemas,shared-lookups,key-service,internal-listener,internal-tls,sync,confirmations}.test.ts',
-    'console/{key-service-bodies,gateway-reports,unread-bodies,signing-secrets}.test.ts',
+    'console/{admin-schemas,shared-lookups,key-service,key-service-bodies}.test.ts',
+    'console/{internal-listener,internal-tls,gateway-reports,unread-bodies}.test.ts',
+    'console/{sync,confirmations,signing-secrets}.test.ts',
     'console/key-repository.full.test.ts',
   ],
   keys: [
@@ -120,7 +121,7 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     'console/{key-export,key-import}.test.ts',
   ],
   'platform/jobs': [
-    'console/{housekeeping,outbox,webhooks,recovery,gateway-reports,sync}.test.ts',
+    'console/{stops,housekeeping,outbox,webhooks,recovery,gateway-reports,sync}.test.ts',
     'console/usage/gather-reports.test.ts',
     `console/webhooks${FAST}`,
   ],
@@ -143,14 +144,14 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     `console/usage${FAST}`,
     'console/pages/{explain-refusal,usage-chart,usage-pages,outlines}.test.ts',
     'cli/{keys-usage,refusals-list}.test.ts',
-    'console/housekeeping.test.ts',
+    'console/{stops,housekeeping}.test.ts',
     'console/usage/usage.full.test.ts',
   ],
   webhooks: [
     'console/{admin-document,admin-schemas}.test.ts',
     'console/pages/outlines.test.ts',
     `console/webhooks${FAST}`,
-    'console/webhooks.test.ts',
+    'console/{stops,webhooks}.test.ts',
     'console/pages/deliveries.test.ts',
     'cli/webhooks-commands.test.ts',
   ],

@@ -237,7 +237,7 @@ const COUNT_FOR_MS = 1_000
 class LiveGateways {
   readonly #announcing: KeyServiceParts['announcing']
   readonly #clock: Clock
-  #count: Promise<number> | null = null
+  #count = Promise.resolve(0)
   #countedAtMs = Number.NEGATIVE_INFINITY
 
   constructor(announcing: KeyServiceParts['announcing'], clock: Clock) {
@@ -247,13 +247,13 @@ class LiveGateways {
 
   count(): Promise<number> {
     const nowMs = this.#clock.monotonicMs()
-    if (this.#count === null || nowMs - this.#countedAtMs >= COUNT_FOR_MS) {
+    if (nowMs - this.#countedAtMs >= COUNT_FOR_MS) {
       this.#countedAtMs = nowMs
       const sinceMs = this.#clock.wallMs() - REVOCATION_TIMING.gatewayExpiryMs
       this.#count = this.#announcing.countGateways(sinceMs)
       this.#count.catch(() => {
         // The caller gets the error; the next call counts again.
-        this.#count = null
+        this.#countedAtMs = Number.NEGATIVE_INFINITY
       })
     }
     return this.#count

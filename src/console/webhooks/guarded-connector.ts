@@ -110,10 +110,12 @@ function addressNotAllowed(): Error {
 /**
  * By DNS alone, without the hosts file and search domains. `dns.lookup` would occupy one of a few threads of the process for
  * as long as a name server of another party takes.
+ * @param servers default: those of the machine
  */
-export function createResolver(timeoutMs: number): ResolveAddresses {
+export function createResolver(timeoutMs: number, servers?: readonly string[]): ResolveAddresses {
   return async hostname => {
     const resolver = new Resolver({ timeout: timeoutMs, tries: 1 })
+    if (servers !== undefined) resolver.setServers(servers)
     const found = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)])
     const addresses = found.flatMap(family => (family.status === 'fulfilled' ? family.value : []))
     if (addresses.length > 0) return addresses

@@ -24,7 +24,10 @@ test('what was served stands above the line and what was not below, to one scale
     { label: 'first', served: 60, notServed: 0 },
     { label: 'second', served: 30, notServed: 20 },
   ]
-  const [whole, half, below] = drawn(usageChart(bars, 'summary').toString())
+  const markup = usageChart(bars, 'summary').toString()
+  const [whole, half, below] = drawn(markup)
+  const [, y, thickness] = /class="line" x="0" y="([^"]*)" width="20" height="([^"]*)"/.exec(markup) ?? []
+  expect(Number(y) + Number(thickness) / 2).toBeCloseTo(whole?.bottom ?? 0, 1)
   const height = (bar: typeof whole) => (bar?.bottom ?? 0) - (bar?.top ?? 0)
   expect([whole?.name, half?.name, below?.name]).toEqual(['served', 'served', 'not-served'])
   expect(whole?.bottom).toBeCloseTo(below?.top ?? 0, 1)
@@ -60,6 +63,8 @@ test('every request of a range is in one bar of it', () => {
   expect(weeks[0]).toEqual({ label: '17 Oct 2025', served: 3, notServed: 0 })
   expect(weeks[1]).toEqual({ label: '18 Oct 2025 to 24 Oct 2025', served: 0, notServed: 5 })
   expect(weeks.at(-1)).toEqual({ label: '14 Nov 2026 to 20 Nov 2026, so far', served: 7, notServed: 0 })
+  const twoDays = groupIntoBars(usagePoints(lastPoints('day', 9, NOW_MS), []), '400d')[0]
+  expect(twoDays?.label).toBe('12 Nov 2026 to 13 Nov 2026')
   const hours = groupIntoBars(usagePoints(lastPoints('hour', 24, NOW_MS), []), '24h')
   expect([hours[0]?.label, hours[23]?.label]).toEqual(['19 Nov 2026, 05:00', '20 Nov 2026, 04:00, so far'])
 })

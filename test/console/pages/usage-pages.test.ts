@@ -133,7 +133,7 @@ test('only an administrator sees the usage of all workspaces, and a person that 
 test('without refusals the page of rejections says so', async () => {
   const { page } = await started({ keepsRefusals: false })
   expect(await page(`${WORKSPACE}/refusals`)).toContain(
-    'Rejections are not kept: the setting refusals.enabled',
+    'Rejections are not kept: the setting refusals.enabled of this console is false.',
   )
 })
 

@@ -1,8 +1,18 @@
+import {
+  DummyDriver,
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  sql,
+} from 'kysely'
 import { describe, expect, test } from 'vitest'
+import type { Tables } from '../../../src/console/platform/database/tables.ts'
 import { checkReport } from '../../../src/console/usage/check-report.ts'
 import { foldReports, REFUSALS_KEPT } from '../../../src/console/usage/fold-reports.ts'
 import { parseUsageRange } from '../../../src/console/usage/read-usage.ts'
 import { partitionsCovering, partitionsFor, pastPartitions } from '../../../src/console/usage/rows.ts'
+import { usageTables } from '../../../src/console/usage/schema.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 import { count, report } from './usage.contract.ts'
 
@@ -198,6 +208,13 @@ test('reports of many gateways become one row for each key, hour, route and code
   expect(days.map(({ bucket }) => bucket)).toEqual([Math.floor(NOW_MS / DAY_MS), Math.floor(NOW_MS / DAY_MS)])
 })
 
+test('workspaces of which gateways left refusals out are in one order, so that two consoles cannot deadlock', () => {
+  const reports = ['ws_2', 'ws_3', 'ws_1', 'ws_2'].map(workspace =>
+    report('g', 1, [], { omitted: [workspace] }),
+  )
+  expect(foldReports(reports).omitted).toEqual(['ws_1', 'ws_2', 'ws_3'])
+})
+
 test('of many refusals of one workspace the last 200 are stored', () => {
   const names = {
     workspaceId: 'ws_1',
@@ -216,6 +233,25 @@ test('of many refusals of one workspace the last 200 are stored', () => {
 })
 
 describe('partitions', () => {
+  test.each([
+    ['postgres', 2],
+    ['sqlite', 0],
+  ] as const)('divide the counts by time in PostgreSQL alone: %s', (dialect, divided) => {
+    const text = sql`text`
+    const database = new Kysely<Tables>({
+      dialect: {
+        createAdapter: () => new PostgresAdapter(),
+        createDriver: () => new DummyDriver(),
+        createIntrospector: own => new PostgresIntrospector(own),
+        createQueryCompiler: () => new PostgresQueryCompiler(),
+      },
+    })
+    const statements = usageTables(dialect, text).map(statement => statement.compile(database).sql)
+    expect(statements.filter(statement => statement.endsWith('partition by range (bucket)'))).toHaveLength(
+      divided,
+    )
+  })
+
   test('cover every count that is accepted, and the next days, without gap or overlap', () => {
     for (const table of ['usage_hours', 'usage_days'] as const) {
       const unit = table === 'usage_hours' ? 3_600_000 : DAY_MS
@@ -254,6 +290,9 @@ describe('partitions', () => {
       'usage_days_202510',
       'usage_days_202509',
       'keys',
+      // Copies of an operator.
+      'old_usage_hours_20200101',
+      'usage_days_202001_old',
     ]
     expect(pastPartitions(names, Date.parse('2026-11-20T09:00:00Z'))).toEqual([
       'usage_hours_20261105',

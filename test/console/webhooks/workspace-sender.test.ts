@@ -1,7 +1,12 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer as createHttps } from 'node:https'
-import { type AddressInfo, createServer } from 'node:net'
+import {
+  type AddressInfo,
+  createServer,
+  getDefaultAutoSelectFamily,
+  setDefaultAutoSelectFamily,
+} from 'node:net'
 import { Webhook } from 'standardwebhooks'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { createWorkspaceChannel } from '../../../src/console/webhooks/channels.ts'
@@ -102,6 +107,13 @@ describe('an event to the address that a workspace has set', () => {
     }
     // Once for each connection.
     expect(asked).toEqual(Array.from({ length: 4 }, () => 'rebinds.test'))
+  })
+
+  test('arrives also where Node was started without choosing among the addresses of a name', async () => {
+    const before = getDefaultAutoSelectFamily()
+    setDefaultAutoSelectFamily(false)
+    onTestFinished(() => setDefaultAutoSelectFamily(before))
+    expect(await send(`http://hooks.test:${port}/`)).toEqual({ ok: true, status: 204 })
   })
 
   test('is not redirected', async () => {

@@ -133,6 +133,7 @@ describe('the webhook of a workspace', () => {
       ])
     }
     const without = await startConsole()
+    expect((await without.metrics.webhookDeliveries.get()).values).toEqual([])
     for (const [method, path] of [
       ['GET', ''],
       ['POST', '/remove'],
