@@ -54,7 +54,7 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   ],
   audit: AUDIT,
   backup: [
-    'console/{unfinished-files,backup-of-broken-audit,restore-revocations,foreign-schema,database-exits}.test.ts',
+    'console/{unfinished-files,damaged-page,backup-of-broken-audit,restore-revocations,foreign-schema,database-exits}.test.ts',
     'docs/operate.test.ts',
     'console/{database-copies,foreign-schema-postgres,database-exits-postgres}.full.test.ts',
   ],
@@ -99,7 +99,7 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   ],
   'platform/audit': AUDIT,
   'platform/database': [
-    'console/{postgres-errors,postgres-address,database,database-unavailable,key-repository}.test.ts',
+    'console/{postgres-errors,postgres-address,postgres-tls,disk-trouble,database,database-unavailable,key-repository}.test.ts',
     'console/{foreign-schema,database-exits,next-release,housekeeping}.test.ts',
     'console/access/audit-search.test.ts',
     'console/search/{key-search,many-workspaces}.test.ts',
@@ -156,7 +156,8 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     'cli/webhooks-commands.test.ts',
   ],
   workspaces: [
-    'console/pages/{outlines,lists,page-links,pages}.test.ts',
+    'console/pages/{outlines,workspace-pages,lists,find-key,page-links,pages}.test.ts',
+    'console/sign-in/fields-in-urls.test.ts',
     'console/search/many-workspaces.test.ts',
     'console/access/roles.test.ts',
   ],

@@ -33,6 +33,8 @@ test('an administrator sees who is signed in, with sessions and when they were l
   expect(rows[0]).toContain('2 minutes ago')
   expect(rows[1]).toContain('Root')
   expect(text).not.toContain('First page')
+  const asked = (await root.browser.visit(`${END}?subject=ada`)).text
+  expect(asked).toContain(': 2 sessions, last seen')
   const next = (await root.browser.visit(`${PEOPLE}?cursor=ada`)).text
   expect(next).not.toContain('Ada Lovelace')
   expect(next).toContain('First page')

@@ -103,6 +103,15 @@ describe('the public keys of GitHub', () => {
     expect(problems.join().toLowerCase()).toContain(reason.toLowerCase())
   })
 
+  test('a list that is "not changed" since none is none', async () => {
+    const clock = new ManualClock()
+    const failed: string[] = []
+    const failures = { succeeded: () => {}, failed: ({ message }: Error) => void failed.push(message) }
+    const keys = createCachedKeys({ fetchKeys: async () => null, clock, failures })
+    await expect(keys.find('a')).rejects.toThrow('no list of public keys was sent')
+    expect(failed).toEqual(['no list of public keys was sent'])
+  })
+
   test('a broken list does not replace a good one', async () => {
     const { github, clock, finds } = await startReading()
     await finds(0)
@@ -110,6 +119,27 @@ describe('the public keys of GitHub', () => {
     clock.advance(60 * MINUTE_MS)
     expect(await finds(0)).toBe(true)
   })
+})
+
+test.each([
+  ['QUJD', 'ABC'],
+  ['QUI=', 'AB'],
+  ['QQ==', 'A'],
+  ['A'.repeat(100), '\0'.repeat(75)],
+  ['A'.repeat(101), null],
+  ['QUJD, QUJD', null],
+  ['!QUJD', null],
+  ['QUJD!', null],
+  ['QQ===', null],
+  ['', null],
+])('the signature %s is read as %j', (signature, bytes) => {
+  const identifier = 'a'.repeat(64)
+  const headers = {
+    'github-public-key-identifier': identifier,
+    'github-public-key-signature': signature,
+  }
+  const expected = bytes === null ? null : { identifier, signature: Buffer.from(bytes) }
+  expect(readSignature(headers)).toEqual(expected)
 })
 
 test('keys of another kind, and entries without name or key, are left out', () => {

@@ -1,7 +1,40 @@
 import { expect, test } from 'vitest'
-import { encodeCursor, type KeyQueryText, parseKeyQuery } from '../../../src/console/keys/search/key-query.ts'
+import {
+  decodeCursor,
+  encodeCursor,
+  type KeyQueryText,
+  parseKeyQuery,
+  parseOrder,
+} from '../../../src/console/keys/search/key-query.ts'
 
 const POSITION = { value: 7, id: 'key_01JD0000000000000000000000' }
+
+const NAMED = parseOrder('name') ?? undefined
+const TIMED = parseOrder('-createdAt') ?? undefined
+
+test.each<[typeof NAMED, unknown, boolean]>([
+  [NAMED, ['name', 'importer', 'key_1'], true],
+  [NAMED, ['-name', 'importer', 'key_1'], false],
+  [NAMED, ['name', 7, 'key_1'], false],
+  [NAMED, ['name', 'importer', 7], false],
+  [NAMED, ['name', 'a\0', 'key_1'], false],
+  [NAMED, ['name', 'importer', 'key_\0'], false],
+  [NAMED, ['name', 'importer'], false],
+  [NAMED, ['name', 'importer', 'key_1', 0], false],
+  [NAMED, { 0: 'name', 1: 'importer', 2: 'key_1', length: 3 }, false],
+  [NAMED, null, false],
+  [TIMED, ['-createdAt', 7, 'key_1'], true],
+  [TIMED, ['createdAt', 7, 'key_1'], false],
+  [TIMED, ['-createdAt', '7', 'key_1'], false],
+  [TIMED, ['-createdAt', 7.5, 'key_1'], false],
+  [TIMED, ['-createdAt', 2 ** 53, 'key_1'], false],
+  [TIMED, ['-createdAt', 7, 'key_\0'], false],
+])('a cursor is of its order and complete: %j %j: %s', (order, parts, isCursor) => {
+  if (order === undefined) throw new Error('No order')
+  const [, value, id] = Array.isArray(parts) ? parts : []
+  const text = Buffer.from(JSON.stringify(parts)).toString('base64url')
+  expect(decodeCursor(order, text)).toEqual(isCursor ? { value, id } : null)
+})
 
 test('no parameters ask for the newest 50 keys', () => {
   expect(parseKeyQuery({})).toEqual({

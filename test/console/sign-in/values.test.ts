@@ -5,7 +5,11 @@ import { createAddressLimit } from '../../../src/console/platform/http/authentic
 import { isOwnHost, isOwnPage, parseSite } from '../../../src/console/sign-in/authenticate-people.ts'
 import { readPerson } from '../../../src/console/sign-in/claims.ts'
 import { createOneTimeLink } from '../../../src/console/sign-in/one-time-link.ts'
+import { createProvider } from '../../../src/console/sign-in/provider.ts'
+import { explainUserInfoError } from '../../../src/console/sign-in/sign-in-error.ts'
+import { NO_PROXIES } from '../../../src/domain/proxy.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { silentLogger } from '../../support/silent-logger.ts'
 
 const ada: Person = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], administrator: false }
 
@@ -206,6 +210,23 @@ describe('the public URL', () => {
       ['127.0.0.1:8081', '127.0.0.1', 'localhost:8081', undefined].map(host => isOwnHost(local, host)),
     ).toEqual([true, false, false, false])
   })
+})
+
+test.each([
+  ['no-such-file.pem', 'console.oidc.caFile names a file that cannot be read: ENOENT'],
+  [import.meta.filename, 'console.oidc.caFile: '],
+])('a file without the provider’s authority stops the start, with its setting: %s', (caFile, text) => {
+  const settings = {
+    ...{ issuer: 'https://id.test', clientId: 'c', scopes: [], timeoutMs: 1_000, caFile },
+    ...{ workspacesClaim: 'workspaces', administratorValue: 'a', viewerValue: 'v' },
+  }
+  const parts = { redirectUri: 'https://console.test/', logger: silentLogger, proxies: NO_PROXIES }
+  expect(() => createProvider(settings, { ...parts, clock: new ManualClock() })).toThrow(text)
+})
+
+test('only a rejected access token is said to be one: other failures of the userinfo endpoint keep their reason', () => {
+  const error = new Error('timed out')
+  expect(() => explainUserInfoError(error)).toThrow(error)
 })
 
 describe('the link of the demo', () => {

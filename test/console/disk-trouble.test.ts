@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest'
+import { DatabaseUnavailable, mayRunAgain } from '../../src/console/platform/database/database-unavailable.ts'
+import { diskTroubleIn } from '../../src/console/platform/database/sqlite/file.ts'
+
+const coded = (code: string, message = 'failed') => Object.assign(new Error(message), { code })
+
+test.each<[string, unknown, string | null]>([
+  ['an error of the file system', coded('EACCES'), 'EACCES'],
+  ['an error of SQLite', coded('ERR_SQLITE_ERROR', 'database or disk is full'), 'database or disk is full'],
+  ['one that another wraps', new Error('failed', { cause: coded('EACCES') }), 'EACCES'],
+  ['a database that is unavailable', new DatabaseUnavailable('unreachable', 'disk full'), 'disk full'],
+  ['a mistake of the program', coded('ERR_STREAM_DESTROYED'), null],
+  ['an error without a code', new Error('x'), null],
+  ['no error', 'EACCES', null],
+])('trouble with a disk is named to the operator, and no other error is: %s', (_, error, shown) => {
+  const found = diskTroubleIn(error)
+  if (shown === null) expect(found).toBeNull()
+  else expect(found).toMatch(shown)
+})
+
+test.each([
+  [new DatabaseUnavailable('unreachable', 'x'), true],
+  [new DatabaseUnavailable('read_only', 'x'), true],
+  [new DatabaseUnavailable('unreachable', 'x', { isOutcomeUnknown: true }), false],
+  [new DatabaseUnavailable('full', 'x'), false],
+  [new Error('x'), false],
+])('another session may do the work again only where nothing was committed: %o: %s', (error, may) => {
+  expect(mayRunAgain(error)).toBe(may)
+})

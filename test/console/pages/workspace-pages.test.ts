@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest'
+import { startSignIn } from '../../support/signed-in.ts'
+
+const idsOf = (text: string) =>
+  [...text.matchAll(/class="key-name" href="\/workspaces\/([^/"]+)/g)].map(([, id]) => id)
+
+test('a person with ten workspaces or more can search them, and sees 50 on a page', async () => {
+  const { signedIn } = await startSignIn()
+  const visit = async (count: number) => {
+    const workspaces = Array.from({ length: count }, (_, index) => `ws_${100 + index}`)
+    const { browser } = await signedIn({ sub: `of ${count}`, name: 'Ada', workspaces })
+    return { browser, text: (await browser.visit('/workspaces')).text }
+  }
+  expect((await visit(9)).text).not.toContain('type="search"')
+  expect((await visit(10)).text).toContain('type="search"')
+  const { browser, text } = await visit(51)
+  expect(idsOf(text)).toHaveLength(50)
+  expect(text).not.toContain('First page')
+  const [, next = ''] = /rel="next" href="([^"]+)"/.exec(text) ?? []
+  const last = (await browser.visit(next.replaceAll('&amp;', '&'))).text
+  expect(idsOf(last)).toEqual(['ws_150'])
+  expect(last).toContain('First page')
+})
