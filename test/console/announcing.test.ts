@@ -105,6 +105,24 @@ describe('with Redis', () => {
     }
   })
 
+  test('a command that Redis does not answer in time is counted as such, and one that it refuses as an error', async () => {
+    const running = await started()
+    const { id } = await issue(running)
+    const counted = (outcome: string) =>
+      metricValue(running.metrics.redisCommands, { command: 'eval', outcome })
+    const client = redis.client()
+    await client.config('SET', 'maxmemory', '1')
+    await revoke(running, id)
+    await until('it was refused', async () => (await counted('error')) > 0)
+    expect(await counted('timeout')).toBe(0)
+    await client.config('SET', 'maxmemory', '0')
+    await connected(running)
+    await client.call('CLIENT', 'PAUSE', '10000', 'ALL')
+    await issue(running)
+    await until('it timed out', async () => (await counted('timeout')) > 0)
+    expect(await counted('unavailable')).toBe(0)
+  })
+
   test('Redis never holds the secret', async () => {
     const running = await started()
     const { received } = await listen()
@@ -185,6 +203,12 @@ describe('without Redis for a while', () => {
     const { status, body } = await revoke(running, id)
     expect({ status, announced: body.announced }).toEqual({ status: 200, announced: false })
     expect(await running.health()).toEqual({ database: 'ok', announcer: 'down' })
+    const { values } = await running.metrics.redisCommands.get()
+    const outcomes = ['ok', 'timeout', 'error', 'unavailable']
+    for (const labels of ['eval', 'publish'].flatMap(command =>
+      outcomes.map(outcome => ({ command, outcome })),
+    ))
+      expect(values).toContainEqual({ labels, value: 0 })
   })
 
   test('changes made meanwhile are announced in order once Redis is up', async () => {

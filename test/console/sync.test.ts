@@ -98,7 +98,8 @@ describe('a sync', () => {
     await redis.client().config('SET', 'maxmemory', '1')
     const { status, body } = await sync(running)
     await redis.client().config('SET', 'maxmemory', '0')
-    expect({ status, code: body.code }).toEqual({ status: 503, code: 'redis_unavailable' })
+    const error = 'Redis is unavailable; retry the same request'
+    expect({ status, body }).toEqual({ status: 503, body: { code: 'redis_unavailable', error } })
     await until('the console has noticed', async () => (await sync(running)).status === 200)
   })
 
