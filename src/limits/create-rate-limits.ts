@@ -136,7 +136,10 @@ async function connect(parts: RateLimitSettings, failures: FailureLog): Promise<
   connection.start()
   return {
     connection,
-    counters: new RedisCounters({ connection, windows, circuit, clock, failures }),
+    counters: new RedisCounters({
+      ...{ connection, windows, circuit, clock, failures },
+      raise: (counter, used) => connection.client.eval(RAISE, 1, counter, used),
+    }),
     isShared: () =>
       connection.isReady &&
       connection.failure?.isAnswer !== true &&
@@ -144,8 +147,13 @@ async function connect(parts: RateLimitSettings, failures: FailureLog): Promise<
   }
 }
 
-/** Exhausted windows that are remembered; for others, Redis counts each request. */
-const MAX_EXHAUSTED = 100_000
+/** Windows that are remembered: exhausted ones, and those of calendar months. */
+const MAX_KNOWN = 100_000
+
+/** At least so many requests were counted. Adding 0 reads a counter without the right to GET. */
+const RAISE = `
+local missing = ARGV[1] - redis.call('incrby', KEYS[1], 0)
+if missing > 0 then redis.call('incrby', KEYS[1], missing) end`
 
 interface RedisCountersParts {
   readonly connection: Pick<
@@ -153,13 +161,15 @@ interface RedisCountersParts {
     'isReady' | 'reconnect' | 'writeTogether' | 'answered' | 'refused'
   >
   readonly windows: Pick<RateLimiterRedis, 'penalty'>
+  /** Raises a counter in Redis to this number of requests. */
+  readonly raise: (counter: string, used: number) => Promise<unknown>
   readonly circuit: Circuit
   readonly clock: Clock
   readonly failures: FailureLog
 }
 
-/** An exhausted window as it was last seen. Another plan may allow more in it, and so may changed settings. */
-interface Exhausted {
+/** A window as it was last seen. If it is exhausted, another plan may allow more in it, and so may changed settings. */
+interface KnownWindow {
   readonly used: number
   /** Monotonic, ms. */
   readonly endsAtMs: number
@@ -170,7 +180,7 @@ interface Exhausted {
  */
 export class RedisCounters implements SharedCounters {
   readonly #parts: RedisCountersParts
-  readonly #exhausted = new LRUCache<string, Exhausted>({ max: MAX_EXHAUSTED })
+  readonly #known = new LRUCache<string, KnownWindow>({ max: MAX_KNOWN })
 
   constructor(parts: RedisCountersParts) {
     this.#parts = parts
@@ -193,7 +203,7 @@ export class RedisCounters implements SharedCounters {
    */
   #findExhausted(counters: readonly RateCounter[], nowMs: number): PolicyCount[] {
     return counters.flatMap(counter => {
-      const known = this.#exhausted.get(counter.name)
+      const known = this.#known.get(counter.name)
       if (known === undefined || known.used < counter.requests || known.endsAtMs <= nowMs) return []
       return [toPolicyCount(counter, known.used + 1, known.endsAtMs - nowMs)]
     })
@@ -226,10 +236,27 @@ export class RedisCounters implements SharedCounters {
     const { windows, clock } = this.#parts
     const customDuration = counter.window.keptSeconds
     const { consumedPoints, msBeforeNext } = await windows.penalty(counter.name, 1, { customDuration })
-    if (consumedPoints >= counter.requests) {
-      const endsAtMs = clock.monotonicMs() + msBeforeNext
-      this.#exhausted.set(counter.name, { used: consumedPoints, endsAtMs })
+    const used = counter.policy.window === 'month' ? this.#restore(counter, consumedPoints) : consumedPoints
+    if (used >= counter.requests || counter.policy.window === 'month') {
+      this.#known.set(counter.name, { used, endsAtMs: clock.monotonicMs() + msBeforeNext })
     }
-    return toPolicyCount(counter, consumedPoints, msBeforeNext)
+    return toPolicyCount(counter, used, msBeforeNext)
+  }
+
+  /**
+   * A month is counted once, so a lower number than before means that Redis lost the counter. The gateway that counted last
+   * knows its value.
+   * @returns how many requests were counted at least, this one included
+   */
+  #restore({ name }: RateCounter, counted: number): number {
+    const before = this.#known.get(name)?.used ?? 0
+    if (counted > before) return counted
+    const { raise, connection, failures } = this.#parts
+    const used = before + 1
+    // No request waits for it. After a failure the next request raises the counter.
+    raise(name, used).catch((thrown: unknown) =>
+      failures.failed(asError(thrown), connection.refused(asError(thrown))),
+    )
+    return used
   }
 }

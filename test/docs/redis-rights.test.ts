@@ -30,6 +30,9 @@ it('docs/redis.md grants the Redis users the rights that the tests use', () => {
   expect([GATEWAY_RIGHTS.cluster, CONSOLE_RIGHTS.cluster]).toEqual(
     single.map((rights, plane) => [...rights, ...(more[plane] ?? [])]),
   )
-  expect(rightsIn('only where `limits.policies` is set')).toEqual([selectorOf(LIMIT_RIGHTS).split(' '), []])
+  expect(rightsIn('only where `limits.policies` or `limits.plans` is set')).toEqual([
+    selectorOf(LIMIT_RIGHTS).split(' '),
+    [],
+  ])
   expect(rightsIn('each Sentinel')).toEqual([SENTINEL_RIGHTS, SENTINEL_RIGHTS])
 })

@@ -1,7 +1,12 @@
 import { RateLimiterRes } from 'rate-limiter-flexible'
 import { describe, expect, test } from 'vitest'
 import { Circuit } from '../../src/domain/circuit.ts'
-import type { PolicySettings, RatePolicy } from '../../src/domain/rate-limit.ts'
+import {
+  counterName,
+  currentWindow,
+  type PolicySettings,
+  type RatePolicy,
+} from '../../src/domain/rate-limit.ts'
 import { classifyRedisError, type RedisFailure } from '../../src/domain/redis-failure.ts'
 import { RedisCounters } from '../../src/limits/create-rate-limits.ts'
 import { LocalCounters, RateLimiter, UnknownPlans } from '../../src/limits/rate-limiter.ts'
@@ -55,6 +60,16 @@ class RedisDouble {
     return this.#count(name, (customDuration ?? 0) * 1000)
   }
 
+  async raise(name: string, used: number): Promise<void> {
+    const window = this.#windows.get(name)
+    if (window !== undefined) window.used = Math.max(window.used, used)
+  }
+
+  /** As after a restart without persistence. */
+  loseEverything(): void {
+    this.#windows.clear()
+  }
+
   /** Lets all waiting commands time out. */
   timeOut(): void {
     for (const reject of this.#waiting.splice(0)) reject(new Error('Command timed out'))
@@ -87,6 +102,7 @@ function world({ policies = [MINUTE, BURST], plans = {}, replicas = 1, redis = t
   const shared = new RedisCounters({
     connection: double,
     windows: double,
+    raise: (name, used) => double.raise(name, used),
     circuit: new Circuit({ failures: 3, openMs: 500 }),
     clock,
     failures: new FailureLog('redis rate limits', log, clock),
@@ -350,4 +366,33 @@ test('a month that has ended is not granted again by a gateway whose clock is be
   expect(exceeded(await limiter.count(FIRST))).toEqual([])
   clock.stepWallClock(-3_600_000)
   expect(exceeded(await limiter.count(SECOND))).toEqual(['quota'])
+})
+
+describe('if Redis loses everything', () => {
+  const quota: RatePolicy = { name: 'quota', per: 'workspace', requests: 10, window: 'month' }
+
+  test('a month goes on where a gateway saw it last, in Redis too, and is used up as if nothing was lost', async () => {
+    const { limiter, redis } = world({ policies: [quota] })
+    for (let request = 0; request < 4; request++) await limiter.count(FIRST)
+    redis.loseEverything()
+    for (const remaining of [5, 4]) expect(await limiter.count(FIRST)).toMatchObject([{ remaining }])
+    // Another gateway, which saw fewer requests, goes on from there.
+    await redis.raise(counterName(quota, currentWindow(quota, Date.UTC(2026, 10)), FIRST.grant), 3)
+    expect(await limiter.count(SECOND)).toMatchObject([{ remaining: 3 }])
+  })
+
+  test('requests that are on the way together are each counted', async () => {
+    const { limiter, redis } = world({ policies: [quota] })
+    for (let request = 0; request < 4; request++) await limiter.count(FIRST)
+    redis.loseEverything()
+    const counts = await Promise.all(Array.from({ length: 8 }, () => limiter.count(FIRST)))
+    expect(counts.flatMap(exceeded)).toHaveLength(2)
+  })
+
+  test('a window of seconds begins anew', async () => {
+    const { limiter, redis } = world({ policies: [MINUTE] })
+    for (let request = 0; request < 4; request++) await limiter.count(FIRST)
+    redis.loseEverything()
+    expect(await limiter.count(FIRST)).toMatchObject([{ remaining: 5 }])
+  })
 })

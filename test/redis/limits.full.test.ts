@@ -111,6 +111,22 @@ describe.each([
     expect(keptMs).toBeLessThan(86_400_000 + 10_000)
   })
 
+  test('a month goes on exactly where it was if the servers lose everything', async () => {
+    const quota = { name: 'quota', per: 'workspace', requests: 1_000, window: 'month' } as const
+    const plans = { free: { policies: [quota] } }
+    const gateways = await Promise.all([1, 2, 3].map(() => startGateway(group, plans)))
+    const { route, grant } = caller()
+    const count = (index: number) =>
+      gateways[index % 3]?.limits.count({ route, grant: { ...grant, plan: 'free' } })
+    for (let request = 0; request < 30; request++) await count(request)
+    // A replica takes no writes, and follows its primary.
+    for (const { admin } of group.servers) await admin.flushall().catch(() => {})
+    // The one that counted last knows the count; the others follow Redis once it has said it there.
+    const after = [await count(29), await count(0), await count(1), await count(2)]
+    expect(after.flatMap(counts => counts?.map(({ remaining }) => remaining))).toEqual([969, 968, 967, 966])
+    expect(await group.refused()).toEqual([])
+  })
+
   test('the permissions suffice only for counters: they do not allow writing a record', async () => {
     const gateway = await startGateway(group)
     expect(gateway.health()).toBe('shared')
