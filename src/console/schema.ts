@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import {
   announcingTables,
   auditTables,
@@ -7,7 +8,13 @@ import {
   usageTables,
   webhookTables,
 } from './first-tables.ts'
-import { createsTables, type Migrations } from './platform/database/migrations.ts'
+import { type CreateTables, createsTables, type Migrations } from './platform/database/migrations.ts'
+
+/** The plans of keys, and of workspaces. */
+const planTables: CreateTables = (_, text) => [
+  sql`alter table keys add column plan ${text}`,
+  sql`create table workspace_plans (workspace_id ${text} primary key, plan ${text} not null)`,
+]
 
 /**
  * The tables of the console. A release only adds migrations, and each only adds tables, columns and indexes: consoles of the
@@ -23,5 +30,5 @@ export const MIGRATIONS: Migrations = {
     usageTables,
     webhookTables,
   ]),
-  '0002_plans': database => database.schema.alterTable('keys').addColumn('plan', 'text').execute(),
+  '0002_plans': createsTables([planTables]),
 }

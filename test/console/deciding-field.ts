@@ -65,14 +65,14 @@ const CHOICE: Changes = {
     ['  allowedCidrs,\n  plan,\n', '  allowedCidrs,\n  plan,\n  onlyRoute,\n'],
     ['splitCidrs(allowedCidrs), plan }', 'splitCidrs(allowedCidrs), plan, onlyRoute }'],
     [
-      'restrictionInputs({ allowedCidrs, plan }: ChosenForm',
-      'restrictionInputs({ allowedCidrs, plan, onlyRoute }: ChosenForm',
+      '  { allowedCidrs, plan }: ChosenForm,\n  problems',
+      '  { allowedCidrs, plan, onlyRoute }: ChosenForm,\n  problems',
     ],
     [
       /return (html`\$\{cidrs\}.*`)\n/,
       `const route = { name: 'onlyRoute', label: ONLY_ROUTE, hint: 'Leave it empty to allow every route', problems }
   const routeInput = textInput(route, onlyRoute, html\`type="text"\`)
-  return html\`\${cidrs}\${textInput(field, plan, html\`type="text"\`)}\${routeInput}\`
+  return html\`\${cidrs}\${planInput(plan, problems, knownPlans)}\${routeInput}\`
 `,
     ],
     ["'Allowed addresses'\n", "'Allowed addresses'\nconst ONLY_ROUTE = 'Only route'\n"],

@@ -10,6 +10,7 @@ import { describeKeyRepository } from './key-repository.contract.ts'
 import { describeOperations } from './operations.contract.ts'
 import { describeRegionOutboxes } from './region-outboxes.contract.ts'
 import { describeRevokeAll } from './revoke-all.contract.ts'
+import { describeWorkspacePlan } from './workspace-plan.contract.ts'
 
 // The other contracts hold on SQLite in `npm test`.
 describeKeyLife('SQLite', async () => 'sqlite::memory:', 25)
@@ -28,6 +29,7 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
   describeRegionOutboxes('PostgreSQL', () => server.database())
   describeChangesTogether(() => server.migratedDatabase())
   describeRevokeAll('PostgreSQL', () => server.migratedDatabase())
+  describeWorkspacePlan('PostgreSQL', () => server.migratedDatabase())
   describeKeyExport('PostgreSQL', () => server.migratedDatabase())
   describeKeyImport('PostgreSQL', () => server.migratedDatabase())
 })

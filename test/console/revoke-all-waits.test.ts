@@ -3,7 +3,8 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Announcement } from '../../src/console/announcing/announcer.ts'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
 import { createInEachRegion, isAnnounced } from '../../src/console/announcing/regions.ts'
-import { revokeAllKeys, WaitAllowance } from '../../src/console/keys/revoke-all.ts'
+import { WaitAllowance } from '../../src/console/keys/bulk-change.ts'
+import { revokeAllKeys } from '../../src/console/keys/revoke-all.ts'
 import { createIds } from '../../src/console/platform/database/ids.ts'
 import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
@@ -71,7 +72,7 @@ async function revokeAll(announcerOf: (timers: ManualTimers) => ScriptedAnnounce
     await settled()
     timers.advance(STEP_MS)
   }
-  const { revoked, announced } = await answer
+  const { changed: revoked, announced } = await answer
   return { revoked, announced: isAnnounced(announced), tookMs: timers.nowMs - startedAtMs }
 }
 

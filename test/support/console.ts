@@ -29,6 +29,8 @@ export interface ConsoleOptions {
   }
   readonly webhook?: Partial<Config['console']['webhook']>
   readonly workspaceWebhooks?: Partial<Config['webhooks']['workspaces']>
+  /** Names of plans without limits. */
+  readonly plans?: readonly string[]
   readonly keepsUsage?: boolean
   readonly keepsRefusals?: boolean
   readonly leaks?: Partial<Omit<Config['leaks'], 'github'>> & {
@@ -70,7 +72,7 @@ export interface Answer {
  */
 function requester({ app, internal }: Console) {
   return async (
-    method: 'GET' | 'HEAD' | 'POST' | 'PATCH',
+    method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH',
     url: string,
     body?: unknown,
     more: InjectOptions = {},
@@ -110,6 +112,7 @@ export function consoleConfig({
   webhook = {},
   workspaceWebhooks = {},
   keepsUsage = true,
+  plans = [],
   keepsRefusals = true,
   leaks = {},
 }: ConsoleOptions): Config {
@@ -158,7 +161,11 @@ export function consoleConfig({
       timeoutMs: 1000,
       tls: {},
     },
-    limits: { replicas: 1, policies: [], plans: {} },
+    limits: {
+      replicas: 1,
+      policies: [],
+      plans: Object.fromEntries(plans.map(plan => [plan, { policies: [] }])),
+    },
     keys: {
       format: 'signed',
       prefix: 'wsk_',

@@ -2,7 +2,7 @@ import type { FastifyInstance, InjectOptions } from 'fastify'
 import { ADMIN_TOKEN, KEY_SERVICE_TOKEN } from './console.ts'
 import { CONSOLE, SESSION_COOKIE, type SignedIn, startSignIn } from './signed-in.ts'
 
-const METHODS = ['GET', 'POST', 'PATCH'] as const
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH'] as const
 
 /** A page, a call of the admin API or one of the key service. */
 export interface Route {

@@ -48,6 +48,7 @@ function signed(entry: AuditFields): QueuedAuditRow {
 type OtherTables = Omit<Tables, 'keys' | 'audit' | 'audit_head' | 'key_use' | 'kysely_migration'>
 
 const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
+  workspace_plans: { workspace_id: 'ws_1', plan: 'free' },
   outbox: {
     region: 'eu',
     digest: 'd',

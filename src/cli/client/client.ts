@@ -30,7 +30,7 @@ export interface ConsoleAccess {
 }
 
 interface AdminRequest {
-  readonly method: 'GET' | 'POST' | 'PATCH'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH'
   /** Below `/admin/v1`. */
   readonly path: string
   readonly body?: Readonly<Record<string, unknown>>

@@ -87,6 +87,13 @@ export const revokedAllResponse = Type.Object({
   ...progress,
   cursor: Type.Optional(Type.String()),
 })
+export const planResponse = Type.Object({ plan: nullable(Type.String()) })
+export const planChangedResponse = Type.Object({
+  plan: nullable(Type.String()),
+  changed: count,
+  ...progress,
+  cursor: Type.Optional(Type.String()),
+})
 /** Of a suspension, resumption or edit. */
 export const changedResponse = Type.Object({
   key,

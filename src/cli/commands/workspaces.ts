@@ -1,12 +1,24 @@
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
 import { plainPasted } from '../../domain/pasted-text.ts'
-import type { Define } from '../cli.ts'
-import { count, instant, nullable, readPages } from '../client/responses.ts'
-import { addAccessOptions, openSession } from '../client/session.ts'
+import { EXIT } from '../../run/host.ts'
+import { type Cli, CliError, type Define } from '../cli.ts'
+import {
+  count,
+  instant,
+  nullable,
+  planChangedResponse,
+  planResponse,
+  readPages,
+  readResponse,
+} from '../client/responses.ts'
+import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
+import { checkWorkspace } from '../options/values.ts'
+import { printOutcome, progressLines } from '../output/key-text.ts'
 import { addListOptions, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
 import type { Column } from '../output/table.ts'
-import { lastUseText, plainText } from '../text.ts'
+import { requirePrompt, requireYes } from '../output/terminal.ts'
+import { keyCount, lastUseText, plainText } from '../text.ts'
 
 const workspace = Type.Object({
   workspaceId: Type.String(),
@@ -37,8 +49,14 @@ const VIEW: ListView<ShownWorkspace> = {
   whenEmpty: 'You can see no workspaces with keys.',
 }
 
-/** `postern workspaces list`: all pages. */
+/** `postern workspaces …` */
 export const define: Define = (workspaces, cli) => {
+  addList(workspaces, cli)
+  addPlan(workspaces, cli)
+}
+
+/** `postern workspaces list`: all pages. */
+function addList(workspaces: Command, cli: Cli): void {
   const list = workspaces
     .command('list')
     .description('list workspaces that have keys, with their keys by state')
@@ -54,4 +72,75 @@ export const define: Define = (workspaces, cli) => {
     )
     await printList(host, chooseOutputFormat(self), VIEW, pages)
   })
+}
+
+/** A request takes some seconds, and the last one waits for slow announcements. */
+const DEADLINE_MS = 60_000
+
+interface PlanOptions {
+  readonly set?: string
+  readonly clear?: boolean
+  readonly yes?: boolean
+}
+
+/** `postern workspaces plan`: shows the plan of a workspace, or changes it with those of its keys. */
+function addPlan(workspaces: Command, cli: Cli): void {
+  const plan = workspaces
+    .command('plan')
+    .description('show the plan of a workspace, or give it and all its keys another one')
+    .argument('<id>', 'the workspace’s id')
+    .option('--set <name>', 'the plan of its keys, and of those issued later')
+    .option('--clear', 'no plan')
+    .option('--yes', 'do not ask for confirmation')
+  addAccessOptions(addJsonOption(plan)).action(async (text: string, options: PlanOptions, self: Command) => {
+    const workspace = checkWorkspace(text)
+    const { set, clear = false, yes = false } = options
+    if (set !== undefined && clear) throw new CliError('--set and --clear exclude each other', EXIT.usage)
+    const session = openSession(cli, self)
+    if (set === undefined && !clear) return showPlan(session, workspace)
+    if (!yes) await confirmPlan(session, workspace, set ?? null)
+    await changePlan(session, workspace, set ?? null)
+  })
+}
+
+function planPath(workspace: string): string {
+  return `/workspaces/${encodeURIComponent(workspace)}/plan`
+}
+
+function planText(plan: string | null): string {
+  return plan === null ? 'no plan' : `the plan ${plainText(plan)}`
+}
+
+async function showPlan({ client, host, json }: AdminSession, workspace: string): Promise<void> {
+  const response = await client.send({ method: 'GET', path: planPath(workspace) })
+  const { plan } = readResponse(client, planResponse, response)
+  host.write(json ? `${response.text}\n` : `Workspace ${workspace} has ${planText(plan)}.\n`)
+}
+
+async function confirmPlan({ host }: AdminSession, workspace: string, plan: string | null): Promise<void> {
+  requirePrompt(host.streams, 'the plan')
+  host.writeError(
+    `All keys of workspace ${workspace} would get ${planText(plan)}, also those with one of their own.\n`,
+  )
+  await requireYes(host.streams, 'Change the plan? [y/N] ')
+}
+
+/** The console answers after some seconds, and says whether another call must go on. */
+async function changePlan(session: AdminSession, workspace: string, plan: string | null): Promise<void> {
+  const { client } = session
+  let sum: Static<typeof planChangedResponse> = { plan, changed: 0 }
+  do {
+    const query = new URLSearchParams({ wait: '1', ...(sum.cursor && { cursor: sum.cursor }) })
+    const path = `${planPath(workspace)}?${query}`
+    const response = await client.send({ method: 'PUT', path, body: { plan }, deadlineMs: DEADLINE_MS })
+    const part = readResponse(client, planChangedResponse, response)
+    if (part.cursor !== undefined && part.changed === 0) throw client.notUnderstood()
+    // A last call without a key has nothing that gateways confirm.
+    const gateways = part.gateways ?? sum.gateways
+    sum = { ...part, ...(gateways === undefined ? {} : { gateways }), changed: sum.changed + part.changed }
+  } while (sum.cursor !== undefined)
+  const { changed, cursor, ...progress } = sum
+  const lines = [`Workspace ${workspace} has ${planText(plan)}; changed ${keyCount(changed)}.`]
+  if (changed > 0) lines.push(...progressLines(null, progress))
+  printOutcome(session, JSON.stringify({ ...sum, plan, changed }), progress, lines)
 }

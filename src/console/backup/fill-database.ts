@@ -181,6 +181,7 @@ type CopiedTable = Exclude<keyof Tables, 'kysely_migration'>
  */
 const PRIMARY_KEYS: { readonly [Table in CopiedTable]: readonly (keyof Tables[Table] & string)[] } = {
   keys: ['id'],
+  workspace_plans: ['workspace_id'],
   outbox: ['region', 'digest', 'version'],
   regions: ['name'],
   audit: ['id'],

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { OVERLAP_EXPECTED } from '../../domain/key/change-key.ts'
+import { PLAN_EXPECTED } from '../../domain/key/key-fields.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
@@ -33,13 +34,16 @@ import {
   readVisibleKeyId,
   readWorkspaceId,
   WORKSPACE_KEYS,
+  WORKSPACE_PLAN,
 } from '../platform/http/request-context.ts'
+import type { BulkOutcome } from './bulk-change.ts'
 import { bulkProgressJson, progressJson, readChangeProgress } from './change-progress.ts'
 import { editKey, issueKey, resumeKey, revokeKey, rotateKey, suspendKey } from './operations.ts'
 import { keyJson, readLastUse, setVersionTag, versionTag } from './read-calls.ts'
 import type { Registry } from './registry.ts'
 import { revokeAllKeys } from './revoke-all.ts'
 import type { OperationRejection, OperationResult, OperationSuccess } from './run-operation.ts'
+import { setWorkspacePlan } from './workspace-plan.ts'
 
 const adminCall = declareCalls<Registry>()
 
@@ -148,7 +152,7 @@ const EDIT = adminCall({
   url: KEY,
   operation: 'edit',
   ...WRITES,
-  summary: 'Changes name, texts, networks, or the expiry to an earlier one',
+  summary: 'Changes name, texts, networks, plan, or the expiry to an earlier one',
   headers: ['If-Match'],
   query: waitQuery,
   body: fields({ name: Type.Optional(name), ...chosenFields, expiresAt }),
@@ -166,6 +170,23 @@ const EDIT = adminCall({
   },
 })
 
+/** A change of all keys of a workspace takes several calls if there are many. */
+const bulkQuery = fields({ ...waitQuery.properties, cursor: cursorField(`^key_${ULID}$`) })
+const BULK_FIELDS = {
+  announced: Type.Boolean(),
+  gateways,
+  regions,
+  hasMore: Type.Optional(Type.Literal(true, { description: 'Some keys are left for another call' })),
+  cursor: Type.Optional(Type.String({ description: 'Of the next call; absent from the last response' })),
+}
+
+function bulkJson({ announced, gateways, leftUntilId }: BulkOutcome) {
+  return {
+    ...bulkProgressJson({ announced, gateways }),
+    ...(leftUntilId === null ? {} : { hasMore: true as const, cursor: leftUntilId }),
+  }
+}
+
 /** Repeating it is safe without an Idempotency-Key. */
 const REVOKE_ALL = adminCall({
   id: 'revokeAllKeys',
@@ -175,16 +196,12 @@ const REVOKE_ALL = adminCall({
   ...WRITES,
   summary: 'Revokes every active, retiring and suspended key of a workspace',
   description: 'While the response has `hasMore`, repeat the call with its `cursor`: some keys are left.',
-  query: fields({ ...waitQuery.properties, cursor: cursorField(`^key_${ULID}$`) }),
+  query: bulkQuery,
   body: noFields,
   status: 200,
   response: Type.Object({
     revoked: Type.Integer({ minimum: 0, description: 'Keys that this call revoked' }),
-    announced: Type.Boolean(),
-    gateways,
-    regions,
-    hasMore: Type.Optional(Type.Literal(true, { description: 'Some keys are left for another call' })),
-    cursor: Type.Optional(Type.String({ description: 'Of the next call; absent from the last response' })),
+    ...BULK_FIELDS,
   }),
   errors: ['not_found'],
   handle: async (registry, { request, query }) => {
@@ -194,12 +211,41 @@ const REVOKE_ALL = adminCall({
       mustWait: mustWait(query),
       untilId: query.cursor ?? null,
     }
-    const { revoked, leftUntilId, ...progress } = await revokeAllKeys(registry, workspaceId, context)
-    return {
-      revoked,
-      ...bulkProgressJson(progress),
-      ...(leftUntilId === null ? {} : { hasMore: true as const, cursor: leftUntilId }),
+    const outcome = await revokeAllKeys(registry, workspaceId, context)
+    return { revoked: outcome.changed, ...bulkJson(outcome) }
+  },
+})
+
+const plan = Type.Union([Type.String(), Type.Null()], { description: PLAN_EXPECTED })
+
+/** Repeating it is safe without an Idempotency-Key. */
+const SET_PLAN = adminCall({
+  id: 'setWorkspacePlan',
+  method: 'PUT',
+  url: WORKSPACE_PLAN,
+  operation: 'workspace_plan_set',
+  ...WRITES,
+  summary: 'Gives every active, retiring and suspended key of a workspace a plan, and those issued later',
+  description: 'While the response has `hasMore`, repeat the call with its `cursor`: some keys are left.',
+  query: bulkQuery,
+  body: fields({ plan }),
+  status: 200,
+  response: Type.Object({
+    plan,
+    changed: Type.Integer({ minimum: 0, description: 'Keys whose plan this call changed' }),
+    ...BULK_FIELDS,
+  }),
+  errors: ['not_found'],
+  handle: async (registry, { request, query, body }) => {
+    const workspaceId = readWorkspaceId(request)
+    const context = {
+      caller: describeCaller(request),
+      mustWait: mustWait(query),
+      untilId: query.cursor ?? null,
     }
+    const outcome = await setWorkspacePlan(registry, { workspaceId, plan: body.plan }, context)
+    if (outcome.kind === 'invalid') throw toApiError(outcome)
+    return { plan: body.plan, changed: outcome.changed, ...bulkJson(outcome) }
   },
 })
 
@@ -212,6 +258,7 @@ export const CHANGE_CALLS: readonly AdminCall<Registry>[] = [
   stepCall('resume', 'Resumes a suspended key', resumeKey),
   EDIT,
   REVOKE_ALL,
+  SET_PLAN,
 ]
 
 interface ChangeRequest {

@@ -122,7 +122,7 @@ async function showForm(
   // A form of another version is answered with what changed, also where it has problems.
   if (form.version !== key.record.version) return showConflict(sources, request, reply, form, problems)
   const frame = createFrame(request, reply, { workspaceId: key.record.workspaceId, clock: registry.clock })
-  const page = editPage(frame, { key, form, problems, meanwhile: null })
+  const page = editPage(frame, { key, form, problems, meanwhile: null, knownPlans: registry.knownPlans })
   return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
 }
 
@@ -141,11 +141,8 @@ async function showConflict(
   const meanwhile = await registry.repository.listHistory(record, since)
   const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const key = await readKeyView(record, registry)
-  return sendPage(
-    reply,
-    editPage(frame, { key, form: rebaseEditForm(form, record, meanwhile), problems, meanwhile }),
-    412,
-  )
+  const view = { key, problems, meanwhile, knownPlans: registry.knownPlans }
+  return sendPage(reply, editPage(frame, { ...view, form: rebaseEditForm(form, record, meanwhile) }), 412)
 }
 
 /** The form as received. */
@@ -228,6 +225,7 @@ function problemOfDate(date: string, days: ReturnType<typeof earlierDays>): stri
 }
 
 interface EditView {
+  readonly knownPlans: readonly string[]
   /** As it is now. */
   readonly key: KeyView
   readonly form: EditForm
@@ -250,7 +248,7 @@ function editPage(frame: Frame, view: EditView): Html {
       ${nameInput(form, problems, 'The program that uses the key')}
       ${textInputs(form, problems)}
       ${earlierExpiryField(view, frame.nowMs)}
-      ${restrictionInputs(form, problems)}
+      ${restrictionInputs(form, problems, view.knownPlans)}
       <div class="actions"><button class="primary">${meanwhile === null ? 'Save' : 'Save my entries'}</button> <a href="${back}">Cancel</a></div>
     </form>`
   const failed = problems.size > 0 || meanwhile !== null

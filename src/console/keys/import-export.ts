@@ -21,7 +21,9 @@ import { chosenFields, fields, RECORD_FIELDS, textOrNull } from '../platform/htt
 import { describeCaller, seesWorkspace } from '../platform/http/request-context.ts'
 import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
 import type { Registry } from './registry.ts'
+import { PlansChanged } from './rows/bulk-rows.ts'
 import type { KeyPage, KeyRepository } from './rows/key-repository.ts'
+import type { WorkspacePlans } from './rows/workspace-plans.ts'
 
 const adminCall = declareCalls<Registry>()
 
@@ -166,6 +168,8 @@ function findExpectation(field: string): string {
   return schemas[field]?.description ?? 'in a valid format'
 }
 
+/** An import is planned again after a concurrent change of a workspace's plan, which is rare. */
+const MAX_ATTEMPTS = 8
 /** Keys that are announced at once: few enough for heartbeats to go out in between. */
 const ANNOUNCED_AT_ONCE = 250
 
@@ -203,7 +207,16 @@ export function importEntries(
   entries: readonly CheckedEntry[],
   caller: Caller,
 ): Promise<ImportOutcome> {
-  return registry.count('import', () => importValid(registry, entries, caller))
+  return registry.count('import', async () => {
+    for (let attempts = 1; ; attempts++) {
+      try {
+        return await importValid(registry, entries, caller)
+      } catch (error) {
+        // The plan of a workspace changed meanwhile, which its keys have as well.
+        if (!(error instanceof PlansChanged) || attempts === MAX_ATTEMPTS) throw error
+      }
+    }
+  })
 }
 
 async function importValid(
@@ -212,17 +225,19 @@ async function importValid(
   caller: Caller,
 ): Promise<ImportOutcome> {
   const { repository, inEachRegion, clock } = registry
-  const nowMs = clock.wallMs()
-  const planned = entries.map(checked =>
-    checked.ok ? planEntry(registry, checked.entry, caller, nowMs) : checked,
-  )
+  const workspaces = new Set(entries.flatMap(checked => (checked.ok ? [checked.entry.workspaceId] : [])))
+  const workspacePlans = await repository.findPlans([...workspaces])
+  const context = { caller, workspacePlans, nowMs: clock.wallMs() }
+  const planned = entries.map(checked => (checked.ok ? planEntry(registry, checked.entry, context) : checked))
   // Of entries with one digest the first is imported.
   const first = new Map<string, StoredKey>()
   for (const key of planned) if ('record' in key && !first.has(key.digest)) first.set(key.digest, key)
   const describeChange = (key: StoredKey) => recordImport(registry, key, caller)
   const keys = [...first.values()]
   const done =
-    keys.length === 0 ? { keys: [], pending: [] } : await repository.importKeys({ keys, describeChange })
+    keys.length === 0
+      ? { keys: [], pending: [] }
+      : await repository.importKeys({ keys, workspacePlans, describeChange })
   for (let from = 0; from < done.keys.length; from += ANNOUNCED_AT_ONCE) {
     const until = from + ANNOUNCED_AT_ONCE
     // What is not announced in time is left to the outbox.
@@ -240,14 +255,21 @@ async function importValid(
 
 type PlannedEntry = StoredKey | Extract<CheckedEntry, { ok: false }>
 
+interface ImportParts {
+  readonly caller: Caller
+  readonly workspacePlans: WorkspacePlans
+  readonly nowMs: number
+}
+
 function planEntry(
-  { newKeyId, keyPrefix, knownScopes }: Registry,
+  { newKeyId, keyPrefix, knownScopes, knownPlans }: Registry,
   entry: ImportEntry,
-  { actor: createdBy }: Caller,
-  nowMs: number,
+  { caller, workspacePlans, nowMs }: ImportParts,
 ): PlannedEntry {
   const { digest } = entry
-  const planned = planImport(entry, { id: newKeyId(nowMs), keyPrefix, createdBy, knownScopes, nowMs })
+  const own = { id: newKeyId(nowMs), createdBy: caller.actor, nowMs }
+  const workspacePlan = workspacePlans.get(entry.workspaceId) ?? null
+  const planned = planImport(entry, { ...own, keyPrefix, knownScopes, knownPlans, workspacePlan })
   if (planned.ok) return { record: planned.value, digest }
   const { field, expected } = planned
   return {

@@ -9,6 +9,7 @@ import { TRANSFER_CALLS } from './import-export.ts'
 import { issueRoutes } from './issue-page.ts'
 import { keyRoutes } from './key-page.ts'
 import { listRoutes } from './list-page.ts'
+import { planRoutes } from './plan-page.ts'
 import { READ_CALLS } from './read-calls.ts'
 import type { Registry } from './registry.ts'
 import { revokeAllRoutes } from './revoke-all-page.ts'
@@ -31,6 +32,7 @@ const PAGES = [
   stepRoutes,
   editRoutes,
   revokeAllRoutes,
+  planRoutes,
 ]
 
 /** Issuing, finding and changing keys. */

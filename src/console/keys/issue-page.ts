@@ -46,9 +46,10 @@ import { alreadyDonePage, explainRejection, formTroubles, type ShownForm, sendSe
 const PATH = `${WORKSPACES}/:workspaceId/keys/new`
 
 export function issueRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
-  scope.get(PATH, CHANGE_FORMS, async (request, reply) =>
-    showForm(sources, request, reply, { form: NEW_ISSUE_FORM }),
-  )
+  scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
+    const plan = await sources.registry.repository.findPlan(requireWorkspace(request))
+    return showForm(sources, request, reply, { form: { ...NEW_ISSUE_FORM, plan: plan ?? '' } })
+  })
   scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId/issued`, SHOWS, async (request, reply) => {
     const { record } = await requireKey(request, sources.registry)
     const { workspaceId } = record
@@ -84,7 +85,8 @@ function showForm(
   const workspaceId = requireWorkspace(request)
   const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
   const onceToken = newOnceToken(registry.randomBytes)
-  const page = issuePage(frame, { workspaceId, scopes, form, problems, onceToken, notice })
+  const { knownPlans } = registry
+  const page = issuePage(frame, { workspaceId, knownPlans, scopes, form, problems, onceToken, notice })
   return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
 }
 
@@ -128,6 +130,7 @@ export function checkIssueForm(
 
 interface IssueView extends Required<ShownForm<IssueForm>> {
   readonly workspaceId: string
+  readonly knownPlans: readonly string[]
   /** Each with a description of what it grants. */
   readonly scopes: Readonly<Record<string, string>>
   /** Makes a form that is submitted twice one request. */
@@ -147,7 +150,7 @@ function issuePage(frame: Frame, view: IssueView): Html {
       ${textInputs(form, problems)}
       ${scopeField(view)}
       ${expiryField('Expiry', form, problems, frame.nowMs)}
-      ${restrictionInputs(form, problems)}
+      ${restrictionInputs(form, problems, view.knownPlans)}
       <div class="actions"><button class="primary">Issue key</button> <a href="${keysPath(workspaceId)}">Cancel</a></div>
     </form>`
   return page(frame, {

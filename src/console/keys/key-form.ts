@@ -16,6 +16,7 @@ import {
   option,
   type Problems,
   readLines,
+  select,
   textArea,
   textField,
   textInput,
@@ -90,16 +91,27 @@ export function textInputs(form: ChosenForm, problems: Problems): Html {
 }
 
 /** Where requests with a key may come from, and which rate limits hold for them. */
-export function restrictionInputs({ allowedCidrs, plan }: ChosenForm, problems: Problems): Html {
+export function restrictionInputs(
+  { allowedCidrs, plan }: ChosenForm,
+  problems: Problems,
+  knownPlans: readonly string[],
+): Html {
   const hint = html`IP addresses or networks, one per line, such as <code>192.0.2.0/24</code>. Gateways reject requests from other addresses. Leave it empty to allow every address`
   const cidrs = textArea({ name: 'allowedCidrs', label: ALLOWED_ADDRESSES, hint, problems }, allowedCidrs)
-  const field = {
-    name: 'plan',
-    label: PLAN,
-    hint: 'Leave it empty for the limits of keys without a plan',
-    problems,
-  }
-  return html`${cidrs}${textInput(field, plan, html`type="text"`)}`
+  return html`${cidrs}${planInput(plan, problems, knownPlans)}`
+}
+
+/** @returns null where there is nothing to choose. A plan that is no longer configured stays until another one is chosen */
+export function planInput(plan: string, problems: Problems, knownPlans: readonly string[]): Html | null {
+  if (knownPlans.length === 0 && plan === '') return null
+  const gone = plan === '' || knownPlans.includes(plan) ? [] : [plan]
+  const options = [
+    { value: '', label: 'None' },
+    ...knownPlans.map(name => ({ value: name, label: name })),
+    ...gone.map(name => ({ value: name, label: `${name} (no longer configured)` })),
+  ]
+  const hint = 'Whose rate limits hold for the key'
+  return select({ name: 'plan', label: PLAN, value: plan, options, hint, problems })
 }
 
 const ALLOWED_ADDRESSES = 'Allowed addresses'

@@ -19,6 +19,7 @@ import {
   keyPath,
   keysPath,
   newKeyPath,
+  planPath,
   revokeAllPath,
   UNUSED_FILTERS,
   UNUSED_NAMES,
@@ -57,7 +58,8 @@ async function listKeys(
   workspaceId: string | null,
 ): Promise<FastifyReply> {
   const { repository, clock, keyPrefix } = registry
-  const list = readKeyList(readQuery(request), Object.keys(scopes))
+  const known = { scopes: Object.keys(scopes), plans: registry.knownPlans }
+  const list = readKeyList(readQuery(request), known)
   // A redirect leaves no entry in the browser's history.
   if (holdsKeyForm(list.q, keyPrefix)) return reply.redirect(FIND_KEY, 303)
   const nowMs = clock.wallMs()
@@ -70,7 +72,8 @@ async function listKeys(
   const matches = isCounted ? await repository.count(query) : null
   const frame = createFrame(request, reply, { workspaceId, clock })
   const paging = { nextCursor: found.nextCursor, isFirstPage: query.after === null }
-  const view = { workspaceId, keys, list, scopes: Object.keys(scopes), counts, matches, ...paging }
+  const plan = workspaceId === null ? null : await repository.findPlan(workspaceId)
+  const view = { workspaceId, keys, list, ...known, plan, counts, matches, ...paging }
   return sendPage(reply, keysPage(frame, view))
 }
 
@@ -92,14 +95,16 @@ interface KeyList {
   readonly q: string
   readonly state: KeyFilter | null
   readonly scope: string | null
+  readonly plan: string | null
   readonly unused: UnusedFilter | null
   readonly sort: KeyOrder
 }
 
 /** A parameter that is unknown or malformed counts as absent. */
-function readKeyList(query: FormFields, scopes: readonly string[]): KeyList {
+function readKeyList(query: FormFields, { scopes, plans }: Pick<KeysView, 'scopes' | 'plans'>): KeyList {
   const state = textField(query, 'state')
   const scope = textField(query, 'scope')
+  const plan = textField(query, 'plan')
   const unused = textField(query, 'unused')
   const sort = textField(query, 'sort')
   const filter = KEY_FILTERS.find(name => name === state) ?? null
@@ -108,14 +113,15 @@ function readKeyList(query: FormFields, scopes: readonly string[]): KeyList {
     q: searchText(textField(query, 'q')),
     state: filter,
     scope: scopes.includes(scope) ? scope : null,
+    plan: plans.includes(plan) ? plan : null,
     unused: UNUSED_NAMES.find(name => name === unused) ?? null,
     // Found among the keys of the list.
     sort: (order as KeyOrder | undefined) ?? (filter === 'expiring' ? 'expiresAt' : DEFAULT_ORDER),
   }
 }
 
-function isFiltered({ q, state, scope, unused }: KeyList): boolean {
-  return q !== '' || state !== null || scope !== null || unused !== null
+function isFiltered({ q, state, scope, plan, unused }: KeyList): boolean {
+  return q !== '' || state !== null || scope !== null || plan !== null || unused !== null
 }
 
 /** @param cursor of an earlier page; the first page if it is malformed or of another order */
@@ -130,6 +136,7 @@ function createKeyQuery(
     state: list.state === 'expiring' ? 'active' : list.state,
     text: list.q === '' ? null : list.q,
     scope: list.scope,
+    plan: list.plan,
     expiresBeforeMs: list.state === 'expiring' ? nowMs + EXPIRING_SOON_MS + 1 : null,
     ...unusedTimes(list.unused, nowMs),
     ...order,
@@ -166,6 +173,10 @@ interface KeysView {
   readonly keys: readonly KeyView[]
   readonly list: KeyList
   readonly scopes: readonly string[]
+  /** Those of the settings. */
+  readonly plans: readonly string[]
+  /** Of the workspace; null for none, and in a list of all workspaces. */
+  readonly plan: string | null
   /** Null in a list of all workspaces. */
   readonly counts: WorkspaceKeyCounts | null
   /** Keys on all pages of a filtered list; null if they were not counted. */
@@ -188,8 +199,16 @@ function keysPage(frame: Frame, view: KeysView): Html {
     ${isEmpty ? null : stateFilters(view)}
     ${isEmpty ? emptyList(frame, view) : results(view, frame.nowMs)}
     ${paging(view)}
+    ${workspacePlan(frame, view)}
     ${workspaceId !== null && frame.mayChange && !isEmpty ? html`<p class="small"><a href="${revokeAllPath(workspaceId)}">Revoke all keys of this workspace</a></p>` : null}`
   return page(frame, { title: 'Keys', section: workspaceId === null ? null : 'keys', main })
+}
+
+/** Nothing where plans are not used. */
+function workspacePlan({ mayChange }: Frame, { workspaceId, plan, plans }: KeysView): Html | null {
+  if (workspaceId === null || (plans.length === 0 && plan === null)) return null
+  const change = html` <a href="${planPath(workspaceId)}">Change the plan</a>`
+  return html`<p class="small">Plan of this workspace: ${plan === null ? 'none' : html`<strong>${plan}</strong>`}.${mayChange ? change : null}</p>`
 }
 
 function expiringNotice({ workspaceId, counts, list }: KeysView): Html | null {
@@ -240,17 +259,19 @@ const FILTER_LABELS: Readonly<Record<KeyFilter, string>> = {
 }
 
 /** A form whose response is at a URL. */
-function keySearch({ workspaceId, list, scopes }: KeysView): Html {
-  const { q, state, scope, unused, sort } = list
-  const options = scopes.map(name => ({ value: name, label: name }))
+function keySearch({ workspaceId, list, scopes, plans }: KeysView): Html {
+  const { q, state, scope, plan, unused, sort } = list
+  const named = (names: readonly string[]) => names.map(name => ({ value: name, label: name }))
+  const any = { value: '', label: 'Any' }
   const uses = UNUSED_NAMES.map(value => ({ value, label: UNUSED_FILTERS[value].label }))
   const orders = Object.entries(KEY_ORDERS).map(([value, label]) => ({ value, label }))
   return html`<form class="search" role="search" method="get" action="${workspaceId === null ? ALL_KEYS : keysPath(workspaceId)}">
     ${state === null ? null : html`<input type="hidden" name="state" value="${state}">`}
     <div class="field"><label for="q">Search</label>
       <input type="search" id="q" name="q" value="${q}" maxlength="100" autocomplete="off" spellcheck="false" placeholder="Name, description, hint or id"></div>
-    ${select({ name: 'scope', label: 'Scope', value: scope ?? '', options: [{ value: '', label: 'Any' }, ...options] })}
-    ${select({ name: 'unused', label: 'Used', value: unused ?? '', options: [{ value: '', label: 'Any' }, ...uses] })}
+    ${select({ name: 'scope', label: 'Scope', value: scope ?? '', options: [any, ...named(scopes)] })}
+    ${plans.length === 0 ? null : select({ name: 'plan', label: 'Plan', value: plan ?? '', options: [any, ...named(plans)] })}
+    ${select({ name: 'unused', label: 'Used', value: unused ?? '', options: [any, ...uses] })}
     ${select({ name: 'sort', label: 'Order', value: sort, options: orders })}
     <button>Search</button>
   </form>`
@@ -281,24 +302,26 @@ function stateCount(
   return state === null ? Object.values(states).reduce((sum, count) => sum + count, 0) : states[state]
 }
 
-function keyTable({ workspaceId, keys, list }: KeysView, nowMs: number): Html {
+function keyTable({ workspaceId, keys, list, plans }: KeysView, nowMs: number): Html {
   const hintOfKey = new Map(keys.map(({ record }) => [record.id, record.hint]))
   const showsWorkspace = workspaceId === null
+  const showsPlan = plans.length > 0 || keys.some(({ record }) => record.plan !== null)
   return html`<table class="stacks">
     <caption class="hidden">Keys. Order: ${KEY_ORDERS[list.sort]}</caption>
-    <thead><tr><th scope="col">Name</th>${showsWorkspace ? html`<th scope="col">Workspace</th>` : null}<th scope="col">Hint</th><th scope="col">State</th><th scope="col">Scopes</th>
+    <thead><tr><th scope="col">Name</th>${showsWorkspace ? html`<th scope="col">Workspace</th>` : null}<th scope="col">Hint</th><th scope="col">State</th><th scope="col">Scopes</th>${showsPlan ? html`<th scope="col">Plan</th>` : null}
       <th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Last used</th></tr></thead>
-    <tbody>${keys.map(key => row(key, { hintOfKey, showsWorkspace, nowMs }))}</tbody>
+    <tbody>${keys.map(key => row(key, { hintOfKey, showsWorkspace, showsPlan, nowMs }))}</tbody>
   </table>`
 }
 
 interface RowContext {
   readonly hintOfKey: ReadonlyMap<string, string>
   readonly showsWorkspace: boolean
+  readonly showsPlan: boolean
   readonly nowMs: number
 }
 
-function row(key: KeyView, { hintOfKey, showsWorkspace, nowMs }: RowContext): Html {
+function row(key: KeyView, { hintOfKey, showsWorkspace, showsPlan, nowMs }: RowContext): Html {
   const { record, state } = key
   const { workspaceId } = record
   const isDead = state === 'expired' || state === 'revoked'
@@ -309,6 +332,7 @@ function row(key: KeyView, { hintOfKey, showsWorkspace, nowMs }: RowContext): Ht
     ${cell('Hint', hintHtml(record))}
     ${cell('State', stateBadge(key))}
     ${cell('Scopes', scopeList(record))}
+    ${showsPlan ? cell('Plan', record.plan ?? html`<span class="muted">none</span>`) : null}
     ${cell('Created', dateText(record.createdAtMs))}
     ${cell('Expires', expiryHtml(key, nowMs))}
     ${cell('Last used', lastUsed(key, nowMs))}

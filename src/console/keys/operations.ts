@@ -39,17 +39,20 @@ export function issueKey(
   workspaceId: string,
   context: OperationContext,
 ): Promise<OperationResult> {
-  const { clock, keyPrefix, knownScopes, newAuditId } = registry
+  const { clock, repository, keyPrefix, knownScopes, knownPlans, newAuditId } = registry
   const { caller } = context
   return runOperation(registry, 'issue', context, async () => {
+    const workspacePlan = await repository.findPlan(workspaceId)
     const nowMs = clock.wallMs()
     const { id, secret, hint, digest } = generateKey(registry, nowMs)
-    const own = { id, workspaceId, hint, keyPrefix, createdBy: caller.actor, knownScopes, nowMs }
-    const planned = planIssue(request, own)
+    const own = { id, workspaceId, hint, createdBy: caller.actor, nowMs }
+    const known = { keyPrefix, knownScopes, knownPlans, workspacePlan }
+    const planned = planIssue(request, { ...own, ...known })
     if (!planned.ok) return { kind: 'invalid', field: planned.field, expected: planned.expected }
     const record = planned.value
     const audit = [auditIssue(record, { id: newAuditId(nowMs), atMs: nowMs, caller })]
-    return { kind: 'planned', issued: { record, digest }, replaced: null, audit, record, digest, secret }
+    const change = { issued: { record, digest }, replaced: null, workspacePlan, audit }
+    return { kind: 'planned', ...change, record, digest, secret }
   })
 }
 
@@ -155,11 +158,11 @@ export function editKey(
   { request, versions }: { readonly request: EditRequest; readonly versions: 'any' | readonly number[] },
   context: OperationContext,
 ): Promise<OperationResult> {
-  const { keyPrefix } = registry
+  const { keyPrefix, knownPlans } = registry
   return changeKey(registry, 'edit', keyId, context, (before, nowMs) => {
     const isSeen = versions === 'any' || versions.includes(before.version)
     if (!isSeen) return { kind: 'other_version', version: before.version }
-    const planned = planEdit(before, request, { keyPrefix, nowMs })
+    const planned = planEdit(before, request, { keyPrefix, knownPlans, nowMs })
     if (planned.kind !== 'planned') return planned
     const { record, changed } = planned
     return { kind: 'planned', record, audit: entry => auditEdit(before, record, changed, entry) }

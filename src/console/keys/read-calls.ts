@@ -20,6 +20,7 @@ import {
   pageQuery,
   pageSchema,
   parameter,
+  textOrNull,
 } from '../platform/http/fields.ts'
 import {
   KEY,
@@ -27,9 +28,11 @@ import {
   readKeyId,
   readPage,
   readPageOptions,
+  readWorkspaceId,
   requirePrincipal,
   seesWorkspace,
   WORKSPACE_KEYS,
+  WORKSPACE_PLAN,
 } from '../platform/http/request-context.ts'
 import type { Registry } from './registry.ts'
 import { isSearchText, KEY_QUERY_EXPECTED, type KeyQuery, parseKeyQuery } from './search/key-query.ts'
@@ -90,6 +93,7 @@ const SEARCH = adminCall({
     state: parameter(KEY_QUERY_EXPECTED.state),
     q: parameter(KEY_QUERY_EXPECTED.q),
     scope: parameter(KEY_QUERY_EXPECTED.scope),
+    plan: parameter(KEY_QUERY_EXPECTED.plan),
     expiresBefore: parameter(KEY_QUERY_EXPECTED.expiresBefore),
     createdBefore: parameter(KEY_QUERY_EXPECTED.createdBefore),
     lastUsedBefore: parameter(KEY_QUERY_EXPECTED.lastUsedBefore),
@@ -148,6 +152,21 @@ const WORKSPACES = adminCall({
   },
 })
 
+const GET_PLAN = adminCall({
+  id: 'getWorkspacePlan',
+  method: 'GET',
+  url: WORKSPACE_PLAN,
+  operation: 'workspace_plan',
+  ...READS,
+  summary: 'The plan of a workspace: that of its keys, unless another one was chosen for a key',
+  status: 200,
+  response: Type.Object({ plan: textOrNull }),
+  errors: ['not_found'],
+  handle: async ({ repository }, { request }) => ({
+    plan: await repository.findPlan(readWorkspaceId(request)),
+  }),
+})
+
 const FIND = adminCall({
   id: 'findKey',
   method: 'POST',
@@ -167,7 +186,7 @@ const FIND = adminCall({
 })
 
 /** The calls that read keys, without their prefix. */
-export const READ_CALLS: readonly AdminCall<Registry>[] = [LIST, GET, SEARCH, WORKSPACES, FIND]
+export const READ_CALLS: readonly AdminCall<Registry>[] = [LIST, GET, SEARCH, WORKSPACES, GET_PLAN, FIND]
 
 /** @param key null if there is none; one of a workspace that the caller may not see counts as none */
 async function showKey(

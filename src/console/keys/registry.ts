@@ -34,6 +34,7 @@ export interface Registry extends OperationParts {
   readonly keyPrefix: string
   readonly signingKey: KeyObject
   readonly knownScopes: readonly string[]
+  readonly knownPlans: readonly string[]
 }
 
 /** The registry with the components below it. The database is open; nothing is announced yet. */
@@ -90,9 +91,10 @@ export async function openRegistry(
 }
 
 function createRegistry(
-  { config, clock, timers, randomBytes, secrets, metrics }: ConsoleContext,
+  { config, clock, timers, randomBytes, secrets, metrics, onReload }: ConsoleContext,
   parts: Pick<Registry, 'repository' | 'announcing' | 'inEachRegion' | 'createEvents'>,
 ): Registry {
+  const plans = reloadable(config, onReload, ({ limits }) => Object.keys(limits.plans))
   return {
     ...parts,
     clock,
@@ -105,6 +107,9 @@ function createRegistry(
       return secrets.value.signingKey
     },
     knownScopes: Object.keys(config.scopes),
+    get knownPlans() {
+      return plans.value
+    },
     count: createOperationCounter(metrics),
   }
 }

@@ -50,7 +50,7 @@ export function revokeAllRoutes(scope: FastifyInstance, { registry }: KeyPagePar
     const { untilId, revokedBefore } = readContinuation(readFormFields(request))
     const context = { caller: describeCaller(request), mustWait: true, untilId }
     const outcome = await revokeAllKeys(registry, workspaceId, context)
-    const revoked = revokedBefore + outcome.revoked
+    const revoked = revokedBefore + outcome.changed
     if (outcome.leftUntilId === null) {
       return sendPage(reply, allRevokedPage(frame, workspaceId, { ...outcome, revoked }))
     }

@@ -30,6 +30,8 @@ export interface PlannedChange {
   readonly kind: 'planned'
   readonly issued: StoredKey | null
   readonly replaced: StoredKey | null
+  /** That of the workspace, of which the plan of an issued key was made; absent where it does not matter. */
+  readonly workspacePlan?: string | null | undefined
   readonly audit: readonly KeyAuditEntry[]
   /** The record of the response. */
   readonly record: KeyRecord
@@ -119,7 +121,7 @@ export function runOperation(
 
 const GIVE_UP_REASONS: Readonly<Record<CommitOutcome['kind'], string>> = {
   hint_taken: 'each new key had a hint that is already in use; check the random number generator',
-  stale: 'other changes to the key kept coming first',
+  stale: 'other changes to the key, or to the plan of its workspace, kept coming first',
   committed: '',
   repeated: '',
 }
@@ -130,7 +132,7 @@ async function save(
   planned: PlannedChange,
   idempotency: Idempotency | null,
 ): Promise<CommitOutcome> {
-  const { issued, replaced, audit, record } = planned
+  const { issued, replaced, workspacePlan, audit, record } = planned
   const isNothing = issued === null && replaced === null && audit.length === 0
   if (isNothing && idempotency === null) return { kind: 'committed', pending: [] }
   const old = issued === null ? null : (replaced?.record ?? null)
@@ -138,7 +140,7 @@ async function save(
     idempotency === null ? null : { ...idempotency, outcome: encodeOutcome({ record, replaced: old }) }
   const { id: keyId, workspaceId } = record
   return naming({ keyId, workspaceId }, () =>
-    repository.commit({ issued, replaced, audit, response, events: createEvents(planned) }),
+    repository.commit({ issued, replaced, workspacePlan, audit, response, events: createEvents(planned) }),
   )
 }
 
@@ -194,6 +196,7 @@ const OPERATIONS = [
   'resume',
   'edit',
   'revoke_all',
+  'workspace_plan',
   'import',
   'leak',
 ] as const
@@ -204,7 +207,7 @@ type Outcome = (typeof OUTCOMES)[number]
 /** What an operation says of its end. */
 type Counted =
   | OperationResult
-  | { readonly kind: 'bulk_done'; readonly revoked: number }
+  | { readonly kind: 'bulk_done'; readonly changed: number }
   | { readonly kind: 'import_done'; readonly imported: number }
 
 /** Runs an operation, and counts its outcome. */
@@ -237,7 +240,7 @@ function operationOutcome(result: Counted): Outcome {
     case 'import_done':
       return result.imported > 0 ? 'ok' : 'unchanged'
     case 'bulk_done':
-      return result.revoked > 0 ? 'ok' : 'unchanged'
+      return result.changed > 0 ? 'ok' : 'unchanged'
     case 'done':
       if (result.replayed) return 'replayed'
       return result.changed ? 'ok' : 'unchanged'

@@ -1,5 +1,11 @@
 import { type IssueRequest, parseInstant, planExpiry, UNTOUCHED } from './issue-key.ts'
-import { CHOSEN_FIELDS, type ChosenField, planFields, type RequestedFields } from './key-fields.ts'
+import {
+  CHOSEN_FIELDS,
+  type ChosenField,
+  type FieldContext,
+  planFields,
+  type RequestedFields,
+} from './key-fields.ts'
 import { type FinalState, isFinal, type KeyRecord, type KeyState, keyState } from './key-record.ts'
 
 /** What a caller asks for; absent fields stay. Its types are checked; what it says is not. */
@@ -8,9 +14,7 @@ export interface EditRequest extends RequestedFields {
   readonly expiresAt?: string | undefined
 }
 
-interface EditContext {
-  /** What keys begin with. */
-  readonly keyPrefix: string
+interface EditContext extends FieldContext {
   /** Milliseconds since the epoch. */
   readonly nowMs: number
 }
@@ -29,12 +33,9 @@ export type EditedField = ChosenField | 'expiresAtMs'
 const EDITABLE_FIELDS: readonly EditedField[] = [...CHOSEN_FIELDS, 'expiresAtMs']
 
 /** An expiry can only become earlier: for a later one, issue or rotate a key. */
-export function planEdit(
-  record: KeyRecord,
-  request: EditRequest,
-  { keyPrefix, nowMs }: EditContext,
-): PlannedEdit {
-  const chosen = planFields(request, record, keyPrefix)
+export function planEdit(record: KeyRecord, request: EditRequest, context: EditContext): PlannedEdit {
+  const { nowMs } = context
+  const chosen = planFields(request, record, context)
   if (!chosen.ok) return { kind: 'invalid', field: chosen.field, expected: chosen.expected }
   const state = keyState(record, nowMs)
   if (isFinal(state)) return { kind: 'final', state }

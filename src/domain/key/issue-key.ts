@@ -1,4 +1,11 @@
-import { BLANK_FIELDS, type Planned, planFields, type RequestedFields, wrong } from './key-fields.ts'
+import {
+  BLANK_FIELDS,
+  type FieldContext,
+  type Planned,
+  planFields,
+  type RequestedFields,
+  wrong,
+} from './key-fields.ts'
 import { isWorkspaceId, type KeyRecord, normalizeScopes } from './key-record.ts'
 import { TEXT_NAMES } from './key-texts.ts'
 import { digestKey, holdsKeyForm } from './secret.ts'
@@ -22,13 +29,13 @@ export interface IssueRequest extends RequestedFields {
 }
 
 /** The fields that the registry adds to the request. */
-interface IssueContext {
+interface IssueContext extends FieldContext {
   /** `key_` and a ULID. */
   readonly id: string
   readonly workspaceId: string
   readonly hint: string
-  /** The prefix of every key. */
-  readonly keyPrefix: string
+  /** The plan of the workspace: that of a key for which none is chosen. */
+  readonly workspacePlan: string | null
   readonly createdBy: string
   /** Scopes configured in this installation. */
   readonly knownScopes: readonly string[]
@@ -38,7 +45,7 @@ interface IssueContext {
 
 /** The record of a new key, or the first field that is wrong. */
 export function planIssue(request: IssueRequest, context: IssueContext): Planned<KeyRecord> {
-  const chosen = planFields(request, BLANK_FIELDS, context.keyPrefix)
+  const chosen = planFields(request, { ...BLANK_FIELDS, plan: context.workspacePlan }, context)
   if (!chosen.ok) return chosen
   const scopes = normalizeScopes(request.scopes)
   if (!areKnownScopes(scopes, context.knownScopes))
@@ -120,9 +127,10 @@ export interface ImportEntry extends RequestedFields {
 }
 
 /** The fields that the registry adds. */
-interface ImportContext {
+interface ImportContext extends FieldContext {
   readonly id: string
-  readonly keyPrefix: string
+  /** The plan of the workspace: that of a key for which none is given. */
+  readonly workspacePlan: string | null
   readonly createdBy: string
   readonly knownScopes: readonly string[]
   /** Milliseconds since the epoch. */
@@ -141,7 +149,7 @@ export function planImport(entry: ImportEntry, context: ImportContext): Planned<
   if (!HINT.test(hint) || !hasVisible(hint) || holdsKeyForm(hint, keyPrefix) || digestKey(hint) === digest) {
     return wrong('hint', HINT_EXPECTED)
   }
-  const chosen = planFields(entry, BLANK_FIELDS, keyPrefix)
+  const chosen = planFields(entry, { ...BLANK_FIELDS, plan: context.workspacePlan }, context)
   if (!chosen.ok) return chosen
   const secretField = (['name', ...TEXT_NAMES] as const).find(field => {
     const text = chosen.value[field]

@@ -1,14 +1,13 @@
 import { MAX_CIDRS, normalizeCidrs } from '../address/ip-address.ts'
 import { eachText, KEY_TEXTS, type KeyTexts, TEXT_NAMES, type TextName } from './key-texts.ts'
 import { holdsKeyForm } from './secret.ts'
-import { SHORT_NAME, SHORT_NAME_EXPECTED } from './short-name.ts'
 import { hasVisible } from './visible-text.ts'
 
 export const MAX_NAME_LENGTH = 100
 export const NAME_EXPECTED = `1 to ${MAX_NAME_LENGTH} characters, none of them a control character`
 const VISIBLE_NAME_EXPECTED = 'a name with at least one visible character'
 export const ALLOWED_CIDRS_EXPECTED = `a list of at most ${MAX_CIDRS} IP addresses or CIDRs, such as 192.0.2.0/24 or 2001:db8::/32`
-export const PLAN_EXPECTED = `null or the name of a plan: ${SHORT_NAME_EXPECTED}`
+export const PLAN_EXPECTED = 'null or the name of a plan of the settings (limits.plans)'
 const CONTROL_CHARACTER = /\p{Cc}/u
 
 export type Planned<Value> =
@@ -43,14 +42,19 @@ export interface RequestedFields extends RequestedTexts {
 }
 type RequestedTexts = { readonly [Name in TextName]?: string | null | undefined }
 
-/**
- * The fields as the record holds them, or the first that is wrong.
- * @param keyPrefix what keys begin with: no text may hold a key
- */
+/** What decides whether fields are right. */
+export interface FieldContext {
+  /** What keys begin with: no text may hold a key. */
+  readonly keyPrefix: string
+  /** Plans configured in this installation. */
+  readonly knownPlans: readonly string[]
+}
+
+/** The fields as the record holds them, or the first that is wrong. */
 export function planFields(
   requested: RequestedFields,
   current: ChosenFields,
-  keyPrefix: string,
+  { keyPrefix, knownPlans }: FieldContext,
 ): Planned<ChosenFields> {
   const { name = current.name } = requested
   const expectedName = problemOfKeyName(name)
@@ -65,8 +69,19 @@ export function planFields(
   const allowedCidrs = cidrs.length > MAX_CIDRS ? null : normalizeCidrs(cidrs)
   if (allowedCidrs === null) return wrong('allowedCidrs', ALLOWED_CIDRS_EXPECTED)
   const plan = chooseText(requested.plan, current.plan)
-  if (plan !== null && !SHORT_NAME.test(plan)) return wrong('plan', PLAN_EXPECTED)
+  // One that is no longer configured may stay.
+  if (plan !== current.plan && !isKnownPlan(plan, knownPlans)) return wrong('plan', planExpected(knownPlans))
   return { ok: true, value: { name, ...texts, allowedCidrs, plan } }
+}
+
+/** @param plan null: none */
+export function isKnownPlan(plan: string | null, knownPlans: readonly string[]): boolean {
+  return plan === null || knownPlans.includes(plan)
+}
+
+export function planExpected(knownPlans: readonly string[]): string {
+  if (knownPlans.length === 0) return 'null: no plan is configured (limits.plans)'
+  return `null or one of ${[...knownPlans].sort().join(', ')}`
 }
 
 function chooseText(requested: string | null | undefined, current: string | null): string | null {

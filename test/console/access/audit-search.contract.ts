@@ -22,7 +22,7 @@ const ACTIONS = [
     'person.signed_out',
     'access.refused',
   ],
-  ...['database.restored', 'webhook.set', 'webhook.removed'],
+  ...['database.restored', 'webhook.set', 'webhook.removed', 'workspace.plan_changed'],
 ].join(', ')
 
 /** How the audit log is searched and exported, on every database. */

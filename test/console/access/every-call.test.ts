@@ -12,6 +12,8 @@ const NEEDS: Readonly<Record<string, string>> = {
   resumeKey: 'keys:write',
   editKey: 'keys:write',
   revokeAllKeys: 'keys:write',
+  setWorkspacePlan: 'keys:write',
+  getWorkspacePlan: 'keys:read',
   listKeys: 'keys:read',
   getKey: 'keys:read',
   searchKeys: 'keys:read',

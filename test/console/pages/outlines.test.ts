@@ -25,6 +25,7 @@ const CLAIMS = {
 async function setStage() {
   const clock = new ManualClock()
   const world = await startSignIn({
+    plans: ['business', 'free'],
     signIn: { oidc: { administratorClaim: 'roles', administratorValue: 'admin', viewerClaim: 'roles' } },
     workspaceWebhooks: { enabled: true },
     parts: { clock },
@@ -125,10 +126,17 @@ const SCENES: Readonly<Record<string, readonly Scene[]>> = {
     ['ada', `${W}/keys/{full}/suspend`, {}],
     ['ada', `${W}/keys/{full}/revoke`],
     ['ada', `${W}/keys/{full}/revoke`, {}],
+    ['ada', `${W}/plan`],
+    ['ada', `${W}/plan`, { plan: 'free' }],
+    ['ada', `${W}/plan`, { plan: 'gold', confirmed: '1' }],
+    ['ada', `${W}/plan`, { plan: 'free', confirmed: '1' }],
+    ['ada', `${W}/keys`],
+    ['ada', `${W}/plan`, { plan: '', confirmed: '1' }],
     ['ada', `${W}/revoke-all`],
     ['ada', `${W}/revoke-all`, { workspace: 'ws_2' }],
     ['ada', `${W}/revoke-all`, { workspace: 'ws_1' }],
     ['vera', `${W}/keys/new`],
+    ['vera', `${W}/plan`],
   ],
   workspaces: [
     ['ada', '/workspaces'],

@@ -1,6 +1,11 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { decodeCursor, KEY_SORTS, type KeyQuery } from '../../../src/console/keys/search/key-query.ts'
+import {
+  decodeCursor,
+  EVERY_KEY,
+  KEY_SORTS,
+  type KeyQuery,
+} from '../../../src/console/keys/search/key-query.ts'
 import type { WorkspaceSummary } from '../../../src/console/keys/search/list-workspaces.ts'
 import { SEARCH_BOUNDS } from '../../../src/console/keys/search/search-keys.ts'
 import { KEY_STATES, keyState, type StoredKey } from '../../../src/domain/key/key-record.ts'
@@ -36,12 +41,14 @@ const someRecord = fc.record({
   revokedAtMs: fc.option(fc.constant(NOW_MS - 1), { freq: 4 }),
   suspendedAtMs: fc.option(fc.constant(NOW_MS - 1), { freq: 4 }),
   replacedBy: fc.option(fc.constant('key_01JD0000000000000000000000'), { freq: 4 }),
+  plan: fc.constantFrom(null, 'business', 'free'),
 })
 const someMoment = fc.integer({ min: -3, max: 5 }).map(days => NOW_MS + days * 7 * DAY_MS)
 const rarely = { freq: 3 }
 const someQuery: fc.Arbitrary<KeyQuery> = fc.record({
   workspaceIds: fc.option(fc.subarray(WORKSPACES), { freq: 2 }),
   state: fc.option(fc.constantFrom(...KEY_STATES), { freq: 2 }),
+  plan: fc.option(fc.constantFrom('business', 'free', 'unknown'), { freq: 3 }),
   text: fc.option(
     fc.constantFrom(
       '%',
@@ -115,8 +122,8 @@ export function describeKeySearch(
     })
 
     it('counts none for someone who may see no workspace', async () => {
-      const all = { state: null, text: null, scope: null, expiresBeforeMs: null, createdBeforeMs: null }
-      expect(await repository.count({ ...all, lastUsedBeforeMs: null, workspaceIds: [] })).toBe(0)
+      const all = { ...EVERY_KEY, workspaceIds: [] }
+      expect(await repository.count(all)).toBe(0)
     })
 
     it('counts the keys of a page of workspaces up to a bound, and says where there are more', async () => {
@@ -180,6 +187,7 @@ function isExpected(
     (query.workspaceIds?.includes(record.workspaceId) ?? true) &&
     (query.state === null || keyState(record, NOW_MS) === query.state) &&
     (query.scope === null || record.scopes.includes(query.scope)) &&
+    (query.plan === null || record.plan === query.plan) &&
     (query.expiresBeforeMs === null || record.expiresAtMs < query.expiresBeforeMs) &&
     (query.createdBeforeMs === null || record.createdAtMs < query.createdBeforeMs) &&
     (query.lastUsedBeforeMs === null || lastUsedAtMs < query.lastUsedBeforeMs) &&

@@ -4,7 +4,7 @@ import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
 import { NOW_MS, revoked, someKey } from '../../support/stored-keys.ts'
 
 const DAY_MS = 86_400_000
-const context = { keyPrefix: 'wsk_', nowMs: NOW_MS }
+const context = { keyPrefix: 'wsk_', knownPlans: ['business', 'free'], nowMs: NOW_MS }
 const { record } = someKey({
   description: 'nightly',
   allowedCidrs: ['192.0.2.0/24'],

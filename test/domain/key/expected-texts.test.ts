@@ -11,6 +11,8 @@ const context = {
   workspaceId: 'ws_1',
   hint: 'wsk_…abcd',
   keyPrefix: 'wsk_',
+  knownPlans: ['business', 'free'],
+  workspacePlan: null,
   createdBy: 'admin-token',
   knownScopes: SCOPES,
   nowMs: NOW_MS,

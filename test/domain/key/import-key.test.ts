@@ -17,6 +17,8 @@ const entry: ImportEntry = {
 const context = {
   id: 'key_01',
   keyPrefix: 'wsk_',
+  knownPlans: ['business', 'free'],
+  workspacePlan: null,
   createdBy: 'admin-token',
   knownScopes: ['workspace:read', 'files:read'],
   nowMs: NOW_MS,

@@ -8,6 +8,8 @@ const context = {
   workspaceId: 'ws_1',
   hint: 'wsk_…abcd',
   keyPrefix: 'wsk_',
+  knownPlans: ['business', 'free'],
+  workspacePlan: null,
   createdBy: 'admin-token',
   knownScopes: ['workspace:read', 'files:read'],
   nowMs: NOW_MS,

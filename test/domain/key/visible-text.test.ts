@@ -6,7 +6,15 @@ import { INVISIBLE_NAMES } from '../../support/invisible-names.ts'
 import { NOW_MS } from '../examples.ts'
 
 const context = {
-  ...{ id: 'key_01', workspaceId: 'ws_1', hint: 'wsk_…abcd', keyPrefix: 'wsk_', createdBy: 'admin-token' },
+  ...{
+    id: 'key_01',
+    workspaceId: 'ws_1',
+    hint: 'wsk_…abcd',
+    keyPrefix: 'wsk_',
+    knownPlans: ['business', 'free'],
+    workspacePlan: null,
+    createdBy: 'admin-token',
+  },
   ...{ knownScopes: ['files:read'], nowMs: NOW_MS },
 }
 

@@ -77,6 +77,7 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
       keyPrefix: 'wsk_',
       signingKey: CONSOLE_SECRETS.signingKey,
       knownScopes: SCOPES,
+      knownPlans: [],
       createEvents: () => [],
       count: (_, run) => run(),
     },

@@ -46,6 +46,8 @@ export type UsedMethods =
   | 'findByDigest'
   | 'findByDigests'
   | 'findResponse'
+  | 'findPlan'
+  | 'findPlans'
   | 'pendingIn'
   | 'registerRegions'
   | 'forgetRegions'
@@ -91,6 +93,8 @@ export function createSimulatedRepository(
     findByDigest: digest => call(() => find(digest)),
     findByDigests: digests => call(() => new Map(foundAmong(digests, find))),
     findResponse: async () => null,
+    findPlan: async () => null,
+    findPlans: async ids => new Map(ids.map(id => [id, null])),
     // What is missing in it is not called either.
     pendingIn: region =>
       pendingChangesIn(database, { console, consoleId, watcher }, region) as PendingChanges,

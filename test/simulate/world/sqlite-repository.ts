@@ -80,6 +80,8 @@ export function createSqliteRepository(
     findByDigest: call(real.findByDigest),
     findByDigests: call(real.findByDigests),
     findResponse: async () => null,
+    findPlan: async () => null,
+    findPlans: async ids => new Map(ids.map(id => [id, null])),
     // What is missing in it is not called either.
     pendingIn: region => changesIn(real.pendingIn(region)) as PendingChanges,
     registerRegions: write(real.registerRegions),

@@ -30,7 +30,7 @@ interface EditOptions extends FieldOptions {
 export function addEdit(keys: Command, cli: Cli): void {
   const edit = keys
     .command('edit')
-    .description('change the name, description, expiry or allowed networks of a key')
+    .description('change the name, description, expiry, allowed networks or plan of a key')
     .argument('<id>', 'the key’s id (key_…)')
   addFieldOptions(edit, 'new name')
     .addOption(expiresInOption('lifetime from now, such as 12h; an expiry can only become earlier'))

@@ -55,6 +55,7 @@ interface SearchOptions {
   readonly state?: string
   readonly search?: string
   readonly scope?: string
+  readonly plan?: string
   readonly sort?: string
   /** In seconds. */
   readonly unused?: number
@@ -70,6 +71,7 @@ function addSearchOptions(command: Command): Command {
       plainSearch,
     )
     .option('--scope <scope>', 'keys with this scope')
+    .option('--plan <name>', 'keys with this plan')
     .addOption(
       new Option(
         '--unused <duration>',
@@ -84,13 +86,21 @@ function addSearchOptions(command: Command): Command {
 }
 
 /** @returns the query parameters of the admin API */
-function createSearchQuery({ state, search, scope, sort, unused }: SearchOptions): Record<string, string> {
+function createSearchQuery({
+  state,
+  search,
+  scope,
+  plan,
+  sort,
+  unused,
+}: SearchOptions): Record<string, string> {
   // Also the age: a younger key may be about to be used.
   const unusedSince = unused === undefined ? undefined : beforeNow(unused)
   const given = Object.entries({
     state,
     q: search,
     scope,
+    plan,
     sort,
     createdBefore: unusedSince,
     lastUsedBefore: unusedSince,

@@ -8,6 +8,7 @@ import { AuditWriteError } from '../../platform/database/database-unavailable.ts
 import { readKeyRow, toKeyRow } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
+import { areCurrent, type WorkspacePlans } from './workspace-plans.ts'
 
 /** Rows of one statement: SQLite binds at most 32,766 values. */
 const ROWS_AT_ONCE = 500
@@ -24,10 +25,18 @@ export interface BulkRevocation {
   readonly describeChange: DescribeChange
 }
 
+/** Keys to give a plan in one transaction, which the audit log names as one change of their workspace. */
+export interface BulkPlanChange {
+  readonly ids: readonly string[]
+  readonly plan: string | null
+}
+
 /** Keys of another system, in one transaction. */
 export interface KeyImport {
   /** Each digest once. */
   readonly keys: readonly StoredKey[]
+  /** The plans that their workspaces must have still. */
+  readonly workspacePlans: WorkspacePlans
   readonly describeChange: DescribeChange
 }
 
@@ -49,10 +58,7 @@ export function revokeKeys(
   target: BulkTarget,
 ): Promise<BulkChanged> {
   return changeAll(writer, describeChange, target, async (tx, nowMs) => {
-    // In the order of every other writer.
-    if (target.dialect === 'postgres') {
-      await tx.selectFrom('keys').select('id').where('id', 'in', ids).orderBy('id').forUpdate().execute()
-    }
+    await lockKeys(tx, ids, target)
     const rows = await tx
       .updateTable('keys')
       .set(row => ({
@@ -66,17 +72,56 @@ export function revokeKeys(
       .where('expires_at_ms', '>', nowMs)
       .returningAll()
       .execute()
-    return rows.map(readKeyRow).sort((a, b) => (a.record.id < b.record.id ? -1 : 1))
+    return rows.map(readKeyRow).sort(byId)
   })
 }
+
+/** Gives keys that have not ended another plan; those that have it stay as they are. */
+export function givePlan(
+  writer: ChangeWriter,
+  { ids, plan }: BulkPlanChange,
+  target: BulkTarget,
+): Promise<BulkChanged> {
+  return changeAll(writer, null, target, async (tx, nowMs) => {
+    await lockKeys(tx, ids, target)
+    const rows = await tx
+      .updateTable('keys')
+      .set(row => ({ plan, version: row('version', '+', 1), changed_at_ms: nowMs }))
+      .where('id', 'in', ids)
+      .where('revoked_at_ms', 'is', null)
+      .where('expires_at_ms', '>', nowMs)
+      .where('plan', 'is distinct from', plan)
+      .returningAll()
+      .execute()
+    return rows.map(readKeyRow).sort(byId)
+  })
+}
+
+/** In the order of every other writer. */
+async function lockKeys(
+  tx: Transaction<Tables>,
+  ids: readonly string[],
+  { dialect }: BulkTarget,
+): Promise<void> {
+  if (dialect !== 'postgres') return
+  await tx.selectFrom('keys').select('id').where('id', 'in', ids).orderBy('id').forUpdate().execute()
+}
+
+function byId(a: StoredKey, b: StoredKey): number {
+  return a.record.id < b.record.id ? -1 : 1
+}
+
+/** The plan of a workspace is no longer the one that its keys were planned with: nothing was written. */
+export class PlansChanged extends Error {}
 
 /** Inserts the keys whose digests do not exist. */
 export function importKeys(
   writer: ChangeWriter,
-  { keys, describeChange }: KeyImport,
+  { keys, workspacePlans, describeChange }: KeyImport,
   target: BulkTarget,
 ): Promise<BulkChanged> {
   return changeAll(writer, describeChange, target, async (tx, nowMs) => {
+    if (!(await areCurrent(tx, workspacePlans, target.dialect))) throw new PlansChanged()
     // Of two imports at once, one waits for the digests of the other: in one order, so that neither waits for the other.
     const sorted = keys.toSorted((a, b) => (a.digest < b.digest ? -1 : 1))
     const inserted = new Set<string>()
@@ -93,10 +138,10 @@ export function importKeys(
   })
 }
 
-/** Changes many keys with all that belongs to each: all or nothing. */
+/** Changes many keys with all that belongs to each: all or nothing. @param describeChange null if nothing belongs to one key */
 async function changeAll(
   writer: ChangeWriter,
-  describeChange: DescribeChange,
+  describeChange: DescribeChange | null,
   { now, ...target }: BulkTarget,
   change: (tx: Transaction<Tables>, nowMs: number) => Promise<StoredKey[]>,
 ): Promise<BulkChanged> {
@@ -104,7 +149,7 @@ async function changeAll(
     return await writer.run(async tx => {
       const nowMs = now()
       const keys = await change(tx, nowMs)
-      const records = keys.map(describeChange)
+      const records = describeChange === null ? [] : keys.map(describeChange)
       await insertEvents(
         tx,
         records.flatMap(({ events }) => events),
@@ -119,7 +164,9 @@ async function changeAll(
     })
   } catch (error) {
     // The audit entries are part of the transaction: neither was written.
-    throw error instanceof AuditWriteError ? error : new AuditWriteError(error)
+    throw error instanceof AuditWriteError || error instanceof PlansChanged
+      ? error
+      : new AuditWriteError(error)
   }
 }
 
@@ -135,20 +182,23 @@ export interface LiveRange {
   readonly after: LivePosition | null
   /** The greatest id, inclusive. */
   readonly untilId: string
+  /** Leaves out keys with this plan; absent: none. */
+  readonly withoutPlan?: string | null | undefined
   readonly limit: number
 }
 
 /** Neither revoked nor expired, in the order of the index that holds both: those that expire first come first. */
 export async function listLive(
   database: Kysely<Tables>,
-  { workspaceId, after, untilId, limit }: LiveRange,
+  { workspaceId, after, untilId, withoutPlan, limit }: LiveRange,
   nowMs: number,
 ): Promise<LivePosition[]> {
   const start = after ?? { expiresAtMs: nowMs + 1, id: '' }
+  const others = withoutPlan === undefined ? sql`` : sql`and plan is distinct from ${withoutPlan}`
   const { rows } = await sql<{ id: string; expires_at_ms: number }>`
     select id, expires_at_ms from keys
     where workspace_id = ${workspaceId} and (expires_at_ms, id) > (${start.expiresAtMs}, ${start.id})
-      and expires_at_ms > ${nowMs} and id <= ${untilId} and revoked_at_ms is null
+      and expires_at_ms > ${nowMs} and id <= ${untilId} and revoked_at_ms is null ${others}
     order by expires_at_ms, id limit ${limit}`.execute(database)
   return rows.map(({ id, expires_at_ms }) => ({ id, expiresAtMs: expires_at_ms }))
 }

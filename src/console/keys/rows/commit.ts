@@ -13,6 +13,7 @@ import { isRejected } from '../../platform/database/postgres/errors.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { type EarlierResponse, insertResponse, type StoredResponse } from '../../platform/http/idempotency.ts'
 import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
+import { areCurrent } from './workspace-plans.ts'
 
 /** Bounds the time of one transaction. */
 const CHANGES_AT_ONCE = 256
@@ -23,6 +24,8 @@ export interface Change {
   readonly issued: StoredKey | null
   /** The next version of one that is stored. */
   readonly replaced: StoredKey | null
+  /** The plan that the workspace of a new key must have still; absent where it does not matter. */
+  readonly workspacePlan?: string | null | undefined
   /** In their order. */
   readonly audit: readonly AuditEntry[]
   /** The response to later requests with the same Idempotency-Key. */
@@ -36,7 +39,7 @@ export type CommitOutcome =
   | { readonly kind: 'committed'; readonly pending: readonly PendingChange[] }
   /** Another live key of the workspace has the same hint. */
   | { readonly kind: 'hint_taken' }
-  /** The stored record is no longer the previous version: another change came first. */
+  /** The stored record is no longer the previous version, or the plan of the workspace another one: a change came first. */
   | { readonly kind: 'stale' }
   /** Another request has used this Idempotency-Key. */
   | { readonly kind: 'repeated'; readonly earlier: EarlierResponse }
@@ -88,15 +91,19 @@ async function commitChange(
   }
 }
 
-/** Every writer takes locks in one order, which rules out deadlocks: hint, response, key, audit chain. */
+/** Every writer takes locks in one order, which rules out deadlocks: hint, plan, response, key, audit chain. */
 async function writeChange(
   tx: Transaction<Tables>,
-  { issued, replaced, audit, response, events = [] }: Change,
+  { issued, replaced, workspacePlan, audit, response, events = [] }: Change,
   { now, dialect, auditQueue }: CommitContext,
 ): Promise<PendingChange[]> {
   const nowMs = now()
   if (issued !== null && (await isHintTaken(tx, issued, nowMs, dialect))) {
     throw new RolledBack({ kind: 'hint_taken' })
+  }
+  if (issued !== null && workspacePlan !== undefined) {
+    const plans = new Map([[issued.record.workspaceId, workspacePlan]])
+    if (!(await areCurrent(tx, plans, dialect))) throw new RolledBack(STALE)
   }
   const earlier = response === null ? null : await insertResponse(tx, response, nowMs)
   if (earlier !== null) throw new RolledBack({ kind: 'repeated', earlier })

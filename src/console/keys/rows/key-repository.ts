@@ -19,7 +19,9 @@ import type { KeyQuery, KeySelector } from '../search/key-query.ts'
 import { listWorkspaces, type WorkspaceQuery } from '../search/list-workspaces.ts'
 import { SEARCH_BOUNDS, type SearchBounds, searchKeys } from '../search/search-keys.ts'
 import {
+  type BulkPlanChange,
   type BulkRevocation,
+  givePlan,
   importKeys,
   type KeyImport,
   type LiveRange,
@@ -28,6 +30,7 @@ import {
   revokeKeys,
 } from './bulk-rows.ts'
 import { createCommit } from './commit.ts'
+import { changePlan, findPlans, type PlanChange } from './workspace-plans.ts'
 
 /** Keys that a statement of a sync reads, expired ones included. */
 const EXAMINED_AT_ONCE = 10_000
@@ -70,6 +73,8 @@ function createWrites({ database: { dialect, audit }, writer, clock }: KeyReposi
     commit: createCommit(writer, { ...target, auditQueue: createAuditQueue(writer, target) }),
     revokeKeys: (revocation: BulkRevocation) => revokeKeys(writer, revocation, target),
     importKeys: (keys: KeyImport) => importKeys(writer, keys, target),
+    givePlan: (change: BulkPlanChange) => givePlan(writer, change, target),
+    changePlan: (change: PlanChange) => changePlan(writer, change, target),
     recordUse: (lastUsedMs: ReadonlyMap<string, number>) =>
       writer.run(tx => recordUse(tx, lastUsedMs, dialect)),
     /** Deletes responses past their retention. */
@@ -103,6 +108,9 @@ function createReads({ database, clock }: KeyRepositoryParts) {
     listForSync: (range: SyncRange) => listForSync(reader, range),
     countForSync: (expiresAfterMs: number) => countForSync(reader, expiresAfterMs, dialect),
     countByState: (bounds: ExpiryBounds) => countByState(reader, bounds, dialect),
+    findPlan: async (workspaceId: string) =>
+      (await findPlans(reader, [workspaceId])).get(workspaceId) ?? null,
+    findPlans: (workspaceIds: readonly string[]) => findPlans(reader, workspaceIds),
     newestKeyId: (workspaceId: string) => newestKeyId(reader, workspaceId),
     listLive: (range: LiveRange) => listLive(reader, range, clock.wallMs()),
     findResponse: (idempotency: Idempotency) => findResponse(reader, idempotency, clock.wallMs()),
@@ -145,7 +153,13 @@ function createHistory({ database: { reader, audit } }: KeyRepositoryParts) {
       { sinceMs, limit }: { readonly sinceMs: number; readonly limit: number },
     ): Promise<AuditEntry[]> {
       const rows = await selectEntries(reader, workspaceId, sinceMs)
-        .where('key_id', '=', id)
+        // A change of the plan of the workspace has no key, and may concern this one.
+        .where(row =>
+          row.or([
+            row('key_id', '=', id),
+            row.and([row('key_id', '=', ''), row('action', '=', 'workspace.plan_changed')]),
+          ]),
+        )
         .orderBy('id', 'desc')
         .limit(limit)
         .execute()

@@ -7,6 +7,7 @@ import {
   type KeyRecord,
   type KeyState,
 } from '../../../domain/key/key-record.ts'
+import { SHORT_NAME } from '../../../domain/key/short-name.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 
 export const KEY_SORTS = ['createdAt', 'expiresAt', 'lastUsedAt', 'name'] as const
@@ -20,6 +21,7 @@ export interface KeySelector {
   /** A part of the name, id, hint or description, in any case; not a pattern. */
   readonly text: string | null
   readonly scope: string | null
+  readonly plan: string | null
   readonly expiresBeforeMs: number | null
   readonly createdBeforeMs: number | null
   /** A key that was never used counts as last used before any time. */
@@ -31,6 +33,7 @@ export const EVERY_KEY: KeySelector = {
   state: null,
   text: null,
   scope: null,
+  plan: null,
   expiresBeforeMs: null,
   createdBeforeMs: null,
   lastUsedBeforeMs: null,
@@ -107,8 +110,8 @@ export function isSelected(
 
 /** Whether the selector leaves out any key of its workspaces. */
 export function hasConditions(selector: KeySelector): boolean {
-  const { state, text, scope, expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs } = selector
-  return [state, text, scope, expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs].some(
+  const { state, text, scope, plan, expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs } = selector
+  return [state, text, scope, plan, expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs].some(
     value => value !== null,
   )
 }
@@ -135,6 +138,7 @@ export const KEY_QUERY_EXPECTED = {
   state: `one of ${KEY_STATES.join(', ')}`,
   q: `1 to ${MAX_TEXT_LENGTH} characters, none of them a control character`,
   scope: 'a scope',
+  plan: 'the name of a plan',
   expiresBefore: INSTANT_EXPECTED,
   createdBefore: INSTANT_EXPECTED,
   lastUsedBefore: INSTANT_EXPECTED,
@@ -145,11 +149,12 @@ export const KEY_QUERY_EXPECTED = {
 
 /** Newest first, all workspaces, unless the parameters say otherwise. */
 export function parseKeyQuery(text: KeyQueryText): ParsedKeyQuery {
-  const { workspaceId, state, q, scope } = text
+  const { workspaceId, state, q, scope, plan } = text
   if (workspaceId !== undefined && !isWorkspaceId(workspaceId)) return wrong('workspaceId')
   if (state !== undefined && !isKeyState(state)) return wrong('state')
   if (q !== undefined && !isSearchText(q)) return wrong('q')
   if (scope !== undefined && !isScope(scope)) return wrong('scope')
+  if (plan !== undefined && !SHORT_NAME.test(plan)) return wrong('plan')
   const [expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs] = [
     parseOptionalInstant(text.expiresBefore),
     parseOptionalInstant(text.createdBefore),
@@ -165,7 +170,7 @@ export function parseKeyQuery(text: KeyQueryText): ParsedKeyQuery {
   const after = text.cursor === undefined ? null : decodeCursor(order, text.cursor)
   if (text.cursor !== undefined && after === null) return wrong('cursor')
   const workspaceIds = workspaceId === undefined ? null : [workspaceId]
-  const texts = { state: state ?? null, text: q ?? null, scope: scope ?? null }
+  const texts = { state: state ?? null, text: q ?? null, scope: scope ?? null, plan: plan ?? null }
   const times = { expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs }
   return { ok: true, query: { workspaceIds, ...texts, ...times, ...order, limit, after } }
 }

@@ -344,13 +344,14 @@ type Condition = RawBuilder<SqlBool>
 
 /** All conditions on a row of `keys`, aside from its workspace; null without any. */
 export function keyCondition(selector: KeySelector, nowMs: number, dialect: Dialect): Condition | null {
-  const { state, text, scope, expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs } = selector
+  const { state, text, scope, plan, expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs } = selector
   const row = expressionBuilder<Tables, 'keys'>()
   return all([
     state === null ? null : sql<SqlBool>`${isSelected(row, { filter: state, nowMs, soonMs: nowMs })}`,
     expiresBeforeMs === null ? null : sql<SqlBool>`keys.expires_at_ms < ${expiresBeforeMs}`,
     createdBeforeMs === null ? null : sql<SqlBool>`keys.created_at_ms < ${createdBeforeMs}`,
     scope === null ? null : hasScope(scope, dialect),
+    plan === null ? null : sql<SqlBool>`keys.plan = ${plan}`,
     text === null ? null : hasText(text, dialect),
     lastUsedBeforeMs === null ? null : sql<SqlBool>`${LAST_USE} < ${lastUsedBeforeMs}`,
   ])

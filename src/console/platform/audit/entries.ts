@@ -35,12 +35,19 @@ const WEBHOOK_ACTIONS = {
   'webhook.removed': 'Webhook removed',
 } as const
 
-const LABELS = { ...KEY_ACTIONS, ...ACCESS_ACTIONS, ...WEBHOOK_ACTIONS }
+/** Actions on a whole workspace. */
+const WORKSPACE_ACTIONS = {
+  /** Of all its keys, and of those issued later. */
+  'workspace.plan_changed': 'Plan of the workspace changed',
+} as const
+
+const LABELS = { ...KEY_ACTIONS, ...ACCESS_ACTIONS, ...WEBHOOK_ACTIONS, ...WORKSPACE_ACTIONS }
 
 export type KeyAction = keyof typeof KEY_ACTIONS
 export type AccessAction = keyof typeof ACCESS_ACTIONS
 export type WebhookAction = keyof typeof WEBHOOK_ACTIONS
-export type AuditAction = KeyAction | AccessAction | WebhookAction
+type WorkspaceAction = keyof typeof WORKSPACE_ACTIONS
+export type AuditAction = KeyAction | AccessAction | WebhookAction | WorkspaceAction
 
 export function isAuditAction(text: string): text is AuditAction {
   return Object.hasOwn(LABELS, text)
@@ -211,6 +218,16 @@ export function auditWebhook(
 ): AuditEntry {
   const detail = withCaller({ changes: { site } }, caller)
   return { id, workspaceId, atMs, actor: caller.actor, action, keyId: null, detail }
+}
+
+/** An entry that concerns the plan of a workspace, and of all its keys. */
+export function auditPlan(
+  workspaceId: string,
+  plan: { readonly old: string | null; readonly new: string | null },
+  { id, atMs, caller }: AuditContext,
+): AuditEntry {
+  const detail = withCaller({ changes: { plan } }, caller)
+  return { id, workspaceId, atMs, actor: caller.actor, action: 'workspace.plan_changed', keyId: null, detail }
 }
 
 function createKeyEntry(

@@ -24,6 +24,12 @@ export interface KeyRow extends KeyTexts {
   readonly changed_at_ms: number
 }
 
+/** The plan of a workspace: that of keys for which none is chosen. A workspace without a plan has no row. */
+interface WorkspacePlanRow {
+  readonly workspace_id: string
+  readonly plan: string
+}
+
 /** Of the secret that signed an entry, and the MAC; null for an entry that was not signed. */
 export interface AuditSignature {
   /** The fingerprint of the signing secret. */
@@ -251,6 +257,7 @@ interface RefusalGapRow {
 
 export interface Tables {
   keys: KeyRow
+  workspace_plans: WorkspacePlanRow
   outbox: OutboxRow
   regions: RegionRow
   audit: AuditRow

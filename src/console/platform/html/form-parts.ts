@@ -66,19 +66,25 @@ export function option({ type, name, value, checked, label, hint }: Option): Htm
   </div>`
 }
 
-interface Selection {
-  readonly name: string
-  readonly label: string
+interface Selection extends Pick<Field, 'name' | 'label'>, Partial<Pick<Field, 'hint' | 'problems'>> {
   readonly value: string
   readonly options: readonly { readonly value: string; readonly label: string }[]
 }
 
-export function select({ name, label, value, options }: Selection): Html {
+export function select({
+  name,
+  label,
+  value,
+  options,
+  hint = null,
+  problems = NO_PROBLEMS,
+}: Selection): Html {
+  const field = { name, label, hint, problems }
   const items = options.map(
     one =>
       html`<option value="${one.value}"${one.value === value ? html` selected` : null}>${one.label}</option>`,
   )
-  return html`<div class="field"><label for="${name}">${label}</label><select id="${name}" name="${name}">${items}</select></div>`
+  return html`<div class="field"><label for="${name}">${label}</label>${fieldHint(field)}${fieldProblem(field)}<select id="${name}" name="${name}"${describedBy(field)}${invalid(field)}>${items}</select></div>`
 }
 
 export function hidden(values: Readonly<Record<string, string>>): Html {

@@ -54,6 +54,11 @@ export function revokeAllPath(workspaceId: string): string {
   return `${WORKSPACES}/${workspaceId}/revoke-all`
 }
 
+/** Where the workspace gets a plan. */
+export function planPath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/plan`
+}
+
 export function auditPath(workspaceId: string, cursor?: string): string {
   return withQuery(`${WORKSPACES}/${workspaceId}/audit`, { cursor })
 }

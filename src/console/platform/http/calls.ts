@@ -28,7 +28,7 @@ export const NO_RESOURCE = 'No resource at this path'
 /** One route of a JSON API. */
 export interface Call {
   /** A GET answers HEAD too. */
-  readonly method: 'GET' | 'POST' | 'PATCH'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH'
   readonly url: string
   /** Its name in logs and metrics. */
   readonly operation: string
@@ -136,7 +136,7 @@ interface AdminCallDescription {
   /** The operation's id in the OpenAPI document. */
   readonly id: string
   /** A GET answers HEAD too. */
-  readonly method: 'GET' | 'POST' | 'PATCH'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH'
   /** Without the prefix; parameters as `:name`. */
   readonly url: string
   /** Its name in logs and metrics. */

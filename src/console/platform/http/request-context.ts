@@ -89,6 +89,7 @@ function readIdempotency(request: FastifyRequest, actor: string): Idempotency | 
 }
 
 export const WORKSPACE_KEYS = '/workspaces/:workspaceId/keys'
+export const WORKSPACE_PLAN = '/workspaces/:workspaceId/plan'
 export const KEY = '/keys/:keyId'
 const DEFAULT_PAGE_SIZE = 50
 

@@ -1,0 +1,169 @@
+import type { Clock } from '../../domain/clock.ts'
+import {
+  type Announced,
+  awaitConfirmations,
+  type ConfirmationReport,
+  isAnnounced,
+  type PendingChange,
+  readConfirmations,
+} from '../announcing/index.ts'
+import type { Caller } from '../platform/access/principal.ts'
+import { findTrouble } from '../platform/database/database-unavailable.ts'
+import type { Registry } from './registry.ts'
+import type { BulkChanged, LivePosition } from './rows/bulk-rows.ts'
+import type { KeyRepository } from './rows/key-repository.ts'
+
+/** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
+const BATCH_SIZE = 250
+/** After so long a call answers, and another one goes on: clients and proxies give up on one that takes minutes. */
+const CALL_MS = 5000
+/** Each batch adds this to the time that its call may wait for the outbox. */
+const WAIT_PER_BATCH_MS = 1000
+const MAX_WAIT_MS = 30_000
+
+export type BulkRegistry = Pick<
+  Registry,
+  'repository' | 'announcing' | 'inEachRegion' | 'clock' | 'timers' | 'newAuditId' | 'createEvents' | 'count'
+>
+
+export interface BulkOutcome {
+  readonly kind: 'bulk_done'
+  /** Keys that this call changed. */
+  readonly changed: number
+  /** Whether every change of a key of the workspace is announced. */
+  readonly announced: Announced
+  /** As to the last key, since gateways apply changes in their order; null if none was changed, or if the database does not say. */
+  readonly gateways: ConfirmationReport | null
+  /** The newest key to change, if some up to it are left; null: all are changed. */
+  readonly leftUntilId: string | null
+}
+
+export interface BulkContext {
+  readonly caller: Caller
+  readonly mustWait: boolean
+  /** Of an earlier call that left some; null for the first call. */
+  readonly untilId?: string | null
+}
+
+/** What becomes of the keys of a workspace that have not ended. */
+interface BulkChange {
+  /** Leaves out keys with this plan; absent: none. */
+  readonly withoutPlan?: string | null
+  /** Keys that were added during the change are changed as well. */
+  readonly includesNew?: boolean
+  /** Changes some of them in one transaction, so that they are no longer found. */
+  readonly changeSome: (ids: readonly string[]) => Promise<BulkChanged>
+}
+
+/**
+ * Changes every key of a workspace that was committed before the first call and has not ended, in calls of some seconds.
+ * Each batch is announced while the next one is committed. After a crash or an error, a repeated call changes the rest.
+ * @param mustWait the last call waits for up to a second until at least one gateway is known and all have confirmed
+ */
+export async function changeLiveKeys(
+  registry: BulkRegistry,
+  workspaceId: string,
+  change: BulkChange,
+  { mustWait, untilId: earlierId = null }: Pick<BulkContext, 'mustWait' | 'untilId'>,
+): Promise<BulkOutcome> {
+  const { repository, inEachRegion, clock } = registry
+  const allowance = new WaitAllowance(clock)
+  const waitFor = (maxMs: number) => {
+    const atMs = clock.wallMs()
+    return inEachRegion(outbox => outbox.hasAnnounced(workspaceId, atMs, maxMs))
+  }
+  const endMs = clock.monotonicMs() + CALL_MS
+  // A key issued later has a greater id, so that the calls end however many are issued meanwhile.
+  const untilId = earlierId ?? (await repository.newestKeyId(workspaceId))
+  let [changed, isLeft] = [0, false]
+  let last: PendingChange | undefined
+  let announcing: Promise<Announced> = Promise.resolve([])
+  for await (const ids of liveBatches(repository, workspaceId, untilId, change)) {
+    isLeft = changed > 0 && clock.monotonicMs() > endMs
+    if (isLeft) break
+    const { keys, pending } = await change.changeSome(ids)
+    changed += keys.length
+    last = pending.at(-1) ?? last
+    allowance.addBatch()
+    // Behind a late batch the others are left to the outbox, so that announcements do not pile up here.
+    announcing = isAnnounced(await announcing)
+      ? inEachRegion(outbox => outbox.announce(keys, pending))
+      : allowance.spend(waitFor, WAIT_PER_BATCH_MS)
+  }
+  await announcing
+  const announced = await allowance.spend(waitFor, isLeft ? WAIT_PER_BATCH_MS : undefined)
+  const gateways = await findConfirmations(registry, last, { announced, mustWait: mustWait && !isLeft })
+  return { kind: 'bulk_done', changed, announced, gateways, leftUntilId: isLeft ? untilId : null }
+}
+
+/** Ids of keys that have not ended, until there are none. */
+async function* liveBatches(
+  repository: Pick<KeyRepository, 'listLive' | 'newestKeyId'>,
+  workspaceId: string,
+  newestId: string | null,
+  { withoutPlan, includesNew = false }: BulkChange,
+): AsyncGenerator<readonly string[]> {
+  let [untilId, mayExtend] = [newestId, includesNew]
+  let after: LivePosition | null = null
+  while (untilId !== null) {
+    const range = { workspaceId, after, untilId, withoutPlan, limit: BATCH_SIZE }
+    const live: LivePosition[] = await repository.listLive(range)
+    // An edit may have moved one to before what was read.
+    if (live.length === 0 && after === null) {
+      if (!mayExtend) return
+      mayExtend = false
+      untilId = await repository.newestKeyId(workspaceId)
+    }
+    if (live.length > 0) yield live.map(({ id }) => id)
+    after = live.at(-1) ?? null
+  }
+}
+
+async function findConfirmations(
+  registry: BulkRegistry,
+  last: PendingChange | undefined,
+  { announced, mustWait }: { readonly announced: Announced; readonly mustWait: boolean },
+): Promise<ConfirmationReport | null> {
+  if (last === undefined) return null
+  const change = { ...last, committedAtMs: last.atMs }
+  const read = mustWait ? awaitConfirmations : readConfirmations
+  return read(registry, change, announced).catch((error: unknown) => {
+    // The keys are changed, which must not look like a failure.
+    if (findTrouble(error) === null) throw error
+    return null
+  })
+}
+
+/** How long one call over many keys may still wait for the outbox: a slow one is waited for, a stalled one not for long. */
+export class WaitAllowance {
+  readonly #clock: Pick<Clock, 'monotonicMs'>
+  #batches = 0
+  #usedMs = 0
+
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
+    this.#clock = clock
+  }
+
+  addBatch(): void {
+    this.#batches += 1
+  }
+
+  /** A call without any batch waits for changes of earlier calls. */
+  get leftMs(): number {
+    const totalMs = Math.min(Math.max(this.#batches, 1) * WAIT_PER_BATCH_MS, MAX_WAIT_MS)
+    return Math.max(0, totalMs - this.#usedMs)
+  }
+
+  /** @param wait waits for so long at most */
+  async spend<Result>(
+    wait: (maxMs: number) => Promise<Result>,
+    atMostMs = Number.POSITIVE_INFINITY,
+  ): Promise<Result> {
+    const startedAtMs = this.#clock.monotonicMs()
+    try {
+      return await wait(Math.min(this.leftMs, atMostMs))
+    } finally {
+      this.#usedMs += this.#clock.monotonicMs() - startedAtMs
+    }
+  }
+}

@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest'
+import { startSignIn } from '../../support/signed-in.ts'
+
+const W = '/workspaces/ws_1'
+
+async function started(plans: readonly string[]) {
+  const world = await startSignIn({ plans })
+  const ada = await world.signedIn({ sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] })
+  const issue = async (more: object = {}) =>
+    (await ada.call('POST', `${W}/keys`, { name: 'build server', scopes: ['files:read'], ...more })).body.key
+  const post = (path: string, fields: Record<string, string>) =>
+    ada.browser.post(path, { _csrf: ada.csrf, ...fields })
+  return { world, ada, issue, post }
+}
+
+test('the plan of a workspace is changed after a page that names how many keys it concerns, and shows who confirmed it', async () => {
+  const { ada, issue, post } = await started(['free', 'business'])
+  const { id } = await issue()
+  await issue()
+  expect((await ada.browser.visit(`${W}/keys`)).text).toContain('Plan of this workspace: none')
+  const asked = await post(`${W}/plan`, { plan: 'business' })
+  expect(asked.text).toContain('2 keys')
+  expect((await ada.call('GET', `/keys/${id}`)).body.key.plan).toBe(null)
+  const done = await post(`${W}/plan`, { plan: 'business', confirmed: '1' })
+  expect(done.text).toContain('has plan <strong>business</strong>. This step changed 2 keys')
+  expect(done.text).toContain('id="progress"')
+  expect((await ada.call('GET', `/keys/${id}`)).body.key.plan).toBe('business')
+  expect((await ada.browser.visit(`${W}/keys/${id}`)).text).toContain('<dt>Plan</dt><dd>business</dd>')
+  expect((await ada.browser.visit(`${W}/keys/new`)).text).toContain('<option value="business" selected>')
+  expect((await ada.browser.visit(`${W}/audit`)).text).toContain('Plan of the workspace changed')
+})
+
+test('a form of a key that was opened before shows the new plan of the workspace, and does not put the old one back', async () => {
+  const { issue, post } = await started(['free', 'business'])
+  const { id } = await issue({ plan: null })
+  await post(`${W}/plan`, { plan: 'business', confirmed: '1' })
+  const form = { name: 'renamed', description: '', allowedCidrs: '', date: '', plan: '', version: '1' }
+  const late = await post(`${W}/keys/${id}/edit`, form)
+  expect(late.status).toBe(412)
+  expect(late.text).toContain('Plan: empty became “<bdi>business</bdi>”')
+  expect(late.text).toContain('<option value="business" selected>')
+})
+
+test('keys are filtered by plan, and a key gets none that the settings do not name', async () => {
+  const { ada, issue, post } = await started(['free', 'business'])
+  const { id } = await issue({ plan: 'free' })
+  await issue({ name: 'other', plan: 'business' })
+  const { text } = await ada.browser.visit(`${W}/keys?plan=free`)
+  expect([text.includes('build server'), text.includes('>other<')]).toEqual([true, false])
+  const form = {
+    name: 'build server',
+    description: '',
+    allowedCidrs: '',
+    date: '',
+    plan: 'gold',
+    version: '1',
+  }
+  const refused = await post(`${W}/keys/${id}/edit`, form)
+  expect([refused.status, refused.text]).toEqual([
+    422,
+    expect.stringContaining('This must be null or one of business, free'),
+  ])
+})
+
+test('pages say nothing of plans where none is configured', async () => {
+  const { ada, issue } = await started([])
+  const { id } = await issue()
+  for (const path of [`${W}/keys`, `${W}/keys/new`, `${W}/keys/${id}`, `${W}/keys/${id}/edit`]) {
+    expect((await ada.browser.visit(path)).text).not.toMatch(/\bplan\b/i)
+  }
+})

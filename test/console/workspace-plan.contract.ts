@@ -1,0 +1,111 @@
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
+import type { StoredKey } from '../../src/domain/key/key-record.ts'
+import { startConsole } from '../support/console.ts'
+import { readMessage } from '../support/messages.ts'
+import { openDatabase } from '../support/open-database.ts'
+import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
+import { revoked, someKey } from '../support/stored-keys.ts'
+
+const PLAN = '/admin/v1/workspaces/ws_1/plan'
+const KEYS = '/admin/v1/workspaces/ws_1/keys'
+const DAY_MS = 86_400_000
+const WANTED = { name: 'build server', scopes: ['files:read'] }
+
+/** @param freshUrl the address of a database without rows that a second connection sees */
+export function describeWorkspacePlan(database: string, freshUrl: () => Promise<string>): void {
+  const started = async (keys: readonly StoredKey[] = []) => {
+    const databaseUrl = await freshUrl()
+    const opened = await openDatabase(databaseUrl)
+    onTestFinished(() => opened.close())
+    for (let from = 0; from < keys.length; from += 500) {
+      const rows = keys.slice(from, from + 500).map(key => toKeyRow(key, Date.now()))
+      await opened.writer.insertInto('keys').values(rows).execute()
+    }
+    const announcer = new ScriptedAnnouncer()
+    const running = await startConsole({ databaseUrl, parts: { announcer }, plans: ['free', 'business'] })
+    const setPlan = (plan: string | null) => running.send('PUT', PLAN, { plan })
+    const plansOf = async () => {
+      const rows = await opened.reader.selectFrom('keys').select(['id', 'plan']).execute()
+      return new Map(rows.map(({ id, plan }) => [id, plan]))
+    }
+    return { ...running, announcer, setPlan, plansOf }
+  }
+  const live = (overrides: Parameters<typeof someKey>[0] = {}) =>
+    someKey({ createdAtMs: Date.now(), expiresAtMs: Date.now() + DAY_MS, ...overrides })
+
+  describe(`the plan of a workspace, in ${database}`, () => {
+    test('is that of every key of it that has not ended, and of no other', async () => {
+      const keys = [live(), live({ suspendedAtMs: 1, version: 2 }), live({ plan: 'business' })]
+      const ended = [revoked(live()), live({ expiresAtMs: 1 })]
+      const elsewhere = live({ workspaceId: 'ws_2' })
+      const { setPlan, plansOf, send, announcer } = await started([...keys, ...ended, elsewhere])
+      expect((await send('GET', PLAN)).body).toEqual({ plan: null })
+      const { status, body } = await setPlan('business')
+      const gateways = { known: 0, confirmed: 0, verifying: 0, silent: [] }
+      expect([status, body]).toEqual([200, { plan: 'business', changed: 2, announced: true, gateways }])
+      expect((await send('GET', PLAN)).body).toEqual({ plan: 'business' })
+      const plans = await plansOf()
+      expect(keys.map(({ record }) => plans.get(record.id))).toEqual(['business', 'business', 'business'])
+      for (const { record } of [...ended, elsewhere]) expect(plans.get(record.id)).toBe(null)
+      const changes = announcer.published.map(readMessage).filter(message => message?.kind === 'change')
+      expect(changes).toMatchObject([{ version: 2 }, { version: 3 }])
+      expect((await setPlan(null)).body).toMatchObject({ plan: null, changed: 3 })
+      expect([...(await plansOf()).values()].filter(plan => plan !== null)).toEqual([])
+    })
+
+    test('is given to a thousand keys in one call, and to those that are issued, rotated or imported later', async () => {
+      const keys = Array.from({ length: 1000 }, () => live())
+      const { setPlan, plansOf, send } = await started(keys)
+      expect((await setPlan('free')).body).toMatchObject({ changed: 1000, announced: true })
+      expect([...(await plansOf()).values()].every(plan => plan === 'free')).toBe(true)
+      const issued = (await send('POST', KEYS, WANTED)).body.key
+      expect(issued).toMatchObject({ plan: 'free' })
+      expect((await send('POST', KEYS, { ...WANTED, plan: 'business' })).body.key.plan).toBe('business')
+      expect((await send('POST', KEYS, { ...WANTED, plan: null })).body.key.plan).toBe(null)
+      const rotated = await send('POST', `/admin/v1/keys/${issued.id}/rotate`, {})
+      expect(rotated.body).toMatchObject({ key: { plan: 'free' }, replaced: { plan: 'free' } })
+      const expiresAt = new Date(Date.now() + DAY_MS).toISOString()
+      const entry = { ...WANTED, digest: 'a'.repeat(64), hint: '…abcd', workspaceId: 'ws_1', expiresAt }
+      expect((await send('POST', '/admin/v1/import', { keys: [entry] })).body).toMatchObject({ imported: 1 })
+      const found = await send('GET', '/admin/v1/keys?plan=free&count=1')
+      expect(found.body.total).toBe(1003)
+    })
+
+    test('is one entry of the audit log, and repeating it writes none', async () => {
+      const { setPlan, send } = await started([live(), live()])
+      await setPlan('free')
+      expect((await setPlan('free')).body).toMatchObject({ plan: 'free', changed: 0, announced: true })
+      await setPlan('business')
+      const { entries } = (await send('GET', '/admin/v1/workspaces/ws_1/audit')).body
+      expect(entries).toMatchObject([
+        {
+          action: 'workspace.plan_changed',
+          keyId: null,
+          detail: { changes: { plan: { old: 'free', new: 'business' } } },
+        },
+        { action: 'workspace.plan_changed', detail: { changes: { plan: { old: null, new: 'free' } } } },
+      ])
+    })
+
+    test('is refused unless the settings name it, and then nothing changes', async () => {
+      const { setPlan, plansOf, send } = await started([live()])
+      const refused = await setPlan('gold')
+      const error = 'plan must be null or one of business, free'
+      expect([refused.status, refused.body]).toMatchObject([400, { field: 'plan', error }])
+      expect([...(await plansOf()).values()]).toEqual([null])
+      const issued = await send('POST', KEYS, { ...WANTED, plan: 'gold' })
+      expect([issued.status, issued.body]).toMatchObject([400, { field: 'plan', error }])
+    })
+
+    test('is that of each key that is issued while it changes', async () => {
+      const { setPlan, plansOf, send } = await started(Array.from({ length: 300 }, () => live()))
+      const issue = async () => {
+        for (let count = 0; count < 10; count++) expect((await send('POST', KEYS, WANTED)).status).toBe(201)
+      }
+      await Promise.all([issue(), issue(), setPlan('free'), issue()])
+      const plans = [...(await plansOf()).values()]
+      expect([plans.length, plans.filter(plan => plan !== 'free')]).toEqual([330, []])
+    })
+  })
+}
