@@ -27,7 +27,13 @@ describe('the form for issuing a key', () => {
   })
 
   it.each(['7', '30', '90', '180', '365'])('asks for %s days', expiry => {
-    const own = { name: 'build server', ...eachText(() => ''), scopes: ['files:read'], allowedCidrs: [], plan: '' }
+    const own = {
+      name: 'build server',
+      ...eachText(() => ''),
+      scopes: ['files:read'],
+      allowedCidrs: [],
+      plan: '',
+    }
     const request = { ...own, expiresInDays: Number(expiry) }
     expect(check({ expiry })).toEqual({ ok: true, request })
   })
