@@ -150,7 +150,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
         to: 'const pending = await enqueueChanges(tx, [], nowMs)',
       },
       {
-        file: 'console/keys/revoke-all.ts',
+        file: 'console/keys/bulk-change.ts',
         from: '? inEachRegion(outbox => outbox.announce(keys, pending))',
         to: '? Promise.resolve([])',
       },

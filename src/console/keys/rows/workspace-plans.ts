@@ -13,6 +13,8 @@ export async function findPlans(
   database: Kysely<Tables>,
   workspaceIds: readonly string[],
 ): Promise<WorkspacePlans> {
+  // PostgreSQL has no empty list.
+  if (workspaceIds.length === 0) return new Map()
   const query = database.selectFrom('workspace_plans').selectAll().where('workspace_id', 'in', workspaceIds)
   const found = new Map((await query.execute()).map(row => [row.workspace_id, row.plan]))
   return new Map(workspaceIds.map(id => [id, found.get(id) ?? null]))
