@@ -3,6 +3,7 @@ import { measureBudget } from './budget.ts'
 import { measureCheck } from './check.ts'
 import { type Contestant, checkAnswer, startContestants } from './contestants.ts'
 import { evaluateGoals, inTurns } from './goals.ts'
+import { measureLimits } from './limits.ts'
 import { runRounds, type Samples } from './measure.ts'
 import { sideTable, writeResultSections } from './pages.ts'
 import { whatIsHere } from './requirements.ts'
@@ -26,6 +27,8 @@ const { values: options } = parseArgs({
     starts: { type: 'boolean', default: false },
     /** Measures nginx in check mode instead, beside nginx + Lua. */
     check: { type: 'boolean', default: false },
+    /** Measures rate limits instead: a plan of three policies, and a limit that is used up. */
+    limits: { type: 'boolean', default: false },
     /** Measures the cost of the number of keys in use instead. */
     scale: { type: 'boolean', default: false },
     keys: { type: 'string', default: '100,10000,1000000' },
@@ -68,6 +71,9 @@ function runLong(): Promise<number> {
     else if (options.check) {
       const pace = { rounds: Number(options.rounds), seconds: Number(options.seconds) }
       say(await measureCheck(world, pace, here.lua))
+    } else if (options.limits) {
+      const pace = { rounds: Number(options.rounds), seconds: Number(options.seconds) }
+      say(await measureLimits(world, pace))
     } else if (options.scale)
       say(await measureScale(world, options.keys.split(',').map(Number), options.against))
     else await runAll(world)

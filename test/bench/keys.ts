@@ -28,14 +28,14 @@ export class KeyMint {
   }
 
   /** @returns the keys, all of one workspace with both scopes */
-  async mint(count: number): Promise<string[]> {
+  async mint(count: number, plan: string | null = null): Promise<string[]> {
     const keys: string[] = []
     while (keys.length < count) {
       const pipeline = this.#redis.pipeline()
       for (let index = 0; index < BATCH && keys.length < count; index++) {
         const key = mintSecret('wsk_', randomBytes(32), this.#signingKey).reveal()
         const digest = digestKey(key)
-        const record = this.#recordOf(key)
+        const record = this.#recordOf(key, plan)
         pipeline.set(recordKeyName(digest), encodeRecord(record, digest, this.#recordKey))
         // nginx has no JSON parser without another package. Splitting text in Lua is not what makes it slow.
         const expires = Math.floor(record.expiresAtMs / 1000)
@@ -52,7 +52,7 @@ export class KeyMint {
     this.#redis.disconnect()
   }
 
-  #recordOf(key: string): KeyRecord {
+  #recordOf(key: string, plan: string | null): KeyRecord {
     return {
       id: `key_${ulid()}`,
       workspaceId: WORKSPACE,
@@ -66,7 +66,7 @@ export class KeyMint {
       ...eachText(() => null),
       suspendedAtMs: null,
       allowedCidrs: [],
-      plan: null,
+      plan,
       rotatedFrom: null,
       replacedBy: null,
       version: 1,

@@ -143,6 +143,7 @@ describe.skipIf(!has(HELM))('the number of gateways', () => {
     expect(replicasOf({ replicas: 4 })).toBe(4)
     expect(replicasOf({ autoscaling: { enabled: true, maxReplicas: 7 } })).toBe(7)
     expect(replicasOf({ replicas: 4 }, { policies, replicas: 9 })).toBe(9)
+    expect(replicasOf({ replicas: 4 }, { plans: { free: { policies } } })).toBe(4)
     expect(replicasOf({ replicas: 4 }, {})).toBeUndefined()
   })
 })
