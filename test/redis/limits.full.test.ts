@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { PrepareReload } from '../../src/config/reloadable.ts'
 import type { Config } from '../../src/config/schema/schema.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { counterName, currentWindow } from '../../src/domain/rate-limit.ts'
@@ -166,4 +167,37 @@ describe.each([
       return gateway.log.count('redis rate limits recovered') > 0
     })
   })
+})
+
+test('the first policy of a gateway that had none opens the connection to Redis, also if a reload brings it', async () => {
+  const group = await startStandalone()
+  onTestFinished(() => group.stop())
+  await grant(group)
+  const { redis } = keyStoreConfig({ place: group.place, ...GATEWAY_USER })
+  const withLimits = (limits: Partial<Config['limits']>) => ({
+    redis,
+    limits: { replicas: 1, policies: [], plans: {}, ...limits },
+  })
+  const prepares: PrepareReload<ReturnType<typeof withLimits>>[] = []
+  const reload = (limits: Partial<Config['limits']>) => {
+    for (const commit of prepares.map(prepare => prepare(withLimits(limits)))) commit()
+  }
+  const running = await createRateLimits({
+    config: withLimits({}),
+    gateways: new GatewayCount(1, systemClock),
+    metrics: createMetrics(),
+    logger: new LogSpy(),
+    clock: systemClock,
+    onReload: prepare => prepares.push(prepare),
+  })
+  onTestFinished(() => running.stop())
+  const { route, grant: key } = caller()
+  const count = () => running.limits.count({ route, grant: { ...key, plan: 'free' } })
+  const clients = async () => String(await group.servers[0]?.admin.client('LIST')).match(/user=gateway/g)
+  expect([running.health(), await count(), await clients()]).toEqual(['off', null, null])
+  reload({ plans: { free: { policies: POLICIES } } })
+  await until('it counts in Redis', () => running.health() === 'shared')
+  expect(await count()).toMatchObject([{ remaining: 99 }, { remaining: 59 }])
+  reload({})
+  expect([running.health(), await count()]).toEqual(['off', null])
 })
