@@ -88,6 +88,27 @@ export function describeWorkspacePlan(database: string, freshUrl: () => Promise<
       ])
     })
 
+    test('does not replace the plan that an exported key has when it is imported, and one that is not configured is refused', async () => {
+      const { setPlan, send } = await started([live({ plan: 'business' }), live(), live({ plan: 'gone' })])
+      const { text } = await send('GET', '/admin/v1/keys/export')
+      const exported = text.trim().split('\n')
+      const lines = exported.map(line => JSON.parse(line))
+      await setPlan('free')
+      const moved = lines.map((line, index) => ({ ...line, digest: String(index).repeat(64) }))
+      const { body } = await send('POST', '/admin/v1/import', { keys: moved })
+      expect(body).toMatchObject({
+        imported: 2,
+        results: [
+          { status: 'imported' },
+          { status: 'imported' },
+          { status: 'invalid', field: 'plan', error: 'plan must be null or one of business, free' },
+        ],
+      })
+      const { keys } = (await send('GET', '/admin/v1/keys?sort=-createdAt')).body
+      const imported = keys.filter(({ id }) => !lines.some(line => line.id === id))
+      expect(new Set(imported.map(({ plan }) => plan))).toEqual(new Set(['business', null]))
+    })
+
     test('is refused unless the settings name it, and then nothing changes', async () => {
       const { setPlan, plansOf, send } = await started([live()])
       const refused = await setPlan('gold')
