@@ -148,7 +148,7 @@ describe('a record in a real Redis', () => {
     await put(announcementOf(key))
     const text = (await redis.client().get(recordKeyName(key.digest))) ?? ''
     const { id, workspaceId, scopes, hint, expiresAtMs } = key.record
-    const unrestricted = { revokedAtMs: null, suspendedAtMs: null, allowedCidrs: [] }
+    const unrestricted = { revokedAtMs: null, suspendedAtMs: null, allowedCidrs: [], plan: null }
     const grant = { id, workspaceId, scopes, hint, expiresAtMs, ...unrestricted, version: 1 }
     expect(decodeRecord(text, key.digest, [ours])).toEqual({ ok: true, grant })
     const expiresAt = await redis.client().pexpiretime(recordKeyName(key.digest))

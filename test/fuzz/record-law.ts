@@ -62,7 +62,7 @@ function keyServiceSaying({ keyService }: RecordPlan, nowMs: number): Verdict {
     return { kind: 'refused', code: 'key_invalid' }
   if (read.head.status !== 200 || json === null || !isRecord(json)) return NO_ANSWER
   const { id, workspaceId, scopes, hint = '', expiresAt } = json
-  const { revokedAt = null, suspendedAt = null } = json
+  const { revokedAt = null, suspendedAt = null, plan = null } = json
   if (![expiresAt, revokedAt, suspendedAt].every(at => at === null || isDay(at))) return NO_ANSWER
   const grant = {
     workspaceId,
@@ -70,6 +70,7 @@ function keyServiceSaying({ keyService }: RecordPlan, nowMs: number): Verdict {
     keyId: id,
     hint,
     expiresAt: new Date(String(expiresAt)).toISOString(),
+    plan,
   }
   return verdictOn(grant, { revoked: revokedAt !== null, suspended: suspendedAt !== null }, nowMs)
 }
@@ -81,6 +82,7 @@ function grantOf(record: KeyRecord): Record<string, unknown> {
     keyId: record.id,
     hint: record.hint,
     expiresAt: new Date(record.expiresAtMs).toISOString(),
+    plan: record.plan,
   }
 }
 

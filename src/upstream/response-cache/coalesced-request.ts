@@ -25,7 +25,7 @@ import {
   respondBuffered,
 } from '../respond.ts'
 import type { PolicyDecision, ResponsePolicy } from '../response-policy.ts'
-import type { Sending } from '../upstream.ts'
+import type { Sending } from '../send.ts'
 import { fitsKey } from './cache-key.ts'
 import { type CachedResponse, responseFor } from './cached-response.ts'
 import type { Freshness } from './freshness.ts'

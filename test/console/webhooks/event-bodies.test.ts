@@ -43,6 +43,7 @@ const json = (key: KeyRecord, state: string) => ({
     hint: key.hint,
   },
   ...{ createdAt: AT, createdBy: 'admin-token', expiresAt: '2027-02-18T09:00:00.000Z', allowedCidrs: [] },
+  plan: null,
   ...{ revokedAt: key.revokedAtMs === null ? null : AT, suspendedAt: key.suspendedAtMs === null ? null : AT },
   ...{ rotatedFrom: key.rotatedFrom, replacedBy: key.replacedBy, version: key.version, state },
 })
