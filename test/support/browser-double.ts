@@ -57,7 +57,7 @@ export class BrowserDouble {
 
   /** Sends one request with the cookies of its host. */
   async send(
-    method: 'GET' | 'HEAD' | 'POST',
+    method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH',
     href: string,
     more: Readonly<Record<string, string>> = {},
     payload?: string,
@@ -93,7 +93,7 @@ export class BrowserDouble {
   }
 
   async #inject(
-    method: 'GET' | 'HEAD' | 'POST',
+    method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH',
     url: URL,
     headers: Record<string, string>,
     payload?: string,

@@ -72,7 +72,7 @@ export interface Answer {
  */
 function requester({ app, internal }: Console) {
   return async (
-    method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH',
+    method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'PUT' | 'PATCH',
     url: string,
     body?: unknown,
     more: InjectOptions = {},

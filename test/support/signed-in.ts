@@ -60,7 +60,7 @@ export async function signIn(browser: BrowserDouble, provider: IdentityProvider,
   if (page.status !== 200) throw new Error(`Sign-in ended with ${page.status} at ${page.url}: ${page.text}`)
   const csrf = BrowserDouble.csrfTokenIn(page)
   const call = async (
-    method: 'GET' | 'POST',
+    method: 'GET' | 'POST' | 'PUT' | 'PATCH',
     path: string,
     body?: object,
     headers: Readonly<Record<string, string>> = { 'x-csrf-token': csrf },

@@ -39,6 +39,7 @@ import {
 import type { BulkOutcome } from './bulk-change.ts'
 import { bulkProgressJson, progressJson, readChangeProgress } from './change-progress.ts'
 import { editKey, issueKey, resumeKey, revokeKey, rotateKey, suspendKey } from './operations.ts'
+import { requirePlanChoice } from './plan-choice.ts'
 import { keyJson, readLastUse, setVersionTag, versionTag } from './read-calls.ts'
 import type { Registry } from './registry.ts'
 import { revokeAllKeys } from './revoke-all.ts'
@@ -65,6 +66,7 @@ const ISSUE = adminCall({
   errors: ['not_found', 'idempotency_mismatch'],
   handle: async (registry, { request, reply, body }) => {
     const workspaceId = readWorkspaceId(request)
+    requirePlanChoice(request, body.plan)
     const context = readRequestContext(request)
     const result = await issueKey(registry, body, workspaceId, context)
     const { record, secret } = requireSuccess(result, request, reply)
@@ -162,6 +164,7 @@ const EDIT = adminCall({
   errors: ['not_found', 'conflict', 'precondition_failed', 'precondition_required'],
   handle: async (registry, { request, reply, query, body }) => {
     const id = await readVisibleKeyId(registry, request)
+    requirePlanChoice(request, body.plan)
     const edit = { request: body, versions: readIfMatch(request) }
     const context = { ...readRequestContext(request), idempotency: null }
     const lastUsedAtMs = await readLastUse(registry, id)
@@ -224,7 +227,8 @@ const SET_PLAN = adminCall({
   method: 'PUT',
   url: WORKSPACE_PLAN,
   operation: 'workspace_plan_set',
-  ...WRITES,
+  permission: 'keys:write',
+  workspaces: 'all',
   summary: 'Gives every active, retiring and suspended key of a workspace a plan, and those issued later',
   description: 'While the response has `hasMore`, repeat the call with its `cursor`: some keys are left.',
   query: bulkQuery,

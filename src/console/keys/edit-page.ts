@@ -56,6 +56,7 @@ import {
 } from './key-form.ts'
 import { actorName, type KeyPageParts, type KeyView, readKeyView, requireKey } from './key-view.ts'
 import { editKey } from './operations.ts'
+import { withPlanChoice } from './plan-choice.ts'
 import { rejectFinal } from './step-pages.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/edit`
@@ -87,7 +88,7 @@ async function edit(
   const checked = checkEditForm(form, key.record, registry.clock.wallMs())
   if (!checked.ok) return showForm(sources, request, reply, key, { form, problems: checked.problems })
   const context = { caller: describeCaller(request), idempotency: null }
-  const edit = { request: checked.request, versions: [form.version ?? 0] }
+  const edit = { request: withPlanChoice(request, checked.request), versions: [form.version ?? 0] }
   const result = await editKey(registry, id, edit, context)
   switch (result.kind) {
     case 'done':
@@ -248,7 +249,7 @@ function editPage(frame: Frame, view: EditView): Html {
       ${nameInput(form, problems, 'The program that uses the key')}
       ${textInputs(form, problems)}
       ${earlierExpiryField(view, frame.nowMs)}
-      ${restrictionInputs(form, problems, view.knownPlans)}
+      ${restrictionInputs(form, problems, frame.isAdministrator ? view.knownPlans : null)}
       <div class="actions"><button class="primary">${meanwhile === null ? 'Save' : 'Save my entries'}</button> <a href="${back}">Cancel</a></div>
     </form>`
   const failed = problems.size > 0 || meanwhile !== null

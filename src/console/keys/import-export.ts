@@ -20,6 +20,7 @@ import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import { chosenFields, fields, RECORD_FIELDS, textOrNull } from '../platform/http/fields.ts'
 import { describeCaller, seesWorkspace } from '../platform/http/request-context.ts'
 import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
+import { choosesPlans, PLAN_NOT_CHOSEN } from './plan-choice.ts'
 import type { Registry } from './registry.ts'
 import { PlansChanged } from './rows/bulk-rows.ts'
 import type { KeyPage, KeyRepository } from './rows/key-repository.ts'
@@ -146,6 +147,7 @@ function checkEntry(entry: Readonly<Record<string, unknown>>, request: FastifyRe
   if (isWorkspaceId(entry.workspaceId) && !seesWorkspace(request, entry.workspaceId)) {
     return refused('workspaceId', 'No such workspace')
   }
+  if (entry.plan !== undefined && !choosesPlans(request)) return refused('plan', PLAN_NOT_CHOSEN)
   return { ok: true, entry }
 }
 

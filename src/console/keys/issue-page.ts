@@ -41,6 +41,7 @@ import {
 } from './key-form.ts'
 import { type KeyPageParts, requireKey } from './key-view.ts'
 import { issueKey } from './operations.ts'
+import { withPlanChoice } from './plan-choice.ts'
 import { alreadyDonePage, explainRejection, formTroubles, type ShownForm, sendSecret } from './secret-page.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/new`
@@ -71,7 +72,7 @@ async function issue(
   if (!checked.ok) return showForm(sources, request, reply, { form, problems: checked.problems })
   const context = readFormContext(request, ['issue', { workspaceId }, form])
   if (context === null) return showForm(sources, request, reply, { form, notice: FORM_NOTICES.incomplete })
-  const result = await issueKey(registry, checked.request, workspaceId, context)
+  const result = await issueKey(registry, withPlanChoice(request, checked.request), workspaceId, context)
   if (result.kind === 'done') return sendSecret(sources, request, reply, result, null)
   return showForm(sources, request, reply, { form, ...explainRejection(result) })
 }
@@ -150,7 +151,7 @@ function issuePage(frame: Frame, view: IssueView): Html {
       ${textInputs(form, problems)}
       ${scopeField(view)}
       ${expiryField('Expiry', form, problems, frame.nowMs)}
-      ${restrictionInputs(form, problems, view.knownPlans)}
+      ${restrictionInputs(form, problems, frame.isAdministrator ? view.knownPlans : null)}
       <div class="actions"><button class="primary">Issue key</button> <a href="${keysPath(workspaceId)}">Cancel</a></div>
     </form>`
   return page(frame, {

@@ -90,15 +90,18 @@ export function textInputs(form: ChosenForm, problems: Problems): Html {
   return html`${inputs}`
 }
 
-/** Where requests with a key may come from, and which rate limits hold for them. */
+/**
+ * Where requests with a key may come from, and which rate limits hold for them.
+ * @param knownPlans null where the person chooses no plan
+ */
 export function restrictionInputs(
   { allowedCidrs, plan }: ChosenForm,
   problems: Problems,
-  knownPlans: readonly string[],
+  knownPlans: readonly string[] | null,
 ): Html {
   const hint = html`IP addresses or networks, one per line, such as <code>192.0.2.0/24</code>. Gateways reject requests from other addresses. Leave it empty to allow every address`
   const cidrs = textArea({ name: 'allowedCidrs', label: ALLOWED_ADDRESSES, hint, problems }, allowedCidrs)
-  return html`${cidrs}${planInput(plan, problems, knownPlans)}`
+  return html`${cidrs}${knownPlans === null ? null : planInput(plan, problems, knownPlans)}`
 }
 
 /** @returns null where there is nothing to choose. A plan that is no longer configured stays until another one is chosen */

@@ -205,10 +205,10 @@ function keysPage(frame: Frame, view: KeysView): Html {
 }
 
 /** Nothing where plans are not used. */
-function workspacePlan({ mayChange }: Frame, { workspaceId, plan, plans }: KeysView): Html | null {
+function workspacePlan({ isAdministrator }: Frame, { workspaceId, plan, plans }: KeysView): Html | null {
   if (workspaceId === null || (plans.length === 0 && plan === null)) return null
   const change = html` <a href="${planPath(workspaceId)}">Change the plan</a>`
-  return html`<p class="small">Plan of this workspace: ${plan === null ? 'none' : html`<strong>${plan}</strong>`}.${mayChange ? change : null}</p>`
+  return html`<p class="small">Plan of this workspace: ${plan === null ? 'none' : html`<strong>${plan}</strong>`}.${isAdministrator ? change : null}</p>`
 }
 
 function expiringNotice({ workspaceId, counts, list }: KeysView): Html | null {

@@ -17,6 +17,7 @@ import type { BulkOutcome } from './bulk-change.ts'
 import { bulkSteps } from './change-progress.ts'
 import { describeRejectedField, planInput } from './key-form.ts'
 import type { KeyPageParts } from './key-view.ts'
+import { requirePlanChoice } from './plan-choice.ts'
 import type { Registry } from './registry.ts'
 import { MAX_LIVE } from './search/count-keys.ts'
 import { setWorkspacePlan } from './workspace-plan.ts'
@@ -26,8 +27,14 @@ const TITLE = 'Plan of the workspace'
 
 /** The page that gives a workspace a plan. The choice is confirmed on a page that names how many keys it changes. */
 export function planRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
-  scope.get(PATH, CHANGE_FORMS, (request, reply) => showForm(registry, request, reply, NO_PROBLEMS))
-  scope.post(PATH, CHANGES, (request, reply) => choose(registry, request, reply))
+  scope.get(PATH, CHANGE_FORMS, (request, reply) => {
+    requirePlanChoice(request, null)
+    return showForm(registry, request, reply, NO_PROBLEMS)
+  })
+  scope.post(PATH, CHANGES, (request, reply) => {
+    requirePlanChoice(request, null)
+    return choose(registry, request, reply)
+  })
 }
 
 async function showForm(

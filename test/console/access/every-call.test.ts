@@ -12,7 +12,7 @@ const NEEDS: Readonly<Record<string, string>> = {
   resumeKey: 'keys:write',
   editKey: 'keys:write',
   revokeAllKeys: 'keys:write',
-  setWorkspacePlan: 'keys:write',
+  setWorkspacePlan: 'keys:write in all workspaces',
   getWorkspacePlan: 'keys:read',
   listKeys: 'keys:read',
   getKey: 'keys:read',

@@ -3,9 +3,14 @@ import { startSignIn } from '../../support/signed-in.ts'
 
 const W = '/workspaces/ws_1'
 
+const ADMINISTRATOR = 'postern-admin'
+
 async function started(plans: readonly string[]) {
-  const world = await startSignIn({ plans })
-  const ada = await world.signedIn({ sub: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1'] })
+  const world = await startSignIn({
+    plans,
+    signIn: { oidc: { administratorClaim: 'roles', administratorValue: ADMINISTRATOR } },
+  })
+  const ada = await world.signedIn({ sub: 'ada', name: 'Ada Lovelace', roles: [ADMINISTRATOR] })
   const issue = async (more: object = {}) =>
     (await ada.call('POST', `${W}/keys`, { name: 'build server', scopes: ['files:read'], ...more })).body.key
   const post = (path: string, fields: Record<string, string>) =>
@@ -68,4 +73,37 @@ test('pages say nothing of plans where none is configured', async () => {
   for (const path of [`${W}/keys`, `${W}/keys/new`, `${W}/keys/${id}`, `${W}/keys/${id}/edit`]) {
     expect((await ada.browser.visit(path)).text).not.toMatch(/\bplan\b/i)
   }
+})
+
+test('who is limited to workspaces neither sees a choice of plans nor makes one: keys have the plan of their workspace', async () => {
+  const { world, ada, post } = await started(['free', 'business'])
+  await post(`${W}/plan`, { plan: 'free', confirmed: '1' })
+  const bob = await world.signedIn({ sub: 'bob', name: 'Bob', workspaces: ['ws_1'] })
+  const issued = await bob.call('POST', `${W}/keys`, { name: 'importer', scopes: ['files:read'] })
+  const { id } = issued.body.key
+  expect(issued.body.key.plan).toBe('free')
+
+  for (const path of [`${W}/keys/new`, `${W}/keys/${id}/edit`]) {
+    expect((await bob.browser.visit(path)).text).not.toContain('name="plan"')
+  }
+  const listed = (await bob.browser.visit(`${W}/keys`)).text
+  expect([listed.includes('Plan of this workspace'), listed.includes('Change the plan')]).toEqual([
+    true,
+    false,
+  ])
+  expect((await bob.browser.visit(`${W}/plan`)).status).toBe(403)
+  const form = { description: '', allowedCidrs: '', date: '', plan: 'business', version: '1' }
+  await bob.browser.post(`${W}/keys/${id}/edit`, { _csrf: bob.csrf, name: 'renamed', ...form })
+  await bob.browser.post(`${W}/plan`, { _csrf: bob.csrf, plan: 'business', confirmed: '1' })
+
+  const forbidden = { status: 403, body: { code: 'forbidden' } }
+  const chosen = { name: 'importer', scopes: ['files:read'], plan: 'business' }
+  expect(await bob.call('POST', `${W}/keys`, chosen)).toMatchObject(forbidden)
+  expect(await bob.call('PUT', `${W}/plan`, { plan: 'business' })).toMatchObject(forbidden)
+  for (const plan of ['business', null]) {
+    const headers = { 'x-csrf-token': bob.csrf, 'if-match': '"2"' }
+    expect(await bob.call('PATCH', `/keys/${id}`, { plan }, headers)).toMatchObject(forbidden)
+  }
+  expect((await ada.call('GET', `/keys/${id}`)).body.key).toMatchObject({ name: 'renamed', plan: 'free' })
+  expect((await ada.call('GET', `${W}/plan`)).body).toEqual({ plan: 'free' })
 })
