@@ -50,7 +50,7 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   ],
   'api-reference': [
     'console/{admin-document,admin-schemas}.test.ts',
-    'console/pages/{api-page,pages,outlines}.test.ts',
+    'console/pages/{api-page,pages,outlines,workspace-pages}.test.ts',
   ],
   audit: AUDIT,
   backup: [

@@ -206,6 +206,11 @@ export function describeAdminTokens(name: string, freshUrl: () => Promise<string
         false,
         undefined,
       ])
+      const whole = (await running.send('GET', '/admin/v1/tokens?limit=3')).body
+      expect([whole.tokens.length, whole.hasMore, whole.cursor]).toEqual([3, false, undefined])
+      const one = (await running.send('GET', '/admin/v1/tokens?limit=1')).body
+      const next = (await running.send('GET', `/admin/v1/tokens?limit=1&cursor=${one.cursor}`)).body
+      expect([...one.tokens, ...next.tokens].map(token => token.name)).toEqual(['c', 'b'])
     })
 
     test.each<[object, string]>([

@@ -49,4 +49,9 @@ test('a burst of requests writes the last use of an admin token once, and waits 
   clock.advance(1)
   await burst()
   expect(writes).toBe(2)
+  // A write that fails refuses no request.
+  clock.advance(MINUTE_MS)
+  written = Promise.reject(new Error('disk full'))
+  expect(await tokens.identify(secret)).toMatchObject({ name: 'ci' })
+  expect(writes).toBe(3)
 })

@@ -4,7 +4,7 @@ import { startSignIn } from '../../support/signed-in.ts'
 const idsOf = (text: string) =>
   [...text.matchAll(/class="key-name" href="\/workspaces\/([^/"]+)/g)].map(([, id]) => id)
 
-test('a person with ten workspaces or more can search them, and sees 50 on a page', async () => {
+test('a person with ten workspaces or more can search them, and sees 50 on a page, each with its keys and its API', async () => {
   const { signedIn } = await startSignIn()
   const visit = async (count: number) => {
     const workspaces = Array.from({ length: count }, (_, index) => `ws_${100 + index}`)
@@ -20,4 +20,7 @@ test('a person with ten workspaces or more can search them, and sees 50 on a pag
   const last = (await browser.visit(next.replaceAll('&amp;', '&'))).text
   expect(idsOf(last)).toEqual(['ws_150'])
   expect(last).toContain('First page')
+  expect((await browser.visit('/workspaces/ws_100')).url).toContain('/workspaces/ws_100/keys')
+  const api = async (id: string) => (await browser.visit(`/workspaces/${id}/api/openapi.json`)).status
+  expect([await api('ws_100'), await api('ws_99')]).toEqual([200, 404])
 })

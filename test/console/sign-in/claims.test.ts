@@ -110,6 +110,7 @@ describe('a claim that cannot be used grants nothing, and is named with its shap
     ['a list of lists', { groups: [['ws_1']] }, 'a list that contains a list'],
     ['a list of names', { groups: ['Domain Users'] }, 'a list without a workspace id'],
     ['an empty list', { groups: [] }, 'an empty list'],
+    ['a list of an empty text', { groups: [''] }, 'an empty list'],
     ['JSON text of an empty list', { groups: '[]' }, 'an empty list'],
     ['an empty text', { groups: '' }, 'missing or empty'],
     ['null', { groups: null }, 'missing or empty'],
