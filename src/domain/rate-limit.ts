@@ -52,6 +52,15 @@ export function listPolicies({ policies, plans }: PolicySettings): readonly Rate
   return [...policies, ...Object.values(plans).flatMap(plan => plan.policies)]
 }
 
+/** @param plan an unknown one counts as none @returns the policies that hold, and whose they are: a plan's, or null */
+export function policiesOfPlan(
+  { policies, plans }: PolicySettings,
+  plan: string | null,
+): { readonly plan: string | null; readonly policies: readonly RatePolicy[] } {
+  const own = plan !== null && Object.hasOwn(plans, plan) ? plans[plan] : undefined
+  return own === undefined ? { plan: null, policies } : { plan, policies: own.policies }
+}
+
 /** Finds the policies that hold for a request. */
 export class PolicyTable {
   readonly #plans: ReadonlyMap<string, PoliciesByRoute>

@@ -52,6 +52,7 @@ export interface AdminResponse {
     readonly keyId: string
     readonly detail: Readonly<Record<string, unknown>>
   }[]
+  readonly windows: readonly { readonly policy: string; readonly remaining: number | null }[]
   readonly hasMore: boolean
   readonly token: AnsweredToken
   readonly tokens: readonly AnsweredToken[]

@@ -31,6 +31,7 @@ export interface ConsoleOptions {
   readonly workspaceWebhooks?: Partial<Config['webhooks']['workspaces']>
   /** Names of plans without limits. */
   readonly plans?: readonly string[]
+  readonly limits?: Partial<Config['limits']>
   readonly keepsUsage?: boolean
   readonly keepsRefusals?: boolean
   readonly leaks?: Partial<Omit<Config['leaks'], 'github'>> & {
@@ -113,6 +114,7 @@ export function consoleConfig({
   workspaceWebhooks = {},
   keepsUsage = true,
   plans = [],
+  limits,
   keepsRefusals = true,
   leaks = {},
 }: ConsoleOptions): Config {
@@ -165,6 +167,7 @@ export function consoleConfig({
       replicas: 1,
       policies: [],
       plans: Object.fromEntries(plans.map(plan => [plan, { policies: [] }])),
+      ...limits,
     },
     keys: {
       format: 'signed',

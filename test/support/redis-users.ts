@@ -16,6 +16,8 @@ export const CONSOLE_RIGHTS = {
 }
 /** For the gateway, only if rate limits are configured. */
 export const LIMIT_RIGHTS = ['~postern:limit:*', '+eval', '+evalsha', '+set', '+incrby', '+pttl']
+/** For the console, only if rate limits are configured: its pages show what is left. */
+export const COUNTER_RIGHTS = ['~postern:limit:*', '+getrange', '+pttl']
 /** For both users, at the Sentinels. */
 export const SENTINEL_RIGHTS = ['-@all', '+sentinel|get-master-addr-by-name']
 

@@ -10,6 +10,7 @@ import { COMMAND_OUTCOMES, type Metrics } from '../../observability/metrics/metr
 import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
 import { isReplyError } from '../../redis/answering.ts'
 import type { RecordKeys } from '../platform/console-context.ts'
+import { type CounterReadings, parseCounters, READ_COUNTERS } from './read-counters.ts'
 import { encodeRecordOnce } from './signed-texts.ts'
 
 /** A record to write, and what to publish once it is written. */
@@ -39,6 +40,8 @@ export interface Announcer {
   putAll(announcements: readonly Announcement[]): Promise<readonly PromiseSettledResult<void>[]>
   /** @param message an encoded heartbeat */
   publish(message: string): Promise<void>
+  /** Reads counters of rate limits. Never rejects. @param names all of this workspace */
+  readCounters(workspaceId: string, names: readonly string[]): Promise<CounterReadings>
 }
 
 /**
@@ -55,6 +58,7 @@ export function createInProcessAnnouncer(deliver: (message: string) => void): An
     putAll: announcements =>
       Promise.allSettled(announcements.map(async ({ messages }) => messages.forEach(deliver))),
     publish: async message => deliver(message),
+    readCounters: async () => 'off',
   }
 }
 
@@ -120,6 +124,24 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
     onReady: listener => void connection.on('ready', listener),
     putAll: gathered(announcements => writeRecords(store, announcements, parts.recordKeys)),
     publish: store.publish,
+    readCounters: (workspaceId, names) => readCounters(parts, workspaceId, names),
+  }
+}
+
+async function readCounters(
+  parts: RedisAnnouncerParts,
+  workspaceId: string,
+  names: readonly string[],
+): Promise<CounterReadings> {
+  const { connection } = parts
+  if (connection.status !== 'ready') return 'failed'
+  // In a cluster this key, which does not exist, leads to the node of the counters. The console may evaluate no script on theirs.
+  const key = recordKeyName(`{${workspaceId}}`)
+  try {
+    const send = () => connection.callBuffer('eval', READ_COUNTERS, 1, key, ...names)
+    return parseCounters(await measured(parts, 'eval', send))
+  } catch {
+    return 'failed' // The connection has noted it.
   }
 }
 

@@ -18,6 +18,7 @@ export {
   readConfirmations,
 } from './confirmations.ts'
 export { enqueueChanges, type PendingChange } from './outbox-rows.ts'
+export type { CounterReadings } from './read-counters.ts'
 export {
   type Announced,
   areNamed,

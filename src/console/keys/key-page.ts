@@ -8,6 +8,8 @@ import { keyPath, keysPath, WORKSPACES } from '../platform/html/paths.ts'
 import {
   type KeyUsage,
   keyUsage,
+  type LimitsInUse,
+  limitsCard,
   type RecentUse,
   readChartRange,
   readKeyUsage,
@@ -39,19 +41,20 @@ async function showKey(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { registry } = sources
+  const { registry, usage: counts } = sources
   const { record } = await requireKey(request, registry)
   const relative = async (id: string | null): Promise<KeyView | null> => {
     const key = id === null ? null : await registry.repository.findById(id)
     return key === null ? null : readKeyView(key.record, registry)
   }
-  const [origin, leaks, key, predecessor, successor, usage, recent] = await Promise.all([
+  const [origin, leaks, key, predecessor, successor, usage, limits, recent] = await Promise.all([
     registry.repository.findOrigin(record),
     registry.repository.listLeaks(record.id),
     readKeyView(record, registry),
     relative(record.rotatedFrom),
     relative(record.replacedBy),
     readKeyUsage(sources, record, readChartRange(readQuery(request))),
+    counts.limits.ofKey(record),
     readRecentUse(sources, record),
   ])
   const recentOfOld = await readRecentUse(
@@ -59,7 +62,7 @@ async function showKey(
     predecessor?.state === 'retiring' ? predecessor.record : null,
   )
   const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  const details = { key, predecessor, successor, creator: creatorName(origin), leaks, usage }
+  const details = { key, predecessor, successor, creator: creatorName(origin), leaks, usage, limits }
   return sendPage(reply, keyPage(frame, { ...details, recent: { key: recent, predecessor: recentOfOld } }))
 }
 
@@ -72,6 +75,7 @@ interface KeyDetails {
   readonly creator: string | null
   /** Null if requests are not counted. */
   readonly usage: KeyUsage | null
+  readonly limits: LimitsInUse
   /** Of this key and its predecessor; null if it is not known. */
   readonly recent: { readonly key: RecentUse | null; readonly predecessor: RecentUse | null }
   /** Reports of it as leaked, newest first. */
@@ -88,6 +92,7 @@ function keyPage(frame: Frame, details: KeyDetails): Html {
     ${rotation(frame, details)}
     <section class="card" aria-labelledby="facts"><h2 id="facts">Details</h2>${facts(key, frame.nowMs, details.creator)}</section>
     ${keyUsage(key, details.usage, frame.nowMs)}
+    ${isFinal(key.state) ? null : limitsCard(details.limits, frame.nowMs)}
     ${frame.mayChange ? dialogs(frame, details) : null}`
   return page(frame, { title: `Key ${record.hint}`, section: 'keys', main })
 }

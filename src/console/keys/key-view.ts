@@ -22,7 +22,7 @@ import { EXPIRING_SOON_MS } from './search/key-query.ts'
 /** What the pages of keys use. */
 export interface KeyPageParts {
   readonly registry: Registry
-  readonly usage: Pick<UsageService, 'stores' | 'queries'>
+  readonly usage: Pick<UsageService, 'stores' | 'queries' | 'limits'>
   /** Each with a description of what it grants. */
   readonly scopes: Readonly<Record<string, string>>
   readonly routes: Config['routes']

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
 import { toInstant } from '../../domain/instant.ts'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, type CheckedRequest, declareCalls } from '../platform/http/calls.ts'
 import {
@@ -21,6 +22,8 @@ import {
   seesWorkspace,
 } from '../platform/http/request-context.ts'
 import type { Refusal } from './check-report.ts'
+import type { LimitsInUse } from './limit-windows.ts'
+import { limitWindow, windowsJson } from './limits-json.ts'
 import {
   bucketStartMs,
   parseUsageRange,
@@ -33,9 +36,8 @@ import {
 export interface UsageCallParts {
   readonly usage: Usage
   readonly keys: {
-    findById(
-      id: string,
-    ): Promise<{ readonly record: { readonly id: string; readonly workspaceId: string } } | null>
+    findById(id: string): Promise<{ readonly record: KeyRecord } | null>
+    findPlan(workspaceId: string): Promise<string | null>
   }
   readonly clock: Clock
 }
@@ -67,6 +69,10 @@ const usageResponse = Type.Object(
       }),
       { description: 'An entry for each hour or day, also without requests' },
     ),
+    windows: Type.Array(limitWindow, {
+      description:
+        'What is left of each rate limit; of a workspace, of those that count all its keys. One for each region',
+    }),
   },
   { title: 'Usage' },
 )
@@ -113,11 +119,13 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
     query: rangeQuery,
     response: usageResponse,
     errors: ['not_found', 'usage_disabled'],
-    handle: async ({ usage, clock }, { request, query }) => {
+    handle: async ({ usage, keys, clock }, { request, query }) => {
       const workspaceId = readWorkspaceId(request)
       requireCounts(usage)
       const range = readRange(query, clock.wallMs())
-      return usageJson(range, await usage.queries.usageOfWorkspace(workspaceId, range))
+      const points = await usage.queries.usageOfWorkspace(workspaceId, range)
+      const limits = await usage.limits.ofWorkspace(workspaceId, await keys.findPlan(workspaceId))
+      return usageJson(range, points, limits)
     },
   }),
   adminCall({
@@ -153,7 +161,8 @@ async function usageOfKey(
   request.keyId = key.record.id
   requireCounts(usage)
   const range = readRange(query, clock.wallMs())
-  return usageJson(range, await usage.queries.usageOfKey(key.record, range))
+  const points = await usage.queries.usageOfKey(key.record, range)
+  return usageJson(range, points, await usage.limits.ofKey(key.record))
 }
 
 function requireCounts({ stores }: Usage): void {
@@ -170,7 +179,7 @@ function readRange(query: RangeQuery, nowMs: number): UsageRange {
   return parsed.range
 }
 
-function usageJson(range: UsageRange, points: readonly UsagePoint[]): UsageResponse {
+function usageJson(range: UsageRange, points: readonly UsagePoint[], limits: LimitsInUse): UsageResponse {
   const { step, from, until } = range
   return {
     step,
@@ -179,6 +188,7 @@ function usageJson(range: UsageRange, points: readonly UsagePoint[]): UsageRespo
     usage: points.map(({ atMs, requests: all, byCode, byRoute }) => {
       return { at: toInstant(atMs), requests: all, byCode: { ...byCode }, byRoute: { ...byRoute } }
     }),
+    windows: windowsJson(limits),
   }
 }
 

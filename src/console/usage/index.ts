@@ -1,3 +1,4 @@
+import type { Regions } from '../announcing/index.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import type { Database } from '../platform/database/database.ts'
@@ -5,6 +6,7 @@ import { bindCalls, type Call } from '../platform/http/calls.ts'
 import { USAGE_CALLS, type UsageCallParts } from './api.ts'
 import { createFindKnown } from './check-report.ts'
 import { ReportGatherer } from './gather-reports.ts'
+import { createLimitReader } from './limit-windows.ts'
 import { type UsagePageParts, usageRoutes } from './pages.ts'
 import { createUsageQueries, type Usage } from './read-usage.ts'
 import { usageCall } from './receive-report.ts'
@@ -20,6 +22,8 @@ export {
   readRecentUse,
   recentUseText,
 } from './key-usage.ts'
+export type { LimitsInUse } from './limit-windows.ts'
+export { limitsCard } from './limits-card.ts'
 export { createPartitions, partitionsCovering } from './rows.ts'
 export { readChartRange } from './usage-chart.ts'
 
@@ -32,20 +36,22 @@ export interface UsageService extends Usage {
 
 interface OpenKeys {
   readonly database: Database
+  readonly regions: Regions
   /** Of the keys that requests are counted by. */
   readonly repository: UseWriterParts['repository'] & UsageCallParts['keys'] & UsagePageParts['keys']
 }
 
 export function createUsageService(
   context: ConsoleContext,
-  { database, repository: keys }: OpenKeys,
+  { database, regions, repository: keys }: OpenKeys,
 ): UsageService {
   const { config, clock, metrics } = context
   const counts = config.usage.enabled
   const stores = { counts, refusals: counts && config.refusals.enabled }
   const uses = new UseWriter({ ...context, repository: keys })
   const gatherer = new ReportGatherer({ ...context, database, uses })
-  const usage = { stores, queries: createUsageQueries(database, clock) }
+  const limits = createLimitReader({ ...context, regions })
+  const usage = { stores, queries: createUsageQueries(database, clock), limits }
   const parts = { usage, keys, clock, keyPrefix: config.keys.prefix }
   return {
     ...usage,

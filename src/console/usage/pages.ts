@@ -21,6 +21,7 @@ import {
   usagePath,
   WORKSPACES,
 } from '../platform/html/paths.ts'
+import { limitsCard } from './limits-card.ts'
 import { bucketStartMs, lastPoints, RANKED_KEYS, type RequestTotal } from './read-usage.ts'
 import { type RefusalsPageParts, showRefusals } from './refusals-page.ts'
 import {
@@ -49,7 +50,10 @@ interface UnusedCounts {
 }
 
 export interface UsagePageParts extends RefusalsPageParts {
-  readonly keys: RefusalsPageParts['keys'] & { countUnused(workspaceId: string): Promise<UnusedCounts> }
+  readonly keys: RefusalsPageParts['keys'] & {
+    countUnused(workspaceId: string): Promise<UnusedCounts>
+    findPlan(workspaceId: string): Promise<string | null>
+  }
 }
 
 /** Usage and rejections of a workspace, and usage of all. */
@@ -66,15 +70,18 @@ async function showUsage(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { keys, clock } = parts
+  const { keys, clock, usage: sources } = parts
   const workspaceId = requireWorkspace(request)
-  const [usage, unused] = await Promise.all([
+  const readLimits = async () => sources.limits.ofWorkspace(workspaceId, await keys.findPlan(workspaceId))
+  const [usage, unused, limits] = await Promise.all([
     readWorkspace(parts, workspaceId, readChartRange(readQuery(request))),
     keys.countUnused(workspaceId),
+    readLimits(),
   ])
   const frame = createFrame(request, reply, { workspaceId, clock })
   const main = html`<h1>Usage</h1>
     ${usage === null ? COUNTS_OFF : counted(frame, workspaceId, usage)}
+    ${limitsCard(limits, frame.nowMs, 'Keys with another plan of their own are held to the numbers of that plan.')}
     <section class="card" aria-labelledby="unused"><h2 id="unused">Unused keys</h2>${unusedKeys(workspaceId, unused)}</section>`
   return sendPage(reply, page(frame, { title: 'Usage', section: 'usage', main }))
 }

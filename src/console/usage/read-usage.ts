@@ -5,6 +5,7 @@ import type { Database, Dialect } from '../platform/database/database.ts'
 import { listAsRows } from '../platform/database/first-rows.ts'
 import type { RefusalRow, Tables, UsageRow } from '../platform/database/tables.ts'
 import type { Refusal } from './check-report.ts'
+import type { LimitReader } from './limit-windows.ts'
 import { type CountTable, oldestBucket, REFUSALS_KEPT_MS } from './rows.ts'
 
 /** Which parts of the reports are stored: the settings `usage.enabled` and `refusals.enabled`. */
@@ -19,6 +20,7 @@ type UsageDatabase = Pick<Database, 'reader' | 'dialect'>
 export interface Usage {
   readonly stores: StoredUsage
   readonly queries: UsageQueries
+  readonly limits: LimitReader
 }
 
 /** What pages and the admin API ask about counts and refusals. */

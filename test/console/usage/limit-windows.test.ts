@@ -1,0 +1,94 @@
+import { describe, expect, test } from 'vitest'
+import { parseCounters } from '../../../src/console/announcing/read-counters.ts'
+import { windowsOf } from '../../../src/console/usage/limit-windows.ts'
+import { limitsCard } from '../../../src/console/usage/limits-card.ts'
+import { policiesOfPlan, type RatePolicy } from '../../../src/domain/rate-limit.ts'
+
+const NOW_MS = Date.UTC(2026, 10, 26, 12)
+const MONTH_ENDS_MS = Date.UTC(2026, 11, 1)
+const minute: RatePolicy = { name: 'minute', per: 'key', requests: 60, windowSeconds: 60 }
+const quota: RatePolicy = { name: 'quota', per: 'workspace', requests: 10_000, window: 'month' }
+const POLICIES = [minute, quota]
+const read = (used: number, endsInMs: number) => ({ used, endsInMs })
+
+describe('what is left of a window', () => {
+  test('is the limit without what was used, until the window ends', () => {
+    expect(windowsOf(POLICIES, [read(12, 40_000), read(1_000, 9_000_000_000)], NOW_MS)).toEqual([
+      { policy: minute, remaining: 48, resetsAtMs: NOW_MS + 40_000 },
+      // Redis keeps the counter of a month for a day after its end.
+      { policy: quota, remaining: 9_000, resetsAtMs: MONTH_ENDS_MS },
+    ])
+  })
+
+  test('is never below zero, though requests above the limit are counted too', () => {
+    expect(windowsOf([minute], [read(75, 1)], NOW_MS)).toMatchObject([{ remaining: 0 }])
+  })
+
+  test('is the whole limit where nothing was counted: a window of seconds has not begun, a month has', () => {
+    expect(windowsOf(POLICIES, [null, null], NOW_MS)).toEqual([
+      { policy: minute, remaining: 60, resetsAtMs: null },
+      { policy: quota, remaining: 10_000, resetsAtMs: MONTH_ENDS_MS },
+    ])
+  })
+
+  test.each(['off', 'denied', 'failed'] as const)(
+    'is unknown, not zero, without an answer of Redis: %s',
+    why => {
+      expect(windowsOf(POLICIES, why, NOW_MS)).toEqual([
+        { policy: minute, remaining: null, resetsAtMs: null },
+        { policy: quota, remaining: null, resetsAtMs: MONTH_ENDS_MS },
+      ])
+    },
+  )
+})
+
+describe('the reply of Redis', () => {
+  const reply = (...values: readonly (string | number)[]) =>
+    parseCounters(values.map(value => (typeof value === 'string' ? Buffer.from(value) : value)))
+
+  test('gives each counter in order, and null for one that does not exist or ended while it was read', () => {
+    expect(reply('7', 900, '', -2, '3', -2, '', 5)).toEqual([read(7, 900), null, null, null])
+  })
+
+  test('gives a counter without a time to live no end of its own', () => {
+    expect(reply('7', -1)).toEqual([read(7, Number.POSITIVE_INFINITY)])
+  })
+
+  test('is of no use where it holds another text than a whole number', () => {
+    for (const text of ['-1', '1.5', '1e3', 'x', '1234567890123456']) expect(reply(text, 5)).toBe('failed')
+  })
+
+  test('says that the right is missing', () => {
+    expect(parseCounters(Buffer.from('denied'))).toBe('denied')
+    expect(parseCounters(Buffer.from('unreadable'))).toBe('failed')
+  })
+})
+
+test('a plan’s policies stand in the place of those of keys without a plan; an unknown plan counts as none', () => {
+  const settings = { policies: [minute], plans: { free: { policies: [quota] } } }
+  expect(policiesOfPlan(settings, 'free')).toEqual({ plan: 'free', policies: [quota] })
+  for (const plan of [null, 'gold', 'constructor']) {
+    expect(policiesOfPlan(settings, plan)).toEqual({ plan: null, policies: [minute] })
+  }
+})
+
+test('where the settings name regions, each policy is shown for each region, and which region does not answer', () => {
+  const regions = [
+    { region: 'eu', windows: windowsOf([minute], [read(12, 40_000)], NOW_MS), unknown: null },
+    { region: 'us', windows: windowsOf([minute], 'failed', NOW_MS), unknown: 'failed' as const },
+  ]
+  const text = plain(limitsCard({ plan: 'free', regions }, NOW_MS))
+  expect(text).toContain('What is left in region us is unknown: Redis gave this console no usable answer.')
+  expect(text).toContain('minute Region eu Counts each key Limit 60 in 60 seconds Left 48')
+  expect(text).toContain('minute Region us Counts each key Limit 60 in 60 seconds Left unknown')
+})
+
+test('a page says nothing of limits where there is no policy', () => {
+  expect(limitsCard({ plan: 'internal', regions: [] }, NOW_MS)).toBe(null)
+})
+
+function plain(markup: unknown): string {
+  return String(markup)
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ')
+}
