@@ -1,13 +1,14 @@
 import type { Socket } from 'node:net'
 import type { Config } from '../config/schema/schema.ts'
+import { parseCounters, READ_COUNTERS } from '../console/announcing/index.ts'
 import { listPolicies } from '../domain/rate-limit.ts'
 import { findRedisTopology } from '../domain/redis-address.ts'
 import type { RedisFailure } from '../domain/redis-failure.ts'
-import { CHANGES_CHANNEL, REDIS_PROBE_KEYS } from '../domain/wire.ts'
+import { CHANGES_CHANNEL, REDIS_PROBE_KEYS, recordKeyName } from '../domain/wire.ts'
 import { describeError } from '../observability/control-logger.ts'
 import { asError } from '../observability/failure-log.ts'
 import { createMetrics } from '../observability/metrics/metrics.ts'
-import { createRedisConnection } from '../redis/announcing-connection.ts'
+import { type AnnouncingRedis, createRedisConnection } from '../redis/announcing-connection.ts'
 import { anyGoodAnswer } from '../redis/answering.ts'
 import {
   createCommandClient,
@@ -33,14 +34,15 @@ export function gatewayRedisChecks({ redis, limits }: Config): Check[] {
   return [{ name: 'redis', run: () => checkReading(redis, listPolicies(limits).length > 0) }]
 }
 
-/** What a console needs, in each region: to write records and to publish. */
-export function consoleRedisChecks({ redis, regions }: Config): Check[] {
+/** What a console needs, in each region: to write records, to publish, and to read the counters of rate limits. */
+export function consoleRedisChecks({ redis, regions, limits }: Config): Check[] {
+  const readsCounters = listPolicies(limits).length > 0
   const places = regions.length > 0 ? regions : [{ name: null, redis }]
   return places
     .filter(place => findRedisTopology(place.redis) !== null)
     .map(place => {
       const name = place.name === null ? 'redis' : `redis (${place.name})`
-      return { name, run: () => checkAnnouncing(name, place.redis) }
+      return { name, run: () => checkAnnouncing(name, place.redis, readsCounters) }
     })
 }
 
@@ -74,10 +76,15 @@ async function checkReading(redis: RedisSettings, countsLimits: boolean): Promis
 }
 
 /** The console's own connection, which sends its probe. */
-async function checkAnnouncing(check: string, redis: RedisSettings): Promise<Examined> {
+async function checkAnnouncing(
+  check: string,
+  redis: RedisSettings,
+  readsCounters: boolean,
+): Promise<Examined> {
   const settings = patient(redis)
   let socket: Socket | null = null
   let clock: ClockReading | undefined
+  let lacksCounters = false
   const network = {
     ...REDIS_NETWORK,
     createServerClient: (...given: Parameters<typeof createServerClient>) => {
@@ -104,7 +111,10 @@ async function checkAnnouncing(check: string, redis: RedisSettings): Promise<Exa
           const theirsMs = readTime(reply)
           clock = readClock('Redis', theirsMs, { ...times, receivedAtMs: Date.now() })
         })
-        // The probe has shown the rights that are needed.
+        .then(async () => {
+          lacksCounters = readsCounters && !(await mayReadCounters(connection))
+        })
+        // The probe has shown the other rights that are needed.
         .catch(() => {})
         .finally(answered)
     })
@@ -112,8 +122,20 @@ async function checkAnnouncing(check: string, redis: RedisSettings): Promise<Exa
     connection.connect().catch(() => {})
     return () => connection.disconnect()
   })
-  const found = `${describePlace(settings)} allows writing and publishing${expiryNote(peerExpiry(socket))}`
+  if (lacksCounters) {
+    const advice = 'give its ACL user (~postern:limit:* +getrange +pttl) as well: see docs/redis.md'
+    const found = 'does not allow reading the counters of rate limits, so pages do not show what is left'
+    throw new CheckFailure(`${describePlace(settings)} ${found}`, advice)
+  }
+  const rights = readsCounters ? 'writing, publishing and reading counters' : 'writing and publishing'
+  const found = `${describePlace(settings)} allows ${rights}${expiryNote(peerExpiry(socket))}`
   return { finding: { check, isOk: true, found, advice: null }, clock }
+}
+
+async function mayReadCounters(connection: AnnouncingRedis): Promise<boolean> {
+  const key = recordKeyName(LIMITS_TAG)
+  const reply = await connection.callBuffer('eval', READ_COUNTERS, 1, key, LIMITS_KEY)
+  return parseCounters(reply) !== 'denied'
 }
 
 /** The right is not among those that a console needs; asking in this way leaves no line in ACL LOG. */
@@ -129,7 +151,8 @@ function readTime(reply: unknown): number {
     : Number(String(seconds)) * 1000 + Number(String(microseconds)) / 1000
 }
 
-const LIMITS_KEY = 'postern:limit:{doctor}'
+const LIMITS_TAG = '{doctor}'
+const LIMITS_KEY = `postern:limit:${LIMITS_TAG}`
 /** Asks for the rights to counters, and writes none. */
 const LIMITS_PROBE = `
 local function need(...)

@@ -20,6 +20,7 @@ import { startStandalone } from '../support/redis-standalone.ts'
 import {
   CONSOLE_RIGHTS,
   CONSOLE_USER,
+  COUNTER_RIGHTS,
   GATEWAY_RIGHTS,
   GATEWAY_USER,
   LIMIT_RIGHTS,
@@ -244,6 +245,36 @@ test('rights to the counters of rate limits are asked for where there are limits
       expect(await found(LIMIT_RIGHTS.filter(other => other !== right))).toContain(name)
     }
     expect(await server?.admin.dbsize()).toBe(0)
+  } finally {
+    await group.stop()
+  }
+})
+
+test('a console is asked for the right to read those counters, which its pages show', async () => {
+  const group = await startStandalone()
+  try {
+    const plans = { free: { policies: [{ name: 'quota', per: 'workspace', requests: 1, window: 'month' }] } }
+    const env = {
+      ...CONSOLE,
+      POSTERN_LIMITS_PLANS: JSON.stringify(plans),
+      POSTERN_REDIS_URL: group.place.url ?? '',
+      POSTERN_REDIS_USERNAME: CONSOLE_USER.username,
+      POSTERN_REDIS_PASSWORD: CONSOLE_USER.password,
+    }
+    const found = async (rights: readonly string[]) => {
+      for (const server of group.servers) await addUser(server, CONSOLE_USER, rights)
+      return (await doctor('console', env)).found.get('redis')
+    }
+    const own = CONSOLE_RIGHTS.standalone
+    const allowed = await found([...own, selectorOf(COUNTER_RIGHTS)])
+    expect(allowed).toMatch(/^ok: .* allows writing, publishing and reading counters$/)
+    for (const right of COUNTER_RIGHTS) {
+      const others = selectorOf(COUNTER_RIGHTS.filter(other => other !== right))
+      const lacking = await found([...own, others])
+      expect(lacking).toMatch(/^FAILED: .* does not allow reading the counters of rate limits/)
+      expect(lacking).toContain(selectorOf(COUNTER_RIGHTS))
+    }
+    expect(await group.refused()).toEqual([])
   } finally {
     await group.stop()
   }

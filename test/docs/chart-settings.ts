@@ -20,7 +20,7 @@ const READ_BY_TEMPLATES = [
 export const FOREIGN_SETTINGS: Readonly<Record<Plane, readonly string[]>> = {
   gateway: ['console', 'database', 'regions', 'leaks', 'webhooks'],
   console: [
-    ...['gateway', 'upstream', 'region', 'limits', 'metrics.workspaces', 'tracing'],
+    ...['gateway', 'upstream', 'region', 'limits.replicas', 'metrics.workspaces', 'tracing'],
     ...['redis.heartbeats', 'keyService.url', 'keyService.circuit', 'keyService.timeoutMs', 'keyService.tls'],
     ...['keys.memory', 'keys.unsignedLookups', 'keys.staleSeconds'],
     ...['usage.reportSeconds', 'usage.maxEntries', 'usage.export'],

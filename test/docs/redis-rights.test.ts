@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import {
   CONSOLE_RIGHTS,
+  COUNTER_RIGHTS,
   GATEWAY_RIGHTS,
   LIMIT_RIGHTS,
   SENTINEL_RIGHTS,
@@ -32,7 +33,7 @@ it('docs/redis.md grants the Redis users the rights that the tests use', () => {
   )
   expect(rightsIn('only where `limits.policies` or `limits.plans` is set')).toEqual([
     selectorOf(LIMIT_RIGHTS).split(' '),
-    [],
+    selectorOf(COUNTER_RIGHTS).split(' '),
   ])
   expect(rightsIn('each Sentinel')).toEqual([SENTINEL_RIGHTS, SENTINEL_RIGHTS])
 })

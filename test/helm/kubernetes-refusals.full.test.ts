@@ -202,7 +202,7 @@ const FOREIGN: Readonly<Record<'gateway' | 'console', Readonly<Record<string, ob
     gateway: { gateway: { maxInFlight: 100 } },
     upstream: { upstream: { url: 'http://workspaces' } },
     region: { region: 'eu' },
-    limits: { limits: { policies: [{ name: 'a', per: 'key', requests: 1, windowSeconds: 1 }] } },
+    'limits.replicas': { limits: { replicas: 2 } },
     'metrics.workspaces': { metrics: { workspaces: ['ws_1'] } },
     tracing: { tracing: { endpoint: 'http://collector:4318' } },
     'redis.heartbeats': { redis: { heartbeats: false } },

@@ -8,6 +8,7 @@ import { createRateLimits } from '../../src/limits/create-rate-limits.ts'
 import { GatewayCount } from '../../src/limits/rate-limiter.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { exampleRecord, grantOf, routeNamed } from '../domain/examples.ts'
+import { startConsole } from '../support/console.ts'
 import { keyStoreConfig } from '../support/key-store-config.ts'
 import { LogSpy } from '../support/log-spy.ts'
 import { metricValue } from '../support/metric-value.ts'
@@ -15,7 +16,15 @@ import { ClusterGroup } from '../support/redis-cluster.ts'
 import { addUser, type RedisGroup } from '../support/redis-group.ts'
 import { SentinelGroup } from '../support/redis-sentinel.ts'
 import { startStandalone } from '../support/redis-standalone.ts'
-import { GATEWAY_RIGHTS, GATEWAY_USER, LIMIT_RIGHTS, selectorOf } from '../support/redis-users.ts'
+import {
+  CONSOLE_RIGHTS,
+  CONSOLE_USER,
+  COUNTER_RIGHTS,
+  GATEWAY_RIGHTS,
+  GATEWAY_USER,
+  LIMIT_RIGHTS,
+  selectorOf,
+} from '../support/redis-users.ts'
 import { until } from '../support/until.ts'
 
 const POLICIES: Config['limits']['policies'] = [
@@ -79,6 +88,36 @@ describe.each([
     expect(passed.length).toBeGreaterThanOrEqual(80)
     expect(await group.refused()).toEqual([])
     for (const { log } of gateways) expect(log.lines).toEqual([])
+  })
+
+  test('a console shows what gateways left, with its own rights; without any one of them it is unknown', async () => {
+    const grantConsole = async (rights: readonly string[]) => {
+      for (const server of group.servers) {
+        await addUser(server, CONSOLE_USER, [...CONSOLE_RIGHTS[group.kind], selectorOf(rights)])
+      }
+    }
+    await grantConsole(COUNTER_RIGHTS)
+    const gateway = await startGateway(group)
+    const { send, log } = await startConsole({
+      redis: { ...group.place, ...CONSOLE_USER },
+      limits: { policies: POLICIES },
+    })
+    await until('the console is connected', async () => log.some(({ msg }) => msg === 'redis connected'))
+    const who = caller()
+    const left = async () => {
+      const { body } = await send('GET', `/admin/v1/workspaces/${who.grant.workspaceId}/usage`)
+      return body.windows.map(({ remaining }) => remaining)
+    }
+    expect(await left()).toEqual([100])
+    for (let sent = 0; sent < 5; sent++) await gateway.limits.count(who)
+    expect(await left()).toEqual([95])
+    for (const right of COUNTER_RIGHTS) {
+      await grantConsole(COUNTER_RIGHTS.filter(other => other !== right))
+      expect(await left()).toEqual([null])
+    }
+    await grantConsole(COUNTER_RIGHTS)
+    expect(await left()).toEqual([95])
+    expect(await group.refused()).toEqual([])
   })
 
   test('a counter ends with its window, after any number of requests', async () => {

@@ -18,7 +18,7 @@ export {
   readConfirmations,
 } from './confirmations.ts'
 export { enqueueChanges, type PendingChange } from './outbox-rows.ts'
-export type { CounterReadings } from './read-counters.ts'
+export { type CounterReadings, parseCounters, READ_COUNTERS } from './read-counters.ts'
 export {
   type Announced,
   areNamed,

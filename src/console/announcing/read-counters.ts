@@ -12,7 +12,7 @@ export type CounterReadings = readonly (CounterReading | null)[] | 'off' | 'deni
 
 /**
  * Asks for its rights first: a command that is denied would replace the connection, which heartbeats need. GETRANGE reads no more than a
- * number has, whatever is stored.
+ * number has, also of a longer entry.
  */
 export const READ_COUNTERS = `
 local function may(...)
