@@ -3,7 +3,7 @@ import type { Config } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { counterName, currentWindow, policiesOfPlan, type RatePolicy } from '../../domain/rate-limit.ts'
-import type { CounterReadings, Regions } from '../announcing/index.ts'
+import type { Announcer, CounterReadings, Regions } from '../announcing/index.ts'
 
 /** What is left of the window of one policy. */
 export interface LimitWindow {
@@ -51,9 +51,11 @@ export function windowsOf(
 
 interface LimitReaderParts {
   readonly config: Pick<Config, 'limits'>
-  readonly onReload: OnReload<Config>
+  readonly onReload: OnReload<Pick<Config, 'limits'>>
   readonly clock: Pick<Clock, 'wallMs'>
-  readonly regions: Pick<Regions, 'list' | 'areNamed'>
+  readonly regions: Pick<Regions, 'areNamed'> & {
+    readonly list: readonly { readonly name: string; readonly announcer: Pick<Announcer, 'readCounters'> }[]
+  }
 }
 
 /** Reads what is left of each window, from the counters that gateways share. Neither rejects. */

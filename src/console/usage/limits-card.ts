@@ -41,7 +41,7 @@ function row(region: string | null, { policy, remaining, resetsAtMs }: LimitWind
 }
 
 function countedText({ per, route, scope }: RatePolicy): Html {
-  const what = per === 'key' ? 'each key' : 'all keys of the workspace'
+  const what = per === 'key' ? 'this key' : 'all keys of the workspace'
   if (route !== undefined) return html`${what}, on route <code>${route}</code>`
   return scope === undefined ? html`${what}` : html`${what}, on routes that require <code>${scope}</code>`
 }

@@ -81,7 +81,7 @@ test('pages and admin API show what gateways left of each window, and “unknown
   const shown = await page(keyPage)
   expect(shown).toContain('The limits of plan free .')
   expect(shown).toMatch(
-    /hourly Counts each key Limit 50 in 3,600 seconds Left 43 Window ends in (?:1 hour|\d+ minutes)/,
+    /hourly Counts this key Limit 50 in 3,600 seconds Left 43 Window ends in (?:1 hour|\d+ minutes)/,
   )
   expect(shown).toContain(
     'quota Counts all keys of the workspace Limit 10,000 a month Left 9,991 Window ends in',

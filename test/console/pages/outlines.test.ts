@@ -21,11 +21,16 @@ const CLAIMS = {
   none: { sub: 'none', name: 'None', workspaces: [] },
 } as const
 
+const POLICIES = [
+  { name: 'minute', per: 'key', route: 'files', requests: 60, windowSeconds: 60 },
+  { name: 'quota', per: 'workspace', requests: 10_000, window: 'month' },
+] as const
+
 /** Keys in each state, requests and refusals of them, and who looks at them. The clock stands still. */
 async function setStage() {
   const clock = new ManualClock()
   const world = await startSignIn({
-    plans: ['business', 'free'],
+    limits: { policies: [...POLICIES], plans: { business: { policies: [] }, free: { policies: [] } } },
     signIn: { oidc: { administratorClaim: 'roles', administratorValue: 'admin', viewerClaim: 'roles' } },
     workspaceWebhooks: { enabled: true },
     parts: { clock },

@@ -1,13 +1,15 @@
 import { describe, expect, test } from 'vitest'
+import type { PrepareReload } from '../../../src/config/reloadable.ts'
+import type { Config } from '../../../src/config/schema/schema.ts'
 import { parseCounters } from '../../../src/console/announcing/read-counters.ts'
-import { windowsOf } from '../../../src/console/usage/limit-windows.ts'
+import { createLimitReader, windowsOf } from '../../../src/console/usage/limit-windows.ts'
 import { limitsCard } from '../../../src/console/usage/limits-card.ts'
-import { policiesOfPlan, type RatePolicy } from '../../../src/domain/rate-limit.ts'
+import { policiesOfPlan } from '../../../src/domain/rate-limit.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 26, 12)
 const MONTH_ENDS_MS = Date.UTC(2026, 11, 1)
-const minute: RatePolicy = { name: 'minute', per: 'key', requests: 60, windowSeconds: 60 }
-const quota: RatePolicy = { name: 'quota', per: 'workspace', requests: 10_000, window: 'month' }
+const minute = { name: 'minute', per: 'key', requests: 60, windowSeconds: 60 } as const
+const quota = { name: 'quota', per: 'workspace', requests: 10_000, window: 'month' } as const
 const POLICIES = [minute, quota]
 const read = (used: number, endsInMs: number) => ({ used, endsInMs })
 
@@ -79,8 +81,71 @@ test('where the settings name regions, each policy is shown for each region, and
   ]
   const text = plain(limitsCard({ plan: 'free', regions }, NOW_MS))
   expect(text).toContain('What is left in region us is unknown: Redis gave this console no usable answer.')
-  expect(text).toContain('minute Region eu Counts each key Limit 60 in 60 seconds Left 48')
-  expect(text).toContain('minute Region us Counts each key Limit 60 in 60 seconds Left unknown')
+  expect(text).toContain('minute Region eu Counts this key Limit 60 in 60 seconds Left 48')
+  expect(text).toContain('minute Region us Counts this key Limit 60 in 60 seconds Left unknown')
+})
+
+describe('a console', () => {
+  const daily = { name: 'daily', per: 'workspace', windowSeconds: 86_400 } as const
+  const limits = (requests: number): Config['limits'] => ({
+    replicas: 1,
+    policies: [{ ...daily, requests }],
+    plans: { free: { policies: [minute, quota] } },
+  })
+
+  /** One region counts; the other does not answer. */
+  function reader() {
+    const asked: string[][] = []
+    let prepare: PrepareReload<Pick<Config, 'limits'>> = () => () => {}
+    const eu = {
+      readCounters: async (_: string, names: readonly string[]) => {
+        asked.push([...names])
+        return names.map(() => read(10, 30_000))
+      },
+    }
+    const us = { readCounters: async () => 'failed' as const }
+    const list = [
+      { name: 'eu', announcer: eu },
+      { name: 'us', announcer: us },
+    ]
+    const created = createLimitReader({
+      config: { limits: limits(500) },
+      onReload: given => {
+        prepare = given
+      },
+      clock: { wallMs: () => NOW_MS },
+      regions: { areNamed: true, list },
+    })
+    return { ...created, asked, reload: (requests: number) => prepare({ limits: limits(requests) })() }
+  }
+
+  test('reads the counters of the policies of a key, under the names that gateways use, in each region', async () => {
+    const { ofKey, asked } = reader()
+    const { plan, regions } = await ofKey({ workspaceId: 'ws_1', id: 'key_1', plan: 'free' })
+    expect(asked).toEqual([['postern:limit:{ws_1}:minute:60:key_1', 'postern:limit:{ws_1}:quota:2026-11']])
+    const left = regions.map(({ region, windows }) => [region, windows.map(({ remaining }) => remaining)])
+    expect([plan, left]).toEqual([
+      'free',
+      [
+        ['eu', [50, 9_990]],
+        ['us', [null, null]],
+      ],
+    ])
+  })
+
+  test('shows for a workspace the policies of its plan that count all its keys', async () => {
+    const { ofWorkspace, asked } = reader()
+    expect(await ofWorkspace('ws_1', 'free')).toMatchObject({ plan: 'free' })
+    expect(await ofWorkspace('ws_1', null)).toMatchObject({ plan: null })
+    expect(asked).toEqual([['postern:limit:{ws_1}:quota:2026-11'], ['postern:limit:{ws_1}:daily:86400']])
+  })
+
+  test('takes over limits that change while it runs', async () => {
+    const { ofWorkspace, reload } = reader()
+    reload(20)
+    const { regions } = await ofWorkspace('ws_1', null)
+    expect(regions[0]?.windows).toMatchObject([{ policy: { requests: 20 }, remaining: 10 }])
+  })
 })
 
 test('a page says nothing of limits where there is no policy', () => {
