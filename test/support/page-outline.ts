@@ -69,7 +69,7 @@ function numbered(text: string): string {
       return known
     })
     .replaceAll(/(wsk|pat)_[0-9A-Za-z]{54}\b/g, '$1_(secret)')
-    .replaceAll(/wsk_…[0-9A-Za-z]{4}/g, 'wsk_…(hint)')
+    .replaceAll(/(wsk|pat)_…[0-9A-Za-z]{4}/g, '$1_…(hint)')
     .replaceAll(/\b[0-9a-f]{32}\b/g, '(request id)')
     .replaceAll(/whsec_[0-9A-Za-z+/=]+/g, 'whsec_(secret)')
 }

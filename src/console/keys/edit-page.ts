@@ -29,6 +29,7 @@ import {
   type Piece,
 } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
+import { dayText, isoDay, problemOfName } from '../platform/html/name-and-expiry.ts'
 import {
   CHANGE_FORMS,
   CHANGES,
@@ -41,13 +42,10 @@ import { keyPath, WORKSPACES } from '../platform/html/paths.ts'
 import { describeCaller } from '../platform/http/request-context.ts'
 import {
   type ChosenForm,
-  dayText,
   describeRejectedField,
   FIELD_LABELS,
   fillChosenForm,
-  isoDay,
   nameInput,
-  problemOfName,
   readChosenForm,
   requestedFields,
   restrictionInputs,

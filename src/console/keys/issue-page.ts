@@ -12,6 +12,13 @@ import {
 import { type Html, html } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
+  DEFAULT_EXPIRY,
+  decideExpiry,
+  type ExpiryChoice,
+  problemOfName,
+  readExpiryChoice,
+} from '../platform/html/name-and-expiry.ts'
+import {
   CHANGE_FORMS,
   CHANGES,
   createFrame,
@@ -27,14 +34,9 @@ import { keysPath, newKeyPath, WORKSPACES } from '../platform/html/paths.ts'
 import {
   BLANK_FORM,
   type ChosenForm,
-  DEFAULT_EXPIRY,
-  decideExpiry,
-  type ExpiryChoice,
-  expiryField,
+  keyExpiryField,
   nameInput,
-  problemOfName,
   readChosenForm,
-  readExpiryChoice,
   requestedFields,
   restrictionInputs,
   textInputs,
@@ -150,7 +152,7 @@ function issuePage(frame: Frame, view: IssueView): Html {
       ${nameInput(form, problems, nameHint)}
       ${textInputs(form, problems)}
       ${scopeField(view)}
-      ${expiryField('Expiry', form, problems, frame.nowMs)}
+      ${keyExpiryField('Expiry', form, problems, frame.nowMs)}
       ${restrictionInputs(form, problems, frame.isAdministrator ? view.knownPlans : null)}
       <div class="actions"><button class="primary">Issue key</button> <a href="${keysPath(workspaceId)}">Cancel</a></div>
     </form>`

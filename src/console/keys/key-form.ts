@@ -1,19 +1,14 @@
-import { DEFAULT_LIFETIME_DAYS, type IssueRequest, planExpiry } from '../../domain/key/issue-key.ts'
 import {
   BLANK_FIELDS,
   type ChosenField,
   type ChosenFields,
-  isKeyName,
   MAX_NAME_LENGTH,
   type RequestedFields,
 } from '../../domain/key/key-fields.ts'
 import { eachText, KEY_TEXTS, TEXT_NAMES } from '../../domain/key/key-texts.ts'
-import { hasVisible } from '../../domain/key/visible-text.ts'
 import type { AuditValue } from '../platform/audit/entries.ts'
 import {
   type FormFields,
-  group,
-  option,
   type Problems,
   readLines,
   select,
@@ -21,11 +16,8 @@ import {
   textField,
   textInput,
 } from '../platform/html/form-parts.ts'
-import { dateText, type Html, html, markInvisible, type Piece } from '../platform/html/html.ts'
-
-const EXPIRY_DAYS = [7, 30, 90, 180, 365] as const
-const DAY_MS = 86_400_000
-const MAX_DAYS = 365
+import { type Html, html, markInvisible, type Piece } from '../platform/html/html.ts'
+import { type ExpiryChoice, expiryField } from '../platform/html/name-and-expiry.ts'
 
 /** The fields of a key that people choose, as forms have them. */
 export type ChosenForm = Readonly<Record<ChosenField, string>>
@@ -63,14 +55,6 @@ export function requestedFields({
 /** @param text networks, separated by line breaks, spaces or commas */
 function splitCidrs(text: string): string[] {
   return text.split(/[\s,]+/).filter(cidr => cidr !== '')
-}
-
-export function problemOfName(name: string): string | null {
-  if (name === '') return 'Enter a name, such as “build server”'
-  const length = [...name].length
-  if (length > MAX_NAME_LENGTH) return `Shorten the name to ${MAX_NAME_LENGTH} characters; it has ${length}`
-  if (!hasVisible(name)) return 'Enter a name with characters that are visible, such as “build server”'
-  return isKeyName(name) ? null : 'Remove line breaks, tabs and other control characters from the name'
 }
 
 export function nameInput({ name }: ChosenForm, problems: Problems, hint: string): Html {
@@ -152,97 +136,9 @@ export function valueText(value: AuditValue): Piece {
   return value.length === 0 ? 'every address' : value.join(', ')
 }
 
-/** The choice as received. */
-export interface ExpiryChoice {
-  /** A number of days, or `date`. */
-  readonly expiry: string
-  /** `2027-02-18`; empty if none was typed. */
-  readonly date: string
-}
-
-export const DEFAULT_EXPIRY: ExpiryChoice = { expiry: String(DEFAULT_LIFETIME_DAYS), date: '' }
-
-export function readExpiryChoice(fields: FormFields): ExpiryChoice {
-  return { expiry: textField(fields, 'expiry'), date: textField(fields, 'date').trim() }
-}
-
-type ExpiryResult =
-  | { readonly ok: true; readonly expiry: Pick<IssueRequest, 'expiresInDays' | 'expiresAt'> }
-  | { readonly ok: false; readonly problems: Problems }
-
-export function decideExpiry({ expiry, date }: ExpiryChoice, nowMs: number): ExpiryResult {
-  if (expiry === 'date') return decideDate(date, nowMs)
-  const days = EXPIRY_DAYS.find(choice => String(choice) === expiry)
-  if (days === undefined) return problem('expiry', 'Choose when the key expires')
-  // Without the script a form can hold both; guessing which was meant would often be wrong.
-  if (date !== '') return problem('date', `Clear this date to keep ${days} days, or choose “On a date” above`)
-  return { ok: true, expiry: { expiresInDays: days } }
-}
-
-/** The first and the last day that may be chosen, in the format of a date field. */
-function dateBounds(nowMs: number): { readonly min: string; readonly max: string } {
-  return { min: isoDay(nowMs + DAY_MS), max: isoDay(nowMs + MAX_DAYS * DAY_MS) }
-}
-
-/** The key expires at the end of that day, in UTC. */
-function decideDate(date: string, nowMs: number): ExpiryResult {
-  const { min, max } = dateBounds(nowMs)
-  const chosen = { expiresAt: `${date}T23:59:59Z` }
-  if (date === '') return problem('date', 'Enter the last day on which the key should work')
-  if (/^\d{4}-\d\d-\d\d$/.test(date) && date >= min && date <= max && planExpiry(chosen, nowMs).ok) {
-    return { ok: true, expiry: chosen }
-  }
-  return problem('date', `Enter a day from ${dayText(min)} to ${dayText(max)}, such as ${max}`)
-}
-
-export function isoDay(atMs: number): string {
-  return new Date(atMs).toISOString().slice(0, 10)
-}
-
-/** @param day such as `2027-02-18` */
-export function dayText(day: string): string {
-  return dateText(Date.parse(`${day}T00:00:00Z`))
-}
-
-function problem(field: string, text: string): ExpiryResult {
-  return { ok: false, problems: new Map([[field, text]]) }
-}
-
-/** The expiry fields shared by issuing and rotating. */
-export function expiryField(label: string, choice: ExpiryChoice, problems: Problems, nowMs: number): Html {
-  const days = EXPIRY_DAYS.map(count =>
-    option({
-      type: 'radio',
-      name: 'expiry',
-      value: String(count),
-      checked: choice.expiry === String(count),
-      label: `In ${count} days`,
-      hint: dateText(nowMs + count * DAY_MS),
-    }),
-  )
-  const onDate = option({
-    type: 'radio',
-    name: 'expiry',
-    value: 'date',
-    checked: choice.expiry === 'date',
-    label: 'On a date',
-  })
-  const { min, max } = dateBounds(nowMs)
-  const hint = 'The key expires at the end of this day, UTC'
-  const date = textInput(
-    { name: 'date', label: 'Last day', hint, problems },
-    choice.date,
-    html`type="date" min="${min}" max="${max}" data-chooses="expiry-date"`,
-  )
-  return group(
-    {
-      name: 'expiry',
-      label,
-      hint: 'You can rotate a key at any time before it expires',
-      problems,
-    },
-    html`<div class="options row">${days}</div>${onDate}<div class="inset">${date}</div>`,
-  )
+export function keyExpiryField(label: string, choice: ExpiryChoice, problems: Problems, nowMs: number): Html {
+  const hint = 'You can rotate a key at any time before it expires'
+  return expiryField({ label, hint, problems }, choice, nowMs)
 }
 
 /** The form's names for fields of the registry, where they differ. */

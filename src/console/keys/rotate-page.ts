@@ -13,6 +13,12 @@ import {
 } from '../platform/html/form-parts.ts'
 import { type Html, hintHtml, html, nameHtml } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
+import {
+  DEFAULT_EXPIRY,
+  decideExpiry,
+  type ExpiryChoice,
+  readExpiryChoice,
+} from '../platform/html/name-and-expiry.ts'
 import { problemPage } from '../platform/html/page-errors.ts'
 import {
   CHANGE_FORMS,
@@ -26,7 +32,7 @@ import {
 } from '../platform/html/page-request.ts'
 import { keyPath, WORKSPACES } from '../platform/html/paths.ts'
 import { type RecentUse, readRecentUse, recentUseText } from '../usage/index.ts'
-import { DEFAULT_EXPIRY, decideExpiry, type ExpiryChoice, expiryField, readExpiryChoice } from './key-form.ts'
+import { keyExpiryField } from './key-form.ts'
 import {
   type KeyPageParts,
   type KeyView,
@@ -224,7 +230,7 @@ function rotatePage(frame: Frame, view: RotateView): Html {
         <div><dt>Last used</dt><dd>${lastUsed(key, frame.nowMs)}${recent === null ? null : html`<br>${recentUseText(recent, frame.nowMs)}`}</dd></div>
       </dl>
       ${group({ name: 'overlap', label: 'The old key keeps working for', hint: 'You can finish earlier, once no client uses it any more', problems }, overlap)}
-      ${expiryField('Expiry of the new key', form, problems, frame.nowMs)}
+      ${keyExpiryField('Expiry of the new key', form, problems, frame.nowMs)}
       <div class="actions"><button class="primary">Rotate key</button> <a href="${back}">Cancel</a></div>
     </form>`
   return page(frame, { title: problems.size > 0 ? 'Error: Rotate' : 'Rotate', section: 'keys', main })

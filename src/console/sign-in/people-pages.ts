@@ -4,15 +4,14 @@ import { hidden, textField } from '../platform/html/form-parts.ts'
 import { ago, type Html, html, markInvisible } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
+  ADMINISTRATION,
   createFrame,
   readFormFields,
   readQuery,
-  requirePerson,
   sendPage,
   signedInPerson,
 } from '../platform/html/page-request.ts'
 import { END_SESSIONS, endSessionsPath, PEOPLE, peoplePath } from '../platform/html/paths.ts'
-import { ApiError } from '../platform/http/api-error.ts'
 import { describeCaller } from '../platform/http/request-context.ts'
 import { findPerson, listPeople, type PeopleParts, type Sessions, type SignedInPerson } from './sessions.ts'
 
@@ -26,19 +25,9 @@ interface PeoplePageParts {
 
 /** Pages for administrators: who is signed in, and ending their sessions. */
 export function peopleRoutes(scope: FastifyInstance, sources: PeoplePageParts): void {
-  const options = {
-    onRequest: [requirePerson, requireAdministrator],
-    config: { operation: 'page' as const },
-  }
-  scope.get(PEOPLE, options, (request, reply) => showPeople(sources, request, reply))
-  scope.get(END_SESSIONS, options, (request, reply) => showConfirmation(sources, request, reply))
-  scope.post(END_SESSIONS, options, (request, reply) => endSessions(sources, request, reply))
-}
-
-async function requireAdministrator(request: FastifyRequest): Promise<void> {
-  if (!signedInPerson(request).administrator) {
-    throw new ApiError('forbidden', 'This page is only for administrators')
-  }
+  scope.get(PEOPLE, ADMINISTRATION, (request, reply) => showPeople(sources, request, reply))
+  scope.get(END_SESSIONS, ADMINISTRATION, (request, reply) => showConfirmation(sources, request, reply))
+  scope.post(END_SESSIONS, ADMINISTRATION, (request, reply) => endSessions(sources, request, reply))
 }
 
 async function showPeople(

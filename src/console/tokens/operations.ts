@@ -74,6 +74,8 @@ export type TokenResult = TokenSuccess | TokenRejection
 export interface AdminTokens {
   issue(principal: Principal, request: TokenRequest, context: OperationContext): Promise<TokenResult>
   list(principal: Principal, page: Omit<TokenQuery, 'workspaces'>): Promise<TokenPage>
+  /** Null for an unknown one, and for one that the principal may not see. */
+  find(principal: Principal, id: string): Promise<AdminToken | null>
   revoke(principal: Principal, id: string, context: OperationContext): Promise<TokenResult>
   /** @returns the reason for a token that was good once; null for any other text */
   identify(text: string): Promise<AdminToken | 'revoked' | 'expired' | null>
@@ -89,6 +91,7 @@ export function createAdminTokens(parts: AdminTokenParts): AdminTokens {
     issue: (principal, request, context) => issueToken(store, principal, request, context),
     list: (principal, page) =>
       listTokens(database.reader, { ...page, workspaces: allowedWorkspaces(principal) }, database.dialect),
+    find: (principal, id) => findVisible(database.reader, principal, id),
     revoke: (principal, id, context) => revokeToken(store, principal, id, context),
     identify: text => identifyToken(parts, recording, text),
   }
@@ -148,8 +151,8 @@ async function revokeToken(
   id: string,
   { caller }: OperationContext,
 ): Promise<TokenResult> {
-  const token = await findToken(database.writer, 'id', id)
-  if (token === null || !seesToken(principal, token)) return { kind: 'unknown_token' }
+  const token = await findVisible(database.writer, principal, id)
+  if (token === null) return { kind: 'unknown_token' }
   const nowMs = clock.wallMs()
   const done = (after: AdminToken): TokenResult => ({
     kind: 'done',
@@ -169,6 +172,15 @@ async function revokeToken(
     }),
   )
   return done((await findToken(database.writer, 'id', id)) ?? token)
+}
+
+async function findVisible(
+  reader: AuditedDatabase['reader'],
+  principal: Principal,
+  id: string,
+): Promise<AdminToken | null> {
+  const token = await findToken(reader, 'id', id)
+  return token !== null && seesToken(principal, token) ? token : null
 }
 
 /** A token that reaches further than the principal would name workspaces that it may not see. */

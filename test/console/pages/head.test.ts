@@ -13,7 +13,17 @@ test('every page and asset answers HEAD as GET, without a body', async () => {
   const [workspace, key] = ['/workspaces/ws_1', `/workspaces/ws_1/keys/${body.key.id}`]
   const keyPages = ['', '/rotate', '/revoke', '/suspend', '/edit', '/issued'].map(end => `${key}${end}`)
   const own = ['', '/keys', '/keys/new', '/audit', '/api', '/api/openapi.json', '/usage', '/refusals', '/x']
-  const pages = ['/', '/workspaces', '/keys', '/usage', '/find-key', '/people', '/sign-in', '/nothing']
+  const pages = [
+    '/',
+    '/workspaces',
+    '/keys',
+    '/usage',
+    '/find-key',
+    '/people',
+    '/tokens',
+    '/sign-in',
+    '/nothing',
+  ]
   const all = [...pages, ...own.map(end => `${workspace}${end}`), ...keyPages, '/workspaces/ws_2/keys']
   const { text } = await ada.browser.visit('/workspaces/ws_1/keys')
   const assets = [...text.matchAll(/(?:src|href)="(\/assets\/[^"]*)"/g)].map(([, path = '']) => path)

@@ -58,6 +58,8 @@ async function setStage() {
   await change('revoked', 'revoke')
   await change('suspended', 'suspend')
   ids.set('successor', (await change('rotated', 'rotate')).key.id)
+  const token = { name: 'ci', permissions: ['keys:write'], workspaces: ['ws_1'], expiresInDays: 30 }
+  ids.set('token', (await world.send('POST', '/admin/v1/tokens', token)).body.token.id)
   const keyId = ids.get('plain') ?? ''
   const minute = Math.floor(clock.wallMs() / 60_000)
   const refused = { keyId, at: clock.wallMs(), route: 'files', address: '192.0.2.0/24', code: 'not_found' }
@@ -188,6 +190,16 @@ const SCENES: Readonly<Record<string, readonly Scene[]>> = {
     ['root', '/people/end?subject=ada'],
     ['ada', '/people'],
     ['root', '/people/end', { subject: 'ada' }],
+  ],
+  tokens: [
+    ['root', '/tokens'],
+    ['root', '/tokens/new'],
+    ['root', '/tokens/new', { name: '', template: 'none', workspaces: 'ws 1/', expiry: '' }],
+    ['root', '/tokens/{token}/revoke'],
+    ['root', '/tokens/{token}/revoke', {}],
+    ['root', '/tokens'],
+    ['root', '/tokens/made'],
+    ['ada', '/tokens'],
   ],
   'api-reference': [
     ['ada', `${W}/api`],

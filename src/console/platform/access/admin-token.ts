@@ -30,8 +30,10 @@ export interface TokenRequest {
   readonly name: string
   readonly permissions: readonly string[]
   readonly workspaces?: readonly string[] | undefined
-  /** Fractions are allowed. */
-  readonly expiresInDays: number
+  /** Fractions are allowed. This or `expiresAt`. */
+  readonly expiresInDays?: number | undefined
+  /** ISO 8601 with an offset. */
+  readonly expiresAt?: string | undefined
 }
 
 interface TokenContext {
@@ -52,7 +54,7 @@ export function isTokenId(text: string): boolean {
 
 /** The record of a new token, or the first field that is wrong. */
 export function planToken(request: TokenRequest, context: TokenContext): Planned<AdminToken> {
-  const { name, expiresInDays } = request
+  const { name } = request
   const expectedName = problemOfKeyName(name)
   if (expectedName !== null) return wrong('name', expectedName)
   if ([context.keyPrefix, TOKEN_PREFIX].some(prefix => holdsKeyForm(name, prefix))) {
@@ -64,7 +66,7 @@ export function planToken(request: TokenRequest, context: TokenContext): Planned
   }
   const workspaces = request.workspaces === undefined ? null : [...new Set(request.workspaces)].sort()
   if (workspaces !== null && !areWorkspaces(workspaces)) return wrong('workspaces', TOKEN_WORKSPACES_EXPECTED)
-  const expiry = planExpiry({ expiresInDays }, context.nowMs)
+  const expiry = planExpiry(request, context.nowMs)
   if (!expiry.ok) return expiry
   const { id, hint, createdBy, nowMs } = context
   const granted = { permissions, workspaces, expiresAtMs: expiry.value }

@@ -8,6 +8,7 @@ import {
   keysPath,
   PEOPLE,
   refusalsPath,
+  TOKENS,
   usagePath,
   WORKSPACES,
 } from './paths.ts'
@@ -131,7 +132,7 @@ function personMenu({ personName, isAdministrator, csrfToken }: Frame): Html {
     <summary><span class="hidden">Signed in as </span><bdi>${personName}</bdi></summary>
     <form method="post" action="/sign-out">
       <input type="hidden" name="_csrf" value="${csrfToken}">
-      ${isAdministrator ? html`<a href="${PEOPLE}">Signed-in people</a>` : null}
+      ${isAdministrator ? html`<a href="${TOKENS}">Admin tokens</a><a href="${PEOPLE}">Signed-in people</a>` : null}
       <button class="plain">Sign out</button>
       <button class="plain" name="everywhere" value="yes">Sign out everywhere</button>
     </form>

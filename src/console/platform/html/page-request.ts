@@ -68,7 +68,7 @@ export function readFormFields(request: FastifyRequest): FormFields {
   return (request.body ?? {}) as FormFields
 }
 
-const CURSOR = /^(?:audit|msg)_[0-9A-HJKMNP-TV-Z]{26}$/
+const CURSOR = /^(?:audit|msg|tok)_[0-9A-HJKMNP-TV-Z]{26}$/
 
 /** An invalid cursor shows the first page. */
 export function readCursor(request: FastifyRequest): string | null {
@@ -91,12 +91,22 @@ const requirePersonOfForm: onRequestAsyncHookHandler = async (request, reply) =>
 
 const config = { operation: 'page' } as const
 
+async function requireAdministrator(request: FastifyRequest): Promise<void> {
+  if (!signedInPerson(request).administrator) {
+    throw new ApiError('forbidden', 'This page is only for administrators')
+  }
+}
+
 /** Options of routes that show something. */
 export const SHOWS = { onRequest: [requirePerson], config }
 /** Options of routes that ask before they change keys of the workspace of the path. */
 export const CHANGE_FORMS = { onRequest: [requirePerson, requireManager], config }
 /** Options of routes that change keys of the workspace of the path. */
 export const CHANGES = { onRequest: [requirePersonOfForm, requireManager], config }
+/** Options of routes that show something to administrators. */
+export const ADMINISTRATION = { onRequest: [requirePerson, requireAdministrator], config }
+/** Options of routes on which administrators change something. */
+export const ADMINISTRATION_CHANGES = { onRequest: [requirePersonOfForm, requireAdministrator], config }
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -151,7 +161,7 @@ export function newOnceToken(randomBytes: RandomBytes): string {
  */
 export function readFormContext(
   request: FastifyRequest,
-  what: readonly [operation: 'issue' | 'rotate', parameters: object, form: object],
+  what: readonly [operation: 'issue' | 'rotate' | 'token', parameters: object, form: object],
 ): OperationContext | null {
   const once = textField(readFormFields(request), 'once')
   if (!ONCE.test(once)) return null

@@ -4,6 +4,10 @@ export const FIND_KEY = '/find-key'
 export const ALL_KEYS = '/keys'
 export const ALL_USAGE = '/usage'
 export const PEOPLE = '/people'
+export const TOKENS = '/tokens'
+export const NEW_TOKEN = `${TOKENS}/new`
+/** Where going back to a token's secret leads. */
+export const TOKEN_MADE = `${TOKENS}/made`
 export const END_SESSIONS = `${PEOPLE}/end`
 
 type Query = Readonly<Record<string, string | null | undefined>>
@@ -92,6 +96,14 @@ export function openApiPath(workspaceId: string): string {
 
 export function peoplePath(cursor?: string): string {
   return withQuery(PEOPLE, { cursor })
+}
+
+export function tokensPath(cursor?: string): string {
+  return withQuery(TOKENS, { cursor })
+}
+
+export function revokeTokenPath(tokenId: string): string {
+  return `${TOKENS}/${tokenId}/revoke`
 }
 
 export function endSessionsPath(subject: string): string {
