@@ -68,6 +68,9 @@ describe('bash completes', () => {
 
   test('options, those that help hides included', () => {
     expect(completeInBash('keys', 'issue', '--s')).toEqual(['--scope'])
+    for (const command of ['import', 'revoke-all', 'edit']) {
+      expect(completeInBash('keys', command, '--dry')).toEqual(['--dry-run'])
+    }
     expect(completeInBash('gateway', '--upstream-queue-max-w')).toEqual(['--upstream-queue-max-wait-ms'])
   })
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readLines } from '../../src/cli/commands/keys/transfer.ts'
+import { readLines } from '../../src/cli/commands/keys/read-entries.ts'
 
 async function* inParts(...parts: string[]) {
   for (const part of parts) yield Buffer.from(part)

@@ -38,7 +38,7 @@ import {
 } from '../platform/http/request-context.ts'
 import type { BulkOutcome } from './bulk-change.ts'
 import { bulkProgressJson, progressJson, readChangeProgress } from './change-progress.ts'
-import { editKey, issueKey, resumeKey, revokeKey, rotateKey, suspendKey } from './operations.ts'
+import { checkEdit, editKey, issueKey, resumeKey, revokeKey, rotateKey, suspendKey } from './operations.ts'
 import { requirePlanChoice } from './plan-choice.ts'
 import { keyJson, readLastUse, setVersionTag, versionTag } from './read-calls.ts'
 import type { Registry } from './registry.ts'
@@ -147,6 +147,8 @@ function stepCall(
   })
 }
 
+const editBody = fields({ name: Type.Optional(name), ...chosenFields, expiresAt })
+
 /** If-Match makes a retry safe: an Idempotency-Key has no effect. */
 const EDIT = adminCall({
   id: 'editKey',
@@ -157,7 +159,7 @@ const EDIT = adminCall({
   summary: 'Changes name, texts, networks, plan, or the expiry to an earlier one',
   headers: ['If-Match'],
   query: waitQuery,
-  body: fields({ name: Type.Optional(name), ...chosenFields, expiresAt }),
+  body: editBody,
   status: 200,
   responseHeaders: ['ETag'],
   response: changedKey,
@@ -170,6 +172,27 @@ const EDIT = adminCall({
     const lastUsedAtMs = await readLastUse(registry, id)
     const result = await editKey(registry, id, edit, context)
     return changeResponse(registry, requireSuccess(result, request, reply), { lastUsedAtMs, reply, query })
+  },
+})
+
+/** What an edit would make of a key now. It changes nothing, and needs no version. */
+const CHECK_EDIT = adminCall({
+  id: 'checkEdit',
+  method: 'POST',
+  url: `${KEY}/check-edit`,
+  operation: 'edit_check',
+  ...WRITES,
+  summary: 'What an edit would make of a key; nothing is changed',
+  body: editBody,
+  status: 200,
+  response: Type.Object({ key: keySchema }),
+  errors: ['not_found', 'conflict'],
+  handle: async (registry, { request, body }) => {
+    const id = await readVisibleKeyId(registry, request)
+    const planned = await checkEdit(registry, id, body)
+    if (planned.kind !== 'planned') throw toApiError(planned)
+    request.keyId = id
+    return { key: keyJson(planned.record, registry.clock, await readLastUse(registry, id)) }
   },
 })
 
@@ -261,6 +284,7 @@ export const CHANGE_CALLS: readonly AdminCall<Registry>[] = [
   stepCall('suspend', 'Suspends a key until it is resumed', suspendKey),
   stepCall('resume', 'Resumes a suspended key', resumeKey),
   EDIT,
+  CHECK_EDIT,
   REVOKE_ALL,
   SET_PLAN,
 ]

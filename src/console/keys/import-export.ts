@@ -96,6 +96,19 @@ const importBody = fields({
   }),
 })
 
+const importResults = Type.Object({
+  imported: Type.Integer({ minimum: 0 }),
+  results: Type.Array(
+    Type.Object({
+      digest: textOrNull,
+      status: Type.Enum(['imported', 'exists', 'invalid']),
+      error: Type.Optional(Type.String()),
+      field: Type.Optional(Type.String()),
+    }),
+    { description: 'One for each entry, in their order' },
+  ),
+})
+
 /** Repeating it is safe without an Idempotency-Key. */
 const IMPORT = adminCall({
   id: 'importKeys',
@@ -108,18 +121,7 @@ const IMPORT = adminCall({
   bodyLimitBytes: BODY_LIMIT_BYTES,
   body: importBody,
   status: 200,
-  response: Type.Object({
-    imported: Type.Integer({ minimum: 0 }),
-    results: Type.Array(
-      Type.Object({
-        digest: textOrNull,
-        status: Type.Enum(['imported', 'exists', 'invalid']),
-        error: Type.Optional(Type.String()),
-        field: Type.Optional(Type.String()),
-      }),
-      { description: 'One for each entry, in their order' },
-    ),
-  }),
+  response: importResults,
   handle: async (registry, { request, body }) => {
     const entries = body.keys.map(entry => checkEntry(entry, request))
     const { imported, results } = await importEntries(registry, entries, describeCaller(request))
@@ -127,8 +129,30 @@ const IMPORT = adminCall({
   },
 })
 
+/** What an import of these entries would answer now. It changes nothing. */
+const CHECK_IMPORT = adminCall({
+  id: 'checkImport',
+  method: 'POST',
+  url: '/import/check',
+  operation: 'keys_import_check',
+  permission: 'keys:write',
+  workspaces: 'own',
+  summary: 'What an import would do; nothing is changed',
+  bodyLimitBytes: BODY_LIMIT_BYTES,
+  body: importBody,
+  status: 200,
+  response: importResults,
+  handle: async (registry, { request, body }) => {
+    const entries = body.keys.map(entry => checkEntry(entry, request))
+    const { planned, first } = await planEntries(registry, entries, describeCaller(request))
+    const known = await registry.repository.findByDigests([...first.keys()])
+    const imported = new Set([...first.values()].filter(({ digest }) => !known.has(digest)))
+    return { imported: imported.size, results: planned.map(key => importResult(key, imported)) }
+  },
+})
+
 /** Export and import of keys, without their prefix. */
-export const TRANSFER_CALLS: readonly AdminCall<Registry>[] = [EXPORT, IMPORT]
+export const TRANSFER_CALLS: readonly AdminCall<Registry>[] = [EXPORT, IMPORT, CHECK_IMPORT]
 
 /** A workspace that the caller may not see is refused before the digest is looked for. */
 function checkEntry(entry: Readonly<Record<string, unknown>>, request: FastifyRequest): CheckedEntry {
@@ -226,14 +250,8 @@ async function importValid(
   entries: readonly CheckedEntry[],
   caller: Caller,
 ): Promise<ImportOutcome> {
-  const { repository, inEachRegion, clock } = registry
-  const workspaces = new Set(entries.flatMap(checked => (checked.ok ? [checked.entry.workspaceId] : [])))
-  const workspacePlans = await repository.findPlans([...workspaces])
-  const context = { caller, workspacePlans, nowMs: clock.wallMs() }
-  const planned = entries.map(checked => (checked.ok ? planEntry(registry, checked.entry, context) : checked))
-  // Of entries with one digest the first is imported.
-  const first = new Map<string, StoredKey>()
-  for (const key of planned) if ('record' in key && !first.has(key.digest)) first.set(key.digest, key)
+  const { repository, inEachRegion } = registry
+  const { planned, first, workspacePlans } = await planEntries(registry, entries, caller)
   const describeChange = (key: StoredKey) => recordImport(registry, key, caller)
   const keys = [...first.values()]
   const done =
@@ -253,6 +271,18 @@ async function importValid(
     imported: imported.size,
     results: planned.map(key => importResult(key, imported)),
   }
+}
+
+/** The keys that the entries make, before any of them is looked for. @returns as `first`, by digest, those to import */
+async function planEntries(registry: Registry, entries: readonly CheckedEntry[], caller: Caller) {
+  const workspaces = new Set(entries.flatMap(checked => (checked.ok ? [checked.entry.workspaceId] : [])))
+  const workspacePlans = await registry.repository.findPlans([...workspaces])
+  const context = { caller, workspacePlans, nowMs: registry.clock.wallMs() }
+  const planned = entries.map(checked => (checked.ok ? planEntry(registry, checked.entry, context) : checked))
+  // Of entries with one digest the first is imported.
+  const first = new Map<string, StoredKey>()
+  for (const key of planned) if ('record' in key && !first.has(key.digest)) first.set(key.digest, key)
+  return { planned, first, workspacePlans }
 }
 
 type PlannedEntry = StoredKey | Extract<CheckedEntry, { ok: false }>

@@ -169,6 +169,17 @@ export function editKey(
   })
 }
 
+/** @returns what `editKey` would write now */
+export async function checkEdit(
+  { repository, clock, keyPrefix, knownPlans }: Registry,
+  keyId: string,
+  request: EditRequest,
+): Promise<OperationRejection | ReturnType<typeof planEdit>> {
+  const key = await repository.findById(keyId)
+  if (key === null) return { kind: 'unknown_key' }
+  return planEdit(key.record, request, { keyPrefix, knownPlans, nowMs: clock.wallMs() })
+}
+
 /** The next record of a key, and what the audit log says of the change. */
 interface PlannedKeyChange {
   readonly kind: 'planned'

@@ -48,9 +48,20 @@ async function change(key: Key): Promise<void> {
       params: { ...ofKey(key), header: { 'If-Match': `"${version}"` } },
       body: { name: 'renamed' },
     })
+  const checked = await client.POST('/keys/{keyId}/check-edit', {
+    params: ofKey(key),
+    body: { name: 'renamed' },
+  })
+  deepEqual([dataOf(checked).key.name, dataOf(checked).key.version], ['renamed', key.version + 1])
   equal(dataOf(await edit(key.version)).key.name, 'renamed')
   const { error, response } = await edit(key.version)
   deepEqual([response.status, error?.code, response.headers.get('etag')], [412, 'precondition_failed', '"2"'])
+  const planned = await client.PUT('/workspaces/{workspaceId}/plan', {
+    params: workspace,
+    body: { plan: null },
+  })
+  const { plan } = dataOf(await client.GET('/workspaces/{workspaceId}/plan', { params: workspace }))
+  deepEqual([dataOf(planned).changed, plan], [0, null])
   const suspended = dataOf(await client.POST('/keys/{keyId}/suspend', { params: ofKey(key) }))
   equal(suspended.key.state, 'suspended')
   const resumed = dataOf(await client.POST('/keys/{keyId}/resume', { params: ofKey(key) }))
@@ -69,7 +80,9 @@ async function importAndEnd(): Promise<void> {
     expiresAt: new Date(Date.now() + 86_400_000).toISOString(),
   }
   const body = { keys: [entry, { digest: 'none' }] }
+  const checked = dataOf(await client.POST('/import/check', { body }))
   const { imported, results } = dataOf(await client.POST('/import', { body }))
+  deepEqual(checked, { imported, results })
   deepEqual([imported, results.map(({ status }) => status)], [1, ['imported', 'invalid']])
   const exported = await client.GET('/keys/export', { parseAs: 'text' })
   const lines = linesOf(dataOf(exported)).map(

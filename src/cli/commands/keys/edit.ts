@@ -16,14 +16,16 @@ import {
   textFacts,
 } from '../../options/key-fields.ts'
 import { checkKeyId, expiresInOption, parseInstantArgument } from '../../options/values.ts'
+import { dryRunOption, printDryRun } from '../../output/dry-run.ts'
 import { keyName, printOutcome, progressLines } from '../../output/key-text.ts'
-import { minuteText, plainText } from '../../text.ts'
+import { plainText } from '../../text.ts'
 
 interface EditOptions extends FieldOptions {
   /** Seconds. */
   readonly expiresIn?: number
   readonly expiresAt?: string
   readonly clear?: readonly string[]
+  readonly dryRun?: boolean
 }
 
 /** `postern keys edit` */
@@ -36,10 +38,12 @@ export function addEdit(keys: Command, cli: Cli): void {
     .addOption(expiresInOption('lifetime from now, such as 12h; an expiry can only become earlier'))
     .addOption(expiresAtOption())
     .addOption(clearOption())
+    .addOption(dryRunOption())
   addAccessOptions(addJsonOption(edit)).action(async (text: string, options: EditOptions, self: Command) => {
     const id = checkKeyId(text)
     const body = createBody(options, systemClock.wallMs())
-    await editKey(openSession(cli, self), id, body)
+    const session = openSession(cli, self)
+    await (options.dryRun === true ? planEdit(session, id, body) : editKey(session, id, body))
   })
 }
 
@@ -73,26 +77,46 @@ async function editKey(session: AdminSession, id: string, body: Record<string, u
       throw changedMeanwhile(before, (await readKey(session, id)).key)
     })
   printChange(session, response, (key, which) =>
-    key.version === version ? `Nothing to edit: ${which} has these values already.` : `Edited ${which}.`,
+    key.version === version ? `${nothingToEdit(which)}.` : `Edited ${which}.`,
   )
+}
+
+async function planEdit(session: AdminSession, id: string, body: Record<string, unknown>): Promise<void> {
+  const { client } = session
+  const { key: before } = await readKey(session, id)
+  const response = await client.send({ method: 'POST', path: `/keys/${id}/check-edit`, body })
+  const { key: after } = readResponse(client, keyResponse, response)
+  const which = whichKey(before)
+  if (after.version === before.version) {
+    printDryRun(session, { key: after, differences: [] }, nothingToEdit(which), [], 0)
+    return
+  }
+  const differences = describeDifferences(before, after, 'would be')
+  printDryRun(session, { key: after, differences }, `Would edit ${which}`, differences, differences.length)
 }
 
 async function readKey({ client }: AdminSession, id: string) {
   return readResponse(client, keyResponse, await client.send({ method: 'GET', path: `/keys/${id}` }))
 }
 
+function nothingToEdit(which: string): string {
+  return `Nothing to edit: ${which} has these values already`
+}
+
 function changedMeanwhile(before: ShownKey, after: ShownKey): CliError {
-  const differences = describeDifferences(before, after)
+  const differences = describeDifferences(before, after, 'is now')
   const what = differences.length === 0 ? 'and changed back' : differences.join('; ')
   const message = `Someone changed ${plainText(after.id)} meanwhile: ${what}. Your edit was not made: run the command again if it still applies`
   return new CliError(message, EXIT.rejected)
 }
 
 /** What changed between two readings of a key, such as `name is now "b", was "a"`. */
-function describeDifferences(before: ShownKey, after: ShownKey): string[] {
+function describeDifferences(before: ShownKey, after: ShownKey, verb: 'is now' | 'would be'): string[] {
   const [was, is] = [comparedFields(before), comparedFields(after)]
   return Object.entries(is).flatMap(([field, now]) =>
-    now === was[field] ? [] : [`${field} is now ${now}, was ${was[field]}`],
+    now === was[field]
+      ? []
+      : [`${field} ${verb} ${now}, ${verb === 'is now' ? 'was' : 'is'} ${was[field] ?? 'none'}`],
   )
 }
 
@@ -101,11 +125,17 @@ function comparedFields(key: ShownKey): Record<string, string> {
   const named = Object.entries({
     Name: quoted(key.name),
     ...Object.fromEntries(texts),
+    Plan: 'none',
     ...Object.fromEntries(restrictionFacts(key)),
-    Expiry: `${minuteText(key.expiresAt)} UTC`,
+    // To the second, so that a difference is one.
+    Expiry: `${key.expiresAt.slice(0, 19).replace('T', ' ')} UTC`,
     State: plainText(key.state),
   })
   return Object.fromEntries(named.map(([label, text]) => [label.toLowerCase(), text]))
+}
+
+function whichKey(key: ShownKey): string {
+  return `${keyName(key)} of workspace ${plainText(key.workspaceId)}`
 }
 
 function quoted(text: string): string {
@@ -149,7 +179,7 @@ function printChange(
   toText: (key: ShownKey, which: string) => string,
 ): void {
   const { key, committedAt = null, ...progress } = readResponse(session.client, changedResponse, response)
-  const which = `${keyName(key)} of workspace ${plainText(key.workspaceId)}`
+  const which = whichKey(key)
   printOutcome(session, response.text, progress, [
     toText(key, which),
     ...progressLines(committedAt, progress),

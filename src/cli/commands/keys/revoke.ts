@@ -1,7 +1,8 @@
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
 import { systemClock } from '../../../domain/clock.ts'
-import type { Cli } from '../../cli.ts'
+import { EXIT } from '../../../run/host.ts'
+import { type Cli, CliError } from '../../cli.ts'
 import {
   count,
   keyResponse,
@@ -10,9 +11,11 @@ import {
   readResponse,
   revokedAllResponse,
   revokedResponse,
+  type ShownKey,
 } from '../../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import { checkKeyId, checkWorkspace } from '../../options/values.ts'
+import { dryRunOption, printDryRun, SHOWN_AT_MOST } from '../../output/dry-run.ts'
 import { keyName, printOutcome, progressLines, scopesText, stateColour } from '../../output/key-text.ts'
 import { createProgress } from '../../output/progress.ts'
 import { paintFor, requirePrompt, requireYes } from '../../output/terminal.ts'
@@ -22,6 +25,8 @@ import { keyCount, lastUseText, plainText } from '../../text.ts'
 const DEADLINE_MS = 60_000
 const FINAL = new Set(['expired', 'revoked'])
 const totalResponse = Type.Object({ total: Type.Optional(count) })
+const callerResponse = Type.Object({ permissions: Type.Array(Type.String()) })
+const WRITES = 'keys:write'
 type RevokedAll = Static<typeof revokedAllResponse>
 
 /** `postern keys revoke` */
@@ -78,10 +83,12 @@ export function addRevokeAll(keys: Command, cli: Cli): void {
     .description('revoke every key of a workspace, for good')
     .requiredOption('--workspace <id>', 'workspace of the keys')
     .option('--yes', 'do not ask for confirmation')
+    .addOption(dryRunOption())
   addAccessOptions(addJsonOption(revokeAll)).action(
-    async (options: { workspace: string; yes?: boolean }, self: Command) => {
+    async (options: { workspace: string; yes?: boolean; dryRun?: boolean }, self: Command) => {
       const workspace = checkWorkspace(options.workspace)
       const session = openSession(cli, self)
+      if (options.dryRun === true) return planRevocations(session, workspace)
       if (options.yes !== true) await confirmWorkspace(session, workspace)
       await revokeWorkspace(session, workspace)
     },
@@ -92,9 +99,13 @@ async function revokeWorkspace(session: AdminSession, workspace: string): Promis
   const { revoked, ...progress } = await revokeInCalls(session, workspace)
   const lines =
     revoked === 0
-      ? [`Nothing to revoke: no key of workspace ${workspace} works.`]
+      ? [`${nothingToRevoke(workspace)}.`]
       : [`Revoked ${keyCount(revoked)} of workspace ${workspace}.`, ...progressLines(null, progress)]
   printOutcome(session, JSON.stringify({ revoked, ...progress }), progress, lines)
+}
+
+function nothingToRevoke(workspace: string): string {
+  return `Nothing to revoke: no key of workspace ${workspace} works`
 }
 
 /** The console answers after some seconds, and says whether another call must go on. */
@@ -145,7 +156,7 @@ async function countLeft({ client }: AdminSession, workspaceId: string): Promise
 async function confirmWorkspace(session: AdminSession, workspace: string): Promise<void> {
   const { host } = session
   requirePrompt(host.streams, 'the keys')
-  const count = await countKeys(session, workspace)
+  const { count } = await findUsable(session, workspace)
   if (count === 0) return
   host.writeError(`${keyCount(count)} of workspace ${workspace} would be revoked, for good.\n`)
   host.writeError('Clients that still use one are rejected within a second.\n')
@@ -153,12 +164,34 @@ async function confirmWorkspace(session: AdminSession, workspace: string): Promi
   await requireYes(host.streams, question)
 }
 
-/** Active, retiring and suspended keys. */
-async function countKeys({ client }: AdminSession, workspace: string): Promise<number> {
+/** Active, retiring and suspended keys: how many, and the first of them. */
+async function findUsable({ client }: AdminSession, workspace: string) {
   const path = `/workspaces/${encodeURIComponent(workspace)}/keys`
+  const first: ShownKey[] = []
   let count = 0
   for await (const keys of readPages(client, { path }, keysResponse, page => page.keys)) {
-    count += keys.filter(({ state }) => !FINAL.has(state)).length
+    const usable = keys.filter(({ state }) => !FINAL.has(state))
+    count += usable.length
+    first.push(...usable.slice(0, SHOWN_AT_MOST - first.length))
   }
-  return count
+  return { count, first }
+}
+
+async function planRevocations(session: AdminSession, workspace: string): Promise<void> {
+  await requireRight(session)
+  const { count, first } = await findUsable(session, workspace)
+  const title =
+    count === 0 ? nothingToRevoke(workspace) : `Would revoke ${keyCount(count)} of workspace ${workspace}`
+  const facts = { revoked: count, keys: first.map(({ id }) => id) }
+  printDryRun(session, facts, title, first.map(keyName), count)
+}
+
+/** A token that may read keys only ends a dry run as it ends the real one. */
+async function requireRight({ client }: AdminSession): Promise<void> {
+  const caller = readResponse(client, callerResponse, await client.send({ method: 'GET', path: '/whoami' }))
+  if (caller.permissions.includes(WRITES)) return
+  throw new CliError(
+    `The console at ${client.url} does not allow this: it requires the permission ${WRITES}`,
+    EXIT.forbidden,
+  )
 }

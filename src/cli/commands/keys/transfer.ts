@@ -1,5 +1,4 @@
 import { link, open, rename, rm, stat } from 'node:fs/promises'
-import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
@@ -9,16 +8,13 @@ import type { AdminClient } from '../../client/client.ts'
 import { NoResponseError } from '../../client/failures.ts'
 import { count, readResponse } from '../../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
+import { dryRunOption, NOTHING_CHANGED, printDryRun, SHOWN_AT_MOST } from '../../output/dry-run.ts'
 import { createProgress } from '../../output/progress.ts'
 import { keyCount, plainText } from '../../text.ts'
+import { type Line, readEntries, STANDARD_STREAM } from './read-entries.ts'
 
-const STANDARD_STREAM = '-'
 const OWNER_ONLY = 0o600
 const LINE_FEED = 10
-/** An entry has some hundred bytes. */
-const MAX_LINE_BYTES = 64_000
-const BYTE_ORDER_MARK = /^\ufeff/
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 /** Of one call; the admin API takes as many. */
 const ENTRIES_AT_ONCE = 1000
 /** The admin API takes 4 MiB. */
@@ -115,14 +111,6 @@ function exists(file: string): Promise<boolean> {
   )
 }
 
-interface Line {
-  /** From 1. */
-  readonly number: number
-  readonly entry: Readonly<Record<string, unknown>>
-  /** In bytes. */
-  readonly length: number
-}
-
 interface Sums {
   imported: number
   exists: number
@@ -135,25 +123,33 @@ export function addImport(keys: Command, cli: Cli): void {
     .command('import')
     .description('import keys of another system by their digests, from a file with one JSON object a line')
     .argument('<file>', 'the file, as `keys export` writes it; - for standard input')
-  addAccessOptions(addJsonOption(command)).action((file: string, _, self: Command) =>
-    importKeys(openSession(cli, self), file),
+    .addOption(dryRunOption())
+  addAccessOptions(addJsonOption(command)).action(
+    (file: string, { dryRun }: { dryRun?: boolean }, self: Command) =>
+      importKeys(openSession(cli, self), file, dryRun === true),
   )
 }
 
 /** Invalid lines are named as they are found, and do not keep the others out. */
-async function importKeys({ client, host, json }: AdminSession, file: string): Promise<void> {
+async function importKeys(session: AdminSession, file: string, dryRun: boolean): Promise<void> {
+  const { client, host, json } = session
   const sums: Sums = { imported: 0, exists: 0, invalid: 0 }
+  const first: Line[] = []
   let sent: readonly Line[] = []
   let lastDone = 0
   try {
     for await (const batch of splitIntoBatches(readEntries(file, host))) {
       sent = batch
       const body = { keys: batch.map(({ entry }) => entry) }
-      const call = { method: 'POST', path: '/import', body, deadlineMs: CALL_DEADLINE_MS } as const
+      const path = dryRun ? '/import/check' : '/import'
+      const call = { method: 'POST', path, body, deadlineMs: CALL_DEADLINE_MS } as const
       const { results } = readResponse(client, importResponse, await client.send(call))
       if (results.length !== batch.length) throw client.notUnderstood()
       for (const [index, result] of results.entries()) {
         sums[result.status]++
+        const line = batch[index]
+        if (line !== undefined && result.status === 'imported' && first.length < SHOWN_AT_MOST)
+          first.push(line)
         if (result.status === 'invalid') host.writeError(`${invalidText(batch[index], result)}\n`)
       }
       lastDone = batch.at(-1)?.number ?? lastDone
@@ -162,16 +158,28 @@ async function importKeys({ client, host, json }: AdminSession, file: string): P
     }
   } catch (error) {
     if (!(error instanceof CliError)) throw error
-    throw new CliError(`${error.message}. ${leftText(sums, lastDone, sent, error)}`, error.exitCode)
+    const left = dryRun ? NOTHING_CHANGED : leftText(sums, lastDone, sent, error)
+    throw new CliError(`${error.message}. ${left}`, error.exitCode)
   }
-  const { imported, exists, invalid } = sums
   if (lastDone === 0) host.writeError('There is no line with a key\n')
-  host.write(
-    json
-      ? `${JSON.stringify(sums)}\n`
-      : `Imported ${keyCount(imported)}; ${exists} existed already; ${invalid} invalid.\n`,
-  )
-  if (invalid > 0) throw new CliError(`${keyCount(invalid)} not imported`, EXIT.rejected)
+  if (dryRun) printImportPlan(session, sums, first)
+  else host.write(json ? `${JSON.stringify(sums)}\n` : `Imported ${sumsText(sums)}.\n`)
+  if (sums.invalid > 0) throw new CliError(`${keyCount(sums.invalid)} not imported`, EXIT.rejected)
+}
+
+function sumsText({ imported, exists, invalid }: Sums): string {
+  return `${keyCount(imported)}; ${exists} existed already; ${invalid} invalid`
+}
+
+/** @param first lines of keys that would be imported */
+function printImportPlan(session: AdminSession, sums: Sums, first: readonly Line[]): void {
+  const lines = first.map(({ number, entry: { hint, name, workspaceId } }) => {
+    // The console has accepted these fields: they are texts, and none is a key.
+    const [shownHint, shownName, workspace] = [hint, name, workspaceId].map(text => plainText(String(text)))
+    return `line ${number}: ${shownHint}, ${shownName}, workspace ${workspace}`
+  })
+  const facts = { ...sums, lines: first.map(({ number }) => number) }
+  printDryRun(session, facts, `Would import ${sumsText(sums)}`, lines, sums.imported)
 }
 
 /** What an import that failed has done. @param sent lines of the call that failed; empty if none did */
@@ -206,106 +214,6 @@ async function* splitIntoBatches(lines: AsyncIterable<Line>): AsyncGenerator<Lin
     length += line.length
   }
   if (batch.length > 0) yield batch
-}
-
-/**
- * The entries of a file, one a line. Empty lines are skipped. What is no JSON object ends the reading: the file is not what it
- * should be.
- * @throws CliError
- */
-export async function* readEntries(file: string, host: Pick<Host, 'streams'>): AsyncGenerator<Line> {
-  let number = 0
-  for await (const bytes of readLines(readInput(file, host), MAX_LINE_BYTES)) {
-    number++
-    // Checked first: the part that was read may end within a character.
-    if (bytes.length > MAX_LINE_BYTES) throw notAnObject(number)
-    const text = decodeLine(bytes, number)
-    if (text.trim() !== '') yield { number, entry: parseEntry(text, number), length: bytes.length }
-  }
-}
-
-async function* readInput(file: string, { streams }: Pick<Host, 'streams'>): AsyncGenerator<Uint8Array> {
-  try {
-    // A stream without an encoding yields bytes.
-    for await (const part of file === STANDARD_STREAM ? streams.input : await openFile(file))
-      yield part as Uint8Array
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error)) throw error
-    const name = file === STANDARD_STREAM ? 'Standard input' : `The file ${file}`
-    if (error.code === 'EISDIR') throw wrong(`${name} is a folder: name a file with one JSON object a line`)
-    throw wrong(`${name} cannot be read (${error.code})`)
-  }
-}
-
-/** A file is read as long as it is now: one that grows has its end, too. */
-async function openFile(file: string): Promise<AsyncIterable<unknown>> {
-  const handle = await open(file)
-  const kind = await handle.stat()
-  if (!kind.isFile()) return handle.createReadStream()
-  if (kind.size > 0) return handle.createReadStream({ end: kind.size - 1 })
-  await handle.close()
-  return Readable.from([])
-}
-
-/** The text of the line is not repeated: it may hold a key. */
-function decodeLine(bytes: Uint8Array, number: number): string {
-  try {
-    const text = utf8.decode(bytes)
-    return number === 1 ? text.replace(BYTE_ORDER_MARK, '') : text
-  } catch {
-    throw wrong(`Line ${number} is not UTF-8: save the file as UTF-8`)
-  }
-}
-
-function parseEntry(text: string, number: number): Line['entry'] {
-  const entry = parsed(text)
-  if (typeof entry === 'object' && entry !== null && !Array.isArray(entry)) {
-    // The checks have shown it: a JSON object, its values unknown.
-    return entry as Line['entry']
-  }
-  throw notAnObject(number)
-}
-
-function notAnObject(number: number): CliError {
-  return wrong(`Line ${number} must be one JSON object of at most ${MAX_LINE_BYTES} bytes`)
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
-}
-
-function wrong(message: string): CliError {
-  return new CliError(message, EXIT.usage)
-}
-
-/**
- * The lines of some bytes, however many there are. Of a line longer than `maxLength` bytes, no more than a part is read, which
- * is longer too, and it is the last one.
- */
-export async function* readLines(
-  parts: AsyncIterable<Uint8Array>,
-  maxLength: number,
-): AsyncGenerator<Uint8Array> {
-  let rest: Uint8Array[] = []
-  let length = 0
-  for await (const part of parts) {
-    let start = 0
-    for (let end = part.indexOf(LINE_FEED); end !== -1; end = part.indexOf(LINE_FEED, start)) {
-      yield Buffer.concat([...rest, part.subarray(start, end)])
-      rest = []
-      length = 0
-      start = end + 1
-    }
-    if (start === part.length) continue
-    rest.push(part.subarray(start))
-    length += part.length - start
-    if (length > maxLength) break
-  }
-  if (length > 0) yield Buffer.concat(rest)
 }
 
 /** `postern keys sync` */
