@@ -189,6 +189,7 @@ const CHECK_EDIT = adminCall({
   errors: ['not_found', 'conflict'],
   handle: async (registry, { request, body }) => {
     const id = await readVisibleKeyId(registry, request)
+    requirePlanChoice(request, body.plan)
     const planned = await checkEdit(registry, id, body)
     if (planned.kind !== 'planned') throw toApiError(planned)
     request.keyId = id
