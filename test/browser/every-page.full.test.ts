@@ -70,6 +70,8 @@ const NAMES = [
   'secret',
   'issued-already',
   'audit',
+  'audit-filtered',
+  'audit-problems',
   'deliveries',
   'webhook-none',
   'webhook-problem',

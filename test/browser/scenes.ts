@@ -303,6 +303,14 @@ function scenesOf(
     },
     // After the changes of the scenes before it.
     { name: 'audit', show: open('/workspaces/ws_1/audit') },
+    {
+      name: 'audit-filtered',
+      show: open(`/workspaces/ws_1/audit?keyId=${importer}&from=2026-01-01T00%3A00`),
+    },
+    {
+      name: 'audit-problems',
+      show: open(`/workspaces/ws_1/audit?keyId=${encodeURIComponent(HOSTILE)}&to=x`),
+    },
     { name: 'deliveries', show: open('/workspaces/ws_1/deliveries') },
     { name: 'webhook-none', show: open('/workspaces/ws_2/webhook') },
     { name: 'webhook-problem', show: page => setWebhook(page, 'http://10.0.0.1/') },

@@ -143,7 +143,8 @@ function pageJson({ entries, nextAfterId }: AuditPage) {
   return listJson({ entries: entries.map(entryJson) }, nextAfterId)
 }
 
-function entryJson({ id, workspaceId, atMs, actor, action, keyId, detail }: AuditEntry) {
+/** As every answer and file has it. */
+export function entryJson({ id, workspaceId, atMs, actor, action, keyId, detail }: AuditEntry) {
   return { id, at: new Date(atMs).toISOString(), workspaceId, actor, action, keyId, detail }
 }
 

@@ -12,6 +12,7 @@ import { WORKSPACES } from '../platform/html/paths.ts'
 import { bindCalls } from '../platform/http/calls.ts'
 import { keepUp, type Timers } from '../platform/jobs/timers.ts'
 import { AUDIT_CALLS } from './api.ts'
+import { AUDIT_FILES, sendAuditFile } from './audit-file.ts'
 import { type AuditPageParts, showAudit } from './pages.ts'
 
 export { AUDIT_CALLS } from './api.ts'
@@ -29,14 +30,19 @@ interface OpenKeys {
 
 /** Reading who did what to which key, and keeping the chain up. `platform/audit` writes it. */
 export function createAudit(context: ConsoleContext, { database, repository: keys }: OpenKeys): Capability {
-  const { clock } = context
+  const { clock, config } = context
   let endUpkeep = () => {}
   return {
     calls: bindCalls(AUDIT_CALLS, { database }),
     registerPages(scope) {
       scope.get(`${WORKSPACES}/:workspaceId/audit`, SHOWS, (request, reply) =>
-        showAudit({ database, keys, clock }, request, reply),
+        showAudit({ database, keys, clock, keyPrefix: config.keys.prefix }, request, reply),
       )
+      for (const format of AUDIT_FILES) {
+        scope.get(`${WORKSPACES}/:workspaceId/audit/entries.${format}`, SHOWS, async (request, reply) =>
+          sendAuditFile(database, request, reply, format),
+        )
+      }
     },
     start() {
       endUpkeep = startUpkeep({ ...context, database })

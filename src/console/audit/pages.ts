@@ -2,10 +2,25 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { type AuditEntry, actionLabel } from '../platform/audit/entries.ts'
+import { errorSummary, NO_PROBLEMS, type Problems } from '../platform/html/form-parts.ts'
 import { ago, type Html, hintHtml, html, instant, markInvisible, nameHtml } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { createFrame, readCursor, requireWorkspace, sendPage } from '../platform/html/page-request.ts'
-import { auditPath, keyPath } from '../platform/html/paths.ts'
+import {
+  createFrame,
+  readCursor,
+  readQuery,
+  requireWorkspace,
+  sendPage,
+} from '../platform/html/page-request.ts'
+import { auditFilePath, auditPath, FIND_KEY, keyPath } from '../platform/html/paths.ts'
+import {
+  checkFilterForm,
+  type FilterForm,
+  filterForm,
+  filterQuery,
+  holdsKey,
+  readFilterForm,
+} from './filter-form.ts'
 import { type ReadableAudit, searchAudit } from './rows.ts'
 
 const PAGE_SIZE = 50
@@ -16,26 +31,33 @@ export interface AuditPageParts {
   readonly database: ReadableAudit
   readonly keys: { findByIds(ids: readonly string[]): Promise<KeysById> }
   readonly clock: Clock
+  readonly keyPrefix: string
 }
 
-/** The entries of a workspace, newest first. */
+/** The entries of a workspace that meet the conditions of the address, newest first. */
 export async function showAudit(
-  { database, keys, clock }: AuditPageParts,
+  { database, keys, clock, keyPrefix }: AuditPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const workspaceId = requireWorkspace(request)
   const cursor = readCursor(request)
-  const query = { filter: {}, workspaces: [workspaceId], limit: PAGE_SIZE, afterId: cursor }
-  const { entries, nextAfterId } = await searchAudit(database, query)
+  const form = readFilterForm(readQuery(request))
+  // A redirect leaves no entry in the browser's history.
+  if (holdsKey(form, keyPrefix)) return reply.redirect(FIND_KEY, 303)
   const frame = createFrame(request, reply, { workspaceId, clock })
+  const checked = checkFilterForm(form)
+  if (!checked.ok) return sendPage(reply, problemsPage(frame, { workspaceId, form }, checked.problems), 422)
+  const query = { filter: checked.filter, workspaces: [workspaceId], limit: PAGE_SIZE, afterId: cursor }
+  const { entries, nextAfterId } = await searchAudit(database, query)
   const keysOfEntries = await keys.findByIds(entries.flatMap(({ keyId }) => keyId ?? []))
   const paging = { nextCursor: nextAfterId, isFirstPage: cursor === null }
-  return sendPage(reply, auditPage(frame, { workspaceId, entries, keys: keysOfEntries, ...paging }))
+  return sendPage(reply, auditPage(frame, { workspaceId, form, entries, keys: keysOfEntries, ...paging }))
 }
 
 interface AuditView {
   readonly workspaceId: string
+  readonly form: FilterForm
   readonly entries: readonly AuditEntry[]
   readonly nextCursor: string | null
   readonly isFirstPage: boolean
@@ -44,12 +66,48 @@ interface AuditView {
 }
 
 function auditPage(frame: Frame, view: AuditView): Html {
-  const { entries } = view
-  const main = html`<h1>Audit trail</h1>
+  const { workspaceId, form, entries } = view
+  const main = html`${backToKey(view)}
+    <h1>Audit trail</h1>
     <p class="lead">Who issued or changed which key, and from which address. Entries cannot be changed or deleted.</p>
-    ${entries.length === 0 ? html`<p class="empty">No entries yet.</p>` : table(view, frame.nowMs)}
+    ${filterForm(workspaceId, form, NO_PROBLEMS)}
+    ${entries.length === 0 ? emptyList(view) : html`${table(view, frame.nowMs)}${files(view)}`}
     ${paging(view)}`
   return page(frame, { title: 'Audit trail', section: 'audit', main })
+}
+
+/** With the conditions as they were sent. */
+function problemsPage(
+  frame: Frame,
+  { workspaceId, form }: Pick<AuditView, 'workspaceId' | 'form'>,
+  problems: Problems,
+): Html {
+  const main = html`<h1>Audit trail</h1>
+    ${errorSummary(problems)}
+    ${filterForm(workspaceId, form, problems)}`
+  return page(frame, { title: 'Error: Audit trail', section: 'audit', main })
+}
+
+/** Only where an entry shows that the key is of this workspace. */
+function backToKey({ workspaceId, form: { keyId }, entries }: AuditView): Html | null {
+  if (keyId === '' || entries.length === 0) return null
+  return html`<p class="back"><a href="${keyPath(workspaceId, keyId)}">Key</a></p>`
+}
+
+function emptyList({ workspaceId, form, nextCursor, isFirstPage }: AuditView): Html {
+  if (nextCursor !== null) {
+    return html`<p class="empty">No match among the entries examined so far. “Older entries” continues the search.</p>`
+  }
+  const isFiltered = Object.keys(filterQuery(form)).length > 0
+  if (!isFiltered) return html`<p class="empty">${isFirstPage ? 'No entries yet.' : 'No older entries.'}</p>`
+  return html`<p class="empty">No entry matches. <a href="${auditPath(workspaceId)}">Show all entries</a></p>`
+}
+
+function files({ workspaceId, form }: AuditView): Html {
+  const query = filterQuery(form)
+  const isFiltered = Object.keys(query).length > 0
+  return html`<p class="small">${isFiltered ? html`<a href="${auditPath(workspaceId)}">Show all entries</a>. ` : null}Download ${isFiltered ? 'what matches' : 'all entries'}:
+    <a href="${auditFilePath(workspaceId, 'csv', query)}" download>CSV</a>, <a href="${auditFilePath(workspaceId, 'ndjson', query)}" download>NDJSON</a></p>`
 }
 
 function table({ entries, keys }: AuditView, nowMs: number): Html {
@@ -82,10 +140,11 @@ function asText(value: AuditEntry['detail'][string] | undefined): string {
   return typeof value === 'string' ? value : ''
 }
 
-function paging({ workspaceId, nextCursor, isFirstPage }: AuditView): Html | null {
+function paging({ workspaceId, form, nextCursor, isFirstPage }: AuditView): Html | null {
   if (isFirstPage && nextCursor === null) return null
+  const query = filterQuery(form)
   return html`<nav class="paging" aria-label="Pages">
-    ${isFirstPage ? null : html`<a class="button" href="${auditPath(workspaceId)}">Newest entries</a>`}
-    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${auditPath(workspaceId, nextCursor)}">Older entries</a>`}
+    ${isFirstPage ? null : html`<a class="button" href="${auditPath(workspaceId, query)}">Newest entries</a>`}
+    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${auditPath(workspaceId, { ...query, cursor: nextCursor })}">Older entries</a>`}
   </nav>`
 }

@@ -12,7 +12,18 @@ test('every page and asset answers HEAD as GET, without a body', async () => {
   })
   const [workspace, key] = ['/workspaces/ws_1', `/workspaces/ws_1/keys/${body.key.id}`]
   const keyPages = ['', '/rotate', '/revoke', '/suspend', '/edit', '/issued'].map(end => `${key}${end}`)
-  const own = ['', '/keys', '/keys/new', '/audit', '/api', '/api/openapi.json', '/usage', '/refusals', '/x']
+  const own = [
+    '',
+    '/keys',
+    '/keys/new',
+    '/audit',
+    '/audit/entries.csv',
+    '/api',
+    '/api/openapi.json',
+    '/usage',
+    '/refusals',
+    '/x',
+  ]
   const pages = [
     '/',
     '/workspaces',

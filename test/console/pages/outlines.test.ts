@@ -158,6 +158,10 @@ const SCENES: Readonly<Record<string, readonly Scene[]>> = {
   ],
   audit: [
     ['ada', `${W}/audit`],
+    ['ada', `${W}/audit?action=key.revoked&from=2026-11-01T00%3A00`],
+    ['ada', `${W}/audit?keyId={plain}`],
+    ['ada', `${W}/audit?actor=person%3Anone`],
+    ['ada', `${W}/audit?keyId=plain&action=x&from=today`],
     ['ada', '/workspaces/ws_2/audit'],
   ],
   usage: [

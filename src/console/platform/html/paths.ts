@@ -63,8 +63,14 @@ export function planPath(workspaceId: string): string {
   return `${WORKSPACES}/${workspaceId}/plan`
 }
 
-export function auditPath(workspaceId: string, cursor?: string): string {
-  return withQuery(`${WORKSPACES}/${workspaceId}/audit`, { cursor })
+/** @param query conditions on entries, and where a page starts */
+export function auditPath(workspaceId: string, query: Query = {}): string {
+  return withQuery(`${WORKSPACES}/${workspaceId}/audit`, query)
+}
+
+/** The entries that meet the conditions, as a file. */
+export function auditFilePath(workspaceId: string, format: 'csv' | 'ndjson', query: Query): string {
+  return withQuery(`${auditPath(workspaceId)}/entries.${format}`, query)
 }
 
 export function deliveriesPath(workspaceId: string): string {
@@ -126,8 +132,20 @@ const SIGN_IN_PATH = /^\/sign-(?:in|out)(?:[/?]|$)/
  * Query parameters that links of pages have. All others are fields of forms, such as a search: people paste keys and addresses
  * with secrets into them, and a return path gets into the URL of the sign-in page, its cookie and the browser's history.
  */
-const LINK_PARAMETERS: ReadonlySet<string> = new Set(['state', 'scope', 'unused', 'sort', 'range'])
 const LINK_VALUE = /^-?[\w:.]{1,40}$/
+const UTC_MINUTE = /^\d{4}-\d\d-\d\dT\d\d:\d\d$/
+const LINK_PARAMETERS: ReadonlyMap<string, RegExp> = new Map([
+  ['state', LINK_VALUE],
+  ['scope', LINK_VALUE],
+  ['unused', LINK_VALUE],
+  ['sort', LINK_VALUE],
+  ['range', LINK_VALUE],
+  ['action', /^[a-z]{1,20}\.[a-z_]{1,20}$/],
+  ['keyId', /^key_[0-9A-HJKMNP-TV-Z]{26}$/],
+  ['actor', /^(?:admin-token|token:tok_[0-9A-HJKMNP-TV-Z]{26})$/],
+  ['from', UTC_MINUTE],
+  ['to', UTC_MINUTE],
+])
 /** As long as the random part of a key, which was pasted in place of an id. */
 const KEY_LIKE = /[0-9A-Za-z]{54}/
 /** Query parameter of a form's page: the form was sent after its session had expired. */
@@ -151,7 +169,7 @@ export function returnPath(text: unknown): string {
   if (path === null || KEY_LIKE.test(path.split('?', 1)[0] ?? '')) return '/'
   const { pathname, searchParams } = new URL(path, 'http://here.invalid')
   const kept = [...searchParams].filter(([name, value]) =>
-    name === EXPIRED ? value === '1' : LINK_PARAMETERS.has(name) && LINK_VALUE.test(value),
+    name === EXPIRED ? value === '1' : LINK_PARAMETERS.get(name)?.test(value) === true,
   )
   return kept.length === 0 ? pathname : `${pathname}?${new URLSearchParams(kept)}`
 }

@@ -7,10 +7,10 @@ import { unauthenticated } from './authenticate-programs.ts'
  * long-lived objects, which is cleaned up late: an export left up to 56 MB in it with 25 rows, and over 62 MB with 100.
  */
 export const ROWS_AT_ONCE = 25
-const NDJSON = 'application/x-ndjson; charset=utf-8'
+export const NDJSON = 'application/x-ndjson; charset=utf-8'
 
 /**
- * Streams NDJSON. The next part is read only once the client has taken the one before; a HEAD reads none. Once the caller's
+ * Streams lines. The next part is read only once the client has taken the one before; a HEAD reads none. Once the caller's
  * token or session has ended, the connection breaks off: what was sent never looks whole.
  * @param readParts each part is some whole lines
  */
@@ -18,10 +18,11 @@ export function sendLines(
   request: FastifyRequest,
   reply: FastifyReply,
   readParts: () => AsyncGenerator<string>,
+  type = NDJSON,
 ): FastifyReply {
   // Fastify would read the whole stream for a HEAD.
   const parts = request.method === 'HEAD' ? [] : whileAdmitted(request, readParts())
-  return reply.type(NDJSON).send(Readable.from(parts, { objectMode: true, highWaterMark: 1 }))
+  return reply.type(type).send(Readable.from(parts, { objectMode: true, highWaterMark: 1 }))
 }
 
 async function* whileAdmitted(
