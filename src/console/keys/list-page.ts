@@ -306,7 +306,7 @@ function keyTable({ workspaceId, keys, list, plans }: KeysView, nowMs: number): 
   const hintOfKey = new Map(keys.map(({ record }) => [record.id, record.hint]))
   const showsWorkspace = workspaceId === null
   const showsPlan = plans.length > 0 || keys.some(({ record }) => record.plan !== null)
-  return html`<table class="stacks">
+  return html`<table class="stacks keys">
     <caption class="hidden">Keys. Order: ${KEY_ORDERS[list.sort]}</caption>
     <thead><tr><th scope="col">Name</th>${showsWorkspace ? html`<th scope="col">Workspace</th>` : null}<th scope="col">Hint</th><th scope="col">State</th><th scope="col">Scopes</th>${showsPlan ? html`<th scope="col">Plan</th>` : null}
       <th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Last used</th></tr></thead>
@@ -329,11 +329,11 @@ function row(key: KeyView, { hintOfKey, showsWorkspace, showsPlan, nowMs }: RowC
   return html`<tr${isDead ? html` class="dead"` : null}>
     <th scope="row">${keyLink(key)}${replacedBy(key, hintOfKey)}</th>
     ${showsWorkspace ? cell('Workspace', workspace) : null}
-    ${cell('Hint', hintHtml(record))}
-    ${cell('State', stateBadge(key))}
-    ${cell('Scopes', scopeList(record))}
+    ${cell('Hint', hintHtml(record), 'unnamed')}
+    ${cell('State', stateBadge(key), 'unnamed')}
+    ${cell('Scopes', scopeList(record), 'unnamed')}
     ${showsPlan ? cell('Plan', record.plan ?? html`<span class="muted">none</span>`) : null}
-    ${cell('Created', dateText(record.createdAtMs))}
+    ${cell('Created', dateText(record.createdAtMs), 'on-its-page')}
     ${cell('Expires', expiryHtml(key, nowMs))}
     ${cell('Last used', lastUsed(key, nowMs))}
   </tr>`

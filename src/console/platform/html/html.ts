@@ -117,7 +117,10 @@ export function hintHtml({ hint }: Pick<KeyRecord, 'hint'>): Html {
   return html`<code class="hint-of-key">${hint}</code>`
 }
 
-/** A cell of a table. The label is shown where the table has no room for columns. */
-export function cell(label: string, content: Piece): Html {
-  return html`<td><span class="label" aria-hidden="true">${label}</span><span>${content}</span></td>`
+/**
+ * A cell of a table. The label is shown where the table has no room for columns.
+ * @param kind on a phone, `unnamed` shows no label, and `on-its-page` nothing
+ */
+export function cell(label: string, content: Piece, kind: 'unnamed' | 'on-its-page' | null = null): Html {
+  return html`<td${kind === null ? null : html` class="${kind}"`}><span class="label" aria-hidden="true">${label}</span><span>${content}</span></td>`
 }

@@ -230,11 +230,17 @@ function forgetSecrets() {
   }
 }
 
+/** On a phone, tabs scroll sideways. */
+function showCurrentTab() {
+  document.querySelector('.top nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+}
+
 updateTimes()
 setInterval(updateTimes, 1000)
 setUpCopying()
 setUpDialogs()
 setUpChoices()
+showCurrentTab()
 setUpMenus()
 setUpForms()
 setUpContinuing()

@@ -1,0 +1,57 @@
+import type { Browser, Page } from 'playwright-core'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { BROWSER_TEST, overflowOf, signIn, visitor } from '../support/browser.ts'
+import { useConsoleInBrowser } from '../support/console-in-browser.ts'
+import type { ConsoleSite } from '../support/console-site.ts'
+import { CHROMIUM, has } from '../support/tools.ts'
+
+const PHONE = { width: 360, height: 740 }
+
+describe.skipIf(!has(CHROMIUM))('on a phone', BROWSER_TEST, () => {
+  let browser: Browser
+  let site: ConsoleSite
+  useConsoleInBrowser(started => {
+    browser = started.browser
+    site = started.site
+  })
+
+  async function open(path: string, options = {}): Promise<Page> {
+    const ada = await visitor(browser, { viewport: PHONE, ...options })
+    onTestFinished(() => ada.close())
+    await signIn(ada, site)
+    await ada.page.goto(site.origin + path)
+    return ada.page
+  }
+  const boxOf = async (page: Page, name: string) =>
+    (await page.getByRole('navigation').getByRole('link', { name, exact: true }).boundingBox()) ?? {
+      x: -1,
+      y: -1,
+      width: 0,
+    }
+
+  test('tabs stand in one line, which scrolls to the one that is open', async () => {
+    const page = await open('/workspaces/ws_1/api')
+    const [first, last] = [await boxOf(page, 'Keys'), await boxOf(page, 'API reference')]
+    expect(last.y).toBe(first.y)
+    expect(last.x + last.width).toBeLessThanOrEqual(PHONE.width)
+    expect(await overflowOf(page)).toBe(0)
+  })
+
+  test('without JavaScript the tabs scroll too, and the page does not', async () => {
+    const page = await open('/workspaces/ws_1/keys', { javaScriptEnabled: false })
+    const [first, last] = [await boxOf(page, 'Keys'), await boxOf(page, 'API reference')]
+    expect(last.y).toBe(first.y)
+    expect(await overflowOf(page)).toBe(0)
+  })
+
+  test('five keys of a list fit on one screen', async () => {
+    for (let count = 0; count < 6; count++) await site.issue({ name: `key ${count}`, expiresInDays: 60 })
+    const page = await open('/workspaces/ws_1/keys')
+    const rows = await page
+      .locator('tbody tr')
+      .evaluateAll(all => all.map(row => row.getBoundingClientRect().height))
+    expect(rows).toHaveLength(6)
+    expect(rows.slice(0, 5).reduce((sum, height) => sum + height, 0)).toBeLessThan(PHONE.height)
+    expect(await overflowOf(page)).toBe(0)
+  })
+})
