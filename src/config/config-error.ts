@@ -1,6 +1,6 @@
 /** Something wrong with the settings. */
 export interface ConfigProblem {
-  /** The setting as it was written: `POSTERN_OPS_PORT`, `--ops-port`, `ops.port (in postern.yaml)`. */
+  /** The setting as it was written: `POSTERN_OPS_PORT`, `--ops-port`, `postern.yaml:12: ops.port`. */
   readonly source: string
   /** Never repeats a value, which may be secret. */
   readonly problem: string

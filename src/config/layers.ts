@@ -1,5 +1,6 @@
-import { parse, YAMLParseError } from 'yaml'
+import { parse } from 'yaml'
 import type { ConfigProblem } from './config-error.ts'
+import { type LocatedYaml, parseLocatedYaml, type YamlFault } from './located-yaml.ts'
 import {
   CONTRACT_NAMES,
   type GivenValue,
@@ -35,16 +36,18 @@ export function layerOfDefaults(): Layer {
 export function layerOfFile(text: string, label: string, problems: ConfigProblem[]): Layer {
   const layer = new Map<string, GivenValue>()
   try {
-    const root: unknown = parseYaml(text) ?? {}
-    if (isMap(root)) collect(root, '', label, layer, problems)
-    else {
-      const problem = 'must hold settings by name, as config/default.yaml does'
-      problems.push({ source: label, problem, path: '' })
-    }
-  } catch (error) {
-    problems.push({ source: label, problem: `is not valid YAML${describeLine(error)}`, path: '' })
+    const parsed = parseLocatedYaml(text)
+    if (!parsed.ok) problems.push(...parsed.faults.map(fault => toProblem(label, fault)))
+    else collect(parsed.yaml, label, layer, problems)
+  } catch {
+    // More aliases than the parser resolves.
+    problems.push({ source: label, problem: 'is not valid YAML', path: '' })
   }
   return layer
+}
+
+function toProblem(label: string, { line, what }: YamlFault): ConfigProblem {
+  return { source: `${label}:${line}`, problem: `is not valid YAML: ${what}`, path: '' }
 }
 
 /**
@@ -126,43 +129,52 @@ function splitList(text: string): string[] {
     .filter(item => item !== '')
 }
 
-/** Warnings stay off the terminal: like the parser's messages, they repeat lines of the file, which may be secret. */
-function parseYaml(text: string): unknown {
-  return parse(text, { logLevel: 'error' })
-}
-
-function describeLine(error: unknown): string {
-  if (!(error instanceof YAMLParseError)) return ''
-  return `: ${error.code.toLowerCase().replaceAll('_', ' ')} in line ${error.linePos?.[0].line ?? 1}`
-}
-
 function parseYamlOrText(text: string): unknown {
   try {
-    return parseYaml(text)
+    // Warnings stay off the terminal: they repeat the text, which may be secret.
+    return parse(text, { logLevel: 'error' })
   } catch {
     return text
   }
 }
 
 function collect(
-  map: Record<string, unknown>,
-  prefix: string,
+  { value: root, lineOf }: LocatedYaml,
   label: string,
   layer: Map<string, GivenValue>,
   problems: ConfigProblem[],
 ): void {
-  for (const [name, value] of Object.entries(map)) {
-    const written = prefix === '' ? name : `${prefix}.${name}`
-    const path = CONTRACT_NAMES.get(written) ?? written
-    const source = `${written} (in ${label})`
-    if (sectionPaths.has(path)) {
-      if (isMap(value)) collect(value, path, label, layer, problems)
-      else if (value !== null) problems.push({ source, problem: 'must hold settings by name', path })
-    } else if (settingByPath.has(path) || isSecretOrTwin(path)) {
-      if (value !== null || isSecretOrTwin(path))
-        layer.set(path, { source, value: listOfSecrets(path, value) })
-    } else problems.push({ source, problem: unknown(path, FILE_NAMES) })
+  const sourceOf = (names: readonly string[], within: readonly string[] = []) => {
+    const line = lineOf([...names, ...within])
+    if (line === null) return null
+    const part = within.length === 0 ? '' : `, at ${within.join('.')}`
+    return `${label}:${line}: ${names.join('.')}${part}`
   }
+  const collectSection = (section: Record<string, unknown>, above: readonly string[]): void => {
+    for (const [name, value] of Object.entries(section)) {
+      const names = [...above, name]
+      const written = names.join('.')
+      const path = CONTRACT_NAMES.get(written) ?? written
+      // A name with a merge key or a tag has no place of its own.
+      const source = sourceOf(names) ?? `${label}: ${written}`
+      if (sectionPaths.has(path)) {
+        if (isMap(value)) collectSection(value, names)
+        else if (value !== null) problems.push({ source, problem: 'must hold settings by name', path })
+      } else if (settingByPath.has(path) || isSecretOrTwin(path)) {
+        const partSource = (within: readonly string[]) => sourceOf(names, within)
+        if (value !== null || isSecretOrTwin(path))
+          layer.set(path, { source, partSource, value: listOfSecrets(path, value) })
+      } else problems.push({ source, problem: unknown(path, FILE_NAMES) })
+    }
+  }
+  if (root === null || root === undefined) return
+  if (isMap(root)) collectSection(root, [])
+  else
+    problems.push({
+      source: label,
+      problem: 'must hold settings by name, as config/default.yaml does',
+      path: '',
+    })
 }
 
 /** A list of secrets may be one text, as in a variable. */
@@ -212,10 +224,11 @@ function mergeByName(
     } else if (entry !== null) entries.set(name, entry)
     else if (!entries.delete(name)) {
       const problem = 'is null, which removes an entry of this name, but there is none'
-      problems.push({ source: `${later.source}, at ${name}`, problem, path })
+      const source = later.partSource?.([name]) ?? `${later.source}, at ${name}`
+      problems.push({ source, problem, path })
     }
   }
-  return { source: later.source, value: Object.fromEntries(entries) }
+  return { ...later, value: Object.fromEntries(entries) }
 }
 
 /** A map by name, or a list whose entries hold their names. @returns null if it is neither */

@@ -179,7 +179,15 @@ function createValidityCheck(problems: readonly ConfigProblem[]): (path: string)
   return path => !invalid.some(wrong => contains(wrong, path) || contains(path, wrong))
 }
 
-/** Names the setting as it was written. */
+/** Names the setting, or the part of it, as it was written. */
 function withSource(problem: ConfigProblem, given: Layer): ConfigProblem {
-  return { ...problem, source: given.get(problem.source)?.source ?? problem.source }
+  const names = problem.source.split('.')
+  for (let length = names.length; length > 0; length--) {
+    const value = given.get(names.slice(0, length).join('.'))
+    if (value === undefined) continue
+    const within = names.slice(length)
+    const source = within.length === 0 ? value.source : value.partSource?.(within)
+    return { ...problem, source: source ?? problem.source }
+  }
+  return problem
 }

@@ -71,6 +71,8 @@ export function settingNames(setting: Setting, kind: 'environment' | 'flag'): Se
 /** A value, and the name under which it was written. */
 export interface GivenValue {
   readonly source: string
+  /** File, line and name of a part of a value; null if the file does not have it. */
+  readonly partSource?: (within: readonly string[]) => string | null
   readonly value: unknown
 }
 

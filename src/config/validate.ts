@@ -79,11 +79,11 @@ function toProblem({ location, problem }: Violation, candidate: unknown, given: 
     const path = location.slice(0, length).join('.')
     const setting = settingByPath.get(path)
     if (setting === undefined) continue
-    const source = given.get(path)?.source ?? path
-    const within = location.slice(length).join('.')
-    if (within === '')
+    const { source = path, partSource } = given.get(path) ?? {}
+    const within = location.slice(length)
+    if (within.length === 0)
       return { source, problem: describeProblem(setting.schema, valueAt(candidate, path)), path }
-    return { source: `${source}, at ${within}`, problem, path }
+    return { source: partSource?.(within) ?? `${source}, at ${within.join('.')}`, problem, path }
   }
   return { source: location.join('.'), problem }
 }

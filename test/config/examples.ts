@@ -62,6 +62,11 @@ export function mistakesOf(sources?: Sources): string[] {
   return loaded.ok ? [] : loaded.problems.map(({ source, problem }) => `${source} ${problem}`)
 }
 
+/** A mistake without the place in a file where it stands. */
+export function withoutPlace(mistake: string): string {
+  return mistake.replace(/^\S*:\d+: /, '')
+}
+
 /** @returns the path of a file with this text, gone when the running test ends */
 export function fileWith(text: string, name = 'value'): string {
   const path = join(temporaryDirectory(), name)

@@ -32,6 +32,7 @@ test.each<[string, Parameters<typeof mistakesOf>[0], string]>([
     { environment: { POSTERN_KEY_SERVICE_TOKENFILE: 'x' } },
     'did you mean POSTERN_KEY_SERVICE_TOKEN_FILE?',
   ],
+  ['a nested name', { file: 'upstream: { conections: 5 }' }, 'did you mean upstream.connections?'],
   ['a section', { file: 'keyservice: { url: "http://u" }' }, 'did you mean keyService?'],
   ['a setting', { file: 'keys: { stalSeconds: 5 }' }, 'did you mean keys.staleSeconds?'],
   [
