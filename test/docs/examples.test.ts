@@ -22,8 +22,11 @@ interface Example {
 
 /** Blocks whose top level holds settings. Values of the chart, which its own tests render, are in docs/behind or begin with a comment that says so. */
 const EXAMPLES: readonly Example[] = globSync('docs/{*,operate/*}.md', { cwd: ROOT }).flatMap(page =>
-  [...readFileSync(`${ROOT}${page}`, 'utf8').matchAll(/^ *```yaml\n([\s\S]*?)^ *```/gm)]
-    .map(([, text = '']) => ({ page, text }))
+  [...readFileSync(`${ROOT}${page}`, 'utf8').matchAll(/^( *)```yaml\n([\s\S]*?)^ *```/gm)]
+    .map(([, indent = '', text = '']) => ({
+      page,
+      text: text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
+    }))
     .filter(({ text }) => !text.startsWith('# values of the chart'))
     .filter(({ text }) => Object.keys(parse(text) as object).every(section => SECTIONS.has(section))),
 )

@@ -26,7 +26,11 @@ async function started() {
       ...['reset', 'on', `>${CONSOLE_USER.password}`, ...CONSOLE_RIGHTS.standalone, ...more],
     )
   await grant(selectorOf(COUNTER_RIGHTS))
-  const world = await startSignIn({ redis: { url: redis.url, ...CONSOLE_USER }, limits: LIMITS })
+  const world = await startSignIn({
+    redis: { url: redis.url, ...CONSOLE_USER },
+    limits: LIMITS,
+    signIn: { oidc: { administratorClaim: 'roles', administratorValue: 'postern-admin' } },
+  })
   const gateway = await startPostern('gateway', {
     POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
     POSTERN_KEY_SERVICE_TOKEN: KEY_SERVICE_TOKEN,
@@ -43,7 +47,7 @@ async function started() {
     const readiness = await fetch(`${gateway.urls.ops}/readyz`)
     return ((await readiness.json()) as { limits: string }).limits === 'shared'
   })
-  const ada = await world.signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1'] })
+  const ada = await world.signedIn({ sub: 'ada', name: 'Ada', roles: ['postern-admin'] })
   const issue = async () =>
     (await ada.call('POST', `${W}/keys`, { name: 'build', scopes: ['files:read'], plan: 'free' })).body
   const send = async (secret: string, requests: number) => {
