@@ -8,11 +8,12 @@ const KEY = { name: 'a', scopes: ['files:read'] }
 /** By the end of their path; other calls need no body. */
 const BODIES: readonly (readonly [path: RegExp, body: object])[] = [
   [/\/workspaces\/:workspaceId\/keys$/, KEY],
-  [/\/keys\/:keyId$/, { name: 'b' }],
+  [/\/keys\/:keyId(?:\/check-edit)?$/, { name: 'b' }],
+  [/\/workspaces\/:workspaceId\/plan$/, { plan: null }],
   [/\/tokens$/, { name: 'a', permissions: ['keys:read'], expiresInDays: 1 }],
   [/\/webhook$/, { url: 'https://hooks.example.com/' }],
   [
-    /\/import$/,
+    /\/import(?:\/check)?$/,
     {
       keys: [
         {
