@@ -85,12 +85,16 @@ export function restrictionInputs(
 ): Html {
   const hint = html`IP addresses or networks, one per line, such as <code>192.0.2.0/24</code>. Gateways reject requests from other addresses. Leave it empty to allow every address`
   const cidrs = textArea({ name: 'allowedCidrs', label: ALLOWED_ADDRESSES, hint, problems }, allowedCidrs)
-  return html`${cidrs}${knownPlans === null ? null : planInput(plan, problems, knownPlans)}`
+  return html`${cidrs}${planInput(plan, problems, knownPlans)}`
 }
 
 /** @returns null where there is nothing to choose. A plan that is no longer configured stays until another one is chosen */
-export function planInput(plan: string, problems: Problems, knownPlans: readonly string[]): Html | null {
-  if (knownPlans.length === 0 && plan === '') return null
+export function planInput(
+  plan: string,
+  problems: Problems,
+  knownPlans: readonly string[] | null,
+): Html | null {
+  if (knownPlans === null || (knownPlans.length === 0 && plan === '')) return null
   const gone = plan === '' || knownPlans.includes(plan) ? [] : [plan]
   const options = [
     { value: '', label: 'None' },
