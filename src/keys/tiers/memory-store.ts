@@ -53,13 +53,14 @@ export class MemoryStore {
   remember(digest: string, grant: KeyGrant, { verifiedAtMs, epoch, keyServiceSkipped }: Verification): void {
     this.#absent.delete(digest)
     const shared = { ...grant, scopes: this.#sharedList(grant.scopes) }
-    const record = { grant: shared, verifiedAtMs, epoch, jitter: this.#random(), keyServiceSkipped }
+    const jitterPercent = Math.round(this.#random() * 100)
+    const record = { grant: shared, verifiedAtMs, epoch, jitterPercent, keyServiceSkipped }
     this.#records.shard(digest).set(digest, record)
   }
 
   rememberAbsent(digest: string, verification: Verification): void {
     this.#remove(digest)
-    this.#absent.set(digest, { grant: null, jitter: 0, ...verification })
+    this.#absent.set(digest, { grant: null, jitterPercent: 0, ...verification })
   }
 
   /** Evicts an older version of the record, or the entry that says that there is no such key. */

@@ -18,7 +18,7 @@ const HELD: MemoryEntry = {
   grant: grantOf({ version: 5 }),
   verifiedAtMs: VERIFIED_AT_MS,
   epoch: 7,
-  jitter: 0,
+  jitterPercent: 0,
   keyServiceSkipped: false,
 }
 
@@ -34,12 +34,12 @@ describe('an entry of memory', () => {
   test.each<[string, Partial<MemoryEntry>, ChannelState, EntryTrust]>([
     ['a record within its time to live', {}, later(29_999), 'fresh'],
     ['a record past its time to live', {}, later(30_000), 'stale'],
-    ['a record whose jitter has ended its life', { jitter: 1 }, later(27_000), 'stale'],
-    ['a record whose jitter has not', { jitter: 1 }, later(26_999), 'fresh'],
+    ['a record whose jitter has ended its life', { jitterPercent: 100 }, later(27_000), 'stale'],
+    ['a record whose jitter has not', { jitterPercent: 100 }, later(26_999), 'fresh'],
     ['a record of another epoch', {}, later(1, { epoch: 8 }), 'stale'],
     ['a record while disconnected, within a second', {}, later(1_000, away), 'fresh'],
     ['a record while disconnected, after a second', {}, later(1_001, away), 'stale'],
-    ['a record while disconnected, with jitter', { jitter: 1 }, later(701, away), 'stale'],
+    ['a record while disconnected, with jitter', { jitterPercent: 100 }, later(701, away), 'stale'],
     ['a record of Redis with the key service skipped, connected', skipped, later(29_999), 'fresh'],
     ['a record of Redis with the key service skipped, within 250 ms', skipped, later(250, away), 'fresh'],
     ['a record of Redis with the key service skipped, after 250 ms', skipped, later(251, away), 'stale'],
