@@ -3,6 +3,9 @@ import type { KeyGrant, KeyRecord } from '../../src/domain/key/key-record.ts'
 import { eachText } from '../../src/domain/key/key-texts.ts'
 import { importSigningSecret } from '../../src/domain/key/secret.ts'
 import { compileRoutes, type Route, type RouteMatch } from '../../src/domain/route/route.ts'
+import { toGrant as grantOf } from '../support/key-records.ts'
+
+export { grantOf }
 
 export const NOW_MS = Date.UTC(2026, 10, 20, 9)
 export const DAY_MS = 86_400_000
@@ -50,21 +53,4 @@ export function exampleRecord(changes: Partial<KeyRecord> = {}): KeyRecord {
 /** A grant of a key that was issued, with all that a gateway stores. */
 export function exampleGrant(changes: Partial<KeyGrant> = {}): KeyGrant {
   return grantOf(exampleRecord(changes))
-}
-
-export function grantOf(record: KeyRecord): KeyGrant {
-  const {
-    id,
-    workspaceId,
-    scopes,
-    hint,
-    expiresAtMs,
-    revokedAtMs,
-    suspendedAtMs,
-    allowedCidrs,
-    plan,
-    version,
-  } = record
-  const restrictions = { revokedAtMs, suspendedAtMs, allowedCidrs, plan }
-  return { id, workspaceId, scopes, hint, expiresAtMs, ...restrictions, version }
 }

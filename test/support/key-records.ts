@@ -35,18 +35,22 @@ export function recordOf(changes: Partial<KeyRecord> = {}): KeyRecord {
 }
 
 export function grantOf(changes: Partial<KeyRecord> = {}): KeyGrant {
-  const {
-    id,
-    workspaceId,
-    scopes,
-    hint,
-    expiresAtMs,
-    revokedAtMs,
-    suspendedAtMs,
-    allowedCidrs,
-    plan,
-    version,
-  } = recordOf(changes)
+  return toGrant(recordOf(changes))
+}
+
+/** What a gateway stores of a record. */
+export function toGrant({
+  id,
+  workspaceId,
+  scopes,
+  hint,
+  expiresAtMs,
+  revokedAtMs,
+  suspendedAtMs,
+  allowedCidrs,
+  plan,
+  version,
+}: KeyRecord): KeyGrant {
   const restrictions = { revokedAtMs, suspendedAtMs, allowedCidrs, plan }
   return { id, workspaceId, scopes, hint, expiresAtMs, ...restrictions, version }
 }

@@ -1,4 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
+import { isKnownPlan, planExpected } from '../../domain/key/key-fields.ts'
+import type { StoredKey } from '../../domain/key/key-record.ts'
 import {
   type Announced,
   awaitConfirmations,
@@ -8,10 +10,12 @@ import {
   readConfirmations,
 } from '../announcing/index.ts'
 import type { Caller } from '../platform/access/principal.ts'
+import { auditPlan, auditRevocation } from '../platform/audit/entries.ts'
 import { findTrouble } from '../platform/database/database-unavailable.ts'
 import type { Registry } from './registry.ts'
 import type { BulkChanged, LivePosition } from './rows/bulk-rows.ts'
 import type { KeyRepository } from './rows/key-repository.ts'
+import type { OperationRejection } from './run-operation.ts'
 
 /** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
 const BATCH_SIZE = 250
@@ -55,12 +59,58 @@ interface BulkChange {
   readonly changeSome: (ids: readonly string[]) => Promise<BulkChanged>
 }
 
+/** Revokes every key of a workspace that was committed before the first call and has not ended. */
+export function revokeAllKeys(
+  registry: BulkRegistry,
+  workspaceId: string,
+  context: BulkContext,
+): Promise<BulkOutcome> {
+  const describeChange = (key: StoredKey) => recordRevocation(registry, key, context.caller)
+  const changeSome = (ids: readonly string[]) => registry.repository.revokeKeys({ ids, describeChange })
+  return registry.count('revoke_all', () => changeLiveKeys(registry, workspaceId, { changeSome }, context))
+}
+
+function recordRevocation(
+  { newAuditId, createEvents }: BulkRegistry,
+  { record, digest }: StoredKey,
+  caller: Caller,
+) {
+  const atMs = record.revokedAtMs ?? 0
+  const audit = auditRevocation(record, 'bulk', { id: newAuditId(atMs), atMs, caller })
+  const change = { kind: 'planned', issued: null, record, digest, secret: null } as const
+  return { audit, events: createEvents({ ...change, replaced: { record, digest }, audit: [audit] }) }
+}
+
+/**
+ * Gives a workspace a plan: it is that of keys that are issued later, and of every key that has not ended. Keys that others issue,
+ * import or rotate meanwhile are among the ones or the others.
+ * @param plan null: none
+ */
+export function setWorkspacePlan(
+  registry: BulkRegistry & Pick<Registry, 'knownPlans'>,
+  { workspaceId, plan }: { readonly workspaceId: string; readonly plan: string | null },
+  context: BulkContext,
+): Promise<BulkOutcome | Extract<OperationRejection, { kind: 'invalid' }>> {
+  const { repository, knownPlans, newAuditId } = registry
+  return registry.count('workspace_plan', async () => {
+    if (!isKnownPlan(plan, knownPlans)) {
+      return { kind: 'invalid', field: 'plan', expected: planExpected(knownPlans) } as const
+    }
+    const describeChange = (old: string | null, atMs: number) =>
+      auditPlan(workspaceId, { old, new: plan }, { id: newAuditId(atMs), atMs, caller: context.caller })
+    await repository.changePlan({ workspaceId, plan, describeChange })
+    const changeSome = (ids: readonly string[]) => repository.givePlan({ ids, plan })
+    const change = { withoutPlan: plan, includesNew: true, changeSome }
+    return changeLiveKeys(registry, workspaceId, change, context)
+  })
+}
+
 /**
  * Changes every key of a workspace that was committed before the first call and has not ended, in calls of some seconds.
  * Each batch is announced while the next one is committed. After a crash or an error, a repeated call changes the rest.
  * @param mustWait the last call waits for up to a second until at least one gateway is known and all have confirmed
  */
-export async function changeLiveKeys(
+async function changeLiveKeys(
   registry: BulkRegistry,
   workspaceId: string,
   change: BulkChange,

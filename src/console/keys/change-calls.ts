@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { OVERLAP_EXPECTED } from '../../domain/key/change-key.ts'
 import { PLAN_EXPECTED } from '../../domain/key/key-fields.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
@@ -36,15 +36,13 @@ import {
   WORKSPACE_KEYS,
   WORKSPACE_PLAN,
 } from '../platform/http/request-context.ts'
-import type { BulkOutcome } from './bulk-change.ts'
+import { type BulkContext, type BulkOutcome, revokeAllKeys, setWorkspacePlan } from './bulk-change.ts'
 import { bulkProgressJson, progressJson, readChangeProgress } from './change-progress.ts'
 import { checkEdit, editKey, issueKey, resumeKey, revokeKey, rotateKey, suspendKey } from './operations.ts'
 import { requirePlanChoice } from './plan-choice.ts'
 import { keyJson, readLastUse, setVersionTag, versionTag } from './read-calls.ts'
 import type { Registry } from './registry.ts'
-import { revokeAllKeys } from './revoke-all.ts'
 import type { OperationRejection, OperationResult, OperationSuccess } from './run-operation.ts'
-import { setWorkspacePlan } from './workspace-plan.ts'
 
 const adminCall = declareCalls<Registry>()
 
@@ -207,6 +205,10 @@ const BULK_FIELDS = {
   cursor: Type.Optional(Type.String({ description: 'Of the next call; absent from the last response' })),
 }
 
+function readBulkContext(request: FastifyRequest, query: Static<typeof bulkQuery>): BulkContext {
+  return { caller: describeCaller(request), mustWait: mustWait(query), untilId: query.cursor ?? null }
+}
+
 function bulkJson({ announced, gateways, leftUntilId }: BulkOutcome) {
   return {
     ...bulkProgressJson({ announced, gateways }),
@@ -233,11 +235,7 @@ const REVOKE_ALL = adminCall({
   errors: ['not_found'],
   handle: async (registry, { request, query }) => {
     const workspaceId = readWorkspaceId(request)
-    const context = {
-      caller: describeCaller(request),
-      mustWait: mustWait(query),
-      untilId: query.cursor ?? null,
-    }
+    const context = readBulkContext(request, query)
     const outcome = await revokeAllKeys(registry, workspaceId, context)
     return { revoked: outcome.changed, ...bulkJson(outcome) }
   },
@@ -266,11 +264,7 @@ const SET_PLAN = adminCall({
   errors: ['not_found'],
   handle: async (registry, { request, query, body }) => {
     const workspaceId = readWorkspaceId(request)
-    const context = {
-      caller: describeCaller(request),
-      mustWait: mustWait(query),
-      untilId: query.cursor ?? null,
-    }
+    const context = readBulkContext(request, query)
     const outcome = await setWorkspacePlan(registry, { workspaceId, plan: body.plan }, context)
     if (outcome.kind === 'invalid') throw toApiError(outcome)
     return { plan: body.plan, changed: outcome.changed, ...bulkJson(outcome) }

@@ -4,8 +4,8 @@ import { errorSummary, hidden, NO_PROBLEMS, type Problems, textField } from '../
 import { type Html, html } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
-  CHANGE_FORMS,
-  CHANGES,
+  ADMINISTRATION,
+  ADMINISTRATION_CHANGES,
   createFrame,
   readFormFields,
   requireWorkspace,
@@ -13,28 +13,20 @@ import {
 } from '../platform/html/page-request.ts'
 import { keysPath, planPath, WORKSPACES } from '../platform/html/paths.ts'
 import { describeCaller } from '../platform/http/request-context.ts'
-import type { BulkOutcome } from './bulk-change.ts'
+import { type BulkOutcome, setWorkspacePlan } from './bulk-change.ts'
 import { bulkSteps } from './change-progress.ts'
 import { describeRejectedField, planInput } from './key-form.ts'
 import type { KeyPageParts } from './key-view.ts'
-import { requirePlanChoice } from './plan-choice.ts'
 import type { Registry } from './registry.ts'
 import { MAX_LIVE } from './search/count-keys.ts'
-import { setWorkspacePlan } from './workspace-plan.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/plan`
 const TITLE = 'Plan of the workspace'
 
-/** The page that gives a workspace a plan. The choice is confirmed on a page that names how many keys it changes. */
+/** The page on which administrators give a workspace a plan. The choice is confirmed on a page that names how many keys it changes. */
 export function planRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
-  scope.get(PATH, CHANGE_FORMS, (request, reply) => {
-    requirePlanChoice(request, null)
-    return showForm(registry, request, reply, NO_PROBLEMS)
-  })
-  scope.post(PATH, CHANGES, (request, reply) => {
-    requirePlanChoice(request, null)
-    return choose(registry, request, reply)
-  })
+  scope.get(PATH, ADMINISTRATION, (request, reply) => showForm(registry, request, reply, NO_PROBLEMS))
+  scope.post(PATH, ADMINISTRATION_CHANGES, (request, reply) => choose(registry, request, reply))
 }
 
 async function showForm(

@@ -22,9 +22,9 @@ import {
 } from '../platform/html/page-request.ts'
 import { keysPath, revokeAllPath, WORKSPACES } from '../platform/html/paths.ts'
 import { describeCaller } from '../platform/http/request-context.ts'
+import { revokeAllKeys } from './bulk-change.ts'
 import { bulkSteps, type ChangeProgress } from './change-progress.ts'
 import type { KeyPageParts } from './key-view.ts'
-import { revokeAllKeys } from './revoke-all.ts'
 import { MAX_LIVE } from './search/count-keys.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/revoke-all`
