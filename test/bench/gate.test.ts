@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { judge, type Round, summarize, type Written } from './gate.ts'
+import { cannotTell, judge, type Round, summarize, type Written } from './gate.ts'
 
 const WRITTEN: Written = { median: 1.5, floorUs: 15 }
 
@@ -44,6 +44,26 @@ test.each<[situation: string, verdict: string, measured: Round[][]]>([
   const judgement = judge(WRITTEN, measured)
   expect(judgement.verdict).toBe(verdict)
   expect(judgement.reason !== '').toBe(verdict === 'not measured')
+})
+
+test.each<[situation: string, after: number, measured: Round[][]]>([
+  ['the bare server is a third slower', 8, quiet(1.5, { floorUs: 20 })],
+  ['the bare server is a third faster', 8, quiet(1.5, { floorUs: 10 })],
+  ['other programs run throughout', 6, quiet(1.5, { othersShare: 0.3 })],
+])(
+  'a comparison ends once the rest of 15 rounds cannot measure anything: %s',
+  (_situation, after, measured) => {
+    const rounds = measured.flat()
+    expect(cannotTell(rounds.slice(0, after - 1), rounds.length, WRITTEN.floorUs)).toBe(false)
+    expect(cannotTell(rounds.slice(0, after), rounds.length, WRITTEN.floorUs)).toBe(true)
+    // And it would have said so after all of them.
+    expect(judge(WRITTEN, measured).verdict).toBe('not measured')
+  },
+)
+
+test('a comparison that this machine can make is not ended', () => {
+  const rounds = quiet(1.7).flat()
+  expect(cannotTell(rounds, rounds.length, WRITTEN.floorUs)).toBe(false)
 })
 
 test('noise never widens the bound: a ratio passes or fails at the same figure, or nothing is measured', () => {

@@ -46,16 +46,29 @@ export interface Judgement {
  */
 export function judge(written: Written, series: readonly Series[]): Judgement {
   const measured = median(mediansOf(series))
-  const reason = noiseOf(series) ?? otherMachine(written, series) ?? ''
+  const reason = otherMachine(written, series) ?? noiseOf(series) ?? ''
   if (reason !== '') return { verdict: 'not measured', measured, reason }
   if (measured > written.median * (1 + TOLERANCE)) return { verdict: 'worse', measured, reason }
   if (measured < written.median * (1 - TOLERANCE)) return { verdict: 'better', measured, reason }
   return { verdict: 'unchanged', measured, reason }
 }
 
-/** @returns whether so many rounds were disturbed that the planned number cannot suffice any more */
-export function cannotTell(rounds: readonly Pick<Round, 'othersShare'>[], planned: number): boolean {
-  return rounds.filter(isDisturbed).length > planned * (1 - FEWEST_SHARE)
+/**
+ * @param floorUs the written time of the bare server, if a written ratio is compared
+ * @returns whether, whatever the rest of the planned rounds give, nothing will be measured: too many were disturbed, or the
+ * median of the bare server's time is that of another machine
+ */
+export function cannotTell(
+  rounds: readonly Omit<Round, 'ratio'>[],
+  planned: number,
+  floorUs?: number,
+): boolean {
+  if (rounds.filter(isDisturbed).length > planned * (1 - FEWEST_SHARE)) return true
+  if (floorUs === undefined) return false
+  const changes = rounds.filter(round => !isDisturbed(round)).map(round => round.floorUs / floorUs - 1)
+  const slower = changes.filter(change => change > SAME_MACHINE).length
+  const faster = changes.filter(change => change < -SAME_MACHINE).length
+  return Math.max(slower, faster) > planned / 2
 }
 
 export function isDisturbed({ othersShare }: Pick<Round, 'othersShare'>): boolean {
@@ -89,7 +102,7 @@ function otherMachine({ floorUs }: Written, series: readonly Series[]): string |
       .flat()
       .map(round => round.floorUs),
   )
-  if (floorUs === undefined || Math.abs(now / floorUs - 1) <= SAME_MACHINE) return null
+  if (floorUs === undefined || !(Math.abs(now / floorUs - 1) > SAME_MACHINE)) return null // NaN: none was quiet.
   return `the bare server takes ${now.toFixed(1)} µs, and ${floorUs.toFixed(1)} µs where the ratios were written`
 }
 

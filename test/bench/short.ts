@@ -43,7 +43,10 @@ export async function compareShort(say: (text: string) => void): Promise<boolean
   let suspects = PAIRS.map(pairName)
   for (const heading of ['', '\nOnce more:']) {
     if (heading !== '') say(heading)
-    const judgements = judgeAll(written, await runSeries(SERIES, all => isMeasured(judgeAll(written, all))))
+    const judgements = judgeAll(
+      written,
+      await runSeries(SERIES, all => isMeasured(judgeAll(written, all)), written.floorUs),
+    )
     say(describe(written, judgements))
     suspects = suspects.filter(pair => judgements.get(pair)?.verdict === 'worse')
     if (suspects.length === 0) return false
@@ -87,16 +90,17 @@ function of(all: readonly SeriesByPair[], pair: string): Series[] {
   return all.map(series => series.get(pair) ?? [])
 }
 
-/** Ends early where these series suffice, and where so many rounds are disturbed that the others cannot. */
+/** Ends early where these series suffice, and where the others cannot. @param floorUs the written time of the bare server */
 async function runSeries(
   count: number,
   suffice: (all: readonly SeriesByPair[]) => boolean,
+  floorUs?: number,
 ): Promise<SeriesByPair[]> {
   const all: SeriesByPair[] = []
   while (all.length < count && !suffice(all)) {
     all.push(await runOneSeries())
     const rounds = of(all, pairName(PAIRS[0])).flat()
-    if (cannotTell(rounds, count * ROUNDS_OF_A_SERIES)) break
+    if (cannotTell(rounds, count * ROUNDS_OF_A_SERIES, floorUs)) break
   }
   return all
 }
