@@ -10,7 +10,6 @@ const FULL = 'test/**/*.full.test.ts'
 /** They measure memory or processor time of the process that runs them, which no other file may have used. */
 const MEASURE_THEMSELVES = [
   'test/console/pages/large-workspace.full.test.ts',
-  'test/console/search/page-cost.full.test.ts',
   'test/regions/region-backlog.full.test.ts',
   'test/upstream/slow-readers.full.test.ts',
 ]
