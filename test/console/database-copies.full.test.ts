@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -27,13 +28,17 @@ const AUDIT_INTACT = /The audit chain is intact/
 
 let redis: RedisServer
 let postgres: PostgresServer | undefined
+let shared: string
 beforeAll(async () => {
+  shared = mkdtempSync(join(tmpdir(), 'postern-copies-'))
+  await fillDatabase(`sqlite:${join(shared, 'many.db')}`, MANY_KEYS)
   redis = await RedisServer.start()
   if (has(POSTGRES)) postgres = await PostgresServer.started()
 })
 afterAll(async () => {
   await redis.stop()
   await postgres?.stop()
+  rmSync(shared, { recursive: true })
 })
 
 const environment = (url: string) => ({
@@ -101,7 +106,24 @@ const engines = {
   PostgreSQL: async () => (await postgres?.database()) ?? '',
 }
 
-describe.each(Object.entries(engines))('%s', (name, createUrl) => {
+/** Filling takes a second of processor time, copying a file none. */
+function sqliteOfManyKeys(): string {
+  const file = join(temporaryDirectory(), 'postern.db')
+  copyFileSync(join(shared, 'many.db'), file)
+  return `sqlite:${file}`
+}
+
+const ofManyKeys = {
+  SQLite: async () => sqliteOfManyKeys(),
+  PostgreSQL: async () => {
+    const url = await engines.PostgreSQL()
+    await fillDatabase(url, MANY_KEYS)
+    return url
+  },
+}
+
+describe.each(['SQLite', 'PostgreSQL'] as const)('%s', name => {
+  const createUrl = engines[name]
   const skipped = name === 'PostgreSQL' && !has(POSTGRES)
 
   test.skipIf(skipped)(
@@ -165,10 +187,9 @@ describe.each(Object.entries(engines))('%s', (name, createUrl) => {
     'a backup that is killed leaves no file under its name',
     { timeout: TIMEOUT_MS },
     async () => {
-      const url = await createUrl()
+      const url = await ofManyKeys[name]()
       const directory = temporaryDirectory()
       const backup = join(directory, 'backup.db')
-      await fillDatabase(url, MANY_KEYS)
       await killInTheMiddle(url, 'backup', backup)
       expect(existsSync(backup)).toBe(false)
       expect((await database(url, 'backup', backup)).code).toBe(0)
@@ -202,9 +223,8 @@ describe.each(Object.entries(engines))('%s', (name, createUrl) => {
     'a restore that is killed leaves the database as it was',
     { timeout: TIMEOUT_MS },
     async () => {
-      const url = await createUrl()
+      const url = await ofManyKeys[name]()
       const backup = join(temporaryDirectory(), 'backup.db')
-      await fillDatabase(url, MANY_KEYS)
       expect((await database(url, 'backup', backup)).code).toBe(0)
       const before = await readAll(url)
       await announceOneKey(url)
@@ -250,8 +270,7 @@ describe.skipIf(!has(POSTGRES))('a copy from SQLite to PostgreSQL and back', () 
     'to %s leaves the target empty if it is killed, and can be repeated',
     { timeout: TIMEOUT_MS },
     async kind => {
-      const [from, to] = [await engines.SQLite(), await engines[kind]()]
-      await fillDatabase(from, MANY_KEYS)
+      const [from, to] = [sqliteOfManyKeys(), await engines[kind]()]
       await killInTheMiddle('', 'copy', from, to, '--without-redis')
       const after = await readAll(to)
       expect(after['keys']).toEqual([])
@@ -310,10 +329,9 @@ test('a restore refuses what is no good backup, and changes nothing', { timeout:
 test('of two backups to one name at once, one is saved whole, and the other says that the name is taken', {
   timeout: TIMEOUT_MS,
 }, async () => {
-  const url = await engines.SQLite()
+  const url = sqliteOfManyKeys()
   const directory = temporaryDirectory()
   const backup = join(directory, 'backup.db')
-  await fillDatabase(url, MANY_KEYS)
   const exits = await Promise.all([1, 2].map(() => databaseApart(url, 'backup', backup)))
   expect(exits.map(({ code }) => code).toSorted()).toEqual([0, 65])
   expect(exits.map(({ stderr }) => stderr).join()).toContain(`${backup} exists already`)

@@ -12,7 +12,11 @@ import { someKey } from '../support/stored-keys.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 /** Some 200 MB of lines, so a console that held them all would die. */
-const KEYS = 450_000
+const KEYS = 130_000
+const ALLOWED_CIDRS = Array.from(
+  { length: 30 },
+  (_, n) => `2001:db8:1234:5678:9abc:def0:1234:${1000 + n}/128`,
+)
 const HEAP_MEGABYTES = 96
 const TOKEN = 'admin-token-of-the-figures'
 /** The reader pauses after so many chunks. */
@@ -24,7 +28,11 @@ const TIMEOUT_MS = 900_000
 /** Copies one key, with another id and digest each time. */
 async function fill(databaseUrl: string): Promise<void> {
   const { writer, close } = await openDatabase(databaseUrl)
-  const { id: _, digest: __, ...row } = toKeyRow(someKey({ expiresAtMs: Date.now() + 1e10 }), Date.now())
+  const {
+    id: _,
+    digest: __,
+    ...row
+  } = toKeyRow(someKey({ expiresAtMs: Date.now() + 1e10, allowedCidrs: ALLOWED_CIDRS }), Date.now())
   const names = Object.keys(row).map(name => sql.ref(name))
   const values = Object.values(row).map(value => sql`${value}`)
   await sql`with recursive number(n) as (select 1 union all select n + 1 from number where n < ${KEYS})
