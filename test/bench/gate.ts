@@ -55,7 +55,7 @@ export function judge(written: Written, series: readonly Series[]): Judgement {
 
 /**
  * @param floorUs the written time of the bare server, if a written ratio is compared
- * @returns whether, whatever the rest of the planned rounds give, nothing will be measured: too many were disturbed, or the
+ * @returns whether nothing will be measured even with the best of planned rounds to come: too many were disturbed, or the
  * median of the bare server's time is that of another machine
  */
 export function cannotTell(

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { whenOver } from './patience.ts'
 import { runProgramHere } from './program-here.ts'
 
-/** `TEST_FORM=built` runs the output of `npm run build`, as the image does; otherwise the sources run. */
+/** `TEST_FORM=built` (the full suite) runs the output of `npm run build`, as the image does; otherwise the sources run. */
 const ENTRY = fileURLToPath(
   new URL(process.env['TEST_FORM'] === 'built' ? '../../dist/main.js' : '../../src/main.ts', import.meta.url),
 )
