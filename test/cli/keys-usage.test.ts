@@ -69,12 +69,28 @@ test('a small count still has a bar, and none has none', () => {
   })
   const usage = [point(100_000), point(1), point(0)]
   const [full = '', small = '', none = ''] = usageText(
-    { step: 'day', usage },
+    { step: 'day', usage, windows: [] },
     { width: 80, paint: (_, text) => text },
   ).split('\n')
   expect([full, small, none]).toEqual([
     `2026-11-20  100000  ${'█'.repeat(40)}`,
     '2026-11-20       1  ▏',
     '2026-11-20       0',
+  ])
+})
+
+test('what is left of each rate limit stands below, and what is unknown says so', () => {
+  const limit = { limit: 50, region: null }
+  const windows = [
+    { ...limit, policy: 'hourly', remaining: 43, resetsAt: '2026-11-20T01:00:00.000Z' },
+    { ...limit, policy: 'quota', remaining: 50, resetsAt: null },
+    { ...limit, policy: 'quota', region: 'eu', remaining: null, resetsAt: null },
+  ]
+  const text = usageText({ step: 'day', usage: [], windows }, { width: 80, paint: (_, shown) => shown })
+  expect(text.split('\n').slice(-4)).toEqual([
+    'Left      hourly: 43 of 50, until 2026-11-20T01:00:00Z',
+    'Left      quota: 50 of 50',
+    'Left      quota in eu: unknown of 50',
+    '',
   ])
 })

@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
 import { type Cli, CliError } from '../../cli.ts'
-import { count, instant, readResponse } from '../../client/responses.ts'
+import { count, instant, nullable, readResponse } from '../../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import { checkKeyId, DAY_SECONDS, durationWithin } from '../../options/values.ts'
 import { type Paint, paintFor, terminalWidth } from '../../output/terminal.ts'
@@ -21,11 +21,20 @@ const MAX_BAR = 50
 const MIN_BAR = 8
 
 const counts = Type.Record(Type.String(), count)
+const limitWindow = Type.Object({
+  policy: Type.String(),
+  region: nullable(Type.String()),
+  limit: count,
+  remaining: nullable(count),
+  resetsAt: nullable(instant),
+})
 const usageResponse = Type.Object({
   step: Type.Union([Type.Literal('hour'), Type.Literal('day')]),
   usage: Type.Array(Type.Object({ at: instant, requests: count, byCode: counts, byRoute: counts })),
+  windows: Type.Array(limitWindow),
 })
 type ShownUsage = Static<typeof usageResponse>
+type Window = Static<typeof limitWindow>
 
 interface Options {
   readonly last: number
@@ -39,7 +48,7 @@ export function addUsage(keys: Command, cli: Cli): void {
   const last = new Option(`${flag} <duration>`, 'span that ends now, up to 400d')
   const usage = keys
     .command('usage')
-    .description('show how often a key was used, as bars')
+    .description('show how often a key was used, as bars, and what is left of its rate limits')
     .argument('<id>', 'the key’s id (key_…)')
     .addOption(
       last.default(DAY_SECONDS, '24h').argParser(durationWithin(flag, HOUR_SECONDS, 400 * DAY_SECONDS)),
@@ -71,9 +80,9 @@ async function showUsage({ client, host, json }: AdminSession, id: string, optio
   host.write(usageText(shown, { width: terminalWidth(host), paint }))
 }
 
-/** A bar for each hour or day, what was served and what was not apart, and sums below. */
+/** A bar for each hour or day, what was served and what was not apart; sums and what is left of each rate limit below. */
 export function usageText(
-  { step, usage }: ShownUsage,
+  { step, usage, windows }: ShownUsage,
   { width, paint }: { readonly width: number; readonly paint: Paint },
 ): string {
   const most = Math.max(1, ...usage.map(({ requests }) => requests))
@@ -90,7 +99,15 @@ export function usageText(
     const bar = renderBar((requests / most) * room)
     return `${labels[index]}  ${String(requests).padStart(digits)}  ${paint('green', bar)}${note}`.trimEnd()
   })
-  return `${[...lines, '', ...describeSums(usage, paint)].join('\n')}\n`
+  return `${[...lines, '', ...describeSums(usage, paint), ...windows.map(window => windowText(window, paint))].join('\n')}\n`
+}
+
+/** @returns such as "Left      hourly: 43 of 50, until 2026-11-27T03:00:00Z" */
+function windowText({ policy, region, limit, remaining, resetsAt }: Window, paint: Paint): string {
+  const name = plainText(region === null ? policy : `${policy} in ${region}`)
+  const end = resetsAt === null ? '' : `, until ${resetsAt.slice(0, 19)}Z`
+  const left = `${remaining ?? 'unknown'} of ${limit}${end}`
+  return `${paint('bold', 'Left')}      ${name}: ${remaining === 0 ? paint('red', left) : left}`
 }
 
 function renderBar(length: number): string {
