@@ -137,7 +137,12 @@ export function describeKeyImport(database: string, freshUrl: () => Promise<stri
       expect((await exported(other)).map(kept)).toEqual(lines.map(kept))
     })
 
-    test.each<[string, object, string | undefined, RegExp]>([
+    const WRONG: readonly (readonly [
+      what: string,
+      wrong: object,
+      field: string | undefined,
+      error: RegExp,
+    ])[] = [
       ['no digest', { digest: undefined }, 'digest', /^digest must be the SHA-256/],
       ['a hint that is the key', { hint: 'foreign-key' }, 'hint', /^hint must be/],
       ['a name that is the key', { name: 'foreign-key' }, 'name', /^name must be/],
@@ -148,15 +153,18 @@ export function describeKeyImport(database: string, freshUrl: () => Promise<stri
       ['an expiry in 367 days', { expiresAt: inDays(367) }, 'expiresAt', /at most 366 days from now$/],
       ['a revocation to come', { revokedAt: inDays(1) }, 'revokedAt', /not in the future$/],
       ['an unknown field', { colour: 'gold' }, undefined, /^An entry has only/],
-    ])('names what is wrong with %s, and imports the others', async (_, wrong, field, error) => {
+    ]
+    test('names what is wrong with an entry, and imports the others', async () => {
       const { importKeys } = await started()
-      const entry = { ...entryOf('foreign-key', wrong) }
-      const answer = await importKeys([entry, entryOf('good')])
-      const { imported, results } = outcomeOf(answer)
-      expect([answer.status, imported, results[1].status]).toEqual([200, 1, 'imported'])
-      expect(results[0]).toMatchObject({ status: 'invalid', error: expect.stringMatching(error) })
-      expect(results[0].field).toBe(field)
-      expect(answer.text).not.toContain('foreign-key')
+      for (const [what, wrong, field, error] of WRONG) {
+        const entry = { ...entryOf('foreign-key', wrong) }
+        const answer = await importKeys([entry, entryOf(`good beside ${what}`)])
+        const { imported, results } = outcomeOf(answer)
+        expect([what, answer.status, imported, results[1].status]).toEqual([what, 200, 1, 'imported'])
+        expect(results[0], what).toMatchObject({ status: 'invalid', error: expect.stringMatching(error) })
+        expect(results[0].field, what).toBe(field)
+        expect(answer.text, what).not.toContain('foreign-key')
+      }
     })
 
     test('repeats and logs no key that was sent in place of a digest or workspace', async () => {
@@ -171,12 +179,11 @@ export function describeKeyImport(database: string, freshUrl: () => Promise<stri
       expect(answer.text + audit.text + JSON.stringify(log)).not.toMatch(/foreign.key/)
     })
 
-    test.each([[[]], [Array.from({ length: 1001 }, () => ({}))], [[1]]])(
-      'refuses a list of none, of over 1,000, or of other things',
-      async keys => {
-        const { send } = await started()
+    test('refuses a list of none, of over 1,000, or of other things', async () => {
+      const { send } = await started()
+      for (const keys of [[], Array.from({ length: 1001 }, () => ({})), [1]]) {
         expect((await send('POST', IMPORT, { keys })).status).toBe(400)
-      },
-    )
+      }
+    })
   })
 }

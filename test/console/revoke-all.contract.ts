@@ -203,13 +203,15 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
       expect(await repository.countLive('ws_1')).toBe(0)
     })
 
-    test.each([
-      ['?cursor=x', {}],
-      ['?wait=2', {}],
-      ['', { reason: 'leak' }],
-    ])('with %s %j is refused', async (query, body) => {
+    test('with another cursor, another wait or a body is refused', async () => {
       const { send } = await started([someKey()])
-      expect((await send('POST', REVOKE_ALL + query, body)).status).toBe(400)
+      for (const [query, body] of [
+        ['?cursor=x', {}],
+        ['?wait=2', {}],
+        ['', { reason: 'leak' }],
+      ] as const) {
+        expect([query, (await send('POST', REVOKE_ALL + query, body)).status]).toEqual([query, 400])
+      }
     })
   })
 }
