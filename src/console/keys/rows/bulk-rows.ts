@@ -164,9 +164,7 @@ async function changeAll(
     })
   } catch (error) {
     // The audit entries are part of the transaction: neither was written.
-    throw error instanceof AuditWriteError || error instanceof PlansChanged
-      ? error
-      : new AuditWriteError(error)
+    throw error instanceof PlansChanged ? error : AuditWriteError.of(error)
   }
 }
 

@@ -13,6 +13,7 @@ import { isRejected } from '../../platform/database/postgres/errors.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { type EarlierResponse, insertResponse, type StoredResponse } from '../../platform/http/idempotency.ts'
 import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
+import { shareBatches } from '../../platform/jobs/share-runs.ts'
 import { areCurrent } from './workspace-plans.ts'
 
 /** Bounds the time of one transaction. */
@@ -52,16 +53,23 @@ interface CommitContext {
   readonly auditQueue: AuditQueue
 }
 
-/** All or nothing: a change to a key, its audit entry and its place in the outbox. */
+/**
+ * All or nothing: a change to a key, its audit entry and its place in the outbox. On PostgreSQL, changes that arrive during a
+ * transaction are committed by the next one, so that a burst costs a few round trips and disk syncs for each hundred of them.
+ */
 export function createCommit(
   writer: ChangeWriter,
   context: CommitContext,
 ): (change: Change) => Promise<CommitOutcome> {
-  const together = createCommitTogether(writer, context)
-  return change =>
-    context.dialect === 'postgres' && isReplacement(change)
-      ? together(change)
-      : commitChange(writer, change, context)
+  const commitTogether = shareBatches(
+    (changes: readonly Replacement[]) => commitReplacements(writer, changes, context),
+    CHANGES_AT_ONCE,
+  )
+  return async change => {
+    if (context.dialect === 'sqlite' || !isReplacement(change)) return commitChange(writer, change, context)
+    const outcomes = await commitTogether([change])
+    return outcomes.get(change) ?? STALE
+  }
 }
 
 /** Rolls the transaction back and carries its outcome out. */
@@ -87,7 +95,7 @@ async function commitChange(
   } catch (error) {
     if (error instanceof RolledBack) return error.outcome
     // The change and its audit entry are one transaction: neither was written, or both were.
-    throw change.audit.length === 0 || error instanceof AuditWriteError ? error : new AuditWriteError(error)
+    throw change.audit.length === 0 ? error : AuditWriteError.of(error)
   }
 }
 
@@ -160,68 +168,35 @@ function isReplacement(change: Change): change is Replacement {
   return change.issued === null && change.replaced !== null && change.response === null
 }
 
-interface Waiting {
-  readonly change: Replacement
-  readonly committed: PromiseWithResolvers<CommitOutcome>
-}
-
-/**
- * For PostgreSQL: commits the changes that arrive during a transaction with the next one, so that a burst costs a few round trips and
- * disk syncs for each hundred of them.
- */
-function createCommitTogether(
+/** @returns the outcome of each, which is an error where the server rejected it */
+async function commitReplacements(
   writer: ChangeWriter,
+  changes: readonly Replacement[],
   context: CommitContext,
-): (change: Replacement) => Promise<CommitOutcome> {
-  let waiting: Waiting[] = []
-  let isRunning = false
-  const run = async () => {
-    isRunning = true
-    while (waiting.length > 0) {
-      const some = waiting.slice(0, CHANGES_AT_ONCE)
-      waiting = waiting.slice(CHANGES_AT_ONCE)
-      await commitSome(writer, some, context)
-    }
-    isRunning = false
-  }
-  return change => {
-    const committed = Promise.withResolvers<CommitOutcome>()
-    waiting.push({ change, committed })
-    if (!isRunning) void run()
-    return committed.promise
-  }
-}
-
-/** Never rejects. */
-async function commitSome(
-  writer: ChangeWriter,
-  some: readonly Waiting[],
-  context: CommitContext,
-): Promise<void> {
+): Promise<ReadonlyMap<Change, CommitOutcome | Promise<CommitOutcome>>> {
   try {
-    const changes = some.map(({ change }) => change)
-    const outcomes = await writer.run(tx => writeTogether(tx, changes, context))
-    for (const [index, { committed }] of some.entries()) committed.resolve(outcomes[index] ?? STALE)
+    return await writer.run(tx => writeTogether(tx, changes, context))
   } catch (error) {
     // The server rejected a statement, so that nothing was committed: the others must not fail with the one that it rejected.
-    if (some.length > 1 && isRejected(error)) {
-      for (const one of some) await commitSome(writer, [one], context)
-      return
+    if (changes.length === 1 || !isRejected(error)) throw AuditWriteError.of(error)
+    const alone = new Map<Change, Promise<CommitOutcome>>()
+    for (const change of changes) {
+      const outcome = commitChange(writer, change, context)
+      alone.set(change, outcome)
+      await outcome.catch(() => {}) // Its caller gets the error.
     }
-    // Neither a change nor its audit entry was written, or both were.
-    const failure = error instanceof AuditWriteError ? error : new AuditWriteError(error)
-    for (const { committed } of some) committed.reject(failure)
+    return alone
   }
 }
 
 const STALE: CommitOutcome = { kind: 'stale' }
 
-/** Locks in the order of every other writer: keys, in one order, then the audit log. @returns the outcome of each */
+/** Locks in the order of every other writer: keys, in one order, then the audit log. @returns what was committed; the others are stale */
 async function writeTogether(
   tx: Transaction<Tables>,
   changes: readonly Replacement[],
   { now, audit }: CommitContext,
-): Promise<CommitOutcome[]> {
+): Promise<ReadonlyMap<Change, CommitOutcome>> {
   const nowMs = now()
   const ids = changes.map(({ replaced }) => replaced.record.id)
   const stored = await tx
@@ -250,11 +225,9 @@ async function writeTogether(
     current.flatMap(change => change.audit),
     { dialect: 'postgres', audit },
   )
-  const pendingByChange = new Map(current.map((change, index) => [change, pending.slice(index, index + 1)]))
-  return changes.map(change => {
-    const pending = pendingByChange.get(change)
-    return pending === undefined ? STALE : { kind: 'committed', pending }
-  })
+  return new Map(
+    current.map((change, index) => [change, { kind: 'committed', pending: pending.slice(index, index + 1) }]),
+  )
 }
 
 /** @param keys locked, and of the version before */

@@ -62,6 +62,6 @@ export async function changePlan(
       await appendAudit(tx, [describeChange(before, now())], target)
     })
   } catch (error) {
-    throw error instanceof AuditWriteError ? error : new AuditWriteError(error)
+    throw AuditWriteError.of(error)
   }
 }

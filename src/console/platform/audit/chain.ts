@@ -38,7 +38,7 @@ export async function audited<Result>(
     return await run()
   } catch (error) {
     auditWriteFailures.inc()
-    throw error instanceof AuditWriteError ? error : new AuditWriteError(error)
+    throw AuditWriteError.of(error)
   }
 }
 

@@ -66,6 +66,10 @@ export class AuditWriteError extends Error {
   constructor(cause: unknown) {
     super('A change and its audit entry could not be written', { cause })
   }
+
+  static of(error: unknown): AuditWriteError {
+    return error instanceof AuditWriteError ? error : new AuditWriteError(error)
+  }
 }
 
 /** Runs a change. @throws OutcomeUnknown, with what to look for, if it may be committed all the same */
