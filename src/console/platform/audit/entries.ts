@@ -116,14 +116,14 @@ export interface AuditContext {
 }
 
 export function auditIssue(record: KeyRecord, context: AuditContext): KeyAuditEntry {
-  return createKeyEntry('key.issued', record, context, newKeyDetail(record))
+  return createEntry('key.issued', record, context, newKeyDetail(record))
 }
 
 export function auditImport(record: KeyRecord, context: AuditContext): KeyAuditEntry {
   const { revokedAtMs, suspendedAtMs } = record
   const revoked = revokedAtMs === null ? {} : { revokedAt: toInstant(revokedAtMs) }
   const suspended = suspendedAtMs === null ? {} : { suspendedAt: toInstant(suspendedAtMs) }
-  return createKeyEntry('key.imported', record, context, {
+  return createEntry('key.imported', record, context, {
     ...newKeyDetail(record),
     ...revoked,
     ...suspended,
@@ -141,7 +141,7 @@ export function auditRotation(
   { replaced, successor, overlapSeconds }: Rotation,
   context: AuditContext,
 ): KeyAuditEntry {
-  return createKeyEntry('key.rotated', replaced, context, {
+  return createEntry('key.rotated', replaced, context, {
     name: replaced.name,
     scopes: replaced.scopes,
     overlapSeconds,
@@ -156,7 +156,7 @@ export function auditRevocation(
   reason: RevocationReason,
   context: AuditContext,
 ): KeyAuditEntry {
-  return createKeyEntry('key.revoked', record, context, { name, scopes, reason })
+  return createEntry('key.revoked', record, context, { name, scopes, reason })
 }
 
 /** `key.reported`: the report did not revoke the key. */
@@ -166,7 +166,7 @@ export function auditLeak(
   { foundAt, source }: LeakFinding,
   context: AuditContext,
 ): KeyAuditEntry {
-  return createKeyEntry(action, record, context, { name, scopes, reason: LEAK, foundAt, source })
+  return createEntry(action, record, context, { name, scopes, reason: LEAK, foundAt, source })
 }
 
 export function isLeak({ detail }: Pick<AuditEntry, 'detail'>): boolean {
@@ -174,11 +174,11 @@ export function isLeak({ detail }: Pick<AuditEntry, 'detail'>): boolean {
 }
 
 export function auditSuspension({ name, ...record }: KeyRecord, context: AuditContext): KeyAuditEntry {
-  return createKeyEntry('key.suspended', record, context, { name })
+  return createEntry('key.suspended', record, context, { name })
 }
 
 export function auditResumption({ name, ...record }: KeyRecord, context: AuditContext): KeyAuditEntry {
-  return createKeyEntry('key.resumed', record, context, { name })
+  return createEntry('key.resumed', record, context, { name })
 }
 
 /** An entry with the old and new value of each changed field. */
@@ -195,7 +195,7 @@ export function auditEdit(
         : [field, { old: before[field], new: after[field] }],
     ),
   )
-  return createKeyEntry('key.edited', after, context, { name: after.name, changes })
+  return createEntry('key.edited', after, context, { name: after.name, changes })
 }
 
 /** What an edit changed, by public names; empty for other actions. */
@@ -211,9 +211,7 @@ function isList(value: object): value is readonly unknown[] {
 
 /** An entry that concerns tokens, people or refused access: no workspace and no key. */
 export function auditAccess(action: AccessAction, about: AuditDetail, context: AuditContext): AuditEntry {
-  const { id, atMs, caller } = context
-  const detail = withCaller(about, caller)
-  return { id, workspaceId: null, atMs, actor: caller.actor, action, keyId: null, detail }
+  return createEntry(action, { workspaceId: null, id: null }, context, about)
 }
 
 /** An entry that concerns the webhook of a workspace. @param site scheme, host and port before and after */
@@ -221,32 +219,33 @@ export function auditWebhook(
   action: WebhookAction,
   workspaceId: string,
   site: { readonly old: string | null; readonly new: string | null },
-  { id, atMs, caller }: AuditContext,
+  context: AuditContext,
 ): AuditEntry {
-  const detail = withCaller({ changes: { site } }, caller)
-  return { id, workspaceId, atMs, actor: caller.actor, action, keyId: null, detail }
+  return createEntry(action, { workspaceId, id: null }, context, { changes: { site } })
 }
 
 /** An entry that concerns the plan of a workspace, and of all its keys. */
 export function auditPlan(
   workspaceId: string,
   plan: { readonly old: string | null; readonly new: string | null },
-  { id, atMs, caller }: AuditContext,
+  context: AuditContext,
 ): AuditEntry {
-  const detail = withCaller({ changes: { plan } }, caller)
-  return { id, workspaceId, atMs, actor: caller.actor, action: 'workspace.plan_changed', keyId: null, detail }
+  return createEntry('workspace.plan_changed', { workspaceId, id: null }, context, { changes: { plan } })
 }
 
-function createKeyEntry(
-  action: KeyAction,
-  { id: keyId, workspaceId }: Pick<KeyRecord, 'id' | 'workspaceId'>,
+/** @param subject the workspace and the key that it concerns, as far as it does */
+function createEntry<
+  Action extends AuditAction,
+  WorkspaceId extends string | null,
+  KeyId extends string | null,
+>(
+  action: Action,
+  { workspaceId, id: keyId }: { readonly workspaceId: WorkspaceId; readonly id: KeyId },
   { id, atMs, caller }: AuditContext,
   about: AuditDetail,
-): KeyAuditEntry {
-  const detail = withCaller(about, caller)
-  return { id, workspaceId, atMs, actor: caller.actor, action, keyId, detail }
-}
-
-function withCaller(about: AuditDetail, { name, address, requestId }: Caller): AuditDetail {
-  return { ...about, ...(name === undefined ? {} : { by: name }), from: address, requestId }
+) {
+  const { actor, name, address, requestId } = caller
+  const by = name === undefined ? {} : { by: name }
+  const detail: AuditDetail = { ...about, ...by, from: address, requestId }
+  return { id, workspaceId, atMs, actor, action, keyId, detail }
 }
