@@ -85,7 +85,7 @@ class ScheduledSlots implements RecordStore {
     await this.#scheduler.schedule(Promise.resolve())
     const heldVersion = Number(/"version":(\d+)/.exec(Buffer.from(this.#bytes).toString())?.[1] ?? 0)
     const isUnverified = unverified !== null && Buffer.compare(this.#bytes, unverified) === 0
-    if (heldVersion > next.version && !isUnverified) return this.#bytes
+    if (heldVersion > next.key.record.version && !isUnverified) return this.#bytes
     this.#bytes = Buffer.from(next.text)
     this.text = next.text
     this.published.push(...next.messages)

@@ -1,5 +1,4 @@
-import type { MessageEncoder } from '../../src/console/announcing/signed-texts.ts'
-import { createMessageEncoder } from '../../src/console/announcing/signed-texts.ts'
+import { createMessageEncoder, type MessageEncoder } from '../../src/console/announcing/announcer.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import {
   type ChangeMessage,

@@ -1,7 +1,11 @@
+import type { KeyObject } from 'node:crypto'
+import type { Clock } from '../../domain/clock.ts'
+import { encodeMessage } from '../../domain/invalidation-message.ts'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import {
   CHANGES_CHANNEL,
   decodeRecord,
+  encodeRecord,
   KEPT_AFTER_EXPIRY_MS,
   RECORD_RANGE_END,
   recordKeyName,
@@ -10,8 +14,8 @@ import { COMMAND_OUTCOMES, type Metrics } from '../../observability/metrics/metr
 import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
 import { isReplyError } from '../../redis/answering.ts'
 import type { RecordKeys } from '../platform/console-context.ts'
+import type { PendingChange } from './outbox-rows.ts'
 import { type CounterReadings, parseCounters, READ_COUNTERS } from './read-counters.ts'
-import { encodeRecordOnce } from './signed-texts.ts'
 
 /** A record to write, and what to publish once it is written. */
 export interface Announcement {
@@ -185,8 +189,11 @@ function createRedisRecordStore(parts: RedisAnnouncerParts): RecordStore {
   }
   /** @returns the entries that say that they are newer, null for the others */
   const run = async (writes: readonly RecordWrite[]): Promise<readonly (Uint8Array | null)[]> => {
-    const keys = writes.map(({ digest }) => recordKeyName(digest))
-    const values = writes.flatMap(encodeValues)
+    const keys = writes.map(({ key }) => recordKeyName(key.digest))
+    const values = writes.flatMap(({ key: { record }, text, messages, unverified }) => [
+      ...[text, record.expiresAtMs + KEPT_AFTER_EXPIRY_MS, record.version, Buffer.from(unverified ?? [])],
+      ...[messages.length, ...messages],
+    ])
     const send = () =>
       connection.callBuffer('eval', WRITE_AND_PUBLISH, keys.length, ...keys, CHANGES_CHANNEL, ...values)
     // The script returns a list of bytes and nulls.
@@ -211,16 +218,6 @@ function createRedisRecordStore(parts: RedisAnnouncerParts): RecordStore {
       return Promise.allSettled(outcomes)
     },
   }
-}
-
-function encodeValues({
-  text,
-  expiresAtMs,
-  version,
-  unverified,
-  messages,
-}: RecordWrite): (string | number | Buffer)[] {
-  return [text, expiresAtMs, version, Buffer.from(unverified ?? []), messages.length, ...messages]
 }
 
 async function measured<Reply>(
@@ -263,20 +260,11 @@ export interface RecordStore {
   publish(message: string): Promise<void>
 }
 
-export interface RecordWrite {
-  readonly digest: string
+export interface RecordWrite extends Announcement {
+  /** The encoded record. */
   readonly text: string
-  readonly version: number
-  readonly expiresAtMs: number
-  readonly messages: readonly string[]
   /** An entry of a newer version whose MAC is not valid: it is replaced too. */
   readonly unverified: Uint8Array | null
-}
-
-interface Attempt {
-  readonly index: number
-  readonly key: StoredKey
-  readonly write: RecordWrite
 }
 
 /**
@@ -291,27 +279,28 @@ export async function writeRecords(
   recordKeys: RecordKeys,
 ): Promise<readonly PromiseSettledResult<void>[]> {
   const results = announcements.map((): PromiseSettledResult<void> => GAVE_UP)
-  let attempts: Attempt[] = []
-  for (const [index, { key, messages }] of announcements.entries()) {
+  let attempts: (RecordWrite & { readonly index: number })[] = []
+  for (const [index, announcement] of announcements.entries()) {
     try {
-      attempts.push({ index, key, write: createWrite(key, messages, recordKeys) })
+      const text = encodeRecordOnce(announcement.key, recordKeys[0])
+      attempts.push({ ...announcement, index, text, unverified: null })
     } catch (reason) {
       // A row of the database that no reader would take.
       results[index] = { status: 'rejected', reason }
     }
   }
   for (let round = 0; round < MAX_ATTEMPTS && attempts.length > 0; round++) {
-    const outcomes = await store.writeAll(attempts.map(({ write }) => write))
-    const again: Attempt[] = []
+    const outcomes = await store.writeAll(attempts)
+    const again: typeof attempts = []
     const concluded = attempts.map(async (attempt, at) => {
       const outcome = outcomes[at] ?? GAVE_UP
       if (outcome.status === 'rejected') throw outcome.reason
       if (outcome.value === null) return
       if (isNewer(Buffer.from(outcome.value).toString(), attempt.key, recordKeys)) {
-        for (const message of attempt.write.messages) await store.publish(message)
+        for (const message of attempt.messages) await store.publish(message)
         return
       }
-      again.push({ ...attempt, write: { ...attempt.write, unverified: outcome.value } })
+      again.push({ ...attempt, unverified: outcome.value })
       throw GAVE_UP.reason
     })
     for (const [at, result] of (await Promise.allSettled(concluded)).entries()) {
@@ -327,19 +316,44 @@ const GAVE_UP: PromiseRejectedResult = {
   reason: new Error(`Other writers kept changing the Redis entry; gave up after ${MAX_ATTEMPTS} attempts`),
 }
 
-function createWrite(key: StoredKey, messages: readonly string[], recordKeys: RecordKeys): RecordWrite {
-  const { record, digest } = key
-  return {
-    digest,
-    text: encodeRecordOnce(key, recordKeys[0]),
-    version: record.version,
-    expiresAtMs: record.expiresAtMs + KEPT_AFTER_EXPIRY_MS,
-    messages,
-    unverified: null,
-  }
-}
-
 function isNewer(heldText: string, { digest, record }: StoredKey, recordKeys: RecordKeys): boolean {
   const held = decodeRecord(heldText, digest, recordKeys)
   return held.ok && held.grant.version > record.version
+}
+
+const encodedRecords = new WeakMap<StoredKey, { readonly text: string; readonly recordKey: KeyObject }>()
+
+/** As `encodeRecord`, once for the response to a lookup and the Redis of each region: most of that time is the signature. */
+export function encodeRecordOnce(key: StoredKey, recordKey: KeyObject): string {
+  const encoded = encodedRecords.get(key)
+  if (encoded?.recordKey === recordKey) return encoded.text
+  const text = encodeRecord(key.record, key.digest, recordKey)
+  encodedRecords.set(key, { text, recordKey })
+  return text
+}
+
+/** Encodes and signs the messages of this process to one region. */
+export interface MessageEncoder {
+  change(change: PendingChange): string
+  heartbeat(): string
+}
+
+interface Sender {
+  /** Identifies this run of this process, since its monotonic clock starts anew with each run. */
+  readonly sender: string
+  readonly region: string
+  readonly clock: Clock
+  /** Read for each message: a reload may change it. Null: messages are not signed. */
+  readonly messageKey: () => KeyObject | null
+}
+
+export function createMessageEncoder({ sender, region, clock, messageKey }: Sender): MessageEncoder {
+  return {
+    change: ({ digest, version, atMs }) =>
+      encodeMessage({ kind: 'change', region, sender, digest, version, atMs }, messageKey()),
+    heartbeat() {
+      const times = { monotonicMs: Math.floor(clock.monotonicMs()), atMs: clock.wallMs() }
+      return encodeMessage({ kind: 'heartbeat', region, sender, ...times }, messageKey())
+    },
+  }
 }

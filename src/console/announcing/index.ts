@@ -8,7 +8,7 @@ import { type KeysToSync, SYNC_CALLS } from './api.ts'
 import type { Regions } from './regions.ts'
 import type { AnnouncingRepository } from './repository.ts'
 
-export type { Announcer } from './announcer.ts'
+export { type Announcer, encodeRecordOnce } from './announcer.ts'
 export { SYNC_CALLS } from './api.ts'
 export {
   awaitConfirmations,
@@ -29,7 +29,6 @@ export {
   type Regions,
 } from './regions.ts'
 export { type AnnouncingRepository, CONFIRMATIONS_KEPT_MS, createAnnouncingRepository } from './repository.ts'
-export { encodeRecordOnce } from './signed-texts.ts'
 
 const COUNT_PERIOD_MS = 5000
 

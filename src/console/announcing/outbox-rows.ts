@@ -4,7 +4,7 @@ import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
 import type { ChangeWriter } from '../platform/database/change-writer.ts'
 import { isChosen, rowPlace } from '../platform/database/chosen-rows.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
-import type { OutboxRow, Tables } from '../platform/database/tables.ts'
+import type { Tables } from '../platform/database/tables.ts'
 import { shareBatches } from '../platform/jobs/share-runs.ts'
 
 /** How long other consoles leave a claimed change alone. */
@@ -131,7 +131,12 @@ export async function insertChanges(
   changes: readonly PendingChange[],
 ): Promise<void> {
   // One statement for all regions: a round trip for each would be most of the time of a change.
-  const rows = regions.flatMap(region => changes.map(change => toOutboxRow(change, region)))
+  const rows = regions.flatMap(region =>
+    changes.map(({ digest, version, atMs }) => ({
+      ...{ region, digest, version, at_ms: atMs },
+      ...{ claimed_by: '', claimed_until_ms: 0 },
+    })),
+  )
   for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
     const insert = tx.insertInto('outbox').values(rows.slice(from, from + ROWS_AT_ONCE))
     await insert.onConflict(conflict => conflict.doNothing()).execute()
@@ -193,10 +198,10 @@ async function claimChanges(
     where region = ${region} and
       (claimed_by = ${consoleId} or claimed_until_ms <= ${nowMs} or claimed_until_ms > ${nowMs + 2 * CLAIM_MS})
     order by at_ms, digest, version limit ${limit}`
-  const { rows } = await sql<OutboxRow>`
+  const { rows } = await sql<PendingChange>`
     update outbox set claimed_by = ${consoleId}, claimed_until_ms = ${nowMs + CLAIM_MS}
-    where ${isChosen(place, unclaimed, dialect)} returning digest, version, at_ms`.execute(tx)
-  return rows.map(readOutboxRow).sort(byTime)
+    where ${isChosen(place, unclaimed, dialect)} returning digest, version, at_ms as "atMs"`.execute(tx)
+  return rows.toSorted(byTime)
 }
 
 async function findPendingChanges(
@@ -204,10 +209,10 @@ async function findPendingChanges(
   region: string,
   digest: string,
 ): Promise<PendingChange[]> {
-  const { rows } = await sql<OutboxRow>`
-    select digest, version, at_ms from outbox
+  const { rows } = await sql<PendingChange>`
+    select digest, version, at_ms as "atMs" from outbox
     where region = ${region} and digest = ${digest} order by version`.execute(database)
-  return rows.map(readOutboxRow)
+  return rows
 }
 
 async function pendingSpan(
@@ -344,18 +349,6 @@ async function requeueNextKeys(tx: Transaction<Tables>, region: string, nowMs: n
   const until = keys.length < KEYS_AT_ONCE ? null : (keys.at(-1)?.id ?? null)
   await tx.updateTable('regions').set({ requeued_until: until }).where('name', '=', region).execute()
   return until !== null
-}
-
-function toOutboxRow({ digest, version, atMs }: PendingChange, region: string): OutboxRow {
-  return { region, digest, version, at_ms: atMs, claimed_by: '', claimed_until_ms: 0 }
-}
-
-function readOutboxRow({
-  digest,
-  version,
-  at_ms,
-}: Pick<OutboxRow, 'digest' | 'version' | 'at_ms'>): PendingChange {
-  return { digest, version, atMs: at_ms }
 }
 
 function byTime(a: PendingChange, b: PendingChange): number {

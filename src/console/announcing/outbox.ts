@@ -4,10 +4,9 @@ import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { findTrouble } from '../platform/database/database-unavailable.ts'
 import { backoffMs, type Timers } from '../platform/jobs/timers.ts'
-import type { Announcement, Announcer } from './announcer.ts'
+import type { Announcement, Announcer, MessageEncoder } from './announcer.ts'
 import type { PendingChange, PendingChanges } from './outbox-rows.ts'
 import type { AnnouncedKeys } from './repository.ts'
-import type { MessageEncoder } from './signed-texts.ts'
 
 /**
  * Changes announced concurrently, so that a burst of revocations does not queue one by one, and a far region, to which each batch

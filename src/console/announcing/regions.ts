@@ -6,12 +6,17 @@ import { DEFAULT_REGION } from '../../domain/region.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { createRedisConnection } from '../../redis/announcing-connection.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
-import { type Announcer, createDisabledAnnouncer, createRedisAnnouncer } from './announcer.ts'
+import {
+  type Announcer,
+  createDisabledAnnouncer,
+  createMessageEncoder,
+  createRedisAnnouncer,
+  type MessageEncoder,
+} from './announcer.ts'
 import { RoundTrip, startHeartbeats } from './heartbeats.ts'
 import { Outbox } from './outbox.ts'
 import type { PendingChanges } from './outbox-rows.ts'
 import type { AnnouncedKeys, AnnouncingRepository } from './repository.ts'
-import { createMessageEncoder, type MessageEncoder } from './signed-texts.ts'
 
 /** Several times within the time after which a region is forgotten. */
 const REGISTER_PERIOD_MS = 60_000
