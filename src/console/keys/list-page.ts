@@ -27,7 +27,7 @@ import {
   WORKSPACES,
 } from '../platform/html/paths.ts'
 import { expiryHtml, type KeyPageParts, type KeyView, lastUsed, scopeList, stateBadge } from './key-view.ts'
-import { MAX_EXPIRING, type WorkspaceKeyCounts } from './search/count-states.ts'
+import { MAX_EXPIRING, type WorkspaceKeyCounts } from './search/count-keys.ts'
 import {
   decodeCursor,
   EXPIRING_SOON_MS,

@@ -13,8 +13,15 @@ import { readKeyRow } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { findResponse, type Idempotency, purgeResponses } from '../../platform/http/idempotency.ts'
 import { shareBatches } from '../../platform/jobs/share-runs.ts'
-import { countKeys, countLive, countUnused } from '../search/count-keys.ts'
-import { countByState, countForSync, countInWorkspace, type ExpiryBounds } from '../search/count-states.ts'
+import {
+  countByState,
+  countForSync,
+  countInWorkspace,
+  countKeys,
+  countLive,
+  countUnused,
+  type ExpiryBounds,
+} from '../search/count-keys.ts'
 import type { KeyQuery, KeySelector } from '../search/key-query.ts'
 import { listWorkspaces, type WorkspaceQuery } from '../search/list-workspaces.ts'
 import { SEARCH_BOUNDS, type SearchBounds, searchKeys } from '../search/search-keys.ts'

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { KeyState } from '../../../domain/key/key-record.ts'
 import { listAsRows } from '../../platform/database/first-rows.ts'
 import type { Tables } from '../../platform/database/tables.ts'
-import { countStates, MAX_COUNTED, NO_KEYS, type WorkspaceKeyCounts } from './count-states.ts'
+import { countStates, MAX_COUNTED, NO_KEYS, type WorkspaceKeyCounts } from './count-keys.ts'
 import type { SearchContext } from './search-keys.ts'
 
 /** Workspaces that one page examines at most. */
