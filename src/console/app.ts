@@ -2,9 +2,9 @@ import type { FastifyInstance } from 'fastify'
 import { narrowReload } from '../config/reloadable.ts'
 import type { Announcer } from './announcing/announcer.ts'
 import { createAnnouncing } from './announcing/index.ts'
+import type { Regions } from './announcing/regions.ts'
 import { createApiReference } from './api-reference/index.ts'
 import { createAudit } from './audit/index.ts'
-import { type ConsoleHealth, checkHealth } from './health.ts'
 import { createInternalListener } from './key-service/index.ts'
 import { createKeys, type OpenRegistry, openRegistry } from './keys/index.ts'
 import { createLeaks } from './leaks/index.ts'
@@ -131,4 +131,27 @@ function startPurges(context: ConsoleContext, capabilities: readonly Capability[
   return () => {
     for (const stop of stops) stop()
   }
+}
+
+export interface ConsoleHealth {
+  readonly database: 'ok' | 'failed'
+  /** Without Redis, changes wait in the database and are announced later. */
+  readonly announcer: AnnouncerState | 'degraded'
+  /** By name, if the settings name any. */
+  readonly regions?: Readonly<Record<string, AnnouncerState>>
+}
+
+type AnnouncerState = ReturnType<Announcer['state']>
+
+async function checkHealth({ databaseHealth, regions }: OpenRegistry): Promise<ConsoleHealth> {
+  return { database: await databaseHealth.state(), ...announcerHealth(regions) }
+}
+
+/** A region that is down does not make a console unready: the others get every change. */
+function announcerHealth({ list, areNamed }: Regions): Omit<ConsoleHealth, 'database'> {
+  const states = list.map(({ name, announcer }) => [name, announcer.state()] as const)
+  const [first] = states
+  const isSame = first !== undefined && states.every(([, state]) => state === first[1])
+  const announcer = isSame ? first[1] : 'degraded'
+  return areNamed ? { announcer, regions: Object.fromEntries(states) } : { announcer }
 }

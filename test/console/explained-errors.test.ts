@@ -6,8 +6,7 @@ import {
   OutcomeUnknown,
 } from '../../src/console/platform/database/database-unavailable.ts'
 import { ApiError } from '../../src/console/platform/http/api-error.ts'
-import { explainError } from '../../src/console/platform/http/explain-error.ts'
-import { explainFault } from '../../src/console/platform/http/explain-fault.ts'
+import { explainError, explainFault } from '../../src/console/platform/http/explain-error.ts'
 import { UnstorableText } from '../../src/console/platform/http/read-bodies.ts'
 
 const RETRY = { 'retry-after': '2' }

@@ -1,10 +1,9 @@
 import type { Capability } from '../platform/capability.ts'
 import { bindCalls } from '../platform/http/calls.ts'
 import { TOKEN_CALLS } from './api.ts'
-import { tokenListRoutes } from './list-page.ts'
 import { makeTokenRoutes } from './make-page.ts'
 import { type AdminTokenParts, type AdminTokens, createAdminTokens } from './operations.ts'
-import { revokeTokenRoutes } from './revoke-page.ts'
+import { revokeTokenRoutes, tokenListRoutes } from './pages.ts'
 
 export { TOKEN_CALLS } from './api.ts'
 export type { AdminTokens } from './operations.ts'

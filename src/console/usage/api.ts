@@ -23,7 +23,6 @@ import {
 } from '../platform/http/request-context.ts'
 import type { Refusal } from './check-report.ts'
 import type { LimitsInUse } from './limit-windows.ts'
-import { limitWindow, windowsJson } from './limits-json.ts'
 import {
   bucketStartMs,
   parseUsageRange,
@@ -32,6 +31,25 @@ import {
   type UsagePoint,
   type UsageRange,
 } from './read-usage.ts'
+
+const requests = Type.Integer({ minimum: 0 })
+/** What is left of a rate limit, in the admin API. */
+const limitWindow = Type.Object(
+  {
+    policy: Type.String({ description: 'Its name' }),
+    plan: Type.Union([Type.String(), Type.Null()], {
+      description: 'Whose policy it is; null: of keys without a plan',
+    }),
+    per: Type.Union([Type.Literal('workspace'), Type.Literal('key')]),
+    region: Type.Union([Type.String(), Type.Null()], { description: 'Null if the console names no regions' }),
+    limit: requests,
+    remaining: Type.Union([requests, Type.Null()], { description: 'Requests; null: unknown' }),
+    resetsAt: Type.Union([instant, Type.Null()], {
+      description: 'Null: the window begins with the next request, or unknown',
+    }),
+  },
+  { title: 'LimitWindow' },
+)
 
 export interface UsageCallParts {
   readonly usage: Usage
@@ -53,7 +71,6 @@ const rangeQuery = fields({
 type RangeQuery = Static<typeof rangeQuery>
 const refusalsQuery = fields({ limit, cursor: cursorField('^[0-9]{1,15}\\.[0-9a-f-]{36}$') })
 
-const requests = Type.Integer({ minimum: 0 })
 const requestsBy = (description: string) => Type.Record(Type.String(), requests, { description })
 const usageResponse = Type.Object(
   {
@@ -200,4 +217,14 @@ function refusalJson({ atMs, route, code, reason, keyId, requestId, address }: R
 function parsePosition(cursor: string): RefusalPosition {
   const dot = cursor.indexOf('.')
   return { atMs: Number(cursor.slice(0, dot)), id: cursor.slice(dot + 1) }
+}
+
+function windowsJson({ plan, regions }: LimitsInUse): Static<typeof limitWindow>[] {
+  return regions.flatMap(({ region, windows }) =>
+    windows.map(({ policy, remaining, resetsAtMs }) => {
+      const { name, per, requests: most } = policy
+      const resetsAt = resetsAtMs === null ? null : toInstant(resetsAtMs)
+      return { policy: name, plan, per, region, limit: most, remaining, resetsAt }
+    }),
+  )
 }

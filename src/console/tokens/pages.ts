@@ -1,0 +1,182 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
+import { type AdminToken, isTokenId, tokenProblem } from '../platform/access/admin-token.ts'
+import type { RandomBytes } from '../platform/database/ids.ts'
+import { confirmForm } from '../platform/html/form-parts.ts'
+import {
+  ago,
+  cell,
+  dateText,
+  type Html,
+  hintHtml,
+  html,
+  instantAndAgo,
+  markInvisible,
+} from '../platform/html/html.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import {
+  ADMINISTRATION,
+  ADMINISTRATION_CHANGES,
+  createFrame,
+  notFound,
+  readCursor,
+  sendPage,
+} from '../platform/html/page-request.ts'
+import { NEW_TOKEN, revokeTokenPath, TOKENS, tokensPath } from '../platform/html/paths.ts'
+import { describeCaller, requirePrincipal } from '../platform/http/request-context.ts'
+import type { AdminTokens } from './operations.ts'
+import type { TokenPage } from './rows.ts'
+
+export const TITLE = 'Admin tokens'
+/** Of a token's up to 1000 workspaces, which would fill the page. */
+const WORKSPACES_SHOWN = 3
+
+export interface TokenPageParts {
+  readonly tokens: AdminTokens
+  readonly clock: Clock
+  readonly randomBytes: RandomBytes
+}
+
+export function tokenFrame({ clock }: TokenPageParts, request: FastifyRequest, reply: FastifyReply): Frame {
+  return createFrame(request, reply, { workspaceId: null, clock })
+}
+
+export function tokenFacts(token: AdminToken, nowMs: number): Html {
+  return html`<dl class="facts">
+    <div><dt>Permissions</dt><dd>${token.permissions.join(', ')}</dd></div>
+    <div><dt>Workspaces</dt><dd class="breaks">${workspacesText(token)}</dd></div>
+    <div><dt>Expires</dt><dd>${instantAndAgo(token.expiresAtMs, nowMs)}</dd></div>
+  </dl>`
+}
+
+function workspacesText({ workspaces }: AdminToken): string {
+  if (workspaces === null) return 'All'
+  const more = workspaces.length - WORKSPACES_SHOWN
+  return `${workspaces.slice(0, WORKSPACES_SHOWN).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+}
+
+export function backToTokens(): Html {
+  return html`<p class="back"><a href="${TOKENS}">${TITLE}</a></p>`
+}
+
+const PAGE_SIZE = 50
+
+/** For administrators: the admin tokens of programs. */
+export function tokenListRoutes(scope: FastifyInstance, parts: TokenPageParts): void {
+  scope.get(TOKENS, ADMINISTRATION, (request, reply) => showTokens(parts, request, reply))
+}
+
+async function showTokens(
+  parts: TokenPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const afterId = readCursor(request)
+  const found = await parts.tokens.list(requirePrincipal(request), { limit: PAGE_SIZE, afterId })
+  return sendPage(reply, tokensPage(tokenFrame(parts, request, reply), found, afterId === null))
+}
+
+function tokensPage(frame: Frame, { tokens, nextAfterId }: TokenPage, isFirstPage: boolean): Html {
+  const main = html`<div class="title"><h1>${TITLE}</h1>
+      <div class="actions"><a class="button primary" href="${NEW_TOKEN}">Make a token</a></div></div>
+    <p class="lead">Programs use the admin API with them. Give each program one of its own, with the permissions and workspaces that it needs.</p>
+    ${tokens.length === 0 ? html`<p class="empty">${isFirstPage ? 'No token was made yet.' : 'No more tokens.'}</p>` : table(tokens, frame.nowMs)}
+    ${paging(nextAfterId, isFirstPage)}`
+  return page(frame, { title: TITLE, section: null, main })
+}
+
+function table(tokens: readonly AdminToken[], nowMs: number): Html {
+  return html`<table class="stacks">
+    <caption class="hidden">Admin tokens, newest first</caption>
+    <thead><tr><th scope="col">Name</th><th scope="col">State</th><th scope="col">Permissions</th><th scope="col">Workspaces</th><th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Last used</th><th scope="col"><span class="hidden">Action</span></th></tr></thead>
+    <tbody>${tokens.map(token => row(token, nowMs))}</tbody>
+  </table>`
+}
+
+const STATES = {
+  active: { label: 'Active', badge: 'active' },
+  expired: { label: 'Expired', badge: 'expired' },
+  revoked: { label: 'Revoked', badge: 'revoked' },
+} as const
+
+function row(token: AdminToken, nowMs: number): Html {
+  const { permissions, createdAtMs, createdBy, expiresAtMs } = token
+  const problem = tokenProblem(token, nowMs)
+  const { label, badge } = STATES[problem ?? 'active']
+  const expires = html`${dateText(expiresAtMs)} ${problem === null ? html`<span class="muted small">${ago(expiresAtMs, nowMs)}</span>` : null}`
+  const codes = permissions.map(permission => html`<li><code>${permission}</code></li>`)
+  return html`<tr${problem === null ? null : html` class="dead"`}>
+    <th scope="row"><span class="breaks">${markInvisible(token.name)}</span> ${hintHtml(token)}</th>
+    ${cell('State', html`<span class="badge ${badge}">${label}</span>`)}
+    ${cell('Permissions', html`<ul class="scopes">${codes}</ul>`)}
+    ${cell('Workspaces', html`<span class="breaks">${workspacesText(token)}</span>`)}
+    ${cell('Created', html`<span class="breaks">${dateText(createdAtMs)} by ${markInvisible(createdBy)}</span>`)}
+    ${cell('Expires', expires)}
+    ${cell('Last used', lastUse(token, nowMs))}
+    <td>${problem === null ? html`<a href="${revokeTokenPath(token.id)}">Revoke<span class="hidden"> ${markInvisible(token.name)}</span></a>` : null}</td>
+  </tr>`
+}
+
+function lastUse({ lastUsedAtMs }: AdminToken, nowMs: number): Html {
+  return lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, nowMs)
+}
+
+function paging(nextCursor: string | null, isFirstPage: boolean): Html | null {
+  if (isFirstPage && nextCursor === null) return null
+  return html`<nav class="paging" aria-label="Pages">
+    ${isFirstPage ? null : html`<a class="button" href="${TOKENS}">Newest tokens</a>`}
+    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${tokensPath(nextCursor)}">Older tokens</a>`}
+  </nav>`
+}
+
+/** Revoking an admin token, after a question. */
+export function revokeTokenRoutes(scope: FastifyInstance, parts: TokenPageParts): void {
+  const path = `${TOKENS}/:tokenId/revoke`
+  scope.get(path, ADMINISTRATION, (request, reply) => showConfirmation(parts, request, reply))
+  scope.post(path, ADMINISTRATION_CHANGES, (request, reply) => revokeToken(parts, request, reply))
+}
+
+/** Redirects for a token that works no longer: there is nothing to revoke. */
+async function showConfirmation(
+  parts: TokenPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const token = await parts.tokens.find(requirePrincipal(request), readTokenId(request))
+  if (token === null) throw notFound()
+  if (tokenProblem(token, parts.clock.wallMs()) !== null) return reply.redirect(TOKENS, 303)
+  return sendPage(reply, revokePage(tokenFrame(parts, request, reply), token))
+}
+
+/** Submitted twice, the second request changes nothing. */
+async function revokeToken(
+  { tokens }: TokenPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const context = { caller: describeCaller(request), idempotency: null }
+  const result = await tokens.revoke(requirePrincipal(request), readTokenId(request), context)
+  if (result.kind !== 'done') throw notFound()
+  return reply.redirect(TOKENS, 303)
+}
+
+function readTokenId(request: FastifyRequest): string {
+  // The router yields a text for each parameter in the path.
+  const { tokenId = '' } = request.params as Record<string, string>
+  if (!isTokenId(tokenId)) throw notFound()
+  return tokenId
+}
+
+function revokePage(frame: Frame, token: AdminToken): Html {
+  const { lastUsedAtMs } = token
+  const use =
+    lastUsedAtMs === null ? 'It was never used.' : html`It was last used ${ago(lastUsedAtMs, frame.nowMs)}.`
+  const about = html`<p><strong>${use}</strong> The program that uses it gets 401 from now on.</p>`
+  const action = revokeTokenPath(token.id)
+  const main = html`${backToTokens()}
+    <h1>Revoke token</h1>
+    <p class="lead breaks">${markInvisible(token.name)}, ${hintHtml(token)}. It stops working at once. This cannot be undone.</p>
+    <div class="card">${confirmForm(frame, { action, about, button: 'Revoke now', keepPath: TOKENS })}
+      ${tokenFacts(token, frame.nowMs)}</div>`
+  return page(frame, { title: 'Revoke token', section: null, main })
+}
