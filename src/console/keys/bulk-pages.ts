@@ -1,0 +1,259 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { plainPasted } from '../../domain/pasted-text.ts'
+import { isKeyId } from '../platform/database/ids.ts'
+import {
+  errorSummary,
+  type FormFields,
+  hidden,
+  NO_PROBLEMS,
+  type Problems,
+  textField,
+  textInput,
+} from '../platform/html/form-parts.ts'
+import { type Html, html } from '../platform/html/html.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import {
+  ADMINISTRATION,
+  ADMINISTRATION_CHANGES,
+  CHANGE_FORMS,
+  CHANGES,
+  createFrame,
+  readFormFields,
+  requireWorkspace,
+  sendPage,
+} from '../platform/html/page-request.ts'
+import { keysPath, planPath, revokeAllPath, WORKSPACES } from '../platform/html/paths.ts'
+import { describeCaller } from '../platform/http/request-context.ts'
+import { type BulkOutcome, revokeAllKeys, setWorkspacePlan } from './bulk-change.ts'
+import { bulkSteps, type ChangeProgress } from './change-progress.ts'
+import { describeRejectedField, planInput } from './key-form.ts'
+import type { KeyPageParts } from './key-view.ts'
+import type { Registry } from './registry.ts'
+import { MAX_LIVE } from './search/count-keys.ts'
+
+const REVOKE_ALL = `${WORKSPACES}/:workspaceId/revoke-all`
+const REVOKE_ALL_TITLE = 'Revoke all keys'
+
+export function revokeAllRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
+  const { clock } = registry
+  scope.get(REVOKE_ALL, CHANGE_FORMS, async (request, reply) => {
+    const workspaceId = requireWorkspace(request)
+    const frame = createFrame(request, reply, { workspaceId, clock })
+    const liveKeys = await registry.repository.countLive(workspaceId)
+    return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed: '', problems: NO_PROBLEMS }))
+  })
+  scope.post(REVOKE_ALL, CHANGES, async (request, reply) => {
+    const workspaceId = requireWorkspace(request)
+    const frame = createFrame(request, reply, { workspaceId, clock })
+    const typed = plainPasted(textField(readFormFields(request), 'workspace'))
+    if (typed !== workspaceId) {
+      const problems = new Map([['workspace', `Enter ${workspaceId}, the id of this workspace`]])
+      const liveKeys = await registry.repository.countLive(workspaceId)
+      return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed, problems }), 422)
+    }
+    const { untilId, revokedBefore } = readContinuation(readFormFields(request))
+    const context = { caller: describeCaller(request), mustWait: true, untilId }
+    const outcome = await revokeAllKeys(registry, workspaceId, context)
+    const revoked = revokedBefore + outcome.changed
+    if (outcome.leftUntilId === null) {
+      return sendPage(reply, allRevokedPage(frame, workspaceId, { ...outcome, revoked }))
+    }
+    const liveKeys = await registry.repository.countLive(workspaceId)
+    const part = { revoked, untilId: outcome.leftUntilId }
+    return sendPage(reply, partRevokedPage(frame, { workspaceId, liveKeys }, part))
+  })
+}
+
+/** What the page of an earlier step has put into its form: how far it came. */
+function readContinuation(fields: FormFields): { untilId: string | null; revokedBefore: number } {
+  const [untilId, revoked] = [textField(fields, 'until'), Number(textField(fields, 'revoked'))]
+  return {
+    untilId: isKeyId(untilId) ? untilId : null,
+    revokedBefore: Number.isSafeInteger(revoked) && revoked > 0 ? revoked : 0,
+  }
+}
+
+interface RevokeAllView {
+  readonly workspaceId: string
+  /** Keys that would be revoked now; one more than `MAX_LIVE` at most. */
+  readonly liveKeys: number
+  readonly typed: string
+  readonly problems: Problems
+}
+
+/** Asks for the workspace id: two clicks are not enough to revoke all keys of the wrong workspace. */
+function revokeAllPage(frame: Frame, { workspaceId, liveKeys, typed, problems }: RevokeAllView): Html {
+  const field = {
+    name: 'workspace',
+    label: 'Workspace id',
+    hint: html`Enter <code>${workspaceId}</code> to confirm`,
+    problems,
+  }
+  const back = keysPath(workspaceId)
+  const main = html`<p class="back"><a href="${back}">Keys</a></p>
+    <h1>${REVOKE_ALL_TITLE}</h1>
+    <p class="lead">Revokes <strong>${describeExtent(liveKeys)}</strong> of workspace <strong>${workspaceId}</strong>: every active, retiring and suspended one. All gateways reject them within one second. This cannot be undone.</p>
+    ${errorSummary(problems)}
+    <form class="card" method="post" action="${revokeAllPath(workspaceId)}" novalidate>
+      ${hidden({ _csrf: frame.csrfToken })}
+      <p>Every program that uses this workspace fails until it gets a new key. To replace a single key, rotate it instead.</p>
+      ${textInput(field, typed, html`type="text" spellcheck="false" autocapitalize="off" required`)}
+      <div class="actions"><a class="button" href="${back}" autofocus>Keep them</a> <button class="danger">Revoke all keys now</button></div>
+    </form>`
+  return page(frame, {
+    title: problems.size > 0 ? `Error: ${REVOKE_ALL_TITLE}` : REVOKE_ALL_TITLE,
+    section: 'keys',
+    main,
+  })
+}
+
+/** Some keys are left: the script goes on by itself, and without it a person does. */
+function partRevokedPage(
+  frame: Frame,
+  { workspaceId, liveKeys }: Pick<RevokeAllView, 'workspaceId' | 'liveKeys'>,
+  { revoked, untilId }: { readonly revoked: number; readonly untilId: string },
+): Html {
+  const fields = { _csrf: frame.csrfToken, workspace: workspaceId, until: untilId, revoked: String(revoked) }
+  const main = html`<h1>${revoked.toLocaleString('en')} keys revoked so far</h1>
+    <p class="lead" role="status"><strong>${describeExtent(liveKeys)}</strong> of workspace <strong>${workspaceId}</strong> still work.</p>
+    <form class="card" method="post" action="${revokeAllPath(workspaceId)}" data-continues>
+      ${hidden(fields)}
+      <p>The console revokes many keys in steps of some seconds. Keep this page open until the last one.</p>
+      <div class="actions"><button class="danger">Revoke the rest</button></div>
+    </form>`
+  return page(frame, { title: 'Revoking all keys', section: 'keys', main })
+}
+
+function allRevokedPage(
+  frame: Frame,
+  workspaceId: string,
+  outcome: Pick<ChangeProgress, 'announced' | 'gateways'> & { readonly revoked: number },
+): Html {
+  const { revoked } = outcome
+  const main = html`<p class="back"><a href="${keysPath(workspaceId)}">Keys</a></p>
+    <h1>${revoked === 0 ? 'No key to revoke' : revoked === 1 ? '1 key revoked' : `${revoked} keys revoked`}</h1>
+    ${revoked === 0 ? html`<p class="notice">Nothing changed: every key of this workspace had already been revoked or had expired.</p>` : null}
+    ${bulkSteps(outcome)}
+    <p class="actions"><a class="button primary" href="${keysPath(workspaceId)}">All keys</a></p>`
+  return page(frame, { title: 'All keys revoked', section: 'keys', main })
+}
+
+const PLAN = `${WORKSPACES}/:workspaceId/plan`
+const PLAN_TITLE = 'Plan of the workspace'
+
+/** The page on which administrators give a workspace a plan. The choice is confirmed on a page that names how many keys it changes. */
+export function planRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
+  scope.get(PLAN, ADMINISTRATION, (request, reply) => showPlanForm(registry, request, reply, NO_PROBLEMS))
+  scope.post(PLAN, ADMINISTRATION_CHANGES, (request, reply) => choosePlan(registry, request, reply))
+}
+
+async function showPlanForm(
+  registry: Registry,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  problems: Problems,
+): Promise<FastifyReply> {
+  const workspaceId = requireWorkspace(request)
+  const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
+  const plan = await registry.repository.findPlan(workspaceId)
+  const input = planInput(plan ?? '', problems, registry.knownPlans)
+  return sendPage(reply, planPage(frame, { workspaceId, input, problems }), problems.size > 0 ? 422 : 200)
+}
+
+async function choosePlan(
+  registry: Registry,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const workspaceId = requireWorkspace(request)
+  const fields = readFormFields(request)
+  const [chosen, untilId] = [textField(fields, 'plan'), textField(fields, 'until')]
+  const plan = chosen === '' ? null : chosen
+  const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
+  if (textField(fields, 'confirmed') !== '1') {
+    const liveKeys = await registry.repository.countLive(workspaceId)
+    return sendPage(reply, confirmPlanPage(frame, { workspaceId, plan }, describeExtent(liveKeys)))
+  }
+  const context = {
+    caller: describeCaller(request),
+    mustWait: true,
+    untilId: isKeyId(untilId) ? untilId : null,
+  }
+  const outcome = await setWorkspacePlan(registry, { workspaceId, plan }, context)
+  if (outcome.kind === 'invalid')
+    return showPlanForm(registry, request, reply, describeRejectedField(outcome))
+  return sendPage(reply, planChangedPage(frame, { workspaceId, plan }, outcome))
+}
+
+interface PlanView {
+  readonly workspaceId: string
+  /** Null where there is nothing to choose. */
+  readonly input: Html | null
+  readonly problems: Problems
+}
+
+function planPage(frame: Frame, { workspaceId, input, problems }: PlanView): Html {
+  const back = keysPath(workspaceId)
+  const form = html`<form class="card" method="post" action="${planPath(workspaceId)}" novalidate>
+      ${hidden({ _csrf: frame.csrfToken })}
+      ${input}
+      <div class="actions"><button class="primary">Continue</button> <a href="${back}">Cancel</a></div>
+    </form>`
+  const none = html`<p class="empty">No plan is configured. Plans are in the settings, under <code>limits.plans</code>.</p>`
+  const main = html`<p class="back"><a href="${back}">Keys</a></p>
+    <h1>${PLAN_TITLE}</h1>
+    <p class="lead">The rate limits of every key of workspace <strong>${workspaceId}</strong>, and of those that are issued later.</p>
+    ${errorSummary(problems)}
+    ${input === null ? none : form}`
+  return page(frame, {
+    title: problems.size > 0 ? `Error: ${PLAN_TITLE}` : PLAN_TITLE,
+    section: 'keys',
+    main,
+  })
+}
+
+interface PlanChoice {
+  readonly workspaceId: string
+  readonly plan: string | null
+}
+
+function planName(plan: string | null): Html {
+  return plan === null ? html`no plan` : html`plan <strong>${plan}</strong>`
+}
+
+function confirmPlanPage(frame: Frame, { workspaceId, plan }: PlanChoice, extent: string): Html {
+  const fields = { _csrf: frame.csrfToken, plan: plan ?? '', confirmed: '1' }
+  const main = html`<h1>Change the plan?</h1>
+    <p class="lead">Workspace <strong>${workspaceId}</strong> gets ${planName(plan)}: so do ${extent}, also those with another plan of their own, and keys that are issued later.</p>
+    <form class="card" method="post" action="${planPath(workspaceId)}">
+      ${hidden(fields)}
+      <p>Gateways apply the rate limits of the plan within one second.</p>
+      <div class="actions"><a class="button" href="${keysPath(workspaceId)}" autofocus>Keep it</a> <button class="primary">Change the plan</button></div>
+    </form>`
+  return page(frame, { title: 'Change the plan?', section: 'keys', main })
+}
+
+function describeExtent(liveKeys: number): string {
+  if (liveKeys > MAX_LIVE) return `more than ${MAX_LIVE.toLocaleString('en')} keys`
+  return `${liveKeys.toLocaleString('en')} ${liveKeys === 1 ? 'key' : 'keys'}`
+}
+
+/** Where some keys are left, the script goes on by itself, and without it a person does. */
+function planChangedPage(
+  frame: Frame,
+  { workspaceId, plan }: PlanChoice,
+  { changed, announced, gateways, leftUntilId }: BulkOutcome,
+): Html {
+  const rest = { _csrf: frame.csrfToken, plan: plan ?? '', confirmed: '1', until: leftUntilId ?? '' }
+  const goOn = html`<form class="card" method="post" action="${planPath(workspaceId)}" data-continues>
+      ${hidden(rest)}
+      <p>The console changes many keys in steps of some seconds. Keep this page open until the last one.</p>
+      <div class="actions"><button class="primary">Change the rest</button></div>
+    </form>`
+  const main = html`<p class="back"><a href="${keysPath(workspaceId)}">Keys</a></p>
+    <h1>Plan changed</h1>
+    <p class="lead" role="status">Workspace <strong>${workspaceId}</strong> has ${planName(plan)}. This step changed ${describeExtent(changed)}.</p>
+    ${leftUntilId === null ? bulkSteps({ announced, gateways }) : goOn}
+    <p class="actions"><a class="button" href="${keysPath(workspaceId)}">All keys</a></p>`
+  return page(frame, { title: 'Plan changed', section: 'keys', main })
+}
