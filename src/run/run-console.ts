@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type ConsoleParts, createConsole } from '../console/app.ts'
+import { type Console, type ConsoleParts, createConsole } from '../console/app.ts'
 import { systemClock } from '../domain/clock.ts'
 import type { Host } from './host.ts'
 import type { RunSettings } from './reloader.ts'
@@ -13,11 +13,13 @@ export async function runConsole(host: Host, version: string, settings: RunSetti
 
 /**
  * Builds the control plane: the database is open and migrated, the listeners are not open yet.
- * @param overrides for the demo: an announcer that needs no Redis, and a sign-in that needs no provider
+ * @param overrides for the demo: an announcer that needs no Redis, a sign-in that needs no provider, and a clock
+ * @param prepare runs before anything starts
  */
 export async function startConsole(
   context: ProcessContext,
-  overrides: Pick<ConsoleParts, 'announcer' | 'oneTimeLink'> = {},
+  overrides: Partial<Pick<ConsoleParts, 'announcer' | 'oneTimeLink' | 'clock'>> = {},
+  prepare: (controlPlane: Console) => Promise<void> = async () => {},
 ): Promise<PlaneRun> {
   const { config, logger, metrics, version, reloader } = context
   const controlPlane = await createConsole({
@@ -31,6 +33,7 @@ export async function startConsole(
     onWaiting: part => context.waitingFor.set(part, 'failed'),
     ...overrides,
   })
+  await prepare(controlPlane)
   controlPlane.start()
   const health = async () => ({ ...(await controlPlane.health()) })
   return {

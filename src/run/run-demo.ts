@@ -4,13 +4,16 @@ import { createServer as createHttpServer, type Server } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
 import { loadConfig } from '../config/load-config.ts'
 import type { Config } from '../config/schema/schema.ts'
 import { createInProcessAnnouncer } from '../console/announcing/announcer.ts'
+import type { Console } from '../console/app.ts'
 import { createOneTimeLink } from '../console/sign-in/one-time-link.ts'
 import { systemClock } from '../domain/clock.ts'
 import { StartError } from '../domain/start-error.ts'
 import { requestTimeouts } from '../http/server-options.ts'
+import { HistoryClock, makeHistory } from './demo-history.ts'
 import { EXIT, type Host } from './host.ts'
 import { loadRunSettings, type RunSettings } from './reloader.ts'
 import { startConsole } from './run-console.ts'
@@ -21,6 +24,8 @@ import { outputErrorCode, writeOnce } from './standard-output.ts'
 const LOOPBACK = '127.0.0.1'
 const WORKSPACE = 'ws_1'
 const OTHER_WORKSPACE = 'ws_2'
+/** Of the sample upstream. */
+const WEBHOOK_PATH = '/webhook'
 /** Many times longer than a slow machine needs. */
 const INTRODUCTION_DEADLINE_MS = 10_000
 const ISSUE_DEADLINE_MS = 10_000
@@ -44,12 +49,8 @@ export async function runDemo(
 ): Promise<void> {
   const upstream = createSampleUpstream().listen(0, LOOPBACK)
   await once(upstream, 'listening')
-  const settings = await configureDemo(
-    host,
-    flags,
-    configFile,
-    `http://${LOOPBACK}:${tcpPort(upstream.address())}`,
-  )
+  const upstreamUrl = `http://${LOOPBACK}:${tcpPort(upstream.address())}`
+  const settings = await configureDemo(host, flags, configFile, upstreamUrl)
   const context = createContext(host, version, settings, ['gateway', 'console'])
   // A demo needs no drain: Ctrl-C stops it at once.
   host.onSignal('SIGINT', () => host.exit(EXIT.ok))
@@ -58,8 +59,17 @@ export async function runDemo(
   let introduced: Promise<void> | null = null
   // The console first, so that the gateway can report to it at once.
   const announcer = createInProcessAnnouncer(message => gateway?.invalidations.receive(message))
+  const clock = new HistoryClock()
+  const prepare = ({ app, internal }: Console) =>
+    quietly(context.logger, () =>
+      makeHistory({
+        ...{ app, internal, clock, config: settings.config },
+        workspaces: [WORKSPACE, OTHER_WORKSPACE],
+        webhookUrl: `${upstreamUrl}${WEBHOOK_PATH}`,
+      }),
+    )
   const addresses = await runUntilSignal(context, [
-    () => startConsole(context, { announcer, oneTimeLink }),
+    () => startConsole(context, { announcer, oneTimeLink, clock }, prepare),
     async () => {
       gateway = await startGateway(context)
       gateway.invalidations.subscribed()
@@ -79,6 +89,14 @@ export async function runDemo(
     oneTimeLink.renew()
     host.write(`A new sign-in link, in place of the last:\n${signInUrl()}\n`)
   })
+}
+
+/** Without the lines of information. */
+async function quietly(logger: Logger, run: () => Promise<void>): Promise<void> {
+  const { level } = logger
+  if (logger.isLevelEnabled('warn')) logger.level = 'warn'
+  await run()
+  logger.level = level
 }
 
 /** Keys and link exist nowhere else: without them the demo cannot be used. */
@@ -127,6 +145,10 @@ async function configureDemo(
     ['--console-admin-token', secret()],
     ['--keys-signing-secrets', secret()],
     ['--database-url', 'sqlite::memory:'],
+    ['--leaks-enabled', 'true'],
+    ['--webhooks-workspaces-enabled', 'true'],
+    ['--webhooks-workspaces-allow-http', 'true'],
+    ['--webhooks-workspaces-allowed-cidrs', LOOPBACK],
     ['--drain-delay-ms', '0'],
     ['--log-level', 'info'],
     ['--log-format', 'pretty'],
@@ -189,6 +211,7 @@ async function writeIntroduction(
   const curl = (words: string) => `curl -sS ${words}\n`
   return [
     `\nPostern is running, with a sample upstream. Everything is in memory.\n`,
+    `Two weeks of keys, changes, requests and rejections before this start are made up, so that pages have something to show.\n`,
     `\nThe console, in a browser; this link signs you in, once, within an hour:\n`,
     `${signInUrl}\n`,
     `\nDescribe a key:\n`,
@@ -258,6 +281,11 @@ const FILES: Readonly<Record<string, readonly { id: string; name: string; bytes:
 function createSampleUpstream(): Server {
   return createHttpServer(requestTimeouts(REQUEST_TIMEOUT_MS), (request, response) => {
     const url = new URL(request.url ?? '/', 'http://sample')
+    if (request.method === 'POST' && url.pathname === WEBHOOK_PATH) {
+      request.resume()
+      response.writeHead(204).end()
+      return
+    }
     const resource = findResource(url.pathname, url.searchParams)
     const body = JSON.stringify(resource ?? { code: 'not_found', error: 'No such workspace' })
     response.writeHead(resource === null ? 404 : 200, {

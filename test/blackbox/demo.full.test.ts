@@ -74,10 +74,28 @@ describe.skipIf(!has(CURL))('the commands that the demo prints work as pasted', 
     expect(await paste(`${exports}; ${list}`)).toContain('Demo key without files')
   }, 30_000)
 
+  test('they say that the history is made up, and the log holds none of it', () => {
+    expect(demo.lines.join('\n')).toContain('before this start are made up')
+    const issues = demo.log.filter(({ msg, operation }) => msg === 'admin request' && operation === 'issue')
+    expect(issues).toHaveLength(2)
+  })
+
   test('they show the metrics', async () => {
     expect(await paste(curlLines().at(-1))).toContain('postern_http_requests_total{')
   })
 })
+
+/** Pages, each with what the made-up history of two weeks shows there. */
+const HISTORY = [
+  ['/workspaces/ws_1/keys', 'Workshop slides', 'Revoked', 'Suspended', 'Expired', 'expires within 14 days'],
+  ['/workspaces/ws_1/keys?q=Made+up+for+the+demo', 'Partner Northwind', 'Nightly export'],
+  ['/workspaces/ws_1/usage', 'Busiest keys', 'Mobile app', 'rate_limited'],
+  ['/workspaces/ws_1/refusals', 'key_expired', 'scope_missing', 'other_workspace', 'key_revoked'],
+  ['/workspaces/ws_1/audit', 'Rotated', 'Leak report', 'Sample deploy pipeline', 'Webhook set'],
+  ['/workspaces/ws_1/webhook', 'Test'],
+  ['/workspaces', 'ws_2'],
+  ['/tokens', 'Sample support desk'],
+] as const
 
 describe('the sign-in link that the demo prints', () => {
   const link = () => demo.lines.find(line => line.includes('/sign-in/once?')) ?? ''
@@ -88,7 +106,7 @@ describe('the sign-in link that the demo prints', () => {
     expect([answer.status, answer.headers.getSetCookie()]).toEqual([400, []])
   })
 
-  test('signs in as an administrator, and works only once', async () => {
+  test('signs in as an administrator, to pages that show a made-up history, and works only once', async () => {
     const answer = await open(link())
     expect([answer.status, answer.headers.get('location')]).toEqual([303, '/'])
     const [line = ''] = answer.headers.getSetCookie()
@@ -100,10 +118,27 @@ describe('the sign-in link that the demo prints', () => {
       expect([path, (await page(path)).status]).toEqual([path, 200])
     }
 
+    for (const [path, ...shown] of HISTORY) {
+      const text = await (await page(path)).text()
+      expect([path, shown.filter(words => !text.includes(words))]).toEqual([path, []])
+    }
+
     const again = await open(link())
     expect([again.status, again.headers.getSetCookie()]).toEqual([400, []])
     expect(await again.text()).toContain('already used')
   })
+})
+
+test('the audit log with the made-up history is a chain in the order of time', async () => {
+  const [exports = 'false'] = demo.lines.map(line => line.trim()).filter(line => line.startsWith('export '))
+  const [, console = '', token = ''] = /CONSOLE_URL=(\S+) POSTERN_ADMIN_TOKEN=(\S+)/.exec(exports) ?? []
+  const response = await fetch(`${console}/admin/v1/audit?limit=100`, {
+    headers: { authorization: `Bearer ${token}` },
+  })
+  const { entries } = (await response.json()) as { entries: { at: string }[] }
+  expect(entries.length).toBeGreaterThan(20)
+  const times = entries.map(({ at }) => at)
+  expect(times).toEqual(times.toSorted().toReversed())
 })
 
 test('the demo logs no failure while it starts', () => {
