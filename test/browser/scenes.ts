@@ -284,7 +284,7 @@ function scenesOf(
       },
     },
     { name: 'key-usage-400d', show: open(`${KEYS}/${importer}?range=400d`) },
-    { name: 'usage', show: open('/workspaces/ws_1/usage?range=14d') },
+    { name: 'usage', show: open('/workspaces/ws_1/usage?range=7d') },
     { name: 'usage-none', show: open('/workspaces/ws_2/usage') },
     { name: 'refusals', show: open('/workspaces/ws_1/refusals') },
     {

@@ -4,6 +4,7 @@ import { BROWSER_TEST, barriersOf, overflowOf, signIn, visitor } from '../suppor
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
+import { until } from '../support/until.ts'
 
 const NARROW = { width: 360, height: 740 }
 const HOSTILE = '<img src=x onerror=alert(1)>'
@@ -50,18 +51,82 @@ describe.skipIf(!has(CHROMIUM))('usage and rejections in a browser', BROWSER_TES
     const ada = await visitor(browser)
     const { page } = ada
     await signIn(ada, site, `/workspaces/ws_1/keys/${keyId}`)
-    await tabTo(page, '14 days')
+    await tabTo(page, '30 days')
     await page.keyboard.press('Enter')
-    await page.waitForURL('**?range=14d#usage')
-    const chart = page.getByRole('img', { name: 'Requests in 14 days: 1,200 served, 3 not served' })
+    await page.waitForURL('**?range=30d#usage')
+    const chart = page.getByRole('img', { name: 'Requests in 30 days: 1,200 served, 3 not served' })
     await chart.waitFor()
-    expect(await page.getByRole('link', { name: '14 days' }).getAttribute('aria-current')).toBe('true')
+    expect(await page.getByRole('link', { name: '30 days' }).getAttribute('aria-current')).toBe('true')
     const numbers = page.getByRole('table', { name: 'Requests by day, in UTC' })
     expect(await numbers.isVisible()).toBe(false)
     await tabTo(page, 'Numbers of the chart')
     await page.keyboard.press('Enter')
     await numbers.waitFor()
-    expect(await numbers.getByRole('row').last().innerText()).toMatch(/so far\s+1,200\s+3/)
+    expect(await numbers.getByRole('row').last().innerText()).toMatch(/so far\s+1,200\s+3\s+99\.75%/)
+    await ada.close()
+  })
+
+  test('on a phone without JavaScript, a tap on a bar shows its numbers, and other days can be chosen', async () => {
+    const ada = await visitor(browser, { viewport: NARROW, javaScriptEnabled: false, hasTouch: true })
+    const { page } = ada
+    await signIn(ada, site, '/workspaces/ws_1/usage')
+    const tip = page.getByText('1,200 served')
+    expect(await tip.isVisible()).toBe(false)
+    const bars = page.locator('.points > span')
+    await bars.last().tap()
+    await tip.waitFor()
+    expect(await tip.innerText()).toMatch(/so far\s+1,200 served\s+3 not served\s+Success rate 99\.75%/)
+    await bars.first().tap()
+    await page.getByText('No requests', { exact: false }).first().waitFor()
+    expect([await tip.isVisible(), await overflowOf(page)]).toEqual([false, 0])
+    await page.getByText('Other days').tap()
+    await page.getByLabel('First day').fill(new Date(Date.now() - 3 * 86_400_000).toISOString().slice(0, 10))
+    await page.getByRole('button', { name: 'Show' }).tap()
+    await page.waitForURL('**/usage?range=custom&from=*&to=*#requests')
+    await page.getByText('A bar is a day').waitFor()
+    await page.getByText('1,203').waitFor()
+    expect(await overflowOf(page)).toBe(0)
+    await ada.close()
+  })
+
+  test('a page of usage that is watched shows new requests by itself, and leaves what is open', async () => {
+    const ada = await visitor(browser)
+    const { page } = ada
+    await page.clock.install()
+    const usual = site.provider.person
+    site.provider.person = { ...usual, workspaces: ['ws_2'] }
+    await signIn(ada, site, '/workspaces/ws_2/usage')
+    site.provider.person = usual
+    const other = await site.issue({ name: 'watched' }, 'ws_2')
+    const report = (count: number) =>
+      site.reportUsage({
+        ...{ gateway: `gateway-${count}`, refusals: [] },
+        counts: [
+          { keyId: other.id, route: 'files', code: 'ok', minute: Math.floor(Date.now() / 60_000), count },
+        ],
+      })
+    const shows = async (text: string) => {
+      const seen = page.locator('.figures').getByText(text, { exact: true }).first()
+      await until(`the page shows ${text}`, async () => {
+        await page.clock.runFor(10_000)
+        return seen.isVisible()
+      })
+    }
+    await page.mouse.move(5, 5)
+    await report(41)
+    await shows('41')
+    await page.getByText('Numbers of the chart').click()
+    await page.evaluate('document.activeElement.blur()')
+    await page.mouse.move(5, 5)
+    await report(1)
+    await shows('42')
+    expect(await page.getByRole('table', { name: 'Requests by hour, in UTC' }).isVisible()).toBe(true)
+    // Nothing is asked for that is not watched: a request keeps the session open.
+    const asked: string[] = []
+    await page.clock.runFor(5 * 60_000)
+    page.on('request', request => asked.push(request.url()))
+    await page.clock.runFor(60_000)
+    expect(asked).toEqual([])
     await ada.close()
   })
 

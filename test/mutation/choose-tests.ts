@@ -176,7 +176,7 @@ const READ_AT_LOAD: readonly (readonly [source: RegExp, test: string])[] = [
     'test/console/admin-document.test.ts',
   ],
   [
-    /^src\/console\/(?:.*pages?|platform\/html\/.*|usage\/usage-chart)\.ts$/,
+    /^src\/console\/(?:.*pages?|platform\/html\/.*|usage\/(?:usage-chart|chart-range))\.ts$/,
     'test/console/pages/outlines.test.ts',
   ],
 ]

@@ -120,6 +120,7 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
       counts: readonly object[]
       refusals: readonly object[]
       omittedRefusals?: readonly object[]
+      gateway?: string
     }) =>
       send(KEY_SERVICE_TOKEN, `${internal}/internal/v1/usage`, {
         gateway: 'gateway-1.a1b2',

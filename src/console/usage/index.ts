@@ -14,6 +14,7 @@ import { makePartitions, purgeUsage } from './rows.ts'
 import { UseWriter, type UseWriterParts } from './use-writer.ts'
 
 export { USAGE_CALLS } from './api.ts'
+export { readChartRange } from './chart-range.ts'
 export {
   type KeyUsage,
   keyUsage,
@@ -25,7 +26,6 @@ export {
 export type { LimitsInUse } from './limit-windows.ts'
 export { limitsCard } from './limits-card.ts'
 export { createPartitions, partitionsCovering } from './rows.ts'
-export { readChartRange } from './usage-chart.ts'
 
 /** Counts and refusals: receiving, storing and reading them. */
 export interface UsageService extends Usage {

@@ -1,17 +1,10 @@
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { ago, clockText, type Html, html } from '../platform/html/html.ts'
-import { keyUsagePath } from '../platform/html/paths.ts'
+import { keyPath } from '../platform/html/paths.ts'
+import { type ChartRange, chartSpan } from './chart-range.ts'
 import { lastPoints, type Usage } from './read-usage.ts'
-import {
-  type ChartRange,
-  COUNTS_OFF,
-  numberText,
-  pointsIn,
-  sumPoints,
-  type UsageView,
-  usagePart,
-} from './usage-chart.ts'
+import { COUNTS_OFF, numberText, sumPoints, type UsageView, usagePart } from './usage-chart.ts'
 
 const MINUTE_MS = 60_000
 
@@ -33,11 +26,12 @@ export async function readKeyUsage(
   range: ChartRange,
 ): Promise<KeyUsage | null> {
   if (!usage.stores.counts) return null
+  const span = chartSpan(range, registry.clock.wallMs())
   const [points, asOfMs] = await Promise.all([
-    usage.queries.usageOfKey(record, pointsIn(range, registry.clock.wallMs())),
+    usage.queries.usageOfKey(record, span.range),
     usage.queries.asOfMs(),
   ])
-  return { range, points, asOfMs }
+  return { span, points, asOfMs }
 }
 
 /** @param usage null if requests are not counted */
@@ -46,12 +40,12 @@ export function keyUsage(
   usage: KeyUsage | null,
   nowMs: number,
 ): Html {
-  const rangePath = (range: ChartRange) => keyUsagePath(record.workspaceId, record.id, range)
+  const place = { path: keyPath(record.workspaceId, record.id), id: 'usage' }
   const counted =
     usage === null
       ? COUNTS_OFF
-      : html`<p>${lastUseAsOf(lastUsedAtMs, usage.asOfMs, nowMs)}.</p>${usagePart(usage, rangePath)}`
-  return html`<section class="card" aria-labelledby="usage"><h2 id="usage">Usage</h2>${counted}</section>`
+      : html`<p>${lastUseAsOf(lastUsedAtMs, usage.asOfMs, nowMs)}.</p>${usagePart(usage, place)}`
+  return html`<section class="card" id="usage" data-refreshes aria-labelledby="usage-title"><h2 id="usage-title">Usage</h2>${counted}</section>`
 }
 
 /** `12 seconds ago, as of 04:31:10 UTC`: relative to the last report of a gateway, so that it stays true on an open page. */

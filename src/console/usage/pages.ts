@@ -21,19 +21,11 @@ import {
   usagePath,
   WORKSPACES,
 } from '../platform/html/paths.ts'
+import { type ChartRange, chartSpan, readChartRange } from './chart-range.ts'
 import { limitsCard } from './limits-card.ts'
 import { bucketStartMs, lastPoints, RANKED_KEYS, type RequestTotal } from './read-usage.ts'
 import { type RefusalsPageParts, showRefusals } from './refusals-page.ts'
-import {
-  type ChartRange,
-  COUNTS_OFF,
-  countTable,
-  numberText,
-  pointsIn,
-  readChartRange,
-  type UsageView,
-  usagePart,
-} from './usage-chart.ts'
+import { COUNTS_OFF, countTable, numberText, type UsageView, usagePart } from './usage-chart.ts'
 
 /** The present day included. */
 const BUSIEST_DAYS = 7
@@ -106,24 +98,25 @@ async function readWorkspace(
   if (!stores.counts) return null
   const nowMs = clock.wallMs()
   const days = lastPoints('day', BUSIEST_DAYS, nowMs)
+  const span = chartSpan(range, nowMs)
   const [points, asOfMs, busiest] = await Promise.all([
-    queries.usageOfWorkspace(workspaceId, pointsIn(range, nowMs)),
+    queries.usageOfWorkspace(workspaceId, span.range),
     queries.asOfMs(),
     queries.busiestKeys(workspaceId, days, BUSIEST_KEYS),
   ])
   const busiestSinceMs = bucketStartMs(days.step, days.from)
   return {
-    ...{ range, points, asOfMs, busiest, busiestSinceMs },
+    ...{ span, points, asOfMs, busiest, busiestSinceMs },
     keys: await keys.findByIds(busiest.map(({ name }) => name)),
   }
 }
 
 function counted({ nowMs }: Frame, workspaceId: string, usage: WorkspaceUsage): Html {
-  return html`<p class="lead">${asOfText(usage.asOfMs, nowMs)}</p>
+  return html`<div class="stack" id="counted" data-refreshes><p class="lead">${asOfText(usage.asOfMs, nowMs)}</p>
     <section class="card" aria-labelledby="requests"><h2 id="requests">Requests</h2>
-      ${usagePart(usage, range => `${usagePath(workspaceId, range)}#requests`)}
+      ${usagePart(usage, { path: usagePath(workspaceId), id: 'requests' })}
       <p class="small"><a href="${refusalsPath(workspaceId)}">Why single requests were rejected</a></p></section>
-    <section class="card" aria-labelledby="busiest"><h2 id="busiest">Busiest keys</h2>${busiestKeys(usage)}</section>`
+    <section class="card" aria-labelledby="busiest"><h2 id="busiest">Busiest keys</h2>${busiestKeys(usage)}</section></div>`
 }
 
 function asOfText(asOfMs: number | null, nowMs: number): string {

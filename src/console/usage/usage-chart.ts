@@ -1,77 +1,117 @@
-import { type FormFields, textField } from '../platform/html/form-parts.ts'
 import { dateText, type Html, html, type Piece } from '../platform/html/html.ts'
-import { lastPoints, type UsagePoint, type UsageRange, type UsageStep } from './read-usage.ts'
+import { chartPath } from '../platform/html/paths.ts'
+import { CHART_RANGE_NAMES, CHART_RANGES, type ChartSpan, CUSTOM } from './chart-range.ts'
+import { bucketStartMs, type UsagePoint, type UsageStep } from './read-usage.ts'
 
 const DAY_MS = 86_400_000
 
-interface RangeRow {
-  readonly label: string
-  readonly step: UsageStep
-  readonly points: number
-  /** So that the bars of a long range are wide enough on a phone. */
-  readonly pointsPerBar: number
-  readonly bar: string
-}
-
-/** The spans that a chart shows: the value in the URL, and what people read. The first is the default. */
-const CHART_RANGES = {
-  '24h': { label: '24 hours', step: 'hour', points: 24, pointsPerBar: 1, bar: 'hour' },
-  '14d': { label: '14 days', step: 'day', points: 14, pointsPerBar: 1, bar: 'day' },
-  '400d': { label: '400 days', step: 'day', points: 400, pointsPerBar: 7, bar: 'week' },
-} as const satisfies Record<string, RangeRow>
-export type ChartRange = keyof typeof CHART_RANGES
-
-// `Object.keys` forgets the type of a closed record's keys.
-const CHART_RANGE_NAMES = Object.keys(CHART_RANGES) as readonly ChartRange[]
-
-/** An unknown range counts as absent. */
-export function readChartRange(query: FormFields): ChartRange {
-  const sent = textField(query, 'range')
-  return CHART_RANGE_NAMES.find(name => name === sent) ?? '24h'
-}
-
-export function pointsIn(range: ChartRange, nowMs: number): UsageRange {
-  const { step, points } = CHART_RANGES[range]
-  return lastPoints(step, points, nowMs)
-}
-
 export interface UsageView {
-  readonly range: ChartRange
+  readonly span: ChartSpan
   readonly points: readonly UsagePoint[]
 }
 
 export const COUNTS_OFF = html`<p class="muted">Requests are not counted: the setting <code>usage.enabled</code> of this console is false.</p>`
 
-/** Links to the ranges, the chart, its numbers, and counts by route and code. @param rangePath the page with a range */
-export function usagePart({ range, points }: UsageView, rangePath: (range: ChartRange) => string): Html {
-  const bars = groupIntoBars(points, range)
+/**
+ * Links to the ranges, the chart, its numbers, and counts by route and code.
+ * @param place the path of the page, and the id of the part with the chart
+ */
+export function usagePart(
+  { span, points }: UsageView,
+  place: { readonly path: string; readonly id: string },
+): Html {
+  const bars = groupIntoBars(points, span)
   const { served, notServed } = sumPoints(points)
-  const summary = `Requests in ${CHART_RANGES[range].label}: ${numberText(served)} served, ${numberText(notServed)} not served`
-  const links = CHART_RANGE_NAMES.map(name => {
-    const here = name === range ? html` aria-current="true"` : null
-    return html`<li><a href="${rangePath(name)}"${here}>${CHART_RANGES[name].label}</a></li>`
-  })
-  return html`<nav class="filters" aria-label="Span of the chart"><ul>${links}</ul></nav>
-    <p>${summary}.</p>
-    ${served + notServed === 0 ? null : drawing(bars, range, summary)}
-    ${served + notServed === 0 ? null : html`<div class="pair tables">${byRoute(points)}${byCode(points)}</div>`}`
+  const summary = `Requests in ${span.label}: ${numberText(served)} served, ${numberText(notServed)} not served`
+  return html`${rangeChoice(span, place)}
+    ${
+      served + notServed === 0
+        ? html`<p>No requests in ${span.label}.</p>`
+        : html`${figures(served, notServed)}
+    ${drawing(bars, span, summary)}
+    <div class="pair tables">${byRoute(points)}${byCode(points)}</div>`
+    }`
 }
 
-function drawing(bars: readonly UsageBar[], range: ChartRange, summary: string): Html {
-  const most = Math.max(...bars.map(({ served, notServed }) => served + notServed))
-  const { bar } = CHART_RANGES[range]
+function rangeChoice(
+  { name, label, days, bounds, problem }: ChartSpan,
+  { path, id }: { readonly path: string; readonly id: string },
+): Html {
+  const links = CHART_RANGE_NAMES.map(range => {
+    const here = range === name && problem === null ? html` aria-current="true"` : null
+    return html`<li><a href="${chartPath(path, range, id)}"${here}>${CHART_RANGES[range].label}</a></li>`
+  })
+  const isOpen = name === CUSTOM || problem !== null
+  const input = (field: 'from' | 'to', label: string) =>
+    html`<div class="field"><label for="${field}">${label}</label><input type="date" id="${field}" name="${field}" value="${days[field]}" min="${bounds.from}" max="${bounds.to}" required></div>`
+  return html`<nav class="filters" aria-label="Span of the chart"><ul>${links}</ul></nav>
+    <details class="custom"${isOpen ? html` open` : null}><summary>${name === CUSTOM ? `Other days: ${label}` : 'Other days'}</summary>
+      <form class="search" method="get" action="${path}#${id}"><input type="hidden" name="range" value="${CUSTOM}">
+        ${input('from', 'First day (UTC)')}${input('to', 'Last day')}<button>Show</button></form></details>
+    ${problem === null ? null : html`<p class="notice warn" role="alert">${problem}</p>`}`
+}
+
+function figures(served: number, notServed: number): Html {
+  const figure = (name: string, value: string) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`
+  return html`<dl class="figures">${figure('Requests', numberText(served + notServed))}${figure('Success rate', successRate(served, notServed))}${figure('Not served', numberText(notServed))}</dl>`
+}
+
+/** Rounded down: 100% means that every request was served. */
+export function successRate(served: number, notServed: number): string {
+  if (served + notServed === 0) return '–'
+  return `${Math.floor((served / (served + notServed)) * 10_000) / 100}%`
+}
+
+function drawing(bars: readonly UsageBar[], span: ChartSpan, summary: string): Html {
+  const scale = createScale(bars)
   return html`<figure>
-    <p class="legend small"><span class="served">Served, above the line</span> <span class="not-served">Not served, below</span> <span class="muted">At most ${numberText(most)} in ${bar === 'hour' ? 'an' : 'a'} ${bar}</span></p>
-    ${usageChart(bars, summary)}
-    <p class="axis small muted"><span>${bars[0]?.label ?? ''}</span> <span>${bars.at(-1)?.label ?? ''}</span></p>
+    <p class="legend small"><span class="served">Served, above the line</span> <span class="not-served">Not served, below</span> <span class="none">None</span> <span class="muted">A bar is ${span.bar === 'hour' ? 'an' : span.bar === '6 hours' ? '' : 'a'} ${span.bar}</span></p>
+    <div class="plot">
+      <svg class="scale" aria-hidden="true">${scale.ticks.map(tick => html`<text x="100%" y="${scale.y(tick)}%">${COMPACT.format(Math.abs(tick))}</text>`)}</svg>
+      <div class="bars">${usageChart(bars, summary)}
+        <div class="points" aria-hidden="true">${bars.map(point)}</div></div>
+      <svg class="times" aria-hidden="true">${timesOf(bars, span)}</svg>
+    </div>
     <details><summary>Numbers of the chart</summary>
       ${countTable(
-        `Requests by ${bar}, in UTC`,
-        ['Time', 'Served', 'Not served'],
-        bars.map(one => [one.label, one.served, one.notServed]),
+        `Requests by ${span.bar}, in UTC`,
+        ['Time', 'Served', 'Not served', 'Success rate'],
+        bars.map(one => [one.label, one.served, one.notServed, successRate(one.served, one.notServed)]),
       )}
     </details>
   </figure>`
+}
+
+/** What a bar stands for, shown where the pointer is, or a finger was. The table has the same for keyboards and screen readers. */
+function point({ label, served, notServed }: UsageBar, index: number, { length }: readonly UsageBar[]): Html {
+  const counts =
+    served + notServed === 0
+      ? html`No requests`
+      : html`${numberText(served)} served<br>${numberText(notServed)} not served<br>Success rate ${successRate(served, notServed)}`
+  return html`<span tabindex="-1"${index * 2 < length ? null : html` class="late"`}><span class="tip"><strong>${label}</strong><br>${counts}</span></span>`
+}
+
+const DAY_AND_MONTH = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' })
+const MONTH_AND_YEAR = new Intl.DateTimeFormat('en-GB', { month: 'short', year: 'numeric', timeZone: 'UTC' })
+
+/** The times of some bars, below their middle. */
+function timesOf(bars: readonly UsageBar[], { step, barsPerTick, pointsPerBar }: ChartSpan): Html[] {
+  const stepMs = bucketStartMs(step, pointsPerBar)
+  return bars.flatMap(({ atMs }, index) => {
+    const place = step === 'hour' ? atMs / stepMs : index
+    if (place % barsPerTick !== 0) return []
+    const x = ((index + 0.5) / bars.length) * 100
+    const anchor = x < 8 ? 'start' : x > 92 ? 'end' : 'middle'
+    return [
+      html`<text x="${fixed(x)}%" y="1em" text-anchor="${anchor}">${timeText(atMs, step, pointsPerBar)}</text>`,
+    ]
+  })
+}
+
+function timeText(atMs: number, step: UsageStep, pointsPerBar: number): string {
+  if (step === 'hour')
+    return atMs % DAY_MS === 0 ? DAY_AND_MONTH.format(atMs) : new Date(atMs).toISOString().slice(11, 16)
+  return (pointsPerBar === 1 ? DAY_AND_MONTH : MONTH_AND_YEAR).format(atMs)
 }
 
 function byRoute(points: readonly UsagePoint[]): Html {
@@ -93,33 +133,39 @@ function byCode(points: readonly UsagePoint[]): Html | null {
   )
 }
 
-/** @param rows a name and its counts */
+/** @param rows a name, and its counts or texts */
 export function countTable(
   caption: string,
   headings: readonly string[],
-  rows: readonly (readonly [Piece, ...number[]])[],
+  rows: readonly (readonly [Piece, ...(number | string)[]])[],
 ): Html {
+  const cell = (count: number | string) =>
+    html`<td>${typeof count === 'number' ? numberText(count) : count}</td>`
   return html`<table class="counts"><caption>${caption}</caption>
     <thead><tr>${headings.map(heading => html`<th scope="col">${heading}</th>`)}</tr></thead>
-    <tbody>${rows.map(([name, ...counts]) => html`<tr><th scope="row">${name}</th>${counts.map(count => html`<td>${numberText(count)}</td>`)}</tr>`)}</tbody>
+    <tbody>${rows.map(([name, ...counts]) => html`<tr><th scope="row">${name}</th>${counts.map(cell)}</tr>`)}</tbody>
   </table>`
 }
 
-/** Requests of an hour, a day or a week. */
+/** Requests of some hours or days. */
 export interface UsageBar {
+  readonly atMs: number
   readonly label: string
   readonly served: number
   readonly notServed: number
 }
 
-/** In the order of time. Weeks are counted back from today, so that the first can be shorter. */
-export function groupIntoBars(points: readonly UsagePoint[], range: ChartRange): UsageBar[] {
-  const { step, pointsPerBar } = CHART_RANGES[range]
+/** In the order of time. Counted back from the last, so that the first can be shorter. */
+export function groupIntoBars(
+  points: readonly UsagePoint[],
+  { step, pointsPerBar, isOpen }: Pick<ChartSpan, 'step' | 'pointsPerBar' | 'isOpen'>,
+): UsageBar[] {
   const bars: UsageBar[] = []
   for (let end = points.length; end > 0; end -= pointsPerBar) {
     const own = points.slice(Math.max(0, end - pointsPerBar), end)
-    const isLast = end === points.length
-    bars.push({ ...sumPoints(own), label: `${barLabel(own, step)}${isLast ? ', so far' : ''}` })
+    const isUnfinished = isOpen && end === points.length
+    const label = `${barLabel(own, step)}${isUnfinished ? ', so far' : ''}`
+    bars.push({ atMs: own[0]?.atMs ?? 0, ...sumPoints(own), label })
   }
   return bars.reverse()
 }
@@ -130,10 +176,12 @@ export function sumPoints(points: readonly UsagePoint[]): Pick<UsageBar, 'served
   return { served, notServed: requests - served }
 }
 
-function barLabel(points: readonly UsagePoint[], step: 'hour' | 'day'): string {
+function barLabel(points: readonly UsagePoint[], step: UsageStep): string {
   const [first, last] = [points[0]?.atMs ?? 0, points.at(-1)?.atMs ?? 0]
-  if (step === 'hour') return `${dateText(first)}, ${new Date(first).toISOString().slice(11, 16)}`
-  return last - first < DAY_MS ? dateText(first) : `${dateText(first)} to ${dateText(last)}`
+  const clock = (atMs: number) => new Date(atMs).toISOString().slice(11, 16)
+  if (step === 'day') return last === first ? dateText(first) : `${dateText(first)} to ${dateText(last)}`
+  const end = last === first ? '' : ` to ${clock(last + bucketStartMs(step, 1))}`
+  return `${dateText(first)}, ${clock(first)}${end}`
 }
 
 /** Counts by route or code, the most frequent first. */
@@ -148,45 +196,65 @@ export function totalsBy(
   return [...totals].sort(([a, more], [b, less]) => less - more || (a < b ? -1 : 1))
 }
 
-/** Units of the drawing, which is stretched to the width of the page. */
-const HEIGHT = 100
-const BAR = 10
-const GAP = 1
-/** A single request shows beside a million. */
+/** A single request shows beside a million. Percent of the height. */
 const SHORTEST = 1.5
+const GRID_LINES = 4
 const NUMBER = new Intl.NumberFormat('en')
+const COMPACT = new Intl.NumberFormat('en', { notation: 'compact' })
 
 export function numberText(count: number): string {
   return NUMBER.format(count)
 }
 
-/** Bars above a line for requests that were served, and below it for those that were not: colors are not needed to tell them apart. */
-export function usageChart(bars: readonly UsageBar[], summary: string): Html {
-  const mostServed = Math.max(0, ...bars.map(({ served }) => served))
-  const mostNotServed = Math.max(0, ...bars.map(({ notServed }) => notServed))
-  const unit = (HEIGHT - 2 * SHORTEST) / Math.max(1, mostServed + mostNotServed)
-  const line = SHORTEST + mostServed * unit
-  const width = bars.length * BAR
-  const drawn = bars.map((bar, index) => drawBar(bar, { x: index * BAR, line, unit }))
-  return html`<svg class="chart" role="img" aria-label="${summary}" viewBox="0 0 ${width} ${HEIGHT}" preserveAspectRatio="none">
-    ${drawn}<rect class="line" x="0" y="${fixed(line - 0.25)}" width="${width}" height="0.5"/>
-  </svg>`
+interface Scale {
+  /** Counts with a line of the grid; those below zero are of requests that were not served. */
+  readonly ticks: readonly number[]
+  /** Percent of the height. */
+  y(count: number): number
 }
 
-function drawBar(
-  { label, served, notServed }: UsageBar,
-  { x, line, unit }: { readonly x: number; readonly line: number; readonly unit: number },
-): Html {
-  const part = (name: string, count: number, side: 'above' | 'below') => {
-    if (count === 0) return null
-    const height = Math.max(SHORTEST, count * unit)
-    const y = side === 'above' ? line - height : line
-    return html`<rect class="${name}" x="${x + GAP}" y="${fixed(y)}" width="${BAR - 2 * GAP}" height="${fixed(height)}"/>`
+/** One scale for both sides of the line, with a grid of whole 1, 2 or 5, and their tens. */
+function createScale(bars: readonly UsageBar[]): Scale {
+  const most = Math.max(0, ...bars.map(({ served }) => served))
+  const mostBelow = Math.max(0, ...bars.map(({ notServed }) => notServed))
+  const least = Math.max(most, mostBelow, 1) / GRID_LINES
+  const tens = 10 ** Math.floor(Math.log10(least))
+  const step = Math.max(1, [1, 2, 5, 10].map(factor => factor * tens).find(size => size >= least) ?? 1)
+  const above = Math.ceil(most / step)
+  const below = Math.floor(mostBelow / step)
+  const bottom = Math.max(mostBelow, below * step)
+  const unit = (100 - 2 * SHORTEST) / Math.max(1, above * step + bottom)
+  return {
+    ticks: Array.from({ length: above + below + 1 }, (_, index) => (above - index) * step),
+    y: count => fixed(SHORTEST + (above * step - count) * unit),
   }
-  return html`<g><title>${label}: ${numberText(served)} served, ${numberText(notServed)} not served</title>
-    <rect class="area" x="${x}" y="0" width="${BAR}" height="${HEIGHT}"/>${part('served', served, 'above')}${part('not-served', notServed, 'below')}</g>`
 }
 
-function fixed(units: number): string {
-  return String(Math.round(units * 100) / 100)
+/** Bars above a line for requests that were served, and below it for those that were not: colors are not needed to distinguish them. */
+export function usageChart(bars: readonly UsageBar[], summary: string): Html {
+  const scale = createScale(bars)
+  const grid = scale.ticks.map(
+    tick =>
+      html`<line class="${tick === 0 ? 'line' : 'grid'}" x1="0" x2="100%" y1="${scale.y(tick)}%" y2="${scale.y(tick)}%"/>`,
+  )
+  return html`<svg class="chart" role="img" aria-label="${summary}">${grid}${bars.map((bar, index) => drawBar(bar, 100 / bars.length, { index, scale }))}</svg>`
+}
+
+/** @param width of the bar with its gaps, in percent */
+function drawBar(
+  { served, notServed }: UsageBar,
+  width: number,
+  { index, scale }: { readonly index: number; readonly scale: Scale },
+): Html {
+  const line = scale.y(0)
+  const part = (name: string, top: number, height: number) =>
+    html`<rect class="${name}" x="${fixed((index + 0.1) * width)}%" y="${fixed(top)}%" width="${fixed(0.8 * width)}%" height="${fixed(height)}%"/>`
+  if (served + notServed === 0) return part('none', line - SHORTEST, SHORTEST)
+  const up = Math.max(SHORTEST, line - scale.y(served))
+  const down = Math.max(SHORTEST, scale.y(-notServed) - line)
+  return html`${served === 0 ? null : part('served', line - up, up)}${notServed === 0 ? null : part('not-served', line, down)}`
+}
+
+function fixed(units: number): number {
+  return Math.round(units * 100) / 100
 }

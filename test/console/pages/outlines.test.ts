@@ -166,7 +166,7 @@ const SCENES: Readonly<Record<string, readonly Scene[]>> = {
   ],
   usage: [
     ['ada', `${W}/usage`],
-    ['ada', `${W}/usage?range=14d`],
+    ['ada', `${W}/usage?range=30d`],
     ['ada', `${W}/usage?range=400d`],
     ['ada', '/workspaces/ws_2/usage'],
     ['ada', `${W}/refusals`],

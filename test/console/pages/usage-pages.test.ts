@@ -40,15 +40,20 @@ const NOW = {
   },
 }
 
-test('the key’s page shows requests of a day, two weeks and 400 days, by route and code', async () => {
+test('the key’s page shows requests of a day, a week, 30 and 400 days, and other days, by route and code', async () => {
   const { report, page, keyPath, keyId } = await started()
   await report([{ count: 1200 }, { count: 3, code: 'scope_missing', route: 'workspace' }], {
     used: { [keyId]: Date.now() },
   })
-  const spans = { '24h': '24 hours', '14d': '14 days', '400d': '400 days', nonsense: '24 hours' }
-  for (const [range, span] of Object.entries(spans)) {
+  const today = new Date().toISOString().slice(0, 10)
+  const bars = {
+    ...{ '24h': 'an hour', '7d': '6 hours', '30d': 'a day', '400d': 'a week', nonsense: 'an hour' },
+    [`custom&from=${today}&to=`]: 'an hour',
+  }
+  for (const [range, bar] of Object.entries(bars)) {
     const text = await page(`${keyPath}?range=${range}`)
-    expect(text).toContain(`Requests in ${span}: 1,200 served, 3 not served.`)
+    expect(text).toContain('Requests 1,203 Success rate 99.75% Not served 3')
+    expect(text).toContain(`A bar is ${bar}`)
     expect(text).toContain('By route Route Served Not served files 1,200 0 workspace 0 3')
     expect(text).toContain('Not served, by code Code Requests scope_missing 3')
     expect(text).toMatch(/Last used \d+ seconds? ago , as of \d\d:\d\d:\d\d UTC/)
@@ -73,8 +78,8 @@ test('the workspace’s page shows its requests, busiest keys and unused keys', 
     used: { [keyId]: Date.now(), [other]: Date.now() },
   })
   await issue('left unused')
-  const text = await page(`${WORKSPACE}/usage?range=14d`)
-  expect(text).toContain('Requests in 14 days: 14 served, 2 not served.')
+  const text = await page(`${WORKSPACE}/usage?range=30d`)
+  expect(text).toContain('Requests 16 Success rate 87.5% Not served 2')
   expect(text).toContain('Not served, by code Code Requests rate_limited 2')
   expect(text).toMatch(/Key Served Not served importer wsk_…\w{4} 9 0 build &lt;b&gt;.* wsk_…\w{4} 5 2/)
   expect(text).toContain('Never 1 Not in 30 days 0 Not in 90 days 0')

@@ -41,13 +41,13 @@ export function keyPath(workspaceId: string, keyId: string, act?: KeySubpage): s
   return `${keysPath(workspaceId)}/${keyId}${act === undefined ? '' : `/${act}`}`
 }
 
-/** The key's page with its chart of this span. */
-export function keyUsagePath(workspaceId: string, keyId: string, range: string): string {
-  return `${withQuery(keyPath(workspaceId, keyId), { range })}#usage`
+/** A page with a chart, of this span. @param id of the part with the chart */
+export function chartPath(page: string, range: string, id: string): string {
+  return `${withQuery(page, { range })}#${id}`
 }
 
-export function usagePath(workspaceId: string, range?: string): string {
-  return withQuery(`${WORKSPACES}/${workspaceId}/usage`, { range })
+export function usagePath(workspaceId: string): string {
+  return `${WORKSPACES}/${workspaceId}/usage`
 }
 
 export function refusalsPath(workspaceId: string): string {
@@ -133,7 +133,7 @@ const SIGN_IN_PATH = /^\/sign-(?:in|out)(?:[/?]|$)/
  * with secrets into them, and a return path gets into the URL of the sign-in page, its cookie and the browser's history.
  */
 const LINK_VALUE = /^-?[\w:.]{1,40}$/
-const UTC_MINUTE = /^\d{4}-\d\d-\d\dT\d\d:\d\d$/
+const UTC_TIME = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?$/
 const LINK_PARAMETERS: ReadonlyMap<string, RegExp> = new Map([
   ['state', LINK_VALUE],
   ['scope', LINK_VALUE],
@@ -143,8 +143,8 @@ const LINK_PARAMETERS: ReadonlyMap<string, RegExp> = new Map([
   ['action', /^[a-z]{1,20}\.[a-z_]{1,20}$/],
   ['keyId', /^key_[0-9A-HJKMNP-TV-Z]{26}$/],
   ['actor', /^(?:admin-token|token:tok_[0-9A-HJKMNP-TV-Z]{26})$/],
-  ['from', UTC_MINUTE],
-  ['to', UTC_MINUTE],
+  ['from', UTC_TIME],
+  ['to', UTC_TIME],
 ])
 /** As long as the random part of a key, which was pasted in place of an id. */
 const KEY_LIKE = /[0-9A-Za-z]{54}/
