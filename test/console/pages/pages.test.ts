@@ -41,6 +41,29 @@ describe('what a page loads', () => {
     }
   })
 
+  test('is compressed for a browser that accepts it, and the page is not', async () => {
+    const { text } = await visit(KEYS)
+    const [path = ''] = /[^"]*console\.\w+\.css/.exec(text) ?? []
+    const answered = async (href: string, accepted: string) => {
+      const { headers } = await ada.browser.send('GET', href, { 'accept-encoding': accepted })
+      return [headers['content-encoding'], headers['vary'], Number(headers['content-length'])] as const
+    }
+    const [, , whole] = await answered(path, 'identity')
+    for (const accepted of ['gzip', 'br, GZip;q=0.5']) {
+      const [coding, vary, length] = await answered(path, accepted)
+      expect([coding, vary, length < whole / 3]).toEqual(['gzip', 'accept-encoding', true])
+    }
+    for (const accepted of ['', 'br', 'gzip;q=0', 'gzip; q=0.0']) {
+      expect([accepted, ...(await answered(path, accepted))]).toEqual([
+        accepted,
+        undefined,
+        'accept-encoding',
+        whole,
+      ])
+    }
+    expect((await answered(KEYS, 'gzip'))[0]).toBeUndefined()
+  })
+
   test('is neither inline nor from another origin', async () => {
     const id = await issue()
     for (const path of [
