@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { CopiedSources } from '../support/copied-sources.ts'
 import { scrape, sumOf } from '../support/scrape.ts'
 import { until } from '../support/until.ts'
@@ -120,7 +120,10 @@ describe('the console', () => {
 describe('a gateway', () => {
   let world: World
   beforeAll(async () => {
+    // The copy is not built.
+    vi.stubEnv('TEST_FORM', '')
     const { startWorld } = (await copy.support('world.ts')) as typeof import('../support/world.ts')
+    vi.unstubAllEnvs()
     // Compiled code of a copy would never be used again.
     const settings = { NODE_DISABLE_COMPILE_CACHE: '1' }
     // Only a message makes this gateway forget a record while a test runs.

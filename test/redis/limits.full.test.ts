@@ -41,7 +41,8 @@ function caller(key = 'a') {
 }
 
 async function startGateway(group: RedisGroup, plans: Config['limits']['plans'] = {}) {
-  const { redis } = keyStoreConfig({ place: group.place, ...GATEWAY_USER })
+  // A machine that does other things must not make the gateway count alone.
+  const { redis } = keyStoreConfig({ place: group.place, ...GATEWAY_USER, commandTimeoutMs: 10_000 })
   const metrics = createMetrics()
   const log = new LogSpy()
   const config = { redis, limits: { replicas: 1, policies: POLICIES, plans } }
@@ -212,7 +213,8 @@ test('the first policy of a gateway that had none opens the connection to Redis,
   const group = await startStandalone()
   onTestFinished(() => group.stop())
   await grant(group)
-  const { redis } = keyStoreConfig({ place: group.place, ...GATEWAY_USER })
+  // A machine that does other things must not make the gateway count alone.
+  const { redis } = keyStoreConfig({ place: group.place, ...GATEWAY_USER, commandTimeoutMs: 10_000 })
   const withLimits = (limits: Partial<Config['limits']>) => ({
     redis,
     limits: { replicas: 1, policies: [], plans: {}, ...limits },

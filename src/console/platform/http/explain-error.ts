@@ -107,9 +107,7 @@ function unknownField(name: string, context: string): ApiError {
   return new ApiError('invalid_request', `Unknown ${kind} ${name}`, {}, name)
 }
 
-const FAULT_RESPONSES: Readonly<
-  Record<ConnectionFault, readonly [status: number, code: string, text: string]>
-> = {
+const FAULT_RESPONSES: Record<ConnectionFault, readonly [status: number, code: string, text: string]> = {
   malformed_request: [400, 'invalid_request', 'The request is not HTTP/1.1'],
   unknown_route: [404, 'not_found', 'No resource at this path'],
   request_timeout: [408, 'invalid_request', 'The request was not received in time'],
