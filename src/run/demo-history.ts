@@ -152,6 +152,11 @@ function stepsOf(story: Story, { workspaces: [first, second], config, webhookUrl
   }
   const networks = { allowedCidrs: [CLIENTS[0]] }
   const found = 'https://git.example/workshop/slides/blob/main/setup.sh#L12'
+  const webhook = `/workspaces/${first}/webhook`
+  const receives = [
+    { at: 0.04, happens: () => story.call('POST', webhook, { url: webhookUrl }) },
+    { at: 0.03, happens: () => story.call('POST', `${webhook}/test`) },
+  ]
   return [
     ...issues,
     { at: 34, happens: () => story.call('POST', '/tokens', desk) },
@@ -159,11 +164,14 @@ function stepsOf(story: Story, { workspaces: [first, second], config, webhookUrl
     { at: MIDDLE, happens: () => story.report(DAYS, MIDDLE) },
     { at: 6, happens: () => story.change('laptop', 'revoke') },
     { at: 4.95, happens: () => story.rotate('build', 'newBuild') },
-    { at: 1.5, happens: () => story.reportLeak('workshop', found) },
+    {
+      at: 1.5,
+      happens: () =>
+        config.leaks.enabled ? story.reportLeak('workshop', found) : story.change('workshop', 'revoke'),
+    },
     { at: 1, happens: () => story.change('onCall', 'suspend') },
     { at: 0.3, happens: () => story.call('PATCH', story.path('partner'), networks) },
-    { at: 0.04, happens: () => story.call('POST', `/workspaces/${first}/webhook`, { url: webhookUrl }) },
-    { at: 0.03, happens: () => story.call('POST', `/workspaces/${first}/webhook/test`) },
+    ...(config.webhooks.workspaces.enabled ? receives : []),
     { at: 0, happens: () => story.report(MIDDLE, 0) },
   ]
 }

@@ -13,6 +13,7 @@ import { createOneTimeLink } from '../console/sign-in/one-time-link.ts'
 import { systemClock } from '../domain/clock.ts'
 import { StartError } from '../domain/start-error.ts'
 import { requestTimeouts } from '../http/server-options.ts'
+import { describeError } from '../observability/control-logger.ts'
 import { HistoryClock, makeHistory } from './demo-history.ts'
 import { EXIT, type Host } from './host.ts'
 import { loadRunSettings, type RunSettings } from './reloader.ts'
@@ -61,12 +62,17 @@ export async function runDemo(
   const announcer = createInProcessAnnouncer(message => gateway?.invalidations.receive(message))
   const clock = new HistoryClock()
   const prepare = ({ app, internal }: Console) =>
-    quietly(context.logger, () =>
-      makeHistory({
-        ...{ app, internal, clock, config: settings.config },
-        workspaces: [WORKSPACE, OTHER_WORKSPACE],
-        webhookUrl: `${upstreamUrl}${WEBHOOK_PATH}`,
-      }),
+    quietly(
+      context.logger,
+      () =>
+        makeHistory({
+          ...{ app, internal, clock, config: settings.config },
+          workspaces: [WORKSPACE, OTHER_WORKSPACE],
+          webhookUrl: `${upstreamUrl}${WEBHOOK_PATH}`,
+        }),
+      // Settings may forbid a part of it, and the demo works without.
+    ).catch((error: unknown) =>
+      host.writeError(`${describeError(error)}: the demo goes on without the rest\n`),
     )
   const addresses = await runUntilSignal(context, [
     () => startConsole(context, { announcer, oneTimeLink, clock }, prepare),
@@ -95,8 +101,11 @@ export async function runDemo(
 async function quietly(logger: Logger, run: () => Promise<void>): Promise<void> {
   const { level } = logger
   if (logger.isLevelEnabled('warn')) logger.level = 'warn'
-  await run()
-  logger.level = level
+  try {
+    await run()
+  } finally {
+    logger.level = level
+  }
 }
 
 /** Keys and link exist nowhere else: without them the demo cannot be used. */

@@ -164,6 +164,14 @@ test.skipIf(!has(CURL))(
   },
 )
 
+test.each([
+  ['leak reports and webhooks are off', ['leaks-enabled', 'webhooks-workspaces-enabled'], /^$/],
+  ['webhooks must use https', ['webhooks-workspaces-allow-http'], /not complete: .*\n?.*goes on without/],
+])('the demo also starts where %s', STARTS, async (_, settings, stderr) => {
+  const other = await startDemo(...settings.flatMap(name => [`--${name}`, 'false']))
+  expect((await other.stop('SIGINT')).stderr).toMatch(stderr)
+})
+
 test('Ctrl-C stops it at once', async () => {
   const started = performance.now()
   const exit = await demo.stop('SIGINT')
