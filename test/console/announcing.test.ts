@@ -260,6 +260,18 @@ describe('without Redis for a while', () => {
     await until('the record is revoked', async () => (await grantIn(client, digest))?.version === 2)
   })
 
+  test('a command that a frozen Redis does not answer in time is counted as one without an answer', async () => {
+    const running = await started()
+    const { id } = await issue(running)
+    const counted = (outcome: string) =>
+      metricValue(running.metrics.redisCommands, { command: 'eval', outcome })
+    redis.freeze()
+    await revoke(running, id)
+    await until('it is counted', async () => (await counted('timeout')) > 0)
+    expect(await counted('unavailable')).toBe(0)
+    redis.thaw()
+  })
+
   test('the log has one line for the lost connection and one for the restored one', async () => {
     const running = await startConsole({ redisUrl: redis.url })
     const count = (text: string) => running.log.filter(line => String(line['msg']).includes(text)).length
