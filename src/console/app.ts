@@ -19,7 +19,7 @@ import { MIGRATIONS } from './schema.ts'
 import { createSignIn } from './sign-in/index.ts'
 import { createTokens } from './tokens/index.ts'
 import { createUsageService } from './usage/index.ts'
-import { createWebhooks, eventsBy } from './webhooks/index.ts'
+import { createWebhooks, eventsBy, limitEventsBy } from './webhooks/index.ts'
 import { createWorkspaces } from './workspaces/index.ts'
 
 const PURGE_PERIOD_MS = 60_000
@@ -51,7 +51,7 @@ export async function createConsole(parts: ConsoleParts, migrations = MIGRATIONS
   const open = await openRegistry(context, { migrations, announcer, createEvents: eventsBy(config) })
   const { database, registry } = open
   const { signIn, programs, accessAudit } = createAccess(context, open, oneTimeLink)
-  const usage = createUsageService(context, open)
+  const usage = createUsageService(context, open, limitEventsBy(context))
   const leaks = createLeaks(context, registry)
 
   const capabilities: readonly Capability[] = [

@@ -36,6 +36,27 @@ export interface PolicyCount {
   readonly resetMs: number
 }
 
+/** From this share of a limit on, it is listed and webhooks get an event. */
+export const NEAR_LIMIT_PERCENT = 80
+
+/** A window of a limit that is at least so full, as a gateway saw it last. */
+export interface LimitUse {
+  readonly workspaceId: string
+  /** Null: the requests of all keys of the workspace are counted together. */
+  readonly keyId: string | null
+  /** Whose policy it is; null: that of keys without a plan. */
+  readonly plan: string | null
+  readonly policy: string
+  /** Null: the calendar month. */
+  readonly windowSeconds: number | null
+  /** The limit. */
+  readonly requests: number
+  /** Never more than the limit. */
+  readonly used: number
+  /** Milliseconds since the epoch. */
+  readonly endsAt: number
+}
+
 export function selectPolicies(
   route: Pick<Route, 'name' | 'scope'>,
   policies: readonly RatePolicy[],

@@ -33,7 +33,7 @@ import { MemoryStore } from './tiers/memory-store.ts'
 import { type BreakingTier, withBreaker, withObservation } from './tiers/resilience.ts'
 import type { TrustLimits } from './tiers/trust.ts'
 import { UnsignedLookupBudget } from './unsigned-lookup-budget.ts'
-import type { UsageRequest } from './usage/usage-counts.ts'
+import type { NotedLimits, UsageRequest } from './usage/usage-counts.ts'
 import { createGatewayUsage, type GatewayUsage } from './usage/usage-reporter.ts'
 
 type KeyStoreConfig = Pick<
@@ -47,6 +47,8 @@ export interface KeyStoreSettings {
   readonly logger: Log
   readonly clock?: Clock
   readonly onReload?: OnReload<KeyStoreConfig>
+  /** Windows of rate limits to report. */
+  readonly nearLimits?: NotedLimits
   /** Receives the number of gateways that the key service knows, with each report. */
   readonly onGatewayCount?: (count: number) => void
 }

@@ -10,6 +10,7 @@ import { asError, FailureLog, type Log } from '../observability/failure-log.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import { createCommandClient, type RedisClient } from '../redis/clients.ts'
 import { RedisConnection } from '../redis/redis-connection.ts'
+import type { NearLimits } from './near-limits.ts'
 import {
   type GatewayCount,
   LocalCounters,
@@ -29,6 +30,8 @@ type Settings = Pick<Config, 'limits' | 'redis'>
 interface RateLimitSettings {
   readonly config: Settings
   readonly gateways: GatewayCount
+  /** Notes the windows that are nearly used up. */
+  readonly nearLimits: NearLimits
   readonly metrics: Metrics
   readonly logger: Log
   readonly clock: Clock
@@ -45,12 +48,13 @@ interface RunningRateLimits {
 
 /** Starts to connect to Redis if one is configured and there is a policy, and does not wait for the connection. */
 export async function createRateLimits(parts: RateLimitSettings): Promise<RunningRateLimits> {
-  const { config, logger, clock, metrics, gateways, onReload = neverReloads } = parts
+  const { config, logger, clock, metrics, gateways, nearLimits, onReload = neverReloads } = parts
   const shared = findRedisTopology(config.redis) === null ? null : new SharedLimits(parts)
   const unknownPlans = new UnknownPlans(logger, metrics)
   const local = new LocalCounters()
   const settings = config.limits
-  const limits = new RateLimiter({ settings, gateways, shared, local, unknownPlans, clock, metrics })
+  const counting = { gateways, shared, local, unknownPlans, nearLimits }
+  const limits = new RateLimiter({ settings, ...counting, clock, metrics })
   let isOn = listPolicies(settings).length > 0
   if (isOn) await shared?.start()
   onReload(next => () => {

@@ -21,6 +21,7 @@ import {
   LIMIT_OUTCOMES,
   type Metrics,
 } from '../observability/metrics/metrics.ts'
+import type { NearLimits } from './near-limits.ts'
 
 /** The gateway's view of rate limits. */
 export interface RateLimits {
@@ -43,6 +44,7 @@ interface RateLimiterParts {
   readonly shared: SharedCounters | null
   readonly local: LocalCounters
   readonly unknownPlans: Pick<UnknownPlans, 'count'>
+  readonly nearLimits: Pick<NearLimits, 'note'>
   readonly clock: Clock
   readonly metrics: Metrics
 }
@@ -79,12 +81,29 @@ export class RateLimiter implements RateLimits {
     const wallMs = clock.wallMs()
     const counters = policies.map(policy => toCounter(policy, grant, wallMs))
     const sharedCounts = shared === null ? null : await shared.count(counters, clock.monotonicMs())
-    if (sharedCounts !== null) return this.#record(sharedCounts, 'redis')
+    if (sharedCounts !== null) {
+      this.#noteNear(counters, sharedCounts, grant, wallMs)
+      return this.#record(sharedCounts, 'redis')
+    }
     const localCounters = counters.map(counter => ({
       ...counter,
       requests: localLimit(counter.requests, gateways.value),
     }))
     return this.#record(local.count(localCounters, clock.monotonicMs()), 'local')
+  }
+
+  /** Only what Redis counted: a gateway that counts alone does not know how much of a limit is used. */
+  #noteNear(
+    counters: readonly RateCounter[],
+    counts: readonly PolicyCount[],
+    grant: KeyGrant,
+    nowMs: number,
+  ): void {
+    const plan = grant.plan !== null && this.#table.knows(grant.plan) ? grant.plan : null
+    for (const count of counts) {
+      const counter = counters.find(({ policy }) => policy === count.policy)
+      if (counter !== undefined) this.#parts.nearLimits.note(counter.name, count, { grant, plan }, nowMs)
+    }
   }
 
   #read(settings: PolicySettings): PolicyTable {

@@ -5,6 +5,7 @@ import { createGateway } from '../gateway/create-gateway.ts'
 import { createKeyStore } from '../keys/create-key-store.ts'
 import type { InvalidationReceiver } from '../keys/invalidation/invalidation-listener.ts'
 import { createRateLimits } from '../limits/create-rate-limits.ts'
+import { NearLimits } from '../limits/near-limits.ts'
 import { GatewayCount } from '../limits/rate-limiter.ts'
 import { AccessLog } from '../observability/access-log.ts'
 import { createTracing } from '../observability/create-tracing.ts'
@@ -47,8 +48,9 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
   })
   const parts = { config, metrics, logger, clock: systemClock, onReload }
   const gateways = new GatewayCount(config.limits.replicas, systemClock)
-  const store = createKeyStore({ ...parts, onGatewayCount: count => gateways.report(count) })
-  const rateLimits = await createRateLimits({ ...parts, gateways })
+  const nearLimits = new NearLimits()
+  const store = createKeyStore({ ...parts, nearLimits, onGatewayCount: count => gateways.report(count) })
+  const rateLimits = await createRateLimits({ ...parts, gateways, nearLimits })
   const assertions = await openAssertions({ ...parts, nowMs: () => Date.now() })
   const { app, check } = await createGateway({
     config,

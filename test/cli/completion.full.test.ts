@@ -50,6 +50,7 @@ describe('bash completes', () => {
       'keys',
       'workspaces',
       'refusals',
+      'limits',
       'tokens',
       'webhooks',
       'whoami',

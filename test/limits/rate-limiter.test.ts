@@ -9,6 +9,7 @@ import {
 } from '../../src/domain/rate-limit.ts'
 import { classifyRedisError, type RedisFailure } from '../../src/domain/redis-failure.ts'
 import { RedisCounters } from '../../src/limits/create-rate-limits.ts'
+import { NearLimits } from '../../src/limits/near-limits.ts'
 import { LocalCounters, RateLimiter, UnknownPlans } from '../../src/limits/rate-limiter.ts'
 import { FailureLog } from '../../src/observability/failure-log.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
@@ -108,18 +109,20 @@ function world({ policies = [MINUTE, BURST], plans = {}, replicas = 1, redis = t
     failures: new FailureLog('redis rate limits', log, clock),
   })
   const unknownPlans = new UnknownPlans(log, metrics)
+  const nearLimits = new NearLimits()
   const rateLimiter = new RateLimiter({
     settings: { policies, plans },
     gateways: { value: replicas },
     shared: redis ? shared : null,
     local: new LocalCounters(),
     unknownPlans,
+    nearLimits,
     clock,
     metrics,
   })
   const limiter = { count: async (who: typeof FIRST) => (await rateLimiter.count(who)) ?? [] }
   const decided = (labels: Record<string, string>) => metricValue(metrics.limitDecisions, labels)
-  return { clock, metrics, log, redis: double, rateLimiter, limiter, unknownPlans, decided }
+  return { clock, metrics, log, redis: double, rateLimiter, limiter, unknownPlans, nearLimits, decided }
 }
 
 const exceeded = (counts: readonly { policy: RatePolicy; exceeded: boolean }[]) =>

@@ -5,6 +5,7 @@ import { systemClock } from '../../src/domain/clock.ts'
 import { counterName, currentWindow } from '../../src/domain/rate-limit.ts'
 import { recordKeyName } from '../../src/domain/wire.ts'
 import { createRateLimits } from '../../src/limits/create-rate-limits.ts'
+import { NearLimits } from '../../src/limits/near-limits.ts'
 import { GatewayCount } from '../../src/limits/rate-limiter.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { exampleRecord, grantOf, routeNamed } from '../domain/examples.ts'
@@ -47,7 +48,12 @@ async function startGateway(group: RedisGroup, plans: Config['limits']['plans'] 
   const log = new LogSpy()
   const config = { redis, limits: { replicas: 1, policies: POLICIES, plans } }
   const gateways = new GatewayCount(1, systemClock)
-  const running = await createRateLimits({ config, gateways, metrics, logger: log, clock: systemClock })
+  const running = await createRateLimits({
+    ...{ config, gateways, metrics },
+    nearLimits: new NearLimits(),
+    logger: log,
+    clock: systemClock,
+  })
   onTestFinished(() => running.stop())
   const limits = { count: async (who: ReturnType<typeof caller>) => (await running.limits.count(who)) ?? [] }
   await until('it counts in Redis', async () => {
@@ -226,6 +232,7 @@ test('the first policy of a gateway that had none opens the connection to Redis,
   const running = await createRateLimits({
     config: withLimits({}),
     gateways: new GatewayCount(1, systemClock),
+    nearLimits: new NearLimits(),
     metrics: createMetrics(),
     logger: new LogSpy(),
     clock: systemClock,

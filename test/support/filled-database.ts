@@ -147,6 +147,22 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     address: '192.0.2.1',
   },
   refusal_gaps: { workspace_id: 'ws_1', at_ms: NOW_MS },
+  limit_uses: {
+    id: 'l',
+    workspace_id: 'ws_1',
+    key_id: 'k',
+    plan: 'free',
+    policy: 'quota',
+    window_seconds: 0,
+    requests: 1_000_000_000,
+    region: 'default',
+    used: 800_000_000,
+    percent: 80,
+    ends_at_ms: NOW_MS,
+    reported_at_ms: NOW_MS,
+    sent_percent: 80,
+    sent_at_ms: NOW_MS,
+  },
 }
 
 async function addOtherRows({ writer, dialect }: AuditedDatabase): Promise<void> {

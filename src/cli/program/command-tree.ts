@@ -40,6 +40,11 @@ const COMMANDS: readonly TopCommand[] = [
     load: async () => (await import('../commands/refusals.ts')).define,
   },
   {
+    name: 'limits',
+    description: 'list rate limits that are nearly used up',
+    load: async () => (await import('../commands/limits.ts')).define,
+  },
+  {
     name: 'tokens',
     description: 'issue, list and revoke admin tokens of programs',
     load: async () => (await import('../commands/tokens.ts')).defineTokens,

@@ -202,6 +202,7 @@ const PRIMARY_KEYS: { readonly [Table in CopiedTable]: readonly (keyof Tables[Ta
   usage_gateways: ['gateway'],
   refusals: ['workspace_id', 'at_ms', 'id'],
   refusal_gaps: ['workspace_id'],
+  limit_uses: ['id'],
 }
 
 interface CopiedTableKey {

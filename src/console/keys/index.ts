@@ -14,6 +14,7 @@ import { TRANSFER_CALLS } from './import-export.ts'
 import { issueRoutes } from './issue-page.ts'
 import { keyRoutes } from './key-page.ts'
 import { listRoutes } from './list-page.ts'
+import { plansRoutes } from './plans-page.ts'
 import { READ_CALLS } from './read-calls.ts'
 import type { Registry } from './registry.ts'
 import { rotateRoutes } from './rotate-page.ts'
@@ -36,6 +37,7 @@ const PAGES = [
   editRoutes,
   revokeAllRoutes,
   planRoutes,
+  plansRoutes,
 ]
 
 /** Issuing, finding and changing keys. */

@@ -1,7 +1,9 @@
+import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
 import { toInstant } from '../../domain/instant.ts'
-import type { KeyRecord } from '../../domain/key/key-record.ts'
+import { isWorkspaceId, type KeyRecord } from '../../domain/key/key-record.ts'
+import { allowedWorkspaces } from '../platform/access/principal.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, type CheckedRequest, declareCalls } from '../platform/http/calls.ts'
 import {
@@ -13,16 +15,19 @@ import {
   listJson,
   pageSchema,
   parameter,
+  WORKSPACE_ID_EXPECTED,
 } from '../platform/http/fields.ts'
 import {
   noSuchKey,
   readKeyId,
   readPage,
   readWorkspaceId,
+  requirePrincipal,
   seesWorkspace,
 } from '../platform/http/request-context.ts'
 import type { Refusal } from './check-report.ts'
 import type { LimitsInUse } from './limit-windows.ts'
+import { NEAR_LIMIT_CURSOR, nearLimitJson, readNearLimitCursor } from './near-limits.ts'
 import {
   bucketStartMs,
   parseUsageRange,
@@ -49,6 +54,22 @@ const limitWindow = Type.Object(
     }),
   },
   { title: 'LimitWindow' },
+)
+
+/** A limit that is nearly used up, in the admin API. */
+const nearLimit = Type.Object(
+  {
+    workspaceId: Type.String(),
+    keyId: Type.Union([Type.String(), Type.Null()], {
+      description: 'Null: the requests of all keys of the workspace are counted together',
+    }),
+    ...Type.Omit(limitWindow, ['remaining', 'resetsAt']).properties,
+    used: requests,
+    remaining: requests,
+    resetsAt: instant,
+    reportedAt: Type.String({ format: 'date-time', description: 'When a gateway last said so' }),
+  },
+  { title: 'NearLimit' },
 )
 
 export interface UsageCallParts {
@@ -129,6 +150,30 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
   }),
   adminCall({
     ...READING,
+    id: 'listNearLimits',
+    url: '/limits',
+    operation: 'limits',
+    summary: 'Rate limits that a key or workspace has used by at least 80 %, the fullest first',
+    query: fields({
+      workspaceId: parameter(WORKSPACE_ID_EXPECTED),
+      limit,
+      cursor: cursorField(NEAR_LIMIT_CURSOR.source),
+    }),
+    response: pageSchema('limits', nearLimit),
+    errors: ['not_found'],
+    handle: async ({ usage }, { request, query: { workspaceId, ...query } }) => {
+      const { limit: most, afterId } = readPage(query)
+      const { limits, nextAfter } = await usage.nearLimits.list({
+        workspaceIds: readListed(workspaceId, request),
+        limit: most,
+        after: afterId === null ? null : readNearLimitCursor(afterId),
+      })
+      const items = limits.map(row => ({ ...nearLimitJson(row), reportedAt: toInstant(row.reported_at_ms) }))
+      return listJson({ limits: items }, nextAfter)
+    },
+  }),
+  adminCall({
+    ...READING,
     id: 'getWorkspaceUsage',
     url: '/workspaces/:workspaceId/usage',
     operation: 'workspace_usage',
@@ -180,6 +225,14 @@ async function usageOfKey(
   const range = readRange(query, clock.wallMs())
   const points = await usage.queries.usageOfKey(key.record, range)
   return usageJson(range, points, await usage.limits.ofKey(key.record))
+}
+
+/** @returns null: all */
+function readListed(workspaceId: string | undefined, request: FastifyRequest): readonly string[] | null {
+  if (workspaceId === undefined) return allowedWorkspaces(requirePrincipal(request))
+  if (!isWorkspaceId(workspaceId)) throw invalidField('workspaceId', WORKSPACE_ID_EXPECTED)
+  if (!seesWorkspace(request, workspaceId)) throw new ApiError('not_found', 'No such workspace')
+  return [workspaceId]
 }
 
 function requireCounts({ stores }: Usage): void {

@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache'
 import { Type } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
+import type { LimitUse } from '../../domain/rate-limit.ts'
 import { ROUTE_NAME } from '../../domain/route/route.ts'
 import type { Database } from '../platform/database/database.ts'
 import { listAsRows } from '../platform/database/first-rows.ts'
@@ -14,10 +15,12 @@ const CLOCK_TOLERANCE_MS = 10 * MINUTE_MS
 /** Less than hours are kept: every accepted count still has its place. */
 const OLDEST_COUNT_MS = 13 * 86_400_000
 const MAX_COUNT = 1_000_000_000
+/** No window ends later: a month, and a day for a clock in the wrong one. */
+const LATEST_END_MS = 32 * 86_400_000
 /** Refused entries that the answer names; of the others it says how many there are. */
 const MAX_NAMED = 20
 
-export const LISTS = ['counts', 'refusals', 'omittedRefusals'] as const
+export const LISTS = ['counts', 'refusals', 'omittedRefusals', 'limits'] as const
 type List = (typeof LISTS)[number]
 type Lists = Readonly<Partial<Record<List, readonly unknown[]>>>
 
@@ -54,11 +57,14 @@ export interface CheckedEntries {
   readonly refusals: readonly Refusal[]
   /** Workspaces of which the gateway left refusals out. */
   readonly omitted: readonly string[]
+  readonly limits: readonly LimitUse[]
 }
 
 /** The valid part of a report. */
 export interface CheckedReport extends CheckedEntries {
   readonly gateway: string
+  /** Of the gateway. */
+  readonly region: string
   readonly sequence: number
 }
 
@@ -87,11 +93,11 @@ export type FindKnown = (lists: Lists) => Promise<Known>
 
 /** Separates the valid entries of a report from the others. */
 export function checkReport(
-  { counts = [], refusals = [], omittedRefusals = [] }: Lists,
+  { counts = [], refusals = [], omittedRefusals = [], limits = [] }: Lists,
   known: Known,
   nowMs: number,
 ): CheckedEntries & { readonly refused: RefusedEntries } {
-  const refused = { counts: 0, refusals: 0, omittedRefusals: 0, requests: 0 }
+  const refused = { counts: 0, refusals: 0, omittedRefusals: 0, limits: 0, requests: 0 }
   const first: RefusedEntry[] = []
   const valid = <Value>(
     list: List,
@@ -110,6 +116,7 @@ export function checkReport(
     counts: valid('counts', counts, entry => parseCount(entry, known, nowMs)),
     refusals: valid('refusals', refusals, entry => parseRefusal(entry, known, nowMs)),
     omitted: valid('omittedRefusals', omittedRefusals, entry => parseOmitted(entry, known)),
+    limits: valid('limits', limits, entry => parseLimit(entry, known, nowMs)),
     refused: { ...refused, first },
   }
 }
@@ -143,22 +150,45 @@ const refusalEntry = Compile(
     address: Type.String({ pattern: '^[0-9A-Fa-f.:/]{0,50}$' }),
   }),
 )
+const limitEntry = Compile(
+  Type.Object({
+    keyId: Type.Optional(TEXT),
+    workspaceId: Type.Optional(TEXT),
+    plan: Type.Union([ROUTE, Type.Null()]),
+    policy: ROUTE,
+    windowSeconds: Type.Union([Type.Integer({ minimum: 1, maximum: 86_400 }), Type.Null()]),
+    requests: Type.Integer({ minimum: 1, maximum: MAX_COUNT }),
+    used: Type.Integer({ minimum: 0, maximum: MAX_COUNT }),
+    endsAt: Type.Integer({ minimum: 0, maximum: 1e14 }),
+  }),
+)
 const omittedEntry = Compile(Type.Object({ workspaceId: TEXT, count: Type.Integer({ minimum: 1 }) }))
 
 function parseCount(entry: unknown, known: Known, nowMs: number): Checked<Count> {
   if (!countEntry.Check(entry)) return wrong(malformed(entry))
   const { keyId, workspaceId: folded, route, code, minute } = entry
-  if ((keyId === undefined) === (folded === undefined)) {
-    return wrong('needs either keyId or workspaceId')
-  }
+  const owner = findOwner(keyId, folded, known)
+  if (!owner.ok) return owner
   const time = checkTime(minute * MINUTE_MS, nowMs)
   if (time !== null) return wrong(time)
-  const workspaceId = keyId === undefined ? knownWorkspace(folded ?? '', known) : known.findWorkspace(keyId)
-  if (workspaceId === null) return wrong(keyId === undefined ? 'unknown workspace' : 'unknown key')
   // A gateway's clock that is a little ahead must not count in an hour that has not begun.
   const now = Math.floor(nowMs / MINUTE_MS)
-  const keyed = { workspaceId, keyId: keyId ?? null, route, code }
-  return { ok: true, value: { ...keyed, minute: Math.min(minute, now), count: entry.count } }
+  return {
+    ok: true,
+    value: { ...owner.value, route, code, minute: Math.min(minute, now), count: entry.count },
+  }
+}
+
+/** Whose an entry is, which names its key or, for all keys together, the workspace. */
+function findOwner(
+  keyId: string | undefined,
+  named: string | undefined,
+  known: Known,
+): Checked<{ readonly workspaceId: string; readonly keyId: string | null }> {
+  if ((keyId === undefined) === (named === undefined)) return wrong('needs either keyId or workspaceId')
+  const workspaceId = keyId === undefined ? knownWorkspace(named ?? '', known) : known.findWorkspace(keyId)
+  if (workspaceId === null) return wrong(keyId === undefined ? 'unknown workspace' : 'unknown key')
+  return { ok: true, value: { workspaceId, keyId: keyId ?? null } }
 }
 
 function parseRefusal(entry: unknown, known: Known, nowMs: number): Checked<Refusal> {
@@ -170,6 +200,16 @@ function parseRefusal(entry: unknown, known: Known, nowMs: number): Checked<Refu
   if (workspaceId === null) return wrong('unknown key')
   const atMs = Math.min(at, nowMs)
   return { ok: true, value: { workspaceId, atMs, keyId, route, code, reason, requestId, address } }
+}
+
+function parseLimit(entry: unknown, known: Known, nowMs: number): Checked<LimitUse> {
+  if (!limitEntry.Check(entry)) return wrong('not a limit in the documented form')
+  const { keyId, workspaceId, plan, policy, windowSeconds, requests, used, endsAt } = entry
+  const owner = findOwner(keyId, workspaceId, known)
+  if (!owner.ok) return owner
+  if (endsAt > nowMs + LATEST_END_MS) return wrong('ends too late')
+  const window = { plan, policy, windowSeconds, requests, used: Math.min(used, requests), endsAt }
+  return { ok: true, value: { ...owner.value, ...window } }
 }
 
 function parseOmitted(entry: unknown, known: Known): Checked<string> {
@@ -247,9 +287,11 @@ export function createFindKnown({ reader, dialect }: Pick<Database, 'reader' | '
     return found
   }
 
-  return async ({ counts = [], refusals = [], omittedRefusals = [] }) => {
-    const keys = await findKeys(collectTexts([...counts, ...refusals], 'keyId').filter(isKeyId))
-    const named = await findWorkspaces(collectTexts([...counts, ...omittedRefusals], 'workspaceId'))
+  return async ({ counts = [], refusals = [], omittedRefusals = [], limits = [] }) => {
+    const keys = await findKeys(collectTexts([...counts, ...refusals, ...limits], 'keyId').filter(isKeyId))
+    const named = await findWorkspaces(
+      collectTexts([...counts, ...omittedRefusals, ...limits], 'workspaceId'),
+    )
     return { findWorkspace: id => keys.get(id) ?? null, hasWorkspace: id => named.has(id) }
   }
 }

@@ -8,7 +8,7 @@ import { shareRuns } from '../platform/jobs/share-runs.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
 import type { CheckedReport } from './check-report.ts'
 import { makePartitions } from './rows.ts'
-import { storeReports } from './store-reports.ts'
+import { type CreateLimitEvents, storeReports } from './store-reports.ts'
 import type { UseWriter } from './use-writer.ts'
 
 /** Reports that arrive together are stored together. */
@@ -28,6 +28,8 @@ export interface GatheringParts {
   readonly timers: Timers
   readonly logger: ControlLogger
   readonly metrics: Pick<Metrics, 'usageReports'>
+  /** Without it no webhook learns of limits. */
+  readonly createLimitEvents?: CreateLimitEvents
 }
 
 /** A report, with the times at which keys were last used. */
@@ -135,19 +137,19 @@ export class ReportGatherer {
 
   /** @returns how many were new */
   async #storeReports(reports: readonly ReceivedReport[]): Promise<number> {
-    const { database, uses, clock } = this.#parts
+    const { database, uses, clock, createLimitEvents } = this.#parts
     const nowMs = clock.wallMs()
     if (!this.#hasPartitions) await makePartitions(database, nowMs)
     this.#hasPartitions = true
-    const stored = await storeReports(database, reports, nowMs)
+    const stored = await storeReports(database, reports, nowMs, createLimitEvents)
     // Afterwards: a time only moves forward, so that a repeated report changes nothing.
     await uses.record(latestUses(reports))
     return stored.size
   }
 }
 
-function countEntries({ counts, refusals, omitted, used }: ReceivedReport): number {
-  return counts.length + refusals.length + omitted.length + used.size
+function countEntries({ counts, refusals, omitted, limits, used }: ReceivedReport): number {
+  return counts.length + refusals.length + omitted.length + limits.length + used.size
 }
 
 function latestUses(reports: readonly ReceivedReport[]): ReadonlyMap<string, number> {

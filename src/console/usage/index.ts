@@ -7,10 +7,13 @@ import { USAGE_CALLS, type UsageCallParts } from './api.ts'
 import { createFindKnown } from './check-report.ts'
 import { ReportGatherer } from './gather-reports.ts'
 import { createLimitReader } from './limit-windows.ts'
+import { limitRoutes } from './limits-page.ts'
+import { createNearLimits } from './near-limits.ts'
 import { type UsagePageParts, usageRoutes } from './pages.ts'
 import { createUsageQueries, type Usage } from './read-usage.ts'
 import { usageCall } from './receive-report.ts'
 import { makePartitions, purgeUsage } from './rows.ts'
+import type { CreateLimitEvents } from './store-reports.ts'
 import { UseWriter, type UseWriterParts } from './use-writer.ts'
 
 export { USAGE_CALLS } from './api.ts'
@@ -23,9 +26,12 @@ export {
   readRecentUse,
   recentUseText,
 } from './key-usage.ts'
+export type { ReachedLimit } from './limit-uses.ts'
 export type { LimitsInUse } from './limit-windows.ts'
 export { limitsCard } from './limits-card.ts'
+export { nearLimitJson } from './near-limits.ts'
 export { createPartitions, partitionsCovering } from './rows.ts'
+export type { CreateLimitEvents } from './store-reports.ts'
 
 /** Counts and refusals: receiving, storing and reading them. */
 export interface UsageService extends Usage {
@@ -44,21 +50,26 @@ interface OpenKeys {
 export function createUsageService(
   context: ConsoleContext,
   { database, regions, repository: keys }: OpenKeys,
+  createLimitEvents: CreateLimitEvents,
 ): UsageService {
   const { config, clock, metrics } = context
   const counts = config.usage.enabled
   const stores = { counts, refusals: counts && config.refusals.enabled }
   const uses = new UseWriter({ ...context, repository: keys })
-  const gatherer = new ReportGatherer({ ...context, database, uses })
+  const gatherer = new ReportGatherer({ ...context, database, uses, createLimitEvents })
   const limits = createLimitReader({ ...context, regions })
-  const usage = { stores, queries: createUsageQueries(database, clock), limits }
+  const nearLimits = createNearLimits(database, context)
+  const usage = { stores, queries: createUsageQueries(database, clock), limits, nearLimits }
   const parts = { usage, keys, clock, keyPrefix: config.keys.prefix }
   return {
     ...usage,
     call: usageCall({ uses, gatherer, findKnown: createFindKnown(database), clock, metrics, stores }),
     capability: {
       calls: bindCalls(USAGE_CALLS, parts),
-      registerPages: scope => usageRoutes(scope, parts),
+      registerPages(scope) {
+        usageRoutes(scope, parts)
+        limitRoutes(scope, parts)
+      },
       // Makes room for what comes, too.
       async purge() {
         await makePartitions(database, clock.wallMs())

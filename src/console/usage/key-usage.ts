@@ -10,7 +10,7 @@ const MINUTE_MS = 60_000
 
 interface KeyUsageParts {
   readonly registry: { readonly clock: Clock }
-  readonly usage: Usage
+  readonly usage: Pick<Usage, 'stores' | 'queries'>
 }
 
 /** What the page of a key shows. */

@@ -12,8 +12,11 @@ import {
   signedInPerson,
 } from '../platform/html/page-request.ts'
 import {
+  ALL_LIMITS,
   ALL_USAGE,
   keysPath,
+  limitsPath,
+  PLANS,
   refusalsPath,
   UNUSED_FILTERS,
   UNUSED_NAMES,
@@ -74,6 +77,7 @@ async function showUsage(
   const main = html`<h1>Usage</h1>
     ${usage === null ? COUNTS_OFF : counted(frame, workspaceId, usage)}
     ${limitsCard(limits, frame.nowMs, 'Keys with another plan of their own are held to the numbers of that plan.')}
+    ${sources.nearLimits.areLimited ? html`<p><a href="${limitsPath(workspaceId)}">Keys that are close to a limit</a></p>` : null}
     <section class="card" aria-labelledby="unused"><h2 id="unused">Unused keys</h2>${unusedKeys(workspaceId, unused)}</section>`
   return sendPage(reply, page(frame, { title: 'Usage', section: 'usage', main }))
 }
@@ -167,7 +171,8 @@ async function showAllUsage(
     : [null, null]
   const frame = createFrame(request, reply, { workspaceId: null, clock })
   const main = html`<p class="back"><a href="${WORKSPACES}">Workspaces</a></p>
-    <h1>Usage of all workspaces</h1>
+    <div class="title"><h1>Usage of all workspaces</h1>
+      <div class="actions"><a class="button" href="${ALL_LIMITS}">Limits nearly used up</a> <a class="button" href="${PLANS}">Plans</a></div></div>
     ${
       busiest === null
         ? COUNTS_OFF

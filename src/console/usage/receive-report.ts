@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
+import { DEFAULT_REGION, isRegionName, REGION_HEADER } from '../../domain/region.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { isKeyId } from '../platform/database/ids.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
@@ -45,6 +46,7 @@ export const usageReportBody = Type.Object(
     counts: Type.Optional(listSchema('counts')),
     refusals: Type.Optional(listSchema('refusals')),
     omittedRefusals: Type.Optional(listSchema('workspaces')),
+    limits: Type.Optional(listSchema('limits')),
     lost: Type.Optional(Type.Integer({ minimum: 0, description: 'a whole number' })),
   },
   { additionalProperties: false },
@@ -91,7 +93,9 @@ async function receiveReport(
   if (entriesIn(body) > MAX_ENTRIES) throw new ApiError('invalid_request', ENTRIES_EXPECTED)
   const { refused, ...checked } = await check(parts, body)
   const latest = readUses(used, parts.clock.wallMs())
-  await parts.gatherer.store({ gateway, sequence, ...checked, used: latest }).catch(() => {
+  const region = request.headers[REGION_HEADER] ?? DEFAULT_REGION
+  if (!isRegionName(region)) throw invalidField(REGION_HEADER, `the name of a region`)
+  await parts.gatherer.store({ gateway, region, sequence, ...checked, used: latest }).catch(() => {
     throw new ApiError('database_unavailable', 'The report is not stored; send it again', {
       'retry-after': '10',
     })
@@ -105,16 +109,17 @@ async function recordUses({ uses, clock }: ReceivingParts, { used }: UsageReport
   await uses.record(readUses(used, clock.wallMs()))
 }
 
-function entriesIn({ used = {}, counts = [], refusals = [], omittedRefusals = [] }: UsageReportBody): number {
-  return Object.keys(used).length + counts.length + refusals.length + omittedRefusals.length
+function entriesIn({ used = {}, ...lists }: UsageReportBody): number {
+  return LISTS.reduce((sum, list) => sum + (lists[list]?.length ?? 0), Object.keys(used).length)
 }
 
 async function check({ findKnown, clock, metrics, stores }: ReceivingParts, body: UsageReportBody) {
-  const { counts = [], refusals = [], omittedRefusals = [] } = body
+  const { counts = [], refusals = [], omittedRefusals = [], limits = [] } = body
   const lists = {
     counts: stores.counts ? counts : [],
     refusals: stores.refusals ? refusals : [],
     omittedRefusals: stores.refusals ? omittedRefusals : [],
+    limits,
   }
   const checked = checkReport(lists, await findKnown(lists), clock.wallMs())
   for (const list of LISTS) metrics.usageEntriesRefused.inc({ list }, checked.refused[list])

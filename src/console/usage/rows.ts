@@ -14,6 +14,8 @@ const DAYS_KEPT_DAYS = 400
 /** Partitions are made this far ahead: consoles may be stopped, or fail to make them, for a while. */
 const AHEAD_DAYS = 3
 export const REFUSALS_KEPT_MS = 7 * DAY_MS
+/** After the end of their window. */
+const LIMITS_KEPT_MS = DAY_MS
 const PURGED_AT_ONCE = 1000
 /** A gateway that is silent for longer is another process when it reports again. */
 const GATEWAYS_KEPT_MS = 2 * DAY_MS
@@ -56,6 +58,7 @@ export async function purgeUsage(database: Database, nowMs: number): Promise<voi
     .deleteFrom('refusal_gaps')
     .where('at_ms', '<', nowMs - REFUSALS_KEPT_MS)
     .execute()
+  while (await deleteOldLimits(writer, nowMs)) {}
   await writer
     .deleteFrom('usage_gateways')
     .where('seen_at_ms', '<', nowMs - GATEWAYS_KEPT_MS)
@@ -101,6 +104,15 @@ async function deleteOldRefusals(writer: Kysely<Tables>, nowMs: number): Promise
     delete from refusals where (workspace_id, at_ms, id) in (
       select workspace_id, at_ms, id from refusals where at_ms < ${nowMs - REFUSALS_KEPT_MS}
       limit ${PURGED_AT_ONCE})`.execute(writer)
+  return numAffectedRows === BigInt(PURGED_AT_ONCE)
+}
+
+async function deleteOldLimits(writer: Kysely<Tables>, nowMs: number): Promise<boolean> {
+  const { numAffectedRows = 0n } = await sql`
+    delete from limit_uses where id in (
+      select id from limit_uses where ends_at_ms < ${nowMs - LIMITS_KEPT_MS} limit ${PURGED_AT_ONCE})`.execute(
+    writer,
+  )
   return numAffectedRows === BigInt(PURGED_AT_ONCE)
 }
 

@@ -1,16 +1,22 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import type { Database, Dialect } from '../platform/database/database.ts'
+import { rowsFrom } from '../platform/database/first-rows.ts'
 import type { RefusalRow, Tables, UsageRow } from '../platform/database/tables.ts'
+import { insertEvents, type WebhookEvent } from '../platform/jobs/delivery-rows.ts'
 import type { CheckedReport, Refusal } from './check-report.ts'
 import { type FoldedReports, foldReports, REFUSALS_KEPT } from './fold-reports.ts'
+import { type ReachedLimit, storeLimitUses } from './limit-uses.ts'
 
 /** Of the whole transaction's statements: a database that is slower than this loses counts, and changes to keys go on. */
 const STATEMENT_TIMEOUT_MS = 3000
 const LOCK_TIMEOUT_MS = 2000
 /** Of one statement: a few milliseconds in SQLite. */
 const ROWS_AT_ONCE = 500
+
+/** Makes the webhook events of limits that were nearly or wholly used up. */
+export type CreateLimitEvents = (reached: readonly ReachedLimit[]) => readonly WebhookEvent[]
 
 /**
  * Stores reports of different gateways in one transaction. The number of a gateway's last report is stored with its counts,
@@ -21,14 +27,17 @@ export function storeReports(
   { writer, dialect }: Pick<Database, 'writer' | 'dialect'>,
   reports: readonly CheckedReport[],
   nowMs: number,
+  createLimitEvents: CreateLimitEvents = () => [],
 ): Promise<ReadonlySet<string>> {
   const store = async (tx: Transaction<Tables>) => {
     if (dialect === 'postgres') await limitTime(tx)
     const accepted = await claimSequences(tx, reports, nowMs, dialect)
-    const folded = foldReports(reports.filter(({ gateway }) => accepted.has(gateway)))
+    const fresh = reports.filter(({ gateway }) => accepted.has(gateway))
+    const folded = foldReports(fresh)
     await addCounts(tx, 'usage_hours', folded.hours, dialect)
     await addCounts(tx, 'usage_days', folded.days, dialect)
     await addRefusals(tx, folded, nowMs)
+    await insertEvents(tx, createLimitEvents(await storeLimitUses(tx, fresh, nowMs, dialect)))
     return accepted
   }
   const transaction = writer.transaction()
@@ -138,21 +147,4 @@ function toRefusalRow(refusal: Refusal): RefusalRow {
   const { workspaceId, atMs, keyId, route, code, reason, requestId, address } = refusal
   const names = { workspace_id: workspaceId, at_ms: atMs, id: randomUUID(), key_id: keyId }
   return { ...names, route, code, reason, request_id: requestId, address }
-}
-
-interface Column {
-  readonly values: readonly (string | number)[]
-  readonly type: 'text' | 'integer' | 'bigint'
-}
-
-/** Rows of parameters, one a column, however many rows there are: `reported` with the columns c0, c1, … */
-function rowsFrom(columns: readonly Column[], dialect: Dialect): RawBuilder<unknown> {
-  const names = columns.map((_, index) => `c${index}`)
-  if (dialect === 'postgres') {
-    const lists = columns.map(({ values, type }) => sql`${values}::${sql.raw(type)}[]`)
-    return sql`unnest(${sql.join(lists)}) as reported (${sql.raw(names.join(', '))})`
-  }
-  const rows = (columns[0]?.values ?? []).map((_, row) => columns.map(({ values }) => values[row]))
-  const selected = names.map((name, index) => `value ->> ${index} as ${name}`).join(', ')
-  return sql`(select ${sql.raw(selected)} from json_each(${JSON.stringify(rows)})) as reported`
 }

@@ -3,8 +3,15 @@ import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
 import { toRecordJson } from '../../domain/wire.ts'
 import { isLeak, type KeyAction, type KeyAuditEntry } from '../platform/audit/entries.ts'
 import type { ReceiverKind, WebhookEvent } from '../platform/jobs/delivery-rows.ts'
+import { nearLimitJson, type ReachedLimit } from '../usage/index.ts'
 
-export type WebhookEventType = KeyAction | 'key.expiring' | 'key.expired' | 'test'
+export type WebhookEventType =
+  | KeyAction
+  | 'key.expiring'
+  | 'key.expired'
+  | 'limit.approaching'
+  | 'limit.reached'
+  | 'test'
 
 /** Settings of a configured webhook. */
 export type OperatorWebhook = Config['console']['webhook'] & { readonly url: string; readonly secret: string }
@@ -68,6 +75,16 @@ export function createExpiryEvent(
   // Holds the expiry, so that a key whose expiry moved is announced again. `findExpiringKeys` writes the same text.
   const deduplicationKey = `${record.id}:${record.expiresAtMs}:${days}`
   return { ...createEvent(type, record, { id, deduplicationKey, atMs: nowMs, data }), receiver }
+}
+
+/** Storing the use of a limit decides that this is its one event. */
+export function createLimitEvent({ row, percent }: ReachedLimit, id: string): Omit<WebhookEvent, 'receiver'> {
+  const type: WebhookEventType = percent === 100 ? 'limit.reached' : 'limit.approaching'
+  const { workspace_id: workspaceId, key_id: keyId, reported_at_ms: atMs } = row
+  const data = { ...nearLimitJson(row), windowSeconds: row.window_seconds || null, percent }
+  const body = JSON.stringify({ type, timestamp: new Date(atMs).toISOString(), data })
+  const deduplicationKey = `limit:${row.id}:${row.ends_at_ms}:${percent}`
+  return { id, workspaceId, keyId, type, deduplicationKey, atMs, body }
 }
 
 /** At most one a minute for each workspace. */

@@ -7,6 +7,7 @@ import type { Database } from '../platform/database/database.ts'
 import { createIds } from '../platform/database/ids.ts'
 import { bindCalls } from '../platform/http/calls.ts'
 import type { WebhookEvent } from '../platform/jobs/delivery-rows.ts'
+import type { CreateLimitEvents } from '../usage/index.ts'
 import { WEBHOOK_CALLS } from './api.ts'
 import { type Channel, createOperatorChannel, createWorkspaceChannel } from './channels.ts'
 import { createDeliveries, type Deliveries } from './deliveries.ts'
@@ -14,6 +15,7 @@ import { Dispatcher } from './dispatcher.ts'
 import {
   configuredReceivers,
   createChangeEvents,
+  createLimitEvent,
   type EventfulChange,
   isWebhookConfigured,
 } from './events.ts'
@@ -33,6 +35,17 @@ export { WEBHOOK_CALLS } from './api.ts'
 export function eventsBy(config: Config): (change: EventfulChange) => readonly WebhookEvent[] {
   const receivers = configuredReceivers(config)
   return change => createChangeEvents(change, receivers)
+}
+
+/** Makes the events of limits that were nearly or wholly used up, for the same receivers. */
+export function limitEventsBy({ config, clock, randomBytes }: ConsoleContext): CreateLimitEvents {
+  const receivers = configuredReceivers(config)
+  const newEventId = createIds('msg', randomBytes)
+  return reached =>
+    reached.flatMap(limit => {
+      const event = createLimitEvent(limit, newEventId(clock.wallMs()))
+      return receivers.map(receiver => ({ ...event, receiver }))
+    })
 }
 
 /** What webhooks need of the registry of keys. */

@@ -209,6 +209,8 @@ const TYPES = {
   'key.reported': 'Key reported as leaked',
   'key.expiring': 'Key about to expire',
   'key.expired': 'Key expired',
+  'limit.approaching': 'Limit nearly used up',
+  'limit.reached': 'Limit used up',
   test: 'Test',
 } satisfies Readonly<Record<WebhookEventType, string>>
 const LABELS: ReadonlyMap<string, string> = new Map(Object.entries(TYPES))

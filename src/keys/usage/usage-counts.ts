@@ -1,6 +1,7 @@
 import { anonymizeAddress } from '../../domain/address/ip-address.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { type DenialReason, denialRow } from '../../domain/denial.ts'
+import type { LimitUse } from '../../domain/rate-limit.ts'
 import {
   type CounterHandle,
   handlesBy,
@@ -16,6 +17,7 @@ const MAX_FOLDED_ENTRIES = 10_000
 /** Entries of a report: serializing a larger one would block the event loop for more than a millisecond. */
 const MAX_REPORT_ENTRIES = 1_000
 const MAX_REPORT_REFUSALS = 200
+const MAX_REPORT_LIMITS = 200
 
 /** A request, as far as usage is concerned. */
 export interface UsageRequest extends Pick<CountedRequest, 'reason' | 'truncated'> {
@@ -44,8 +46,15 @@ export interface ReportContent {
   readonly counts: readonly ReportedCount[]
   readonly refusals: readonly ReportedRefusal[]
   readonly omittedRefusals?: readonly OmittedRefusals[]
+  readonly limits?: readonly LimitUse[]
   /** Counts lost since the report before. */
   readonly lost?: number
+}
+
+/** Windows of rate limits that wait to be reported. */
+export interface NotedLimits {
+  readonly size: number
+  take(number: number): readonly LimitUse[]
 }
 
 interface UsageCountsParts {
@@ -55,6 +64,8 @@ interface UsageCountsParts {
   readonly countsRequests: boolean
   readonly notesRefusals: boolean
   readonly maxEntries: number
+  /** None by default. */
+  readonly limits?: NotedLimits | undefined
 }
 
 /** Counts the requests of each key between two reports. When it is full, it counts by workspace; then counts are lost. */
@@ -93,7 +104,12 @@ export class UsageCounts {
     const refusals = this.#refusals?.size ?? 0
     // A row that is split is an entry of each part.
     const entriesOfEach = MAX_REPORT_ENTRIES - 1
-    return Math.ceil(this.entries / entriesOfEach) + Math.ceil(refusals / MAX_REPORT_REFUSALS)
+    const limits = this.#parts.limits?.size ?? 0
+    return (
+      Math.ceil(this.entries / entriesOfEach) +
+      Math.ceil(refusals / MAX_REPORT_REFUSALS) +
+      Math.ceil(limits / MAX_REPORT_LIMITS)
+    )
   }
 
   /** Counts a request that has ended. */
@@ -139,9 +155,11 @@ export class UsageCounts {
     const keys = this.#byKey.takeOldest(MAX_REPORT_ENTRIES)
     const workspaces = this.#byWorkspace.takeOldest(MAX_REPORT_ENTRIES)
     const { refusals, omitted } = this.#refusals?.take(MAX_REPORT_REFUSALS) ?? NO_REFUSALS
+    const limits = this.#parts.limits?.take(MAX_REPORT_LIMITS) ?? []
     const lost = this.#lost
     this.#lost = 0
-    if (keys.length + workspaces.length + refusals.length + omitted.length + lost === 0) return null
+    const entries = keys.length + workspaces.length + refusals.length + omitted.length + limits.length
+    if (entries + lost === 0) return null
     const used = keys.filter(({ lastUsedMs }) => lastUsedMs > 0)
     return {
       used: Object.fromEntries(used.map(({ id, lastUsedMs }) => [id, lastUsedMs])),
@@ -151,6 +169,7 @@ export class UsageCounts {
       ],
       refusals,
       ...(omitted.length === 0 ? {} : { omittedRefusals: omitted }),
+      ...(limits.length === 0 ? {} : { limits }),
       ...(lost === 0 ? {} : { lost }),
     }
   }

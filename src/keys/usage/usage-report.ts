@@ -48,12 +48,19 @@ export class ReportSequence {
   }
 }
 
-/** The body of a report in the key service contract: a count names its key, or the workspace if there is none. */
+/** The body of a report in the key service contract: a count or limit names its key, or the workspace if there is none. */
 export function toReportBody(report: UsageReport): object {
-  const counts = report.counts.map(({ keyId, workspaceId, ...count }) => {
-    return keyId === null ? { workspaceId, ...count } : { keyId, ...count }
-  })
-  return { ...report, counts }
+  const { counts, limits } = report
+  return {
+    ...report,
+    counts: counts.map(nameOne),
+    ...(limits === undefined ? {} : { limits: limits.map(nameOne) }),
+  }
+}
+
+function nameOne(entry: { readonly keyId: string | null; readonly workspaceId: string }): object {
+  const { keyId, workspaceId, ...rest } = entry
+  return keyId === null ? { workspaceId, ...rest } : { keyId, ...rest }
 }
 
 /**

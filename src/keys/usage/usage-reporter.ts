@@ -13,7 +13,7 @@ import {
   type KeyServiceResponse,
   OversizedResponse,
 } from '../tiers/key-service-client.ts'
-import { UsageCounts } from './usage-counts.ts'
+import { type NotedLimits, UsageCounts } from './usage-counts.ts'
 import { UsageExporter } from './usage-exporter.ts'
 import { ReportSequence, refusedCounts, toReportBody, type UsageReport } from './usage-report.ts'
 
@@ -25,6 +25,7 @@ interface UsageSettings {
   readonly metrics: Metrics
   readonly logger: Log
   readonly clock: Clock
+  readonly nearLimits?: NotedLimits
 }
 
 export interface GatewayUsage {
@@ -48,6 +49,7 @@ export function createGatewayUsage(
     countsRequests: enabled,
     notesRefusals: config.refusals.enabled,
     maxEntries,
+    limits: settings.nearLimits,
   })
   const timeoutMs = Math.max(config.keyService.timeoutMs, MIN_REPORT_TIMEOUT_MS)
   const createFailureLog = (part: string) => new FailureLog(part, logger, clock)

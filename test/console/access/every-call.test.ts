@@ -26,6 +26,7 @@ const NEEDS: Readonly<Record<string, string>> = {
   getKeyUsage: 'keys:read',
   getWorkspaceUsage: 'keys:read',
   listRefusals: 'keys:read',
+  listNearLimits: 'keys:read',
   listWorkspaceAudit: 'audit:read',
   searchAudit: 'audit:read',
   exportAudit: 'audit:read in all workspaces',

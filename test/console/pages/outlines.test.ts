@@ -68,10 +68,24 @@ async function setStage() {
     { keyId, minute, route: 'files', code: 'scope_missing', count: 3 },
     { keyId, minute: minute - 1440, route: 'workspace', code: 'ok', count: 1 },
   ]
+  const month = Date.parse('2026-12-01T00:00:00Z')
+  const window = { plan: null, requests: 60, used: 60, windowSeconds: 60, endsAt: clock.wallMs() + 30_000 }
+  const limits = [
+    { keyId, policy: 'minute', ...window },
+    {
+      workspaceId: 'ws_1',
+      policy: 'quota',
+      ...window,
+      requests: 10_000,
+      used: 8_012,
+      windowSeconds: null,
+      endsAt: month,
+    },
+  ]
   const refusals = [{ ...refused, reason: 'other_workspace', requestId: 'request-1' }]
   await world.send('POST', '/internal/v1/usage', {
     ...{ gateway: 'gateway-1.a1b2', sequence: 1, used: { [keyId]: clock.wallMs() } },
-    ...{ counts, refusals, omittedRefusals: [{ workspaceId: 'ws_1', count: 2 }] },
+    ...{ counts, refusals, limits, omittedRefusals: [{ workspaceId: 'ws_1', count: 2 }] },
   })
   const people = new Map<Person, SignedIn>()
   return {
@@ -171,6 +185,13 @@ const SCENES: Readonly<Record<string, readonly Scene[]>> = {
     ['ada', '/workspaces/ws_2/usage'],
     ['ada', `${W}/refusals`],
     ['ada', '/workspaces/ws_2/refusals'],
+    ['ada', `${W}/limits`],
+    ['vera', `${W}/limits`],
+    ['ada', '/workspaces/ws_2/limits'],
+    ['root', '/limits'],
+    ['ada', '/limits'],
+    ['root', '/plans'],
+    ['ada', '/plans'],
     ['root', '/usage'],
     ['ada', '/usage'],
   ],

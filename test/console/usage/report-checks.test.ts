@@ -82,8 +82,13 @@ describe('each bound of an entry is exact', () => {
     ...{ requestId: 'r-1', address: '192.0.2.0/24' },
   }
   const omitted = { workspaceId: 'ws_1', count: 1 }
-  const check = (list: 'counts' | 'refusals' | 'omittedRefusals', entry: unknown) =>
+  const limit = {
+    ...{ keyId: 'key_a', plan: 'free', policy: 'quota', windowSeconds: null },
+    ...{ requests: 10, used: 9, endsAt: NOW_MS },
+  }
+  const check = (list: 'counts' | 'refusals' | 'omittedRefusals' | 'limits', entry: unknown) =>
     checkReport({ [list]: [entry] }, known, NOW_MS).refused.first.map(({ error }) => error)
+  const LIMIT = 'not a limit in the documented form'
   const [COUNT, REFUSAL, OMITTED] = [
     'not a count in the documented form',
     'not a refusal in the documented form',
@@ -149,6 +154,34 @@ describe('each bound of an entry is exact', () => {
     [{ address: '1 ' }, REFUSAL],
   ])('of a refusal: %j', (change, error) => {
     expect(check('refusals', { ...refusal, ...change })).toEqual(error === null ? [] : [error])
+  })
+
+  test.each<[object, string | null]>([
+    [{}, null],
+    [{ plan: null, windowSeconds: 60 }, null],
+    [{ keyId: undefined, workspaceId: 'ws_1' }, null],
+    [{ keyId: undefined }, 'needs either keyId or workspaceId'],
+    [{ workspaceId: 'ws_1' }, 'needs either keyId or workspaceId'],
+    [{ keyId: 'key_x' }, 'unknown key'],
+    [{ keyId: undefined, workspaceId: 'ws_2' }, 'unknown workspace'],
+    [{ plan: undefined }, LIMIT],
+    [{ plan: 'no plan' }, LIMIT],
+    [{ policy: '' }, LIMIT],
+    [{ windowSeconds: 0 }, LIMIT],
+    [{ windowSeconds: 86_401 }, LIMIT],
+    [{ requests: 0 }, LIMIT],
+    [{ requests: 1_000_000_001 }, LIMIT],
+    [{ used: 0.5 }, LIMIT],
+    [{ endsAt: NOW_MS + 32 * DAY_MS }, null],
+    [{ endsAt: NOW_MS + 32 * DAY_MS + 1 }, 'ends too late'],
+    [{ endsAt: 0 }, null],
+  ])('of a limit: %j', (change, error) => {
+    expect(check('limits', { ...limit, ...change })).toEqual(error === null ? [] : [error])
+  })
+
+  test('a limit is never more than used up', () => {
+    const { limits } = checkReport({ limits: [{ ...limit, used: 12 }] }, known, NOW_MS)
+    expect(limits).toMatchObject([{ workspaceId: 'ws_1', keyId: 'key_a', used: 10 }])
   })
 
   test.each<[unknown, string | null]>([

@@ -311,9 +311,10 @@ export function report(
   gateway: string,
   sequence: number,
   counts: readonly Count[],
-  more: Partial<Pick<CheckedReport, 'refusals' | 'omitted'>> = {},
+  more: Partial<Omit<CheckedReport, 'gateway' | 'sequence' | 'counts'>> = {},
 ): CheckedReport {
-  return { gateway, sequence, counts, refusals: [], omitted: [], ...more }
+  const nothing = { refusals: [], omitted: [], limits: [] }
+  return { gateway, region: 'default', sequence, counts, ...nothing, ...more }
 }
 
 export function count(requests: number, more: Partial<Count> = {}): Count {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { startConsole } from '../../support/console.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
 import { has, POSTGRES } from '../../support/tools.ts'
+import { describeNearLimits } from './near-limits.contract.ts'
 import { describeUsage } from './usage.contract.ts'
 
 describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
@@ -12,6 +13,7 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
   })
   afterAll(() => server.stop())
   describeUsage('PostgreSQL', () => server.migratedDatabase(), 2)
+  describeNearLimits('PostgreSQL', () => server.migratedDatabase(), 2)
 
   test('while the tables of counts are locked, keys are issued, and reports are answered 503 until they can be stored', async () => {
     const databaseUrl = await server.migratedDatabase()

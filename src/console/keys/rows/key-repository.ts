@@ -13,6 +13,7 @@ import { readKeyRow } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { findResponse, type Idempotency, purgeResponses } from '../../platform/http/idempotency.ts'
 import { shareBatches } from '../../platform/jobs/share-runs.ts'
+import { countByPlan } from '../search/count-by-plan.ts'
 import {
   countByState,
   countForSync,
@@ -133,6 +134,7 @@ function createSearches({ database, clock }: KeyRepositoryParts, bounds: SearchB
     count: (selector: KeySelector) => countKeys(reader, selector, { ...context(), clock }),
     listWorkspaces: (query: WorkspaceQuery) => listWorkspaces(reader, query, context()),
     countInWorkspace: (workspaceId: string) => countInWorkspace(reader, workspaceId, context()),
+    countByPlan: () => countByPlan(reader, { ...context(), clock }),
     countLive: (workspaceId: string) => countLive(reader, workspaceId, now()),
     countUnused: (workspaceId: string) => countUnused(reader, workspaceId, now()),
   }

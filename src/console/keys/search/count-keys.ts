@@ -17,12 +17,12 @@ import {
 } from './search-keys.ts'
 
 const DAY_MS = 86_400_000
-const DEADLINE_MS = 2000
+export const DEADLINE_MS = 2000
 /** Keys of one statement of SQLite, which blocks the event loop meanwhile: of an index alone, and with what a condition reads. */
 const COUNTED_AT_ONCE = 10_000
-const EXAMINED_AT_ONCE = 2500
+export const EXAMINED_AT_ONCE = 2500
 
-type CountContext = SearchContext & { readonly clock: Clock }
+export type CountContext = SearchContext & { readonly clock: Clock }
 
 /** @returns null if there were too many to count in two seconds */
 export async function countKeys(

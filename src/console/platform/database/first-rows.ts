@@ -155,3 +155,21 @@ export function listAsRows(texts: readonly string[], dialect: Dialect): RawBuild
     ? sql`json_each(${list}) as listed`
     : sql`json_array_elements_text(${list}::json) as listed (value)`
 }
+
+/** The values of one column of rows that a statement adds. */
+export interface Column {
+  readonly values: readonly (string | number)[]
+  readonly type: 'text' | 'integer' | 'bigint'
+}
+
+/** Rows of parameters, one a column, however many rows there are: `reported` with the columns c0, c1, … */
+export function rowsFrom(columns: readonly Column[], dialect: Dialect): RawBuilder<unknown> {
+  const names = columns.map((_, index) => `c${index}`)
+  if (dialect === 'postgres') {
+    const lists = columns.map(({ values, type }) => sql`${values}::${sql.raw(type)}[]`)
+    return sql`unnest(${sql.join(lists)}) as reported (${sql.raw(names.join(', '))})`
+  }
+  const rows = (columns[0]?.values ?? []).map((_, row) => columns.map(({ values }) => values[row]))
+  const selected = names.map((name, index) => `value ->> ${index} as ${name}`).join(', ')
+  return sql`(select ${sql.raw(selected)} from json_each(${JSON.stringify(rows)})) as reported`
+}

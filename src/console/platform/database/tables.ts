@@ -255,6 +255,31 @@ interface RefusalGapRow {
   readonly at_ms: number
 }
 
+/** A window of a limit that is nearly used up, as gateways reported it. Kept for a day after its end. */
+export interface LimitUseRow {
+  /** A digest of what identifies it: workspace, key, policy, length, limit and region. */
+  readonly id: string
+  readonly workspace_id: string
+  /** Empty where all keys of the workspace are counted together. */
+  readonly key_id: string
+  /** Empty for the policies of keys without a plan. */
+  readonly plan: string
+  readonly policy: string
+  /** 0: the calendar month. */
+  readonly window_seconds: number
+  /** The limit. */
+  readonly requests: number
+  readonly region: string
+  readonly used: number
+  /** Of the limit, rounded down. */
+  readonly percent: number
+  readonly ends_at_ms: number
+  readonly reported_at_ms: number
+  /** The highest percentage that webhooks got an event of; 0: none. */
+  readonly sent_percent: number
+  readonly sent_at_ms: number
+}
+
 export interface Tables {
   keys: KeyRow
   workspace_plans: WorkspacePlanRow
@@ -278,6 +303,7 @@ export interface Tables {
   usage_gateways: UsageGatewayRow
   refusals: RefusalRow
   refusal_gaps: RefusalGapRow
+  limit_uses: LimitUseRow
   /** Kysely's own list of what was applied; read to recognise a newer schema. */
   kysely_migration: { readonly name: string }
 }

@@ -3,6 +3,8 @@ export const WORKSPACES = '/workspaces'
 export const FIND_KEY = '/find-key'
 export const ALL_KEYS = '/keys'
 export const ALL_USAGE = '/usage'
+export const ALL_LIMITS = '/limits'
+export const PLANS = '/plans'
 export const PEOPLE = '/people'
 export const TOKENS = '/tokens'
 export const NEW_TOKEN = `${TOKENS}/new`
@@ -48,6 +50,11 @@ export function chartPath(page: string, range: string, id: string): string {
 
 export function usagePath(workspaceId: string): string {
   return `${WORKSPACES}/${workspaceId}/usage`
+}
+
+/** Limits that are nearly used up. @param workspaceId null: of all workspaces */
+export function limitsPath(workspaceId: string | null, cursor?: string): string {
+  return withQuery(workspaceId === null ? ALL_LIMITS : `${WORKSPACES}/${workspaceId}/limits`, { cursor })
 }
 
 export function refusalsPath(workspaceId: string): string {

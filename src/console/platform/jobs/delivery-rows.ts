@@ -15,12 +15,12 @@ const OPERATOR = ''
 /** Whose webhook receives an event: the operator's, or that of the key's workspace. */
 export type ReceiverKind = 'operator' | 'workspace'
 
-/** Something that happened to a key, or a test, to be sent to a webhook. */
+/** Something that happened to a key or a limit, or a test, to be sent to a webhook. */
 export interface WebhookEvent {
   readonly receiver: ReceiverKind
   readonly id: string
   readonly workspaceId: string
-  /** Empty for a test. */
+  /** Empty for a test, and for a limit of a whole workspace. */
   readonly keyId: string
   readonly type: string
   /** Equal for the same change, so that a receiver gets it once even if several consoles find it. */
@@ -34,7 +34,7 @@ export interface WebhookEvent {
 export interface Delivery {
   readonly id: string
   readonly type: string
-  /** Empty for a test. */
+  /** Empty for a test, and for a limit of a whole workspace. */
   readonly keyId: string
   readonly atMs: number
   readonly attempts: number

@@ -1,0 +1,146 @@
+import { type RawBuilder, type SqlBool, sql } from 'kysely'
+import { type OnReload, reloadable } from '../../config/reloadable.ts'
+import type { Config } from '../../config/schema/schema.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { toInstant } from '../../domain/instant.ts'
+import type { PolicySettings } from '../../domain/rate-limit.ts'
+import { DEFAULT_REGION } from '../../domain/region.ts'
+import type { Database } from '../platform/database/database.ts'
+import { firstRows, listAsRows } from '../platform/database/first-rows.ts'
+import type { LimitUseRow } from '../platform/database/tables.ts'
+
+/** A window of a limit that is used by at least 80 %. */
+export interface NearLimit extends LimitUseRow {
+  /** Of its key; null where all keys of the workspace are counted together. */
+  readonly name: string | null
+  readonly hint: string | null
+}
+
+interface NearLimitPosition {
+  readonly percent: number
+  readonly id: string
+}
+
+/** Where a page goes on: the percentage and the id of the last one. */
+export const NEAR_LIMIT_CURSOR = /^[0-9]{2,3}\.[A-Za-z0-9_-]{22}$/
+
+/** @param cursor in this form */
+export function readNearLimitCursor(cursor: string): NearLimitPosition {
+  const [percent, id = ''] = cursor.split('.')
+  return { percent: Number(percent), id }
+}
+
+interface NearLimitQuery {
+  /** Null: all. */
+  readonly workspaceIds: readonly string[] | null
+  readonly limit: number
+  readonly after: NearLimitPosition | null
+}
+
+interface NearLimitPage {
+  /** The fullest first. */
+  readonly limits: readonly NearLimit[]
+  /** The cursor of the next page. */
+  readonly nextAfter: string | null
+}
+
+export interface NearLimitsReader {
+  /** Those whose window goes on, under the limits and plans that hold now. */
+  list(query: NearLimitQuery): Promise<NearLimitPage>
+  /** Whether the settings have any policy. */
+  readonly areLimited: boolean
+}
+
+interface NearLimitsParts {
+  readonly config: Pick<Config, 'limits'>
+  readonly onReload: OnReload<Pick<Config, 'limits'>>
+  readonly clock: Pick<Clock, 'wallMs'>
+}
+
+export function createNearLimits(
+  { reader, dialect }: Database,
+  { config, onReload, clock }: NearLimitsParts,
+): NearLimitsReader {
+  const settings = reloadable(config, onReload, ({ limits }) => limits)
+  return {
+    get areLimited() {
+      return listRules(settings.value).length > 0
+    },
+    async list({ workspaceIds, limit, after }) {
+      if (workspaceIds?.length === 0) return { limits: [], nextAfter: null }
+      const nowMs = clock.wallMs()
+      const rules = listAsRows(listRules(settings.value), dialect)
+      const first = firstRows(
+        {
+          ...{ table: 'limit_uses', value: 'percent', id: 'id', workspaceIds, descending: true },
+          within: [
+            sql<SqlBool>`ends_at_ms > ${nowMs}`,
+            sql<SqlBool>`${RULE} in (select listed.value from ${rules})`,
+            isOfPresentPlan(Object.keys(settings.value.plans), nowMs),
+          ],
+          after: after === null ? null : { value: after.percent, id: after.id },
+          count: limit + 1,
+        },
+        dialect,
+      )
+      const { rows } = await sql<NearLimit>`
+        select limit_uses.*, keys.name, keys.hint from (${first}) as first
+        join limit_uses on limit_uses.id = first.id left join keys on keys.id = limit_uses.key_id
+        order by limit_uses.percent desc, limit_uses.id desc limit ${limit + 1}`.execute(reader)
+      const limits = rows.slice(0, limit)
+      const last = limits.at(-1)
+      return {
+        limits,
+        nextAfter: rows.length > limit && last !== undefined ? `${last.percent}.${last.id}` : null,
+      }
+    },
+  }
+}
+
+/** What a row must have in common with a policy of the settings: a limit that was raised is not nearly used up. */
+const RULE = sql`plan || ' ' || policy || ' ' || cast(window_seconds as text) || ' ' || cast(requests as text) ||
+  case when key_id = '' then ' workspace' else ' key' end`
+
+function listRules({ policies, plans }: PolicySettings): string[] {
+  const rules = [
+    ['', policies] as const,
+    ...Object.entries(plans).map(([plan, own]) => [plan, own.policies] as const),
+  ]
+  return rules.flatMap(([plan, own]) =>
+    own.map(
+      ({ name, windowSeconds = 0, requests, per }) => `${plan} ${name} ${windowSeconds} ${requests} ${per}`,
+    ),
+  )
+}
+
+/**
+ * Whether the key that is limited works and still has the plan, or for a workspace any key of it. Of keys without a plan in a
+ * workspace with one nothing is known here: no index has them.
+ */
+function isOfPresentPlan(plans: readonly string[], nowMs: number): RawBuilder<SqlBool> {
+  const known = plans.length === 0 ? sql`null` : sql.join(plans)
+  const works = sql`revoked_at_ms is null and expires_at_ms > ${nowMs}`
+  const own = sql`limit_uses.plan = case when present.plan in (${known}) then present.plan else '' end`
+  return sql<SqlBool>`case when key_id <> '' then
+      exists (select 1 from keys as present where id = limit_uses.key_id and ${works} and ${own})
+    else limit_uses.plan = coalesce((select plan from workspace_plans where workspace_id = limit_uses.workspace_id
+        and plan in (${known})), '')
+      or limit_uses.plan <> '' and exists (select 1 from keys as present
+        where workspace_id = limit_uses.workspace_id and present.plan = limit_uses.plan and ${works}) end`
+}
+
+/** In the admin API, and in webhook events. */
+export function nearLimitJson(row: LimitUseRow) {
+  return {
+    workspaceId: row.workspace_id,
+    keyId: row.key_id === '' ? null : row.key_id,
+    policy: row.policy,
+    plan: row.plan === '' ? null : row.plan,
+    per: row.key_id === '' ? ('workspace' as const) : ('key' as const),
+    region: row.region === DEFAULT_REGION ? null : row.region,
+    limit: row.requests,
+    used: row.used,
+    remaining: row.requests - row.used,
+    resetsAt: toInstant(row.ends_at_ms),
+  }
+}

@@ -1,0 +1,58 @@
+import { describe, expect, test } from 'vitest'
+import type { PolicyCount, RatePolicy } from '../../src/domain/rate-limit.ts'
+import { NearLimits } from '../../src/limits/near-limits.ts'
+
+const QUOTA: RatePolicy = { name: 'quota', per: 'workspace', requests: 10, window: 'month' }
+const BURST: RatePolicy = { name: 'burst', per: 'key', requests: 10, windowSeconds: 60 }
+const GRANT = { workspaceId: 'ws_1', id: 'key_1' }
+const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
+
+const counted = (policy: RatePolicy, used: number): PolicyCount => ({
+  policy,
+  windowSeconds: policy.windowSeconds ?? 2_592_000,
+  exceeded: used > policy.requests,
+  remaining: Math.max(0, policy.requests - used),
+  resetMs: 60_000,
+})
+
+function noted(...counts: readonly PolicyCount[]) {
+  const limits = new NearLimits()
+  for (const count of counts) limits.note(count.policy.name, count, { grant: GRANT, plan: 'free' }, NOW_MS)
+  return limits.take(10)
+}
+
+describe('a limit is reported to the console', () => {
+  test('from 80 % on, as it was seen last, however often it was counted', () => {
+    expect(noted(counted(QUOTA, 7))).toEqual([])
+    const window = {
+      plan: 'free',
+      policy: 'quota',
+      windowSeconds: null,
+      requests: 10,
+      endsAt: NOW_MS + 60_000,
+    }
+    expect(noted(...[8, 9, 11, 12].map(used => counted(QUOTA, used)))).toEqual([
+      { workspaceId: 'ws_1', keyId: null, used: 10, ...window },
+    ])
+  })
+
+  test('with its key if the policy counts each key by itself', () => {
+    expect(noted(counted(BURST, 8))).toMatchObject([{ keyId: 'key_1', windowSeconds: 60, used: 8 }])
+  })
+
+  test('unless its window is over before people read of it', () => {
+    expect(noted(counted({ ...BURST, windowSeconds: 59 }, 10))).toEqual([])
+  })
+
+  test('within bounds: of more than 10,000 the others wait for their next request', () => {
+    const limits = new NearLimits()
+    const note = (counter: number, used = 8) =>
+      limits.note(String(counter), counted(QUOTA, used), { grant: GRANT, plan: null }, NOW_MS)
+    for (let counter = 0; counter < 10_001; counter++) note(counter)
+    note(0, 9)
+    expect(limits.size).toBe(10_000)
+    expect(limits.take(1)).toMatchObject([{ used: 9 }])
+    note(10_000)
+    expect(limits.size).toBe(10_000)
+  })
+})
