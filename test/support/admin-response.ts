@@ -53,6 +53,14 @@ export interface AdminResponse {
     readonly detail: Readonly<Record<string, unknown>>
   }[]
   readonly windows: readonly { readonly policy: string; readonly remaining: number | null }[]
+  readonly limits: readonly {
+    readonly workspaceId: string
+    readonly keyId: string | null
+    readonly policy: string
+    readonly used: number
+    readonly reportedAt: string
+  }[]
+  readonly deliveries: readonly { readonly type: string }[]
   readonly hasMore: boolean
   readonly token: AnsweredToken
   readonly tokens: readonly AnsweredToken[]
