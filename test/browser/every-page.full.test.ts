@@ -63,6 +63,7 @@ const NAMES = [
   'key-usage-400d',
   'usage',
   'usage-none',
+  'limits',
   'refusals',
   'refusals-no-match',
   'api',

@@ -52,7 +52,7 @@ describe.skipIf(!has(CHROMIUM))(
       const own = [...ids.slice(0, 4), ...ids.slice(-1)].flatMap(id =>
         ['', '/edit', '/rotate', '/suspend', '/resume', '/revoke'].map(end => `/keys/${id}${end}`),
       )
-      for (const path of ['/keys', '/audit', '/usage', '/refusals', ...own]) {
+      for (const path of ['/keys', '/audit', '/usage', '/limits', '/refusals', ...own]) {
         await ada.page.goto(`${site.origin}/workspaces/ws_1${path}`)
         expect([path, await linksWithoutArea(ada.page)]).toEqual([path, []])
       }

@@ -17,6 +17,10 @@ const HOSTILE = `<img src=x onerror=alert(1)>\u202egnp`
 /** In the pictures of the pages a partner has a usual name, in the tests a hostile one. */
 const PARTNER = process.env['POSTERN_PICTURES'] === '1' ? 'Northwind' : HOSTILE
 
+const QUOTA = { name: 'quota', per: 'key', requests: 1_000_000, window: 'month' } as const
+/** The pictures of the pages show a console without limits. */
+const LIMITS = process.env['POSTERN_PICTURES'] === '1' ? {} : { limits: { policies: [QUOTA] } }
+
 /** One page in one state. */
 export interface Scene {
   readonly name: string
@@ -61,7 +65,7 @@ export async function setStage(): Promise<Stage> {
   const { port } = listener.address() as AddressInfo
   const webhookUrl = `http://127.0.0.1:${port}/`
   const announcer = createInProcessAnnouncer(() => {})
-  const site = await startConsoleSite({ clock, announcer, webhookUrl })
+  const site = await startConsoleSite({ clock, announcer, webhookUrl, ...LIMITS })
   const ago = <Done>(ms: number, act: () => Promise<Done>): Promise<Done> => {
     clock.set(NOW_MS - ms)
     return act()
@@ -103,9 +107,12 @@ export async function setStage(): Promise<Stage> {
     [build.id, 120],
     [described.id, 40],
   ] as const
-  await site.reportUsage(
-    usageOf([...used.map(([id, perHour]) => [id, perHour, 13 * 24] as const), [successor, 60, 5]]),
-  )
+  const near = { plan: null, policy: QUOTA.name, requests: QUOTA.requests, windowSeconds: null }
+  const endsAt = Date.parse('2026-12-01T00:00:00Z')
+  await site.reportUsage({
+    ...usageOf([...used.map(([id, perHour]) => [id, perHour, 13 * 24] as const), [successor, 60, 5]]),
+    limits: used.map(([keyId], index) => ({ ...near, keyId, used: 1_000_000 - index * 90_000, endsAt })),
+  })
   const stop = async () => {
     await site.stop()
     listener.close()
@@ -286,6 +293,7 @@ function scenesOf(
     { name: 'key-usage-400d', show: open(`${KEYS}/${importer}?range=400d`) },
     { name: 'usage', show: open('/workspaces/ws_1/usage?range=7d') },
     { name: 'usage-none', show: open('/workspaces/ws_2/usage') },
+    { name: 'limits', show: open('/workspaces/ws_1/limits') },
     { name: 'refusals', show: open('/workspaces/ws_1/refusals') },
     {
       name: 'refusals-no-match',

@@ -249,3 +249,52 @@ test('the first policy of a gateway that had none opens the connection to Redis,
   reload({})
   expect([running.health(), await count()]).toEqual(['off', null])
 })
+
+describe('1,000 workspaces in five plans, at three gateways', () => {
+  const quota = (requests: number) =>
+    ({ name: 'quota', per: 'workspace', requests, window: 'month' }) as const
+  const LIMITS_OF_PLANS = [3, 4, 5, 6, 7]
+  const plans = Object.fromEntries(
+    LIMITS_OF_PLANS.map(requests => [`plan-${requests}`, { policies: [quota(requests)] }]),
+  )
+  const customers = Array.from({ length: 1000 }, (_, index) => {
+    const limit = LIMITS_OF_PLANS[index % 5] ?? 0
+    const { route, grant: key } = caller()
+    return { limit, who: { route, grant: { ...key, plan: `plan-${limit}` } } }
+  })
+  let group: RedisGroup
+  beforeAll(async () => {
+    group = await startStandalone()
+    await grant(group)
+  })
+  afterAll(() => group.stop())
+
+  test('each get exactly the requests of their plan; a burst of 10,000 above the limit is refused without a command to Redis', async () => {
+    const gateways = await Promise.all([1, 2, 3].map(() => startGateway(group, plans)))
+    const count = async (who: ReturnType<typeof caller>, request: number) => {
+      const counts = (await gateways[request % 3]?.limits.count(who)) ?? []
+      return counts.every(({ exceeded }) => !exceeded)
+    }
+    const passed = await Promise.all(
+      customers.map(async ({ limit, who }) => {
+        const answers = await Promise.all(
+          Array.from({ length: limit + 3 }, (_, request) => count(who, request)),
+        )
+        return answers.filter(Boolean).length
+      }),
+    )
+    expect(passed).toEqual(customers.map(({ limit }) => limit))
+    const [exhausted] = customers
+    if (exhausted === undefined) throw new Error('There are no customers')
+    const commands = async () =>
+      Number(/total_commands_processed:(\d+)/.exec(String(await group.servers[0]?.admin.info('stats')))?.[1])
+    // From one answer of Redis each gateway knows that the window is used up.
+    for (const gateway of [0, 1, 2]) await count(exhausted.who, gateway)
+    const before = await commands()
+    const burst = Array.from({ length: 10_000 }, (_, request) => count(exhausted.who, request))
+    expect((await Promise.all(burst)).filter(Boolean)).toEqual([])
+    // The question itself.
+    expect((await commands()) - before).toBe(1)
+    for (const { log } of gateways) expect(log.lines).toEqual([])
+  })
+})

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { Config } from '../../src/config/schema/schema.ts'
 import type { Announcer } from '../../src/console/announcing/announcer.ts'
 import { createConsole } from '../../src/console/app.ts'
 import { createOneTimeLink } from '../../src/console/sign-in/one-time-link.ts'
@@ -25,6 +26,8 @@ export interface ConsoleSiteOptions {
   readonly announcer?: Announcer
   /** URL of a webhook. */
   readonly webhookUrl?: string
+  /** Default: none. */
+  readonly limits?: Partial<Config['limits']>
 }
 
 /** A real console that listens, and a real provider that signs every visitor in. Both run in this process. */
@@ -36,6 +39,7 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
   const config = consoleConfig({
     ...(redisUrl === undefined ? {} : { redisUrl }),
     ...(databaseUrl === undefined ? {} : { databaseUrl }),
+    ...(options.limits === undefined ? {} : { limits: options.limits }),
     ...(webhookUrl === undefined ? {} : { webhook: { url: webhookUrl, secret: WEBHOOK_SECRET } }),
     leaks: { enabled: true, action: 'report' },
     workspaceWebhooks: { enabled: true, allowHttp: true, allowedCidrs: ['127.0.0.0/8'] },
@@ -120,6 +124,7 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
       counts: readonly object[]
       refusals: readonly object[]
       omittedRefusals?: readonly object[]
+      limits?: readonly object[]
       gateway?: string
     }) =>
       send(KEY_SERVICE_TOKEN, `${internal}/internal/v1/usage`, {

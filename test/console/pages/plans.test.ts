@@ -1,4 +1,7 @@
 import { expect, test } from 'vitest'
+import type { PrepareReload } from '../../../src/config/reloadable.ts'
+import type { Config } from '../../../src/config/schema/schema.ts'
+import { consoleConfig } from '../../support/console.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 
 const W = '/workspaces/ws_1'
@@ -6,8 +9,10 @@ const W = '/workspaces/ws_1'
 const ADMINISTRATOR = 'postern-admin'
 
 async function started(plans: readonly string[]) {
+  const prepares: PrepareReload<Config>[] = []
   const world = await startSignIn({
     plans,
+    parts: { onReload: prepare => void prepares.push(prepare) },
     signIn: { oidc: { administratorClaim: 'roles', administratorValue: ADMINISTRATOR } },
   })
   const ada = await world.signedIn({ sub: 'ada', name: 'Ada Lovelace', roles: [ADMINISTRATOR] })
@@ -15,7 +20,10 @@ async function started(plans: readonly string[]) {
     (await ada.call('POST', `${W}/keys`, { name: 'build server', scopes: ['files:read'], ...more })).body.key
   const post = (path: string, fields: Record<string, string>) =>
     ada.browser.post(path, { _csrf: ada.csrf, ...fields })
-  return { world, ada, issue, post }
+  const reload = (names: readonly string[]) => {
+    for (const apply of prepares.map(prepare => prepare(consoleConfig({ plans: names })))) apply()
+  }
+  return { world, ada, issue, post, reload }
 }
 
 test('the plan of a workspace is changed after a page that names how many keys it concerns, and shows who confirmed it', async () => {
@@ -33,6 +41,29 @@ test('the plan of a workspace is changed after a page that names how many keys i
   expect((await ada.browser.visit(`${W}/keys/${id}`)).text).toContain('<dt>Plan</dt><dd>business</dd>')
   expect((await ada.browser.visit(`${W}/keys/new`)).text).toContain('<option value="business" selected>')
   expect((await ada.browser.visit(`${W}/audit`)).text).toContain('Plan of the workspace changed')
+})
+
+test('administrators see how many keys and workspaces have each plan, and plans that the settings no longer name', async () => {
+  const { ada, issue, reload } = await started(['free', 'business'])
+  await issue({ plan: 'free' })
+  await issue({ plan: 'free' })
+  const ended = await issue({ plan: 'business' })
+  await issue()
+  await ada.call('POST', '/workspaces/ws_2/keys', { name: 'other', scopes: ['files:read'], plan: 'free' })
+  await ada.call('POST', `/keys/${ended.id}/revoke`)
+  const shown = async () => {
+    const { text } = await ada.browser.visit('/plans')
+    return text.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ')
+  }
+  const free = await shown()
+  expect(free).toContain('free Keys 3 Workspaces 2')
+  expect(free).toContain('business Keys 0 Workspaces 0')
+  expect(free).toContain('No plan Keys 1 Workspaces 1')
+  expect(free).not.toContain('unknown plan')
+  reload(['business'])
+  const gone = await shown()
+  expect(gone).toContain('free unknown plan Keys 3 Workspaces 2')
+  expect(gone).toContain('postern keys list --plan free lists them')
 })
 
 test('a form of a key that was opened before shows the new plan of the workspace, and does not put the old one back', async () => {

@@ -300,6 +300,48 @@ describe('the admin API on usage', () => {
     expect(wrong.body).toMatchObject({ code: 'invalid_request', field: 'cursor' })
   })
 
+  test('shows limits that are nearly used up, page by page, and to a token only those of its workspaces', async () => {
+    const quota = { name: 'quota', per: 'key', requests: 100, window: 'month' } as const
+    // Also where counts are not kept.
+    const { send, report, issue, keyId } = await started({ keepsUsage: false, limits: { policies: [quota] } })
+    const other = await issue('ws_2')
+    const endsAt = Date.now() + 86_400_000
+    const use = { plan: null, policy: 'quota', windowSeconds: null, requests: 100, endsAt }
+    const limits = [
+      { ...use, keyId, used: 80 },
+      { ...use, keyId: other, used: 100 },
+    ]
+    await report(1, [], { limits })
+    const { secret } = (
+      await send('POST', '/admin/v1/tokens', {
+        ...{ name: 'reader', permissions: ['keys:read'], workspaces: ['ws_1'], expiresInDays: 1 },
+      })
+    ).body
+    const get = (query: string, token?: string) =>
+      send('GET', `/admin/v1/limits${query}`, undefined, {
+        ...(token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } }),
+      })
+    const first = await get('?limit=1')
+    expect(first.body).toMatchObject({
+      limits: [{ keyId: other, workspaceId: 'ws_2', used: 100 }],
+      hasMore: true,
+    })
+    const second = await get(`?limit=1&cursor=${first.body.cursor}`)
+    const own = {
+      ...{ workspaceId: 'ws_1', keyId, policy: 'quota', plan: null, per: 'key', region: null },
+      ...{ limit: 100, used: 80, remaining: 20, resetsAt: new Date(endsAt).toISOString() },
+      reportedAt: expect.any(String),
+    }
+    expect(second.body).toEqual({ limits: [own], hasMore: false })
+    expect((await get('', secret)).body).toEqual({ limits: [own], hasMore: false })
+    expect((await get('?workspaceId=ws_2', secret)).status).toBe(404)
+    expect((await get('?workspaceId=a%20b')).body).toMatchObject({
+      code: 'invalid_request',
+      field: 'workspaceId',
+    })
+    expect((await get('?cursor=x')).body).toMatchObject({ code: 'invalid_request', field: 'cursor' })
+  })
+
   test('answers usage_disabled if counts are switched off, and lastUsedAt goes on', async () => {
     const { send, report, count, keyId } = await started({ keepsUsage: false })
     const refusals = [{ at: Date.now(), keyId }]
