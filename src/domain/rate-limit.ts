@@ -38,6 +38,7 @@ export interface PolicyCount {
 
 /** From this share of a limit on, it is listed and webhooks get an event. */
 export const NEAR_LIMIT_PERCENT = 80
+const SHORTEST_LISTED_SECONDS = 60
 
 /** A window of a limit that is at least so full, as a gateway saw it last. */
 export interface LimitUse {
@@ -55,6 +56,12 @@ export interface LimitUse {
   readonly used: number
   /** Milliseconds since the epoch. */
   readonly endsAt: number
+}
+
+/** Whether a window is so full that it is listed. Windows of less than a minute are not: they are over before people read of them. */
+export function isNearLimit({ policy, windowSeconds, remaining }: PolicyCount): boolean {
+  const used = policy.requests - remaining
+  return used * 100 >= policy.requests * NEAR_LIMIT_PERCENT && windowSeconds >= SHORTEST_LISTED_SECONDS
 }
 
 export function selectPolicies(

@@ -1,8 +1,6 @@
 import type { KeyGrant } from '../domain/key/key-record.ts'
-import { type LimitUse, NEAR_LIMIT_PERCENT, type PolicyCount } from '../domain/rate-limit.ts'
+import type { LimitUse, PolicyCount } from '../domain/rate-limit.ts'
 
-/** A shorter window is over before people can read of it. */
-const SHORTEST_WINDOW_SECONDS = 60
 /** Beyond it, a window waits until others are reported: its next request notes it. */
 const MAX_NOTED = 10_000
 
@@ -23,9 +21,7 @@ export class NearLimits {
 
   /** @param counter its name. @param nowMs since the epoch */
   note(counter: string, count: PolicyCount, { grant, plan }: LimitedKey, nowMs: number): void {
-    const { policy, windowSeconds, remaining, resetMs } = count
-    const used = policy.requests - remaining
-    if (used * 100 < policy.requests * NEAR_LIMIT_PERCENT || windowSeconds < SHORTEST_WINDOW_SECONDS) return
+    const { policy, remaining, resetMs } = count
     if (this.#noted.size >= MAX_NOTED && !this.#noted.has(counter)) return
     this.#noted.set(counter, {
       workspaceId: grant.workspaceId,
@@ -34,7 +30,7 @@ export class NearLimits {
       policy: policy.name,
       windowSeconds: policy.windowSeconds ?? null,
       requests: policy.requests,
-      used,
+      used: policy.requests - remaining,
       endsAt: Math.round(nowMs + resetMs),
     })
   }

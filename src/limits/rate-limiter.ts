@@ -5,6 +5,7 @@ import type { KeyGrant } from '../domain/key/key-record.ts'
 import {
   counterName,
   currentWindow,
+  isNearLimit,
   listPolicies,
   localLimit,
   type PolicyCount,
@@ -99,8 +100,10 @@ export class RateLimiter implements RateLimits {
     grant: KeyGrant,
     nowMs: number,
   ): void {
+    const near = counts.filter(isNearLimit)
+    if (near.length === 0) return
     const plan = grant.plan !== null && this.#table.knows(grant.plan) ? grant.plan : null
-    for (const count of counts) {
+    for (const count of near) {
       const counter = counters.find(({ policy }) => policy === count.policy)
       if (counter !== undefined) this.#parts.nearLimits.note(counter.name, count, { grant, plan }, nowMs)
     }

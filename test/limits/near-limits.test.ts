@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { PolicyCount, RatePolicy } from '../../src/domain/rate-limit.ts'
+import { isNearLimit, type PolicyCount, type RatePolicy } from '../../src/domain/rate-limit.ts'
 import { NearLimits } from '../../src/limits/near-limits.ts'
 
 const QUOTA: RatePolicy = { name: 'quota', per: 'workspace', requests: 10, window: 'month' }
@@ -17,7 +17,8 @@ const counted = (policy: RatePolicy, used: number): PolicyCount => ({
 
 function noted(...counts: readonly PolicyCount[]) {
   const limits = new NearLimits()
-  for (const count of counts) limits.note(count.policy.name, count, { grant: GRANT, plan: 'free' }, NOW_MS)
+  for (const count of counts.filter(isNearLimit))
+    limits.note(count.policy.name, count, { grant: GRANT, plan: 'free' }, NOW_MS)
   return limits.take(10)
 }
 

@@ -360,6 +360,28 @@ describe.each([
   })
 })
 
+describe('windows that are nearly used up', () => {
+  const plans = { free: { policies: [{ ...MINUTE, requests: 5 }] } }
+
+  test('are noted for the next report, under the plan that holds', async () => {
+    const { limiter, nearLimits } = world({ plans })
+    const free = { ...FIRST, grant: { ...FIRST.grant, plan: 'free' } }
+    const unknown = { ...FIRST, grant: { ...FIRST.grant, plan: 'gone' } }
+    for (let sent = 0; sent < 3; sent++) await limiter.count(free)
+    expect(nearLimits.take(10)).toEqual([])
+    await limiter.count(free)
+    expect(nearLimits.take(10)).toMatchObject([{ plan: 'free', policy: 'minute', keyId: null, used: 4 }])
+    await limiter.count(unknown)
+    expect(nearLimits.take(10)).toMatchObject([{ plan: null, requests: 6, used: 5 }])
+  })
+
+  test('are not noted by a gateway that counts alone: it does not know how much is used', async () => {
+    const { limiter, nearLimits } = world({ redis: false })
+    for (let sent = 0; sent < 10; sent++) await limiter.count(FIRST)
+    expect(nearLimits.size).toBe(0)
+  })
+})
+
 test('a month that has ended is not granted again by a gateway whose clock is behind', async () => {
   const quota: RatePolicy = { name: 'quota', per: 'workspace', requests: 2, window: 'month' }
   const { limiter, clock } = world({ policies: [quota] })
