@@ -27,7 +27,7 @@ import {
 } from '../platform/http/request-context.ts'
 import type { Refusal } from './check-report.ts'
 import type { LimitsInUse } from './limit-windows.ts'
-import { NEAR_LIMIT_CURSOR, nearLimitJson, readNearLimitCursor } from './near-limits.ts'
+import { NEAR_LIMIT_CURSOR, nearLimitJson, readNearLimitCursor } from './near-limits-reader.ts'
 import {
   bucketStartMs,
   parseUsageRange,

@@ -8,7 +8,7 @@ import { createFindKnown } from './check-report.ts'
 import { ReportGatherer } from './gather-reports.ts'
 import { createLimitReader } from './limit-windows.ts'
 import { limitRoutes } from './limits-page.ts'
-import { createNearLimits } from './near-limits.ts'
+import { createNearLimitsReader } from './near-limits-reader.ts'
 import { type UsagePageParts, usageRoutes } from './pages.ts'
 import { createUsageQueries, type Usage } from './read-usage.ts'
 import { usageCall } from './receive-report.ts'
@@ -29,7 +29,7 @@ export {
 export type { ReachedLimit } from './limit-uses.ts'
 export type { LimitsInUse } from './limit-windows.ts'
 export { limitsCard } from './limits-card.ts'
-export { nearLimitJson } from './near-limits.ts'
+export { nearLimitJson } from './near-limits-reader.ts'
 export { createPartitions, partitionsCovering } from './rows.ts'
 export type { CreateLimitEvents } from './store-reports.ts'
 
@@ -58,7 +58,7 @@ export function createUsageService(
   const uses = new UseWriter({ ...context, repository: keys })
   const gatherer = new ReportGatherer({ ...context, database, uses, createLimitEvents })
   const limits = createLimitReader({ ...context, regions })
-  const nearLimits = createNearLimits(database, context)
+  const nearLimits = createNearLimitsReader(database, context)
   const usage = { stores, queries: createUsageQueries(database, clock), limits, nearLimits }
   const parts = { usage, keys, clock, keyPrefix: config.keys.prefix }
   return {

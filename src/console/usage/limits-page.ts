@@ -27,7 +27,7 @@ import {
   type NearLimit,
   type NearLimitsReader,
   readNearLimitCursor,
-} from './near-limits.ts'
+} from './near-limits-reader.ts'
 import { numberText } from './usage-chart.ts'
 
 const LIMITS_PER_PAGE = 50

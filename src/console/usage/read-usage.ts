@@ -6,7 +6,7 @@ import { listAsRows } from '../platform/database/first-rows.ts'
 import type { RefusalRow, Tables, UsageRow } from '../platform/database/tables.ts'
 import type { Refusal } from './check-report.ts'
 import type { LimitReader } from './limit-windows.ts'
-import type { NearLimitsReader } from './near-limits.ts'
+import type { NearLimitsReader } from './near-limits-reader.ts'
 import { type CountTable, oldestBucket, REFUSALS_KEPT_MS } from './rows.ts'
 
 /** Which parts of the reports are stored: the settings `usage.enabled` and `refusals.enabled`. */

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { Config } from '../../../src/config/schema/schema.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
 import { toKeyRow } from '../../../src/console/platform/database/key-row.ts'
-import { createNearLimits } from '../../../src/console/usage/near-limits.ts'
+import { createNearLimitsReader } from '../../../src/console/usage/near-limits-reader.ts'
 import { purgeUsage } from '../../../src/console/usage/rows.ts'
 import { type CreateLimitEvents, storeReports } from '../../../src/console/usage/store-reports.ts'
 import { createLimitEvent } from '../../../src/console/webhooks/events.ts'
@@ -75,7 +75,11 @@ export function describeNearLimits(name: string, freshUrl: () => Promise<string>
     }
     const types = async () => (await events()).map(({ type }) => type)
     const read = (limits = LIMITS) =>
-      createNearLimits(first(), { config: { limits }, onReload: () => {}, clock: { wallMs: () => nowMs } })
+      createNearLimitsReader(first(), {
+        config: { limits },
+        onReload: () => {},
+        clock: { wallMs: () => nowMs },
+      })
     const list = async (workspaceIds: readonly string[] | null = null, limits = LIMITS) => {
       const page = await read(limits).list({ workspaceIds, limit: 50, after: null })
       return page.limits.map(({ workspace_id, key_id, policy, used }) => [workspace_id, key_id, policy, used])

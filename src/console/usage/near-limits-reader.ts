@@ -57,7 +57,7 @@ interface NearLimitsParts {
   readonly clock: Pick<Clock, 'wallMs'>
 }
 
-export function createNearLimits(
+export function createNearLimitsReader(
   { reader, dialect }: Database,
   { config, onReload, clock }: NearLimitsParts,
 ): NearLimitsReader {
