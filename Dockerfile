@@ -32,6 +32,8 @@ RUN node image/keep-licences.ts node_modules licences && find dist -name '*.map'
 # Names the sources in the metric postern_build_info.
 ARG REVISION=unknown
 RUN printf '%s\n' "$REVISION" > dist/REVISION
+# `postern` for commands in a container that runs: `docker exec` and `kubectl exec` do not use the entry point.
+RUN printf '#!/nodejs/bin/node\nimport("/app/dist/main.js")\n' > postern && chmod 755 postern
 # A volume takes its owner from the directory that it covers.
 RUN ["mkdir", "/data"]
 
@@ -48,6 +50,7 @@ COPY --from=node /usr/local/LICENSE /nodejs/LICENSE
 COPY --from=build /build/dist /app/dist
 COPY --from=build /build/licences /app/licences
 COPY --from=build /build/package.json /build/sbom.cdx.json /app/
+COPY --from=build /build/postern /usr/local/bin/postern
 COPY config /app/config
 COPY LICENSE /app/
 COPY --from=build --chown=65532:65532 /data /var/lib/postern

@@ -9,7 +9,7 @@ const firstDifference = LEAST.findIndex((part, index) => part !== version[index]
 if (firstDifference >= 0 && (version[firstDifference] ?? 0) < (LEAST[firstDifference] ?? 0)) {
   process.stderr.write(
     `Postern needs Node ${LEAST.join('.')} or newer; this is ${process.versions.node}.\n` +
-      'In a checkout, run "npm ci" and start it with "npm start -- <command>": that brings the right Node along.\n' +
+      'In a checkout, run "npm ci": "npm start" and the command src/bin/postern then use the Node that it installs.\n' +
       'Elsewhere, install Node 24 LTS.\n',
   )
   process.exit(1)

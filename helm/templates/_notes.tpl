@@ -16,7 +16,7 @@ Public API, inside the cluster: http://{{ $gateway }}.{{ include "postern.namesp
 Issue the first key, inside the console's pod with its mounted admin token:
 
   kubectl -n {{ include "postern.namespace" . }} exec {{ eq (include "postern.database" .) "sqlite" | ternary "statefulset" "deployment" }}/{{ $console }} -- \
-    /nodejs/bin/node /app/dist/main.js keys issue --name first --workspace ws_1 --scope workspace:read --scope files:read \
+    postern keys issue --name first --workspace ws_1 --scope workspace:read --scope files:read \
     --url http://127.0.0.1:{{ include "postern.port" (dict "root" . "plane" "console" "listener" "console") }} \
     --token-file {{ include "postern.secretsDirectory" . }}/console.adminToken
 {{- end }}

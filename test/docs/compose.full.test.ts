@@ -23,7 +23,7 @@ const { services } = parse(FILE, { merge: true }) as {
   services: Record<'tokens' | 'gateway' | 'console' | 'redis' | 'postgres' | 'upstream', Service>
 }
 /** The first command of a user, which the comment at the head of the file shows. */
-const ISSUE = /main\.js (keys issue [\s\S]*?--name \w+)/.exec(FILE)?.[1]?.replaceAll(/\\\n#\s*/g, '') ?? ''
+const ISSUE = /exec console postern (keys issue .*)/.exec(FILE)?.[1] ?? ''
 const PATH = /curl .*8080(\/\S+)/.exec(FILE)?.[1] ?? ''
 
 describe.skipIf(!has(POSTGRES))('the services of compose.yaml, each as a process', () => {
@@ -160,16 +160,20 @@ describe.skipIf(!has(POSTGRES))('the services of compose.yaml, each as a process
   test('the first key of the file’s head reaches the sample upstream, and is refused once it is revoked', async () => {
     const local = (text: string) =>
       text.replace('http://127.0.0.1:8081', keyConsole.urls.console).replace('/run/postern', secrets)
-    const issued = await runPosternHere(local(ISSUE).split(/\s+/), {})
+    const { POSTERN_CONSOLE_URL = '', POSTERN_ADMIN_TOKEN_FILE = '' } = services.console.environment
+    const environment = {
+      POSTERN_CONSOLE_URL: local(POSTERN_CONSOLE_URL),
+      POSTERN_ADMIN_TOKEN_FILE: local(POSTERN_ADMIN_TOKEN_FILE),
+    }
+    const issued = await runPosternHere(ISSUE.split(/\s+/), environment)
     expect(issued).toMatchObject({ code: 0, stdout: expect.stringMatching(/^wsk_/) })
     const headers = { authorization: `Bearer ${issued.stdout.trim()}` }
     const call = () => fetch(`${gateway.urls.gateway}${PATH}`, { headers })
     const response = await call()
     expect([response.status, await response.json()]).toEqual([200, { path: PATH, workspace: 'ws_1' }])
 
-    const access = local('--url http://127.0.0.1:8081 --token-file /run/postern/admin-token').split(' ')
-    const { stdout: id } = await runPosternHere(['keys', 'list', '--workspace', 'ws_1', '-q', ...access], {})
-    expect(await runPosternHere(['keys', 'revoke', id.trim(), '--yes', ...access], {})).toMatchObject({
+    const { stdout: id } = await runPosternHere(['keys', 'list', '--workspace', 'ws_1', '-q'], environment)
+    expect(await runPosternHere(['keys', 'revoke', id.trim(), '--yes'], environment)).toMatchObject({
       code: 0,
     })
     expect((await call()).status).toBe(401)

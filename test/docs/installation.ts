@@ -75,7 +75,7 @@ export class Installation {
 
   /** Runs `postern keys` with these arguments. */
   async keys(args: string): Promise<string> {
-    const [output = ''] = await this.follow([`${CLI_ENVIRONMENT}\nnpm start --silent -- keys ${args}`])
+    const [output = ''] = await this.follow([`${CLI_ENVIRONMENT}\npostern keys ${args}`])
     return output.trim()
   }
 

@@ -1,10 +1,10 @@
 import { once } from 'node:events'
 import { onTestFinished } from 'vitest'
-import { endGroup, startShell } from './shell-blocks.ts'
+import { CHECKOUT_PROGRAMS, endGroup, startShell } from './shell-blocks.ts'
 
 const SEPARATOR = '\u001e'
 
-/** A shell that stays open between blocks, as a reader's does. It ends at the first command that fails. */
+/** A shell that stays open between blocks, as a reader's does who has put `postern` on the path. It ends at the first command that fails. */
 export class OpenShell {
   readonly #shell: ReturnType<typeof startShell>
   readonly #closed: Promise<unknown>
@@ -23,7 +23,7 @@ export class OpenShell {
       this.#stderr += text
     })
     this.#shell.on('exit', () => this.#onOutput())
-    this.#shell.stdin.write('set -euo pipefail\n')
+    this.#shell.stdin.write(`set -euo pipefail\nPATH="${CHECKOUT_PROGRAMS}:$PATH"\n`)
     onTestFinished(() => this.end())
   }
 

@@ -96,6 +96,9 @@ export function startShell(script: string | null, env: Readonly<Record<string, s
   return shell
 }
 
+/** The folder of `postern` in a checkout, which README and quickstart put on the path. */
+export const CHECKOUT_PROGRAMS = join(ROOT, 'src/bin')
+
 /** Ends a shell of `startShell` and every process that it started. */
 export function endGroup(pid: number | undefined): void {
   try {

@@ -16,6 +16,8 @@ import { until } from '../support/until.ts'
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
 const REVISION = '0123456789abcdef'
 const PROGRAM = '/app/dist/main.js'
+/** On the path, for `docker exec` and `kubectl exec`. */
+const COMMAND = '/usr/local/bin/postern'
 
 /** The part of CycloneDX that is compared. */
 interface Component {
@@ -144,6 +146,13 @@ describe.skipIf(!isPossible)(
       expect(await run(PROGRAM, '--version')).toEqual({ code: 0, output: '0.1.0\n' })
     })
 
+    it('has the command postern on its path', async () => {
+      const command = join(image.root, COMMAND)
+      expect(statSync(command).mode & 0o111).toBe(0o111)
+      expect(readFileSync(command, 'utf8')).toMatch(/^#!\/nodejs\/bin\/node\n/)
+      expect(await run(COMMAND, '--version')).toEqual({ code: 0, output: '0.1.0\n' })
+    })
+
     it('rejects invalid settings with exit code 78', async () => {
       const { code, output } = await run(PROGRAM, 'gateway')
       expect(code).toBe(78)
@@ -194,7 +203,7 @@ describe.skipIf(!isPossible)(
       writeFileSync(join(image.data, 'token'), adminToken, { mode: 0o444 })
       const place = ['--url', console.urls.console, '--token-file', '/var/lib/postern/token']
       const words = ['--workspace', 'ws_1', '--scope', 'workspace:read', '--json']
-      const issued = await run(PROGRAM, 'keys', 'issue', ...words, ...place)
+      const issued = await run(COMMAND, 'keys', 'issue', ...words, ...place)
       expect(issued.code, issued.output).toBe(0)
       const { secret } = JSON.parse(issued.output) as { secret: string }
       const headers = { authorization: `Bearer ${secret}` }

@@ -55,13 +55,11 @@ function forwardPort(): void {
 
 /** What runs in a pod has its settings. */
 function execute(): void {
-  const command = words
-    .slice(words.indexOf('--') + 1)
-    .map(word =>
-      word === '/nodejs/bin/node' ? process.execPath : word.replace('/app/dist', `${process.cwd()}/dist`),
-    )
+  const [program = '', ...args] = words.slice(words.indexOf('--') + 1)
+  if (!['postern', '/nodejs/bin/node'].includes(program)) throw new Error(`The image has no ${program}`)
+  const main = program === 'postern' ? [`${process.cwd()}/dist/main.js`] : []
   const env = { PATH: process.env['PATH'], ...selected()[0]?.env }
-  spawnSync(command[0] ?? '', command.slice(1), { env, stdio: 'inherit' })
+  spawnSync(process.execPath, [...main, ...args], { env, stdio: 'inherit' })
 }
 
 switch (verb) {
