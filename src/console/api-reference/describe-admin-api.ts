@@ -155,7 +155,7 @@ function describeParameters({ url, query, headers = [] }: AdminCall): object[] {
     in: 'query',
     required: false,
     description: `Must be ${description}`,
-    schema: { type: 'string', ...schema },
+    schema: forGenerators({ type: 'string', ...schema }),
   }))
   return [...inPath, ...inQuery, ...headers.map(name => REQUEST_HEADERS[name])]
 }
@@ -198,6 +198,38 @@ function describeError(codes: readonly ApiErrorCode[]) {
   }
 }
 
+/** `Type.Record` says so that each name is allowed. */
+const EACH_NAME = '^.*$'
+
+/**
+ * The same schema in the words that generators of clients read: an enumeration with its type in place of `anyOf` with a
+ * `const` each, `additionalProperties` in place of a pattern of every name, and a body that may be absent as the object it is.
+ */
+function forGenerators(schema: object): Readonly<Record<string, unknown>> {
+  const { anyOf, patternProperties, ...rest } = schema as Readonly<Record<string, unknown>>
+  const constants = Array.isArray(anyOf) ? anyOf.map(constantOf) : []
+  const ofEachName = (patternProperties as Readonly<Record<string, unknown>> | undefined)?.[EACH_NAME]
+  return {
+    ...rest,
+    ...(Array.isArray(rest['enum']) ? { type: 'string' } : {}),
+    ...(Array.isArray(rest['type']) ? { type: 'object' } : {}),
+    ...(anyOf === undefined
+      ? {}
+      : constants.length > 0 && constants.every(constant => typeof constant === 'string')
+        ? { type: 'string', enum: constants }
+        : { anyOf }),
+    ...(patternProperties === undefined
+      ? {}
+      : ofEachName === undefined
+        ? { patternProperties }
+        : { additionalProperties: ofEachName }),
+  }
+}
+
+function constantOf(schema: unknown): unknown {
+  return typeof schema === 'object' && schema !== null && 'const' in schema ? schema.const : undefined
+}
+
 interface Components {
   /** Schemas with a title, by title. */
   readonly schemas: Readonly<Record<string, unknown>>
@@ -211,7 +243,7 @@ function createComponents(): Components {
   function refer(value: unknown): unknown {
     if (Array.isArray(value)) return value.map(refer)
     if (typeof value !== 'object' || value === null) return value
-    const { title, ...rest } = value as Readonly<Record<string, unknown>>
+    const { title, ...rest } = forGenerators(value)
     const copy = Object.fromEntries(Object.entries(rest).map(([name, part]) => [name, refer(part)]))
     if (typeof title !== 'string') return title === undefined ? copy : { title: refer(title), ...copy }
     schemas[title] ??= copy

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { parseInstant } from '../../domain/key/issue-key.ts'
 import { allowedWorkspaces } from '../platform/access/principal.ts'
 import { readAuditRow } from '../platform/audit/chain.ts'
 import { AUDIT_ACTIONS_EXPECTED, type AuditEntry, isAuditAction } from '../platform/audit/entries.ts'
@@ -10,6 +11,7 @@ import {
   fields,
   INSTANT_EXPECTED,
   instant,
+  instantParameter,
   listJson,
   pageQuery,
   pageSchema,
@@ -33,9 +35,6 @@ interface AuditCallParts {
 
 const adminCall = declareCalls<AuditCallParts>()
 
-const INSTANT =
-  '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,3})?(?:Z|[+-][0-9]{2}:[0-9]{2})$'
-const instantParameter = Type.Optional(Type.String({ pattern: INSTANT, description: INSTANT_EXPECTED }))
 const page = pageQuery('audit')
 const searchQuery = fields({
   keyId: parameter('a key id'),
@@ -134,8 +133,8 @@ function readFilter({ keyId, actor, action, from, to }: Conditions): AuditFilter
 
 function readInstant(field: 'from' | 'to', text: string | undefined): number | undefined {
   if (text === undefined) return undefined
-  const ms = Date.parse(text)
-  if (Number.isNaN(ms)) throw invalidField(field, INSTANT_EXPECTED)
+  const ms = parseInstant(text)
+  if (ms === null) throw invalidField(field, INSTANT_EXPECTED)
   return ms
 }
 

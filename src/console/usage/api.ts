@@ -9,8 +9,8 @@ import { type AdminCall, type CheckedRequest, declareCalls } from '../platform/h
 import {
   cursorField,
   fields,
-  INSTANT_EXPECTED,
   instant,
+  instantParameter,
   limit,
   listJson,
   pageSchema,
@@ -85,8 +85,8 @@ const adminCall = declareCalls<UsageCallParts>()
 
 const STEPS = [Type.Literal('hour'), Type.Literal('day')] as const
 const rangeQuery = fields({
-  from: parameter(INSTANT_EXPECTED),
-  to: parameter(INSTANT_EXPECTED),
+  from: instantParameter,
+  to: instantParameter,
   step: Type.Optional(Type.Union([...STEPS], { description: 'hour or day' })),
 })
 type RangeQuery = Static<typeof rangeQuery>

@@ -57,7 +57,9 @@ export const chosenFields = {
   ),
   plan: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: PLAN_EXPECTED })),
 } satisfies Readonly<Record<Exclude<ChosenField, 'name'>, TSchema>>
-export const expiresAt = Type.Optional(Type.String({ description: EXPIRES_AT_EXPECTED }))
+/** A client in Python and others then takes its language's own type. The domain rejects days that do not exist. */
+const dateTime = { format: 'date-time' }
+export const expiresAt = Type.Optional(Type.String({ ...dateTime, description: EXPIRES_AT_EXPECTED }))
 export const expiresInDays = Type.Optional(Type.Number({ description: EXPIRES_IN_DAYS_EXPECTED }))
 export const digest = Type.String({
   pattern: '^[0-9a-f]{64}$',
@@ -68,6 +70,8 @@ export const digest = Type.String({
 export function parameter(expected: string) {
   return Type.Optional(Type.String({ description: expected }))
 }
+
+export const instantParameter = Type.Optional(Type.String({ ...dateTime, description: INSTANT_EXPECTED }))
 
 /** Answers once at least one gateway is known and all have confirmed, or after a second. */
 export const waitQuery = fields({
