@@ -39,6 +39,7 @@ const NAMES = [
   'keys-expiring',
   'keys-searched',
   'keys-no-match',
+  'keys-selected',
   'keys-none',
   'key',
   'key-rotated',

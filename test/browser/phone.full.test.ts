@@ -47,11 +47,22 @@ describe.skipIf(!has(CHROMIUM))('on a phone', BROWSER_TEST, () => {
   test('five keys of a list fit on one screen', async () => {
     for (let count = 0; count < 6; count++) await site.issue({ name: `key ${count}`, expiresInDays: 60 })
     const page = await open('/workspaces/ws_1/keys')
-    const rows = await page
+    const ends = await page
       .locator('tbody tr')
-      .evaluateAll(all => all.map(row => row.getBoundingClientRect().height))
-    expect(rows).toHaveLength(6)
-    expect(rows.slice(0, 5).reduce((sum, height) => sum + height, 0)).toBeLessThan(PHONE.height)
+      .evaluateAll(all => all.map(row => row.getBoundingClientRect().bottom))
+    expect(ends).toHaveLength(6)
+    expect(ends[4]).toBeLessThan(PHONE.height)
+    expect(await overflowOf(page)).toBe(0)
+  })
+
+  test('filters fold away, and apply as soon as one is chosen', async () => {
+    await site.issue({ name: 'to be filtered', expiresInDays: 60 })
+    const page = await open('/workspaces/ws_1/keys')
+    expect(await page.getByLabel('Used').isVisible()).toBe(false)
+    await page.locator('.fold > summary').click()
+    await page.getByLabel('Used').selectOption('never')
+    await page.waitForURL(/unused=never/)
+    expect(await page.locator('.fold > summary').innerText()).toBe('Filters 1')
     expect(await overflowOf(page)).toBe(0)
   })
 })

@@ -237,6 +237,15 @@ function scenesOf(
     { name: 'keys-expiring', show: open(`${KEYS}?state=expiring`) },
     { name: 'keys-searched', show: open(`${KEYS}?q=server&scope=files%3Aread&sort=name`) },
     { name: 'keys-no-match', show: open(`${KEYS}?q=${encodeURIComponent(HOSTILE)}`) },
+    {
+      name: 'keys-selected',
+      show: async page => {
+        await page.goto(`${site.origin}${KEYS}`)
+        for (const box of await page.locator('input[name=key]').all()) await box.check()
+        await page.getByRole('button', { name: 'Suspend', exact: true }).click()
+        await page.getByRole('heading', { name: 'Suspend' }).waitFor()
+      },
+    },
     { name: 'keys-none', show: open('/workspaces/ws_2/keys') },
     { name: 'key', show: open(`${KEYS}/${importer}`) },
     { name: 'key-rotated', show: open(`${KEYS}/${successor}`) },

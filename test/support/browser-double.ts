@@ -1,3 +1,4 @@
+import { stringify } from 'node:querystring'
 import type { FastifyInstance } from 'fastify'
 
 export interface Visit {
@@ -48,8 +49,12 @@ export class BrowserDouble {
   }
 
   /** Submits a form from the current page, as a browser would. */
-  async post(path: string, fields: Readonly<Record<string, string>>, headers = {}): Promise<Visit> {
-    const payload = new URLSearchParams(fields).toString()
+  async post(
+    path: string,
+    fields: Readonly<Record<string, string | readonly string[]>>,
+    headers = {},
+  ): Promise<Visit> {
+    const payload = stringify(fields)
     const own = { origin: this.origin, 'sec-fetch-site': 'same-origin' }
     const type = { 'content-type': 'application/x-www-form-urlencoded' }
     return this.send('POST', new URL(path, this.origin).href, { ...own, ...type, ...headers }, payload)

@@ -19,6 +19,7 @@ import { READ_CALLS } from './read-calls.ts'
 import type { Registry } from './registry.ts'
 import { rotateRoutes } from './rotate-page.ts'
 import type { ExpiryBounds, KeyCounts } from './search/count-keys.ts'
+import { selectedRoutes } from './selected-pages.ts'
 import { stepRoutes } from './step-pages.ts'
 
 export { type LeakAction, type LeakOutcome, reportLeak } from './operations.ts'
@@ -34,6 +35,7 @@ const PAGES = [
   issueRoutes,
   rotateRoutes,
   stepRoutes,
+  selectedRoutes,
   editRoutes,
   revokeAllRoutes,
   planRoutes,

@@ -90,7 +90,8 @@ async function setStage() {
   const people = new Map<Person, SignedIn>()
   return {
     async visit([who, path, fields]: Scene): Promise<Visit> {
-      const place = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => ids.get(name) ?? '')
+      const named = (text: string) => text.replaceAll(/\{(\w+)\}/g, (_, name: string) => ids.get(name) ?? '')
+      const place = named(path)
       if (who === 'stranger') return world.browser().visit(place)
       const person = people.get(who) ?? (await world.signedIn({ ...CLAIMS[who] }))
       people.set(who, person)
@@ -102,7 +103,7 @@ async function setStage() {
       return person.browser.post(place, {
         _csrf: BrowserDouble.csrfTokenIn({ text } as Visit),
         ...own,
-        ...fields,
+        ...Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, named(value)])),
       })
     },
     clock,
@@ -141,6 +142,10 @@ const SCENES: Readonly<Record<string, readonly Scene[]>> = {
     ['ada', `${W}/keys/{rotated}/rotate`],
     ['ada', `${W}/keys/{rotated}/finish`],
     ['ada', `${W}/keys/{rotated}/finish`, {}],
+    ['ada', `${W}/keys/selected`, { step: 'suspend', key: '{plain}' }],
+    ['ada', `${W}/keys/selected`, { step: 'suspend', key: '{full}', confirmed: '1' }],
+    ['ada', `${W}/keys/selected`, { step: 'resume', key: '{full}', confirmed: '1' }],
+    ['ada', `${W}/keys/selected`, { step: 'revoke' }],
     ['ada', `${W}/keys/{suspended}/resume`],
     ['ada', `${W}/keys/{suspended}/resume`, {}],
     ['ada', `${W}/keys/{full}/suspend`],

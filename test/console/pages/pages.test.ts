@@ -180,7 +180,7 @@ describe('keys of a workspace', () => {
   test('are listed fifty at a time, filtered by state', async () => {
     for (let count = 0; count < 51; count++) await issue({ name: `number ${count}` })
     const first = (await visit(`${KEYS}?state=active`)).text
-    expect(first.match(/<tr><th scope="row">|<th scope="row">/g)).toHaveLength(50)
+    expect(first.match(/<th scope="row"/g)).toHaveLength(50)
     const [, older = ''] = /rel="next" href="([^"]*)"/.exec(first) ?? []
     const path = older.replaceAll('&amp;', '&')
     expect(path).toMatch(/^\/workspaces\/ws_1\/keys\?state=active&cursor=/)

@@ -37,6 +37,11 @@ export function newKeyPath(workspaceId: string): string {
   return `${keysPath(workspaceId)}/new`
 }
 
+/** Where keys that were selected in a list are changed. @param query of the list */
+export function selectedKeysPath(workspaceId: string | null, query: Query = {}): string {
+  return withQuery(`${keysPath(workspaceId)}/selected`, query)
+}
+
 type KeySubpage = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'resume' | 'issued'
 
 export function keyPath(workspaceId: string, keyId: string, act?: KeySubpage): string {

@@ -111,6 +111,53 @@ function setUpForms() {
   }
 }
 
+/** Applies a filter that a pointer has chosen. With the keyboard, each step through the choices would load a page. */
+function setUpFilters() {
+  for (const form of document.querySelectorAll('form[data-submits]')) {
+    let usesKeys = false
+    form.addEventListener('keydown', () => (usesKeys = true))
+    form.addEventListener('pointerdown', () => (usesKeys = false))
+    form.addEventListener('change', ({ target }) => {
+      if (target.matches('select') && !usesKeys) form.requestSubmit()
+    })
+  }
+}
+
+/** Selects all keys of a page, and says how many are selected. */
+function setUpSelecting() {
+  const form = document.querySelector('form.selection')
+  if (form === null) return
+  const boxes = [...form.querySelectorAll('input[name="key"]')]
+  const all = form.querySelector('[data-selects]')
+  const show = () => {
+    const count = boxes.filter(box => box.checked).length
+    form.querySelector('[data-selected]').textContent = `${count} selected`
+    all.checked = count === boxes.length
+    all.indeterminate = count > 0 && !all.checked
+  }
+  all.closest('label').hidden = false
+  all.addEventListener('change', () => {
+    for (const box of boxes) box.checked = all.checked
+  })
+  form.addEventListener('change', show)
+  addEventListener('pageshow', show)
+  show()
+}
+
+/** `/` leads to the search of a page. */
+function setUpShortcut() {
+  addEventListener('keydown', event => {
+    const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey
+    const isTyping = event.target.closest('input, select, textarea, [contenteditable], dialog') !== null
+    if (event.key !== '/' || !isPlain || isTyping) return
+    const search = document.querySelector('input[type="search"]')
+    if (search === null) return
+    event.preventDefault()
+    search.focus()
+    search.select()
+  })
+}
+
 /** Goes on with what takes several steps. */
 function setUpContinuing() {
   document.querySelector('form[data-continues]')?.requestSubmit()
@@ -272,6 +319,9 @@ setUpDialogs()
 setUpChoices()
 showCurrentTab()
 setUpMenus()
+setUpFilters()
+setUpSelecting()
+setUpShortcut()
 setUpForms()
 setUpContinuing()
 setUpFindingKeys()
