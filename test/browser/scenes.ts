@@ -243,7 +243,7 @@ function scenesOf(
         await page.goto(`${site.origin}${KEYS}`)
         for (const box of await page.locator('input[name=key]').all()) await box.check()
         await page.getByRole('button', { name: 'Suspend', exact: true }).click()
-        await page.getByRole('heading', { name: 'Suspend' }).waitFor()
+        await page.getByRole('heading', { level: 1, name: 'Suspend' }).waitFor()
       },
     },
     { name: 'keys-none', show: open('/workspaces/ws_2/keys') },

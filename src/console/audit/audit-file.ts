@@ -1,11 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { AuditEntry } from '../platform/audit/entries.ts'
-import { readQuery, requireWorkspace } from '../platform/html/page-request.ts'
+import { readQuery } from '../platform/html/page-request.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import { NDJSON, ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
 import { entryJson } from './api.ts'
 import { checkFilterForm, readFilterForm } from './filter-form.ts'
-import { type AuditFilter, type AuditPage, type ReadableAudit, searchAudit } from './rows.ts'
+import { type AuditPage, type AuditQuery, type ReadableAudit, searchAudit } from './rows.ts'
 
 const FORMATS = {
   csv: { type: 'text/csv; charset=utf-8; header=present', line: csvLine },
@@ -20,24 +20,26 @@ export function sendAuditFile(
   database: ReadableAudit,
   request: FastifyRequest,
   reply: FastifyReply,
-  format: AuditFile,
+  { workspaceId, format }: { readonly workspaceId: string | null; readonly format: AuditFile },
 ): FastifyReply {
-  const workspaceId = requireWorkspace(request)
-  const checked = checkFilterForm(readFilterForm(readQuery(request)))
+  const checked = checkFilterForm(readFilterForm(readQuery(request)), workspaceId)
   if (!checked.ok) throw new ApiError('invalid_request', [...checked.problems.values()].join('. '))
-  void reply.header('content-disposition', `attachment; filename="audit-${workspaceId}.${format}"`)
-  const lines = () => fileLines(database, { workspaceId, filter: checked.filter }, format)
+  void reply.header(
+    'content-disposition',
+    `attachment; filename="audit${workspaceId === null ? '' : `-${workspaceId}`}.${format}"`,
+  )
+  const lines = () => fileLines(database, checked, format)
   return sendLines(request, reply, lines, FORMATS[format].type)
 }
 
 /** Each part is read when the client has taken the one before; entries that are added meanwhile are not in the file. */
 async function* fileLines(
   database: ReadableAudit,
-  { workspaceId, filter }: { readonly workspaceId: string; readonly filter: AuditFilter },
+  { filter, workspaces }: Pick<AuditQuery, 'filter' | 'workspaces'>,
   format: AuditFile,
 ): AsyncGenerator<string> {
   if (format === 'csv') yield `${COLUMNS.join(',')}\r\n`
-  const query = { filter, workspaces: [workspaceId], limit: ROWS_AT_ONCE }
+  const query = { filter, workspaces, limit: ROWS_AT_ONCE }
   let afterId: string | null = null
   do {
     const { entries, nextAfterId }: AuditPage = await searchAudit(database, { ...query, afterId })

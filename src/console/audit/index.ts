@@ -7,8 +7,8 @@ import { createAuditQueue } from '../platform/audit/queue.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { createChangeWriter } from '../platform/database/change-writer.ts'
-import { SHOWS } from '../platform/html/page-request.ts'
-import { WORKSPACES } from '../platform/html/paths.ts'
+import { ADMINISTRATION, requireWorkspace, SHOWS } from '../platform/html/page-request.ts'
+import { ALL_AUDIT, WORKSPACES } from '../platform/html/paths.ts'
 import { bindCalls } from '../platform/http/calls.ts'
 import { keepUp, type Timers } from '../platform/jobs/timers.ts'
 import { AUDIT_CALLS } from './api.ts'
@@ -35,12 +35,16 @@ export function createAudit(context: ConsoleContext, { database, repository: key
   return {
     calls: bindCalls(AUDIT_CALLS, { database }),
     registerPages(scope) {
-      scope.get(`${WORKSPACES}/:workspaceId/audit`, SHOWS, (request, reply) =>
-        showAudit({ database, keys, clock, keyPrefix: config.keys.prefix }, request, reply),
-      )
+      const parts = { database, keys, clock, keyPrefix: config.keys.prefix }
+      const own = `${WORKSPACES}/:workspaceId/audit`
+      scope.get(own, SHOWS, (request, reply) => showAudit(parts, request, reply, requireWorkspace(request)))
+      scope.get(ALL_AUDIT, ADMINISTRATION, (request, reply) => showAudit(parts, request, reply, null))
       for (const format of AUDIT_FILES) {
-        scope.get(`${WORKSPACES}/:workspaceId/audit/entries.${format}`, SHOWS, async (request, reply) =>
-          sendAuditFile(database, request, reply, format),
+        scope.get(`${own}/entries.${format}`, SHOWS, async (request, reply) =>
+          sendAuditFile(database, request, reply, { workspaceId: requireWorkspace(request), format }),
+        )
+        scope.get(`${ALL_AUDIT}/entries.${format}`, ADMINISTRATION, async (request, reply) =>
+          sendAuditFile(database, request, reply, { workspaceId: null, format }),
         )
       }
     },

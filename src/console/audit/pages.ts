@@ -1,18 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
-import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { type AuditEntry, actionLabel } from '../platform/audit/entries.ts'
+import type { AuditEntry } from '../platform/audit/entries.ts'
 import { errorSummary, NO_PROBLEMS, type Problems } from '../platform/html/form-parts.ts'
-import { ago, type Html, hintHtml, html, instant, markInvisible, nameHtml } from '../platform/html/html.ts'
+import { type Html, html } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import {
-  createFrame,
-  readCursor,
-  readQuery,
-  requireWorkspace,
-  sendPage,
-} from '../platform/html/page-request.ts'
+import { createFrame, readCursor, readQuery, sendPage } from '../platform/html/page-request.ts'
 import { auditFilePath, auditPath, FIND_KEY, keyPath } from '../platform/html/paths.ts'
+import { entryList, type KeysById } from './entry-list.ts'
 import {
   checkFilterForm,
   type FilterForm,
@@ -25,8 +19,6 @@ import { type ReadableAudit, searchAudit } from './rows.ts'
 
 const PAGE_SIZE = 50
 
-type KeysById = ReadonlyMap<string, { readonly record: KeyRecord }>
-
 export interface AuditPageParts {
   readonly database: ReadableAudit
   readonly keys: { findByIds(ids: readonly string[]): Promise<KeysById> }
@@ -34,21 +26,21 @@ export interface AuditPageParts {
   readonly keyPrefix: string
 }
 
-/** The entries of a workspace that meet the conditions of the address, newest first. */
+/** The entries that meet the conditions of the address, newest first. @param workspaceId null: of all workspaces */
 export async function showAudit(
   { database, keys, clock, keyPrefix }: AuditPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
+  workspaceId: string | null,
 ): Promise<FastifyReply> {
-  const workspaceId = requireWorkspace(request)
   const cursor = readCursor(request)
   const form = readFilterForm(readQuery(request))
   // A redirect leaves no entry in the browser's history.
   if (holdsKey(form, keyPrefix)) return reply.redirect(FIND_KEY, 303)
   const frame = createFrame(request, reply, { workspaceId, clock })
-  const checked = checkFilterForm(form)
+  const checked = checkFilterForm(form, workspaceId)
   if (!checked.ok) return sendPage(reply, problemsPage(frame, { workspaceId, form }, checked.problems), 422)
-  const query = { filter: checked.filter, workspaces: [workspaceId], limit: PAGE_SIZE, afterId: cursor }
+  const query = { filter: checked.filter, workspaces: checked.workspaces, limit: PAGE_SIZE, afterId: cursor }
   const { entries, nextAfterId } = await searchAudit(database, query)
   const keysOfEntries = await keys.findByIds(entries.flatMap(({ keyId }) => keyId ?? []))
   const paging = { nextCursor: nextAfterId, isFirstPage: cursor === null }
@@ -56,7 +48,8 @@ export async function showAudit(
 }
 
 interface AuditView {
-  readonly workspaceId: string
+  /** Null: entries of all workspaces. */
+  readonly workspaceId: string | null
   readonly form: FilterForm
   readonly entries: readonly AuditEntry[]
   readonly nextCursor: string | null
@@ -68,12 +61,16 @@ interface AuditView {
 function auditPage(frame: Frame, view: AuditView): Html {
   const { workspaceId, form, entries } = view
   const main = html`${backToKey(view)}
-    <h1>Audit trail</h1>
+    <h1>${heading(view)}</h1>
     <p class="lead">Who issued or changed which key, and from which address. Entries cannot be changed or deleted.</p>
     ${filterForm(workspaceId, form, NO_PROBLEMS)}
-    ${entries.length === 0 ? emptyList(view) : html`${table(view, frame.nowMs)}${files(view)}`}
+    ${entries.length === 0 ? emptyList(view) : html`${entryList(entries, view.keys, frame.nowMs)}${files(view)}`}
     ${paging(view)}`
   return page(frame, { title: 'Audit trail', section: 'audit', main })
+}
+
+function heading({ workspaceId }: Pick<AuditView, 'workspaceId'>): string {
+  return workspaceId === null ? 'Audit trail of all workspaces' : 'Audit trail'
 }
 
 /** With the conditions as they were sent. */
@@ -82,7 +79,7 @@ function problemsPage(
   { workspaceId, form }: Pick<AuditView, 'workspaceId' | 'form'>,
   problems: Problems,
 ): Html {
-  const main = html`<h1>Audit trail</h1>
+  const main = html`<h1>${heading({ workspaceId })}</h1>
     ${errorSummary(problems)}
     ${filterForm(workspaceId, form, problems)}`
   return page(frame, { title: 'Error: Audit trail', section: 'audit', main })
@@ -90,7 +87,7 @@ function problemsPage(
 
 /** Only where an entry shows that the key is of this workspace. */
 function backToKey({ workspaceId, form: { keyId }, entries }: AuditView): Html | null {
-  if (keyId === '' || entries.length === 0) return null
+  if (workspaceId === null || keyId === '' || entries.length === 0) return null
   return html`<p class="back"><a href="${keyPath(workspaceId, keyId)}">Key</a></p>`
 }
 
@@ -108,36 +105,6 @@ function files({ workspaceId, form }: AuditView): Html {
   const isFiltered = Object.keys(query).length > 0
   return html`<p class="small">${isFiltered ? html`<a href="${auditPath(workspaceId)}">Show all entries</a>. ` : null}Download ${isFiltered ? 'what matches' : 'all entries'}:
     <a href="${auditFilePath(workspaceId, 'csv', query)}" download>CSV</a>, <a href="${auditFilePath(workspaceId, 'ndjson', query)}" download>NDJSON</a></p>`
-}
-
-function table({ entries, keys }: AuditView, nowMs: number): Html {
-  return html`<table class="stacks">
-    <caption class="hidden">Audit entries, newest first</caption>
-    <thead><tr><th scope="col">Time</th><th scope="col">Action</th><th scope="col">Key</th><th scope="col">Actor</th><th scope="col">Address</th></tr></thead>
-    <tbody>${entries.map(entry => row(entry, keys.get(entry.keyId ?? '')?.record ?? null, nowMs))}</tbody>
-  </table>`
-}
-
-/** @param record as it is now; the name is that of the time */
-function row(entry: AuditEntry, record: KeyRecord | null, nowMs: number): Html {
-  const { atMs, action, actor, detail } = entry
-  const by = asText(detail['by'])
-  return html`<tr>
-    <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
-    <td><span class="label" aria-hidden="true">Action</span><span><span class="badge ${action.replace('.', '-')}">${actionLabel(action)}</span></span></td>
-    <td><span class="label" aria-hidden="true">Key</span><span>${keyLink(entry)}${record === null ? null : html` ${hintHtml(record)}`}</span></td>
-    <td><span class="label" aria-hidden="true">Actor</span><span class="breaks">${by === '' ? markInvisible(actor) : html`${markInvisible(by)} <span class="muted small">${markInvisible(actor)}</span>`}</span></td>
-    <td><span class="label" aria-hidden="true">Address</span><span><code>${asText(detail['from'])}</code></span></td>
-  </tr>`
-}
-
-function keyLink({ workspaceId, keyId, detail }: AuditEntry): Html | null {
-  if (workspaceId === null || keyId === null) return null
-  return html`<a class="key-name" href="${keyPath(workspaceId, keyId)}">${nameHtml({ name: asText(detail['name']), id: keyId })}</a>`
-}
-
-function asText(value: AuditEntry['detail'][string] | undefined): string {
-  return typeof value === 'string' ? value : ''
 }
 
 function paging({ workspaceId, form, nextCursor, isFirstPage }: AuditView): Html | null {

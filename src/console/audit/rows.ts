@@ -34,7 +34,7 @@ export interface AuditFilter {
   readonly toMs?: number | undefined
 }
 
-interface AuditQuery {
+export interface AuditQuery {
   readonly filter: AuditFilter
   /** Null for all, and entries that concern no workspace. */
   readonly workspaces: readonly string[] | null

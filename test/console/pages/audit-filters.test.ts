@@ -27,8 +27,8 @@ const filtered = (query: Record<string, string>) => `${AUDIT}?${new URLSearchPar
 /** Action and name of each entry on the page. */
 const shown = (text: string) =>
   text
-    .split('<tr>')
-    .slice(2)
+    .split('<li><details>')
+    .slice(1)
     .map(row => [
       /class="badge [^"]*">([^<]*)</.exec(row)?.[1],
       /class="key-name"[^>]*><bdi>([^<]*)</.exec(row)?.[1],
@@ -175,4 +175,30 @@ test('a shared address is kept for after signing in, but for what could be a sec
   const id = await issue('shared')
   const own = await world.browser().visit(filtered({ keyId: id }))
   expect(new URL(own.url).searchParams.get('then')).toBe(filtered({ keyId: id }))
+})
+
+test('an administrator reads, filters and downloads the entries of all workspaces; others cannot', async () => {
+  const oidc = { administratorClaim: 'roles', administratorValue: 'admin' }
+  world = await startSignIn({ signIn: { oidc }, workspaceWebhooks: { enabled: true } })
+  const root = await world.signedIn({ sub: 'root', name: 'Root', workspaces: [], roles: ['admin'] })
+  ada = await world.signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1'] })
+  await issue('here')
+  await issue('there', 'ws_2')
+  const hook = { _csrf: root.csrf, url: 'https://hooks.example.com/a-secret-path' }
+  await root.browser.post('/workspaces/ws_2/webhook', hook)
+  const read = async (query = '') => (await root.browser.visit(`/audit${query}`)).text
+  const names = shown(await read()).map(([action, name]) => `${action} ${name ?? ''}`)
+  expect(names).toEqual(expect.arrayContaining(['Issued here', 'Issued there', 'Signed in ']))
+  expect(shown(await read('?workspace=ws_2&action=key.issued'))).toEqual([['Issued', 'there']])
+  const set = await read('?action=webhook.set')
+  expect(set).toMatch(/Webhook set<\/span><\/span>\s*<span class="about"><bdi>https:\/\/hooks\.example\.com</)
+  expect(set).not.toContain('a-secret-path')
+  expect((await root.browser.visit('/audit?workspace=a+b')).status).toBe(422)
+  const csv = await root.browser.send('GET', '/audit/entries.csv?workspace=ws_2')
+  expect(csv.headers['content-disposition']).toBe('attachment; filename="audit.csv"')
+  expect(csv.text).toContain('there')
+  expect(csv.text).not.toContain(',here,')
+  for (const path of ['/audit', '/audit/entries.csv', '/audit/entries.ndjson']) {
+    expect([path, (await ada.browser.visit(path)).status]).toEqual([path, 403])
+  }
 })

@@ -182,6 +182,10 @@ const SCENES: Readonly<Record<string, readonly Scene[]>> = {
     ['ada', `${W}/audit?actor=person%3Anone`],
     ['ada', `${W}/audit?keyId=plain&action=x&from=today`],
     ['ada', '/workspaces/ws_2/audit'],
+    ['root', '/audit?workspace=ws_1&action=key.revoked'],
+    ['root', '/audit?action=token.issued'],
+    ['root', '/audit?workspace=a+b'],
+    ['ada', '/audit'],
   ],
   usage: [
     ['ada', `${W}/usage`],

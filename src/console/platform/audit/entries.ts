@@ -55,12 +55,22 @@ export function isAuditAction(text: string): text is AuditAction {
 
 export const AUDIT_ACTIONS_EXPECTED = `one of ${Object.keys(LABELS).join(', ')}`
 
-/** Of entries that a workspace can have, each with its label. */
-export const WORKSPACE_AUDIT_ACTIONS: readonly { readonly value: string; readonly label: string }[] =
-  Object.entries({ ...KEY_ACTIONS, ...WEBHOOK_ACTIONS, ...WORKSPACE_ACTIONS }).map(([value, label]) => ({
-    value,
-    label,
-  }))
+interface NamedAction {
+  readonly value: string
+  readonly label: string
+}
+
+const nameActions = (labels: Readonly<Record<string, string>>): readonly NamedAction[] =>
+  Object.entries(labels).map(([value, label]) => ({ value, label }))
+
+/** Each with its label. */
+export const AUDIT_ACTIONS = nameActions(LABELS)
+/** Of entries that a workspace can have. */
+export const WORKSPACE_AUDIT_ACTIONS = nameActions({
+  ...KEY_ACTIONS,
+  ...WEBHOOK_ACTIONS,
+  ...WORKSPACE_ACTIONS,
+})
 
 /** An action of a newer console on the same database has no label here. */
 export function actionLabel(action: AuditAction): string {

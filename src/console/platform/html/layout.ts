@@ -2,6 +2,7 @@ import type { UnusedClaim } from '../access/person.ts'
 import { ICON, SCRIPT, STYLESHEET } from './assets.ts'
 import { type Html, html, type Piece } from './html.ts'
 import {
+  ALL_AUDIT,
   apiPath,
   auditPath,
   deliveriesPath,
@@ -132,7 +133,7 @@ function personMenu({ personName, isAdministrator, csrfToken }: Frame): Html {
     <summary><span class="hidden">Signed in as </span><bdi>${personName}</bdi></summary>
     <form method="post" action="/sign-out">
       <input type="hidden" name="_csrf" value="${csrfToken}">
-      ${isAdministrator ? html`<a href="${TOKENS}">Admin tokens</a><a href="${PEOPLE}">Signed-in people</a>` : null}
+      ${isAdministrator ? html`<a href="${ALL_AUDIT}">Audit of all workspaces</a><a href="${TOKENS}">Admin tokens</a><a href="${PEOPLE}">Signed-in people</a>` : null}
       <button class="plain">Sign out</button>
       <button class="plain" name="everywhere" value="yes">Sign out everywhere</button>
     </form>

@@ -5,6 +5,7 @@ export const ALL_KEYS = '/keys'
 export const ALL_USAGE = '/usage'
 export const ALL_LIMITS = '/limits'
 export const PLANS = '/plans'
+export const ALL_AUDIT = '/audit'
 export const PEOPLE = '/people'
 export const TOKENS = '/tokens'
 export const NEW_TOKEN = `${TOKENS}/new`
@@ -75,13 +76,13 @@ export function planPath(workspaceId: string): string {
   return `${WORKSPACES}/${workspaceId}/plan`
 }
 
-/** @param query conditions on entries, and where a page starts */
-export function auditPath(workspaceId: string, query: Query = {}): string {
-  return withQuery(`${WORKSPACES}/${workspaceId}/audit`, query)
+/** @param workspaceId null: entries of all workspaces @param query conditions on entries, and where a page starts */
+export function auditPath(workspaceId: string | null, query: Query = {}): string {
+  return withQuery(workspaceId === null ? ALL_AUDIT : `${WORKSPACES}/${workspaceId}/audit`, query)
 }
 
 /** The entries that meet the conditions, as a file. */
-export function auditFilePath(workspaceId: string, format: 'csv' | 'ndjson', query: Query): string {
+export function auditFilePath(workspaceId: string | null, format: 'csv' | 'ndjson', query: Query): string {
   return withQuery(`${auditPath(workspaceId)}/entries.${format}`, query)
 }
 

@@ -1,0 +1,94 @@
+import type { KeyRecord } from '../../domain/key/key-record.ts'
+import { type AuditEntry, type AuditValue, actionLabel, readChanges } from '../platform/audit/entries.ts'
+import {
+  ago,
+  exactText,
+  type Html,
+  hintHtml,
+  html,
+  instantText,
+  markInvisible,
+  nameHtml,
+  type Piece,
+} from '../platform/html/html.ts'
+import { auditPath, keyPath } from '../platform/html/paths.ts'
+
+export type KeysById = ReadonlyMap<string, { readonly record: KeyRecord }>
+
+/** A line for each entry, which opens to all that it says. @param keys those that the entries are about, by id */
+export function entryList(entries: readonly AuditEntry[], keys: KeysById, nowMs: number): Html {
+  return html`<ul class="entries" aria-label="Audit entries, newest first">
+    ${entries.map(entry => item(entry, keys.get(entry.keyId ?? '')?.record ?? null, nowMs))}
+  </ul>`
+}
+
+/** @param record as it is now; the name is that of the time */
+function item(entry: AuditEntry, record: KeyRecord | null, nowMs: number): Html {
+  const { atMs, action, actor, detail } = entry
+  const by = asText(detail['by'])
+  const time = html`<time datetime="${new Date(atMs).toISOString()}">${instantText(atMs)}</time>`
+  return html`<li><details><summary>
+      <span>${time}</span>
+      <span><span class="badge ${action.replace('.', '-')}">${actionLabel(action)}</span></span>
+      <span class="about">${about(entry)}${record === null ? null : html` ${hintHtml(record)}`}</span>
+      <span class="about">${markInvisible(by === '' ? actor : by)}</span>
+    </summary>
+    <dl class="facts">
+      ${fact('Time', html`${exactText(atMs)} <span class="muted">(${ago(atMs, nowMs)})</span>`)}
+      ${entry.workspaceId === null ? null : fact('Workspace', html`<a href="${auditPath(entry.workspaceId)}">${entry.workspaceId}</a>`)}
+      ${keyFact(entry)}
+      ${fact('Actor', html`${by === '' ? null : html`${markInvisible(by)}, `}<code>${markInvisible(actor)}</code>`)}
+      ${Object.entries(readChanges(entry)).map(([field, change]) => fact(LABELS[field] ?? field, html`${valueText(change.old)} → ${valueText(change.new)}`))}
+      ${Object.entries(detail).map(([name, value]) => (isPlain(name, value) ? fact(LABELS[name] ?? name, valueText(value)) : null))}
+      ${fact('Entry', html`<code>${entry.id}</code>`)}
+    </dl></details></li>`
+}
+
+/** The key by its name of the time, the host of a webhook, or what else an entry is about. */
+function about(entry: AuditEntry): Piece {
+  const { keyId, detail } = entry
+  const name = asText(detail['name'])
+  if (keyId !== null) return html`<span class="key-name">${nameHtml({ name, id: keyId })}</span>`
+  const { site } = readChanges(entry)
+  if (site !== undefined) return markInvisible(asText(site.new ?? site.old))
+  return name === '' ? null : markInvisible(name)
+}
+
+function keyFact({ workspaceId, keyId }: AuditEntry): Html | null {
+  if (workspaceId === null || keyId === null) return null
+  return fact('Key', html`<a href="${keyPath(workspaceId, keyId)}"><code>${keyId}</code></a>`)
+}
+
+function fact(label: string, value: Piece): Html {
+  return html`<div><dt>${label}</dt><dd>${value}</dd></div>`
+}
+
+/** Names that people read; others stand as the admin API has them. */
+const LABELS: Readonly<Record<string, string>> = {
+  from: 'Address',
+  requestId: 'Request id',
+  site: 'Address of the webhook',
+  reason: 'Reason',
+  scopes: 'Scopes',
+  expiresAt: 'Expires',
+  description: 'Description',
+  plan: 'Plan',
+  overlapSeconds: 'Overlap, in s',
+  successor: 'New key',
+  successorExpiresAt: 'It expires',
+}
+/** They stand elsewhere. */
+const SHOWN = new Set(['by', 'name', 'changes'])
+
+function isPlain(name: string, value: AuditEntry['detail'][string]): value is AuditValue {
+  return !SHOWN.has(name) && (typeof value !== 'object' || value === null || Array.isArray(value))
+}
+
+function valueText(value: AuditValue): Html {
+  const text = typeof value === 'object' && value !== null ? value.join(', ') : String(value ?? '')
+  return text === '' ? html`<span class="muted">none</span>` : markInvisible(text)
+}
+
+function asText(value: AuditEntry['detail'][string] | undefined): string {
+  return typeof value === 'string' ? value : ''
+}
