@@ -121,7 +121,7 @@ describe.skipIf(!has(CHROMIUM))(
 
       await page.getByRole('link', { name: 'Audit trail' }).click()
       await page.getByRole('heading', { name: 'Audit trail' }).waitFor()
-      const acts = () => page.locator('tbody .badge').allTextContents()
+      const acts = () => page.locator('.entries .badge').allTextContents()
       await expect.poll(acts).toEqual(['Revoked', 'Revoked', 'Rotated', 'Issued'])
       expect(ada.pageErrors).toEqual([])
       await ada.close()
