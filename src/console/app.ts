@@ -1,19 +1,26 @@
 import type { FastifyInstance } from 'fastify'
 import { narrowReload } from '../config/reloadable.ts'
 import type { Announcer } from './announcing/announcer.ts'
-import { createAnnouncing } from './announcing/index.ts'
-import type { Regions } from './announcing/regions.ts'
+import {
+  createAnnouncing,
+  createAnnouncingRepository,
+  createRegions,
+  type Regions,
+} from './announcing/index.ts'
 import { createApiReference } from './api-reference/index.ts'
 import { createAudit } from './audit/index.ts'
 import { createInternalListener } from './key-service/index.ts'
-import { createKeys, type OpenRegistry, openRegistry } from './keys/index.ts'
+import { createKeyRepository, createKeys, createRegistry } from './keys/index.ts'
 import { createLeaks } from './leaks/index.ts'
 import type { OneTimeLink } from './platform/access/person.ts'
 import { createAccessAudit } from './platform/audit/access-audit.ts'
 import type { Capability } from './platform/capability.ts'
 import { type ConsoleContext, type ContextParts, createConsoleContext } from './platform/console-context.ts'
+import { createChangeWriter } from './platform/database/change-writer.ts'
 import { createIds } from './platform/database/ids.ts'
+import type { Migrations } from './platform/database/migrations.ts'
 import { keepUp } from './platform/jobs/timers.ts'
+import { openConsoleDatabase } from './platform/open-console-database.ts'
 import { createPublicServer } from './public-server.ts'
 import { MIGRATIONS } from './schema.ts'
 import { createSignIn } from './sign-in/index.ts'
@@ -47,35 +54,27 @@ export interface Console {
 export async function createConsole(parts: ConsoleParts, migrations = MIGRATIONS): Promise<Console> {
   const context = createConsoleContext(parts)
   const { config, clock, version = '0.0.0' } = context
-  const { announcer, oneTimeLink } = parts
-  const open = await openRegistry(context, { migrations, announcer, createEvents: eventsBy(config) })
-  const { database, registry } = open
-  const { signIn, programs, accessAudit } = createAccess(context, open, oneTimeLink)
-  const usage = createUsageService(context, open, limitEventsBy(context))
-  const leaks = createLeaks(context, registry)
+  const shared = await openShared(context, migrations, parts.announcer)
+  const { database, registry } = shared
+  const { signIn, programs, accessAudit } = createAccess(context, shared, parts.oneTimeLink)
+  const usage = createUsageService(context, shared, limitEventsBy(context))
 
   const capabilities: readonly Capability[] = [
     { stop: () => database.close() },
     signIn.capability,
-    createAnnouncing(context, open),
+    createAnnouncing(context, shared),
     createKeys(context, registry, usage),
     createWorkspaces(registry),
-    createAudit(context, open),
+    createAudit(context, shared),
     programs.capability,
-    createWebhooks(context, open),
+    createWebhooks(context, shared),
     createApiReference(config, clock, version),
-    ...(leaks === null ? [] : [leaks]),
+    createLeaks(context, registry),
     usage.capability,
   ]
 
-  const app = createPublicServer(context, {
-    capabilities,
-    signIn,
-    tokens: programs.tokens,
-    accessAudit,
-    leaks,
-  })
-  const internal = createInternalListener(context, open, usage)
+  const app = createPublicServer(context, { capabilities, signIn, tokens: programs.tokens, accessAudit })
+  const internal = createInternalListener(context, shared, usage)
   let stopPurges = () => {}
   let stopped: Promise<void> | null = null
   const stop = async () => {
@@ -89,7 +88,7 @@ export async function createConsole(parts: ConsoleParts, migrations = MIGRATIONS
   return {
     app,
     internal,
-    health: () => checkHealth(open),
+    health: () => checkHealth(shared),
     start() {
       for (const { start } of capabilities) start?.()
       stopPurges = startPurges(context, capabilities)
@@ -101,10 +100,28 @@ export async function createConsole(parts: ConsoleParts, migrations = MIGRATIONS
   }
 }
 
+/** What several capabilities use. */
+type Shared = Awaited<ReturnType<typeof openShared>>
+
+async function openShared(context: ConsoleContext, migrations: Migrations, announcer?: Announcer) {
+  const { config, clock, consoleId } = context
+  const database = await openConsoleDatabase(context, migrations)
+  const writer = createChangeWriter(database)
+  const repository = createKeyRepository({ database, writer, clock })
+  const announcing = createAnnouncingRepository({ database, writer, consoleId, now: () => clock.wallMs() })
+  const regions = createRegions(context, { announcing, keys: repository, announcer })
+  await regions.register()
+  const registry = createRegistry(context, {
+    ...{ repository, announcing, inEachRegion: regions.inEach },
+    createEvents: eventsBy(config),
+  })
+  return { database, repository, announcing, regions, registry }
+}
+
 /** Who may call: people by sign-in, programs by token, and the record of what either was refused. */
 function createAccess(
   context: ConsoleContext,
-  { database, registry: { newAuditId } }: OpenRegistry,
+  { database, registry: { newAuditId } }: Shared,
   oneTimeLink: OneTimeLink | null = null,
 ) {
   const { config } = context
@@ -143,8 +160,8 @@ export interface ConsoleHealth {
 
 type AnnouncerState = ReturnType<Announcer['state']>
 
-async function checkHealth({ databaseHealth, regions }: OpenRegistry): Promise<ConsoleHealth> {
-  return { database: await databaseHealth.state(), ...announcerHealth(regions) }
+async function checkHealth({ database, regions }: Shared): Promise<ConsoleHealth> {
+  return { database: await database.health.state(), ...announcerHealth(regions) }
 }
 
 /** A region that is down does not make a console unready: the others get every change. */

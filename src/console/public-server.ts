@@ -2,7 +2,6 @@ import type { FastifyInstance } from 'fastify'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import { ADMIN_CALLS } from './api-reference/admin-calls.ts'
 import { ADMIN_PREFIX } from './api-reference/describe-admin-api.ts'
-import type { Leaks } from './leaks/index.ts'
 import type { AccessAudit } from './platform/audit/access-audit.ts'
 import type { Capability } from './platform/capability.ts'
 import type { ConsoleContext } from './platform/console-context.ts'
@@ -24,14 +23,12 @@ interface PublicServerParts {
   readonly signIn: SignIn
   readonly tokens: AdminTokens
   readonly accessAudit: AccessAudit
-  /** Null unless reports of leaked keys are received. */
-  readonly leaks: Leaks | null
 }
 
 /** The listener for people and programs: pages, sign-in and the admin API. It does not listen yet. */
 export function createPublicServer(context: ConsoleContext, parts: PublicServerParts): FastifyInstance {
   const { config, metrics, logger, secrets } = context
-  const { capabilities, signIn, tokens, accessAudit, leaks } = parts
+  const { capabilities, signIn, tokens, accessAudit } = parts
   const app = createConsoleServer({
     ...context,
     listener: 'console',
@@ -41,8 +38,7 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
     tls: null,
   })
   countFromZero(metrics)
-  // Beside people and programs: a report needs neither session nor token.
-  leaks?.register(app)
+  for (const { registerOpen } of capabilities) registerOpen?.(app)
   void app.register(async scope => {
     await signIn.authenticate(scope)
     accessAudit.watch(scope)

@@ -6,8 +6,8 @@ import { DEFAULT_REGION, REGION_HEADER, REGION_NAME } from '../../domain/region.
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { isDigest } from '../../domain/wire.ts'
 import { describeError } from '../../observability/control-logger.ts'
-import { encodeRecordOnce } from '../announcing/index.ts'
-import type { OpenRegistry } from '../keys/index.ts'
+import { type AnnouncingRepository, encodeRecordOnce, type Regions } from '../announcing/index.ts'
+import type { KeyRepository } from '../keys/index.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
@@ -69,9 +69,16 @@ export const confirmationsBody = Type.Object(
 )
 type ConfirmationsBody = Static<typeof confirmationsBody>
 
+/** What gateways ask for, and what they report to. */
+export interface KeyServiceSources {
+  readonly repository: Pick<KeyRepository, 'findByDigests'>
+  readonly announcing: AnnouncingRepository
+  readonly regions: Regions
+}
+
 interface KeyServiceParts
   extends Pick<ConsoleContext, 'clock' | 'secrets' | 'logger' | 'metrics'>,
-    Pick<OpenRegistry, 'repository' | 'announcing' | 'regions'> {
+    KeyServiceSources {
   readonly usageCall: Call
 }
 

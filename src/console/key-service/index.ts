@@ -2,19 +2,18 @@ import type { FastifyInstance } from 'fastify'
 import { narrowReload, type OnReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { FailureLog } from '../../observability/failure-log.ts'
-import type { OpenRegistry } from '../keys/index.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { AcceptedTokens, requireBearer } from '../platform/http/authenticate-programs.ts'
 import { mountCalls } from '../platform/http/calls.ts'
 import { createConsoleServer } from '../platform/http/console-server.ts'
 import { readTlsOptions, rejectSwitching, watchTls } from '../platform/http/server-tls.ts'
 import type { UsageService } from '../usage/index.ts'
-import { keyServiceCalls } from './api.ts'
+import { type KeyServiceSources, keyServiceCalls } from './api.ts'
 
 /** The listener for gateways: it serves `/internal/v1` and nothing else. It does not listen yet. */
 export function createInternalListener(
   context: ConsoleContext,
-  open: OpenRegistry,
+  sources: KeyServiceSources,
   usage: UsageService,
 ): FastifyInstance {
   const { config, onReload, metrics, secrets } = context
@@ -37,7 +36,7 @@ export function createInternalListener(
     setting: 'keyService.token',
     tokens: () => secrets.value.keyServiceTokens,
   })
-  const calls = keyServiceCalls({ ...context, ...open, usageCall: usage.call })
+  const calls = keyServiceCalls({ ...context, ...sources, usageCall: usage.call })
   mountCalls(
     app,
     { prefix: '/internal/v1', admit: requireBearer(tokens), unknownPath: 'unknown_path' },

@@ -23,8 +23,8 @@ import { selectedRoutes } from './selected-pages.ts'
 import { stepRoutes } from './step-pages.ts'
 
 export { type LeakAction, type LeakOutcome, reportLeak } from './operations.ts'
-export { type OpenRegistry, openRegistry, type Registry } from './registry.ts'
-export type { KeyRepository } from './rows/key-repository.ts'
+export { createRegistry, type Registry } from './registry.ts'
+export { createKeyRepository, type KeyRepository } from './rows/key-repository.ts'
 export type { WorkspacePage, WorkspaceQuery, WorkspaceSummary } from './search/list-workspaces.ts'
 
 export const KEY_CALLS: readonly AdminCall<Registry>[] = [...CHANGE_CALLS, ...READ_CALLS, ...TRANSFER_CALLS]

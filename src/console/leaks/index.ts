@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { narrowReload } from '../../config/reloadable.ts'
 import { LEAK_OUTCOMES, LEAK_REPORTERS } from '../../observability/metrics/metrics.ts'
 import type { Registry } from '../keys/index.ts'
+import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import { createAddressLimit } from '../platform/http/authenticate-programs.ts'
@@ -14,17 +15,11 @@ import { createKeySource } from './public-keys.ts'
 const MAX_REPORTS = 16
 const nothing = async () => {}
 
-export interface Leaks {
-  /** Adds `POST /leaks` and `POST /leaks/report`. */
-  register(app: FastifyInstance): void
-  stop(): Promise<void>
-}
-
-/** Null unless reports of leaked keys are received. */
-export function createLeaks(context: ConsoleContext, registry: Registry): Leaks | null {
+/** Receives reports of leaked keys at `POST /leaks` and `POST /leaks/report`, if the settings say so. */
+export function createLeaks(context: ConsoleContext, registry: Registry): Capability {
   const { config, onReload, randomBytes, metrics, logger } = context
   const { enabled, action, reportsPerMinute, github } = config.leaks
-  if (!enabled) return null
+  if (!enabled) return {}
   for (const reporter of LEAK_REPORTERS) {
     for (const outcome of LEAK_OUTCOMES) metrics.leakReports.inc({ reporter, outcome }, 0)
   }
@@ -43,7 +38,7 @@ export function createLeaks(context: ConsoleContext, registry: Registry): Leaks 
   }
   const signedCall = githubCall({ keys, handleTokens, countRejection: countReport, logger })
   return {
-    register(app) {
+    registerOpen(app) {
       void app.register(async scope => {
         countFailures(scope, context, 'github')
         keepBytes(scope)

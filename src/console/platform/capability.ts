@@ -7,6 +7,8 @@ export interface Capability {
   readonly calls?: readonly ProtectedCall[]
   /** Its pages, in a scope that identifies people and parses forms. */
   readonly registerPages?: (scope: FastifyInstance) => void
+  /** Its routes that need neither session nor token. */
+  readonly registerOpen?: (app: FastifyInstance) => void
   readonly start?: () => void
   /** Deletes rows past their retention; called once a minute. */
   readonly purge?: () => Promise<void>

@@ -1,6 +1,6 @@
-import type { Transaction } from 'kysely'
 import type { Clock, Timers } from '../../../domain/clock.ts'
-import type { Tables } from './tables.ts'
+import { createChangeWriter } from './change-writer.ts'
+import type { Database } from './database.ts'
 
 /** Probes write: however often they are asked for, there is one a second. */
 const FRESH_MS = 1_000
@@ -62,12 +62,18 @@ export class DatabaseHealth {
 /** As large as the rows of a change: a disk that is nearly full has room for less. */
 const PROBE = ' '.repeat(16 * 1024)
 
-/** Inserts and deletes a row of this console, which the database must write to its log when it commits. */
-export async function probeWrite(tx: Transaction<Tables>, consoleId: string, nowMs: number): Promise<void> {
+/** Reads a row, and inserts and deletes one of this console, which the database must write to its log when it commits. */
+export async function probeDatabase(
+  database: Database,
+  { consoleId, clock }: { readonly consoleId: string; readonly clock: Clock },
+): Promise<void> {
+  await database.reader.selectFrom('outbox').select('version').limit(1).execute()
   const id = `probe of ${consoleId}`
-  await tx
-    .insertInto('idempotent_responses')
-    .values({ id, request: '', outcome: PROBE, at_ms: nowMs })
-    .execute()
-  await tx.deleteFrom('idempotent_responses').where('id', '=', id).execute()
+  await createChangeWriter(database).announce(async tx => {
+    await tx
+      .insertInto('idempotent_responses')
+      .values({ id, request: '', outcome: PROBE, at_ms: clock.wallMs() })
+      .execute()
+    await tx.deleteFrom('idempotent_responses').where('id', '=', id).execute()
+  })
 }

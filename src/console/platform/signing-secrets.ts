@@ -1,10 +1,9 @@
 import type { Kysely } from 'kysely'
 import { StartError } from '../../domain/start-error.ts'
 import { describeError } from '../../observability/control-logger.ts'
-import type { ConsoleContext } from '../platform/console-context.ts'
-import { importSecrets } from '../platform/console-context.ts'
-import type { Database } from '../platform/database/database.ts'
-import type { Tables } from '../platform/database/tables.ts'
+import { type ConsoleContext, importSecrets } from './console-context.ts'
+import type { Database } from './database/database.ts'
+import type { Tables } from './database/tables.ts'
 
 /**
  * Keeps a fingerprint of each secret that signed keys of this database, and does not start with secrets that signed none of
