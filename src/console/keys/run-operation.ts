@@ -19,19 +19,15 @@ import {
 } from '../platform/http/idempotency.ts'
 import type { OperationContext } from '../platform/http/request-context.ts'
 import type { WebhookEvent } from '../platform/jobs/delivery-rows.ts'
-import type { CommitOutcome } from './rows/commit.ts'
+import type { CommitOutcome, KeyChange } from './rows/commit.ts'
 import type { KeyRepository } from './rows/key-repository.ts'
 
 /** A retry follows a taken hint or a concurrent change of the same key. Both are rare. */
 const MAX_ATTEMPTS = 8
 
 /** What an operation is going to commit, planned from the stored state. */
-export interface PlannedChange {
+export interface PlannedChange extends KeyChange {
   readonly kind: 'planned'
-  readonly issued: StoredKey | null
-  readonly replaced: StoredKey | null
-  /** That of the workspace, of which the plan of an issued key was made; absent where it does not matter. */
-  readonly workspacePlan?: string | null | undefined
   readonly audit: readonly KeyAuditEntry[]
   /** The record of the response. */
   readonly record: KeyRecord
@@ -132,7 +128,9 @@ async function save(
   planned: PlannedChange,
   idempotency: Idempotency | null,
 ): Promise<CommitOutcome> {
-  const { issued, replaced, workspacePlan, audit, record } = planned
+  // It is shown once, and goes no further.
+  const { secret: _secret, ...change } = planned
+  const { issued, replaced, audit, record } = change
   const isNothing = issued === null && replaced === null && audit.length === 0
   if (isNothing && idempotency === null) return { kind: 'committed', pending: [] }
   const old = issued === null ? null : (replaced?.record ?? null)
@@ -140,7 +138,7 @@ async function save(
     idempotency === null ? null : { ...idempotency, outcome: encodeOutcome({ record, replaced: old }) }
   const { id: keyId, workspaceId } = record
   return naming({ keyId, workspaceId }, () =>
-    repository.commit({ issued, replaced, workspacePlan, audit, response, events: createEvents(planned) }),
+    repository.commit({ ...change, response, events: createEvents(planned) }),
   )
 }
 

@@ -1,13 +1,14 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
-import { enqueueChanges, type PendingChange } from '../../announcing/index.ts'
+import type { PendingChange } from '../../announcing/index.ts'
 import { type AuditTarget, appendAudit } from '../../platform/audit/chain.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
 import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
 import { readKeyRow, toKeyRow } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
-import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
+import type { WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
+import { writeEffects } from './commit.ts'
 import { areCurrent, type WorkspacePlans } from './workspace-plans.ts'
 
 /** Rows of one statement: SQLite binds at most 32,766 values. */
@@ -149,16 +150,11 @@ async function changeAll(
     return await writer.run(async tx => {
       const nowMs = now()
       const keys = await change(tx, nowMs)
-      const records = describeChange === null ? [] : keys.map(describeChange)
-      await insertEvents(
-        tx,
-        records.flatMap(({ events }) => events),
-      )
-      const pending = await enqueueChanges(tx, keys, nowMs)
-      await appendAudit(
-        tx,
-        records.map(({ audit }) => audit),
-        target,
+      const described = describeChange === null ? [] : keys.map(describeChange)
+      const events = described.flatMap(change => change.events)
+      const audit = described.map(change => change.audit)
+      const pending = await writeEffects(tx, { keys, events, audit, nowMs }, (tx, entries) =>
+        appendAudit(tx, entries, target),
       )
       return { keys, pending }
     })

@@ -19,8 +19,8 @@ import { areCurrent } from './workspace-plans.ts'
 /** Bounds the time of one transaction. */
 const CHANGES_AT_ONCE = 256
 
-/** The effect of one operation on the registry, committed in one transaction. */
-export interface Change {
+/** What one operation changes in the registry. */
+export interface KeyChange {
   /** A new key. */
   readonly issued: StoredKey | null
   /** The next version of one that is stored. */
@@ -29,6 +29,10 @@ export interface Change {
   readonly workspacePlan?: string | null | undefined
   /** In their order. */
   readonly audit: readonly AuditEntry[]
+}
+
+/** With what else is committed in its transaction. */
+export interface Change extends KeyChange {
   /** The response to later requests with the same Idempotency-Key. */
   readonly response: StoredResponse | null
   /** For the webhook. */
@@ -117,10 +121,31 @@ async function writeChange(
   if (earlier !== null) throw new RolledBack({ kind: 'repeated', earlier })
   if (replaced !== null && !(await replaceKey(tx, replaced, nowMs))) throw new RolledBack({ kind: 'stale' })
   if (issued !== null) await tx.insertInto('keys').values(toKeyRow(issued, nowMs)).execute()
+  const keys = [issued, replaced].filter(key => key !== null)
+  return writeEffects(tx, { keys, events, audit, nowMs }, auditQueue.add)
+}
+
+interface Effects {
+  /** As changed. */
+  readonly keys: readonly StoredKey[]
+  readonly events: readonly WebhookEvent[]
+  readonly audit: readonly AuditEntry[]
+  readonly nowMs: number
+}
+
+/**
+ * Writes what belongs to a change of keys in its transaction: webhook events, a place in each outbox, audit entries. Call it last:
+ * appending to the audit log makes other changes wait for the commit.
+ * @returns a pending change for each key, in the same order
+ */
+export async function writeEffects(
+  tx: Transaction<Tables>,
+  { keys, events, audit, nowMs }: Effects,
+  appendEntries: AuditQueue['add'],
+): Promise<PendingChange[]> {
   await insertEvents(tx, events)
-  const changed = [issued, replaced].filter(key => key !== null)
-  const pending = await enqueueChanges(tx, changed, nowMs)
-  await auditQueue.add(tx, audit)
+  const pending = await enqueueChanges(tx, keys, nowMs)
+  await appendEntries(tx, audit)
   return pending
 }
 
@@ -195,7 +220,7 @@ const STALE: CommitOutcome = { kind: 'stale' }
 async function writeTogether(
   tx: Transaction<Tables>,
   changes: readonly Replacement[],
-  { now, audit }: CommitContext,
+  { now, dialect, audit }: CommitContext,
 ): Promise<ReadonlyMap<Change, CommitOutcome>> {
   const nowMs = now()
   const ids = changes.map(({ replaced }) => replaced.record.id)
@@ -215,15 +240,10 @@ async function writeTogether(
   })
   const keys = current.map(({ replaced }) => replaced)
   await replaceKeys(tx, keys, nowMs)
-  await insertEvents(
-    tx,
-    current.flatMap(({ events = [] }) => events),
-  )
-  const pending = await enqueueChanges(tx, keys, nowMs)
-  await appendAudit(
-    tx,
-    current.flatMap(change => change.audit),
-    { dialect: 'postgres', audit },
+  const events = current.flatMap(change => change.events ?? [])
+  const entries = current.flatMap(change => change.audit)
+  const pending = await writeEffects(tx, { keys, events, audit: entries, nowMs }, (tx, audited) =>
+    appendAudit(tx, audited, { dialect, audit }),
   )
   return new Map(
     current.map((change, index) => [change, { kind: 'committed', pending: pending.slice(index, index + 1) }]),
