@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { cannotTell, judge, type Round, summarize, type Written } from './gate.ts'
 
-const WRITTEN: Written = { median: 1.5, floorUs: 15 }
+const WRITTEN: Written = { median: 1.5, referenceUs: 15 }
 
-const QUIET = { floorUs: 15, othersShare: 0.02 }
+const QUIET = { referenceUs: 15, othersShare: 0.02 }
 
 /** Five series of three rounds on a quiet machine: series 2 % apart, and rounds 1 %, around a ratio. */
 function quiet(ratio: number, change: Partial<Round> = {}): Round[][] {
@@ -38,7 +38,7 @@ test.each<[situation: string, verdict: string, measured: Round[][]]>([
   ['other work throughout, twice as much', 'not measured', quiet(3, { othersShare: 0.3 })],
   ['new processes that differ by more than the gate', 'not measured', spread(1.5, 0.1)],
   ['new processes that differ by more than the gate, twice as much', 'not measured', spread(3, 0.1)],
-  ['a machine on which the bare server is a third slower', 'not measured', quiet(1.7, { floorUs: 20 })],
+  ['a machine on which the reference is a third slower', 'not measured', quiet(1.7, { referenceUs: 20 })],
   ['no round', 'not measured', []],
 ])('%s: %s', (_situation, verdict, measured) => {
   const judgement = judge(WRITTEN, measured)
@@ -47,15 +47,15 @@ test.each<[situation: string, verdict: string, measured: Round[][]]>([
 })
 
 test.each<[situation: string, after: number, measured: Round[][]]>([
-  ['the bare server is a third slower', 8, quiet(1.5, { floorUs: 20 })],
-  ['the bare server is a third faster', 8, quiet(1.5, { floorUs: 10 })],
+  ['the reference is a third slower', 8, quiet(1.5, { referenceUs: 20 })],
+  ['the reference is a third faster', 8, quiet(1.5, { referenceUs: 10 })],
   ['other programs run throughout', 6, quiet(1.5, { othersShare: 0.3 })],
 ])(
   'a comparison ends once the rest of 15 rounds cannot measure anything: %s',
   (_situation, after, measured) => {
     const rounds = measured.flat()
-    expect(cannotTell(rounds.slice(0, after - 1), rounds.length, WRITTEN.floorUs)).toBe(false)
-    expect(cannotTell(rounds.slice(0, after), rounds.length, WRITTEN.floorUs)).toBe(true)
+    expect(cannotTell(rounds.slice(0, after - 1), rounds.length, WRITTEN.referenceUs)).toBe(false)
+    expect(cannotTell(rounds.slice(0, after), rounds.length, WRITTEN.referenceUs)).toBe(true)
     // And it would have said so after all of them.
     expect(judge(WRITTEN, measured).verdict).toBe('not measured')
   },
@@ -63,7 +63,7 @@ test.each<[situation: string, after: number, measured: Round[][]]>([
 
 test('a comparison that this machine can make is not ended', () => {
   const rounds = quiet(1.7).flat()
-  expect(cannotTell(rounds, rounds.length, WRITTEN.floorUs)).toBe(false)
+  expect(cannotTell(rounds, rounds.length, WRITTEN.referenceUs)).toBe(false)
 })
 
 test('noise never widens the bound: a ratio passes or fails at the same figure, or nothing is measured', () => {

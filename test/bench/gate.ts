@@ -5,7 +5,7 @@ export const TOLERANCE = 0.08
 
 /** Of all processors, what other processes and the hypervisor may take during a round that counts. */
 const QUIET_SHARE = 0.05
-/** A bare server that takes this much longer or shorter than written runs on another machine, or on one that is throttled. */
+/** A reference that takes this much longer or shorter than written runs on another machine, or on one that is throttled. */
 const SAME_MACHINE = 0.15
 const FEWEST_SHARE = 2 / 3
 /** New processes of one build differ by more than their rounds do: by up to 10 % where most of the time is the server's own. */
@@ -16,8 +16,8 @@ const MOST_ERROR = TOLERANCE / 2
 /** What one round says of one ratio, and of the machine meanwhile. */
 export interface Round {
   readonly ratio: number
-  /** Processor time of a request to the bare Node server: no change of the gateway moves it. */
-  readonly floorUs: number
+  /** Processor time of a request to the reference, another server: no change of the gateway moves it. */
+  readonly referenceUs: number
   /** Of all processors, 0 to 1. */
   readonly othersShare: number
 }
@@ -29,7 +29,7 @@ export type Series = readonly Round[]
 export interface Written {
   readonly median: number
   /** Left out where that run did not record it. */
-  readonly floorUs?: number
+  readonly referenceUs?: number
 }
 
 export interface Judgement {
@@ -54,18 +54,20 @@ export function judge(written: Written, series: readonly Series[]): Judgement {
 }
 
 /**
- * @param floorUs the written time of the bare server, if a written ratio is compared
+ * @param referenceUs the written time of the reference, if a written ratio is compared
  * @returns whether nothing will be measured even with the best of planned rounds to come: too many were disturbed, or the
- * median of the bare server's time is that of another machine
+ * median of the reference's time is that of another machine
  */
 export function cannotTell(
   rounds: readonly Omit<Round, 'ratio'>[],
   planned: number,
-  floorUs?: number,
+  referenceUs?: number,
 ): boolean {
   if (rounds.filter(isDisturbed).length > planned * (1 - FEWEST_SHARE)) return true
-  if (floorUs === undefined) return false
-  const changes = rounds.filter(round => !isDisturbed(round)).map(round => round.floorUs / floorUs - 1)
+  if (referenceUs === undefined) return false
+  const changes = rounds
+    .filter(round => !isDisturbed(round))
+    .map(round => round.referenceUs / referenceUs - 1)
   const slower = changes.filter(change => change > SAME_MACHINE).length
   const faster = changes.filter(change => change < -SAME_MACHINE).length
   return Math.max(slower, faster) > planned / 2
@@ -92,18 +94,18 @@ function noiseOf(series: readonly Series[]): string | null {
   const error = errorOfMedian(mediansOf(series))
   if (error > MOST_ERROR)
     return `new processes differ so much that their median is known within ${percent(error)} only`
-  const floor = spreadOf(quiet.flat().map(({ floorUs }) => floorUs))
-  return floor > SAME_MACHINE ? `the bare server’s own time differs by ${percent(floor)}` : null
+  const reference = spreadOf(quiet.flat().map(({ referenceUs }) => referenceUs))
+  return reference > SAME_MACHINE ? `the reference’s own time differs by ${percent(reference)}` : null
 }
 
-function otherMachine({ floorUs }: Written, series: readonly Series[]): string | null {
+function otherMachine({ referenceUs }: Written, series: readonly Series[]): string | null {
   const now = median(
     quietOf(series)
       .flat()
-      .map(round => round.floorUs),
+      .map(round => round.referenceUs),
   )
-  if (floorUs === undefined || !(Math.abs(now / floorUs - 1) > SAME_MACHINE)) return null // NaN: none was quiet.
-  return `the bare server takes ${now.toFixed(1)} µs, and ${floorUs.toFixed(1)} µs where the ratios were written`
+  if (referenceUs === undefined || !(Math.abs(now / referenceUs - 1) > SAME_MACHINE)) return null // NaN: none was quiet.
+  return `the reference takes ${now.toFixed(1)} µs, and ${referenceUs.toFixed(1)} µs where the ratios were written`
 }
 
 /** Standard error of a median, as a share of it, by the middle half of a normal distribution: 1.253 / 1.349 = 0.93. */

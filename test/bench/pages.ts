@@ -162,7 +162,7 @@ export function startsSection({ starts }: Pick<Results, 'starts'>): string {
   ].join('\n')
 }
 
-function gateSection({ measured, floorUs, ratios }: WrittenRatios, { requests }: Results): string {
+function gateSection({ measured, referenceUs, ratios }: WrittenRatios, { requests }: Results): string {
   const goals = evaluateGoals(samplesOf(requests.samples))
   const rows = Object.entries(ratios).map(([pair, { median, spread }]) => {
     const goal = goals.find(({ name, to }) => `${name} : ${to}` === pair)
@@ -174,9 +174,9 @@ function gateSection({ measured, floorUs, ratios }: WrittenRatios, { requests }:
       goal === undefined ? '' : markOf(median, goal.atMost),
     ]
   })
-  const floor = floorUs === undefined ? '' : ` The bare Node server took ${floorUs.toFixed(1)} µs.`
+  const reference = referenceUs === undefined ? '' : ` http-proxy-3 took ${referenceUs.toFixed(1)} µs.`
   return [
-    `${measured}.${floor}`,
+    `${measured}.${reference}`,
     '',
     table(['processor time, as a ratio', 'median', 'spread', 'goal', ''], rows),
   ].join('\n')

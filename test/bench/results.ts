@@ -53,8 +53,8 @@ export function saveStarts(starts: Omit<Starts, keyof Run>): void {
 export interface WrittenRatios {
   /** How they were measured. */
   readonly measured: string
-  /** Processor time of a request to the bare Node server, in that run. */
-  readonly floorUs?: number
+  /** Processor time of a request to the reference, in that run. */
+  readonly referenceUs?: number
   readonly ratios: Readonly<
     Record<string, { readonly median: number; readonly spread?: readonly [low: number, high: number] }>
   >

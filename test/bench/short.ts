@@ -19,12 +19,13 @@ import { median } from './statistics.ts'
 import { table } from './tables.ts'
 import { BenchWorld } from './world.ts'
 
-const FLOOR = 'bare Node 401'
+/** A proxy that reads, forwards and writes as the gateway does: what moves the machine's system calls moves both. */
+const REFERENCE = 'http-proxy-3, 0.4 KB'
 const PAIRS = [
-  ['gateway, 0.4 KB', 'http-proxy-3, 0.4 KB'],
+  ['gateway, 0.4 KB', REFERENCE],
   ['gateway, 0.4 KB', 'reply-from, 0.4 KB'],
-  ['gateway, forged key', FLOOR],
-  ['gateway, auth endpoint', FLOOR],
+  ['gateway, forged key', REFERENCE],
+  ['gateway, auth endpoint', REFERENCE],
 ] as const
 const NAMES: ReadonlySet<string> = new Set(PAIRS.flat())
 
@@ -45,7 +46,7 @@ export async function compareShort(say: (text: string) => void): Promise<boolean
     if (heading !== '') say(heading)
     const judgements = judgeAll(
       written,
-      await runSeries(SERIES, all => isMeasured(judgeAll(written, all)), written.floorUs),
+      await runSeries(SERIES, all => isMeasured(judgeAll(written, all)), written.referenceUs),
     )
     say(describe(written, judgements))
     suspects = suspects.filter(pair => judgements.get(pair)?.verdict === 'worse')
@@ -73,14 +74,14 @@ export async function writeShort(say: (text: string) => void): Promise<boolean> 
     say('Nothing is written: run this on a machine without other work.')
     return false
   }
-  const floorUs = median(
+  const referenceUs = median(
     of(all, pairName(PAIRS[0]))
       .flat()
       .filter(round => !isDisturbed(round))
-      .map(round => round.floorUs),
+      .map(round => round.referenceUs),
   )
   const measured = `npm run bench -- --short --write, ${new Date().toISOString().slice(0, 10)}, commit ${commit()}, ${machine()}: median, lowest and highest of ${SERIES_TO_WRITE} series, each with new processes`
-  saveRatios({ measured, floorUs: rounded(floorUs), ratios })
+  saveRatios({ measured, referenceUs: rounded(referenceUs), ratios })
   return true
 }
 
@@ -90,17 +91,17 @@ function of(all: readonly SeriesByPair[], pair: string): Series[] {
   return all.map(series => series.get(pair) ?? [])
 }
 
-/** Ends early where these series suffice, and where the others cannot. @param floorUs the written time of the bare server */
+/** Ends early where these series suffice, and where the others cannot. @param referenceUs the written time of the reference */
 async function runSeries(
   count: number,
   suffice: (all: readonly SeriesByPair[]) => boolean,
-  floorUs?: number,
+  referenceUs?: number,
 ): Promise<SeriesByPair[]> {
   const all: SeriesByPair[] = []
   while (all.length < count && !suffice(all)) {
     all.push(await runOneSeries())
     const rounds = of(all, pairName(PAIRS[0])).flat()
-    if (cannotTell(rounds, count * ROUNDS_OF_A_SERIES, floorUs)) break
+    if (cannotTell(rounds, count * ROUNDS_OF_A_SERIES, referenceUs)) break
   }
   return all
 }
@@ -132,7 +133,7 @@ async function measureRounds(contestants: readonly Contestant[]): Promise<Series
       pairName(pair),
       rounds.map(({ samples, othersShare }) => ({
         ratio: ratiosOf(samples, pair[0], pair[1])[0] ?? Number.NaN,
-        floorUs: samples.get(FLOOR)?.[0]?.cpuUs ?? Number.NaN,
+        referenceUs: samples.get(REFERENCE)?.[0]?.cpuUs ?? Number.NaN,
         othersShare,
       })),
     ]),
@@ -154,14 +155,20 @@ async function unlessDisturbed(run: () => Promise<void>): Promise<number> {
   throw outcome.error
 }
 
-function judgeAll({ ratios, floorUs }: WrittenRatios, all: readonly SeriesByPair[]): Map<string, Judgement> {
+function judgeAll(
+  { ratios, referenceUs }: WrittenRatios,
+  all: readonly SeriesByPair[],
+): Map<string, Judgement> {
   return new Map(
     PAIRS.map(pairName).map(pair => {
       const written = ratios[pair]
       if (written === undefined) throw new Error(`ratios.json holds no ratio ${pair}`)
       return [
         pair,
-        judge({ median: written.median, ...(floorUs === undefined ? {} : { floorUs }) }, of(all, pair)),
+        judge(
+          { median: written.median, ...(referenceUs === undefined ? {} : { referenceUs }) },
+          of(all, pair),
+        ),
       ]
     }),
   )
