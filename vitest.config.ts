@@ -80,6 +80,7 @@ export default defineConfig(({ mode }) => {
       // No bound of the product: it ends a test that hangs, also on a machine with four times the work.
       testTimeout: 120_000,
       hookTimeout: 180_000,
+      expect: { poll: { timeout: 60_000 } },
       projects: [
         {
           extends: true as const,
