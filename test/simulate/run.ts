@@ -28,9 +28,9 @@ function readOptions(): Options | string {
   }
   const first = Number(values.seed ?? 1)
   const minutes = Number(values.minutes ?? Number.POSITIVE_INFINITY)
-  // One seed alone is one to look at; minutes alone are for as many as fit.
+  // One seed alone is one to look at; with minutes, as many as fit.
   const many = values.minutes === undefined ? DEFAULT_SEEDS : Number.MAX_SAFE_INTEGER
-  const count = Number(values.seeds ?? (values.seed === undefined ? many : 1))
+  const count = Number(values.seeds ?? (values.seed !== undefined && values.minutes === undefined ? 1 : many))
   if (![first, count].every(Number.isSafeInteger)) return '--seeds and --seed are whole numbers'
   if (Number.isNaN(minutes)) return '--minutes is a number'
   return { first, count, endMs: performance.now() + minutes * 60_000 }
