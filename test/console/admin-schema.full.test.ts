@@ -37,7 +37,7 @@ describe.skipIf(!has(PYTHON))('the admin API under generated requests', () => {
         ...['-c', 'from schemathesis.cli import schemathesis; schemathesis()'],
         ...['run', `${origin}/admin/v1/openapi.json`, '--url', `${origin}/admin/v1`],
         ...['--header', `Authorization: Bearer ${ADMIN_TOKEN}`, '--checks', CHECKS.join(',')],
-        ...['--phases', 'examples,coverage,fuzzing', '--max-examples', '15', '--workers', '1'],
+        ...['--phases', 'examples,coverage,fuzzing', '--max-examples', '6', '--workers', '1'],
         '--generation-deterministic',
         ...['--continue-on-failure', '--no-color', '--warnings', 'off', '--max-response-time', '10'],
       ],

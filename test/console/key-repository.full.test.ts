@@ -13,7 +13,7 @@ import { describeRevokeAll } from './revoke-all.contract.ts'
 import { describeWorkspacePlan } from './workspace-plan.contract.ts'
 
 // The other contracts hold on SQLite in `npm test`.
-describeKeyLife('SQLite', async () => 'sqlite::memory:', 25)
+describeKeyLife('SQLite', async () => 'sqlite::memory:', 10)
 
 describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
   let server: PostgresServer

@@ -119,35 +119,36 @@ export function describeOperations(
       ])
     })
 
-    test.each([
-      [{ overlapSeconds: -1 }, /^overlapSeconds must be/],
-      [{ overlapSeconds: 30 * 86_400 + 1 }, /^overlapSeconds must be/],
-      [{ overlapSeconds: '60' }, /^overlapSeconds must be/],
-      [{ overlapSeconds: null }, /^overlapSeconds must be/],
-      [{ expiresInDays: 0 }, /^expiresInDays must be/],
-      [{ expiresInDays: 1, expiresAt: '2026-12-01T00:00:00Z' }, /^expiresAt must be absent/],
-      [{ workspaceId: 'ws_2' }, /^Unknown field workspaceId$/],
-      [{ scopes: ['files:read'] }, /^Unknown field scopes$/],
-      [[], /^The body must be/],
-    ])('with %j is refused by the name of the field', async (body, text) => {
+    test('with a field that is wrong is refused by its name, and changes nothing', async () => {
       const running = await started()
       const { key } = await issue(running)
-      const answer = await rotate(running, key.id, body)
-      expect({ status: answer.status, code: answer.body.code }).toEqual({
-        status: 400,
-        code: 'invalid_request',
-      })
-      expect(answer.body.error).toMatch(text)
-      expect(await get(running, key.id)).toEqual(key)
+      const refused = [
+        [{ overlapSeconds: -1 }, /^overlapSeconds must be/],
+        [{ overlapSeconds: 30 * 86_400 + 1 }, /^overlapSeconds must be/],
+        [{ overlapSeconds: '60' }, /^overlapSeconds must be/],
+        [{ overlapSeconds: null }, /^overlapSeconds must be/],
+        [{ expiresInDays: 0 }, /^expiresInDays must be/],
+        [{ expiresInDays: 1, expiresAt: '2026-12-01T00:00:00Z' }, /^expiresAt must be absent/],
+        [{ workspaceId: 'ws_2' }, /^Unknown field workspaceId$/],
+        [{ scopes: ['files:read'] }, /^Unknown field scopes$/],
+        [[], /^The body must be/],
+      ] as const
+      for (const [body, text] of refused) {
+        const answer = await rotate(running, key.id, body)
+        const { status, body: refusal } = answer
+        expect({ body, status, code: refusal.code }).toEqual({ body, status: 400, code: 'invalid_request' })
+        expect(refusal.error).toMatch(text)
+        expect(await get(running, key.id)).toEqual(key)
+      }
     })
 
-    test.each(['key_00000000000000000000000000', '__proto__', '%01'])(
-      '%s, which is none, is 404',
-      async id => {
-        const { status, body } = await rotate(await started(), id)
-        expect({ status, code: body.code }).toEqual({ status: 404, code: 'not_found' })
-      },
-    )
+    test('of what is no key is 404', async () => {
+      const running = await started()
+      for (const id of ['key_00000000000000000000000000', '__proto__', '%01']) {
+        const { status, body } = await rotate(running, id)
+        expect({ id, status, code: body.code }).toEqual({ id, status: 404, code: 'not_found' })
+      }
+    })
   })
 
   describe(`the audit log, in ${database}`, () => {
@@ -219,13 +220,13 @@ export function describeOperations(
       expect(cursor).toBe('')
     })
 
-    test.each(['limit=0', 'limit=201', 'cursor=key_00000000000000000000000000', 'keyId=a'])(
-      'with ?%s is refused',
-      async query => {
-        const { status } = await (await started()).send('GET', `${AUDIT}?${query}`)
-        expect(status).toBe(400)
-      },
-    )
+    test('with a query that means nothing is refused', async () => {
+      const running = await started()
+      for (const query of ['limit=0', 'limit=201', 'cursor=key_00000000000000000000000000', 'keyId=a']) {
+        const { status } = await running.send('GET', `${AUDIT}?${query}`)
+        expect({ query, status }).toEqual({ query, status: 400 })
+      }
+    })
   })
 
   describe(`a request repeated with its Idempotency-Key, in ${database}`, () => {
@@ -344,12 +345,14 @@ export function describeOperations(
       expect((await running.send('POST', KEYS, request, { headers: again })).status).toBe(201)
     })
 
-    test.each(['', 'a b', 'ü', 'x'.repeat(256)])('is refused where that is “%s”', async sent => {
+    test('is refused where that is not 1 to 255 visible characters', async () => {
       const running = await started()
-      const headers = { 'idempotency-key': sent }
-      const { status, body } = await running.send('POST', KEYS, request, { headers })
-      expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
-      expect(body.error).toMatch(/^Idempotency-Key must be 1 to 255/)
+      for (const sent of ['', 'a b', 'ü', 'x'.repeat(256)]) {
+        const headers = { 'idempotency-key': sent }
+        const { status, body } = await running.send('POST', KEYS, request, { headers })
+        expect({ sent, status, code: body.code }).toEqual({ sent, status: 400, code: 'invalid_request' })
+        expect(body.error).toMatch(/^Idempotency-Key must be 1 to 255/)
+      }
     })
   })
 
@@ -448,16 +451,19 @@ export function describeOperations(
       expect(new Set(statuses(answers))).toEqual(new Set([204]))
     })
 
-    test.each([
-      [{}],
-      [{ used: [] }],
-      [{ used: { key_1: -1 } }],
-      [{ used: { key_1: 'now' } }],
-      [{ used: { key_1: 1.5 } }],
-      [{ used: { key_1: 1 }, more: 1 }],
-    ])('is refused in another form', async body => {
-      const { status, body: refusal } = await (await started()).send('POST', '/internal/v1/usage', body)
-      expect({ status, code: refusal.code }).toEqual({ status: 400, code: 'invalid_request' })
+    test('is refused in another form', async () => {
+      const running = await started()
+      for (const body of [
+        {},
+        { used: [] },
+        { used: { key_1: -1 } },
+        { used: { key_1: 'now' } },
+        { used: { key_1: 1.5 } },
+        { used: { key_1: 1 }, more: 1 },
+      ]) {
+        const { status, body: refusal } = await running.send('POST', '/internal/v1/usage', body)
+        expect({ body, status, code: refusal.code }).toEqual({ body, status: 400, code: 'invalid_request' })
+      }
     })
   })
 
@@ -479,15 +485,22 @@ export function describeOperations(
       })
     })
 
-    test.each([
-      [[]],
-      [['0'.repeat(63)]],
-      [['A'.repeat(64)]],
-      ['0'.repeat(64)],
-      [Array.from({ length: 257 }, (_, index) => String(index).padStart(64, '0'))],
-    ])('is refused where the list is not one of 1 to 256 digests', async digests => {
-      const { status, body } = await lookUpKey(await started(), digests)
-      expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_request' })
+    test('is refused where the list is not one of 1 to 256 digests', async () => {
+      const running = await started()
+      for (const digests of [
+        [],
+        ['0'.repeat(63)],
+        ['A'.repeat(64)],
+        '0'.repeat(64),
+        Array.from({ length: 257 }, (_, index) => String(index).padStart(64, '0')),
+      ]) {
+        const { status, body } = await lookUpKey(running, digests)
+        expect({ digests, status, code: body.code }).toEqual({
+          digests,
+          status: 400,
+          code: 'invalid_request',
+        })
+      }
     })
 
     test('and a usage report require the key service’s token', async () => {
