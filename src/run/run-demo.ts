@@ -88,7 +88,10 @@ export async function runDemo(
   const { atTerminal } = host
   await introduce(
     host,
-    await writeIntroduction(settings.config, addresses, { signInUrl: signInUrl(), atTerminal }),
+    await writeIntroduction(settings.config, addresses, {
+      ...{ signInUrl: signInUrl(), atTerminal },
+      isOverSsh: host.environment['SSH_CONNECTION'] !== undefined,
+    }),
   )
   if (!atTerminal) return
   createInterface({ input: host.streams.input }).on('line', () => {
@@ -205,11 +208,18 @@ function tcpPort(address: AddressInfo | string | null): number {
   return address.port
 }
 
+interface Introduction {
+  readonly signInUrl: string
+  readonly atTerminal: boolean
+  /** The browser is most likely on another machine. */
+  readonly isOverSsh: boolean
+}
+
 /** Issues two keys through the admin API. @returns the text that shows what to do with them */
 async function writeIntroduction(
   config: Config,
   addresses: Readonly<Record<string, string>>,
-  { signInUrl, atTerminal }: { readonly signInUrl: string; readonly atTerminal: boolean },
+  { signInUrl, atTerminal, isOverSsh }: Introduction,
 ): Promise<string> {
   const admin = `${addresses['console']}/admin/v1`
   const token = config.console.adminToken?.[0] ?? ''
@@ -223,6 +233,7 @@ async function writeIntroduction(
     `Two weeks of keys, changes, requests and rejections before this start are made up, so that pages have something to show.\n`,
     `\nThe console, in a browser; this link signs you in, once, within an hour:\n`,
     `${signInUrl}\n`,
+    isOverSsh ? sshHint(signInUrl) : '',
     `\nDescribe a key:\n`,
     curl(`${api}/auth ${withKey(full.secret)}`),
     `Get its workspace, from the upstream:\n`,
@@ -244,6 +255,11 @@ async function writeIntroduction(
     curl(`${addresses['ops']}/metrics`),
     atTerminal ? `\nPress Enter for a new sign-in link, Ctrl-C to stop.\n\n` : `\nPress Ctrl-C to stop.\n\n`,
   ].join('')
+}
+
+function sshHint(url: string): string {
+  const { port, hostname } = new URL(url)
+  return `This machine is used over SSH. For a browser on yours, run there first, with the name of this machine:\nssh -L ${port}:${hostname}:${port} HOST\n`
 }
 
 async function issueKey(

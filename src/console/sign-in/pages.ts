@@ -209,7 +209,7 @@ const PROBLEMS: Readonly<Record<SignInProblem, string | Html>> = {
   client_rejected: html`Signing in failed: the provider rejected the client's credentials, which are those of this console. Its operator must correct them; the console log names the settings to check.`,
   limited: 'Too many sign-in attempts from your address. Wait one minute, then try again.',
 }
-const USED_LINK = 'This link was already used or has expired. Restart the demo for a new one.'
+const USED_LINK = 'This link was already used or has expired.'
 
 function signInPage({ way, startPath, problem }: SignInView): string {
   const text =
@@ -226,7 +226,7 @@ function signInOptions(way: SignInView['way'], startPath: string): Html {
     case 'provider':
       return html`<a class="button primary" href="${startPath}">Sign in with your account</a>`
     case 'link':
-      return html`<p class="notice">Open the sign-in link that the demo printed in its terminal.</p>`
+      return html`<p class="notice">Open the sign-in link that the demo printed in its terminal. Press Enter there for a new one; a demo without a terminal prints one only when it starts.</p>`
     case 'none':
       return html`<p class="notice">Sign-in is not configured. The operator of this console must set <code>console.oidc.issuer</code> and <code>console.publicUrl</code>.</p>`
   }
