@@ -28,7 +28,7 @@ describe.skipIf(!has(PYTHON))('a Python client generated from the OpenAPI docume
     writeFileSync(inside('admin-api.json'), JSON.stringify(adminDocument()))
     writeFileSync(inside('settings.yaml'), SETTINGS)
     copyFileSync(ROUND_TRIP, inside('round_trip.py'))
-    const place = ['--path', inside('admin-api.json'), '--output-path', inside('postern_admin')]
+    const place = ['--path', inside('admin-api.json'), '--output-path', inside('admin_client')]
     const options = ['--config', inside('settings.yaml'), '--meta', 'none', '--fail-on-warning']
     const generated = await run(python, [
       ...['-m', 'openapi_python_client', 'generate', ...place, ...options],

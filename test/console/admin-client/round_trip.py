@@ -3,8 +3,8 @@
 import datetime
 import sys
 
-from postern_admin import AuthenticatedClient
-from postern_admin.api.default import (
+from admin_client import AuthenticatedClient
+from admin_client.api.default import (
     edit_key,
     get_key,
     get_key_usage,
@@ -22,7 +22,7 @@ from postern_admin.api.default import (
     suspend_key,
     sync_keys,
 )
-from postern_admin.models import (
+from admin_client.models import (
     EditKeyBody,
     Error,
     GetKeyUsageStep,
