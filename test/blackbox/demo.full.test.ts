@@ -19,7 +19,9 @@ const STARTS = { timeout: 60_000 }
 /** On free ports: another demo on the same machine may use the default ones. */
 async function startDemo(...flags: string[]): Promise<PosternProcess> {
   const ports = ['gateway', 'console', 'ops'].map(async name => [`--${name}-port`, String(await freePort())])
-  const started = new PosternProcess(['demo', ...(await Promise.all(ports)).flat(), ...flags], {})
+  const started = new PosternProcess(['demo', ...(await Promise.all(ports)).flat(), ...flags], {
+    SSH_CONNECTION: '192.0.2.7 50000 192.0.2.8 22',
+  })
   await started.line(line => line.includes('Press Ctrl-C to stop'), START_DEADLINE_MS)
   return started
 }
@@ -73,6 +75,11 @@ describe.skipIf(!has(CURL))('the commands that the demo prints work as pasted', 
     expect(commands).toHaveLength(3)
     expect(await paste(commands.join('\n'))).toContain('Demo key without files')
   }, 30_000)
+
+  test('over SSH they bring the console to a browser on another machine', () => {
+    const { port } = new URL(demo.lines.find(line => line.includes('/sign-in/once')) ?? '')
+    expect(demo.lines).toContain(`ssh -L ${port}:127.0.0.1:${port} HOST`)
+  })
 
   test('they say that the history is made up, and the log holds none of it', () => {
     expect(demo.lines.join('\n')).toContain('before this start are made up')

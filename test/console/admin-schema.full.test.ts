@@ -7,6 +7,7 @@ import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
 import { ADMIN_TOKEN, startConsole } from '../support/console.ts'
 import { pythonEnvironment } from '../support/python-environment.ts'
 import { RedisServer } from '../support/redis-server.ts'
+import { runs } from '../support/runs.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, PYTHON } from '../support/tools.ts'
 import { until } from '../support/until.ts'
@@ -37,7 +38,7 @@ describe.skipIf(!has(PYTHON))('the admin API under generated requests', () => {
         ...['-c', 'from schemathesis.cli import schemathesis; schemathesis()'],
         ...['run', `${origin}/admin/v1/openapi.json`, '--url', `${origin}/admin/v1`],
         ...['--header', `Authorization: Bearer ${ADMIN_TOKEN}`, '--checks', CHECKS.join(',')],
-        ...['--phases', 'examples,coverage,fuzzing', '--max-examples', '6', '--workers', '1'],
+        ...['--phases', 'examples,coverage,fuzzing', '--max-examples', String(runs(6, 50)), '--workers', '1'],
         '--generation-deterministic',
         ...['--continue-on-failure', '--no-color', '--warnings', 'off', '--max-response-time', '10'],
       ],
