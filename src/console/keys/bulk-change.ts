@@ -5,6 +5,7 @@ import {
   type Announced,
   awaitConfirmations,
   type ConfirmationReport,
+  combineAnnounced,
   isAnnounced,
   type PendingChange,
   readConfirmations,
@@ -12,10 +13,13 @@ import {
 import type { Caller } from '../platform/access/principal.ts'
 import { auditPlan, auditRevocation } from '../platform/audit/entries.ts'
 import { findTrouble } from '../platform/database/database-unavailable.ts'
+import type { OperationContext } from '../platform/http/request-context.ts'
+import { type ChangeProgress, readChangeProgress } from './change-progress.ts'
+import { type KeyView, viewAfter } from './key-view.ts'
 import type { Registry } from './registry.ts'
 import type { BulkChanged, LivePosition } from './rows/bulk-rows.ts'
 import type { KeyRepository } from './rows/key-repository.ts'
-import type { OperationRejection } from './run-operation.ts'
+import type { OperationRejection, OperationResult, OperationSuccess } from './run-operation.ts'
 
 /** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
 const BATCH_SIZE = 250
@@ -216,4 +220,66 @@ export class WaitAllowance {
       this.#usedMs += this.#clock.monotonicMs() - startedAtMs
     }
   }
+}
+
+/** What became of one of several keys. `unknown`: the database did not say. */
+export interface ChangedKey {
+  readonly key: KeyView
+  readonly outcome: 'changed' | 'unchanged' | 'final' | 'unknown'
+}
+
+export interface SelectedOutcome {
+  readonly keys: readonly ChangedKey[]
+  /** As to the last key, since gateways apply changes in their order; null if no key is as it should be. */
+  readonly progress: Pick<ChangeProgress, 'announced' | 'gateways'> | null
+}
+
+/**
+ * Changes each key by itself, with its own audit entry, all at once: on PostgreSQL their reads, their commits and the end of their
+ * announcements are shared, so that a hundred keys cost a few round trips.
+ * @throws if all fail, or one for another reason than a database that does not say
+ */
+export async function changeSelected(
+  registry: Registry,
+  keys: readonly KeyView[],
+  change: (registry: Registry, keyId: string, context: OperationContext) => Promise<OperationResult>,
+  context: OperationContext,
+): Promise<SelectedOutcome> {
+  const results = await Promise.allSettled(keys.map(({ record }) => change(registry, record.id, context)))
+  const failures = results.filter(result => result.status === 'rejected')
+  const fault = failures.find(({ reason }) => findTrouble(reason) === null)
+  if (fault !== undefined || failures.length === keys.length) throw (fault ?? failures[0])?.reason
+  const done = results.flatMap(result =>
+    result.status === 'fulfilled' && result.value.kind === 'done' ? result.value : [],
+  )
+  return {
+    keys: keys.map((key, index) => {
+      const result = results[index]
+      return describeOne(registry, key, result?.status === 'fulfilled' ? result.value : null)
+    }),
+    progress: await readLastProgress(registry, done),
+  }
+}
+
+/** @param result null: it failed */
+function describeOne(registry: Registry, before: KeyView, result: OperationResult | null): ChangedKey {
+  if (result === null || (result.kind !== 'done' && result.kind !== 'final')) {
+    return { key: before, outcome: 'unknown' }
+  }
+  if (result.kind === 'final') return { key: { ...before, state: result.state }, outcome: 'final' }
+  const outcome = result.changed ? 'changed' : 'unchanged'
+  return { key: viewAfter(result.record, before, registry), outcome }
+}
+
+async function readLastProgress(
+  registry: Registry,
+  done: readonly OperationSuccess[],
+): Promise<SelectedOutcome['progress']> {
+  const changed = done.filter(one => one.changed)
+  const last = (changed.length > 0 ? changed : done)
+    .toSorted((a, b) => (a.committedAtMs ?? 0) - (b.committedAtMs ?? 0))
+    .at(-1)
+  if (last === undefined) return null
+  const { gateways } = await readChangeProgress(registry, last, true)
+  return { announced: combineAnnounced(done.map(({ announced }) => announced)), gateways }
 }

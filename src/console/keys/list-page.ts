@@ -28,12 +28,13 @@ import {
   createKeyQuery,
   isFiltered,
   KEY_ORDERS,
+  type KeyTableView,
   type KnownNames,
   keyListPath,
+  keyTable,
   readKeyList,
 } from './key-list.ts'
 import type { KeyPageParts } from './key-view.ts'
-import { type KeyTableView, keyTable } from './list-table.ts'
 import { MAX_EXPIRING, type WorkspaceKeyCounts } from './search/count-keys.ts'
 import { KEY_FILTERS, type KeyFilter } from './search/key-query.ts'
 

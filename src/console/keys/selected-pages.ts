@@ -19,11 +19,11 @@ import {
 } from '../platform/html/page-request.ts'
 import { EXPIRED, keysPath, selectedKeysPath, WORKSPACES } from '../platform/html/paths.ts'
 import { describeCaller, requirePrincipal } from '../platform/http/request-context.ts'
+import { type ChangedKey, changeSelected, type SelectedOutcome } from './bulk-change.ts'
 import { bulkSteps } from './change-progress.ts'
 import { keyListPath, keyListQuery, readKeyList } from './key-list.ts'
 import { type KeyPageParts, type KeyView, lastUsed, stateBadge } from './key-view.ts'
 import { resumeKey, revokeKey, suspendKey } from './operations.ts'
-import { type ChangedKey, changeSelected, type SelectedOutcome } from './selected-change.ts'
 
 /** More than a page of the list has. */
 const MAX_SELECTED = 100
