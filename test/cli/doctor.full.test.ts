@@ -343,7 +343,7 @@ describe.skipIf(!has(POSTGRES))('with PostgreSQL', { timeout: 60_000 }, () => {
       expect(await databaseOf(url)).toEqual({
         code: 0,
         database: expect.stringMatching(
-          /^ok: PostgreSQL \d+.*, the next start of the console migrates the schema \(0001_tables, 0002_plans\)$/,
+          /^ok: PostgreSQL \d+.*, the next start of the console migrates the schema \(0001_tables, 0002_plans, 0003_limits\)$/,
         ),
         clock: 'ok: agrees with PostgreSQL',
       })
