@@ -23,6 +23,9 @@ interface AnsweringParts {
   readonly onFailing: (error: Error) => void
 }
 
+/** Node's timers fire up to a millisecond early by the monotonic clock: a command that took this much less may have timed out. */
+export const TIMER_SLACK_MS = 2
+
 /**
  * Whether the server behind a connection answers commands. An open connection does not show it: the kernel accepts connections
  * for a suspended process, and Redis accepts clients without a password. A connection counts as answering from its first successful

@@ -268,7 +268,7 @@ describe('without Redis for a while', () => {
     redis.freeze()
     await revoke(running, id)
     await until('it is counted', async () => (await counted('timeout')) > 0)
-    expect(await counted('unavailable')).toBe(0)
+    expect(await counted('error')).toBe(0)
     redis.thaw()
   })
 

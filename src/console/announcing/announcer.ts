@@ -12,7 +12,7 @@ import {
 } from '../../domain/wire.ts'
 import { COMMAND_OUTCOMES, type Metrics } from '../../observability/metrics/metrics.ts'
 import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
-import { isReplyError } from '../../redis/answering.ts'
+import { isReplyError, TIMER_SLACK_MS } from '../../redis/answering.ts'
 import type { RecordKeys } from '../platform/console-context.ts'
 import type { PendingChange } from './outbox-rows.ts'
 import { type CounterReadings, parseCounters, READ_COUNTERS } from './read-counters.ts'
@@ -238,7 +238,7 @@ async function measured<Reply>(
   } catch (error) {
     if (isReplyError(error)) count('error')
     else if (connection.status !== 'ready') count('unavailable')
-    else count(elapsedMs() >= commandTimeoutMs ? 'timeout' : 'error')
+    else count(elapsedMs() >= commandTimeoutMs - TIMER_SLACK_MS ? 'timeout' : 'error')
     throw error
   }
 }

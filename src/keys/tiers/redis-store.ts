@@ -16,7 +16,13 @@ import {
   handlesBy,
   type Metrics,
 } from '../../observability/metrics/metrics.ts'
-import { anyGoodAnswer, CHECK_EVERY_MS, isReplyError, probePauseMs } from '../../redis/answering.ts'
+import {
+  anyGoodAnswer,
+  CHECK_EVERY_MS,
+  isReplyError,
+  probePauseMs,
+  TIMER_SLACK_MS,
+} from '../../redis/answering.ts'
 import type { RedisConnection } from '../../redis/redis-connection.ts'
 import type { FailureReason, KeyTier, TierResult } from './key-store.ts'
 
@@ -66,9 +72,6 @@ function classifyFailure(error: Error): FailureReason {
 }
 
 type Outcome = (typeof COMMAND_OUTCOMES)[number]
-
-/** Node's timers fire up to a millisecond early by the monotonic clock. */
-const TIMER_SLACK_MS = 2
 
 /** Reads records with GETRANGE, and measures it. Fails at once without a connection, and after the command timeout. */
 export class MeasuredReader implements RecordReader {
