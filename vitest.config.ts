@@ -3,6 +3,7 @@ import { testsThatImport } from './test/support/importing-tests.ts'
 import { LeftBehindReporter } from './test/support/left-behind-reporter.ts'
 import { LongestFirst } from './test/support/longest-first.ts'
 import { SummaryReporter } from './test/support/summary-reporter.ts'
+import { HOOK_LIMIT_MS, TEST_LIMIT_MS } from './test/support/time-limits.ts'
 
 /** Files of `npm test`. */
 const FAST = 'test/**/!(*.full|*.qualify).test.ts'
@@ -77,9 +78,8 @@ export default defineConfig(({ mode }) => {
       maxWorkers: MAX_WORKERS[mode] ?? 3,
       sequence: { sequencer: LongestFirst },
       env,
-      // No bound of the product: it ends a test that hangs, also on a machine with four times the work.
-      testTimeout: 120_000,
-      hookTimeout: 180_000,
+      testTimeout: TEST_LIMIT_MS,
+      hookTimeout: HOOK_LIMIT_MS,
       expect: { poll: { timeout: 60_000 } },
       projects: [
         {

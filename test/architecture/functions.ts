@@ -36,7 +36,8 @@ function nameOf(node: object | null): string | null {
   return typeof name === 'string' ? name : null
 }
 
-function visit(
+/** Calls `see` for each part of a syntax tree, with the part around it. */
+export function visit(
   node: unknown,
   parent: object | null,
   see: (node: object, parent: object | null) => void,

@@ -49,9 +49,7 @@ function expectServed(what: string, figures: LoadFigures): void {
   expect([...figures.statuses.keys()]).toEqual([200])
 }
 
-test(`${CROWD} clients that never finish a request are each disconnected within the timeout`, {
-  timeout: 60_000,
-}, async () => {
+test(`${CROWD} clients that never finish a request are each disconnected within the timeout`, async () => {
   const slow = new Attackers(world.gateway.urls.gateway)
   await slow.connect(CROWD, 'GET / HTTP/1.1\r\nHost: gw\r\nX-A: ')
   slow.sendRepeatedly('b', 500)
@@ -61,9 +59,7 @@ test(`${CROWD} clients that never finish a request are each disconnected within 
   expect([...slow.answers.keys()]).toEqual(['HTTP/1.1 408 Request Timeout'])
 })
 
-test(`${CROWD} clients that send nothing are each disconnected within the timeout`, {
-  timeout: 60_000,
-}, async () => {
+test(`${CROWD} clients that send nothing are each disconnected within the timeout`, async () => {
   const silent = new Attackers(world.gateway.urls.gateway)
   await silent.connect(CROWD)
   expectServed(`${CROWD} silent connections`, await honest())
@@ -101,7 +97,7 @@ test('connections above the limit are closed at once; connected clients are unaf
   kept.end()
 })
 
-test('opening and closing connections leaks no file descriptor', { timeout: 60_000 }, async () => {
+test('opening and closing connections leaks no file descriptor', async () => {
   await honest(100)
   const before = openFiles()
   const shortLived = new Attackers(world.gateway.urls.gateway)
@@ -144,9 +140,7 @@ test('a client that pipelines thousands of requests does not affect others', asy
   expect([...statuses.values()].reduce((sum, count) => sum + count, 0)).toBe(2_000)
 })
 
-test('well-formed keys that were never issued do not slow down clients with valid keys', {
-  timeout: 60_000,
-}, async () => {
+test('well-formed keys that were never issued do not slow down clients with valid keys', async () => {
   const signing = importSigningSecret(Buffer.from(world.env['POSTERN_KEYS_SIGNING_SECRETS'] ?? '', 'base64'))
   const forged = () => mintSecret('wsk_', randomBytes(32), signing).reveal()
   const rest = honest(600)

@@ -89,9 +89,7 @@ const isGreedy = (request: string) => request.includes('ws_greedy')
 const inFlight = () => scrapeOne(world.gateway.urls.ops, 'postern_http_requests_in_flight')
 const queued = async () => sumOf(await scrape(world.gateway.urls.ops), 'postern_upstream_queued_requests')
 
-test('clients of one workspace that read large responses slowly do not starve other workspaces', {
-  timeout: 120_000,
-}, async () => {
+test('clients of one workspace that read large responses slowly do not starve other workspaces', async () => {
   await start()
   world.upstream.answer = request => (isGreedy(request) ? large : jsonAnswer(200, '{}'))
   attack(CONNECTIONS + PLACES)
@@ -103,9 +101,7 @@ test('clients of one workspace that read large responses slowly do not starve ot
   await expectServed(`${CONNECTIONS + PLACES} clients that read ${LARGE / 1024 / 1024} MB slowly`)
 })
 
-test('requests of one workspace that the upstream does not answer do not starve other workspaces', {
-  timeout: 120_000,
-}, async () => {
+test('requests of one workspace that the upstream does not answer do not starve other workspaces', async () => {
   await start()
   world.upstream.hold = request => (isGreedy(request) ? release.promise : undefined)
   attack(CONNECTIONS + PLACES)
@@ -117,9 +113,7 @@ test('requests of one workspace that the upstream does not answer do not starve 
   await expectServed(`${CONNECTIONS + PLACES} requests without a response`)
 })
 
-test('a workspace that uses its whole share of requests in flight does not lock out other workspaces', {
-  timeout: 120_000,
-}, async () => {
+test('a workspace that uses its whole share of requests in flight does not lock out other workspaces', async () => {
   await start({
     POSTERN_GATEWAY_MAX_IN_FLIGHT: String(CONNECTIONS),
     POSTERN_UPSTREAM_CONNECTIONS: String(4 * CONNECTIONS),

@@ -10,7 +10,6 @@ import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 /** More than Redis keeps for a subscriber: `client-output-buffer-limit pubsub 32mb 8mb 60`. */
 const LARGE_BYTES = 40_000_000
 const PAGE = readFileSync(new URL('../../docs/redis.md', import.meta.url), 'utf8')
-const LONG = { timeout: 120_000 }
 
 let world: World
 let key: IssuedKey
@@ -52,41 +51,33 @@ async function publishLarge(): Promise<string> {
   return answers
 }
 
-test(
-  'a message above the output limit of Redis disconnects gateways, and makes no key unavailable',
-  LONG,
-  async () => {
-    await until('the gateway is connected', isConnected)
-    const before = await metric('postern_redis_reconnects_total')
-    expect(await publishLarge()).toMatch(/:1\r\n$/)
-    await until('Redis closes the subscription', async () => {
-      expect(await send(world.gateway.urls.gateway, key.secret)).toBe('200')
-      return (await metric('postern_redis_reconnects_total')) > before
-    })
-    await until('the gateway is connected again', isConnected)
-  },
-)
+test('a message above the output limit of Redis disconnects gateways, and makes no key unavailable', async () => {
+  await until('the gateway is connected', isConnected)
+  const before = await metric('postern_redis_reconnects_total')
+  expect(await publishLarge()).toMatch(/:1\r\n$/)
+  await until('Redis closes the subscription', async () => {
+    expect(await send(world.gateway.urls.gateway, key.secret)).toBe('200')
+    return (await metric('postern_redis_reconnects_total')) > before
+  })
+  await until('the gateway is connected again', isConnected)
+})
 
-test(
-  'with the limit that docs/redis.md sets, Redis closes the connection of the publisher instead',
-  LONG,
-  async () => {
-    const [, name = '', value = ''] = /^(proto-max-bulk-len) (\S+)$/m.exec(PAGE) ?? []
-    await world.redis.admin.config('SET', name, value)
-    await until('the gateway is connected', isConnected)
-    const before = await metric('postern_redis_reconnects_total')
-    for (let message = 0; message < 10; message++) {
-      expect(await publishLarge()).not.toMatch(/^:/m)
-      expect(await send(world.gateway.urls.gateway, key.secret)).toBe('200')
-    }
-    expect(await metric('postern_redis_reconnects_total')).toBe(before)
-    // Records and changes are as small as before.
-    const other = await world.issue()
-    expect(await send(world.gateway.urls.gateway, other.secret)).toBe('200')
-    await world.revoke(other.id)
-    await until(
-      'it is rejected',
-      async () => (await send(world.gateway.urls.gateway, other.secret)) === 'key_revoked',
-    )
-  },
-)
+test('with the limit that docs/redis.md sets, Redis closes the connection of the publisher instead', async () => {
+  const [, name = '', value = ''] = /^(proto-max-bulk-len) (\S+)$/m.exec(PAGE) ?? []
+  await world.redis.admin.config('SET', name, value)
+  await until('the gateway is connected', isConnected)
+  const before = await metric('postern_redis_reconnects_total')
+  for (let message = 0; message < 10; message++) {
+    expect(await publishLarge()).not.toMatch(/^:/m)
+    expect(await send(world.gateway.urls.gateway, key.secret)).toBe('200')
+  }
+  expect(await metric('postern_redis_reconnects_total')).toBe(before)
+  // Records and changes are as small as before.
+  const other = await world.issue()
+  expect(await send(world.gateway.urls.gateway, other.secret)).toBe('200')
+  await world.revoke(other.id)
+  await until(
+    'it is rejected',
+    async () => (await send(world.gateway.urls.gateway, other.secret)) === 'key_revoked',
+  )
+})

@@ -54,7 +54,7 @@ beforeAll(async () => {
     POSTERN_REDIS_COMMAND_TIMEOUT_MS: '10000',
   }
   gateways = await Parts.several(3, startGateway)
-}, 60_000)
+})
 afterAll(() => parts.stop())
 
 async function startGateway(): Promise<Listening> {

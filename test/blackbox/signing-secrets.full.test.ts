@@ -51,7 +51,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true })
 })
 
-test('a signing secret is replaced without any client noticing', { timeout: 120_000 }, async () => {
+test('a signing secret is replaced without any client noticing', async () => {
   await restartConsole(list(A))
   await replaceGateways(list(A))
   const revoked = await issue('revoked before the change')
@@ -120,9 +120,7 @@ test('a signing secret is replaced without any client noticing', { timeout: 120_
   process.stdout.write(`Signing secret replaced under load: ${load.answered} responses, none of them wrong\n`)
 })
 
-test('a gateway with a signing secret of its own is not ready and says so, until it is given the right one', {
-  timeout: 60_000,
-}, async () => {
+test('a gateway with a signing secret of its own is not ready and says so, until it is given the right one', async () => {
   const stranger = await startPostern('gateway', {
     ...env,
     POSTERN_KEYS_SIGNING_SECRETS: list(randomBytes(32)),

@@ -21,7 +21,7 @@ beforeAll(async () => {
     const { json } = await world.admin('POST', `/keys/${key.id}/revoke?wait=1`)
     return (json['gateways'] as { confirmed: number } | null)?.confirmed === 1
   })
-}, 60_000)
+})
 afterAll(() => world.stop())
 
 const FILES = '/api/v1/workspaces/ws_1/files'

@@ -2,7 +2,6 @@ import { writeFileSync } from 'node:fs'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
-  BROWSER_TEST,
   barriersOf,
   launchBrowser,
   overflowOf,
@@ -83,7 +82,7 @@ const NAMES = [
   'revoked-silent',
 ]
 
-describe.skipIf(!has(CHROMIUM))('every page is accessible', BROWSER_TEST, () => {
+describe.skipIf(!has(CHROMIUM))('every page is accessible', () => {
   let browser: Browser
   let stage: Stage
   /** A signed-in and an anonymous visitor, each with JavaScript and without. */

@@ -1,12 +1,12 @@
 import type { Browser } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { digestKey } from '../../src/domain/key/secret.ts'
-import { BROWSER_TEST, signIn, visitor } from '../support/browser.ts'
+import { signIn, visitor } from '../support/browser.ts'
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
-describe.skipIf(!has(CHROMIUM))('a key that a person holds', BROWSER_TEST, () => {
+describe.skipIf(!has(CHROMIUM))('a key that a person holds', () => {
   let browser: Browser
   let site: ConsoleSite
   useConsoleInBrowser(started => {

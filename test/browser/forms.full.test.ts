@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
-import { BROWSER_TEST, signIn, visitor } from '../support/browser.ts'
+import { signIn, visitor } from '../support/browser.ts'
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
@@ -8,7 +8,7 @@ import { CHROMIUM, has } from '../support/tools.ts'
 const NEW_KEY = '/workspaces/ws_1/keys/new'
 const HOSTILE = `<img src=x onerror="document.title='owned'">\u202egnp.exe\u200b`
 
-describe.skipIf(!has(CHROMIUM))('forms, in a real browser', BROWSER_TEST, () => {
+describe.skipIf(!has(CHROMIUM))('forms, in a real browser', () => {
   let browser: Browser
   let site: ConsoleSite
   useConsoleInBrowser(started => {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { BROWSER_TEST, launchBrowser, signIn, visitor } from '../support/browser.ts'
+import { launchBrowser, signIn, visitor } from '../support/browser.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 import { INVISIBLE_NAMES } from '../support/invisible-names.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
@@ -18,7 +18,6 @@ const linksWithoutArea = (page: Page) =>
 
 describe.skipIf(!has(CHROMIUM))(
   'keys whose names cannot be seen, from before such names were rejected',
-  BROWSER_TEST,
   () => {
     let browser: Browser
     let site: ConsoleSite
@@ -39,7 +38,7 @@ describe.skipIf(!has(CHROMIUM))(
       await site.rotate(ids[1] ?? '')
       await site.suspend(ids[2] ?? '')
       await site.revoke(ids[3] ?? '')
-    }, BROWSER_TEST.timeout)
+    })
     afterAll(async () => {
       await browser?.close()
       await site?.stop()

@@ -1,13 +1,13 @@
 import type { Browser, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
-import { BROWSER_TEST, signIn, visitor } from '../support/browser.ts'
+import { signIn, visitor } from '../support/browser.ts'
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
 const MOST_STOPS = 40
 
-describe.skipIf(!has(CHROMIUM))('with a keyboard alone', BROWSER_TEST, () => {
+describe.skipIf(!has(CHROMIUM))('with a keyboard alone', () => {
   let browser: Browser
   let site: ConsoleSite
   useConsoleInBrowser(started => {

@@ -1,6 +1,6 @@
 import type { Browser, BrowserContextOptions } from 'playwright-core'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { BROWSER_TEST, barriersOf, overflowOf, signIn, visitor } from '../support/browser.ts'
+import { barriersOf, overflowOf, signIn, visitor } from '../support/browser.ts'
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
@@ -11,7 +11,7 @@ const VIEWS: readonly [string, BrowserContextOptions][] = [
   ['narrow', { viewport: { width: 360, height: 740 } }],
 ]
 
-describe.skipIf(!has(CHROMIUM))('people who are signed in, for an administrator', BROWSER_TEST, () => {
+describe.skipIf(!has(CHROMIUM))('people who are signed in, for an administrator', () => {
   let browser: Browser
   let site: ConsoleSite
   useConsoleInBrowser(started => {

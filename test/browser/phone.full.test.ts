@@ -1,13 +1,13 @@
 import type { Browser, Page } from 'playwright-core'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { BROWSER_TEST, overflowOf, signIn, visitor } from '../support/browser.ts'
+import { overflowOf, signIn, visitor } from '../support/browser.ts'
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
 const PHONE = { width: 360, height: 740 }
 
-describe.skipIf(!has(CHROMIUM))('on a phone', BROWSER_TEST, () => {
+describe.skipIf(!has(CHROMIUM))('on a phone', () => {
   let browser: Browser
   let site: ConsoleSite
   useConsoleInBrowser(started => {

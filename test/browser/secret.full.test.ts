@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
-import { BROWSER_TEST, signIn, type Visitor, visitor } from '../support/browser.ts'
+import { signIn, type Visitor, visitor } from '../support/browser.ts'
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
@@ -9,7 +9,7 @@ import { until } from '../support/until.ts'
 const NEW_KEY = '/workspaces/ws_1/keys/new'
 const STEP_MS = 10_000
 
-describe.skipIf(!has(CHROMIUM))('a secret that was shown once', BROWSER_TEST, () => {
+describe.skipIf(!has(CHROMIUM))('a secret that was shown once', () => {
   let browser: Browser
   let site: ConsoleSite
   useConsoleInBrowser(started => {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { BROWSER_TEST, launchBrowser, signIn, visitor } from '../support/browser.ts'
+import { launchBrowser, signIn, visitor } from '../support/browser.ts'
 import { KEY_SERVICE_TOKEN, SIGNING_SECRET } from '../support/console.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 import { freePort } from '../support/free-port.ts'
@@ -27,7 +27,7 @@ function startProxy(port: number, targetOf: (request: IncomingMessage) => string
   return server.listen(port, '127.0.0.1')
 }
 
-describe.skipIf(!has(CHROMIUM))('the API reference', BROWSER_TEST, () => {
+describe.skipIf(!has(CHROMIUM))('the API reference', () => {
   let browser: Browser
   let site: ConsoleSite
   let apart: ConsoleSite

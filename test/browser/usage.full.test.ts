@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { BROWSER_TEST, barriersOf, overflowOf, signIn, visitor } from '../support/browser.ts'
+import { barriersOf, overflowOf, signIn, visitor } from '../support/browser.ts'
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
@@ -10,7 +10,7 @@ const NARROW = { width: 360, height: 740 }
 const HOSTILE = '<img src=x onerror=alert(1)>'
 const REQUEST_ID = '7f3c9a52-request'
 
-describe.skipIf(!has(CHROMIUM))('usage and rejections in a browser', BROWSER_TEST, () => {
+describe.skipIf(!has(CHROMIUM))('usage and rejections in a browser', () => {
   let browser: Browser
   let site: ConsoleSite
   let keyId: string

@@ -325,7 +325,7 @@ describe.each([
   })
 })
 
-describe.skipIf(!has(POSTGRES))('with PostgreSQL', { timeout: 60_000 }, () => {
+describe.skipIf(!has(POSTGRES))('with PostgreSQL', () => {
   let postgres: PostgresServer
   beforeAll(async () => {
     postgres = await PostgresServer.started()

@@ -45,7 +45,7 @@ describe('a TypeScript client generated from the OpenAPI document', () => {
   }, 300_000)
   afterAll(() => postgres?.stop())
 
-  test('compiles', { timeout: 120_000 }, async () => {
+  test('compiles', async () => {
     const project = await createProject(npmTools(TOOLS))
     const compiled = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', project]).catch(
       (failed: { stdout: string }) => failed,
@@ -53,11 +53,9 @@ describe('a TypeScript client generated from the OpenAPI document', () => {
     expect(compiled.stdout).toBe('')
   })
 
-  test('calls the whole admin API of a console on SQLite', { timeout: 120_000 }, () =>
-    roundTrip('sqlite::memory:'),
-  )
+  test('calls the whole admin API of a console on SQLite', () => roundTrip('sqlite::memory:'))
 
-  test.skipIf(!has(POSTGRES))('calls the whole admin API on PostgreSQL', { timeout: 120_000 }, async () => {
+  test.skipIf(!has(POSTGRES))('calls the whole admin API on PostgreSQL', async () => {
     if (postgres === null) throw new Error('PostgreSQL has not started')
     await roundTrip(await postgres.database())
   })

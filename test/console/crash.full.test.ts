@@ -187,9 +187,7 @@ function describeCrashes(database: string, freshUrl: () => Promise<string>, roun
     expect(acknowledged.issued.size).toBeGreaterThan(0)
   })
 
-  test(`on ${database}, revoking all keys goes on where it was when the console is killed halfway`, {
-    timeout: 120_000,
-  }, async () => {
+  test(`on ${database}, revoking all keys goes on where it was when the console is killed halfway`, async () => {
     const url = await freshUrl()
     const { writer, reader, close } = await openDatabase(url)
     onTestFinished(close)

@@ -7,7 +7,7 @@ import { PostgresServer } from '../support/postgres-server.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 
-describe.skipIf(!has(POSTGRES))('a database command on PostgreSQL', { timeout: 60_000 }, () => {
+describe.skipIf(!has(POSTGRES))('a database command on PostgreSQL', () => {
   let postgres: PostgresServer
   let url: string
   beforeAll(async () => {

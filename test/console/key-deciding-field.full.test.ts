@@ -132,7 +132,7 @@ describe('a gateway', () => {
       { ...settings, POSTERN_KEYS_MEMORY_TTL_SECONDS: '3600' },
       { ...settings, POSTERN_DATABASE_URL: databaseUrl },
     )
-  }, 60_000)
+  })
   afterAll(() => world.stop())
 
   async function issue(onlyRoute: string | null): Promise<IssuedKey> {

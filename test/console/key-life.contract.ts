@@ -43,9 +43,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
 
 /** @param runs how many lives are led */
 export function describeKeyLife(database: string, freshUrl: () => Promise<string>, runs: number): void {
-  test(`in ${database}, any sequence of operations leaves each key in the state that the contract defines`, {
-    timeout: 120_000,
-  }, async () => {
+  test(`in ${database}, any sequence of operations leaves each key in the state that the contract defines`, async () => {
     await fc.assert(
       fc.asyncProperty(steps, async sequence => {
         const time = { nowMs: START_MS }

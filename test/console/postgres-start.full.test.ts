@@ -17,7 +17,7 @@ const HBA = `hostnossl postgres all 127.0.0.1/32 scram-sha-256
 hostssl all all 127.0.0.1/32 scram-sha-256
 `
 
-describe.skipIf(!has(POSTGRES))('a console that starts on PostgreSQL', { timeout: 60_000 }, () => {
+describe.skipIf(!has(POSTGRES))('a console that starts on PostgreSQL', () => {
   const servers: PostgresServer[] = []
   /** Addresses of databases. */
   let plain: string

@@ -26,9 +26,6 @@ const LIST_READABLE_FILES = `find "$dir" ! -perm 600 ! -perm 700; case "$dir" in
 
 test.skipIf(!has(CURL))(
   'the quickstart works as written, and no other user can read the files it writes',
-  {
-    timeout: 120_000,
-  },
   async () => {
     const { ports, env } = await otherPorts()
     const blocks = shellBlocks('docs/quickstart.md').filter(({ needs }) => needs === null)
@@ -50,33 +47,29 @@ test.skipIf(!has(CURL))(
   },
 )
 
-test.skipIf(!has(CURL))(
-  'the demo and the request in the README work as written',
-  { timeout: 60_000 },
-  async () => {
-    // The demo takes its ports from flags only.
-    const { ports, env } = await otherPorts()
-    const [demo, ...others] = shellBlocks('README.md').filter(({ needs }) => needs === null)
-    const flags = `--gateway-port ${ports.get('8080')} --console-port ${ports.get('8081')} --ops-port ${ports.get('9090')}`
-    const shell = startShell(`${demo?.text.trim() ?? ''} -- ${flags}`, env)
-    onTestFinished(async () => {
-      if (shell.exitCode !== null) return
-      const closed = once(shell, 'close')
-      endGroup(shell.pid)
-      await closed
-    })
-    const key = await firstKeyIn(createInterface({ input: shell.stdout }))
-    const run = await runBlocks(
-      others.map(({ text }) => withPorts(text, ports)),
-      { ...env, KEY: key },
-    )
-    expect(run, run.stderr).toMatchObject({ code: 0 })
-    const withAnswer = others.flatMap(({ answer }, index) => (answer === null ? [] : [{ answer, index }]))
-    expect(withAnswer.length).toBeGreaterThan(0)
-    for (const { answer, index } of withAnswer)
-      expect(answersIn(run.outputs[index] ?? '')).toEqual(answersIn(answer))
-  },
-)
+test.skipIf(!has(CURL))('the demo and the request in the README work as written', async () => {
+  // The demo takes its ports from flags only.
+  const { ports, env } = await otherPorts()
+  const [demo, ...others] = shellBlocks('README.md').filter(({ needs }) => needs === null)
+  const flags = `--gateway-port ${ports.get('8080')} --console-port ${ports.get('8081')} --ops-port ${ports.get('9090')}`
+  const shell = startShell(`${demo?.text.trim() ?? ''} -- ${flags}`, env)
+  onTestFinished(async () => {
+    if (shell.exitCode !== null) return
+    const closed = once(shell, 'close')
+    endGroup(shell.pid)
+    await closed
+  })
+  const key = await firstKeyIn(createInterface({ input: shell.stdout }))
+  const run = await runBlocks(
+    others.map(({ text }) => withPorts(text, ports)),
+    { ...env, KEY: key },
+  )
+  expect(run, run.stderr).toMatchObject({ code: 0 })
+  const withAnswer = others.flatMap(({ answer }, index) => (answer === null ? [] : [{ answer, index }]))
+  expect(withAnswer.length).toBeGreaterThan(0)
+  for (const { answer, index } of withAnswer)
+    expect(answersIn(run.outputs[index] ?? '')).toEqual(answersIn(answer))
+})
 
 /** The first key that the demo prints. All output is consumed, so that the demo never writes to a closed pipe. */
 function firstKeyIn(lines: Interface): Promise<string> {

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => fuzzer.stop())
 
 describe('connections that caused defects in the past', () => {
-  test.each(keptConnections)('%s', { timeout: 60_000 }, async (name, { plan }) => {
+  test.each(keptConnections)('%s', async (name, { plan }) => {
     await fuzzer.idle()
     await fuzzer.takeBeside()
     const breaches = await fuzzer.judge(plan)

@@ -87,7 +87,7 @@ export function describeChartTesting(
     beforeAll(async () => {
       chartTesting = await ChartTesting.start(command)
     }, BUILD_MS)
-    afterAll(() => chartTesting?.stop(), 30_000)
+    afterAll(() => chartTesting?.stop())
     declare((...args) => chartTesting.run(...args))
   })
 }

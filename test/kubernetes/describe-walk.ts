@@ -151,7 +151,7 @@ export const describeWalk: Part = shared =>
       afterAll(async () => {
         await kubelet?.stop()
         await Promise.all([postgres?.stop(), redis?.stop(), upstream?.stop()])
-      }, 60_000)
+      })
 
       it('installed, it forwards a request with a key that its console issued', async () => {
         await upgrade()

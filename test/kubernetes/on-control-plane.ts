@@ -19,7 +19,7 @@ export function onControlPlane(...parts: readonly Part[]): void {
       buildChartTools()
       cluster = await ControlPlane.start()
     }, BUILD_MS)
-    afterAll(() => cluster?.stop(), 30_000)
+    afterAll(() => cluster?.stop())
     for (const part of parts) part(() => cluster)
   })
 }

@@ -47,9 +47,7 @@ async function statusOf(url: string, path: string): Promise<number | undefined> 
   return answer?.status
 }
 
-test(`${CROWD} clients that send incomplete bodies neither fill the console's memory nor keep others out`, {
-  timeout: 120_000,
-}, async () => {
+test(`${CROWD} clients that send incomplete bodies neither fill the console's memory nor keep others out`, async () => {
   const { urls, process: server } = world.console
   const statuses: (number | undefined)[] = []
   for (let count = 1; count <= CROWD; count++) {
@@ -68,7 +66,7 @@ test(`${CROWD} clients that send incomplete bodies neither fill the console's me
   expect(peak).toBeLessThan(MEMORY_LIMIT_MEGABYTES)
 })
 
-test('incomplete heads do not keep probes from the ops listener', { timeout: 60_000 }, async () => {
+test('incomplete heads do not keep probes from the ops listener', async () => {
   for (const { urls } of [world.console, world.gateway]) {
     const statuses: (number | undefined)[] = []
     for (let count = 1; count <= 400; count++) {
@@ -86,9 +84,7 @@ test('incomplete heads do not keep probes from the ops listener', { timeout: 60_
   }
 })
 
-test('at every listener a request must arrive within 10 seconds, head and body, however its bytes trickle', {
-  timeout: 60_000,
-}, async () => {
+test('at every listener a request must arrive within 10 seconds, head and body, however its bytes trickle', async () => {
   const { console, gateway } = world
   const listeners = [
     ...[gateway.urls.gateway, gateway.urls.check, gateway.urls.ops],

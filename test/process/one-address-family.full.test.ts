@@ -28,9 +28,6 @@ describe.skipIf(!has(PYTHON))('a system without one family of addresses', () => 
     { missing: 'AF_INET', host: '[::1]', every: '[::]' },
   ])(
     'without $missing, gateway and console start with their defaults and serve the other family, Redis included',
-    {
-      timeout: 60_000,
-    },
     async ({ missing, host, every }) => {
       const launcher = ['python3', LAUNCHER, missing, process.execPath, ...PROGRAM]
       const redis = await RedisServer.start({ settings: ['--bind', '127.0.0.1', '::1'] })

@@ -34,9 +34,7 @@ describe.skipIf(!has(PRLIMIT))(
     })
     afterAll(() => world.stop())
 
-    test('keeps serving connected and new clients, answers probes, and logs the problem', {
-      timeout: 60_000,
-    }, async () => {
+    test('keeps serving connected and new clients, answers probes, and logs the problem', async () => {
       const { secret } = await world.issue()
       const limited = ['prlimit', `--nofile=${OPEN_FILES}:${OPEN_FILES}`, process.execPath, ...PROGRAM]
       const env = { ...world.env, POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: String(PATIENCE_MS) }
@@ -69,7 +67,7 @@ describe.skipIf(!has(PRLIMIT))(
       expect((await gateway.stop('SIGTERM')).code).toBe(0)
     })
 
-    test('closes silent connections after the timeout by itself', { timeout: 60_000 }, async () => {
+    test('closes silent connections after the timeout by itself', async () => {
       const limited = ['prlimit', `--nofile=${OPEN_FILES}:${OPEN_FILES}`, process.execPath, ...PROGRAM]
       const env = { ...world.env, POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: String(PATIENCE_MS) }
       const { process: gateway, urls } = await startPostern('gateway', env, [], limited)

@@ -42,9 +42,7 @@ function askAndStare(url: string, request: string): Socket {
   return socket
 }
 
-test(`with an old generation of ${OLD_SPACE_MB} MB, ${READERS} clients that do not read large responses do not affect other clients`, {
-  timeout: 60_000,
-}, async () => {
+test(`with an old generation of ${OLD_SPACE_MB} MB, ${READERS} clients that do not read large responses do not affect other clients`, async () => {
   const long = jsonAnswer(200, `"${'x'.repeat(ANSWER_BYTES)}"`)
   world.upstream.answer = request =>
     request.includes('limit=1000') ? long : jsonAnswer(200, '{"id":"ws_1"}')
@@ -78,9 +76,7 @@ test(`with an old generation of ${OLD_SPACE_MB} MB, ${READERS} clients that do n
   world.upstream.reset()
 })
 
-test('a stalled scraper, and one with a hundred scrapes a second, do not affect requests', {
-  timeout: 60_000,
-}, async () => {
+test('a stalled scraper, and one with a hundred scrapes a second, do not affect requests', async () => {
   const { ops, gateway } = world.gateway.urls
   const hanging = Array.from({ length: 20 }, () =>
     askAndStare(ops, 'GET /metrics HTTP/1.1\r\nHost: ops\r\n\r\n'.repeat(20)),

@@ -38,9 +38,7 @@ describe.skipIf(!has(POSTGRES))('a console whose PostgreSQL is down when it star
     return { url: url.href, port, real }
   }
 
-  test('waits, stays alive and unready, logs what it waits for, and serves once the database is up', {
-    timeout: 60_000,
-  }, async () => {
+  test('waits, stays alive and unready, logs what it waits for, and serves once the database is up', async () => {
     const { url, port, real } = await elsewhere()
     const { env, opsUrl } = await settings(url)
     const console = new PosternProcess(['console'], env)

@@ -189,9 +189,7 @@ describe.each([
     }
   })
 
-  test('each permission is needed: without it gateways count locally and log it', {
-    timeout: 60_000,
-  }, async () => {
+  test('each permission is needed: without it gateways count locally and log it', async () => {
     const gateway = await startGateway(group)
     for (const right of LIMIT_RIGHTS) {
       await grant(

@@ -42,7 +42,7 @@ describe.each([
     const started = await start()
     group = started.group
     sentinels = started.sentinels
-  }, 60_000)
+  })
   afterAll(() => group?.stop())
 
   test('is used for every new connection, to every server', async () => {
@@ -73,7 +73,7 @@ describe.each([
     } finally {
       connection.stop()
     }
-  }, 60_000)
+  })
 })
 
 /** Replaces the password of a user. */

@@ -43,9 +43,6 @@ describe.each([
     ['console', CONSOLE_USER, CONSOLE_RIGHTS],
   ] as const)(
     'each permission of the %s is needed: without it a command is rejected',
-    {
-      timeout: 120_000,
-    },
     async (_plane, user, rights) => {
       for (const right of rights[group.kind]) {
         // One of these is the base of all others, and one is needed when a replica replaces a primary.

@@ -99,5 +99,5 @@ describe.skipIf(!has(POSTGRES))('a console whose PostgreSQL is lost', () => {
     for (const key of keys) expect(await statusesOf(fleet, key)).toEqual([401, 401])
     await fleet.revoke(good)
     await untilAll(fleet, good, 401)
-  }, 120_000)
+  })
 })

@@ -21,7 +21,7 @@ beforeAll(async () => {
     ClusterGroup.start({ replicas: 1 }),
   ])
   groups = { eu, us, ap }
-}, 120_000)
+})
 afterAll(() => Promise.all(Object.values(groups).map(group => group.stop())))
 
 /** A console with three regions, and a gateway in each, with the rights of docs/redis.md and no other. */

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { digestKey } from '../../src/domain/key/secret.ts'
 import { CHANGES_CHANNEL, recordKeyName } from '../../src/domain/wire.ts'
 import { type Ending, Fleet, REFUSED_AS, type Replica } from '../support/fleet.ts'
@@ -26,9 +26,6 @@ const CONNECTED = 'postern_key_invalidation_connected'
 
 let fleet: Fleet
 let good: readonly IssuedKey[]
-
-/** Allowance for a shared machine. */
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
 
 describe('a revoked key', () => {
   beforeAll(async () => {

@@ -21,9 +21,6 @@ const FLAGS = [
 ]
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** Pages start slowly on two shared cores. The limit is far above the usual time. */
-export const BROWSER_TEST = { timeout: 120_000 }
-
 /** A real Chromium with its back/forward cache enabled, as users have it. */
 export function launchBrowser(): Promise<Browser> {
   return chromium.launch({
@@ -49,7 +46,7 @@ export async function visitor(browser: Browser, options: BrowserContextOptions =
     ...options,
   })
   // Shorter than the test's own limit, so that the error names what the page waited for.
-  context.setDefaultTimeout(BROWSER_TEST.timeout / 3)
+  context.setDefaultTimeout(40_000)
   const pageErrors: string[] = []
   context.on('weberror', error => pageErrors.push(error.error().message))
   context.on('console', message => {

@@ -100,16 +100,13 @@ async function expectFewHeld(what: string): Promise<void> {
 
 test.each(Object.entries(FRAMINGS))(
   'a client that does not read a large response, framed by %s, occupies at most 128 KiB',
-  { timeout: 90_000 },
   async (framing, answer) => {
     await start(answer)
     await expectFewHeld(`framed by ${framing}`)
   },
 )
 
-test('a client that does not read a large response sent over TLS holds at most 128 KiB', {
-  timeout: 90_000,
-}, async () => {
+test('a client that does not read a large response sent over TLS holds at most 128 KiB', async () => {
   const certificates = await makeCertificates()
   const { cert, key } = certificates.server
   const script = [
@@ -129,7 +126,7 @@ test('a client that does not read a large response sent over TLS holds at most 1
   await expectFewHeld('over TLS')
 })
 
-test('a client that pauses and resumes reading gets every byte', { timeout: 60_000 }, async () => {
+test('a client that pauses and resumes reading gets every byte', async () => {
   const scripted = await start(FRAMINGS['a length'] ?? [])
   await stall(3)
   const lengths = await Promise.all(

@@ -26,9 +26,7 @@ async function report(world: World, body: string) {
 
 const entries = (entry: string, bytes: number) => entry.repeat(Math.floor(bytes / entry.length))
 
-test('no usage report ends a console in the heap of the chart, or gets a long response', {
-  timeout: 120_000,
-}, async () => {
+test('no usage report ends a console in the heap of the chart, or gets a long response', async () => {
   const world = await start()
   const fillings = ['1,', '{},', '[],', '"",', '[', '{"a":', '"\\\\",', 'null,']
   for (const filling of fillings) {
@@ -49,9 +47,7 @@ test('no usage report ends a console in the heap of the chart, or gets a long re
   expect(world.console.process.child.exitCode).toBeNull()
 })
 
-test('reports of the longest entries that are valid are stored, many at a time', {
-  timeout: 120_000,
-}, async () => {
+test('reports of the longest entries that are valid are stored, many at a time', async () => {
   const world = await start()
   const keys = await Promise.all(Array.from({ length: 50 }, () => world.issue()))
   const refusals = Array.from({ length: ENTRIES }, (_, index) => ({

@@ -40,7 +40,7 @@ beforeAll(async () => {
     await world.issue({ workspaceId: 'ws_2' }),
     await world.issue({ scopes: ['workspace:read'] }),
   ]
-}, 60_000)
+})
 
 afterAll(async () => {
   await Promise.all((gateways ?? []).map(gateway => gateway.process.stop()))
@@ -134,4 +134,4 @@ test('console and collector count what clients were answered, minus what killed 
       expect(totals.get(code)).toBeLessThanOrEqual(seen)
     }
   }
-}, 60_000)
+})

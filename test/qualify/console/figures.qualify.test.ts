@@ -112,7 +112,7 @@ function describeFiguresOn(database: string, freshUrl: () => Promise<string>): v
       await redis.admin.flushall()
       started = await startOn(url)
       idle = residentMegabytes(started.console.child.pid ?? 0)
-    }, 180_000)
+    })
     afterAll(() => started.console.stop())
 
     test(`a sync takes under ${SYNC_SECONDS} s and holds at most ${HELD_MEGABYTES} MB`, {

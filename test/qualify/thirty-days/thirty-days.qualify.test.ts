@@ -80,7 +80,7 @@ describe.skipIf(!has(PROMETHEUS))('thirty days of three gateways and a console, 
     prometheus = await PrometheusServer.start([], [], ['--storage.tsdb.retention.time=60d'], data =>
       days.writeTo(data),
     )
-  }, 60_000)
+  })
   afterAll(() => prometheus?.stop())
 
   test('the storage holds every sample of them', async () => {
@@ -135,5 +135,5 @@ describe.skipIf(!has(PROMETHEUS))('thirty days of three gateways and a console, 
     process.stdout.write(`\n${rules.length} rules evaluated once: ${seconds.toFixed(2)} s\n`)
     expect(values).toBeGreaterThan(0)
     expect(seconds).toBeLessThan(SECONDS_PER_EVALUATION)
-  }, 60_000)
+  })
 })
