@@ -1,7 +1,11 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
+import type { DiagnosticsChannel } from 'undici'
 import { readNamedFile } from '../config/setting-files.ts'
+import { withoutBrackets } from '../domain/address/host-name.ts'
 import { certificatesIn } from '../domain/pem.ts'
+import { hostAndPort } from '../outgoing/connect.ts'
 import { CheckFailure, type Examined } from './finding.ts'
 
 const DAY_MS = 86_400_000
@@ -12,6 +16,34 @@ export function peerExpiry(socket: Socket | null): number | null {
   if (!(socket instanceof TLSSocket)) return null
   const expiry = Date.parse(socket.getPeerCertificate().valid_to)
   return Number.isNaN(expiry) ? null : expiry
+}
+
+export interface SeenCertificates {
+  /** When the certificate of this server expires, in milliseconds since the epoch; null without TLS. */
+  expiryOf(url: URL): number | null
+  stop(): void
+}
+
+const CONNECTED = 'undici:client:connected'
+
+/** Notes the certificates of the servers to which undici connects from now on, also through a proxy. */
+export function watchCertificates(): SeenCertificates {
+  const seen = new Map<string, number>()
+  const note = (message: unknown) => {
+    // What undici documents for this channel, which has no type of its own in Node.
+    const { connectParams, socket } = message as DiagnosticsChannel.ClientConnectedMessage
+    const expiry = peerExpiry(socket)
+    if (expiry !== null) seen.set(serverName(connectParams), expiry)
+  }
+  subscribe(CONNECTED, note)
+  return {
+    expiryOf: url => seen.get(serverName(url)) ?? null,
+    stop: () => void unsubscribe(CONNECTED, note),
+  }
+}
+
+function serverName({ hostname, port }: { readonly hostname: string; readonly port: string }): string {
+  return hostAndPort(withoutBrackets(hostname), port)
 }
 
 /** Begins with a comma; empty without a certificate. */

@@ -2,6 +2,7 @@ import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema/schema.ts'
 import { checkOwnCertificate } from './certificates.ts'
 import { compareClocks } from './clocks.ts'
+import { egressChecks } from './egress-check.ts'
 import { type Check, type Finding, runCheck } from './finding.ts'
 import { keyServiceChecks } from './key-service-check.ts'
 import { consoleRedisChecks, gatewayRedisChecks } from './redis-check.ts'
@@ -24,6 +25,7 @@ async function checksOf(plane: Plane, config: Config): Promise<Check[]> {
       ...gatewayRedisChecks(config),
       ...keyServiceChecks(config),
       ...upstreamChecks(config),
+      ...egressChecks(config, plane),
       ...certificateCheck('keyService.tls.certFile', config.keyService.tls.certFile),
       ...certificateCheck('upstream.tls.certFile', config.upstream.tls.certFile),
     ]
@@ -37,6 +39,7 @@ async function checksOf(plane: Plane, config: Config): Promise<Check[]> {
     ...databaseChecks(config),
     ...consoleRedisChecks(config),
     ...signInChecks(config),
+    ...egressChecks(config, plane),
     ...certificateCheck('console.internal.tls.certFile', config.console.internal.tls.certFile),
   ]
 }

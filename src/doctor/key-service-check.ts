@@ -6,6 +6,7 @@ import { readReportResponse } from '../keys/reports/change-confirmer.ts'
 import { compareFingerprints } from '../keys/reports/settings-checks.ts'
 import { isNotOffered, KeyServiceClient, type KeyServiceRequest } from '../keys/tiers/key-service-client.ts'
 import { readSingle } from '../keys/tiers/key-service-store.ts'
+import { expiryNote, watchCertificates } from './certificates.ts'
 import { GATEWAY_LIMIT_MS, readClock } from './clocks.ts'
 import { ANSWER_MS, type Check, CheckFailure, type ClockReading, type Examined } from './finding.ts'
 import { explainNetworkFailure } from './network-failure.ts'
@@ -30,6 +31,7 @@ export function keyServiceChecks(config: Config): Check[] {
 async function checkKeyService(config: Config, url: string): Promise<Examined> {
   const client = new KeyServiceClient({ ...config.keyService, url, region: config.region })
   const { host } = new URL(url)
+  const certificates = watchCertificates()
   // For both calls.
   const signal = AbortSignal.timeout(ANSWER_MS)
   const send = async (request: KeyServiceRequest) => {
@@ -51,9 +53,10 @@ async function checkKeyService(config: Config, url: string): Promise<Examined> {
       throw new CheckFailure(`${host}: ${result.error.message}`, advice)
     }
     const { note, clock } = await compareSettings(config, send)
-    const found = `${host} accepts the token and looks keys up${note}`
+    const found = `${host} accepts the token and looks keys up${note}${expiryNote(certificates.expiryOf(new URL(url)))}`
     return { finding: { check: NAME, isOk: true, found, advice: null }, clock }
   } finally {
+    certificates.stop()
     await client.stop()
   }
 }

@@ -2,6 +2,7 @@ import type { Config } from '../config/schema/schema.ts'
 import { createProvider } from '../console/sign-in/provider.ts'
 import { systemClock } from '../domain/clock.ts'
 import { describeError } from '../observability/control-logger.ts'
+import { expiryNote, watchCertificates } from './certificates.ts'
 import { type Check, CheckFailure, type Examined, SILENT } from './finding.ts'
 
 const NAME = 'sign-in'
@@ -22,15 +23,17 @@ async function checkProvider(
   const redirectUri = `${publicUrl}/sign-in/callback`
   const provider = createProvider(settings, { redirectUri, clock: systemClock, logger: SILENT, proxies })
   const { host } = new URL(settings.issuer)
+  const certificates = watchCertificates()
   try {
     await provider.begin('/')
-    const found = `the provider ${host} answers`
+    const found = `the provider ${host} answers${expiryNote(certificates.expiryOf(new URL(settings.issuer)))}`
     return { finding: { check: NAME, isOk: true, found, advice: null } }
   } catch (error) {
     const advice =
       'check console.oidc.issuer and caFile, that this machine reaches the provider, and outgoing.httpsProxy (HTTPS_PROXY) if it needs a proxy'
     throw new CheckFailure(`${host}: ${describeError(error)}`, advice)
   } finally {
+    certificates.stop()
     await provider.stop()
   }
 }

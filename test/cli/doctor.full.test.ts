@@ -5,10 +5,10 @@ import { DatabaseSync } from 'node:sqlite'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Certificates, makeCertificates } from '../support/certificates.ts'
+import { doctor, type Settings } from '../support/doctor.ts'
 import { freePort } from '../support/free-port.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { Parts } from '../support/parts.ts'
-import { runPosternHere } from '../support/postern-here.ts'
 import { type Listening, runPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import type { RecordingUpstream } from '../support/recording-upstream.ts'
@@ -31,29 +31,7 @@ import { json, startScriptedUpstream } from '../support/scripted-upstream.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 
-type Settings = Readonly<Record<string, string>>
-
 const WRONG_SECRET = randomBytes(32).toString('base64')
-
-/** Runs the command. @returns its lines by what they check, and its exit code */
-async function doctor(plane: string, env: Settings, args: readonly string[] = []) {
-  const { code, stdout, stderr } = await runPosternHere(['doctor', plane, ...args], env)
-  expect(stderr).toBe('')
-  for (const [name, value] of Object.entries(env)) {
-    if (/TOKEN$|SECRETS$|PASSWORD$/.test(name)) expect(stdout).not.toContain(value)
-    const password = URL.parse(value)?.password ?? ''
-    if (password !== '') expect(stdout).not.toContain(password)
-  }
-  const lines = stdout
-    .split('\n')
-    .map(line => /^(ok|FAILED) +((?:\S| (?! ))+) +(.*)$/.exec(line)?.slice(1) ?? [])
-  const found = new Map(lines.map(([status, check, text]) => [check ?? '', `${status}: ${text}`]))
-  return {
-    code,
-    found,
-    failed: [...found].filter(([, text]) => !text.startsWith('ok: ')).map(([check]) => check),
-  }
-}
 
 describe('beside a running installation', () => {
   const parts = new Parts()
@@ -194,6 +172,24 @@ describe('beside a running installation', () => {
     expect(found.get('certificate')).toMatch(
       /console\.internal\.tls\.certFile expired on .*: renew the certificate/,
     )
+  })
+
+  test('of the certificate of a key service it says how long it is valid', async () => {
+    const folder = temporaryDirectory()
+    const files = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
+    writeFileSync(files.cert, certificates.server.cert)
+    writeFileSync(files.key, certificates.server.key)
+    const secure = await parts.console({
+      POSTERN_DATABASE_URL: await parts.sqlite(),
+      POSTERN_CONSOLE_INTERNAL_TLS_CERT_FILE: files.cert,
+      POSTERN_CONSOLE_INTERNAL_TLS_KEY_FILE: files.key,
+    })
+    const { found } = await doctor('gateway', {
+      ...gateway,
+      POSTERN_KEY_SERVICE_URL: secure.urls.internal,
+      POSTERN_KEY_SERVICE_TLS_CA_FILE: certificates.caFile,
+    })
+    expect(found.get('key service')).toMatch(/^ok: .*WARNING: certificate expires in 1 day, renew it$/)
   })
 
   test('an upstream whose clock is wrong fails the clock', async () => {
