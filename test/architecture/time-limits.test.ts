@@ -6,8 +6,8 @@ import { visit } from './functions.ts'
 
 const TEST = /^(?:test|it|describe)\b/
 const HOOK = /^(?:before|after)(?:All|Each)$/
-/** `{ timeout: 60_000 }`, or the last argument alone. */
-const LIMIT = /^(?:\{\s*timeout: (?<named>[\d_]+),?\s*\}|(?<last>[\d_]+))$/
+/** `{ timeout: 60_000 }`, or the last argument alone; a number, or the name of one. */
+const LIMIT = /^(?:\{\s*timeout: (?<named>[\w]+),?\s*\}|(?<last>[\dA-Z][\dA-Z_]*))$/
 
 /** `file:line` of each test and hook in a source text whose own limit is below that of all others. */
 function shortLimitsOf(file: string, text: string): string[] {
@@ -23,7 +23,9 @@ function shortLimitsOf(file: string, text: string): string[] {
     const parts: unknown = Reflect.get(node, 'arguments')
     for (const part of Array.isArray(parts) ? parts : []) {
       const { named, last } = LIMIT.exec(source(part))?.groups ?? {}
-      const limitMs = Number((named ?? last ?? 'NaN').replaceAll('_', ''))
+      const word = named ?? last ?? ''
+      const value = new RegExp(`^const ${word} = ([\\d_]+)$`, 'm').exec(text)?.[1] ?? word
+      const limitMs = Number.parseInt(value.replaceAll('_', ''), 10)
       if (limitMs < leastMs) found.push(`${file}: ${source(part)} after ${callee.slice(0, 60)}`)
     }
   })
@@ -41,6 +43,8 @@ test.each([
   "test.skipIf(true)('a', () => {}, 5_000)",
   "describe.each([1])('a', { timeout: 60_000 }, () => {})",
   'beforeAll(() => {}, 60_000)',
+  "const LONG_MS = 60_000\ntest('a', { timeout: LONG_MS }, () => {})",
+  'const LONG_MS = 60_000\nafterAll(() => {}, LONG_MS)',
 ])('a limit of its own is found: %s', text => {
   expect(shortLimitsOf('a.test.ts', text)).toHaveLength(1)
 })

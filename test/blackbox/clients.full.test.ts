@@ -10,8 +10,6 @@ const run = promisify(execFile)
 const fileOf = (name: string) => fileURLToPath(new URL(`clients/${name}`, import.meta.url))
 const WORKSPACE = '/api/v1/workspaces/ws_1'
 const NEW_KEY = '{"name":"CI","scopes":["files:read"]}'
-/** Both compile first. */
-const COMPILE_MS = 120_000
 
 let world: World
 let key: IssuedKey
@@ -27,7 +25,7 @@ const CLIENTS = [
 ] as const
 
 describe.each(CLIENTS)('the HTTP client of $name, which offers an upgrade or waits for a 100,', client => {
-  test.skipIf(!client.isHere)('is served on every listener', { timeout: COMPILE_MS }, async () => {
+  test.skipIf(!client.isHere)('is served on every listener', async () => {
     const { gateway, console } = world
     const [program, ...words] = client.command
     const token = world.cliEnv['POSTERN_ADMIN_TOKEN'] ?? ''

@@ -7,7 +7,6 @@ import { SecretMount } from '../support/secret-mount.ts'
 import { SteadyLoad } from '../support/steady-load.ts'
 import { until } from '../support/until.ts'
 
-const TIMEOUT_MS = 60_000
 const TIMESTAMP = 'postern_config_last_reload_timestamp_seconds'
 const newToken = () => randomBytes(24).toString('base64url')
 
@@ -73,37 +72,29 @@ async function rejectedCalls(console: Listening): Promise<number> {
 test.each([
   ['the console first', ['console', 'gateway']],
   ['the gateway first', ['gateway', 'console']],
-] as const)(
-  'a key service token is replaced under load, %s, and no call is rejected',
-  {
-    timeout: TIMEOUT_MS,
-  },
-  async (_, order) => {
-    const { old, young, oldAdmin, console, gateway, swap, issue } = await start()
-    const load = new SteadyLoad(2)
-    onTestFinished(() => load.stop())
-    load.holders.push({ name: 'key', secret: (await issue(oldAdmin)).secret, expected: '200' })
-    load.join(gateway.urls.gateway)
-    for (const list of [`${old}\n${young}\n`, `${young},${old}`, young]) {
-      for (const plane of order) {
-        await swap(plane, { [plane]: list })
-        await load.continueFor(50)
-      }
+] as const)('a key service token is replaced under load, %s, and no call is rejected', async (_, order) => {
+  const { old, young, oldAdmin, console, gateway, swap, issue } = await start()
+  const load = new SteadyLoad(2)
+  onTestFinished(() => load.stop())
+  load.holders.push({ name: 'key', secret: (await issue(oldAdmin)).secret, expected: '200' })
+  load.join(gateway.urls.gateway)
+  for (const list of [`${old}\n${young}\n`, `${young},${old}`, young]) {
+    for (const plane of order) {
+      await swap(plane, { [plane]: list })
+      await load.continueFor(50)
     }
-    expect(load.wrong).toEqual([])
-    expect(await rejectedCalls(console)).toBe(0)
-    const reports = console.process.log
-      .filter(({ msg, setting }) => msg === 'token in use' && setting === 'keyService.token')
-      .map(({ position, of }) => `${position} of ${of}`)
-    // What is used of both lists: the first alone, and during the change the second.
-    expect(reports).toContain('1 of 2')
-    expect(console.process.lines.join('\n')).not.toContain(young)
-  },
-)
+  }
+  expect(load.wrong).toEqual([])
+  expect(await rejectedCalls(console)).toBe(0)
+  const reports = console.process.log
+    .filter(({ msg, setting }) => msg === 'token in use' && setting === 'keyService.token')
+    .map(({ position, of }) => `${position} of ${of}`)
+  // What is used of both lists: the first alone, and during the change the second.
+  expect(reports).toContain('1 of 2')
+  expect(console.process.lines.join('\n')).not.toContain(young)
+})
 
-test('an admin token is replaced while both are in use, and the log says when the old one was used', {
-  timeout: TIMEOUT_MS,
-}, async () => {
+test('an admin token is replaced while both are in use, and the log says when the old one was used', async () => {
   const { oldAdmin, youngAdmin, console, swap, issue } = await start()
   await swap('console', { admin: `${youngAdmin},${oldAdmin}` })
   expect([(await issue(oldAdmin)).status, (await issue(youngAdmin)).status]).toEqual([201, 201])

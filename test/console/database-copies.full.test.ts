@@ -20,7 +20,6 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES, PRLIMIT } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
-const TIMEOUT_MS = 120_000
 const TOKEN = 'admin-token-of-the-copies'
 /** So many that a copy takes a while: it is killed in the middle. */
 const MANY_KEYS = 8_000
@@ -128,7 +127,6 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('%s', name => {
 
   test.skipIf(skipped)(
     'what was revoked after a backup stays revoked after its restore, and every record is announced again',
-    { timeout: TIMEOUT_MS },
     async () => {
       const url = await createUrl()
       const backup = join(temporaryDirectory(), 'backup.db')
@@ -183,23 +181,18 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('%s', name => {
     },
   )
 
-  test.skipIf(skipped)(
-    'a backup that is killed leaves no file under its name',
-    { timeout: TIMEOUT_MS },
-    async () => {
-      const url = await ofManyKeys[name]()
-      const directory = temporaryDirectory()
-      const backup = join(directory, 'backup.db')
-      await killInTheMiddle(url, 'backup', backup)
-      expect(existsSync(backup)).toBe(false)
-      expect((await database(url, 'backup', backup)).code).toBe(0)
-      expect(readdirSync(directory)).toEqual(['backup.db'])
-    },
-  )
+  test.skipIf(skipped)('a backup that is killed leaves no file under its name', async () => {
+    const url = await ofManyKeys[name]()
+    const directory = temporaryDirectory()
+    const backup = join(directory, 'backup.db')
+    await killInTheMiddle(url, 'backup', backup)
+    expect(existsSync(backup)).toBe(false)
+    expect((await database(url, 'backup', backup)).code).toBe(0)
+    expect(readdirSync(directory)).toEqual(['backup.db'])
+  })
 
   test.skipIf(skipped || !has(PRLIMIT))(
     'a backup that finds no room leaves no file and says so',
-    { timeout: TIMEOUT_MS },
     async () => {
       const url = await createUrl()
       const directory = temporaryDirectory()
@@ -219,32 +212,28 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('%s', name => {
     },
   )
 
-  test.skipIf(skipped)(
-    'a restore that is killed leaves the database as it was',
-    { timeout: TIMEOUT_MS },
-    async () => {
-      const url = await ofManyKeys[name]()
-      const backup = join(temporaryDirectory(), 'backup.db')
-      expect((await database(url, 'backup', backup)).code).toBe(0)
-      const before = await readAll(url)
-      await announceOneKey(url)
-      const restore = ['restore', backup, '--replace', '--allow-missing']
-      await killInTheMiddle(url, ...restore)
-      expect(await readAll(url)).toEqual(before)
-      expect((await database(url, ...restore)).code).toBe(0)
-      const after = await readAll(url)
-      expect(after['keys']).toHaveLength(MANY_KEYS)
-      // Every key is announced to every region.
-      const regions = after['regions'] ?? []
-      expect(regions.length).toBeGreaterThan(0)
-      expect(after['outbox']).toHaveLength(MANY_KEYS * regions.length)
-      expect(after['sessions']).toEqual([])
-    },
-  )
+  test.skipIf(skipped)('a restore that is killed leaves the database as it was', async () => {
+    const url = await ofManyKeys[name]()
+    const backup = join(temporaryDirectory(), 'backup.db')
+    expect((await database(url, 'backup', backup)).code).toBe(0)
+    const before = await readAll(url)
+    await announceOneKey(url)
+    const restore = ['restore', backup, '--replace', '--allow-missing']
+    await killInTheMiddle(url, ...restore)
+    expect(await readAll(url)).toEqual(before)
+    expect((await database(url, ...restore)).code).toBe(0)
+    const after = await readAll(url)
+    expect(after['keys']).toHaveLength(MANY_KEYS)
+    // Every key is announced to every region.
+    const regions = after['regions'] ?? []
+    expect(regions.length).toBeGreaterThan(0)
+    expect(after['outbox']).toHaveLength(MANY_KEYS * regions.length)
+    expect(after['sessions']).toEqual([])
+  })
 })
 
 describe.skipIf(!has(POSTGRES))('a copy from SQLite to PostgreSQL and back', () => {
-  test('has every row of every table, and the audit chain', { timeout: TIMEOUT_MS }, async () => {
+  test('has every row of every table, and the audit chain', async () => {
     const [from, to] = [await engines.SQLite(), await engines.PostgreSQL()]
     const back = await engines.SQLite()
     await fillDatabase(from, 1200)
@@ -268,7 +257,6 @@ describe.skipIf(!has(POSTGRES))('a copy from SQLite to PostgreSQL and back', () 
 
   test.each(['PostgreSQL', 'SQLite'] as const)(
     'to %s leaves the target empty if it is killed, and can be repeated',
-    { timeout: TIMEOUT_MS },
     async kind => {
       const [from, to] = [sqliteOfManyKeys(), await engines[kind]()]
       await killInTheMiddle('', 'copy', from, to, '--without-redis')
@@ -279,7 +267,7 @@ describe.skipIf(!has(POSTGRES))('a copy from SQLite to PostgreSQL and back', () 
     },
   )
 
-  test('is refused while a console runs', { timeout: TIMEOUT_MS }, async () => {
+  test('is refused while a console runs', async () => {
     for (const url of [await engines.SQLite(), await engines.PostgreSQL()]) {
       await startConsole(url)
       const { code, stderr } = await copy(url, await engines.SQLite())
@@ -288,7 +276,7 @@ describe.skipIf(!has(POSTGRES))('a copy from SQLite to PostgreSQL and back', () 
   })
 })
 
-test('a restore refuses what is no good backup, and changes nothing', { timeout: TIMEOUT_MS }, async () => {
+test('a restore refuses what is no good backup, and changes nothing', async () => {
   const url = await engines.SQLite()
   const directory = temporaryDirectory()
   const good = join(directory, 'good.db')
@@ -326,9 +314,7 @@ test('a restore refuses what is no good backup, and changes nothing', { timeout:
   expect(await readAll(url)).toEqual(before)
 })
 
-test('of two backups to one name at once, one is saved whole, and the other says that the name is taken', {
-  timeout: TIMEOUT_MS,
-}, async () => {
+test('of two backups to one name at once, one is saved whole, and the other says that the name is taken', async () => {
   const url = sqliteOfManyKeys()
   const directory = temporaryDirectory()
   const backup = join(directory, 'backup.db')
@@ -342,7 +328,7 @@ test('of two backups to one name at once, one is saved whole, and the other says
   expect(await readAll(`sqlite:${backup}`)).toEqual(await readAll(url))
 })
 
-test('a folder keeps the newest backups', { timeout: TIMEOUT_MS }, async () => {
+test('a folder keeps the newest backups', async () => {
   const url = await engines.SQLite()
   const folder = temporaryDirectory()
   await fillDatabase(url, 1)

@@ -15,7 +15,6 @@ import {
 
 /** A statement is given 5 s, an answer 6 s, a connection 3 s. */
 const BOUND_MS = 12_000
-const TEST_MS = 120_000
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 
 describe.skipIf(!has(POSTGRES))('while PostgreSQL', () => {
@@ -57,9 +56,7 @@ describe.skipIf(!has(POSTGRES))('while PostgreSQL', () => {
     return client
   }
 
-  test('refuses connections, every page and every call that needs it answers 503, and says when to try again', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('refuses connections, every page and every call that needs it answers 503, and says when to try again', async () => {
     const { refuse, running, keyId } = await setUp()
     await refuse()
     expect(await routesThatHideIt(running, keyId)).toEqual([])
@@ -67,9 +64,7 @@ describe.skipIf(!has(POSTGRES))('while PostgreSQL', () => {
     expect(Object.keys(await databaseErrors(running))).toEqual(['unreachable'])
   })
 
-  test('does not answer, a request is answered with 503 within seconds, and the next one after it answers again', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('does not answer, a request is answered with 503 within seconds, and the next one after it answers again', async () => {
     const { proxy, running, keyId } = await setUp()
     for (const direction of ['forth', 'back'] as const) proxy.hold(direction)
     const beganMs = performance.now()
@@ -92,9 +87,7 @@ describe.skipIf(!has(POSTGRES))('while PostgreSQL', () => {
     await untilDatabaseIs('ok', running)
   })
 
-  test('takes no writes, as a standby does, reads and pages continue and readiness says failed', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('takes no writes, as a standby does, reads and pages continue and readiness says failed', async () => {
     const { direct, running, keyId } = await setUp()
     const admin = await clientOf(direct)
     const set = (state: string) =>
@@ -124,9 +117,7 @@ describe.skipIf(!has(POSTGRES))('while PostgreSQL', () => {
     expect((await issueKey(running)).status).toBe(201)
   })
 
-  test('confirms a commit and then refuses what follows it, the caller gets the key and its secret, once', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('confirms a commit and then refuses what follows it, the caller gets the key and its secret, once', async () => {
     const { direct, running, keyId } = await setUp()
     const admin = await clientOf(direct)
     await admin.query('begin; lock table audit_head, gateways, confirmations in access exclusive mode')
@@ -154,9 +145,6 @@ describe.skipIf(!has(POSTGRES))('while PostgreSQL', () => {
     ],
   ])(
     'loses the answer to a commit, a key that was %s is named in the 503, and a retry finds it',
-    {
-      timeout: TEST_MS,
-    },
     async (_, change) => {
       const world = await setUp()
       const { running, keyId } = world
@@ -178,9 +166,7 @@ describe.skipIf(!has(POSTGRES))('while PostgreSQL', () => {
     },
   )
 
-  test('loses the answer to a commit, the 503 names an admin token, and the form’s page leads to the key', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('loses the answer to a commit, the 503 names an admin token, and the form’s page leads to the key', async () => {
     const world = await setUp()
     const { running } = world
     const body = { name: 'a', permissions: ['keys:read'], expiresInDays: 1 }

@@ -14,7 +14,6 @@ import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 
-const TIMEOUT_MS = 120_000
 const FUNCTION = `create function evil() returns trigger language plpgsql as $$ begin return null; end $$`
 /** Runs a statement on a partition of the day, whose name is `%I`. */
 const onPartition = (statement: string) => `do $$ declare part text; begin
@@ -56,7 +55,7 @@ const CHANGES: readonly (readonly [statement: string, named: string])[] = [
   [onPartition('alter table %I add check (count < 5)'), 'added constraint usage_hours_'],
 ]
 
-describe.skipIf(!has(POSTGRES))('a PostgreSQL database', { timeout: TIMEOUT_MS }, () => {
+describe.skipIf(!has(POSTGRES))('a PostgreSQL database', () => {
   let postgres: PostgresServer
   beforeAll(async () => {
     postgres = await PostgresServer.started()

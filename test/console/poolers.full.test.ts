@@ -19,7 +19,6 @@ import { describeChangesTogether } from './changes-together.contract.ts'
 import { describeRevokeAll } from './revoke-all.contract.ts'
 
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
-const TEST_MS = 60_000
 /** With the sessions of a console, nearly as many as the pooler has servers for one database. */
 const CLIENTS = 8
 
@@ -63,7 +62,7 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
       return { direct, url, running: await startConsole({ databaseUrl: url }) }
     }
 
-    test('a console starts, and issues, finds, rotates and revokes keys', { timeout: TEST_MS }, async () => {
+    test('a console starts, and issues, finds, rotates and revokes keys', async () => {
       const { running } = await setUp()
       const { key, secret } = await issue(running)
       const found = await running.send('GET', `/internal/v1/keys/${digestKey(secret)}`)
@@ -76,9 +75,7 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
       await until('it is ready', async () => (await running.health()).database === 'ok')
     })
 
-    test('the time limits of the console hold, and no other client gets them', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('the time limits of the console hold, and no other client gets them', async () => {
       const { direct, url, running } = await setUp()
       const { key } = await issue(running)
       const holder = await clientOf(direct)
@@ -105,7 +102,7 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
       expect(limits).toEqual(limits.map(() => ['0', 'on', 'off']))
     })
 
-    test('what only reads cannot write', { timeout: TEST_MS }, async () => {
+    test('what only reads cannot write', async () => {
       const { url } = await setUp()
       const connection = await openReadOnly(url)
       onTestFinished(() => connection.destroy())
@@ -116,9 +113,7 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
       for (const write of writes) await expect(write()).rejects.toThrow(/read-only transaction/)
     })
 
-    test('a backup is made and the audit log verified; a copy, which must see consoles, is refused', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('a backup is made and the audit log verified; a copy, which must see consoles, is refused', async () => {
       const { direct, url, running } = await setUp()
       await issue(running)
       const env = {
@@ -145,9 +140,7 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
       return file
     }
 
-    test('when the sessions that the pooler keeps accept no writes any more, others are used', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('when the sessions that the pooler keeps accept no writes any more, others are used', async () => {
       const { direct, running } = await setUp()
       const keys = await Promise.all(Array.from({ length: CLIENTS }, () => issue(running)))
       const admin = await clientOf(direct)
@@ -171,9 +164,7 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
       for (const { key } of keys) expect((await revoke(running, key.id)).status).toBe(200)
     })
 
-    test('when the servers of the pooler are ended, the next change is made', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('when the servers of the pooler are ended, the next change is made', async () => {
       const { direct, running } = await setUp()
       const { key } = await issue(running)
       const admin = await clientOf(direct)
@@ -212,16 +203,12 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind PgBouncer with its de
       () => `${statements.urlOf(server.urlOf('postgres'))}?options=-c%20jit%3Doff`,
       /ALTER ROLE/,
     ],
-  ])(
-    'a pooler %s ends the start, and the message says what to do',
-    { timeout: TEST_MS },
-    async (_, url, advice) => {
-      const refusal = await openDatabase(url()).catch((error: unknown) => error)
-      expect(refusal).toBeInstanceOf(SettingError)
-      expect(String(refusal)).toMatch(advice)
-      expect(String(refusal)).not.toMatch(/wrong\b.*@/)
-    },
-  )
+  ])('a pooler %s ends the start, and the message says what to do', async (_, url, advice) => {
+    const refusal = await openDatabase(url()).catch((error: unknown) => error)
+    expect(refusal).toBeInstanceOf(SettingError)
+    expect(String(refusal)).toMatch(advice)
+    expect(String(refusal)).not.toMatch(/wrong\b.*@/)
+  })
 
   function withPassword(url: string, password: string): string {
     return Object.assign(new URL(url), { password }).href

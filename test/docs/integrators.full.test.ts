@@ -16,8 +16,6 @@ const PYTHON: Tool = { program: 'python3', debianPackage: 'python3' }
 const GO: Tool = { program: 'go', debianPackage: 'golang-go' }
 const FILES = '{"files":[]}'
 const OTHER_WORKSPACE = 'ws_2'
-/** Compilers start slowly on a loaded machine, and the clients themselves wait about 10 s in total. */
-const TIMEOUT_MS = 120_000
 
 const CLIENTS = [
   { name: 'curl', language: 'bash', file: 'files.sh', run: ['bash'], tools: [BASH, CURL] },
@@ -38,7 +36,7 @@ beforeAll(async () => {
   revoked = await world.issue()
   await world.revoke(revoked.id)
   world.upstream.answer = request => answers.get(keyOf(request))?.() ?? answer(200, FILES)
-}, TIMEOUT_MS)
+})
 afterAll(async () => {
   await world.stop()
   rmSync(directory, { recursive: true })
@@ -58,7 +56,7 @@ function answer(status: number, body: string, ...fields: string[]): string {
 }
 
 describe.each(CLIENTS)('the client in $name', { concurrent: true }, ({ language, file, run, tools }) => {
-  describe.skipIf(!tools.every(has))('where the language is installed', { timeout: TIMEOUT_MS }, () => {
+  describe.skipIf(!tools.every(has))('where the language is installed', () => {
     let command: readonly string[]
     beforeAll(() => {
       const path = join(directory, file)
@@ -66,7 +64,7 @@ describe.each(CLIENTS)('the client in $name', { concurrent: true }, ({ language,
       const program = join(directory, 'files')
       if (language === 'go') execFileSync('go', ['build', '-o', program, path])
       command = language === 'go' ? [program] : [...run, path]
-    }, TIMEOUT_MS)
+    })
 
     async function runClient(key: IssuedKey, workspace = 'ws_1', url = world.gateway.urls.gateway) {
       const [program = '', ...args] = command
