@@ -47,8 +47,7 @@ describe('a limit is reported to the console', () => {
 
   test('within bounds: of more than 10,000 the others wait for their next request', () => {
     const limits = new NearLimits()
-    const note = (counter: number, used = 8) =>
-      limits.note(String(counter), counted(QUOTA, used), { grant: GRANT, plan: null }, NOW_MS)
+    const note = (counter: number, used = 8) => noteFor(limits, `ws_${counter % 20}`, counter, used)
     for (let counter = 0; counter < 10_001; counter++) note(counter)
     note(0, 9)
     expect(limits.size).toBe(10_000)
@@ -56,4 +55,20 @@ describe('a limit is reported to the console', () => {
     note(10_000)
     expect(limits.size).toBe(10_000)
   })
+
+  test('a workspace with thousands of keys at their limits takes a tenth of the places at most', () => {
+    const limits = new NearLimits()
+    for (let key = 0; key < 1_001; key++) noteFor(limits, 'ws_1', key, 8)
+    expect(limits.size).toBe(1_000)
+    noteFor(limits, 'ws_2', 1_001, 8)
+    expect(limits.size).toBe(1_001)
+    expect(limits.take(1_000)).toHaveLength(1_000)
+    noteFor(limits, 'ws_1', 1_000, 8)
+    expect(limits.take(10)).toMatchObject([{ workspaceId: 'ws_2' }, { workspaceId: 'ws_1' }])
+  })
 })
+
+function noteFor(limits: NearLimits, workspaceId: string, counter: number, used: number): void {
+  const limited = { grant: { workspaceId, id: 'key_1' }, plan: null }
+  limits.note(String(counter), counted(QUOTA, used), limited, NOW_MS)
+}
