@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config/schema/schema.ts'
 import { type Clock, systemClock } from '../domain/clock.ts'
 import { type DenialReason, denialRow } from '../domain/denial.ts'
+import { hasDemoPlans, nearLimits, type PlanName } from './demo-plans.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
@@ -157,8 +158,15 @@ function stepsOf(story: Story, { workspaces: [first, second], config, webhookUrl
     { at: 0.04, happens: () => story.call('POST', webhook, { url: webhookUrl }) },
     { at: 0.03, happens: () => story.call('POST', `${webhook}/test`) },
   ]
+  const plan = (workspace: string, name: PlanName) =>
+    story.call('PUT', `/workspaces/${workspace}/plan`, { plan: name })
+  const plans = [
+    { at: 31, happens: () => plan(first, 'team') },
+    { at: 29, happens: () => plan(second, 'starter') },
+  ]
   return [
     ...issues,
+    ...(hasDemoPlans(config) ? plans : []),
     { at: 34, happens: () => story.call('POST', '/tokens', desk) },
     { at: 32, happens: () => story.actAs(pipeline) },
     { at: MIDDLE, happens: () => story.report(DAYS, MIDDLE) },
@@ -213,7 +221,7 @@ class Story {
     return this.call('POST', `${this.path(key)}/${change}`)
   }
 
-  call(method: 'POST' | 'PATCH', path: string, body?: object): Promise<unknown> {
+  call(method: 'POST' | 'PATCH' | 'PUT', path: string, body?: object): Promise<unknown> {
     return send(this.#parts.app, { method, url: `/admin/v1${path}`, token: this.#token, body })
   }
 
@@ -254,6 +262,10 @@ class Story {
           .map(named)
           .map(({ at, ...count }) => ({ ...count, minute: Math.floor(at / MINUTE_MS) })),
         refusals: rejected.map(named),
+        limits:
+          until === 0 && hasDemoPlans(config)
+            ? nearLimits(this.#find('archive').id, this.#parts.workspaces[1], nowMs)
+            : [],
       },
     })
   }
@@ -278,7 +290,7 @@ class Story {
 }
 
 interface Call {
-  readonly method: 'POST' | 'PATCH'
+  readonly method: 'POST' | 'PATCH' | 'PUT'
   readonly url: string
   readonly token?: string
   readonly address?: string

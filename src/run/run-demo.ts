@@ -15,6 +15,7 @@ import { StartError } from '../domain/start-error.ts'
 import { requestTimeouts } from '../http/server-options.ts'
 import { describeError } from '../observability/control-logger.ts'
 import { HistoryClock, makeHistory } from './demo-history.ts'
+import { DEMO_PLANS } from './demo-plans.ts'
 import { EXIT, type Host } from './host.ts'
 import { loadRunSettings, type RunSettings } from './reloader.ts'
 import { startConsole } from './run-console.ts'
@@ -158,6 +159,7 @@ async function configureDemo(
     ['--keys-signing-secrets', secret()],
     ['--database-url', 'sqlite::memory:'],
     ['--leaks-enabled', 'true'],
+    ['--limits-plans', JSON.stringify(DEMO_PLANS)],
     ['--webhooks-workspaces-enabled', 'true'],
     ['--webhooks-workspaces-allow-http', 'true'],
     ['--webhooks-workspaces-allowed-cidrs', LOOPBACK],

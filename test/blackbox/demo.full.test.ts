@@ -100,6 +100,8 @@ const HISTORY = [
   ['/workspaces/ws_1/audit', 'Rotated', 'Leak report', 'Sample deploy pipeline', 'Webhook set'],
   ['/workspaces/ws_1/webhook', 'Test'],
   ['/workspaces', 'ws_2'],
+  ['/plans', 'starter', 'team'],
+  ['/limits', 'Contract archive', 'starter', '8,412'],
   ['/tokens', 'Sample support desk'],
 ] as const
 
