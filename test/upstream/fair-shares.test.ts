@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
 import { type ForwardingApp, metricValue, startForwardingApp } from '../support/forwarding-app.ts'
-import { get } from '../support/http-client.ts'
+import { type Answer, get } from '../support/http-client.ts'
 import {
   json,
   type ScriptedRequest,
@@ -18,6 +18,9 @@ const LARGE = [
   BODY,
 ]
 
+/** Otherwise a request that the upstream does not answer is denied after 10 s, for another reason. */
+const PATIENT = { headersTimeoutMs: 60_000, bodyIdleTimeoutMs: 60_000, totalTimeoutMs: 60_000 }
+
 let upstream: ScriptedUpstream
 let gateway: ForwardingApp
 const clients: Socket[] = []
@@ -31,7 +34,7 @@ async function start(settings: Partial<UpstreamSettings> = {}, coalesce = false)
   })
   gateway = await startForwardingApp(
     upstream.url,
-    { connections: 4, queue: { maxRequests: 4, maxWaitMs: 60_000 }, headersTimeoutMs: 60_000, ...settings },
+    { ...PATIENT, connections: 4, queue: { maxRequests: 4, maxWaitMs: 60_000 }, ...settings },
     { clientStallMs: 60_000, anyWorkspace: true, coalesce },
     app => app.server.on('connection', socket => served.push(socket)),
   )
@@ -50,6 +53,17 @@ const queued = () => metricValue(gateway.metrics, 'postern_upstream_queued_reque
 const preempted = () => metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'preempted' })
 const denied = { status: 503, text: JSON.stringify({ code: 'workspace_overloaded', error: 'Refused' }) }
 const ok = { status: 200, text: '"honest"' }
+
+/** Sends each request when the upstream has received the one before it: the last one starts last. */
+async function sendInTurn(workspaces: readonly string[]): Promise<Promise<Answer>[]> {
+  const sent: Promise<Answer>[] = []
+  for (const workspace of workspaces) {
+    const before = upstream.requests.length
+    sent.push(send(workspace))
+    await upstream.received(before + 1)
+  }
+  return sent
+}
 
 /** A client of `greedy` that sends a request and does not read. */
 function stalledClient(): Socket {
@@ -75,8 +89,7 @@ const sendLarge = (request: ScriptedRequest) => request.send(...LARGE)
 
 test('a workspace that uses all connections gives one up for another workspace', async () => {
   await start()
-  const greedy = Array.from({ length: 4 }, () => send('greedy'))
-  await upstream.received(4)
+  const greedy = await sendInTurn(['greedy', 'greedy', 'greedy', 'greedy'])
   expect(await send('honest')).toMatchObject(ok)
   expect(await preempted()).toBe(1)
   // The exchange that started last.
@@ -163,17 +176,16 @@ test('after a preemption the next requests of other workspaces do not wait for t
   expect(await preempted()).toBeLessThan(4)
 })
 
-test('if a coalesced request is preempted, all its waiters get the denial', async () => {
+test('if a coalesced request is preempted, all its waiters get the denial, and no other request does', async () => {
   await start({}, true)
+  const alone = await sendInTurn([1, 2, 3].map(limit => `greedy/files?limit=${limit}`))
+  // The exchange that starts last is the one that is preempted.
   const coalesced = Array.from({ length: 3 }, () => send('greedy'))
-  await upstream.received(1)
-  const alone = Array.from({ length: 3 }, (_, index) => send(`greedy/files?limit=${index + 1}`))
+  await until('all three wait for one exchange', () => gateway.requests.length === 6)
   await upstream.received(4)
-  const statuses: number[] = []
-  for (const each of [...coalesced, ...alone])
-    each.then(({ status }) => statuses.push(status)).catch(() => {})
-  const honest = Array.from({ length: 3 }, (_, index) => send(`honest-${index}`))
-  expect(await Promise.all(honest)).toMatchObject([ok, ok, ok])
-  await until('the preempted clients have their denials', () => statuses.length >= 3)
-  expect(statuses).toEqual(statuses.map(() => 503))
+  expect(await send('honest')).toMatchObject(ok)
+  expect(await Promise.all(coalesced)).toMatchObject([denied, denied, denied])
+  expect(await preempted()).toBe(1)
+  for (const request of upstream.requests.slice(0, 3)) request.send(json('"greedy"'))
+  expect((await Promise.all(alone)).map(({ status }) => status)).toEqual([200, 200, 200])
 })
