@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net'
+import { whenOver } from '../support/patience.ts'
 import type { Seen } from './answer-law.ts'
 import { readResponse } from './strict-answer.ts'
 
@@ -37,10 +38,10 @@ export class StrictClient {
       const { kind } = readResponse(this.#bytes)
       if (this.#ended !== 'open' || kind === 'whole' || kind === 'broken') resolve()
     }
-    const patience = setTimeout(resolve, PATIENCE_MS)
+    const cancel = whenOver(PATIENCE_MS, resolve)
     this.#wake()
     await promise
-    clearTimeout(patience)
+    cancel()
     return { bytes: this.#bytes, ended: this.#ended }
   }
 

@@ -1,5 +1,5 @@
 import { getHeapStatistics } from 'node:v8'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { Admission, type Load, watchLoad } from '../../src/gateway/admission.ts'
 import { settled, until } from '../support/until.ts'
 
@@ -146,10 +146,10 @@ describe('of this process are measured', () => {
       const untilMs = performance.now() + 30
       while (performance.now() < untilMs);
     }, 1)
-    await until('long turns are measured', () => loads.some(({ turnMs }) => turnMs > 15))
-    const busiest = Math.max(...loads.map(({ utilization }) => utilization))
-    expect(busiest).toBeGreaterThan(0.5)
-    expect(busiest).toBeLessThanOrEqual(1)
+    await until('long turns in a busy period are measured', () =>
+      loads.some(({ turnMs, utilization }) => turnMs > 15 && utilization > 0.5),
+    )
+    expect(Math.max(...loads.map(({ utilization }) => utilization))).toBeLessThanOrEqual(1)
   })
 
   test('short turns as short, also if there are many of them', async () => {
@@ -160,10 +160,13 @@ describe('of this process are measured', () => {
       if (!isOver) setImmediate(turn)
     }
     turn()
-    await until('periods full of work are measured', () => loads.some(({ utilization }) => utilization > 0.8))
-    isOver = true
-    const busy = loads.filter(({ utilization }) => utilization > 0.8)
-    expect(Math.min(...busy.map(({ turnMs }) => turnMs))).toBeLessThan(40)
+    onTestFinished(() => {
+      isOver = true
+    })
+    // A turn in which the process gets no processor is long: the machine spares a period now and then.
+    await until('a period full of short turns is measured', () =>
+      loads.some(({ utilization, turnMs }) => utilization > 0.8 && turnMs < 40),
+    )
   })
 
   test('the long-lived objects, as a part of their limit', async () => {

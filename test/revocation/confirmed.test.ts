@@ -1,16 +1,14 @@
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { GatewaysResponse } from '../support/admin-response.ts'
+import { confirmedByAll as confirmed } from '../support/confirmed-by-all.ts'
 import { type Ending, Fleet, REFUSED_AS, type Replica } from '../support/fleet.ts'
 import { runs } from '../support/runs.ts'
-import { StarvationMeter } from '../support/starvation-meter.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
 import { quantile } from './history.ts'
 
 const ROUNDS = runs(10, 50)
-/** Half of the second without a heartbeat after which a gateway counts as disconnected. */
-const STARVED_MS = 500
 let fleet: Fleet
 
 beforeAll(async () => {
@@ -47,30 +45,22 @@ async function untilAllConfirm(): Promise<void> {
   })
 }
 
-/**
- * Confirmed by all three. A gateway that the machine kept from running for about a second counts as disconnected and
- * verifies each key: then nothing was measured, and the change is made again, to another key.
- */
+/** A change that a starved gateway did not confirm is made again, to another key. */
 async function confirmedByAll<Result extends { readonly gateways: GatewaysResponse }>(
   change: () => Promise<Result>,
 ): Promise<Result> {
-  for (;;) {
-    const starvation = new StarvationMeter(fleet.pids)
-    const result = await change()
-    starvation.stop()
-    const { verifying, silent } = result.gateways
-    if (verifying + silent.length > 0 && starvation.longestMs >= STARVED_MS) {
-      process.stdout.write(`starved for ${Math.round(starvation.longestMs)} ms: measured again\n`)
+  const result = await confirmed({
+    pids: () => fleet.pids,
+    change: async () => {
       await untilAllConfirm()
-      continue
-    }
-    expect(result.gateways).toEqual({ known: 3, confirmed: 3, verifying: 0, silent: [] })
-    return result
-  }
+      return change()
+    },
+  })
+  expect(result.gateways).toEqual({ known: 3, confirmed: 3, verifying: 0, silent: [] })
+  return result
 }
 
 test('once the console reports that all gateways have confirmed, each rejects the key at its next request', async () => {
-  await untilAllConfirm()
   const tookMs: number[] = []
   for (let round = 0; round < ROUNDS; round++) {
     const { key, beganMs } = await confirmedByAll(async () => {
@@ -97,7 +87,6 @@ test('once the console reports that all gateways have confirmed, each rejects th
 test.each<Ending>(['suspend', 'shorten', 'narrow'])(
   'when all gateways have confirmed, each rejects the key from then on: %s',
   async ending => {
-    await untilAllConfirm()
     for (let round = 0; round < ROUNDS / 5; round++) {
       const { key, committedAtMs } = await confirmedByAll(async () => {
         const key = await issueKnown(fleet.replicas)
@@ -110,7 +99,6 @@ test.each<Ending>(['suspend', 'shorten', 'narrow'])(
 )
 
 test('when all gateways have confirmed that a key is resumed, each accepts it at the next request', async () => {
-  await untilAllConfirm()
   const { key } = await confirmedByAll(async () => {
     const { key } = await confirmedByAll(async () => {
       const key = await issueKnown(fleet.replicas)

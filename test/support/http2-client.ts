@@ -1,4 +1,5 @@
 import { type ClientHttp2Session, connect, type OutgoingHttpHeaders } from 'node:http2'
+import { whenOver } from './patience.ts'
 
 /** A request of a client of HTTP/2 or HTTP/3. The body and the trailers are sent without a length unless the headers hold one. */
 export interface StreamRequest {
@@ -55,6 +56,5 @@ function statusOf(session: ClientHttp2Session, request: StreamRequest, patienceM
   stream.resume()
   for (const chunk of body) stream.write(chunk)
   if (body.length > 0 || trailers !== undefined) stream.end()
-  const patience = setTimeout(() => stream.close(), patienceMs)
-  return promise.finally(() => clearTimeout(patience))
+  return promise.finally(whenOver(patienceMs, () => stream.close()))
 }

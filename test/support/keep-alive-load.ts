@@ -1,5 +1,6 @@
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { whenOver } from './patience.ts'
 
 /** One request, and the body expected with 200. */
 export interface Question {
@@ -113,7 +114,6 @@ class Connection {
   constructor(url: string) {
     const { hostname, port } = new URL(url)
     this.#socket = connect({ host: hostname, port: Number(port), noDelay: true })
-    this.#socket.setTimeout(ANSWER_DEADLINE_MS, () => this.#end(new Error('no response within the deadline')))
     this.#socket.on('data', chunk => this.#onData(chunk.toString('latin1')))
     this.#socket.on('error', error => this.#end(error))
     this.#socket.on('close', () => this.#end(new Error('closed without a response')))
@@ -126,7 +126,8 @@ class Connection {
   exchange(bytes: string): Promise<Answered> {
     this.#owed = Promise.withResolvers()
     this.#socket.write(bytes, 'latin1')
-    return this.#owed.promise
+    const late = () => this.#end(new Error('no response within the deadline'))
+    return this.#owed.promise.finally(whenOver(ANSWER_DEADLINE_MS, late))
   }
 
   destroy(): void {

@@ -9,10 +9,7 @@ interface WaitSample {
   readonly waitedMs: number
 }
 
-/**
- * Measures how long other programs kept processes from running. A test adds it to a bound in ms, which then holds on a
- * loaded machine and stays as strict on an idle one, where it is a few milliseconds.
- */
+/** Measures how long other programs kept processes from running: a few milliseconds on an idle machine. */
 export class StarvationMeter {
   readonly #samples: ReadonlyMap<number, WaitSample[]>
   readonly #timer: NodeJS.Timeout
@@ -30,12 +27,21 @@ export class StarvationMeter {
 
   /** The longest time for which any of the processes waited between two times, in ms since the epoch. */
   waitedMs(fromMs: number, toMs: number): number {
-    const [from, to] = [fromMs - performance.timeOrigin, toMs - performance.timeOrigin]
-    return Math.max(...[...this.#samples.values()].map(samples => waitBetween(samples, from, to)))
+    return Math.max(...this.#waitsMs(fromMs, toMs))
+  }
+
+  /** The same of all processes together: what passes them one after the other is late by up to so long. */
+  waitedInAllMs(fromMs: number, toMs: number): number {
+    return this.#waitsMs(fromMs, toMs).reduce((sum, waitedMs) => sum + waitedMs, 0)
   }
 
   stop(): void {
     clearInterval(this.#timer)
+  }
+
+  #waitsMs(fromMs: number, toMs: number): number[] {
+    const [from, to] = [fromMs - performance.timeOrigin, toMs - performance.timeOrigin]
+    return [...this.#samples.values()].map(samples => waitBetween(samples, from, to))
   }
 
   #sample(): void {

@@ -15,6 +15,8 @@ export interface World {
   readonly console: Listening
   readonly gateway: Listening
   readonly upstream: RecordingUpstream
+  /** Every process that a change or a lookup passes. */
+  readonly pids: readonly number[]
   /** Settings that console and gateway share, for starting a further process of either. */
   readonly env: Readonly<Record<string, string>>
   /** Environment of `postern keys`: the console's address and the admin token. */
@@ -85,6 +87,7 @@ async function build(
     console,
     gateway,
     upstream,
+    pids: [process.pid, redis.pid, ...[console, gateway].map(each => each.process.child.pid ?? 0)],
     env,
     cliEnv: { POSTERN_CONSOLE_URL: console.urls.console, POSTERN_ADMIN_TOKEN: adminToken },
     admin,

@@ -13,10 +13,15 @@ import { ManualClock } from '../../support/manual-clock.ts'
 
 const MINUTE_MS = 60_000
 
-async function startReading() {
+/** As long as no test waits for it. */
+const LONG_MS = 60_000
+/** Of a list that never comes. */
+const SHORT_MS = 100
+
+async function startReading(timeoutMs = LONG_MS) {
   const github = await GithubDouble.start()
   const clock = new ManualClock()
-  const settings = { keysUrl: github.keysUrl, timeoutMs: 500 }
+  const settings = { keysUrl: github.keysUrl, timeoutMs }
   const { fetchKeys, stop } = createKeyFetcher(settings, neverReloads, NO_PROXIES)
   onTestFinished(stop)
   const problems: string[] = []
@@ -84,7 +89,7 @@ describe('the public keys of GitHub', () => {
     expect(await finds(0)).toBe(true)
   })
 
-  test.each<[string, GithubDouble['answer'], string]>([
+  test.each<[string, GithubDouble['answer'], string, number?]>([
     ['is not JSON', response => response.writeHead(200).end('<html>'), 'is not JSON'],
     ['has no keys', response => response.writeHead(200).end('{}'), 'has no public_keys'],
     ['is too large', response => response.writeHead(200).end(' '.repeat(300_000)), 'exceeded'],
@@ -94,10 +99,10 @@ describe('the public keys of GitHub', () => {
       'status 302',
     ],
     ['says "not changed" unasked', response => response.writeHead(304).end(), 'status 304'],
-    ['does not come', () => {}, 'aborted'],
-    ['does not end', response => void response.writeHead(200).write('{'), 'aborted'],
-  ])('a list that %s is no list, and the reason is logged', async (_, answer, reason) => {
-    const { github, finds, problems } = await startReading()
+    ['does not come', () => {}, 'aborted', SHORT_MS],
+    ['does not end', response => void response.writeHead(200).write('{'), 'aborted', SHORT_MS],
+  ])('a list that %s is no list, and the reason is logged', async (_, answer, reason, timeoutMs) => {
+    const { github, finds, problems } = await startReading(timeoutMs)
     github.answer = answer
     await expect(finds(0)).rejects.toThrow()
     expect(problems.join().toLowerCase()).toContain(reason.toLowerCase())
