@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { REVOCATION_TIMING } from '../../src/domain/revocation-timing.ts'
+import { MEASUREMENTS } from '../support/measured-again.ts'
 import type { Listening } from '../support/postern-process.ts'
 import type { IssuedKey } from '../support/world.ts'
 import { type FarRegion, RegionFleet } from './region-fleet.ts'
@@ -43,11 +44,13 @@ export function testFarRegions({ keys, unannounced, cutOff }: FarFaults): void {
     const fleet = await RegionFleet.start<SingleRedis>({ regions: Object.fromEntries(regions), gateways: 3 })
     const good = await fleet.issue(10)
     const revoke = async (phase: Omit<Phase, 'keys' | 'perSecond'>, count = KEYS_IN_FAULTS) =>
-      revokeAndWatch(fleet, good, { keys: await fleet.issue(count), perSecond: PER_SECOND, ...phase })
+      revokeAndWatch(fleet, good, { keys: count, perSecond: PER_SECOND, ...phase })
 
     await revoke({ name: 'connected', boundMs: connected }, keys)
     for (const name of unannounced) await revoke(withoutAnnouncements(fleet.region(name)))
-    for (const name of cutOff) await revoke(cutOffWith(fleet.region(name), (await fleet.issue(1))[0]))
+    for (const name of cutOff) {
+      await revoke(cutOffWith(fleet.region(name), await fleet.issue(MEASUREMENTS)))
+    }
     await revoke(slowed(fleet.region('us')))
     const ap = fleet.region('ap')
     await revoke({
@@ -80,16 +83,18 @@ function withoutAnnouncements(region: Region): Fault {
   }
 }
 
-/** @param unseen a key that no gateway has seen */
-function cutOffWith(region: Region, unseen: IssuedKey | undefined): Fault {
+/** @param unseen keys that no gateway has seen, one for each measurement */
+function cutOffWith(region: Region, unseen: readonly IssuedKey[]): Fault {
   const links = [region.redis.fromConsole, region.toKeyService]
+  let measurements = 0
   return {
     name: `${region.name} cut off`,
     boundMs: inOne(region, null),
     fault: () => Promise.all(links.map(link => link.hold())),
     async mend() {
+      const key = unseen[measurements++]
       // It uses the records of its Redis.
-      for (const gateway of region.gateways) expect(await statusAt(gateway, unseen)).toBe(200)
+      for (const gateway of region.gateways) expect(await statusAt(gateway, key)).toBe(200)
       await Promise.all(links.map(link => link.resume()))
     },
   }

@@ -12,6 +12,19 @@ export type RelayCall =
   | { readonly do: 'slow'; readonly port: number; readonly delayMs: number; readonly stallEvery: number }
   | { readonly do: 'lateness' }
 
+/** A chunk that a relay forwarded later than its delay and stall. */
+export interface LateChunk {
+  /** When it was forwarded, in ms since the epoch. */
+  readonly atMs: number
+  readonly lateMs: number
+}
+
+export interface RelayAnswer {
+  /** Of the relay that was opened. */
+  readonly port?: number
+  readonly late?: readonly LateChunk[]
+}
+
 /** A TCP relay that delays each chunk, and stalls the connection at one in a hundred. */
 export interface Relay {
   readonly port: number
@@ -24,13 +37,13 @@ export interface Relay {
 /** All relays of a test in a process of their own, so that what the test computes delays none. */
 export class Relays {
   readonly #process: ChildProcess
-  readonly #waiting = new Map<number, (value: number) => void>()
+  readonly #waiting = new Map<number, (answer: RelayAnswer) => void>()
   #calls = 0
 
   private constructor(process: ChildProcess) {
     this.#process = process
-    process.on('message', ({ id, value }: { id: number; value: number }) => {
-      this.#waiting.get(id)?.(value)
+    process.on('message', ({ id, answer }: { id: number; answer: RelayAnswer }) => {
+      this.#waiting.get(id)?.(answer)
       this.#waiting.delete(id)
     })
   }
@@ -47,7 +60,7 @@ export class Relays {
   }
 
   async open(url: string, delayMs: number): Promise<Relay> {
-    const port = await this.#call({ do: 'open', url, delayMs })
+    const { port = 0 } = await this.#call({ do: 'open', url, delayMs })
     return {
       port,
       hold: () => this.#call({ do: 'hold', port }),
@@ -56,14 +69,14 @@ export class Relays {
     }
   }
 
-  /** By how much the latest chunk since the last call was later than its delay and stall. */
-  takeLongestLateMs(): Promise<number> {
-    return this.#call({ do: 'lateness' })
+  /** The late chunks since the last call. */
+  async takeLate(): Promise<readonly LateChunk[]> {
+    return (await this.#call({ do: 'lateness' })).late ?? []
   }
 
-  #call(call: RelayCall): Promise<number> {
+  #call(call: RelayCall): Promise<RelayAnswer> {
     const id = this.#calls++
-    const { promise, resolve } = Promise.withResolvers<number>()
+    const { promise, resolve } = Promise.withResolvers<RelayAnswer>()
     this.#waiting.set(id, resolve)
     this.#process.send({ id, call })
     return promise

@@ -71,6 +71,17 @@ export function excused(
   })
 }
 
+/** For how long the machine starved what an excused request passed. */
+export function starvedMsOf(
+  violation: Violation,
+  { revocations }: Pick<History, 'revocations'>,
+  excuseMs: ExcuseMs,
+): number {
+  if (!('sample' in violation)) return 0
+  const { key, sentAtMs, answeredAtMs } = violation.sample
+  return excuseMs(revocations.get(key)?.committedAtMs ?? sentAtMs, answeredAtMs)
+}
+
 function* violationsOfSamples(
   { samples, revocations, refusedAs }: History,
   boundMs: number,

@@ -64,7 +64,10 @@ export class Link {
       if (direction === 'forth' && this.opening.length < 4_096) this.opening += bytes.toString('latin1')
       this.#proxy.onPiece(direction, bytes, this)
       const delayMs = this.#proxy.delayMs[direction]
-      this.#queues[direction].push({ bytes, dueMs: performance.now() + delayMs })
+      // Never before the chunk ahead of it, which may be delayed for longer.
+      const earliestMs = this.#queues[direction].at(-1)?.dueMs ?? 0
+      const dueMs = Math.max(earliestMs, performance.now() + delayMs)
+      this.#queues[direction].push({ bytes, dueMs })
       if (delayMs === 0) this.#handOn(direction)
       else setTimeout(() => this.#handOn(direction), delayMs + 1)
     })
@@ -76,7 +79,7 @@ export class Link {
     const to = direction === 'forth' ? this.#server : this.#client
     const queue = this.#queues[direction]
     for (let next = queue[0]; next !== undefined && next.dueMs <= performance.now(); next = queue[0]) {
-      this.#proxy.longestLateMs = Math.max(this.#proxy.longestLateMs, performance.now() - next.dueMs)
+      this.#proxy.onHandedOn(performance.now() - next.dueMs)
       to.write(next.bytes)
       queue.shift()
     }
@@ -88,10 +91,10 @@ export class TcpProxy {
   /** Delay of each chunk. */
   readonly delayMs: Record<Direction, number> = { forth: 0, back: 0 }
   readonly links = new Set<Link>()
-  /** The longest time by which a chunk was forwarded later than its delay. A test may set it to 0. */
-  longestLateMs = 0
   /** Called for each chunk that arrives, held or not. The connection distinguishes it from those of others. */
   onPiece: (direction: Direction, bytes: Buffer, connection: object) => void = () => {}
+  /** Called for each chunk that is forwarded, with how much later than its delay it is. */
+  onHandedOn: (lateMs: number) => void = () => {}
   readonly #server: Server
   #target: number
   readonly #held: Record<Direction, (link: Link) => boolean> = { forth: () => false, back: () => false }
