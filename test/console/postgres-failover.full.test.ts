@@ -15,7 +15,7 @@ import { until } from '../support/until.ts'
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 /** A statement without an answer is given up after 6 s, and a client tries again. */
 const FROZEN_BOUND_MS = 12_000
-/** Without frozen servers no time limit is waited for; the rest is a busy machine. */
+/** Without frozen servers no time limit is waited for. */
 const PROMOTED_BOUND_MS = 5_000
 
 const issue = async ({ send }: RunningConsole) => {
@@ -72,12 +72,9 @@ describe.skipIf(!has(POSTGRES))('when PostgreSQL fails over', () => {
       return row?.['count'] === keys
     })
 
-  /** @returns the milliseconds until a revocation is accepted */
-  async function untilRevoked(running: RunningConsole, id: string): Promise<number> {
-    const beganMs = performance.now()
-    await until('a revocation is accepted', async () => (await revoke(running, id)) === 200, 60_000)
-    return performance.now() - beganMs
-  }
+  /** @param boundMs in which time that a starved machine took does not count */
+  const untilRevoked = (running: RunningConsole, id: string, boundMs: number) =>
+    until('a revocation is accepted', async () => (await revoke(running, id)) === 200, boundMs)
 
   test('to a promoted replica, the next revocation after it is accepted', async () => {
     const { primary, replica, replicaUrl, address, through } = await replicated()
@@ -88,7 +85,7 @@ describe.skipIf(!has(POSTGRES))('when PostgreSQL fails over', () => {
     address.leadTo(replicaUrl)
     await until('writes fail', async () => (await revoke(running, key.id)) === 503)
     await replica.promote()
-    expect(await untilRevoked(running, key.id)).toBeLessThan(PROMOTED_BOUND_MS)
+    await untilRevoked(running, key.id, PROMOTED_BOUND_MS)
     await until('it is ready', async () => (await running.health()).database === 'ok')
   })
 
@@ -102,7 +99,7 @@ describe.skipIf(!has(POSTGRES))('when PostgreSQL fails over', () => {
     await replica.promote()
     address.leadTo(replicaUrl)
     const [first] = keys
-    expect(await untilRevoked(running, first?.key.id ?? '')).toBeLessThan(FROZEN_BOUND_MS)
+    await untilRevoked(running, first?.key.id ?? '', FROZEN_BOUND_MS)
     // No other session to the former primary is used any more.
     for (const { key } of keys) expect(await revoke(running, key.id)).toBe(200)
     const lookups = await Promise.all(keys.map(({ secret }) => lookUp(running, digestKey(secret))))

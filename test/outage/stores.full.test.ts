@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { digestKey } from '../../src/domain/key/secret.ts'
 import { recordKeyName } from '../../src/domain/wire.ts'
+import { STARVED_MS } from '../support/confirmed-by-all.ts'
 import { Fleet } from '../support/fleet.ts'
+import { measured } from '../support/measured-again.ts'
 import { scrape } from '../support/scrape.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
@@ -19,6 +21,8 @@ const SETTINGS = {
   POSTERN_KEY_SERVICE_TIMEOUT_MS: String(KEY_SERVICE_TIMEOUT_MS),
 }
 const RECOVERY_MS = 30_000
+/** Trusted for up to a second while disconnected, which takes a second to notice; then stale up to the limit. */
+const TRUSTED_MS = 2_000
 
 let fleet: Fleet
 let warm: IssuedKey[]
@@ -358,22 +362,71 @@ describe('Redis and the key service both down', () => {
       POSTERN_KEYS_STALE_SECONDS: String(staleSeconds),
     })
     try {
-      await takeBothAway(own, staleSeconds)
+      const boundMs = Math.max(TRUSTED_MS, staleSeconds * 1000)
+      const gone = await measured({
+        what: `both gone, staleSeconds ${staleSeconds}`,
+        pids: () => own.pids,
+        measure: () => takeBothAway(own, staleSeconds),
+        missedByMs: seen => missedByMs(seen, { boundMs, isStaleAccepted: staleSeconds > 3 }),
+      })
+      expectBothGone(gone, { boundMs, isStaleAccepted: staleSeconds > 3 })
     } finally {
       await own.stop()
     }
   })
 })
 
-async function takeBothAway(own: Fleet, staleSeconds: number): Promise<void> {
+interface BothGone {
+  readonly goneAtMs: number
+  /** Responses to the key that lasts, and to the one that expires during the fault at `expiresAtMs`. */
+  readonly lasting: readonly Seen[]
+  readonly ending: readonly Seen[]
+  readonly expiresAtMs: number
+}
+
+interface StaleLimits {
+  /** From the fault on, within which the last request is accepted. */
+  readonly boundMs: number
+  /** Whether some are accepted that were not verified for three seconds. */
+  readonly isStaleAccepted: boolean
+}
+
+const acceptedOf = (seen: readonly Seen[]) => seen.filter(({ answer }) => answer === '200')
+const acceptsStale = ({ lasting, goneAtMs }: BothGone) =>
+  acceptedOf(lasting).some(({ sentAtMs }) => sentAtMs > goneAtMs + 3_000)
+
+/** By how much the responses miss what they should be, which a starved gateway, client or store explains. */
+function missedByMs(gone: BothGone, { boundMs, isStaleAccepted }: StaleLimits): number {
+  const { goneAtMs, expiresAtMs, lasting } = gone
+  const lastAcceptedMs = Math.max(0, ...acceptedOf(lasting).map(({ sentAtMs }) => sentAtMs - goneAtMs))
+  // The other key must be known to the gateway before it expires.
+  const isEarly = goneAtMs < expiresAtMs && acceptsStale(gone) === isStaleAccepted
+  return Math.max(lastAcceptedMs - boundMs, isEarly ? 0 : STARVED_MS)
+}
+
+function expectBothGone(gone: BothGone, { boundMs, isStaleAccepted }: StaleLimits): void {
+  const { goneAtMs, expiresAtMs, lasting, ending } = gone
+  expect(wrongOf(lasting)).toEqual([])
+  expect(acceptedOf(lasting).filter(({ sentAtMs }) => sentAtMs > goneAtMs + boundMs)).toEqual([])
+  expect(acceptsStale(gone)).toBe(isStaleAccepted)
+  expect(lasting.at(-1)?.answer).toBe('key_store_unavailable')
+  // The other key is accepted until its expiry; afterwards it is expired or unavailable, and never accepted.
+  const late = ending.filter(({ sentAtMs }) => sentAtMs >= expiresAtMs)
+  expect(late.filter(({ answer }) => !['key_expired', 'key_store_unavailable'].includes(answer))).toEqual([])
+  expect(late.length).toBeGreaterThan(0)
+}
+
+async function takeBothAway(own: Fleet, staleSeconds: number): Promise<BothGone> {
+  await own.untilHealthy()
   const [lasting, ending] = await own.issue(2)
   if (lasting === undefined || ending === undefined) throw new Error('Two keys were issued')
-  const expiresAtMs = await own.endSoon(ending, 2)
   const load = new ObservedLoad(own)
   await until('both keys are served', async () => {
     const answers = await load.askAll([lasting, ending])
     return answers.every(({ answer }) => answer === '200')
   })
+  const expiresAtMs = await own.endSoon(ending, 2)
+  await load.askAll([lasting, ending])
   const begun = await load.storeRequests()
   own.redis.freeze()
   for (const { toKeyService } of own.replicas) toKeyService.hold('forth')
@@ -402,17 +455,6 @@ async function takeBothAway(own: Fleet, staleSeconds: number): Promise<void> {
     },
   )
   await load.stop()
-
   const of = (key: IssuedKey) => seen.filter(each => each.key === key.id)
-  expect(wrongOf(of(lasting))).toEqual([])
-  const served = of(lasting).filter(({ answer }) => answer === '200')
-  // Trusted for up to a second while disconnected, which takes a second to notice; then stale up to the limit.
-  const boundMs = Math.max(2, staleSeconds) * 1000
-  expect(served.filter(({ sentAtMs }) => sentAtMs > goneAtMs + boundMs)).toEqual([])
-  expect(served.some(({ sentAtMs }) => sentAtMs > goneAtMs + 3_000)).toBe(staleSeconds > 3)
-  expect(of(lasting).at(-1)?.answer).toBe('key_store_unavailable')
-  // The other key is accepted until its expiry; afterwards it is expired or unavailable, and never accepted.
-  const late = of(ending).filter(({ sentAtMs }) => sentAtMs >= expiresAtMs)
-  expect(late.filter(({ answer }) => !['key_expired', 'key_store_unavailable'].includes(answer))).toEqual([])
-  expect(late.length).toBeGreaterThan(0)
+  return { goneAtMs, expiresAtMs, lasting: of(lasting), ending: of(ending) }
 }
