@@ -3,7 +3,9 @@ import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { DatabaseUnreachable } from '../../src/console/platform/database/database.ts'
 import { digestKey } from '../../src/domain/key/secret.ts'
+import { STARVED_MS } from '../support/confirmed-by-all.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
+import { measured } from '../support/measured-again.ts'
 import { readMessage } from '../support/messages.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { PostgresServer, startReplica } from '../support/postgres-server.ts'
@@ -114,14 +116,27 @@ describe.skipIf(!has(POSTGRES))('when PostgreSQL fails over', () => {
     await untilReplicated(replicaUrl, 1)
     const heartbeats = () =>
       announcer.published.filter(text => readMessage(text)?.kind === 'heartbeat').length
-    await until('a heartbeat is sent', () => heartbeats() > 0)
-    address.leadTo(replicaUrl)
-    address.cut()
-    await until('heartbeats pause', () => running.log.some(({ reason }) => reason === 'failed'))
+    const isPause = ({ msg }: RunningConsole['log'][number]) => String(msg).startsWith('heartbeats ')
+    await measured({
+      what: 'heartbeats pause because of the standby',
+      pids: () => [process.pid],
+      measure: async () => {
+        const earlier = heartbeats()
+        address.leadTo(url)
+        await until('a heartbeat is sent', () => heartbeats() > earlier)
+        address.leadTo(replicaUrl)
+        address.cut()
+        const reason = () => running.log.findLast(isPause)?.['reason']
+        await until('heartbeats pause', () => reason() !== undefined)
+        return reason()
+      },
+      // The log names the reason for which they paused first: a starved console may have been late already.
+      missedByMs: reason => (reason === 'failed' ? 0 : STARVED_MS),
+    })
     const before = heartbeats()
     expect(await lookUp(running, digestKey(secret))).toBe(503)
     expect((await running.health()).database).toBe('failed')
-    expect(running.log.find(({ reason }) => reason === 'failed')?.['cause']).toMatch(/standby/)
+    expect(running.log.findLast(({ reason }) => reason === 'failed')?.['cause']).toMatch(/standby/)
     expect(heartbeats()).toBe(before)
     address.leadTo(url)
     await until('heartbeats are sent again', () => heartbeats() > before)
