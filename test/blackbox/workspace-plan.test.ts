@@ -19,7 +19,7 @@ beforeAll(async () => {
   }
   world = await startWorld(settings, settings)
   await untilConfirming()
-}, 60_000)
+})
 afterAll(() => world.stop())
 
 const FILES = '/api/v1/workspaces/ws_1/files'

@@ -55,31 +55,30 @@ describe.skipIf(!has(CHROMIUM))('a key’s whole life in a real browser, at a re
     return response.ok ? response.status : ((await response.json()) as { code: string }).code
   }
 
-    /** @returns how long after its revocation in the browser the gateway first rejects the key */
-    async function acceptedAfterRevocationMs(page: Page, key: { name: string; secret: string }) {
-      await page.getByRole('link', { name: 'All keys' }).click()
-      await page.getByRole('link', { name: 'Active' }).click()
-      await page.waitForURL('**/keys?state=active')
-      await page.getByRole('link', { name: key.name, exact: true }).click()
-      await page.getByRole('button', { name: 'Revoke' }).click()
-      const refusedAtMs = until(
-        'the gateway rejects the key',
-        async () => (await tried(key.secret)) === 'key_revoked' && Date.now(),
-        BROWSER_TEST.timeout,
-      )
-      await page.getByRole('dialog').getByRole('button', { name: 'Revoke now' }).click()
-      await page.getByRole('heading', { name: 'Key revoked' }).waitFor()
-      await page.getByText('of 1 gateway').waitFor()
-      const committedAt = (await page.locator('#progress time').first().getAttribute('datetime')) ?? ''
-      return (await refusedAtMs) - Date.parse(committedAt)
-    }
+  /** @returns how long after its revocation in the browser the gateway first rejects the key */
+  async function acceptedAfterRevocationMs(page: Page, key: { name: string; secret: string }) {
+    await page.getByRole('link', { name: 'All keys' }).click()
+    await page.getByRole('link', { name: 'Active' }).click()
+    await page.waitForURL('**/keys?state=active')
+    await page.getByRole('link', { name: key.name, exact: true }).click()
+    await page.getByRole('button', { name: 'Revoke' }).click()
+    const refusedAtMs = until(
+      'the gateway rejects the key',
+      async () => (await tried(key.secret)) === 'key_revoked' && Date.now(),
+    )
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke now' }).click()
+    await page.getByRole('heading', { name: 'Key revoked' }).waitFor()
+    await page.getByText('of 1 gateway').waitFor()
+    const committedAt = (await page.locator('#progress time').first().getAttribute('datetime')) ?? ''
+    return (await refusedAtMs) - Date.parse(committedAt)
+  }
 
-    test('issued, copied, used, rotated, finished and revoked', async () => {
-      const ada = await visitor(browser, { permissions: ['clipboard-read', 'clipboard-write'] })
-      const { page } = ada
-      const copied = () => page.evaluate<string>('navigator.clipboard.readText()')
-      await signIn(ada, site)
-      expect(new URL(page.url()).pathname).toBe('/workspaces/ws_1/keys')
+  test('issued, copied, used, rotated, finished and revoked', async () => {
+    const ada = await visitor(browser, { permissions: ['clipboard-read', 'clipboard-write'] })
+    const { page } = ada
+    const copied = () => page.evaluate<string>('navigator.clipboard.readText()')
+    await signIn(ada, site)
+    expect(new URL(page.url()).pathname).toBe('/workspaces/ws_1/keys')
 
     await page.getByRole('link', { name: 'Issue the first key' }).click()
     await page.getByLabel('Name').fill('build server')
@@ -118,38 +117,25 @@ describe.skipIf(!has(CHROMIUM))('a key’s whole life in a real browser, at a re
     await until('the gateway rejects the old key', async () => (await tried(first)) === 'key_revoked')
     expect(await tried(second)).toBe(200)
 
-      const keys = [{ name: 'build server', secret: second }]
-      const acceptedForMs = await measured({
-        what: 'a key that is revoked in the browser',
-        pids: () => [process.pid, redis.pid, gateway.process.child.pid ?? 0],
-        measure: async () => {
-          const key = keys.pop() ?? { name: 'another', ...(await site.issue({ name: 'another' })) }
-          expect(await tried(key.secret)).toBe(200)
-          return acceptedAfterRevocationMs(page, key)
-        },
-        missedByMs: ms => ms - A_SECOND_MS,
-      })
-      expect(acceptedForMs).toBeLessThan(A_SECOND_MS)
-
-      await page.getByRole('link', { name: 'Audit trail' }).click()
-      await page.getByRole('heading', { name: 'Audit trail' }).waitFor()
-      const acts = () => page.locator('.entries .badge').allTextContents()
-      await expect
-        .poll(async () => (await acts()).slice(-4))
-        .toEqual(['Revoked', 'Revoked', 'Rotated', 'Issued'])
-      expect(ada.pageErrors).toEqual([])
-      await ada.close()
+    const keys = [{ name: 'build server', secret: second }]
+    const acceptedForMs = await measured({
+      what: 'a key that is revoked in the browser',
+      pids: () => [process.pid, redis.pid, gateway.process.child.pid ?? 0],
+      measure: async () => {
+        const key = keys.pop() ?? { name: 'another', ...(await site.issue({ name: 'another' })) }
+        expect(await tried(key.secret)).toBe(200)
+        return acceptedAfterRevocationMs(page, key)
+      },
+      missedByMs: ms => ms - A_SECOND_MS,
     })
-    await page.getByRole('dialog').getByRole('button', { name: 'Revoke now' }).click()
-    await page.getByRole('heading', { name: 'Key revoked' }).waitFor()
-    await page.getByText('of 1 gateway').waitFor()
-    const committedAt = (await page.locator('#progress time').first().getAttribute('datetime')) ?? ''
-    expect((await refusedAtMs) - Date.parse(committedAt)).toBeLessThan(A_SECOND_MS)
+    expect(acceptedForMs).toBeLessThan(A_SECOND_MS)
 
     await page.getByRole('link', { name: 'Audit trail' }).click()
     await page.getByRole('heading', { name: 'Audit trail' }).waitFor()
     const acts = () => page.locator('.entries .badge').allTextContents()
-    await expect.poll(acts).toEqual(['Revoked', 'Revoked', 'Rotated', 'Issued'])
+    await expect
+      .poll(async () => (await acts()).slice(-4))
+      .toEqual(['Revoked', 'Revoked', 'Rotated', 'Issued'])
     expect(ada.pageErrors).toEqual([])
     await ada.close()
   })
