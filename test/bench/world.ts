@@ -1,9 +1,9 @@
-import { randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../support/free-port.ts'
+import { Parts } from '../support/parts.ts'
+import { LOCAL } from '../support/postern-process.ts'
 import { startArguments } from '../support/start-arguments.ts'
 import { until } from '../support/until.ts'
 import { KeyMint } from './keys.ts'
@@ -14,55 +14,65 @@ import { ServerProcess } from './server-process.ts'
 export const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url))
 const SERVERS = fileURLToPath(new URL('servers/', import.meta.url))
 
-/** Starts Redis, upstream and console on the core of the load, and contestants on theirs. */
+/**
+ * Redis, upstream and console on the core of the load, and contestants on theirs: each with its output in a file, so that this
+ * process reads nothing while wrk measures.
+ */
 export class BenchWorld {
   readonly directory: string
   readonly mint: KeyMint
   readonly signingSecret: Buffer
   readonly upstream: ServerProcess
+  readonly #parts: Parts
   readonly #redis: ServerProcess
-  readonly #console: ServerProcess
   readonly #settings: Readonly<Record<string, string>>
   readonly #started: ServerProcess[] = []
 
   private constructor(
+    parts: Parts,
     directory: string,
-    fixtures: { redis: ServerProcess; upstream: ServerProcess; console: ServerProcess },
+    fixtures: { redis: ServerProcess; upstream: ServerProcess },
     settings: Readonly<Record<string, string>>,
-    signingSecret: Buffer,
   ) {
+    this.#parts = parts
     this.directory = directory
     this.upstream = fixtures.upstream
     this.#redis = fixtures.redis
-    this.#console = fixtures.console
     this.#settings = settings
-    this.signingSecret = signingSecret
-    this.mint = new KeyMint(signingSecret, fixtures.redis.port)
+    this.signingSecret = Buffer.from(settings['POSTERN_KEYS_SIGNING_SECRETS'] ?? '', 'base64')
+    this.mint = new KeyMint(this.signingSecret, fixtures.redis.port)
   }
 
-  static async start(): Promise<BenchWorld> {
-    const directory = mkdtempSync(join(tmpdir(), 'postern-bench-'))
-    const signingSecret = randomBytes(32)
-    const secrets = {
-      POSTERN_KEYS_SIGNING_SECRETS: signingSecret.toString('base64'),
-      POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
-    }
-    const redis = await startRedis(directory)
-    const upstream = await startUpstream(directory)
-    const shared = { ...secrets, POSTERN_REDIS_URL: `redis://127.0.0.1:${redis.port}`, POSTERN_OPS_PORT: '0' }
-    const internalPort = await freePort()
-    const console = await startConsole(directory, shared, internalPort)
-    const settings = {
-      ...shared,
-      // The console issued none of these keys, so it must not be asked: a gateway that is disconnected, or finds Redis slow on
-      // a busy machine, would ask it.
-      POSTERN_REDIS_HEARTBEATS: 'false',
-      POSTERN_REDIS_COMMAND_TIMEOUT_MS: '5000',
-      POSTERN_DRAIN_DELAY_MS: '0',
-      POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${internalPort}`,
-      POSTERN_UPSTREAM_URL: upstream.url,
-    }
-    return new BenchWorld(directory, { redis, upstream, console }, settings, signingSecret)
+  static start(): Promise<BenchWorld> {
+    return Parts.start(async parts => {
+      const directory = await parts.directory('bench')
+      const redis = await parts.own(await startRedis(directory))
+      const upstream = await parts.own(await startUpstream(directory))
+      const shared = { ...LOCAL, ...parts.shared, POSTERN_REDIS_URL: `redis://127.0.0.1:${redis.port}` }
+      const internalPort = String(await freePort())
+      const console = {
+        ...shared,
+        POSTERN_CONSOLE_INTERNAL_PORT: internalPort,
+        POSTERN_ADMIN_TOKEN: parts.adminToken,
+      }
+      await parts.own(await startConsole(directory, console))
+      const world = new BenchWorld(
+        parts,
+        directory,
+        { redis, upstream },
+        {
+          ...shared,
+          // The console issued none of these keys, so it must not be asked: a gateway that is disconnected, or finds Redis slow on
+          // a busy machine, would ask it.
+          POSTERN_REDIS_HEARTBEATS: 'false',
+          POSTERN_REDIS_COMMAND_TIMEOUT_MS: '5000',
+          POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${internalPort}`,
+          POSTERN_UPSTREAM_URL: upstream.url,
+        },
+      )
+      await parts.own({ stop: () => world.mint.close() })
+      return world
+    })
   }
 
   get redisPort(): number {
@@ -84,12 +94,7 @@ export class BenchWorld {
     }: { checkout?: string; words?: readonly string[]; nodeFlags?: readonly string[] } = {},
   ): Promise<ServerProcess> {
     const port = await freePort()
-    const own = {
-      ...this.#settings,
-      POSTERN_GATEWAY_HOST: '127.0.0.1',
-      POSTERN_GATEWAY_PORT: String(port),
-      ...settings,
-    }
+    const own = { ...this.#settings, POSTERN_GATEWAY_PORT: String(port), ...settings }
     const all = [...nodeFlags, ...words, 'gateway']
     const gateway = await this.#start(name, process.execPath, all, port, own)
     const log = join(this.directory, `${name}.log`)
@@ -133,10 +138,8 @@ export class BenchWorld {
   }
 
   async stop(): Promise<void> {
-    this.mint.close()
     await this.stopGateways()
-    await Promise.all([this.#console, this.upstream, this.#redis].map(fixture => fixture.stop()))
-    rmSync(this.directory, { recursive: true, force: true })
+    await this.#parts.stop()
   }
 
   async #start(
@@ -177,18 +180,9 @@ async function startUpstream(directory: string): Promise<ServerProcess> {
 async function startConsole(
   directory: string,
   settings: Readonly<Record<string, string>>,
-  internalPort: number,
 ): Promise<ServerProcess> {
   const port = await freePort()
-  const env = {
-    ...settings,
-    POSTERN_CONSOLE_INTERNAL_HOST: '127.0.0.1',
-    POSTERN_CONSOLE_INTERNAL_PORT: String(internalPort),
-    POSTERN_CONSOLE_HOST: '127.0.0.1',
-    POSTERN_CONSOLE_PORT: String(port),
-    POSTERN_ADMIN_TOKEN: randomBytes(24).toString('base64url'),
-    POSTERN_DATABASE_URL: 'sqlite::memory:',
-  }
+  const env = { ...settings, POSTERN_CONSOLE_PORT: String(port), POSTERN_DATABASE_URL: 'sqlite::memory:' }
   const words = [...startArgumentsInFull(CHECKOUT), 'console']
   return ServerProcess.start({
     core: LOAD_CORE,

@@ -1,6 +1,7 @@
 import { onTestFinished } from 'vitest'
 import { Parts } from '../support/parts.ts'
 import { type Listening, runPostern } from '../support/postern-process.ts'
+import { readiness, untilConnected } from '../support/readiness.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
 import type { RegionRedis } from './region-redis.ts'
@@ -121,11 +122,8 @@ export class RegionFleet<Redis extends RegionRedis = RegionRedis> {
   }
 
   async untilHealthy(): Promise<void> {
-    for (const { name, gateways } of this.regions) {
-      for (const gateway of gateways) {
-        const isConnected = async () => (await readiness(gateway))['changes'] === 'connected'
-        await until(`the gateways of ${name} are connected`, isConnected, RECOVERY_MS)
-      }
+    for (const { gateways } of this.regions) {
+      for (const gateway of gateways) await untilConnected(gateway, RECOVERY_MS)
     }
     for (const console of this.#consoles) {
       const isReady = async () => (await readiness(console))['announcer'] === 'ready'
@@ -171,23 +169,13 @@ export class RegionFleet<Redis extends RegionRedis = RegionRedis> {
     return { askedAtMs, committedAtMs: Date.parse(committedAt) }
   }
 
-  async #post(index: number, path: string, body?: object): Promise<AdminAnswer> {
-    const response = await fetch(`${this.console(index).urls.console}/admin/v1${path}`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${this.#parts.adminToken}`,
-        ...(body && { 'content-type': 'application/json' }),
-      },
-      ...(body && { body: JSON.stringify(body) }),
-    })
-    const text = await response.text()
-    if (!response.ok) throw new Error(`The console answered ${response.status}: ${text}`)
+  async #post(index: number, path: string, body?: object): Promise<ChangedKey> {
     // The tests of the admin API check its form.
-    return JSON.parse(text) as AdminAnswer
+    return (await this.#parts.change(this.console(index), path, body)) as unknown as ChangedKey
   }
 }
 
-interface AdminAnswer {
+interface ChangedKey {
   readonly key: { readonly id: string }
   readonly secret?: string
   readonly committedAt: string
@@ -204,8 +192,4 @@ async function startGateways(
     gateways.push(...(await Parts.several(some, () => parts.gateway(settings))))
   }
   return gateways
-}
-
-async function readiness({ urls }: Listening): Promise<Record<string, unknown>> {
-  return (await (await fetch(`${urls.ops}/readyz`)).json()) as Record<string, unknown>
 }

@@ -3,6 +3,7 @@ import { Pool } from 'undici'
 import type { AdminResponse, GatewaysResponse } from './admin-response.ts'
 import { Parts } from './parts.ts'
 import type { Listening } from './postern-process.ts'
+import { readiness } from './readiness.ts'
 import type { RecordingUpstream } from './recording-upstream.ts'
 import type { RedisServer } from './redis-server.ts'
 import type { TcpProxy } from './tcp-proxy.ts'
@@ -108,18 +109,18 @@ export class Fleet {
 
   /** Waits until every replica is connected to Redis and the console announces changes. */
   async untilHealthy(): Promise<void> {
-    for (const { urls } of this.replicas) {
+    for (const replica of this.replicas) {
       await until(
         'the gateway is connected',
         async () => {
-          const { changes, redis } = await readiness(urls.ops)
+          const { changes, redis } = await readiness(replica)
           return changes === 'connected' && redis === 'ok'
         },
         RECOVERY_MS,
       )
     }
     await until('the console announces', async () => {
-      return (await readiness(this.console.urls.ops))['announcer'] === 'ready'
+      return (await readiness(this.console))['announcer'] === 'ready'
     })
   }
 
@@ -223,10 +224,6 @@ export class Fleet {
     if (answer.statusCode !== expected) throw new Error(`The console answered ${answer.statusCode}: ${text}`)
     return JSON.parse(text) as Record<string, unknown>
   }
-}
-
-async function readiness(opsUrl: string): Promise<Record<string, unknown>> {
-  return (await (await fetch(`${opsUrl}/readyz`)).json()) as Record<string, unknown>
 }
 
 function urlOf(proxy: TcpProxy, scheme: 'redis' | 'http'): string {

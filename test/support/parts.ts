@@ -1,17 +1,24 @@
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DATABASES } from './databases.ts'
 import { type Listening, startPostern } from './postern-process.ts'
+import { PostgresServer } from './postgres-server.ts'
 import { RecordingUpstream } from './recording-upstream.ts'
 import { RedisServer, type RedisServerOptions } from './redis-server.ts'
 import { TcpProxy } from './tcp-proxy.ts'
 
 type Settings = Readonly<Record<string, string>>
 
+export interface AdminAnswer {
+  readonly status: number
+  readonly json: Record<string, unknown>
+}
+
 /**
- * Starts the parts of an installation as processes that share their secrets, and stops them in the opposite order. World,
- * Fleet and RegionFleet are built of it.
+ * Starts the parts of an installation as processes that share their secrets, and stops them in the opposite order. Every
+ * installation of tests and benchmarks is built of it, and adds what is its own.
  */
 export class Parts {
   readonly adminToken = randomBytes(24).toString('base64url')
@@ -42,30 +49,72 @@ export class Parts {
     return this.own(await RecordingUpstream.start())
   }
 
+  /** @param settings of a temporary one */
+  async postgres(settings?: Settings): Promise<PostgresServer> {
+    return this.own(await PostgresServer.started(settings))
+  }
+
   /** A relay before a server, that a test can delay, hold and cut. */
   async proxy(url: string): Promise<TcpProxy> {
     return this.own(await TcpProxy.start(url))
   }
 
+  /** It is removed when the parts have stopped. */
+  async directory(name: string, parent = tmpdir()): Promise<string> {
+    const directory = await mkdtemp(join(parent, `postern-${name}-`))
+    this.#started.defer(() => rm(directory, { recursive: true, force: true }))
+    return directory
+  }
+
   /** @returns the URL of a new database */
   async sqlite(): Promise<string> {
-    const directory = await mkdtemp(join(DATABASES, 'postern-database-'))
-    this.#started.defer(() => rm(directory, { recursive: true, force: true }))
-    return `sqlite:${join(directory, 'postern.db')}`
+    return `sqlite:${join(await this.directory('database', DATABASES), 'postern.db')}`
   }
 
-  /** Over a database of its own, unless settings name one. */
-  async console(settings: Settings): Promise<Listening> {
+  /**
+   * Over a database of its own, unless settings name one.
+   * @param launcher program and first arguments, if not those of this checkout
+   */
+  async console(settings: Settings, launcher?: readonly string[]): Promise<Listening> {
     const databaseUrl = settings['POSTERN_DATABASE_URL'] ?? (await this.sqlite())
-    return this.#process('console', {
-      POSTERN_ADMIN_TOKEN: this.adminToken,
-      ...settings,
-      POSTERN_DATABASE_URL: databaseUrl,
-    })
+    const own = { POSTERN_ADMIN_TOKEN: this.adminToken, ...settings, POSTERN_DATABASE_URL: databaseUrl }
+    return this.#process('console', own, launcher)
   }
 
-  gateway(settings: Settings): Promise<Listening> {
-    return this.#process('gateway', settings)
+  gateway(settings: Settings, launcher?: readonly string[]): Promise<Listening> {
+    return this.#process('gateway', settings, launcher)
+  }
+
+  /** Calls the admin API of a console that has the token of these parts. */
+  async admin(
+    { urls }: Pick<Listening, 'urls'>,
+    method: string,
+    path: string,
+    body?: unknown,
+    signal?: AbortSignal,
+  ): Promise<AdminAnswer> {
+    const response = await fetch(`${urls.console}/admin/v1${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${this.adminToken}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(signal === undefined ? {} : { signal }),
+    })
+    return { status: response.status, json: (await response.json()) as AdminAnswer['json'] }
+  }
+
+  /** @throws unless the console answers with success */
+  async change(
+    console: Pick<Listening, 'urls'>,
+    path: string,
+    body?: unknown,
+    signal?: AbortSignal,
+  ): Promise<AdminAnswer['json']> {
+    const { status, json } = await this.admin(console, 'POST', path, body, signal)
+    if (status > 299) throw new Error(`The console answered ${status}: ${JSON.stringify(json)}`)
+    return json
   }
 
   /** Several at a time. Where one does not start, the others are waited for, so that they are stopped too. */
@@ -82,8 +131,12 @@ export class Parts {
     await this.#started.disposeAsync()
   }
 
-  async #process(plane: 'console' | 'gateway', settings: Settings): Promise<Listening> {
-    const running = await startPostern(plane, { ...this.shared, ...settings })
+  async #process(
+    plane: 'console' | 'gateway',
+    settings: Settings,
+    launcher?: readonly string[],
+  ): Promise<Listening> {
+    const running = await startPostern(plane, { ...this.shared, ...settings }, [], launcher)
     await this.own({ stop: () => running.process.stop() })
     return running
   }

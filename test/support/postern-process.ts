@@ -126,6 +126,14 @@ export interface Listening {
   readonly urls: Readonly<Record<'gateway' | 'check' | 'console' | 'internal' | 'ops', string>>
 }
 
+/** Listeners on this machine alone, on ports that the system chooses. */
+export const LOCAL: Readonly<Record<string, string>> = Object.fromEntries(
+  ['GATEWAY', 'CONSOLE', 'CONSOLE_INTERNAL', 'OPS'].flatMap(listener => [
+    [`POSTERN_${listener}_HOST`, '127.0.0.1'],
+    [`POSTERN_${listener}_PORT`, '0'],
+  ]),
+)
+
 /** Starts a command that listens, and waits until it is ready. @throws if it is not in time; then it is stopped */
 export async function startPostern(
   command: string,
@@ -133,19 +141,7 @@ export async function startPostern(
   args: readonly string[] = [],
   launcher?: readonly string[],
 ): Promise<Listening> {
-  const ports = {
-    POSTERN_GATEWAY_PORT: '0',
-    POSTERN_CONSOLE_PORT: '0',
-    POSTERN_CONSOLE_INTERNAL_PORT: '0',
-    POSTERN_OPS_PORT: '0',
-  }
-  const hosts = {
-    POSTERN_GATEWAY_HOST: '127.0.0.1',
-    POSTERN_CONSOLE_HOST: '127.0.0.1',
-    POSTERN_CONSOLE_INTERNAL_HOST: '127.0.0.1',
-    POSTERN_OPS_HOST: '127.0.0.1',
-  }
-  const started = new PosternProcess([command, ...args], { ...ports, ...hosts, ...env }, launcher)
+  const started = new PosternProcess([command, ...args], { ...LOCAL, ...env }, launcher)
   const line = await started
     .logged(entry => entry['msg'] === 'listening')
     .catch(async (error: unknown) => {

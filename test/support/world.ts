@@ -1,8 +1,8 @@
-import { Parts } from './parts.ts'
+import { type AdminAnswer, Parts } from './parts.ts'
 import type { Listening } from './postern-process.ts'
+import { untilConnected } from './readiness.ts'
 import type { RecordingUpstream } from './recording-upstream.ts'
 import type { RedisServer } from './redis-server.ts'
-import { until } from './until.ts'
 
 export interface IssuedKey {
   readonly id: string
@@ -21,11 +21,7 @@ export interface World {
   readonly env: Readonly<Record<string, string>>
   /** Environment of `postern keys`: the console's address and the admin token. */
   readonly cliEnv: Readonly<Record<string, string>>
-  admin(
-    method: string,
-    path: string,
-    body?: unknown,
-  ): Promise<{ status: number; json: Record<string, unknown> }>
+  admin(method: string, path: string, body?: unknown): Promise<AdminAnswer>
   issue(key?: {
     workspaceId?: string
     scopes?: string[]
@@ -47,15 +43,15 @@ export async function startWorld(
   settings: Readonly<Record<string, string>> = {},
   consoleSettings: Readonly<Record<string, string>> = {},
 ): Promise<World> {
-  return await Parts.start(parts => build(parts, settings, consoleSettings))
+  return await Parts.start(parts => buildWorld(parts, settings, consoleSettings))
 }
 
-async function build(
+/** A world beside other parts, which stop with it. */
+export async function buildWorld(
   parts: Parts,
-  settings: Readonly<Record<string, string>>,
-  consoleSettings: Readonly<Record<string, string>>,
+  settings: Readonly<Record<string, string>> = {},
+  consoleSettings: Readonly<Record<string, string>> = {},
 ): Promise<World> {
-  const { adminToken } = parts
   const redis = await parts.redis()
   const upstream = await parts.upstream()
   const shared = { ...parts.shared, POSTERN_REDIS_URL: redis.url }
@@ -66,22 +62,9 @@ async function build(
     POSTERN_UPSTREAM_URL: upstream.url,
   }
   const gateway = await parts.gateway({ ...env, ...settings })
-  await until('the gateway is connected', async () => {
-    const readiness = await fetch(`${gateway.urls.ops}/readyz`)
-    return ((await readiness.json()) as { changes: string }).changes === 'connected'
-  })
+  await untilConnected(gateway)
 
-  const admin: World['admin'] = async (method, path, body) => {
-    const response = await fetch(`${console.urls.console}/admin/v1${path}`, {
-      method,
-      headers: {
-        authorization: `Bearer ${adminToken}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    return { status: response.status, json: (await response.json()) as Record<string, unknown> }
-  }
+  const admin: World['admin'] = (method, path, body) => parts.admin(console, method, path, body)
   return {
     redis,
     console,
@@ -89,7 +72,7 @@ async function build(
     upstream,
     pids: [process.pid, redis.pid, ...[console, gateway].map(each => each.process.child.pid ?? 0)],
     env,
-    cliEnv: { POSTERN_CONSOLE_URL: console.urls.console, POSTERN_ADMIN_TOKEN: adminToken },
+    cliEnv: { POSTERN_CONSOLE_URL: console.urls.console, POSTERN_ADMIN_TOKEN: parts.adminToken },
     admin,
     issue: async ({ workspaceId = 'ws_1', scopes = ALL_SCOPES, ...more } = {}) => {
       const { status, json } = await admin('POST', `/workspaces/${workspaceId}/keys`, {

@@ -1,12 +1,11 @@
-import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Pool } from 'undici'
 import { freePort } from '../../support/free-port.ts'
-import { type Listening, startPostern } from '../../support/postern-process.ts'
+import { Parts } from '../../support/parts.ts'
+import type { Listening } from '../../support/postern-process.ts'
 import type { Target } from '../../support/prometheus-server.ts'
-import { RedisServer } from '../../support/redis-server.ts'
+import type { RedisServer } from '../../support/redis-server.ts'
 import { json, type ScriptedUpstream, startScriptedUpstream } from '../../support/scripted-upstream.ts'
 
 /** A process as the runbooks' commands see it. */
@@ -52,44 +51,49 @@ export class NightWorld {
   readonly namespace: string
   readonly redis: RedisServer
   upstream: ScriptedUpstream
-  readonly shared: Record<string, string>
   readonly directory: string
+  readonly #parts: Parts
   readonly #processes: Process[] = []
   readonly #timers: NodeJS.Timeout[] = []
-  readonly #adminToken = randomBytes(24).toString('base64url')
   readonly #keys: string[] = []
   readonly #pools: Pool[] = []
 
-  private constructor(namespace: string, redis: RedisServer, upstream: ScriptedUpstream) {
+  private constructor(
+    parts: Parts,
+    {
+      namespace,
+      redis,
+      upstream,
+      directory,
+    }: Pick<NightWorld, 'namespace' | 'redis' | 'upstream' | 'directory'>,
+  ) {
+    this.#parts = parts
     this.namespace = namespace
     this.redis = redis
     this.upstream = upstream
-    this.directory = mkdtempSync(join(tmpdir(), 'postern-night-'))
-    this.shared = {
-      POSTERN_REDIS_URL: redis.url,
-      POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
-      POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
-      POSTERN_DRAIN_DELAY_MS: '0',
-      POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '5000',
-    }
+    this.directory = directory
   }
 
-  static async start(namespace: string, options: NightOptions = {}): Promise<NightWorld> {
-    const redis = await RedisServer.start()
-    const upstream = await startScriptedUpstream(request => request.send(json('{"id":"ws_1"}')))
-    const world = new NightWorld(namespace, redis, upstream)
-    return await world.#startAll(options).catch(async (error: unknown) => {
-      await world.stop()
-      throw error
+  static start(namespace: string, options: NightOptions = {}): Promise<NightWorld> {
+    return Parts.start(async parts => {
+      const directory = await parts.directory('night')
+      const redis = await parts.redis()
+      const upstream = await startScriptedUpstream(request => request.send(json('{"id":"ws_1"}')))
+      const world = new NightWorld(parts, { namespace, redis, upstream, directory })
+      // A fault replaces the upstream.
+      await parts.own({ stop: () => world.upstream.stop() })
+      await world.#startAll(options)
+      await parts.own({ stop: () => world.#endClients() })
+      return world
     })
   }
 
-  async #startAll(options: NightOptions): Promise<this> {
+  async #startAll(options: NightOptions): Promise<void> {
     const internalPort = await freePort()
-    const databaseUrl = options.databaseUrl ?? `sqlite:${join(this.directory, 'postern.db')}`
     await this.#begin('console', 0, {
-      POSTERN_ADMIN_TOKEN: this.#adminToken,
-      POSTERN_DATABASE_URL: databaseUrl,
+      // As in a pod, for the runbooks' commands.
+      POSTERN_ADMIN_TOKEN: this.#parts.adminToken,
+      POSTERN_DATABASE_URL: options.databaseUrl ?? `sqlite:${join(this.directory, 'postern.db')}`,
       POSTERN_CONSOLE_INTERNAL_PORT: String(internalPort),
       POSTERN_CONSOLE_PORT: String(await freePort()),
     })
@@ -102,7 +106,6 @@ export class NightWorld {
     }
     for (let index = 0; index < KEYS; index++) this.#keys.push((await this.#issue()).secret)
     this.#beginClients()
-    return this
   }
 
   get targets(): Target[] {
@@ -121,7 +124,7 @@ export class NightWorld {
     const own = this.#named(name)
     await own.running.process.stop()
     own.lines.push(...own.running.process.lines)
-    own.running = await startPatiently(own.plane, { ...own.env, ...env })
+    own.running = await this.#startPatiently(own.plane, { ...own.env, ...env })
   }
 
   pods(): NightPod[] {
@@ -140,16 +143,7 @@ export class NightWorld {
   }
 
   async stop(): Promise<void> {
-    for (const timer of this.#timers) clearInterval(timer)
-    await Promise.all(this.#pools.map(pool => pool.destroy()))
-    for (const { running } of this.#processes) {
-      running.process.child.kill('SIGCONT')
-      await running.process.stop()
-    }
-    this.redis.thaw()
-    await this.redis.stop()
-    await this.upstream.stop()
-    rmSync(this.directory, { recursive: true, force: true })
+    await this.#parts.stop()
   }
 
   async #begin(
@@ -158,9 +152,26 @@ export class NightWorld {
     more: Readonly<Record<string, string>>,
   ): Promise<void> {
     const opsPort = await freePort()
-    const env = { ...this.shared, ...more, POSTERN_OPS_PORT: String(opsPort) }
-    const running = await startPatiently(plane, env)
+    const env = {
+      ...this.#parts.shared,
+      POSTERN_REDIS_URL: this.redis.url,
+      POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '5000',
+      ...more,
+      POSTERN_OPS_PORT: String(opsPort),
+    }
+    const running = await this.#startPatiently(plane, env)
     this.#processes.push({ name: `${plane}-${index}`, plane, env, opsPort, running, lines: [] })
+  }
+
+  async #startPatiently(
+    plane: 'gateway' | 'console',
+    env: Readonly<Record<string, string>>,
+    attempts = START_ATTEMPTS,
+  ): Promise<Listening> {
+    return await this.#parts[plane](env).catch((error: unknown) => {
+      if (attempts === 1) throw error
+      return this.#startPatiently(plane, env, attempts - 1)
+    })
   }
 
   #named(name: string): Process {
@@ -169,15 +180,9 @@ export class NightWorld {
     return found
   }
 
-  async #admin(path: string, body: object): Promise<Record<string, unknown>> {
-    const response = await fetch(`${this.process('console-0').urls.console}/admin/v1${path}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${this.#adminToken}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-      signal: AbortSignal.timeout(CHANGE_MS),
-    })
-    if (!response.ok) throw new Error(`The console answered ${response.status}`)
-    return (await response.json()) as Record<string, unknown>
+  #admin(path: string, body: object): Promise<Record<string, unknown>> {
+    const signal = AbortSignal.timeout(CHANGE_MS)
+    return this.#parts.change(this.process('console-0'), path, body, signal)
   }
 
   async #issue(): Promise<{ id: string; secret: string }> {
@@ -222,15 +227,9 @@ export class NightWorld {
       if (count % 3 === 0) await this.#admin(`/keys/${id}/revoke`, {})
     })
   }
-}
 
-async function startPatiently(
-  plane: 'gateway' | 'console',
-  env: Readonly<Record<string, string>>,
-  attempts = START_ATTEMPTS,
-): Promise<Listening> {
-  return await startPostern(plane, env).catch((error: unknown) => {
-    if (attempts === 1) throw error
-    return startPatiently(plane, env, attempts - 1)
-  })
+  async #endClients(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer)
+    await Promise.all(this.#pools.map(pool => pool.destroy()))
+  }
 }

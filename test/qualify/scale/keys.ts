@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts'
 import { openDatabase } from '../../support/open-database.ts'
-import { startPostern } from '../../support/postern-process.ts'
-import { RedisServer } from '../../support/redis-server.ts'
+import { Parts } from '../../support/parts.ts'
+import type { RedisServer } from '../../support/redis-server.ts'
 import { createRepository } from '../../support/repository.ts'
 import { describeTimes, say } from './readings.ts'
 
@@ -18,17 +18,18 @@ const REQUEUE_SECONDS = 20
 
 /** A console over millions of keys: `test/bench/search.ts` times lists and searches over the same database. */
 export async function measureKeys(databaseUrl: string): Promise<void> {
-  const database = await openDatabase(databaseUrl)
-  const redis = await RedisServer.start()
+  const parts = new Parts()
   try {
+    const redis = await parts.redis()
+    const database = await openDatabase(databaseUrl)
+    await parts.own({ stop: () => database.close() })
     await describeSize(database)
     await timeLookups(database)
-    await timeConsole(databaseUrl, redis)
-    await timeNewRegion(databaseUrl, redis, database)
+    await timeConsole(parts, databaseUrl, redis)
+    await timeNewRegion(parts, databaseUrl, redis, database)
     say(`load average ${loadavg()[0]?.toFixed(1)}`)
   } finally {
-    await redis.stop()
-    await database.close()
+    await parts.stop()
   }
 }
 
@@ -73,26 +74,17 @@ async function timesOf(times: number, work: (at: number) => Promise<unknown>): P
   return tookMs
 }
 
-async function timeConsole(databaseUrl: string, redis: RedisServer): Promise<void> {
-  const adminToken = randomBytes(24).toString('base64url')
+async function timeConsole(parts: Parts, databaseUrl: string, redis: RedisServer): Promise<void> {
   const startedMs = performance.now()
-  const { process, urls } = await startPostern('console', {
-    ...consoleSettings(databaseUrl),
-    POSTERN_ADMIN_TOKEN: adminToken,
+  const console = await parts.console({
+    POSTERN_DATABASE_URL: databaseUrl,
+    POSTERN_LOG_LEVEL: 'warn',
     POSTERN_REDIS_URL: redis.url,
   })
   say(`the console listens after ${((performance.now() - startedMs) / 1000).toFixed(1)} s`)
-  const post = async <Answer>(path: string, body: object): Promise<Answer> => {
-    const response = await fetch(`${urls.console}/admin/v1${path}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    })
-    const text = await response.text()
-    if (!response.ok) throw new Error(`The console answered ${response.status}: ${text}`)
-    // The tests of the admin API check its form.
-    return JSON.parse(text) as Answer
-  }
+  // The tests of the admin API check its form.
+  const post = async <Answer>(path: string, body: object) =>
+    (await parts.change(console, path, body)) as Answer
   try {
     const body = { name: 'scale', scopes: ['files:read'] }
     const issued = await timesOf(ISSUED, at => post(`/workspaces/ws_${at}/keys`, body))
@@ -115,20 +107,21 @@ async function timeConsole(databaseUrl: string, redis: RedisServer): Promise<voi
       `keys sync: ${rate.toFixed(0)} keys a second, so ${(total / rate / 60).toFixed(0)} minutes for ${total} (0: too many to count)`,
     )
   } finally {
-    await process.stop()
+    await console.process.stop()
   }
 }
 
 /** A region that is added gets every change of the keys that exist, and no heartbeat before. */
 async function timeNewRegion(
+  parts: Parts,
   databaseUrl: string,
   redis: RedisServer,
   database: AuditedDatabase,
 ): Promise<void> {
   const region = `region-${randomBytes(3).toString('hex')}`
-  const { process } = await startPostern('console', {
-    ...consoleSettings(databaseUrl),
-    POSTERN_ADMIN_TOKEN: randomBytes(24).toString('base64url'),
+  const { process } = await parts.console({
+    POSTERN_DATABASE_URL: databaseUrl,
+    POSTERN_LOG_LEVEL: 'warn',
     POSTERN_REGIONS: JSON.stringify([{ name: region, redis: { url: redis.url } }]),
   })
   try {
@@ -147,17 +140,5 @@ async function timeNewRegion(
     await process.stop()
     await database.writer.deleteFrom('regions').where('name', '=', region).execute()
     await sql`truncate outbox`.execute(database.writer)
-  }
-}
-
-/** The same in each start: a console refuses a database whose keys another secret has signed. */
-const SIGNING_SECRET = randomBytes(32).toString('base64')
-
-function consoleSettings(databaseUrl: string) {
-  return {
-    POSTERN_DATABASE_URL: databaseUrl,
-    POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
-    POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET,
-    POSTERN_LOG_LEVEL: 'warn',
   }
 }

@@ -70,18 +70,13 @@ export class PlayedGateways {
   }
 }
 
-function configOf(
-  { console, secrets }: ScaleWorld,
-  { name, redis }: ScaleRegion,
-  maxEntries: number,
-): Config {
+function configOf({ console, shared }: ScaleWorld, { name, redis }: ScaleRegion, maxEntries: number): Config {
   const loaded = loadConfig({
     environment: {
+      ...shared,
       POSTERN_REGION: name,
       POSTERN_REDIS_URL: redis.url,
       POSTERN_KEY_SERVICE_URL: console.urls.internal,
-      POSTERN_KEY_SERVICE_TOKEN: secrets.keyServiceToken,
-      POSTERN_KEYS_SIGNING_SECRETS: secrets.signingSecret,
       POSTERN_UPSTREAM_URL: 'http://127.0.0.1:9',
       POSTERN_KEYS_MEMORY_MAX_ENTRIES: String(maxEntries),
     },

@@ -1,11 +1,10 @@
-import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { Pool } from 'undici'
 import type { Database } from '../../../src/console/platform/database/database.ts'
 import { openDatabase } from '../../support/open-database.ts'
-import { type Listening, startPostern } from '../../support/postern-process.ts'
-import { PostgresServer } from '../../support/postgres-server.ts'
-import { RedisServer } from '../../support/redis-server.ts'
+import { Parts } from '../../support/parts.ts'
+import type { Listening } from '../../support/postern-process.ts'
+import type { RedisServer } from '../../support/redis-server.ts'
 import { until } from '../../support/until.ts'
 import { fillKeys } from './fill-keys.ts'
 
@@ -38,21 +37,6 @@ export async function countPending({ reader }: Database): Promise<number> {
   return rows[0]?.count ?? 0
 }
 
-interface Secrets {
-  readonly adminToken: string
-  readonly keyServiceToken: string
-  readonly signingSecret: string
-}
-
-interface Parts {
-  readonly postgres: PostgresServer
-  readonly database: Database
-  readonly regions: readonly ScaleRegion[]
-  readonly console: Listening
-  readonly secrets: Secrets
-  readonly statisticsLagMs: number
-}
-
 export interface WorldSize {
   readonly regions: number
   /** To be written; a third are active. */
@@ -66,53 +50,53 @@ export class ScaleWorld {
   readonly database: Database
   readonly regions: readonly ScaleRegion[]
   readonly console: Listening
-  readonly secrets: Secrets
+  /** That gateways share with the console. */
+  readonly shared: Readonly<Record<string, string>>
   /** Before the figures of PostgreSQL are read. */
   readonly statisticsLagMs: number
-  readonly #postgres: PostgresServer
+  readonly #parts: Parts
   readonly #admin: Pool
 
-  private constructor({ postgres, database, regions, console, secrets, statisticsLagMs }: Parts) {
-    this.database = database
-    this.regions = regions
-    this.console = console
-    this.secrets = secrets
-    this.statisticsLagMs = statisticsLagMs
-    this.#postgres = postgres
-    this.#admin = new Pool(console.urls.console, { connections: ADMIN_CONNECTIONS })
+  private constructor(
+    parts: Parts,
+    world: Pick<ScaleWorld, 'database' | 'regions' | 'console' | 'statisticsLagMs'>,
+  ) {
+    this.database = world.database
+    this.regions = world.regions
+    this.console = world.console
+    this.shared = parts.shared
+    this.statisticsLagMs = world.statisticsLagMs
+    this.#parts = parts
+    this.#admin = new Pool(world.console.urls.console, { connections: ADMIN_CONNECTIONS })
   }
 
-  static async start({ regions, keys, statisticsLagMs = STATISTICS_LAG_MS }: WorldSize): Promise<ScaleWorld> {
-    const postgres = await PostgresServer.started(POSTGRES_SETTINGS)
-    const databaseUrl = await postgres.database()
-    const population = { keys, workspaces: 500, inLargest: keys / 10, nowMs: Date.now(), changed: false }
-    await fillKeys(databaseUrl, population)
-    const started = await Promise.all(
-      Array.from({ length: regions }, async (_, at) => ({
+  static start({
+    regions: count,
+    keys,
+    statisticsLagMs = STATISTICS_LAG_MS,
+  }: WorldSize): Promise<ScaleWorld> {
+    return Parts.start(async parts => {
+      const databaseUrl = await (await parts.postgres(POSTGRES_SETTINGS)).database()
+      const population = { keys, workspaces: 500, inLargest: keys / 10, nowMs: Date.now(), changed: false }
+      await fillKeys(databaseUrl, population)
+      const regions = await Parts.several(count, async at => ({
         name: `region-${at + 1}`,
-        redis: await RedisServer.start({ settings: ['--maxclients', '4000'] }),
-      })),
-    )
-    const secrets = {
-      adminToken: randomBytes(24).toString('base64url'),
-      keyServiceToken: randomBytes(24).toString('base64url'),
-      signingSecret: randomBytes(32).toString('base64'),
-    }
-    const announced = started.map(({ name, redis }) => ({ name, redis: { url: redis.url } }))
-    const console = await startPostern('console', {
-      POSTERN_DATABASE_URL: databaseUrl,
-      POSTERN_REGIONS: JSON.stringify(announced),
-      POSTERN_ADMIN_TOKEN: secrets.adminToken,
-      POSTERN_KEY_SERVICE_TOKEN: secrets.keyServiceToken,
-      POSTERN_KEYS_SIGNING_SECRETS: secrets.signingSecret,
-      POSTERN_LOG_LEVEL: 'warn',
-      NODE_OPTIONS: CONSOLE_HEAP,
+        redis: await parts.redis({ settings: ['--maxclients', '4000'] }),
+      }))
+      const announced = regions.map(({ name, redis }) => ({ name, redis: { url: redis.url } }))
+      const console = await parts.console({
+        POSTERN_DATABASE_URL: databaseUrl,
+        POSTERN_REGIONS: JSON.stringify(announced),
+        POSTERN_LOG_LEVEL: 'warn',
+        NODE_OPTIONS: CONSOLE_HEAP,
+      })
+      const database = await openDatabase(databaseUrl)
+      await parts.own({ stop: () => database.close() })
+      const world = new ScaleWorld(parts, { database, regions, console, statisticsLagMs })
+      await parts.own({ stop: () => world.#admin.destroy() })
+      await world.untilAnnounced()
+      return world
     })
-    const database = await openDatabase(databaseUrl)
-    const parts = { postgres, database, console, secrets, statisticsLagMs }
-    const world = new ScaleWorld({ ...parts, regions: started })
-    await world.untilAnnounced()
-    return world
   }
 
   /** Waits until no change is in an outbox: a region that is new gets those of all keys. */
@@ -143,7 +127,7 @@ export class ScaleWorld {
       method,
       path: `/admin/v1${path}`,
       headers: {
-        authorization: `Bearer ${this.secrets.adminToken}`,
+        authorization: `Bearer ${this.#parts.adminToken}`,
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -155,10 +139,6 @@ export class ScaleWorld {
   }
 
   async stop(): Promise<void> {
-    await this.#admin.destroy()
-    await this.console.process.stop('SIGKILL')
-    await Promise.all(this.regions.map(({ redis }) => redis.stop()))
-    await this.database.close()
-    await this.#postgres.stop()
+    await this.#parts.stop()
   }
 }
