@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { digestKey } from '../../src/domain/key/secret.ts'
 import { measured } from '../support/measured-again.ts'
 import { Parts } from '../support/parts.ts'
-import { type Listening, startPostern } from '../support/postern-process.ts'
+import type { Listening } from '../support/postern-process.ts'
+import { untilConnected } from '../support/readiness.ts'
 import type { RecordingUpstream } from '../support/recording-upstream.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 import { scrapeOne } from '../support/scrape.ts'
@@ -11,7 +12,6 @@ import { answer, ScriptedKeyService } from '../support/scripted-key-service.ts'
 import { until } from '../support/until.ts'
 import { type KeyRecord, startKeyService } from './example-key-service.ts'
 
-const TOKEN = randomBytes(24).toString('base64url')
 const STALE_SECONDS = 2
 /** From when no key is accepted any more. */
 const STALE_LIMIT_MS = (STALE_SECONDS + 1) * 1000
@@ -20,6 +20,7 @@ const SIGNED = { POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64')
 const DAY_MS = 86_400_000
 
 const parts = new Parts()
+const { POSTERN_KEY_SERVICE_TOKEN: TOKEN = '' } = parts.shared
 let redis: RedisServer
 let upstream: RecordingUpstream
 beforeAll(async () => {
@@ -42,22 +43,15 @@ const revoked = (record: KeyRecord): KeyRecord => ({
   version: record.version + 1,
 })
 
+/** These keys and records have no MAC, unless a case has signing secrets. */
 function startGateway(keyServiceUrl: string, more: Record<string, string>): Promise<Listening> {
-  return startPostern('gateway', {
+  return parts.gateway({
     POSTERN_KEYS_FORMAT: 'opaque',
+    POSTERN_KEYS_SIGNING_SECRETS: undefined,
     POSTERN_KEY_SERVICE_URL: keyServiceUrl,
-    POSTERN_KEY_SERVICE_TOKEN: TOKEN,
     POSTERN_UPSTREAM_URL: upstream.url,
-    POSTERN_DRAIN_DELAY_MS: '0',
     POSTERN_KEYS_STALE_SECONDS: String(STALE_SECONDS),
     ...more,
-  })
-}
-
-async function untilConnected({ urls }: Listening): Promise<void> {
-  await until('the gateway is connected', async () => {
-    const readiness = await fetch(`${urls.ops}/readyz`)
-    return ((await readiness.json()) as { changes: string }).changes === 'connected'
   })
 }
 

@@ -3,12 +3,13 @@ import { setTimeout } from 'node:timers/promises'
 import { digestKey, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
 import { recordKeyName } from '../../src/domain/wire.ts'
 import { SIGNING_SECRET } from '../support/key-records.ts'
+import { Parts } from '../support/parts.ts'
 import { Patience } from '../support/patience.ts'
-import { type Listening, startPostern } from '../support/postern-process.ts'
+import type { Listening } from '../support/postern-process.ts'
 import { exchange, get } from '../support/raw-client.ts'
-import { RedisServer } from '../support/redis-server.ts'
+import { untilConnected } from '../support/readiness.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { KEY_SERVICE_TOKEN } from '../support/scripted-key-service.ts'
-import { until } from '../support/until.ts'
 import { PlannedKeyService } from './planned-key-service.ts'
 import { breachOfRecords, type Verdict } from './record-law.ts'
 import { type RecordPlan, recordPlan } from './record-plans.ts'
@@ -36,35 +37,36 @@ const AGAIN_AFTER_MS = 50
 
 /** A gateway between a Redis and a key service that both hold invalid data. */
 export class RecordFuzzer {
+  readonly #parts: Parts
   readonly #redis: RedisServer
   readonly #keyService: PlannedKeyService
   readonly #gateway: Listening
 
-  private constructor(redis: RedisServer, keyService: PlannedKeyService, gateway: Listening) {
+  private constructor(parts: Parts, redis: RedisServer, keyService: PlannedKeyService, gateway: Listening) {
+    this.#parts = parts
     this.#redis = redis
     this.#keyService = keyService
     this.#gateway = gateway
   }
 
-  static async start(): Promise<RecordFuzzer> {
-    const redis = await RedisServer.start()
-    const keyService = await PlannedKeyService.start()
-    const gateway = await startPostern('gateway', {
-      POSTERN_REDIS_URL: redis.url,
-      POSTERN_REDIS_HEARTBEATS: 'false',
-      POSTERN_KEY_SERVICE_URL: keyService.url,
-      POSTERN_KEY_SERVICE_TOKEN: KEY_SERVICE_TOKEN,
-      POSTERN_KEY_SERVICE_TIMEOUT_MS: PATIENCE_MS,
-      POSTERN_UPSTREAM_URL: 'http://127.0.0.1:9',
-      POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
-      POSTERN_USAGE_REPORT_SECONDS: '0',
-      POSTERN_LOG_LEVEL: 'error',
+  static start(): Promise<RecordFuzzer> {
+    return Parts.start(async parts => {
+      const redis = await parts.redis()
+      const keyService = await parts.own(await PlannedKeyService.start())
+      const gateway = await parts.gateway({
+        POSTERN_REDIS_URL: redis.url,
+        POSTERN_REDIS_HEARTBEATS: 'false',
+        POSTERN_KEY_SERVICE_URL: keyService.url,
+        POSTERN_KEY_SERVICE_TOKEN: KEY_SERVICE_TOKEN,
+        POSTERN_KEY_SERVICE_TIMEOUT_MS: PATIENCE_MS,
+        POSTERN_UPSTREAM_URL: 'http://127.0.0.1:9',
+        POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
+        POSTERN_USAGE_REPORT_SECONDS: '0',
+        POSTERN_LOG_LEVEL: 'error',
+      })
+      await untilConnected(gateway)
+      return new RecordFuzzer(parts, redis, keyService, gateway)
     })
-    await until('the gateway is connected', async () => {
-      const readiness = await fetch(`${gateway.urls.ops}/readyz`)
-      return ((await readiness.json()) as { changes: string }).changes === 'connected'
-    })
-    return new RecordFuzzer(redis, keyService, gateway)
   }
 
   async run(runs: number, firstSeed: number): Promise<RecordFuzzReport> {
@@ -113,8 +115,7 @@ export class RecordFuzzer {
   }
 
   async stop(): Promise<void> {
-    await this.#gateway.process.stop()
-    await Promise.all([this.#keyService.stop(), this.#redis.stop()])
+    await this.#parts.stop()
   }
 
   async #send(key: string): Promise<Verdict> {

@@ -1,13 +1,11 @@
 import { execFile } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { BuiltImage, canConfine, copyOfContext, USER } from '../support/built-image.ts'
-import { type Listening, startPostern } from '../support/postern-process.ts'
-import { RecordingUpstream } from '../support/recording-upstream.ts'
-import { RedisServer } from '../support/redis-server.ts'
+import { Parts } from '../support/parts.ts'
+import type { Listening } from '../support/postern-process.ts'
 import { standInImages } from '../support/stand-in-images.ts'
 import { V8_FLAGS } from '../support/start-arguments.ts'
 import { BUILDAH, DEBOOTSTRAP, has } from '../support/tools.ts'
@@ -55,18 +53,15 @@ describe.skipIf(!isPossible)(
   'the image, built and started on a read-only root as its own user (needs buildah, debootstrap, root and mount)',
   () => {
     let image: BuiltImage
-    let redis: RedisServer
-    let upstream: RecordingUpstream
+    const parts = new Parts()
     beforeAll(async () => {
       standInImages()
       const context = copyOfContext()
       image = new BuiltImage(await BuiltImage.build(REVISION, context))
       rmSync(context, { recursive: true })
-      redis = await RedisServer.start()
-      upstream = await RecordingUpstream.start()
     }, 4_000_000)
     afterAll(async () => {
-      await Promise.all([redis?.stop(), upstream?.stop()])
+      await parts.stop()
       image?.remove()
     })
 
@@ -161,33 +156,14 @@ describe.skipIf(!isPossible)(
 
     it('runs both planes, serves a request with a key that it issued, and shuts down in order', async () => {
       const before = image.files()
-      const adminToken = randomBytes(24).toString('base64url')
-      const shared = {
-        POSTERN_REDIS_URL: redis.url,
-        POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
-        POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
-        POSTERN_DRAIN_DELAY_MS: '0',
-      }
+      const redis = await parts.redis()
+      const upstream = await parts.upstream()
       const launcher = [...image.launcher, PROGRAM]
-      const console = await startPostern(
-        'console',
-        {
-          ...shared,
-          POSTERN_ADMIN_TOKEN: adminToken,
-          POSTERN_DATABASE_URL: 'sqlite:/var/lib/postern/postern.db',
-        },
-        [],
-        launcher,
-      )
-      const gateway = await startPostern(
-        'gateway',
-        { ...shared, POSTERN_UPSTREAM_URL: upstream.url, POSTERN_KEY_SERVICE_URL: console.urls.internal },
-        [],
-        launcher,
-      )
-      onTestFinished(() => {
-        for (const plane of [console, gateway]) plane.process.child.kill('SIGKILL')
-      })
+      const settings = { POSTERN_REDIS_URL: redis.url }
+      const database = { POSTERN_DATABASE_URL: 'sqlite:/var/lib/postern/postern.db' }
+      const console = await parts.console({ ...settings, ...database }, launcher)
+      const urls = { POSTERN_UPSTREAM_URL: upstream.url, POSTERN_KEY_SERVICE_URL: console.urls.internal }
+      const gateway = await parts.gateway({ ...settings, ...urls }, launcher)
       for (const plane of [console, gateway])
         expect(rightsOf(plane)).toEqual([String(USER), '0000000000000000'])
       await until('the gateway is ready', async () => (await fetch(`${gateway.urls.ops}/readyz`)).ok)
@@ -200,7 +176,7 @@ describe.skipIf(!isPossible)(
       expect((await fetch(`${console.urls.console}/${stylesheet}`)).status).toBe(200)
 
       // As in the chart's notes: in the console's own image, with the token from a mounted file.
-      writeFileSync(join(image.data, 'token'), adminToken, { mode: 0o444 })
+      writeFileSync(join(image.data, 'token'), parts.adminToken, { mode: 0o444 })
       const place = ['--url', console.urls.console, '--token-file', '/var/lib/postern/token']
       const words = ['--workspace', 'ws_1', '--scope', 'workspace:read', '--json']
       const issued = await run(COMMAND, 'keys', 'issue', ...words, ...place)

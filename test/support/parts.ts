@@ -11,6 +11,9 @@ import { TcpProxy } from './tcp-proxy.ts'
 
 type Settings = Readonly<Record<string, string>>
 
+/** `undefined` leaves out one that all processes share. */
+type OwnSettings = Readonly<Record<string, string | undefined>>
+
 export interface AdminAnswer {
   readonly status: number
   readonly json: Record<string, unknown>
@@ -75,13 +78,13 @@ export class Parts {
    * Over a database of its own, unless settings name one.
    * @param launcher program and first arguments, if not those of this checkout
    */
-  async console(settings: Settings, launcher?: readonly string[]): Promise<Listening> {
+  async console(settings: OwnSettings, launcher?: readonly string[]): Promise<Listening> {
     const databaseUrl = settings['POSTERN_DATABASE_URL'] ?? (await this.sqlite())
     const own = { POSTERN_ADMIN_TOKEN: this.adminToken, ...settings, POSTERN_DATABASE_URL: databaseUrl }
     return this.#process('console', own, launcher)
   }
 
-  gateway(settings: Settings, launcher?: readonly string[]): Promise<Listening> {
+  gateway(settings: OwnSettings, launcher?: readonly string[]): Promise<Listening> {
     return this.#process('gateway', settings, launcher)
   }
 
@@ -133,10 +136,14 @@ export class Parts {
 
   async #process(
     plane: 'console' | 'gateway',
-    settings: Settings,
+    settings: OwnSettings,
     launcher?: readonly string[],
   ): Promise<Listening> {
-    const running = await startPostern(plane, { ...this.shared, ...settings }, [], launcher)
+    const all: [string, string][] = []
+    for (const [name, value] of Object.entries({ ...this.shared, ...settings })) {
+      if (value !== undefined) all.push([name, value])
+    }
+    const running = await startPostern(plane, Object.fromEntries(all), [], launcher)
     await this.own({ stop: () => running.process.stop() })
     return running
   }

@@ -1,16 +1,13 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { toKeyRow } from '../../../src/console/platform/database/key-row.ts'
 import { freePort } from '../../support/free-port.ts'
 import { InspectedProcess } from '../../support/inspected-process.ts'
 import { openDatabase } from '../../support/open-database.ts'
-import { startPostern } from '../../support/postern-process.ts'
-import { PostgresServer } from '../../support/postgres-server.ts'
+import { Parts } from '../../support/parts.ts'
+import type { PostgresServer } from '../../support/postgres-server.ts'
 import { residentMegabytes } from '../../support/process-memory.ts'
-import { RedisServer } from '../../support/redis-server.ts'
-import { SIGNING_SECRET } from '../../support/signing-secret.ts'
+import type { RedisServer } from '../../support/redis-server.ts'
 import { someKey } from '../../support/stored-keys.ts'
 import { has, POSTGRES } from '../../support/tools.ts'
 import { until } from '../../support/until.ts'
@@ -20,7 +17,6 @@ const ROWS_AT_ONCE = 500
 const GROWN_MEGABYTES = 300
 const SYNC_SECONDS = 20
 const CLIENTS = 32
-const TOKEN = 'admin-token-of-the-figures'
 const DAY_MS = 86_400_000
 /** What a machine that others use at the same time must reach; the figure itself is printed. */
 const LEAST_PER_SECOND = 20
@@ -30,6 +26,7 @@ const KEYS = 100_000
 const HELD_MEGABYTES = 20
 const OPERATIONS = 1000
 
+const parts = new Parts()
 let redis: RedisServer
 let directory: string
 
@@ -37,27 +34,16 @@ const report = (line: string) => process.stdout.write(`figure: ${line}\n`)
 
 async function startOn(databaseUrl: string) {
   const inspectorPort = await freePort()
-  const { process: console, urls } = await startPostern('console', {
+  const running = await parts.console({
     POSTERN_DATABASE_URL: databaseUrl,
     POSTERN_REDIS_URL: redis.url,
-    POSTERN_ADMIN_TOKEN: TOKEN,
-    POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
-    POSTERN_DRAIN_DELAY_MS: '0',
     // The machine is busy with other tests: what is tested is not how fast Redis is.
     POSTERN_REDIS_COMMAND_TIMEOUT_MS: '2000',
     NODE_OPTIONS: `--inspect=127.0.0.1:${inspectorPort}`,
   })
-  const post = async (path: string, body: object) => {
-    const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }
-    const response = await fetch(`${urls.console}/admin/v1${path}`, {
-      method: 'POST',
-      headers,
-      body: JSON.stringify(body),
-    })
-    return { status: response.status, json: (await response.json()) as Record<string, unknown> }
-  }
+  const post = (path: string, body: object) => parts.admin(running, 'POST', path, body)
   await until('it can write to Redis', async () => (await post('/sync', { limit: 1 })).status === 200)
-  return { console, post, inspectorPort }
+  return { console: running.process, post, inspectorPort }
 }
 
 async function fill(databaseUrl: string): Promise<void> {
@@ -83,22 +69,19 @@ async function inParallel(count: number, work: (index: number) => Promise<void>)
 }
 
 beforeAll(async () => {
-  redis = await RedisServer.start()
-  directory = mkdtempSync(join(tmpdir(), 'postern-figures-'))
+  redis = await parts.redis()
+  directory = await parts.directory('figures')
 })
-afterAll(async () => {
-  await redis.stop()
-  rmSync(directory, { recursive: true, force: true })
-})
+afterAll(() => parts.stop())
 let files = 0
+// On a disk, as a console's.
 describeFiguresOn('SQLite', async () => `sqlite:${join(directory, `${++files}.db`)}`)
 
 describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
   let server: PostgresServer
   beforeAll(async () => {
-    server = await PostgresServer.started()
+    server = await parts.postgres()
   })
-  afterAll(() => server.stop())
   describeFiguresOn('PostgreSQL', () => server.migratedDatabase())
 })
 function describeFiguresOn(database: string, freshUrl: () => Promise<string>): void {

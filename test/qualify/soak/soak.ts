@@ -1,8 +1,9 @@
 import { freePort } from '../../support/free-port.ts'
 import { type Holdings, InspectedProcess } from '../../support/inspected-process.ts'
-import { TcpProxy } from '../../support/tcp-proxy.ts'
+import { Parts } from '../../support/parts.ts'
+import type { TcpProxy } from '../../support/tcp-proxy.ts'
 import { until } from '../../support/until.ts'
-import { startWorld, type World } from '../../support/world.ts'
+import { buildWorld, type World } from '../../support/world.ts'
 import { type Fault, faultsOf } from './faults.ts'
 import { KeyRing, STALE_SECONDS } from './key-ring.ts'
 import { MixedLoad, type Totals } from './mixed-load.ts'
@@ -94,16 +95,20 @@ class SoakWorld {
     this.#console = parts.console
   }
 
-  static async start(): Promise<SoakWorld> {
-    const upstream = await MoodyUpstream.start()
-    const [gatewayPort, consolePort, keyServicePort] = [await freePort(), await freePort(), await freePort()]
-    const toKeyService = await TcpProxy.start(`http://127.0.0.1:${keyServicePort}`)
-    const inspected = (port: number) => ({
-      NODE_OPTIONS: `--inspect=127.0.0.1:${port}`,
-      POSTERN_LOG_LEVEL: 'error',
-    })
-    const world = await startWorld(
-      {
+  static start(): Promise<SoakWorld> {
+    return Parts.start(async parts => {
+      const upstream = await parts.own(await MoodyUpstream.start())
+      const [gatewayPort, consolePort, keyServicePort] = [
+        await freePort(),
+        await freePort(),
+        await freePort(),
+      ]
+      const toKeyService = await parts.proxy(`http://127.0.0.1:${keyServicePort}`)
+      const inspected = (port: number) => ({
+        NODE_OPTIONS: `--inspect=127.0.0.1:${port}`,
+        POSTERN_LOG_LEVEL: 'error',
+      })
+      const settings = {
         ...inspected(gatewayPort),
         POSTERN_UPSTREAM_URL: upstream.url,
         POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${toKeyService.port}`,
@@ -115,13 +120,21 @@ class SoakWorld {
         // The cache is full after the warm-up.
         POSTERN_KEYS_MEMORY_MAX_ENTRIES: '200',
         POSTERN_USAGE_REPORT_SECONDS: '1',
-      },
-      { ...inspected(consolePort), POSTERN_CONSOLE_INTERNAL_PORT: String(keyServicePort) },
-    )
-    const pidOf = (name: 'gateway' | 'console') => world[name].process.child.pid ?? 0
-    const gateway = await InspectedProcess.attach(pidOf('gateway'), gatewayPort)
-    const console = await InspectedProcess.attach(pidOf('console'), consolePort)
-    return new SoakWorld({ world, upstream, toKeyService, gateway, console })
+      }
+      const consoleSettings = {
+        ...inspected(consolePort),
+        POSTERN_CONSOLE_INTERNAL_PORT: String(keyServicePort),
+      }
+      const world = await buildWorld(parts, settings, consoleSettings)
+      const inspect = async (name: 'gateway' | 'console', port: number) => {
+        const attached = await InspectedProcess.attach(world[name].process.child.pid ?? 0, port)
+        await parts.own({ stop: () => attached.detach() })
+        return attached
+      }
+      const gateway = await inspect('gateway', gatewayPort)
+      const console = await inspect('console', consolePort)
+      return new SoakWorld({ world, upstream, toKeyService, gateway, console })
+    })
   }
 
   /** Runs load and faults for a time. At its end no fault is active and no client sends requests. */
@@ -177,11 +190,7 @@ class SoakWorld {
   }
 
   async stop(): Promise<void> {
-    this.#gateway.detach()
-    this.#console.detach()
     await this.#world.stop()
-    await this.#upstream.stop()
-    await this.#toKeyService.stop()
   }
 
   #isExcused(): boolean {
