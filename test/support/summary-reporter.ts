@@ -1,25 +1,28 @@
-import type { Reporter, TestModule } from 'vitest/node'
+import { join } from 'node:path'
+import type { Reporter, TestModule, Vitest } from 'vitest/node'
+import { namesIn } from './importing-tests.ts'
 import { redisVersion } from './redis-program.ts'
-import { missingTools } from './tools.ts'
+import { summaryOf, type TestedFile } from './summary.ts'
+import { has, TOOLS, type Tool } from './tools.ts'
 
 /** Says last what was tested, with what, and what was left out. With CI=true a skipped test fails the run. */
 export class SummaryReporter implements Reporter {
+  #namePattern: string | null = null
+
+  onInit({ config }: Vitest): void {
+    this.#namePattern = config.testNamePattern?.source ?? null
+  }
+
   onTestRunEnd(modules: readonly TestModule[]): void {
-    // The setup failed, and said why: there may be no server whose version could be asked.
+    // Nothing ran, and vitest said why.
     if (modules.length === 0) return
-    const tests = modules.flatMap(module => [...module.children.allTests()])
-    const skipped = tests.filter(test => test.result().state === 'skipped')
-    const failed = tests.filter(test => test.result().state === 'failed')
-    const seconds = Math.round(process.uptime())
-    const passed = tests.length - skipped.length - failed.length
-    const lines = [
-      `${passed} tests of ${modules.length} files passed and ${failed.length} failed, in ${seconds} s with ${redisVersion()} on Node ${process.version}`,
-    ]
-    const missing = missingTools()
-    if (skipped.length > 0)
-      lines.push(
-        `${skipped.length} tests were left out${missing === '' ? '' : `. Missing tools: ${missing}`}`,
-      )
+    const lines = summaryOf({
+      files: modules.map(testedFile),
+      seconds: Math.round(process.uptime()),
+      withWhat: `${redisVersion()} on Node ${process.version}`,
+      namePattern: this.#namePattern,
+    })
+    const skipped = modules.flatMap(module => [...module.children.allTests('skipped')])
     if (skipped.length > 0 && process.env['CI'] === 'true') {
       lines.push('With CI=true no test may be left out, but these were:')
       lines.push(...skipped.map(test => `  ${test.module.relativeModuleId} > ${test.fullName}`))
@@ -27,4 +30,27 @@ export class SummaryReporter implements Reporter {
     }
     process.stdout.write(`\n${lines.join('\n')}\n`)
   }
+}
+
+function testedFile(module: TestModule): TestedFile {
+  const count = (state: 'passed' | 'failed' | 'skipped') => [...module.children.allTests(state)].length
+  const file = join(module.relativeModuleId)
+  const skipped = count('skipped')
+  return {
+    file,
+    passed: count('passed'),
+    failed: count('failed'),
+    skipped,
+    isBroken: module.errors().length > 0,
+    missing: skipped === 0 ? [] : missingToolsOf(file),
+  }
+}
+
+/** Of those that a test file names, or one that it imports. */
+function missingToolsOf(file: string): Tool[] {
+  const names = namesIn(file, Object.keys(TOOLS))
+  return names.flatMap(name => {
+    const tool = TOOLS[name]
+    return tool === undefined || has(tool) ? [] : [tool]
+  })
 }

@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { postgresPrograms } from './postgres-programs.ts'
 
@@ -81,8 +81,8 @@ export const DEBOOTSTRAP: Tool = {
   isHere: () => existsSync('/usr/sbin/debootstrap'),
 }
 
-/** Only some suites need these; they are skipped by name, or fail if CI is set. */
-export const OPTIONAL_TOOLS: readonly Tool[] = [
+/** Only some suites need these; they are skipped by name, or fail if CI is set. By the names that tests import. */
+export const TOOLS: Readonly<Record<string, Tool>> = {
   OPENSSL,
   REDIS_CLI,
   PROMTOOL,
@@ -108,11 +108,11 @@ export const OPTIONAL_TOOLS: readonly Tool[] = [
   VARNISH,
   BUILDAH,
   DEBOOTSTRAP,
-]
+}
 
 /** @returns their names, each with what installs it; empty if none is missing */
 export function missingTools(): string {
-  const missing = OPTIONAL_TOOLS.filter(tool => !has(tool))
+  const missing = Object.values(TOOLS).filter(tool => !has(tool))
   return missing
     .map(tool => `${tool.program} (${tool.otherwise ?? `Debian: ${tool.debianPackage}`})`)
     .join(', ')
@@ -131,9 +131,9 @@ export function install(tool: Tool): void {
   process.stdout.write(`Installing ${tool.debianPackage}, which the tests need\n`)
   // RUNLEVEL=1 keeps Debian from starting it as a service; the tests start their own.
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' }
-  execFileSync('apt-get', ['update', '-qq'], { env, stdio: ['ignore', 'ignore', 'inherit'] })
-  execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', tool.debianPackage], {
-    env,
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
+  for (const words of [['update'], ['install', '-y', '--no-install-recommends', tool.debianPackage]]) {
+    const { status, stderr } = spawnSync('apt-get', ['-qq', ...words], { env, encoding: 'utf8' })
+    const error = stderr.split('\n').find(line => line.startsWith('E: ')) ?? ''
+    if (status !== 0) throw new Error(`apt-get ${words[0]} ended with ${status} (${error})`)
+  }
 }
