@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
 import { cannotTell, judge, type Round, summarize, type Written } from './gate.ts'
+import { readRatios } from './results.ts'
+import { PAIR_NAMES } from './short.ts'
 
 const WRITTEN: Written = { median: 1.5, referenceUs: 15 }
 
@@ -87,4 +89,8 @@ test.each<[string, Round[][]]>([
   ['the series scatter', spread(1.5, 0.1)],
 ])('nothing is written if %s', (_what, series) => {
   expect(summarize(series)).toEqual(expect.any(String))
+})
+
+test('each ratio that the short bench measures has a written one to be compared with, and none is written in vain', () => {
+  expect(Object.keys(readRatios().ratios)).toEqual(PAIR_NAMES)
 })

@@ -27,6 +27,8 @@ const PAIRS = [
   ['gateway, forged key', REFERENCE],
   ['gateway, auth endpoint', REFERENCE],
 ] as const
+/** As ratios.json has them. */
+export const PAIR_NAMES: readonly string[] = PAIRS.map(pairName)
 const NAMES: ReadonlySet<string> = new Set(PAIRS.flat())
 
 const SERIES = 5
@@ -41,7 +43,7 @@ const SHORT_WARM_UP_SECONDS = 2
  */
 export async function compareShort(say: (text: string) => void): Promise<boolean> {
   const written = readRatios()
-  let suspects = PAIRS.map(pairName)
+  let suspects = [...PAIR_NAMES]
   for (const heading of ['', '\nOnce more:']) {
     if (heading !== '') say(heading)
     const judgements = judgeAll(
@@ -62,7 +64,7 @@ export async function compareShort(say: (text: string) => void): Promise<boolean
  */
 export async function writeShort(say: (text: string) => void): Promise<boolean> {
   const all = await runSeries(SERIES_TO_WRITE, () => false)
-  const summaries = PAIRS.map(pairName).map(pair => [pair, summarize(of(all, pair))] as const)
+  const summaries = PAIR_NAMES.map(pair => [pair, summarize(of(all, pair))] as const)
   const ratios: Record<string, WrittenRatios['ratios'][string]> = {}
   for (const [pair, summary] of summaries) {
     say(`${pair}: ${lineOf(summary)}`)
@@ -160,7 +162,7 @@ function judgeAll(
   all: readonly SeriesByPair[],
 ): Map<string, Judgement> {
   return new Map(
-    PAIRS.map(pairName).map(pair => {
+    PAIR_NAMES.map(pair => {
       const written = ratios[pair]
       if (written === undefined) throw new Error(`ratios.json holds no ratio ${pair}`)
       return [
