@@ -23,7 +23,7 @@ describe('the last lines of npm test', () => {
     expect([...FOLDERS].filter(folder => !named.includes(folder))).toEqual([])
   })
 
-  test('fit a screen, whatever ran and was left out', () => {
+  test('fit a screen, also if each folder fails and lacks a tool', () => {
     const missing = [GO, HAPROXY, HELM, POSTGRES]
     const files = [...FOLDERS].flatMap(folder => [
       tested(`test/${folder}/a.test.ts`, { skipped: 1, missing }),

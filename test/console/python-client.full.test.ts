@@ -12,17 +12,16 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, PYTHON } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
-const GENERATOR = 'openapi-python-client==0.29.1'
 const ROUND_TRIP = fileURLToPath(new URL('admin-client/round_trip.py', import.meta.url))
 /** What the generator does not know by itself, as docs/admin-api.md has it. */
 const SETTINGS = 'content_type_overrides: { application/x-ndjson: text/plain }\npost_hooks: []\n'
 const run = promisify(execFile)
 
 describe.skipIf(!has(PYTHON))('a Python client generated from the OpenAPI document', () => {
-  beforeAll(() => void pythonEnvironment(GENERATOR), 300_000)
+  beforeAll(() => void pythonEnvironment('clientGenerator'), 300_000)
 
-  test('is made without a warning, and calls a console', async () => {
-    const python = join(pythonEnvironment(GENERATOR), 'python3')
+  test('is made without a warning, and calls a console', { timeout: 120_000 }, async () => {
+    const python = join(pythonEnvironment('clientGenerator'), 'python3')
     const directory = temporaryDirectory()
     const inside = (name: string) => join(directory, name)
     writeFileSync(inside('admin-api.json'), JSON.stringify(adminDocument()))

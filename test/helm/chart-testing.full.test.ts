@@ -8,7 +8,6 @@ import { listAt, textAt } from '../support/manifests.ts'
 import { pythonEnvironment } from '../support/python-environment.ts'
 import { has, PYTHON } from '../support/tools.ts'
 
-const YAMLLINT = 'yamllint==1.37.1'
 const RULES = join(CHART, '../.ct/lintconf.yaml')
 
 describe('chart-testing (ct lint, ct install)', () => {
@@ -22,10 +21,10 @@ describe('chart-testing (ct lint, ct install)', () => {
   })
 
   describe.skipIf(!has(PYTHON))('finds no mistake of form in', () => {
-    beforeAll(() => void pythonEnvironment(YAMLLINT), 300_000)
+    beforeAll(() => void pythonEnvironment('yamllint'), 300_000)
 
     it.each(['Chart.yaml', 'values.yaml', ...CI_FILES.map(file => `ci/${file}`)])('%s', file => {
-      const python = join(pythonEnvironment(YAMLLINT), 'python3')
+      const python = join(pythonEnvironment('yamllint'), 'python3')
       const { stdout, status } = spawnSync(
         python,
         ['-m', 'yamllint', '-f', 'parsable', '-c', RULES, join(CHART, file)],

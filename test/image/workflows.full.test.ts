@@ -9,6 +9,10 @@ interface Step {
   readonly uses?: string
   readonly run?: string
 }
+interface Cached {
+  readonly uses?: string
+  readonly with: { readonly path: string; readonly key: string }
+}
 interface Job {
   readonly uses?: string
   readonly needs?: string
@@ -24,8 +28,8 @@ const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
 const textOf = (file: string) => readFileSync(`${CHECKOUT}${file}`, 'utf8')
 const FILES = globSync('.github/workflows/*.yml', { cwd: CHECKOUT }).sort()
 const workflow = (name: string) => parse(textOf(`.github/workflows/${name}.yml`)) as Workflow
+const PREPARE = '.github/actions/prepare/action.yml'
 const [ci, qualify, release] = [workflow('ci'), workflow('qualify'), workflow('release')]
-const stepsOf = ({ jobs }: Workflow) => Object.values(jobs).flatMap(({ steps = [] }) => steps)
 
 describe('the workflows', () => {
   it('stop at a part that .ci/run does not have, before they install anything', () => {
@@ -43,9 +47,12 @@ describe('the workflows', () => {
   })
 
   it('name each action by a commit, with the version beside it', () => {
-    const lines = FILES.flatMap(file => textOf(file).match(/^.*\buses: .*$/gm) ?? [])
+    const lines = [...FILES, PREPARE].flatMap(file => textOf(file).match(/^.*\buses: .*$/gm) ?? [])
     const pinned = /uses: [\w-]+\/[\w-]+@[0-9a-f]{40} # v\d[\d.]*$/
     expect(lines.filter(line => !pinned.test(line)).map(line => line.trim())).toEqual([
+      '- uses: ./.github/actions/prepare',
+      'uses: ./.github/workflows/ci.yml',
+      '- uses: ./.github/actions/prepare',
       'uses: ./.github/workflows/ci.yml',
     ])
     expect(lines.length).toBeGreaterThan(6)
@@ -59,13 +66,38 @@ describe('the workflows', () => {
     expect(new Set(words.filter(word => !isShard(word)))).toEqual(new Set(all.split(' ')))
     const shards = words.filter(isShard)
     expect(shards).toEqual(shards.map((_, index) => `--shard=${index + 1}/${shards.length}`))
-    expect(stepsOf(qualify).at(-1)?.run).toBe(`bash .ci/run ${all} qualify`)
     const [, base] = /^ARG BUILD_IMAGE=(.+)$/m.exec(textOf('Dockerfile')) ?? []
-    for (const { jobs } of [ci, qualify]) {
-      expect(Object.values(jobs).map(({ container }) => container?.image)).toEqual([base])
+    for (const { container } of [ci.jobs['part'], qualify.jobs['search']].map(job => job ?? {})) {
+      expect(container?.image).toBe(base)
     }
     expect(release.jobs['ci']?.uses).toBe('./.github/workflows/ci.yml')
     expect(release.jobs['publish']?.needs).toBe('ci')
+  })
+
+  it('run each search at night, beside all that must be green', () => {
+    const searches = textOf('test/qualify/run.ts')
+      .match(/^ {2}\w+(?=: \[')/gm)
+      ?.map(name => name.trim())
+    const { search, ci: everything } = qualify.jobs
+    expect(search?.strategy?.matrix.part).toEqual(searches?.map(name => `qualify --only=${name}`))
+    expect(search?.steps?.at(-1)?.run).toBe(ci.jobs['part']?.steps?.at(-1)?.run)
+    expect(everything?.uses).toBe('./.github/workflows/ci.yml')
+  })
+
+  it('name only files that are there in the keys of their caches, and every folder of a cache', () => {
+    const { runs } = parse(textOf(PREPARE)) as { runs: { steps: readonly Cached[] } }
+    const caches = runs.steps.flatMap(step => (step.uses?.startsWith('actions/cache@') ? [step.with] : []))
+    const files = caches.flatMap(({ key }) => key.match(/(?<=')[\w./*-]+(?=')/g) ?? [])
+    const absent = (file: string) => globSync(file, { cwd: CHECKOUT }).length === 0
+    expect(files.filter(file => file !== 'tests' && absent(file))).toEqual([])
+    // The builds of Traefik are for one machine alone.
+    const uses = globSync('test/**/*.{ts,sh}', { cwd: CHECKOUT }).flatMap(file =>
+      [...textOf(file).matchAll(/(?:cacheDirectory\('|\.cache\}\/)(postern-[\w-]+)/g)].map(
+        ([, name]) => name,
+      ),
+    )
+    const kept = caches.flatMap(({ path }) => path.match(/(?<=~\/\.cache\/)[\w-]+/g) ?? [])
+    expect(kept.toSorted()).toEqual([...new Set(uses)].filter(name => name !== 'postern-traefik').toSorted())
   })
 
   it('name only build arguments that the Dockerfile has', () => {

@@ -32,8 +32,8 @@ class ChartTesting {
     cpSync(CHART, join(checkout, 'helm'), { recursive: true })
     cpSync(CONFIGURATION, join(checkout, '.ct'), { recursive: true })
     execFileSync('git', ['init', '-q'], { cwd: checkout })
-    addPython(checkout, 'yamllint', 'yamllint==1.37.1', 'yamllint')
-    addPython(checkout, 'yamale', 'yamale==6.0.0', 'yamale.command_line')
+    addPython(checkout, 'yamllint', 'yamllint')
+    addPython(checkout, 'yamale', 'yamale.command_line')
     if (command === 'lint') return new ChartTesting(null, checkout)
     const cluster = await ControlPlane.start()
     for (const file of definitionFiles()) await cluster.kubectl('create', '-f', file)
@@ -71,8 +71,8 @@ class ChartTesting {
 }
 
 /** Puts a Python program on the path of `ct`. */
-function addPython(checkout: string, name: string, pinned: string, module: string): void {
-  const python = join(pythonEnvironment(pinned), 'python3')
+function addPython(checkout: string, name: 'yamale' | 'yamllint', module: string): void {
+  const python = join(pythonEnvironment(name), 'python3')
   mkdirSync(join(checkout, 'bin'), { recursive: true })
   writeFileSync(join(checkout, 'bin', name), `#!/bin/sh\nexec ${python} -m ${module} "$@"\n`, { mode: 0o755 })
 }

@@ -108,7 +108,7 @@ function javascript(home: string): [string, string[]] {
 
 function python(home: string): [string, string[]] {
   writeFileSync(join(home, 'verify.py'), example('python') + PYTHON)
-  return [join(pythonEnvironment('pyjwt[crypto]==2.15.1'), 'python3'), [join(home, 'verify.py')]]
+  return [join(pythonEnvironment('jwt'), 'python3'), [join(home, 'verify.py')]]
 }
 
 function go(home: string): [string, string[]] {

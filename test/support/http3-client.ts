@@ -5,7 +5,6 @@ import { promisify } from 'node:util'
 import type { Outcome, StreamRequest } from './http2-client.ts'
 import { pythonEnvironment } from './python-environment.ts'
 
-const AIOQUIC = 'aioquic==1.7.2'
 const SCRIPT = fileURLToPath(new URL('http3-client.py', import.meta.url))
 const run = promisify(execFile)
 
@@ -17,7 +16,7 @@ export async function sendOverHttp3(
 ): Promise<Outcome[]> {
   const { hostname, port } = new URL(url)
   const plan = { host: hostname, port: Number(port), patienceMs, connections }
-  const { stdout } = await run(join(pythonEnvironment(AIOQUIC), 'python3'), [SCRIPT, JSON.stringify(plan)])
+  const { stdout } = await run(join(pythonEnvironment('aioquic'), 'python3'), [SCRIPT, JSON.stringify(plan)])
   // Printed by our own script.
   return JSON.parse(stdout) as Outcome[]
 }

@@ -3,9 +3,6 @@ import { join } from 'node:path'
 import type { Manifest } from './manifests.ts'
 import { pythonEnvironment } from './python-environment.ts'
 
-/** Holds the schemas of every Kubernetes version since 1.25. */
-const PACKAGE = 'kubernetes-validate==1.37.0'
-
 /** Custom resources of operators, whose schemas the package does not have. */
 export const FOREIGN_KINDS = [
   'PodMonitor',
@@ -41,15 +38,19 @@ export function schemaMistakes(
   const own = Object.entries(renderings).flatMap(([name, objects]) =>
     objects.filter(({ kind }) => !FOREIGN_KINDS.includes(String(kind))).map(object => [name, object]),
   )
-  const { status, stdout, stderr } = spawnSync(join(pythonEnvironment(PACKAGE), 'python3'), ['-c', PROGRAM], {
-    input: JSON.stringify({ objects: own, version }),
-    encoding: 'utf8',
-  })
+  const { status, stdout, stderr } = spawnSync(
+    join(pythonEnvironment('kubernetesSchemas'), 'python3'),
+    ['-c', PROGRAM],
+    {
+      input: JSON.stringify({ objects: own, version }),
+      encoding: 'utf8',
+    },
+  )
   if (status !== 0) throw new Error(stderr)
   return JSON.parse(stdout) as string[]
 }
 
 /** Takes a minute, once per machine. */
 export function installSchemas(): void {
-  pythonEnvironment(PACKAGE)
+  pythonEnvironment('kubernetesSchemas')
 }
