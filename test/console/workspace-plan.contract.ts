@@ -2,10 +2,12 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { startConsole } from '../support/console.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 import { readMessage } from '../support/messages.ts'
 import { openDatabase } from '../support/open-database.ts'
+import { createRepository } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
-import { revoked, someKey } from '../support/stored-keys.ts'
+import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
 const PLAN = '/admin/v1/workspaces/ws_1/plan'
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
@@ -70,6 +72,30 @@ export function describeWorkspacePlan(database: string, freshUrl: () => Promise<
       expect((await send('POST', '/admin/v1/import', { keys: [entry] })).body).toMatchObject({ imported: 1 })
       const found = await send('GET', '/admin/v1/keys?plan=free&count=1')
       expect(found.body.total).toBe(1003)
+    })
+
+    test('is counted exactly, though there are more keys than are read at once', async () => {
+      const plans = ['free', 'business', null]
+      const keys = Array.from({ length: 2_600 }, (_, index) =>
+        someKey({ plan: plans[index % 3] ?? null, workspaceId: `ws_${index % 2}` }),
+      )
+      const opened = await openDatabase(await freshUrl())
+      const repository = createRepository(opened, new ManualClock())
+      onTestFinished(() => repository.close())
+      expect(await repository.countByPlan()).toEqual([])
+      const stored = [...keys, revoked(someKey({ plan: 'free', workspaceId: 'ws_ended' }))]
+      for (let from = 0; from < stored.length; from += 500) {
+        const rows = stored.slice(from, from + 500).map(key => toKeyRow(key, NOW_MS))
+        await opened.writer.insertInto('keys').values(rows).execute()
+      }
+      const counts = (await repository.countByPlan()) ?? []
+      expect(new Map(counts.map(({ plan, ...count }) => [plan, count]))).toEqual(
+        new Map([
+          ['free', { keys: 867, workspaces: 2 }],
+          ['business', { keys: 867, workspaces: 2 }],
+          [null, { keys: 866, workspaces: 2 }],
+        ]),
+      )
     })
 
     test('is one entry of the audit log, and repeating it writes none', async () => {

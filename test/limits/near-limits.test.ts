@@ -41,6 +41,18 @@ describe('a limit is reported to the console', () => {
     expect(noted(counted(BURST, 8))).toMatchObject([{ keyId: 'key_1', windowSeconds: 60, used: 8 }])
   })
 
+  test('once: the next report says only what was counted since', () => {
+    const limits = new NearLimits()
+    const note = (policy: RatePolicy, used: number) =>
+      limits.note(policy.name, counted(policy, used), { grant: GRANT, plan: null }, NOW_MS)
+    note(QUOTA, 8)
+    note(BURST, 9)
+    expect(limits.take(1)).toMatchObject([{ policy: 'quota', used: 8 }])
+    note(QUOTA, 10)
+    expect(limits.take(10)).toMatchObject([{ policy: 'burst' }, { policy: 'quota', used: 10 }])
+    expect(limits.take(10)).toEqual([])
+  })
+
   test('unless its window is over before people read of it', () => {
     expect(noted(counted({ ...BURST, windowSeconds: 59 }, 10))).toEqual([])
   })

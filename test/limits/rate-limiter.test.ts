@@ -151,7 +151,7 @@ describe('while Redis counts', () => {
     }
     expect(redis.commands).toHaveLength(before)
     clock.advance(999)
-    expect(exceeded(await limiter.count(FIRST))).toEqual(['burst'])
+    expect(await limiter.count(FIRST)).toMatchObject([{ policy: BURST, exceeded: true, resetMs: 1 }])
     clock.advance(1)
     await limiter.count(FIRST)
     expect(redis.commands.length).toBeGreaterThan(before)
@@ -239,6 +239,23 @@ describe('a command that Redis rejects', () => {
     expect(await decided({ policy: 'minute', outcome: 'limited', backend: 'redis' })).toBe(0)
     expect(redis.commands).toHaveLength(6)
     expect(redis.reconnects).toBe(0)
+  })
+
+  test('ends the time without Redis, as one that it executes does: the next request asks it', async () => {
+    const { limiter, redis, clock } = world({ policies: [MINUTE] })
+    redis.mode = 'hangs'
+    for (let request = 0; request < 3; request++) {
+      const waits = limiter.count(FIRST)
+      redis.timeOut()
+      await waits
+    }
+    redis.mode = 'rejects'
+    clock.advance(500)
+    for (const _ of [1, 2, 3]) {
+      await limiter.count(FIRST)
+      await settled()
+    }
+    expect(redis.commands).toHaveLength(3 + 3)
   })
 
   test('because it became a replica causes a reconnect, to the new primary', async () => {
@@ -398,12 +415,18 @@ describe('if Redis loses everything', () => {
 
   test('a month goes on where a gateway saw it last, in Redis too, and is used up as if nothing was lost', async () => {
     const { limiter, redis } = world({ policies: [quota] })
+    const name = counterName(quota, currentWindow(quota, Date.UTC(2026, 10)), FIRST.grant)
     for (let request = 0; request < 4; request++) await limiter.count(FIRST)
     redis.loseEverything()
     for (const remaining of [5, 4]) expect(await limiter.count(FIRST)).toMatchObject([{ remaining }])
+    // A replica takes over that had not received the last request.
+    redis.loseEverything()
+    await redis.penalty(name, 1, { customDuration: 86_400 })
+    await redis.raise(name, 5)
+    expect(await limiter.count(FIRST)).toMatchObject([{ remaining: 3 }])
     // Another gateway, which saw fewer requests, goes on from there.
-    await redis.raise(counterName(quota, currentWindow(quota, Date.UTC(2026, 10)), FIRST.grant), 3)
-    expect(await limiter.count(SECOND)).toMatchObject([{ remaining: 3 }])
+    await redis.raise(name, 3)
+    expect(await limiter.count(SECOND)).toMatchObject([{ remaining: 2 }])
   })
 
   test('requests that are on the way together are each counted', async () => {

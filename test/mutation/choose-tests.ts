@@ -10,6 +10,7 @@ const PARTS: Readonly<Record<string, readonly string[]>> = {
   domain: [`domain${FAST}`, `gateway${FAST}`, `http${FAST}`, `limits${FAST}`],
   keys: [`keys${FAST}`],
   gateway: [`gateway${FAST}`, `http${FAST}`, 'observability/tracing/sampling.test.ts'],
+  limits: [`limits${FAST}`, 'domain/rate-limit.test.ts', `gateway${FAST}`, 'redis/limits.full.test.ts'],
   upstream: [
     'upstream/!(deadlines|fair-shares|faults|forwarding-contract|pieces|queueing|*.full).test.ts',
     'upstream/*/!(cached-responses|circuit|coalescing|send|*.full).test.ts',
@@ -29,7 +30,7 @@ const AUDIT: readonly string[] = [
   'console/access/{audit-chain,audit-search,forged-audit}.test.ts',
   'console/access/{audited-changes,people,principal,every-call}.test.ts',
   'console/{housekeeping,backup-of-broken-audit,signing-secrets}.test.ts',
-  'console/pages/outlines.test.ts',
+  'console/pages/{outlines,audit-filters,pages,page-links}.test.ts',
   'console/search/many-workspaces.test.ts',
   'cli/audit-verify.test.ts',
   'console/access/{audit-chain,audit-search,forged-audit,audit-queue}.full.test.ts',
@@ -71,19 +72,19 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     'console/sign-in/{every-route,forged-requests,fields-in-urls}.test.ts',
     'console/{key-export,key-import,revoke-all-waits,signing-secrets}.test.ts',
     'cli/keys-{commands,search,pattern,export}.test.ts',
-    'console/{key-repository,revoke-all}.test.ts',
+    'console/{key-repository,revoke-all,workspace-plan}.test.ts',
   ],
   'keys/rows': [
     'console/{write-record,operation,outbox,recovery,sync,sync-many,restore-revocations,shared-lookups}.test.ts',
     'console/pages/{outlines,lists,key-changes}.test.ts',
     'console/{key-export,key-import,confirmations,webhooks,housekeeping}.test.ts',
-    'console/{key-repository,revoke-all}.test.ts',
+    'console/{key-repository,revoke-all,workspace-plan}.test.ts',
     'console/key-repository.full.test.ts',
   ],
   'keys/search': [
     `console/search${FAST}`,
     'console/{admin-document,key-as-resource,key-export}.test.ts',
-    'console/pages/{outlines,lists,find-key,page-links,pages}.test.ts',
+    'console/pages/{outlines,lists,find-key,page-links,pages,plans}.test.ts',
     'cli/keys-{commands,search,pattern,export}.test.ts',
     'console/search/key-search.full.test.ts',
   ],
@@ -142,7 +143,7 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   usage: [
     'console/admin-document.test.ts',
     `console/usage${FAST}`,
-    'console/pages/{explain-refusal,usage-chart,usage-pages,outlines}.test.ts',
+    'console/pages/{explain-refusal,limits-left,usage-chart,usage-pages,outlines}.test.ts',
     'cli/{keys-usage,refusals-list}.test.ts',
     'console/{stops,housekeeping}.test.ts',
     'console/usage/usage.full.test.ts',
@@ -171,6 +172,8 @@ const WHOLE_CONSOLE: readonly string[] = [`console${FAST}`]
  * all of them, and take milliseconds.
  */
 const READ_AT_LOAD: readonly (readonly [source: RegExp, test: string])[] = [
+  [/^src\/console\/platform\/html\/paths\.ts$/, 'test/console/sign-in/values.test.ts'],
+  [/^src\/console\/platform\/html\/assets\.ts$/, 'test/console/pages/pages.test.ts'],
   [
     /^src\/console\/(?:.*\/api|keys\/(?:.*-calls|import-export)|.*\/fields|.*\/describe-admin-api)\.ts$/,
     'test/console/admin-document.test.ts',

@@ -7,7 +7,7 @@ import { report } from './report.ts'
 import { isInside, sampleRanges } from './sample.ts'
 import { tryMutants, type Verdict } from './try-mutants.ts'
 
-const PARTS = ['domain', 'keys', 'gateway', 'upstream', 'http', 'console'] as const
+const PARTS = ['domain', 'keys', 'limits', 'gateway', 'upstream', 'http', 'console'] as const
 const USAGE = 64
 
 const { values: options } = parseArgs({

@@ -32,11 +32,17 @@ describe('what a page loads', () => {
     const links = [...text.matchAll(/(?:src|href)="([^"]*assets[^"]*)"/g)].map(([, link = '']) => link)
     const paths = [...new Set(links)]
     expect(paths.length).toBe(3)
+    const types: Record<string, string> = {
+      css: 'text/css; charset=utf-8',
+      js: 'text/javascript; charset=utf-8',
+      svg: 'image/svg+xml',
+    }
     for (const path of paths) {
       const { status, headers, text: body } = await ada.browser.send('GET', path)
       const [, name, ending] = /^\/assets\/(\w+)\.[0-9a-f]{16}\.(\w+)$/.exec(path) ?? []
       const file = new URL(`../../../src/console/platform/html/assets/${name}.${ending}`, import.meta.url)
       expect([status, headers['cache-control']]).toEqual([200, 'public, max-age=31536000, immutable'])
+      expect(headers['content-type']).toBe(types[ending ?? ''])
       expect(body).toBe(readFileSync(file, 'utf8'))
     }
   })

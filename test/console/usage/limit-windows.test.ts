@@ -123,12 +123,16 @@ describe('a console', () => {
     const { ofKey, asked } = reader()
     const { plan, regions } = await ofKey({ workspaceId: 'ws_1', id: 'key_1', plan: 'free' })
     expect(asked).toEqual([['postern:limit:{ws_1}:minute:60:key_1', 'postern:limit:{ws_1}:quota:2026-11']])
-    const left = regions.map(({ region, windows }) => [region, windows.map(({ remaining }) => remaining)])
+    const left = regions.map(({ region, unknown, windows }) => [
+      region,
+      unknown,
+      windows.map(({ remaining }) => remaining),
+    ])
     expect([plan, left]).toEqual([
       'free',
       [
-        ['eu', [50, 9_990]],
-        ['us', [null, null]],
+        ['eu', null, [50, 9_990]],
+        ['us', 'failed', [null, null]],
       ],
     ])
   })

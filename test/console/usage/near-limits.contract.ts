@@ -200,6 +200,9 @@ export function describeNearLimits(name: string, freshUrl: () => Promise<string>
       expect(await list(null, raised)).toEqual([both.find(([, id]) => id === key)])
       await first().writer.updateTable('keys').set({ plan: 'business' }).where('id', '=', key).execute()
       expect(await list()).toEqual([])
+      // Settings without plans.
+      await reportAll([quota(95, { plan: null })])
+      expect(await list(null, { ...LIMITS, plans: {} })).toEqual([['ws_1', '', 'quota', 95]])
       // A plan that the settings do not name counts as none.
       await reportAll([quota(95, { plan: null })])
       await first().writer.updateTable('keys').set({ plan: 'gone' }).execute()
