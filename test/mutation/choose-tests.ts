@@ -26,6 +26,7 @@ const PARTS: Readonly<Record<string, readonly string[]>> = {
 }
 
 const AUDIT: readonly string[] = [
+  'console/access/audit-signatures.test.ts',
   'console/admin-document.test.ts',
   'console/access/{audit-chain,audit-search,forged-audit}.test.ts',
   'console/access/{audited-changes,people,principal,every-call}.test.ts',
@@ -173,6 +174,7 @@ const WHOLE_CONSOLE: readonly string[] = [`console${FAST}`]
  */
 const READ_AT_LOAD: readonly (readonly [source: RegExp, test: string])[] = [
   [/^src\/console\/platform\/html\/paths\.ts$/, 'test/console/sign-in/values.test.ts'],
+  [/^src\/console\/platform\/audit\/(?:mac|chain)\.ts$/, 'test/console/access/audit-signatures.test.ts'],
   [/^src\/console\/platform\/html\/assets\.ts$/, 'test/console/pages/pages.test.ts'],
   [
     /^src\/console\/(?:.*\/api|keys\/(?:.*-calls|import-export)|.*\/fields|.*\/describe-admin-api)\.ts$/,

@@ -156,7 +156,7 @@ function startEditForm(record: KeyRecord): EditForm {
   return { ...fillChosenForm(record), date: '', version: record.version }
 }
 
-function readEditForm(fields: FormFields): EditForm {
+export function readEditForm(fields: FormFields): EditForm {
   const version = textField(fields, 'version')
   return {
     ...readChosenForm(fields),
@@ -190,9 +190,9 @@ type EditFormResult =
   | { readonly ok: false; readonly problems: Problems }
 
 /** The registry checks texts and networks. */
-function checkEditForm(
+export function checkEditForm(
   { date, version, ...chosen }: EditForm,
-  key: KeyRecord,
+  key: Pick<KeyRecord, 'expiresAtMs'>,
   nowMs: number,
 ): EditFormResult {
   const nameProblem = problemOfName(chosen.name)

@@ -83,6 +83,7 @@ test('the form shows the filter of the address, and pages and files keep it', as
     ['Issued', 'kept'],
   ])
   expect(BrowserDouble.linkIn(last, `${AUDIT}?keyId=${id}&from=`)).toBe(filtered(query))
+  expect(last.text).not.toContain('Older entries')
   const csv = BrowserDouble.linkIn(first, `${AUDIT}/entries.csv?`)
   const { text } = await ada.browser.visit(csv)
   expect(text.split('\r\n')).toHaveLength(55)

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import { areNamed, combineAnnounced, isAnnounced } from '../../../src/console/announcing/regions.ts'
-import { changeSteps } from '../../../src/console/keys/change-progress.ts'
-import { NOW_MS } from '../../support/stored-keys.ts'
+import { bulkSteps, changeSteps } from '../../../src/console/keys/change-progress.ts'
+import { expiryHtml, stateBadge } from '../../../src/console/keys/key-view.ts'
+import { NOW_MS, someKey } from '../../support/stored-keys.ts'
 
 const silent = [{ name: 'pod-7', lastSeenAtMs: NOW_MS - 1_000 }]
 
@@ -33,6 +34,73 @@ test.each([
     .slice(3)
     .join()
   for (const word of words) expect(lastStep).toContain(word)
+})
+
+/** Of each step its class and its text. */
+const stepsIn = (markup: unknown) =>
+  [...String(markup).matchAll(/<li class="(\w+)"><strong>(.*?)<\/li>/g)].map(([, state, text = '']) => [
+    state,
+    text.replace(/<[^>]*>/g, '').trim(),
+  ])
+
+const ANNOUNCED = [{ region: 'default', announced: true }]
+const WAITING = [{ region: 'default', announced: false }]
+const SAVED = ['done', 'Saved 20 Nov 2026, 09:00:00.000 UTC']
+const RETRIES = 'The console cannot reach Redis and keeps retrying.'
+
+test.each([
+  [
+    'saved and announced',
+    { committedAtMs: NOW_MS, announced: ANNOUNCED, announcedAtMs: NOW_MS + 7 },
+    [SAVED, ['done', 'Announced 20 Nov 2026, 09:00:00.007 UTC, 7 ms later']],
+  ],
+  [
+    'saved, and announced by another request',
+    { committedAtMs: NOW_MS, announced: ANNOUNCED, announcedAtMs: null },
+    [SAVED, ['done', 'Announced An earlier request announced it.']],
+  ],
+  [
+    'saved, and not announced',
+    { committedAtMs: NOW_MS, announced: WAITING, announcedAtMs: null },
+    [SAVED, ['waiting', expect.stringContaining(`Not announced yet ${RETRIES}`)]],
+  ],
+  [
+    'that needed no change',
+    { committedAtMs: null, announced: ANNOUNCED, announcedAtMs: null },
+    [['done', 'Announced An earlier request announced it.']],
+  ],
+])('a page says of a change how far it came: %s', (_, progress, steps) => {
+  expect(stepsIn(changeSteps({ ...progress, gateways: null }))).toEqual(steps)
+})
+
+test.each([
+  [ANNOUNCED, ['done', 'Announced']],
+  [WAITING, ['waiting', expect.stringContaining(`Not all announced yet ${RETRIES}`)]],
+])('a page says of many changes whether all are announced: %j', (announced, step) => {
+  expect(stepsIn(bulkSteps({ announced, gateways: null }))).toEqual([step])
+})
+
+test.each(['active', 'retiring', 'suspended', 'expired', 'revoked'] as const)(
+  'a page names the state of a key that is %s',
+  state => {
+    expect(String(stateBadge({ state })).toLowerCase()).toContain(`>${state}</span>`)
+  },
+)
+
+const FORTNIGHT_MS = 14 * 86_400_000
+test.each([
+  ['active', FORTNIGHT_MS, /^<strong class="soon">/],
+  ['active', FORTNIGHT_MS + 1, /^<time/],
+  ['suspended', 1, /^<time/],
+  ['retiring', 1, /^<time/],
+  ['expired', -1, /^expired <time datetime="2026-11-20T08:59:59.999Z"/],
+  ['revoked', 1, /^revoked <time datetime="2026-11-20T09:00:00.000Z"/],
+] as const)('a page warns of an active key for its last 14 days: %s, %d ms', (state, leftMs, expected) => {
+  const { record } = someKey({
+    expiresAtMs: NOW_MS + leftMs,
+    revokedAtMs: state === 'revoked' ? NOW_MS : null,
+  })
+  expect(String(expiryHtml({ record, state, lastUsedAtMs: null }, NOW_MS))).toMatch(expected)
 })
 
 test('a page names the regions of gateways, and gateways of none', () => {

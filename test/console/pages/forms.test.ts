@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { checkEditForm, readEditForm } from '../../../src/console/keys/edit-page.ts'
 import { checkIssueForm, NEW_ISSUE_FORM, readIssueForm } from '../../../src/console/keys/issue-page.ts'
 import { checkRotateForm, NEW_ROTATE_FORM, readRotateForm } from '../../../src/console/keys/rotate-page.ts'
 import { eachText } from '../../../src/domain/key/key-texts.ts'
@@ -112,5 +113,28 @@ describe('a form that rotates a key', () => {
   ])('reports the problem beside its field: %s', (_, change, fields) => {
     const checked = rotate(change)
     expect(checked.ok ? [] : [...checked.problems.keys()]).toEqual(fields)
+  })
+})
+
+describe('a form that edits a key', () => {
+  const DAYS = 'Enter a day from 21 Nov 2026 to 23 Nov 2026, such as 2026-11-23, or none'
+  it.each([
+    ['keeps the expiry', '2026-11-24T10:00:00Z', '', null],
+    ['takes today', '2026-11-24T10:00:00Z', '2026-11-21', null],
+    ['takes the day before the last one', '2026-11-24T10:00:00Z', '2026-11-23', null],
+    ['takes no day that would be later', '2026-11-24T10:00:00Z', '2026-11-24', DAYS],
+    ['takes no day that is over', '2026-11-24T10:00:00Z', '2026-11-20', DAYS],
+    ['takes today for a key that ends tomorrow', '2026-11-22T10:00:00Z', '2026-11-21', null],
+    [
+      'offers no day for a key that ends today',
+      '2026-11-21T23:59:58Z',
+      '2026-11-21',
+      'Clear this date: the key expires within a day',
+    ],
+  ])('%s', (_, expiresAt, date, problem) => {
+    const form = readEditForm({ name: 'build server', date, version: '1' })
+    const checked = checkEditForm(form, { expiresAtMs: Date.parse(expiresAt) }, NOW)
+    expect(checked.ok ? null : [...checked.problems]).toEqual(problem === null ? null : [['date', problem]])
+    if (checked.ok) expect(checked.request.expiresAt).toBe(date === '' ? undefined : `${date}T23:59:59Z`)
   })
 })
