@@ -20,7 +20,7 @@ const run = promisify(execFile)
 describe.skipIf(!has(PYTHON))('a Python client generated from the OpenAPI document', () => {
   beforeAll(() => void pythonEnvironment('clientGenerator'), 300_000)
 
-  test('is made without a warning, and calls a console', { timeout: 120_000 }, async () => {
+  test('is made without a warning, and calls a console', async () => {
     const python = join(pythonEnvironment('clientGenerator'), 'python3')
     const directory = temporaryDirectory()
     const inside = (name: string) => join(directory, name)
