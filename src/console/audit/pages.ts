@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import type { AuditEntry } from '../platform/audit/entries.ts'
 import { errorSummary, NO_PROBLEMS, type Problems } from '../platform/html/form-parts.ts'
-import { type Html, html } from '../platform/html/html.ts'
+import { type Html, html, type ListPlace, pageLinks } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, readCursor, readQuery, sendPage } from '../platform/html/page-request.ts'
 import { auditFilePath, auditPath, FIND_KEY, keyPath } from '../platform/html/paths.ts'
@@ -18,6 +18,7 @@ import {
 import { type ReadableAudit, searchAudit } from './rows.ts'
 
 const PAGE_SIZE = 50
+const ORDER = { first: 'Newest entries', next: 'Older entries' }
 
 export interface AuditPageParts {
   readonly database: ReadableAudit
@@ -47,13 +48,11 @@ export async function showAudit(
   return sendPage(reply, auditPage(frame, { workspaceId, form, entries, keys: keysOfEntries, ...paging }))
 }
 
-interface AuditView {
+interface AuditView extends ListPlace {
   /** Null: entries of all workspaces. */
   readonly workspaceId: string | null
   readonly form: FilterForm
   readonly entries: readonly AuditEntry[]
-  readonly nextCursor: string | null
-  readonly isFirstPage: boolean
   /** Those that the entries are about, by id. */
   readonly keys: KeysById
 }
@@ -65,7 +64,7 @@ function auditPage(frame: Frame, view: AuditView): Html {
     <p class="lead">Who issued or changed which key, and from which address. Entries cannot be changed or deleted.</p>
     ${filterForm(workspaceId, form, NO_PROBLEMS)}
     ${entries.length === 0 ? emptyList(view) : html`${entryList(entries, view.keys, frame.nowMs)}${files(view)}`}
-    ${paging(view)}`
+    ${pageLinks(view, cursor => auditPath(workspaceId, { ...filterQuery(form), cursor }), ORDER)}`
   return page(frame, { title: 'Audit trail', section: 'audit', main })
 }
 
@@ -105,13 +104,4 @@ function files({ workspaceId, form }: AuditView): Html {
   const isFiltered = Object.keys(query).length > 0
   return html`<p class="small">${isFiltered ? html`<a href="${auditPath(workspaceId)}">Show all entries</a>. ` : null}Download ${isFiltered ? 'what matches' : 'all entries'}:
     <a href="${auditFilePath(workspaceId, 'csv', query)}" download>CSV</a>, <a href="${auditFilePath(workspaceId, 'ndjson', query)}" download>NDJSON</a></p>`
-}
-
-function paging({ workspaceId, form, nextCursor, isFirstPage }: AuditView): Html | null {
-  if (isFirstPage && nextCursor === null) return null
-  const query = filterQuery(form)
-  return html`<nav class="paging" aria-label="Pages">
-    ${isFirstPage ? null : html`<a class="button" href="${auditPath(workspaceId, query)}">Newest entries</a>`}
-    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${auditPath(workspaceId, { ...query, cursor: nextCursor })}">Older entries</a>`}
-  </nav>`
 }

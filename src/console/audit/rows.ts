@@ -2,9 +2,9 @@ import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { encodeTime } from 'ulid'
 import { readAuditRow } from '../platform/audit/chain.ts'
 import type { AuditAction, AuditEntry } from '../platform/audit/entries.ts'
-import { type AuditedDatabase, type AuditTrust, genuineRows } from '../platform/audit/mac.ts'
+import { type AuditedDatabase, genuineRows } from '../platform/audit/mac.ts'
 import type { Dialect } from '../platform/database/database.ts'
-import { firstRows, listAsRows, mostFirstRows } from '../platform/database/first-rows.ts'
+import { firstRows, listAsRows, mostFirstRows, takePage } from '../platform/database/first-rows.ts'
 import type { AuditRow } from '../platform/database/tables.ts'
 
 const ULID_TIME_LENGTH = 10
@@ -57,23 +57,12 @@ export async function searchAudit(database: ReadableAudit, query: AuditQuery): P
   for (let left = EXAMINED_AT_MOST; left > 0; left -= count + places) {
     const part = await examineEntries(database, { ...query, afterId }, count)
     rows.push(...part.found)
-    if (rows.length > limit) return takePage(rows, limit, { endId: null, audit })
     afterId = part.endId
-    if (afterId === null) break
+    if (rows.length > limit || afterId === null) break
     count = Math.max(limit + 1, Math.min(EXAMINED_AT_ONCE, mostFirstRows(query.workspaces, dialect)))
   }
-  return takePage(rows, limit, { endId: afterId, audit })
-}
-
-/** @param endId everything up to here was examined; null: everything */
-function takePage(
-  rows: readonly AuditRow[],
-  limit: number,
-  { endId, audit }: { readonly endId: string | null; readonly audit: AuditTrust },
-): AuditPage {
-  const read = rows.slice(0, limit)
-  const entries = genuineRows(read, audit).map(readAuditRow)
-  return { entries, nextAfterId: rows.length > limit ? (read.at(-1)?.id ?? null) : endId }
+  const page = takePage(rows, limit, ({ id }) => id, afterId)
+  return { entries: genuineRows(page.rows, audit).map(readAuditRow), nextAfterId: page.next }
 }
 
 interface ExaminedRow extends AuditRow {

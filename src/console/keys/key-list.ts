@@ -113,7 +113,9 @@ function unusedTimes(
 }
 
 /** The list's part of an address. */
-export type KeyListQuery = Partial<Record<keyof KeyList, string | null>> & { readonly cursor?: string }
+export type KeyListQuery = Partial<Record<keyof KeyList, string | null>> & {
+  readonly cursor?: string | undefined
+}
 
 export function keyListQuery({ cursor, ...list }: KeyListQuery): Readonly<Record<string, string | null>> {
   const isDefault = list.sort === DEFAULT_ORDER && list.state !== 'expiring'

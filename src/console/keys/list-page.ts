@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { keyState } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { select, textField } from '../platform/html/form-parts.ts'
-import { type Html, html } from '../platform/html/html.ts'
+import { type Html, html, type ListPlace, pageLinks } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
   createFrame,
@@ -77,16 +77,13 @@ async function listKeys(
   return sendPage(reply, keysPage(frame, view))
 }
 
-interface KeysView extends KeyTableView, KnownNames {
+interface KeysView extends KeyTableView, KnownNames, ListPlace {
   /** Of the workspace; null for none, and in a list of all workspaces. */
   readonly plan: string | null
   /** Null in a list of all workspaces. */
   readonly counts: WorkspaceKeyCounts | null
   /** Keys on all pages of a filtered list; null if they were not counted. */
   readonly matches: number | null
-  /** Where the next page starts; null on the last. */
-  readonly nextCursor: string | null
-  readonly isFirstPage: boolean
 }
 
 function keysPage(frame: Frame, view: KeysView): Html {
@@ -101,7 +98,7 @@ function keysPage(frame: Frame, view: KeysView): Html {
     ${isEmpty ? null : keySearch(view)}
     ${isEmpty ? null : stateFilters(view)}
     ${isEmpty ? emptyList(frame, view) : results(frame, view)}
-    ${paging(view)}
+    ${pageLinks(view, cursor => keyListPath(workspaceId, { ...view.list, cursor }))}
     ${workspacePlan(frame, view)}
     ${workspaceId !== null && frame.mayChange && !isEmpty ? html`<p><a class="button danger" href="${revokeAllPath(workspaceId)}">Revoke all keys of this workspace</a></p>` : null}`
   return page(frame, { title: 'Keys', section: workspaceId === null ? null : 'keys', main })
@@ -142,14 +139,6 @@ function emptyList({ mayChange }: Frame, { workspaceId }: KeysView): Html {
     <p>A key gives a program read access to this workspace through the API.</p>
     ${mayChange ? html`<a class="button primary" href="${newKeyPath(workspaceId)}">Issue the first key</a>` : null}
   </div>`
-}
-
-function paging({ workspaceId, list, nextCursor, isFirstPage }: KeysView): Html | null {
-  if (isFirstPage && nextCursor === null) return null
-  return html`<nav class="paging" aria-label="Pages">
-    ${isFirstPage ? null : html`<a class="button" href="${keyListPath(workspaceId, list)}">First page</a>`}
-    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${keyListPath(workspaceId, { ...list, cursor: nextCursor })}">Next page</a>`}
-  </nav>`
 }
 
 const FILTER_LABELS: Readonly<Record<KeyFilter, string>> = {

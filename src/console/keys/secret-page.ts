@@ -7,7 +7,7 @@ import {
   UNKNOWN_ADDRESS,
 } from '../platform/html/code-examples.ts'
 import { errorSummary, type Problems } from '../platform/html/form-parts.ts'
-import { ago, type Html, hintHtml, html, instant, nameHtml } from '../platform/html/html.ts'
+import { ago, type Html, hintHtml, html, instant, nameHtml, secretCard } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, FORM_NOTICES, notFound, sendPage } from '../platform/html/page-request.ts'
 import { keyPath, keysPath } from '../platform/html/paths.ts'
@@ -82,10 +82,7 @@ interface ReplacedView {
   readonly revocation: ChangeProgress
 }
 
-/**
- * The only page that shows a secret. It answers a form, so that no URL leads back to it; the script puts the URL of another
- * page into the history.
- */
+/** The only page that shows the secret of a key. */
 function secretPage(
   frame: Frame,
   { key, secret, replaced }: SecretView,
@@ -93,16 +90,10 @@ function secretPage(
 ): Html {
   const { record } = key
   const examples = codeExamples(firstEndpoint(record, routes, gatewayUrl))
+  const advice = 'Postern stores only its digest. If you lose the secret, rotate the key.'
   const main = html`<h1>${replaced === null ? 'Your new key' : 'Key rotated'}</h1>
     <p class="lead">${nameHtml(record)}, ${hintHtml(record)}</p>
-    <section class="card once" data-secret data-then="${keyPath(record.workspaceId, record.id, 'issued')}" aria-labelledby="secret-title">
-      <h2 id="secret-title">Copy the secret now</h2>
-      <p class="notice warn"><strong>It is shown only once.</strong> Postern stores only its digest. If you lose the secret, rotate the key.</p>
-      <div class="copyable">
-        <code id="secret" class="secret" tabindex="0" aria-label="Secret">${secret}</code>
-        <button type="button" data-copies="secret" hidden>Copy</button>
-      </div>
-    </section>
+    ${secretCard(secret, { back: keyPath(record.workspaceId, record.id, 'issued'), advice })}
     <section class="card" aria-labelledby="try"><h2 id="try">Try it</h2>
       ${codeExampleList(examples)}
       ${gatewayUrl === null ? html`<p class="hint">Replace <code>${UNKNOWN_ADDRESS}</code> with the URL of the API.</p>` : null}

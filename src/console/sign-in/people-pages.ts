@@ -1,7 +1,15 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { hidden, textField } from '../platform/html/form-parts.ts'
-import { ago, type Html, html, markInvisible } from '../platform/html/html.ts'
+import {
+  ago,
+  cell,
+  type Html,
+  html,
+  type ListPlace,
+  markInvisible,
+  pageLinks,
+} from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
   ADMINISTRATION,
@@ -71,17 +79,15 @@ function peopleFrame({ clock }: PeoplePageParts, request: FastifyRequest, reply:
   return createFrame(request, reply, { workspaceId: null, clock })
 }
 
-interface PeopleView {
+interface PeopleView extends ListPlace {
   readonly people: readonly SignedInPerson[]
-  readonly nextCursor: string | null
-  readonly isFirstPage: boolean
 }
 
 function peoplePage(frame: Frame, view: PeopleView): Html {
   const main = html`<h1>Signed-in people</h1>
     <p class="lead">End the sessions of a person who left or lost a device. They can sign in again as long as the sign-in provider lets them.</p>
     ${view.people.length === 0 ? html`<p class="empty">No person on this page is signed in.</p>` : table(view.people, frame.nowMs)}
-    ${paging(view)}`
+    ${pageLinks(view, peoplePath, { first: 'First page', next: 'More people' })}`
   return page(frame, { title: 'Signed-in people', section: null, main })
 }
 
@@ -97,22 +103,14 @@ function row(person: SignedInPerson, nowMs: number): Html {
   const { subject, sessions, lastSeenMs } = person
   return html`<tr>
     <th scope="row"><span class="breaks">${personHtml(person)}</span></th>
-    <td><span class="label" aria-hidden="true">Sessions</span><span>${sessions}</span></td>
-    <td><span class="label" aria-hidden="true">Last seen</span><span>${ago(lastSeenMs, nowMs)}</span></td>
-    <td><span class="label" aria-hidden="true">Action</span><span><a href="${endSessionsPath(subject)}">End sessions<span class="hidden"> of ${markInvisible(person.name)}</span></a></span></td>
+    ${cell('Sessions', sessions)}
+    ${cell('Last seen', ago(lastSeenMs, nowMs))}
+    ${cell('Action', html`<a href="${endSessionsPath(subject)}">End sessions<span class="hidden"> of ${markInvisible(person.name)}</span></a>`)}
   </tr>`
 }
 
 function personHtml({ name, subject }: SignedInPerson): Html {
   return html`${markInvisible(name)} <span class="muted small">${markInvisible(subject)}</span>`
-}
-
-function paging({ nextCursor, isFirstPage }: PeopleView): Html | null {
-  if (isFirstPage && nextCursor === null) return null
-  return html`<nav class="paging" aria-label="Pages">
-    ${isFirstPage ? null : html`<a class="button" href="${PEOPLE}">First page</a>`}
-    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${peoplePath(nextCursor)}">More people</a>`}
-  </nav>`
 }
 
 /** Asks for confirmation. */

@@ -10,6 +10,7 @@ import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import { createChangeWriter, type Work } from '../platform/database/change-writer.ts'
 import type { Database } from '../platform/database/database.ts'
 import { findTrouble } from '../platform/database/database-unavailable.ts'
+import { takePage } from '../platform/database/first-rows.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import type { SessionRow, Tables } from '../platform/database/tables.ts'
 
@@ -239,10 +240,11 @@ export async function listPeople(
     .orderBy('subject')
     .limit(limit + 1)
     .execute()
-  const subjects = found.slice(0, limit).map(({ subject }) => subject)
+  const { rows, next } = takePage(found, limit, ({ subject }) => subject)
+  const subjects = rows.map(({ subject }) => subject)
   const nowMs = clock.wallMs()
   const people = await findPeople(database, subjects, row => isLive(row, limits, nowMs))
-  return { people, nextAfterSubject: found.length > limit ? (subjects.at(-1) ?? null) : null }
+  return { people, nextAfterSubject: next }
 }
 
 export async function findPerson(

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AdminToken } from '../platform/access/admin-token.ts'
 import { errorSummary, hidden, NO_PROBLEMS, type Problems } from '../platform/html/form-parts.ts'
-import { type Html, hintHtml, html, markInvisible } from '../platform/html/html.ts'
+import { type Html, hintHtml, html, markInvisible, secretCard } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
   ADMINISTRATION,
@@ -98,18 +98,11 @@ function formPage(frame: Frame, { form, problems = NO_PROBLEMS, notice }: ShownF
   return page(frame, { title: problems.size > 0 ? `Error: ${title}` : title, section: null, main })
 }
 
-/** Answers the form, so that no address leads back to the secret; the script puts another one into the history. */
 function secretPage(frame: Frame, token: AdminToken, secret: string): Html {
+  const advice = 'Postern stores only its digest. If you lose the secret, revoke the token and make another.'
   const main = html`<h1>Your new admin token</h1>
     <p class="lead">${markInvisible(token.name)}, ${hintHtml(token)}</p>
-    <section class="card once" data-secret data-then="${TOKEN_MADE}" aria-labelledby="secret-title">
-      <h2 id="secret-title">Copy the secret now</h2>
-      <p class="notice warn"><strong>It is shown only once.</strong> Postern stores only its digest. If you lose the secret, revoke the token and make another.</p>
-      <div class="copyable">
-        <code id="secret" class="secret" tabindex="0" aria-label="Secret">${secret}</code>
-        <button type="button" data-copies="secret" hidden>Copy</button>
-      </div>
-    </section>
+    ${secretCard(secret, { back: TOKEN_MADE, advice })}
     <section class="card"><h2>Details</h2>${tokenFacts(token, frame.nowMs)}</section>
     <p class="actions"><a class="button primary" href="${TOKENS}">I have saved it</a></p>`
   return page(frame, { title: 'Copy the secret', section: null, main })

@@ -12,6 +12,7 @@ import {
   html,
   instantAndAgo,
   markInvisible,
+  pageLinks,
 } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
@@ -81,7 +82,7 @@ function tokensPage(frame: Frame, { tokens, nextAfterId }: TokenPage, isFirstPag
       <div class="actions"><a class="button primary" href="${NEW_TOKEN}">Make a token</a></div></div>
     <p class="lead">Programs use the admin API with them. Give each program one of its own, with the permissions and workspaces that it needs.</p>
     ${tokens.length === 0 ? html`<p class="empty">${isFirstPage ? 'No token was made yet.' : 'No more tokens.'}</p>` : table(tokens, frame.nowMs)}
-    ${paging(nextAfterId, isFirstPage)}`
+    ${pageLinks({ nextCursor: nextAfterId, isFirstPage }, tokensPath, { first: 'Newest tokens', next: 'Older tokens' })}`
   return page(frame, { title: TITLE, section: null, main })
 }
 
@@ -119,14 +120,6 @@ function row(token: AdminToken, nowMs: number): Html {
 
 function lastUse({ lastUsedAtMs }: AdminToken, nowMs: number): Html {
   return lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, nowMs)
-}
-
-function paging(nextCursor: string | null, isFirstPage: boolean): Html | null {
-  if (isFirstPage && nextCursor === null) return null
-  return html`<nav class="paging" aria-label="Pages">
-    ${isFirstPage ? null : html`<a class="button" href="${TOKENS}">Newest tokens</a>`}
-    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${tokensPath(nextCursor)}">Older tokens</a>`}
-  </nav>`
 }
 
 /** Revoking an admin token, after a question. */

@@ -2,6 +2,7 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import type { AdminToken } from '../platform/access/admin-token.ts'
 import type { Permission } from '../platform/access/permission.ts'
 import type { Dialect } from '../platform/database/database.ts'
+import { takePage } from '../platform/database/first-rows.ts'
 import type { AdminTokenRow, Tables } from '../platform/database/tables.ts'
 
 export interface TokenPage {
@@ -59,12 +60,9 @@ export async function listTokens(
   let query = database.selectFrom('admin_tokens').selectAll()
   if (afterId !== null) query = query.where('id', '<', afterId)
   if (workspaces !== null) query = query.where(isConfinedTo(workspaces, dialect))
-  const rows = await query
-    .orderBy('id', 'desc')
-    .limit(limit + 1)
-    .execute()
-  const tokens = rows.slice(0, limit).map(readTokenRow)
-  return { tokens, nextAfterId: rows.length > limit ? (tokens.at(-1)?.id ?? null) : null }
+  const newestFirst = query.orderBy('id', 'desc').limit(limit + 1)
+  const { rows, next } = takePage(await newestFirst.execute(), limit, ({ id }) => id)
+  return { tokens: rows.map(readTokenRow), nextAfterId: next }
 }
 
 function isConfinedTo(workspaces: readonly string[], dialect: Dialect) {

@@ -3,7 +3,7 @@ import type { Clock } from '../../domain/clock.ts'
 import { NEAR_LIMIT_PERCENT } from '../../domain/rate-limit.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
 import { textField } from '../platform/html/form-parts.ts'
-import { ago, cell, type Html, hintHtml, html, nameHtml } from '../platform/html/html.ts'
+import { ago, cell, type Html, hintHtml, html, nameHtml, pageLinks } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
   ADMINISTRATION,
@@ -64,7 +64,7 @@ async function showLimits(
     <h1>${TITLE}</h1>
     <p class="lead">Keys and workspaces that have used at least ${NEAR_LIMIT_PERCENT} % of a rate limit, the fullest first, as gateways reported them. A window of less than a minute is not listed.</p>
     ${limits.length === 0 ? nothing(nearLimits.areLimited, after !== null) : table(frame, limits)}
-    ${paging(workspaceId, nextAfter, after === null)}`
+    ${pageLinks({ nextCursor: nextAfter, isFirstPage: after === null }, next => limitsPath(workspaceId, next))}`
   return sendPage(reply, page(frame, { title: TITLE, section: workspaceId === null ? null : 'usage', main }))
 }
 
@@ -99,12 +99,4 @@ function user({ workspace_id, key_id: id, name, hint }: NearLimit): Html {
   if (id === '') return html`<a href="${usagePath(workspace_id)}">All keys of the workspace</a>`
   const link = html`<a class="key-name" href="${keyPath(workspace_id, id)}">${nameHtml({ name: name ?? '', id })}</a>`
   return hint === null ? link : html`${link} ${hintHtml({ hint })}`
-}
-
-function paging(workspaceId: string | null, nextCursor: string | null, isFirstPage: boolean): Html | null {
-  if (isFirstPage && nextCursor === null) return null
-  return html`<nav class="paging" aria-label="Pages">
-    ${isFirstPage ? null : html`<a class="button" href="${limitsPath(workspaceId)}">First page</a>`}
-    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${limitsPath(workspaceId, nextCursor)}">Next page</a>`}
-  </nav>`
 }

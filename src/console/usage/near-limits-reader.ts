@@ -6,7 +6,7 @@ import { toInstant } from '../../domain/instant.ts'
 import type { PolicySettings } from '../../domain/rate-limit.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
 import type { Database } from '../platform/database/database.ts'
-import { firstRows, listAsRows } from '../platform/database/first-rows.ts'
+import { firstRows, listAsRows, takePage } from '../platform/database/first-rows.ts'
 import type { LimitUseRow } from '../platform/database/tables.ts'
 
 /** A window of a limit that is used by at least 80 %. */
@@ -87,12 +87,8 @@ export function createNearLimitsReader(
         select limit_uses.*, keys.name, keys.hint from (${first}) as first
         join limit_uses on limit_uses.id = first.id left join keys on keys.id = limit_uses.key_id
         order by limit_uses.percent desc, limit_uses.id desc limit ${limit + 1}`.execute(reader)
-      const limits = rows.slice(0, limit)
-      const last = limits.at(-1)
-      return {
-        limits,
-        nextAfter: rows.length > limit && last !== undefined ? `${last.percent}.${last.id}` : null,
-      }
+      const page = takePage(rows, limit, ({ percent, id }) => `${percent}.${id}`)
+      return { limits: page.rows, nextAfter: page.next }
     },
   }
 }

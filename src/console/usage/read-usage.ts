@@ -2,7 +2,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
 import { parseInstant } from '../../domain/key/issue-key.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
-import { listAsRows } from '../platform/database/first-rows.ts'
+import { listAsRows, takePage } from '../platform/database/first-rows.ts'
 import type { RefusalRow, Tables, UsageRow } from '../platform/database/tables.ts'
 import type { Refusal } from './check-report.ts'
 import type { LimitReader } from './limit-windows.ts'
@@ -285,17 +285,16 @@ async function listRefusals(
     .where('workspace_id', '=', workspaceId)
     .where('at_ms', '>=', sinceMs)
   if (after !== null) query = query.where(sql<boolean>`(at_ms, id) < (${after.atMs}, ${after.id})`)
-  const rows = await query
+  const newestFirst = query
     .orderBy('at_ms', 'desc')
     .orderBy('id', 'desc')
     .limit(limit + 1)
-    .execute()
-  const shown = rows.slice(0, limit)
-  const last = shown.at(-1)
+  const place = ({ at_ms: atMs, id }: RefusalRow) => ({ atMs, id })
+  const { rows, next } = takePage(await newestFirst.execute(), limit, place)
   return {
-    refusals: shown.map(readRefusalRow),
-    sampled: await hasGap(database, workspaceId, last?.at_ms ?? sinceMs),
-    nextAfter: rows.length > limit && last !== undefined ? { atMs: last.at_ms, id: last.id } : null,
+    refusals: rows.map(readRefusalRow),
+    sampled: await hasGap(database, workspaceId, rows.at(-1)?.at_ms ?? sinceMs),
+    nextAfter: next,
   }
 }
 

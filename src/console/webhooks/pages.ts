@@ -12,13 +12,17 @@ import {
 } from '../platform/html/form-parts.ts'
 import {
   ago,
+  cell,
   type Html,
   hintHtml,
   html,
   instant,
   instantText,
   keyLink,
+  type ListPlace,
   type Piece,
+  pageLinks,
+  secretCard,
 } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
@@ -186,14 +190,12 @@ async function readDeliveriesView(
   return { path, deliveries, keys, nextCursor: nextAfterId, isFirstPage: cursor === null, test }
 }
 
-interface DeliveriesView {
+interface DeliveriesView extends ListPlace {
   /** Path of the list. */
   readonly path: string
   readonly deliveries: readonly Delivery[]
   /** Those that the events are about, by id. */
   readonly keys: KeysById
-  readonly nextCursor: string | null
-  readonly isFirstPage: boolean
   /** What became of the button to send a test, if it leads here. */
   readonly test: string
 }
@@ -236,7 +238,7 @@ function deliveriesPage(frame: Frame, view: DeliveriesView, own: string | null):
 function deliveryList(frame: Frame, view: DeliveriesView): Html {
   const { deliveries } = view
   return html`${deliveries.length === 0 ? html`<p class="empty">No events yet.</p>` : table(frame, view)}
-    ${paging(view)}`
+    ${pageLinks(view, cursor => olderDeliveriesPath(view.path, cursor), { first: 'Newest deliveries', next: 'Older deliveries' })}`
 }
 
 function ownLink(own: string | null): Html | null {
@@ -277,10 +279,10 @@ function row(frame: Frame, path: string, delivery: Delivery, record: KeyRecord |
   const { label, badge } = STATES[deliveryState(delivery)]
   return html`<tr>
     <th scope="row">${instant(atMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
-    <td><span class="label" aria-hidden="true">Event</span><span>${LABELS.get(type) ?? type}</span></td>
-    <td><span class="label" aria-hidden="true">Key</span><span class="breaks">${record === null ? '–' : html`${keyLink({ record })} ${hintHtml(record)}`}</span></td>
-    <td><span class="label" aria-hidden="true">State</span><span><span class="badge ${badge}">${label}</span></span></td>
-    <td><span class="label" aria-hidden="true">Last response</span><span class="breaks">${lastResponse(delivery, nowMs)}</span></td>
+    ${cell('Event', LABELS.get(type) ?? type)}
+    ${cell('Key', html`<span class="breaks">${record === null ? '–' : html`${keyLink({ record })} ${hintHtml(record)}`}</span>`)}
+    ${cell('State', html`<span class="badge ${badge}">${label}</span>`)}
+    ${cell('Last response', html`<span class="breaks">${lastResponse(delivery, nowMs)}</span>`)}
     ${frame.mayChange ? html`<td>${againForm(frame, path, delivery)}</td>` : null}
   </tr>`
 }
@@ -298,14 +300,6 @@ function lastResponse(delivery: Delivery, nowMs: number): Piece {
   if (lastError === null) return `${lastStatus}, after ${count}`
   const next = nextAttemptAtMs === null ? null : html`; next attempt ${ago(nextAttemptAtMs, nowMs)}`
   return html`${lastError}, after ${count}${next}`
-}
-
-function paging({ path, nextCursor, isFirstPage }: DeliveriesView): Html | null {
-  if (isFirstPage && nextCursor === null) return null
-  return html`<nav class="paging" aria-label="Pages">
-    ${isFirstPage ? null : html`<a class="button" href="${path}">Newest deliveries</a>`}
-    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${olderDeliveriesPath(path, nextCursor)}">Older deliveries</a>`}
-  </nav>`
 }
 
 interface WebhookView extends DeliveriesView {
@@ -363,17 +357,10 @@ function removePage(frame: Frame, path: string, webhook: WorkspaceWebhook): Html
   return page(frame, { title: 'Remove the webhook', section: 'deliveries', main })
 }
 
-/** Answers the form, so that no address leads back to the secret. */
 function webhookSecretPage(frame: Frame, path: string, secret: string): Html {
+  const advice = 'It signs every event. If you lose it, set the address again to get a new one.'
   const main = html`<h1>Webhook set</h1>
-    <section class="card once" data-secret data-then="${path}" aria-labelledby="secret-title">
-      <h2 id="secret-title">Copy the secret now</h2>
-      <p class="notice warn"><strong>It is shown only once.</strong> It signs every event. If you lose it, set the address again to get a new one.</p>
-      <div class="copyable">
-        <code id="secret" class="secret" tabindex="0" aria-label="Secret">${secret}</code>
-        <button type="button" data-copies="secret" hidden>Copy</button>
-      </div>
-    </section>
+    ${secretCard(secret, { back: path, advice })}
     <p class="actions"><a class="button primary" href="${path}">I have saved it</a></p>`
   return page(frame, { title: 'Copy the secret', section: 'deliveries', main })
 }

@@ -12,7 +12,7 @@ import {
   textField,
   textInput,
 } from '../platform/html/form-parts.ts'
-import { ago, cell, type Html, html } from '../platform/html/html.ts'
+import { ago, cell, type Html, html, type ListPlace, pageLinks } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, readQuery, sendPage, signedInPerson } from '../platform/html/page-request.ts'
 import {
@@ -72,11 +72,9 @@ export async function showWorkspaces(
   return sendPage(reply, workspacesPage(frame, view), sent ? 422 : 200)
 }
 
-interface WorkspacesView {
+interface WorkspacesView extends ListPlace {
   readonly workspaces: readonly WorkspaceSummary[]
   readonly q: string
-  readonly nextCursor: string | null
-  readonly isFirstPage: boolean
   /** What an administrator typed, and its problems. */
   readonly typed: string
   readonly problems: Problems
@@ -93,7 +91,7 @@ function workspacesPage(frame: Frame, view: WorkspacesView): Html {
     ${errorSummary(problems)}
     ${isEmpty || (isOnePage && workspaces.length < 10) ? null : searchForm(q)}
     ${workspaces.length === 0 ? emptyList(frame, view) : table(workspaces, frame.nowMs)}
-    ${paging(view)}
+    ${pageLinks(view, cursor => workspacesPath({ q, cursor }))}
     ${isAdministrator ? openAnyForm(view) : null}`
   return page(frame, { title: 'Workspaces', section: null, main })
 }
@@ -149,14 +147,6 @@ function emptyList({ isAdministrator }: Frame, { q, nextCursor }: WorkspacesView
     <h2>No workspaces assigned</h2>
     <p>Your account at the sign-in provider lists no workspace. Ask its administrator to add one, then sign out and sign in again.</p>
   </div>`
-}
-
-function paging({ q, nextCursor, isFirstPage }: WorkspacesView): Html | null {
-  if (isFirstPage && nextCursor === null) return null
-  return html`<nav class="paging" aria-label="Pages">
-    ${isFirstPage ? null : html`<a class="button" href="${workspacesPath({ q })}">First page</a>`}
-    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${workspacesPath({ q, cursor: nextCursor })}">Next page</a>`}
-  </nav>`
 }
 
 function openAnyForm({ typed, problems }: WorkspacesView): Html {

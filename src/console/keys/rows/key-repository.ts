@@ -8,7 +8,7 @@ import { type AuditedDatabase, genuineRows } from '../../platform/audit/mac.ts'
 import { createAuditQueue } from '../../platform/audit/queue.ts'
 import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import type { Dialect } from '../../platform/database/database.ts'
-import type { PageOptions } from '../../platform/database/first-rows.ts'
+import { type PageOptions, takePage } from '../../platform/database/first-rows.ts'
 import { readKeyRow } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { findResponse, type Idempotency, purgeResponses } from '../../platform/http/idempotency.ts'
@@ -109,9 +109,9 @@ function createReads({ database, clock }: KeyRepositoryParts) {
     async list({ workspaceId, limit, afterId }: PageOptions): Promise<KeyPage> {
       let query = selectKeys(reader).where('workspace_id', '=', workspaceId)
       if (afterId !== null) query = query.where('id', '<', afterId)
-      // One more than the limit shows whether there is a next page.
       const newestFirst = query.orderBy('id', 'desc').limit(limit + 1)
-      return takePage((await newestFirst.execute()).map(readKeyRow), limit)
+      const { rows, next } = takePage(await newestFirst.execute(), limit, ({ id }) => id)
+      return { keys: rows.map(readKeyRow), nextAfterId: next }
     },
     listForSync: (range: SyncRange) => listForSync(reader, range),
     countForSync: (expiresAfterMs: number) => countForSync(reader, expiresAfterMs, dialect),
@@ -234,8 +234,8 @@ async function listForSync(
     .limit(limit + 1)
   if (expiresAfterMs !== null) query = query.where('expires_at_ms', '>', expiresAfterMs)
   if (endId !== null) query = query.where('id', '<=', endId)
-  const page = takePage((await query.execute()).map(readKeyRow), limit)
-  return { ...page, nextAfterId: page.nextAfterId ?? endId }
+  const { rows, next } = takePage(await query.execute(), limit, ({ id }) => id, endId)
+  return { keys: rows.map(readKeyRow), nextAfterId: next }
 }
 
 /** @returns null if fewer keys are left than a stretch has */
@@ -250,11 +250,6 @@ async function endOfStretch(database: Kysely<Tables>, afterId: string): Promise<
 
 function selectKeys(database: Kysely<Tables>) {
   return database.selectFrom('keys').selectAll()
-}
-
-function takePage(found: readonly StoredKey[], limit: number): KeyPage {
-  const keys = found.slice(0, limit)
-  return { keys, nextAfterId: found.length > limit ? (keys.at(-1)?.record.id ?? null) : null }
 }
 
 /**

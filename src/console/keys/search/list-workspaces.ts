@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { KeyState } from '../../../domain/key/key-record.ts'
-import { listAsRows } from '../../platform/database/first-rows.ts'
+import { listAsRows, takePage } from '../../platform/database/first-rows.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { countStates, MAX_COUNTED, NO_KEYS, type WorkspaceKeyCounts } from './count-keys.ts'
 import type { SearchContext } from './search-keys.ts'
@@ -48,13 +48,12 @@ export async function listWorkspaces(
       : laterIds(query.workspaceIds, query.afterId)
   const text = query.text?.toLowerCase() ?? ''
   const matching = examined.filter(id => id.toLowerCase().includes(text))
-  const shown = matching.slice(0, query.limit)
-  const isFull = matching.length > query.limit
   const isBounded = query.workspaceIds === null && examined.length === count
   const endId = isBounded ? (examined.at(-1) ?? null) : null
+  const { rows: shown, next } = takePage(matching, query.limit, id => id, endId)
   return {
     workspaces: await summarize(database, shown, countLimit(query, shown), context),
-    nextAfterId: isFull ? (shown.at(-1) ?? null) : endId,
+    nextAfterId: next,
   }
 }
 

@@ -1,6 +1,6 @@
 import { expressionBuilder, type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Dialect } from '../../platform/database/database.ts'
-import { firstRows, listAsRows, mostFirstRows } from '../../platform/database/first-rows.ts'
+import { firstRows, listAsRows, mostFirstRows, takePage } from '../../platform/database/first-rows.ts'
 import { readKeyRow } from '../../platform/database/key-row.ts'
 import { MAY_TIME_OUT, QUERY_CANCELED } from '../../platform/database/postgres/errors.ts'
 import type { KeyRow, Tables } from '../../platform/database/tables.ts'
@@ -61,20 +61,19 @@ export async function searchKeys(
   for (let isFirst = true; left > 0; isFirst = false) {
     const range = await examineKeys(database, query, { after, count }, context)
     found.push(...range.found)
-    if (found.length > limit || range.end === null) return takePage(query, { found, end: null })
+    if (found.length > limit || range.end === null) return keyPage(query, { found, end: null })
     const ids = isFirst ? await findByIndex(database, query, context) : null
-    if (ids !== null) return takePage(query, await sortKeys(database, ids, query, context))
+    if (ids !== null) return keyPage(query, await sortKeys(database, ids, query, context))
     left -= count + places
     after = range.end
     count = Math.max(limit + 1, Math.min(left - places, most))
   }
-  return takePage(query, { found, end: after })
+  return keyPage(query, { found, end: after })
 }
 
-function takePage(query: KeyQuery, { found, end }: SearchedRange): KeySearchPage {
-  const shown = found.slice(0, query.limit)
-  const next = found.length > query.limit ? (shown.at(-1)?.position ?? null) : end
-  return { keys: shown.map(({ key }) => key), nextCursor: next === null ? null : encodeCursor(query, next) }
+function keyPage(query: KeyQuery, { found, end }: SearchedRange): KeySearchPage {
+  const { rows, next } = takePage(found, query.limit, ({ position }) => position, end)
+  return { keys: rows.map(({ key }) => key), nextCursor: next === null ? null : encodeCursor(query, next) }
 }
 
 /** A part of a sorted list: what matches among a number of keys that were examined. */

@@ -8,6 +8,22 @@ export interface PageOptions {
   readonly afterId: string | null
 }
 
+/**
+ * A page of rows that were read in the order of their list, one more than it holds: that one shows whether there is a next page.
+ * @param place where the page after this row starts
+ * @param end where the next page starts if there are no more rows; null: there is none
+ */
+export function takePage<Row, Place>(
+  found: readonly Row[],
+  limit: number,
+  place: (row: Row) => Place,
+  end: Place | null = null,
+): { readonly rows: readonly Row[]; readonly next: Place | null } {
+  const rows = found.slice(0, limit)
+  const last = rows.at(-1)
+  return { rows, next: found.length > limit && last !== undefined ? place(last) : end }
+}
+
 /** A place in an ordered list. */
 interface RowPosition {
   readonly value: string | number

@@ -124,3 +124,43 @@ export function hintHtml({ hint }: Pick<KeyRecord, 'hint'>): Html {
 export function cell(label: string, content: Piece, kind: 'unnamed' | 'on-its-page' | null = null): Html {
   return html`<td${kind === null ? null : html` class="${kind}"`}><span class="label" aria-hidden="true">${label}</span><span>${content}</span></td>`
 }
+
+/** Where a page stands in its list. */
+export interface ListPlace {
+  /** Where the next page starts; null on the last. */
+  readonly nextCursor: string | null
+  readonly isFirstPage: boolean
+}
+
+/**
+ * Links to the first and to the next page of a list; nothing where one page holds all.
+ * @param path of the page that starts at the cursor, or of the first
+ */
+export function pageLinks(
+  { nextCursor, isFirstPage }: ListPlace,
+  path: (cursor?: string) => string,
+  { first, next } = { first: 'First page', next: 'Next page' },
+): Html | null {
+  if (isFirstPage && nextCursor === null) return null
+  return html`<nav class="paging" aria-label="Pages">
+    ${isFirstPage ? null : html`<a class="button" href="${path()}">${first}</a>`}
+    ${nextCursor === null ? null : html`<a class="button" rel="next" href="${path(nextCursor)}">${next}</a>`}
+  </nav>`
+}
+
+/**
+ * A secret that is shown once. The page that holds it answers a form, so that no URL leads back to it; the script puts another one into
+ * the history.
+ * @param back the path of that other page
+ * @param advice what Postern keeps of the secret, and what to do if it is lost
+ */
+export function secretCard(secret: string, { back, advice }: { back: string; advice: string }): Html {
+  return html`<section class="card once" data-secret data-then="${back}" aria-labelledby="secret-title">
+      <h2 id="secret-title">Copy the secret now</h2>
+      <p class="notice warn"><strong>It is shown only once.</strong> ${advice}</p>
+      <div class="copyable">
+        <code id="secret" class="secret" tabindex="0" aria-label="Secret">${secret}</code>
+        <button type="button" data-copies="secret" hidden>Copy</button>
+      </div>
+    </section>`
+}

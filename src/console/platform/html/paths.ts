@@ -30,7 +30,13 @@ export type UnusedFilter = keyof typeof UNUSED_FILTERS
 // `Object.keys` forgets the type of a closed record's keys.
 export const UNUSED_NAMES = Object.keys(UNUSED_FILTERS) as readonly UnusedFilter[]
 
-export function workspacesPath({ q, cursor }: { readonly q: string; readonly cursor?: string }): string {
+export function workspacesPath({
+  q,
+  cursor,
+}: {
+  readonly q: string
+  readonly cursor?: string | undefined
+}): string {
   return withQuery(WORKSPACES, { q: q === '' ? null : q, cursor })
 }
 
@@ -101,7 +107,7 @@ export function testedPath(path: string, test: 'sent' | 'repeated'): string {
 }
 
 /** @param path of a list of deliveries */
-export function olderDeliveriesPath(path: string, cursor: string): string {
+export function olderDeliveriesPath(path: string, cursor?: string): string {
   return withQuery(path, { cursor })
 }
 

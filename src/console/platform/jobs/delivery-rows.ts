@@ -1,7 +1,7 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import { isChosen } from '../database/chosen-rows.ts'
 import type { Dialect } from '../database/database.ts'
-import type { PageOptions } from '../database/first-rows.ts'
+import { type PageOptions, takePage } from '../database/first-rows.ts'
 import type { DeliveryRow, Tables } from '../database/tables.ts'
 
 const KEPT_MS = 30 * 86_400_000
@@ -236,12 +236,9 @@ export async function listDeliveries(
     .where('receiver', '=', receiverName(log))
     .where('workspace_id', '=', log.workspaceId)
   if (afterId !== null) query = query.where('id', '<', afterId)
-  const found = await query
-    .orderBy('id', 'desc')
-    .limit(limit + 1)
-    .execute()
-  const deliveries = found.slice(0, limit).map(readDeliveryRow)
-  return { deliveries, nextAfterId: found.length > limit ? (deliveries.at(-1)?.id ?? null) : null }
+  const newestFirst = query.orderBy('id', 'desc').limit(limit + 1)
+  const { rows, next } = takePage(await newestFirst.execute(), limit, ({ id }) => id)
+  return { deliveries: rows.map(readDeliveryRow), nextAfterId: next }
 }
 
 /** @returns whether there may be more */
