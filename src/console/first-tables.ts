@@ -5,11 +5,11 @@ import type { CreateTables } from './platform/database/migrations.ts'
 
 // The tables of the first release, by capability. A release changes nothing here: it adds a migration to `schema.ts`.
 
-/** Keys, when they were last used, responses to repeated requests, and the secrets that have signed keys. */
+/** Keys, when they were last used, plans of workspaces, responses to repeated requests, and the secrets that have signed keys. */
 export const keyTables: CreateTables = (dialect, text) => [
   sql`create table keys (
     id ${text} primary key, digest ${text} not null unique, workspace_id ${text} not null, name ${text} not null,
-    description ${text}, scopes ${text} not null, allowed_cidrs ${text}, hint ${text} not null,
+    description ${text}, plan ${text}, scopes ${text} not null, allowed_cidrs ${text}, hint ${text} not null,
     created_at_ms bigint not null, created_by ${text} not null, expires_at_ms bigint not null,
     suspended_at_ms bigint, revoked_at_ms bigint, rotated_from ${text}, replaced_by ${text},
     version integer not null check (version >= 1), changed_at_ms bigint not null)`,
@@ -21,6 +21,7 @@ export const keyTables: CreateTables = (dialect, text) => [
   sql`create index workspace_keys_by_use on key_use (workspace_id, last_used_at_ms, key_id)`,
   ...(dialect === 'sqlite' ? USES_IN_SQLITE : USES_IN_POSTGRES),
   ...(dialect === 'sqlite' ? TEXT_INDEX_OF_SQLITE : TEXT_INDEX_OF_POSTGRES),
+  sql`create table workspace_plans (workspace_id ${text} primary key, plan ${text} not null)`,
   sql`create table idempotent_responses (
     id ${text} primary key, request ${text} not null, outcome ${text} not null, at_ms bigint not null)`,
   sql`create index idempotent_responses_by_time on idempotent_responses (at_ms)`,
@@ -41,6 +42,8 @@ const KEY_INDEXES: readonly RawBuilder<unknown>[] = [
     on keys (workspace_id, expires_at_ms, id, revoked_at_ms, suspended_at_ms, replaced_by)`,
   sql`create index keys_by_name on keys (name, id)`,
   sql`create index workspace_keys_by_name on keys (workspace_id, name, id)`,
+  // Which plans of a workspace are in use.
+  sql`create index keys_by_plan on keys (workspace_id, plan) where plan is not null`,
 ]
 
 /** SQLite reads the index by expiry from end to end instead. */
@@ -195,7 +198,7 @@ export const sessionTables: CreateTables = (_dialect, text) => [
   sql`create index sessions_by_time on sessions (seen_at_ms)`,
 ]
 
-/** Counts, the last report of each gateway, and refusals. */
+/** Counts, the last report of each gateway, refusals, and windows of limits that are nearly used up. */
 export const usageTables: CreateTables = (dialect, text) => [
   ...createCounts('usage_hours', text, dialect),
   ...createCounts('usage_days', text, dialect),
@@ -206,6 +209,14 @@ export const usageTables: CreateTables = (dialect, text) => [
     address ${text} not null, primary key (workspace_id, at_ms, id))`,
   sql`create index refusals_by_time on refusals (at_ms)`,
   sql`create table refusal_gaps (workspace_id ${text} primary key, at_ms bigint not null)`,
+  sql`create table limit_uses (
+    id ${text} primary key, workspace_id ${text} not null, key_id ${text} not null, plan ${text} not null,
+    policy ${text} not null, window_seconds integer not null, requests bigint not null, region ${text} not null,
+    used bigint not null, percent integer not null, ends_at_ms bigint not null, reported_at_ms bigint not null,
+    sent_percent integer not null, sent_at_ms bigint not null)`,
+  sql`create index limit_uses_by_percent on limit_uses (percent, id)`,
+  sql`create index workspace_limit_uses_by_percent on limit_uses (workspace_id, percent, id)`,
+  sql`create index limit_uses_by_end on limit_uses (ends_at_ms)`,
 ]
 
 /**

@@ -40,7 +40,8 @@ const DEMO_USER = {
   name: 'Demo',
   workspaces: [WORKSPACE, OTHER_WORKSPACE],
   administrator: true,
-}
+  role: 'manager',
+} as const
 
 /** `postern demo`: gateway, console and a sample upstream in one process, in memory, without configuration. */
 export async function runDemo(

@@ -72,7 +72,7 @@ describe('the console’s database', () => {
     const database = await openDatabase(url)
     const applied = await database.reader.selectFrom('kysely_migration').select('name').execute()
     const names = applied?.map(({ name }) => name) ?? []
-    expect(names).toContain('0001_tables')
+    expect(names).toContain('0001_first_tables')
     expect(names).toEqual([...new Set(names)])
     await database.close()
   })

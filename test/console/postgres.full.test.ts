@@ -36,7 +36,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
     const [first] = databases
     const applied = await first?.reader.selectFrom('kysely_migration').select('name').execute()
     const names = applied?.map(({ name }) => name) ?? []
-    expect(names).toContain('0001_tables')
+    expect(names).toContain('0001_first_tables')
     expect(names).toEqual([...new Set(names)])
     for (const database of databases) await database.close()
   })

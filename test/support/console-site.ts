@@ -56,7 +56,13 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
     },
   })
   const { routes, scopes } = configOf()
-  const person = { subject: 'ada', name: 'Ada Lovelace', workspaces: ['ws_1', 'ws_2'], administrator: false }
+  const person = {
+    subject: 'ada',
+    name: 'Ada Lovelace',
+    workspaces: ['ws_1', 'ws_2'],
+    administrator: false,
+    role: 'manager',
+  } as const
   const link = createOneTimeLink(person, clock, randomBytes)
   const console = await createConsole({
     config: { ...config, routes, scopes },
@@ -118,7 +124,11 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
     revoke: (id: string) => send(ADMIN_TOKEN, `${origin}/admin/v1/keys/${id}/revoke`, {}),
     /** Reports usage as a gateway does. @param used key ids with ms since the epoch */
     noteUse: (used: Record<string, number>) =>
-      send(KEY_SERVICE_TOKEN, `${internal}/internal/v1/usage`, { used }),
+      send(KEY_SERVICE_TOKEN, `${internal}/internal/v1/usage`, {
+        gateway: 'gateway-1.uses',
+        sequence: 1,
+        used,
+      }),
     /** Reports counts and refusals as a gateway does, once. */
     reportUsage: (more: {
       counts: readonly object[]

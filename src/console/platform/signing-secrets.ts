@@ -16,7 +16,7 @@ export async function checkSigningSecrets(context: ConsoleContext, database: Dat
   const known = await readFingerprints(database.reader)
   const isKnown = known.size === 0 || fingerprints.some(fingerprint => known.has(fingerprint))
   if (!isKnown && config.keys.format !== 'opaque') await requireNoKeys(database, nowMs)
-  // An older version recorded no fingerprints. Each of the secrets may have signed keys of its database.
+  // Of a new database: keys that are imported may be signed by each of the secrets.
   await addFingerprints(database, known.size === 0 ? fingerprints : fingerprints.slice(0, 1), nowMs)
   onReload(next => {
     const [first] = importSecrets(next).fingerprints

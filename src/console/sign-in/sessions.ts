@@ -96,7 +96,7 @@ async function startSession(store: Store, person: Person, from: Origin): Promise
     started_at_ms: nowMs,
     seen_at_ms: nowMs,
   }
-  const role = person.administrator ? 'administrator' : (person.role ?? 'manager')
+  const role = person.administrator ? 'administrator' : person.role
   await store.run(async tx => {
     await tx.insertInto('sessions').values(row).execute()
     await endOldestSessions(tx, person.subject, store.limits.maxPerPerson)

@@ -41,12 +41,6 @@ describe('who may do what, where', () => {
   test.each<[string, Principal, string | null, readonly string[]]>([
     ['the admin token', operator, null, PERMISSIONS],
     ['a manager', person(), 'ws_1', ['keys:read', 'keys:write', 'audit:read']],
-    [
-      'a person of a session without a role',
-      person({ role: undefined } as unknown as Partial<Person>),
-      'ws_1',
-      ['keys:read', 'keys:write', 'audit:read'],
-    ],
     ['a viewer', person({ role: 'viewer' }), 'ws_1', ['keys:read', 'audit:read']],
     ['a manager elsewhere', person(), 'ws_2', []],
     ['a manager in a workspace with a similar name', person(), 'ws_10', []],

@@ -11,7 +11,13 @@ const ORIGIN = 'http://localhost:8081'
 /** A console with one person signed in, who has the workspace `ws_1`. */
 async function signedIn(webhook = {}) {
   const clock = { wallMs: () => Date.now(), monotonicMs: () => performance.now() }
-  const person = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], administrator: false }
+  const person = {
+    subject: 'ada',
+    name: 'Ada',
+    workspaces: ['ws_1'],
+    administrator: false,
+    role: 'manager',
+  } as const
   const oneTimeLink = createOneTimeLink(person, clock, randomBytes)
   const running = await startConsole({ webhook, signIn: { publicUrl: ORIGIN }, parts: { oneTimeLink } })
   const browser = new BrowserDouble(ORIGIN, running.app)

@@ -55,7 +55,8 @@ test('keys are filtered by how long they were unused, except for those that are 
   world = await startSignIn({ parts: { clock } })
   const [used, old] = [await issue('used'), await issue('old')]
   await issue('never')
-  const use = (keyId: string) => world.send('POST', '/internal/v1/usage', { used: { [keyId]: nowMs } })
+  const use = (keyId: string) =>
+    world.send('POST', '/internal/v1/usage', { gateway: keyId, sequence: 1, used: { [keyId]: nowMs } })
   await use(old)
   nowMs += 40 * 86_400_000
   await use(used)

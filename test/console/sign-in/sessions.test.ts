@@ -15,7 +15,13 @@ const limits = { idleSeconds: 600, absoluteSeconds: 3600, maxPerPerson: 3 }
 const SECOND_MS = 1000
 const FROM = { address: '192.0.2.1', requestId: 'r1' }
 const CALLER = { ...FROM, actor: 'person:root', name: 'Root' }
-const ada: Person = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], administrator: false }
+const ada: Person = {
+  subject: 'ada',
+  name: 'Ada',
+  workspaces: ['ws_1'],
+  administrator: false,
+  role: 'manager',
+}
 const bob: Person = { ...ada, subject: 'bob' }
 
 describe.each(['sqlite' as const, ...beyondFast('postgres' as const)])('sessions in %s', dialect => {

@@ -618,7 +618,13 @@ describe('without a configured provider', () => {
   })
 
   test('the page of a demo names the link in its terminal, and says when that was used', async () => {
-    const ada = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], administrator: false }
+    const ada = {
+      subject: 'ada',
+      name: 'Ada',
+      workspaces: ['ws_1'],
+      administrator: false,
+      role: 'manager',
+    } as const
     const oneTimeLink = createOneTimeLink(ada, new ManualClock(), randomBytes)
     const { app } = await startConsole({ signIn: { publicUrl: 'http://localhost' }, parts: { oneTimeLink } })
     const browser = new BrowserDouble('http://localhost', app)

@@ -11,7 +11,13 @@ import { NO_PROXIES } from '../../../src/domain/proxy.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 
-const ada: Person = { subject: 'ada', name: 'Ada', workspaces: ['ws_1'], administrator: false }
+const ada: Person = {
+  subject: 'ada',
+  name: 'Ada',
+  workspaces: ['ws_1'],
+  administrator: false,
+  role: 'manager',
+}
 
 describe('an actor', () => {
   test('identifies the person independently of their name', () => {

@@ -10,8 +10,8 @@ export interface Person {
   readonly workspacesGranted?: number
   /** May see and change every workspace, in any role. */
   readonly administrator: boolean
-  /** A viewer sees, a manager also changes. Sessions of the release before have none: that of a manager. */
-  readonly role?: Role
+  /** A viewer sees, a manager also changes. */
+  readonly role: 'viewer' | 'manager'
   /** Claims that a setting names and that are not used, or not all of them. Never for an administrator. */
   readonly unusedClaims?: readonly UnusedClaim[]
 }
@@ -24,8 +24,6 @@ export interface UnusedClaim {
   readonly shape: string
   readonly remedy: string
 }
-
-type Role = 'viewer' | 'manager'
 
 /** The actor in audit entries and records: stable across name changes, and never equal to a program's. */
 export function personActor({ subject }: Pick<Person, 'subject'>): string {
