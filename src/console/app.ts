@@ -16,7 +16,6 @@ import type { OneTimeLink } from './platform/access/person.ts'
 import { createAccessAudit } from './platform/audit/access-audit.ts'
 import type { Capability } from './platform/capability.ts'
 import { type ConsoleContext, type ContextParts, createConsoleContext } from './platform/console-context.ts'
-import { createChangeWriter } from './platform/database/change-writer.ts'
 import { createIds } from './platform/database/ids.ts'
 import type { Migrations } from './platform/database/migrations.ts'
 import { keepUp } from './platform/jobs/timers.ts'
@@ -106,9 +105,8 @@ type Shared = Awaited<ReturnType<typeof openShared>>
 async function openShared(context: ConsoleContext, migrations: Migrations, announcer?: Announcer) {
   const { config, clock, consoleId } = context
   const database = await openConsoleDatabase(context, migrations)
-  const writer = createChangeWriter(database)
-  const repository = createKeyRepository({ database, writer, clock })
-  const announcing = createAnnouncingRepository({ database, writer, consoleId, now: () => clock.wallMs() })
+  const repository = createKeyRepository({ database, clock })
+  const announcing = createAnnouncingRepository({ database, consoleId, now: () => clock.wallMs() })
   const regions = createRegions(context, { announcing, keys: repository, announcer })
   await regions.register()
   const registry = createRegistry(context, {

@@ -4,7 +4,6 @@ import type { Change } from '../../src/console/keys/rows/commit.ts'
 import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import type { SearchBounds } from '../../src/console/keys/search/search-keys.ts'
 import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
-import { createChangeWriter } from '../../src/console/platform/database/change-writer.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { DEFAULT_REGION } from '../../src/domain/region.ts'
@@ -22,9 +21,8 @@ export function createRepository(
   consoleId = 'console-1',
   bounds?: SearchBounds,
 ): Repository {
-  const writer = createChangeWriter(database)
-  const keys = createKeyRepository({ database, writer, clock }, bounds)
-  const announcing = createAnnouncingRepository({ database, writer, consoleId, now: () => clock.wallMs() })
+  const keys = createKeyRepository({ database, clock }, bounds)
+  const announcing = createAnnouncingRepository({ database, consoleId, now: () => clock.wallMs() })
   return {
     ...announcing.pendingIn(DEFAULT_REGION),
     ...announcing,

@@ -149,36 +149,30 @@ async function readCounters(
   }
 }
 
-interface Gathered {
-  readonly announcements: readonly Announcement[]
-  readonly done: PromiseWithResolvers<readonly PromiseSettledResult<void>[]>
-}
-
 /**
  * Changes that were committed together are announced together: those whose commit has just been confirmed come in the same turn of
  * the microtasks.
  * @param putSome never rejects
  */
 function gathered(putSome: Announcer['putAll']): Announcer['putAll'] {
-  let waiting: Gathered[] = []
+  let waiting: Announcement[] = []
+  let run: ReturnType<Announcer['putAll']> | null = null
   const put = async () => {
-    const all = waiting
+    await null
+    const together = waiting
     waiting = []
-    const together = all.flatMap(({ announcements }) => announcements)
+    run = null
     const results: PromiseSettledResult<void>[] = []
     for (let from = 0; from < together.length; from += MAX_AT_ONCE) {
       results.push(...(await putSome(together.slice(from, from + MAX_AT_ONCE))))
     }
-    let at = 0
-    for (const { announcements, done } of all) {
-      done.resolve(results.slice(at, at + announcements.length))
-      at += announcements.length
-    }
+    return results
   }
-  return announcements => {
-    const done = Promise.withResolvers<readonly PromiseSettledResult<void>[]>()
-    if (waiting.push({ announcements, done }) === 1) queueMicrotask(() => void put())
-    return done.promise
+  return async announcements => {
+    const from = waiting.length
+    waiting.push(...announcements)
+    run ??= put()
+    return (await run).slice(from, from + announcements.length)
   }
 }
 

@@ -1,9 +1,8 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
-import type { ChangeWriter } from '../platform/database/change-writer.ts'
 import { isChosen, rowPlace } from '../platform/database/chosen-rows.ts'
-import type { Database, Dialect } from '../platform/database/database.ts'
+import type { ChangeWriter, Database, Dialect } from '../platform/database/database.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { shareBatches } from '../platform/jobs/share-runs.ts'
 
@@ -27,78 +26,63 @@ export interface PendingChange {
 }
 
 /** The outbox of one region: committed changes that are not announced to it yet. */
-export interface PendingChanges {
-  /** Oldest first; other consoles leave them alone while this one announces them. */
-  claimChanges(limit: number): Promise<PendingChange[]>
-  /** In the order of versions. */
-  findPendingChanges(digest: string): Promise<PendingChange[]>
-  /**
-   * Times of the oldest and the newest pending change; null if there is none.
-   * @throws if the region is not registered, or not all its keys are requeued: changes may be missing from its outbox
-   */
-  pendingSpan(): Promise<{ oldestMs: number; newestMs: number } | null>
-  /** Whether a change of a key of the workspace that was committed until then is not announced yet. */
-  hasPendingUntil(workspaceId: string, atMs: number): Promise<boolean>
-  countPending(): Promise<number>
-  /** Time of the oldest pending change; null if there is none. */
-  oldestPendingMs(): Promise<number | null>
-  /** Once they are announced. */
-  deletePendingChanges(changes: readonly PendingChange[]): Promise<void>
-  /** Puts every change since then, other than issuing, into the outbox again. */
-  requeueChangesSince(sinceMs: number): Promise<void>
-  /** For a region that was added: puts the changes of some more keys into its outbox. @returns whether there are more */
-  requeueNextKeys(): Promise<boolean>
-}
+export type PendingChanges = ReturnType<ReturnType<typeof createOutboxes>>
 
 export interface OutboxParts {
-  readonly database: Pick<Database, 'reader' | 'announcing' | 'dialect'>
-  readonly writer: ChangeWriter
+  readonly database: Pick<Database, 'reader' | 'announcing' | 'dialect' | 'changes'>
   /** Distinguishes the claims of consoles. */
   readonly consoleId: string
   readonly now: () => number
 }
 
 /** The outboxes of this console's regions, by their names. */
-export function createOutboxes({
-  database,
-  writer,
-  consoleId,
-  now,
-}: OutboxParts): (region: string) => PendingChanges {
-  const { reader, announcing, dialect } = database
-  const deleteAnnounced = dialect === 'sqlite' ? deletionsWithNext(writer) : deletionsTogether(writer)
-  return region => ({
-    claimChanges: limit =>
-      writer.announce(tx => claimChanges(tx, region, { consoleId, nowMs: now(), limit, dialect })),
-    findPendingChanges: digest => findPendingChanges(reader, region, digest),
+export function createOutboxes({ database, consoleId, now }: OutboxParts) {
+  const { reader, announcing, dialect, changes } = database
+  const deleteAnnounced = dialect === 'sqlite' ? deletionsWithNext(changes) : deletionsTogether(changes)
+  return (region: string) => ({
+    /** Oldest first; other consoles leave them alone while this one announces them. */
+    claimChanges: (limit: number) =>
+      changes.announce(tx => claimChanges(tx, region, { consoleId, nowMs: now(), limit, dialect })),
+    /** In the order of versions. */
+    findPendingChanges: (digest: string) => findPendingChanges(reader, region, digest),
+    /**
+     * Times of the oldest and the newest pending change; null if there is none.
+     * @throws if the region is not registered, or not all its keys are requeued: changes may be missing from its outbox
+     */
     pendingSpan: () => pendingSpan(announcing, region),
-    hasPendingUntil: (workspaceId, atMs) => hasPendingUntil(reader, region, { workspaceId, atMs, dialect }),
+    /** Whether a change of a key of the workspace that was committed until then is not announced yet. */
+    hasPendingUntil: (workspaceId: string, atMs: number) =>
+      hasPendingUntil(reader, region, { workspaceId, atMs, dialect }),
     countPending: () => countPending(reader, region),
+    /** Time of the oldest pending change; null if there is none. */
     oldestPendingMs: () => oldestPendingMs(reader, region),
-    deletePendingChanges: async changes => {
-      if (changes.length > 0) await deleteAnnounced(changes.map(change => ({ ...change, region })))
+    /** Once they are announced. */
+    async deletePendingChanges(announced: readonly PendingChange[]): Promise<void> {
+      if (announced.length > 0) await deleteAnnounced(announced.map(change => ({ ...change, region })))
     },
-    requeueChangesSince: sinceMs =>
-      writer.run(tx => requeueChangesSince(tx, region, { sinceMs, nowMs: now(), dialect })),
-    requeueNextKeys: () => writer.run(tx => requeueNextKeys(tx, region, now())),
+    /** Puts every change since then, other than issuing, into the outbox again. */
+    requeueChangesSince: (sinceMs: number) =>
+      changes.run(tx => requeueChangesSince(tx, region, { sinceMs, nowMs: now(), dialect })),
+    /** For a region that was added: puts the changes of some more keys into its outbox. @returns whether there are more */
+    requeueNextKeys: () => changes.run(tx => requeueNextKeys(tx, region, now())),
   })
 }
 
 type DeleteAnnounced = (announced: readonly AnnouncedChange[]) => Promise<void>
 
-function deletionsWithNext(writer: ChangeWriter): DeleteAnnounced {
-  return announced => writer.announceWithNext(tx => deleteEach(tx, announced))
+function deletionsWithNext(changes: ChangeWriter): DeleteAnnounced {
+  return announced => changes.announceWithNext(tx => deleteEach(tx, announced))
 }
 
 /**
  * On PostgreSQL, where transactions run concurrently, one deletion at a time removes all changes announced meanwhile, to any region, so
  * that a burst does not spend most of its connections on deletions.
  */
-function deletionsTogether(writer: ChangeWriter): DeleteAnnounced {
+function deletionsTogether(changes: ChangeWriter): DeleteAnnounced {
   return shareBatches(async (announced: readonly AnnouncedChange[]) => {
     for (let from = 0; from < announced.length; from += DELETED_AT_ONCE) {
       const some = announced.slice(from, from + DELETED_AT_ONCE)
-      await writer.announce(tx => deleteUnlocked(tx, some))
+      await changes.announce(tx => deleteUnlocked(tx, some))
     }
   })
 }
@@ -143,7 +127,6 @@ export async function insertChanges(
   }
 }
 
-/** Whether a change of a key of this workspace that was committed until then is not announced yet. */
 async function hasPendingUntil(
   database: Kysely<Tables>,
   region: string,

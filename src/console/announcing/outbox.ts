@@ -191,18 +191,14 @@ export class Outbox {
     const ofKey = ({ digest }: StoredKey) => changesByDigest.get(digest) ?? []
     const results = await this.#putAll(keys.map(key => this.#createAnnouncement(key, ofKey(key))))
     const announced = keys.flatMap((key, index) => (results[index]?.status === 'fulfilled' ? ofKey(key) : []))
-    const failed = results.find(result => result.status === 'rejected')
     const orphans = changes.filter(({ digest }) => !found.has(digest))
     await this.#requireConfirmation()
     await repository.deletePendingChanges([...announced, ...orphans])
-    if (failed !== undefined) throw failed.reason
+    throwFirstFailure(results)
   }
 
   async #requireAll(announcements: () => readonly Announcement[]): Promise<void> {
-    const results = await this.#putAll(announcements())
-    const failed = results.find(result => result.status === 'rejected')
-    // Announced or not, each is tried again: the outbox still has it.
-    if (failed !== undefined) throw failed.reason
+    throwFirstFailure(await this.#putAll(announcements()))
   }
 
   async #putAll(announcements: readonly Announcement[]): Promise<readonly PromiseSettledResult<void>[]> {
@@ -281,6 +277,12 @@ export class Outbox {
       this.#cancelRetry = timers.after(backoffMs(this.#failures, random()), () => this.requestDrain())
     }
   }
+}
+
+/** Announced or not, each is tried again: the outbox still has it. */
+function throwFirstFailure(results: readonly PromiseSettledResult<void>[]): void {
+  const failed = results.find(result => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
 }
 
 /**

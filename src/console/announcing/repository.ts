@@ -1,6 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { StoredKey } from '../../domain/key/key-record.ts'
-import type { ChangeWriter } from '../platform/database/change-writer.ts'
 import { isChosen, rowPlace } from '../platform/database/chosen-rows.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
 import type { Tables } from '../platform/database/tables.ts'
@@ -31,15 +30,14 @@ export interface AnnouncedKeys {
 
 interface AnnouncingParts {
   readonly database: Database
-  readonly writer: ChangeWriter
   /** Distinguishes the claims of consoles. */
   readonly consoleId: string
   readonly now: () => number
 }
 
 export function createAnnouncingRepository(parts: AnnouncingParts) {
-  const { database, writer, now } = parts
-  const { reader, dialect } = database
+  const { database, now } = parts
+  const { reader, dialect, changes } = database
   const readStatuses = (versions: readonly KeyVersion[]) => readGatewayStatuses(reader, versions, dialect)
   // On PostgreSQL a burst would wait for the few connections.
   const statuses = dialect === 'postgres' ? shareBatches(readStatuses) : readStatuses
@@ -48,10 +46,10 @@ export function createAnnouncingRepository(parts: AnnouncingParts) {
     pendingIn: createOutboxes(parts),
     /** States that this console announces to these regions. One that was not registered gets the changes of all keys. */
     registerRegions: (names: readonly string[]) =>
-      writer.run(tx => registerRegions(tx, names, { nowMs: now(), dialect })),
+      changes.run(tx => registerRegions(tx, names, { nowMs: now(), dialect })),
     /** Forgets regions that no console announces to any more. @returns their names */
-    forgetRegions: () => writer.run(tx => forgetRegions(tx, now())),
-    recordGateway: shareReports(reports => writer.run(tx => recordGateways(tx, reports, dialect)), now),
+    forgetRegions: () => changes.run(tx => forgetRegions(tx, now())),
+    recordGateway: shareReports(reports => changes.run(tx => recordGateways(tx, reports, dialect)), now),
     /** Gateways that reported since then and did not sign off. */
     countGateways: (sinceMs: number) => countGateways(reader, sinceMs),
     /** Gateways that reported in the last hour. */
@@ -59,8 +57,8 @@ export function createAnnouncingRepository(parts: AnnouncingParts) {
       (await statuses([change]))(change),
     /** Deletes confirmations past their retention, and what waits for regions that are forgotten. */
     async purge(): Promise<void> {
-      while (await writer.run(tx => purgeConfirmations(tx, now()))) {}
-      while (await writer.run(tx => purgeForgotten(tx, dialect))) {}
+      while (await changes.run(tx => purgeConfirmations(tx, now()))) {}
+      while (await changes.run(tx => purgeForgotten(tx, dialect))) {}
     },
   }
 }

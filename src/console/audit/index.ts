@@ -6,7 +6,6 @@ import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import { createAuditQueue } from '../platform/audit/queue.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
-import { createChangeWriter } from '../platform/database/change-writer.ts'
 import { ADMINISTRATION, requireWorkspace, SHOWS } from '../platform/html/page-request.ts'
 import { ALL_AUDIT, WORKSPACES } from '../platform/html/paths.ts'
 import { bindCalls } from '../platform/http/calls.ts'
@@ -71,12 +70,11 @@ interface UpkeepParts {
  */
 export function startUpkeep(parts: UpkeepParts): () => void {
   const { database, clock } = parts
-  const writer = createChangeWriter(database)
   const target = { ...database, now: () => clock.wallMs() }
-  const queue = createAuditQueue(writer, target)
+  const queue = createAuditQueue(target)
   const ends = [
     keepUp(parts, { everyMs: CHAIN_PERIOD_MS, work: () => queue.chainLeft(), isDueNow: true }),
-    keepUp(parts, { everyMs: SIGN_AGAIN_PERIOD_MS, work: () => signAgain(writer, target) }),
+    keepUp(parts, { everyMs: SIGN_AGAIN_PERIOD_MS, work: () => signAgain(target) }),
     keepUp(parts, { everyMs: NOTE_HEAD_PERIOD_MS, work: createHeadNotes(parts), isDueNow: true }),
   ]
   return () => {

@@ -7,8 +7,7 @@ import type { Caller } from '../platform/access/principal.ts'
 import { appendAudit, audited } from '../platform/audit/chain.ts'
 import { type AccessAction, type AuditDetail, auditAccess } from '../platform/audit/entries.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
-import { createChangeWriter, type Work } from '../platform/database/change-writer.ts'
-import type { Database } from '../platform/database/database.ts'
+import type { Database, RunWork } from '../platform/database/database.ts'
 import { findTrouble } from '../platform/database/database-unavailable.ts'
 import { takePage } from '../platform/database/first-rows.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
@@ -67,8 +66,7 @@ export function isLive(
 }
 
 export function createSessions(parts: SessionParts): Sessions {
-  const writer = createChangeWriter(parts.database)
-  const run: Store['run'] = work => audited(parts.metrics, () => writer.run(work))
+  const run: RunWork = work => audited(parts.metrics, () => parts.database.changes.run(work))
   const store = { ...parts, run }
   return {
     start: (person, from) => startSession(store, person, from),
@@ -80,7 +78,7 @@ export function createSessions(parts: SessionParts): Sessions {
 }
 
 interface Store extends SessionParts {
-  readonly run: <Result>(work: Work<Result>) => Promise<Result>
+  readonly run: RunWork
 }
 
 /** The session and its audit entry are one transaction. */

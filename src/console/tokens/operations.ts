@@ -21,7 +21,7 @@ import { allowedWorkspaces, mayGrant, type Principal, sees } from '../platform/a
 import { appendAudit, audited } from '../platform/audit/chain.ts'
 import { auditAccess } from '../platform/audit/entries.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
-import { type ChangeWriter, createChangeWriter } from '../platform/database/change-writer.ts'
+import type { RunWork } from '../platform/database/database.ts'
 import { naming } from '../platform/database/database-unavailable.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import { type EarlierResponse, findResponse, insertResponse } from '../platform/http/idempotency.ts'
@@ -83,9 +83,8 @@ export interface AdminTokens {
 
 export function createAdminTokens(parts: AdminTokenParts): AdminTokens {
   const { database } = parts
-  const writer = createChangeWriter(database)
   const recording = new Set<string>()
-  const run: Store['run'] = work => audited(parts.metrics, () => writer.run(work))
+  const run: RunWork = work => audited(parts.metrics, () => database.changes.run(work))
   const store = { ...parts, run }
   return {
     issue: (principal, request, context) => issueToken(store, principal, request, context),
@@ -98,7 +97,7 @@ export function createAdminTokens(parts: AdminTokenParts): AdminTokens {
 }
 
 interface Store extends AdminTokenParts {
-  readonly run: ChangeWriter['run']
+  readonly run: RunWork
 }
 
 async function issueToken(

@@ -1,5 +1,4 @@
 import type { Clock } from '../../domain/clock.ts'
-import { createChangeWriter } from '../platform/database/change-writer.ts'
 import type { Database } from '../platform/database/database.ts'
 import type { PageOptions } from '../platform/database/first-rows.ts'
 import {
@@ -25,9 +24,8 @@ export type Deliveries = ReturnType<typeof createDeliveries>
 export type DeliveryLog = ReturnType<Deliveries['log']>
 
 export function createDeliveries(database: Database, clock: Clock, newEventId: (nowMs: number) => string) {
-  const { reader, dialect } = database
-  const writer = createChangeWriter(database)
-  const insert = (events: readonly WebhookEvent[]) => writer.run(tx => insertEvents(tx, events))
+  const { reader, dialect, changes } = database
+  const insert = (events: readonly WebhookEvent[]) => changes.run(tx => insertEvents(tx, events))
   return {
     insert,
     /** Receivers with due events, the one that waited longest first; other consoles leave them alone for `forMs`. */
@@ -36,13 +34,13 @@ export function createDeliveries(database: Database, clock: Clock, newEventId: (
       ...claim
     }: Pick<Claim, 'kind' | 'receivers' | 'eventsOfEach'> & { readonly forMs: number }) {
       const nowMs = clock.wallMs()
-      return writer.run(tx => claimDue(tx, { ...claim, nowMs, claimedUntilMs: nowMs + forMs, dialect }))
+      return changes.run(tx => claimDue(tx, { ...claim, nowMs, claimedUntilMs: nowMs + forMs, dialect }))
     },
     recordAttempt: (delivery: DueDelivery, outcome: AttemptOutcome) =>
-      writer.run(tx => recordAttempt(tx, delivery, outcome, clock.wallMs())),
+      changes.run(tx => recordAttempt(tx, delivery, outcome, clock.wallMs())),
     /** Ends a claim. */
     release: (receiver: string, state: { readonly failures: number; readonly pausedUntilMs: number }) =>
-      writer.run(tx => releaseReceiver(tx, receiver, state)),
+      changes.run(tx => releaseReceiver(tx, receiver, state)),
     /** What was sent to receivers of one kind. */
     log: (kind: ReceiverKind) => ({
       /** Newest first. */
@@ -55,11 +53,11 @@ export function createDeliveries(database: Database, clock: Clock, newEventId: (
       },
       /** Sends an event again that was delivered or given up; any other stays as it is. */
       sendAgain: (event: { readonly workspaceId: string; readonly id: string }) =>
-        writer.run(tx => makeDue(tx, { ...event, kind }, clock.wallMs())),
+        changes.run(tx => makeDue(tx, { ...event, kind }, clock.wallMs())),
     }),
     /** Deletes what was delivered or given up more than 30 days ago. */
     async purge(): Promise<void> {
-      while (await writer.run(tx => purgeDeliveries(tx, clock.wallMs()))) {}
+      while (await changes.run(tx => purgeDeliveries(tx, clock.wallMs()))) {}
     },
   }
 }

@@ -11,7 +11,6 @@ import type { Caller } from '../platform/access/principal.ts'
 import { appendAudit, audited } from '../platform/audit/chain.ts'
 import { auditWebhook, type WebhookAction } from '../platform/audit/entries.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
-import { createChangeWriter } from '../platform/database/change-writer.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import type { Tables, WorkspaceWebhookRow } from '../platform/database/tables.ts'
 import { closeReceiver, openReceiver } from '../platform/jobs/delivery-rows.ts'
@@ -76,7 +75,6 @@ interface Change {
 
 export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
   const { database, settings, keyPrefix, clock, randomBytes, newAuditId, metrics } = parts
-  const writer = createChangeWriter(database)
   const rules = { keyPrefix, allowHttp: settings.allowHttp, mayConnectTo: addressGuard(settings) }
   const audit = (action: WebhookAction, workspaceId: string, { old, now }: Change, caller: Caller) => {
     const atMs = clock.wallMs()
@@ -93,7 +91,7 @@ export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
       const webhook = { url: planned.value, createdAtMs: clock.wallMs(), createdBy: caller.actor }
       const secret = `whsec_${Buffer.from(randomBytes(SECRET_BYTES)).toString('base64')}`
       await audited(metrics, () =>
-        writer.run(async tx => {
+        database.changes.run(async tx => {
           const before = readWebhookRow(await findWebhook(tx, workspaceId))
           await storeWebhook(tx, toWebhookRow(workspaceId, webhook, secret))
           const entry = audit('webhook.set', workspaceId, { old: before, now: webhook }, caller)
@@ -104,7 +102,7 @@ export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
     },
     remove: (workspaceId, caller) =>
       audited(metrics, () =>
-        writer.run(async tx => {
+        database.changes.run(async tx => {
           const before = readWebhookRow(await findWebhook(tx, workspaceId))
           if (before === null) return false
           await deleteWebhook(tx, workspaceId)

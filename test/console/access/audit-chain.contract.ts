@@ -5,7 +5,6 @@ import { verifyAudit } from '../../../src/console/audit/verify.ts'
 import { appendAudit, CHAIN_START } from '../../../src/console/platform/audit/chain.ts'
 import type { AuditEntry } from '../../../src/console/platform/audit/entries.ts'
 import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts'
-import { createChangeWriter } from '../../../src/console/platform/database/change-writer.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
 import { openReadOnly } from '../../../src/console/platform/open-database.ts'
 import { trustIn } from '../../support/audit-trust.ts'
@@ -33,7 +32,7 @@ export function describeAuditChain(name: string, freshUrl: () => Promise<string>
     afterEach(() => database.close())
 
     const append = (entries: readonly AuditEntry[]) =>
-      createChangeWriter(database).run(tx => appendAudit(tx, entries, database))
+      database.changes.run(tx => appendAudit(tx, entries, database))
     const appendMany = (count: number) =>
       append(Array.from({ length: count }, (_, index) => entry(index + 1)))
     async function verify(keptHead: string | null = null, { keys } = database.audit) {
@@ -71,7 +70,7 @@ export function describeAuditChain(name: string, freshUrl: () => Promise<string>
 
     test('goes back with a transaction that is rolled back', async () => {
       await appendMany(2)
-      const failed = createChangeWriter(database).run(async tx => {
+      const failed = database.changes.run(async tx => {
         await appendAudit(tx, [entry(3)], database)
         throw new Error('rolled back')
       })

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import { verifyAudit } from '../../../src/console/audit/verify.ts'
 import type { AuditEntry } from '../../../src/console/platform/audit/entries.ts'
 import { createAuditQueue } from '../../../src/console/platform/audit/queue.ts'
-import { createChangeWriter } from '../../../src/console/platform/database/change-writer.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
 import { openReadOnly } from '../../../src/console/platform/open-database.ts'
 import { trustIn } from '../../support/audit-trust.ts'
@@ -33,9 +32,8 @@ describe.skipIf(!has(POSTGRES))('audit entries of changes on a real PostgreSQL',
   async function startConsole() {
     const database = { ...(await openDatabase(url)), audit: trustIn() }
     onTestFinished(() => database.close())
-    const writer = createChangeWriter(database)
-    const queue = createAuditQueue(writer, { ...database, now: Date.now })
-    const commit = (entries: readonly AuditEntry[]) => writer.run(tx => queue.add(tx, entries))
+    const queue = createAuditQueue({ ...database, now: Date.now })
+    const commit = (entries: readonly AuditEntry[]) => database.changes.run(tx => queue.add(tx, entries))
     return { database, commit, chain: () => queue.chain() }
   }
   async function verify() {
@@ -74,9 +72,8 @@ describe.skipIf(!has(POSTGRES))('audit entries of changes on a real PostgreSQL',
 
   test('are not in the queue after their change is rolled back', async () => {
     const { database } = await startConsole()
-    const writer = createChangeWriter(database)
-    const queue = createAuditQueue(writer, { ...database, now: Date.now })
-    const failed = writer.run(async tx => {
+    const queue = createAuditQueue({ ...database, now: Date.now })
+    const failed = database.changes.run(async tx => {
       await queue.add(tx, [entry()])
       throw new Error('rolled back')
     })

@@ -15,7 +15,6 @@ import {
 import type { AuditEntry } from '../../../src/console/platform/audit/entries.ts'
 import type { AuditedDatabase, AuditTrust } from '../../../src/console/platform/audit/mac.ts'
 import { createAuditQueue } from '../../../src/console/platform/audit/queue.ts'
-import { createChangeWriter } from '../../../src/console/platform/database/change-writer.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
 import type { AuditFields, QueuedAuditRow, Tables } from '../../../src/console/platform/database/tables.ts'
 import { openReadOnly } from '../../../src/console/platform/open-database.ts'
@@ -51,15 +50,13 @@ export function describeForgedAudit(name: string, freshUrl: () => Promise<string
     afterEach(() => database.close())
 
     /** What a console does once a minute. */
-    const signAgainBy = (audit: AuditTrust) =>
-      signAgain(createChangeWriter(database), { ...database, audit, now: () => clock.wallMs() })
+    const signAgainBy = (audit: AuditTrust) => signAgain({ ...database, audit, now: () => clock.wallMs() })
     const append = (entries: readonly AuditEntry[], own = database) =>
-      createChangeWriter(own).run(tx => appendAudit(tx, entries, own))
-    const queueOf = (own = database) =>
-      createAuditQueue(createChangeWriter(own), { ...own, now: () => clock.wallMs() })
+      own.changes.run(tx => appendAudit(tx, entries, own))
+    const queueOf = (own = database) => createAuditQueue({ ...own, now: () => clock.wallMs() })
     /** As on PostgreSQL; SQLite has such entries after a copy from there. */
     const enqueue = (entries: readonly AuditEntry[]) =>
-      createChangeWriter(database).run(tx => queueOf({ ...database, dialect: 'postgres' }).add(tx, entries))
+      database.changes.run(tx => queueOf({ ...database, dialect: 'postgres' }).add(tx, entries))
     async function verify({ keys }: Pick<AuditTrust, 'keys'> = trust, keptHead: string | null = null) {
       const reader = await openReadOnly(url)
       try {

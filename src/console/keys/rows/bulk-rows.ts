@@ -1,9 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
 import type { PendingChange } from '../../announcing/index.ts'
-import { type AuditTarget, appendAudit } from '../../platform/audit/chain.ts'
+import { appendAudit, type WritableAudit } from '../../platform/audit/chain.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
-import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
 import { readKeyRow, toKeyRow } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
@@ -48,17 +47,12 @@ export interface BulkChanged {
   readonly pending: readonly PendingChange[]
 }
 
-interface BulkTarget extends AuditTarget {
-  readonly now: () => number
-}
-
 /** The effect of `planRevocation` on many keys, in the order of their ids; keys that have ended stay as they are. */
 export function revokeKeys(
-  writer: ChangeWriter,
   { ids, describeChange }: BulkRevocation,
-  target: BulkTarget,
+  target: WritableAudit,
 ): Promise<BulkChanged> {
-  return changeAll(writer, describeChange, target, async (tx, nowMs) => {
+  return changeAll(describeChange, target, async (tx, nowMs) => {
     await lockKeys(tx, ids, target)
     const rows = await tx
       .updateTable('keys')
@@ -78,12 +72,8 @@ export function revokeKeys(
 }
 
 /** Gives keys that have not ended another plan; those that have it stay as they are. */
-export function givePlan(
-  writer: ChangeWriter,
-  { ids, plan }: BulkPlanChange,
-  target: BulkTarget,
-): Promise<BulkChanged> {
-  return changeAll(writer, null, target, async (tx, nowMs) => {
+export function givePlan({ ids, plan }: BulkPlanChange, target: WritableAudit): Promise<BulkChanged> {
+  return changeAll(null, target, async (tx, nowMs) => {
     await lockKeys(tx, ids, target)
     const rows = await tx
       .updateTable('keys')
@@ -102,7 +92,7 @@ export function givePlan(
 async function lockKeys(
   tx: Transaction<Tables>,
   ids: readonly string[],
-  { dialect }: BulkTarget,
+  { dialect }: WritableAudit,
 ): Promise<void> {
   if (dialect !== 'postgres') return
   await tx.selectFrom('keys').select('id').where('id', 'in', ids).orderBy('id').forUpdate().execute()
@@ -117,11 +107,10 @@ export class PlansChanged extends Error {}
 
 /** Inserts the keys whose digests do not exist. */
 export function importKeys(
-  writer: ChangeWriter,
   { keys, workspacePlans, describeChange }: KeyImport,
-  target: BulkTarget,
+  target: WritableAudit,
 ): Promise<BulkChanged> {
-  return changeAll(writer, describeChange, target, async (tx, nowMs) => {
+  return changeAll(describeChange, target, async (tx, nowMs) => {
     if (!(await areCurrent(tx, workspacePlans, target.dialect))) throw new PlansChanged()
     // Of two imports at once, one waits for the digests of the other: in one order, so that neither waits for the other.
     const sorted = keys.toSorted((a, b) => (a.digest < b.digest ? -1 : 1))
@@ -141,14 +130,13 @@ export function importKeys(
 
 /** Changes many keys with all that belongs to each: all or nothing. @param describeChange null if nothing belongs to one key */
 async function changeAll(
-  writer: ChangeWriter,
   describeChange: DescribeChange | null,
-  { now, ...target }: BulkTarget,
+  target: WritableAudit,
   change: (tx: Transaction<Tables>, nowMs: number) => Promise<StoredKey[]>,
 ): Promise<BulkChanged> {
   try {
-    return await writer.run(async tx => {
-      const nowMs = now()
+    return await target.changes.run(async tx => {
+      const nowMs = target.now()
       const keys = await change(tx, nowMs)
       const described = describeChange === null ? [] : keys.map(describeChange)
       const events = described.flatMap(change => change.events)

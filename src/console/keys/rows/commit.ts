@@ -1,11 +1,9 @@
 import { sql, type Transaction } from 'kysely'
 import type { StoredKey } from '../../../domain/key/key-record.ts'
 import { enqueueChanges, type PendingChange } from '../../announcing/index.ts'
-import { appendAudit } from '../../platform/audit/chain.ts'
+import { appendAudit, type WritableAudit } from '../../platform/audit/chain.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
-import type { AuditedDatabase } from '../../platform/audit/mac.ts'
 import type { AuditQueue } from '../../platform/audit/queue.ts'
-import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
 import { toKeyRow } from '../../platform/database/key-row.ts'
@@ -49,11 +47,7 @@ export type CommitOutcome =
   /** Another request has used this Idempotency-Key. */
   | { readonly kind: 'repeated'; readonly earlier: EarlierResponse }
 
-interface CommitContext {
-  /** Called inside the transaction: the time it waits in a burst is no age of the change. */
-  readonly now: () => number
-  readonly dialect: Dialect
-  readonly audit: AuditedDatabase['audit']
+interface CommitContext extends WritableAudit {
   readonly auditQueue: AuditQueue
 }
 
@@ -61,16 +55,13 @@ interface CommitContext {
  * All or nothing: a change to a key, its audit entry and its place in the outbox. On PostgreSQL, changes that arrive during a
  * transaction are committed by the next one, so that a burst costs a few round trips and disk syncs for each hundred of them.
  */
-export function createCommit(
-  writer: ChangeWriter,
-  context: CommitContext,
-): (change: Change) => Promise<CommitOutcome> {
+export function createCommit(context: CommitContext): (change: Change) => Promise<CommitOutcome> {
   const commitTogether = shareBatches(
-    (changes: readonly Replacement[]) => commitReplacements(writer, changes, context),
+    (changes: readonly Replacement[]) => commitReplacements(changes, context),
     CHANGES_AT_ONCE,
   )
   return async change => {
-    if (context.dialect === 'sqlite' || !isReplacement(change)) return commitChange(writer, change, context)
+    if (context.dialect === 'sqlite' || !isReplacement(change)) return commitChange(change, context)
     const outcomes = await commitTogether([change])
     return outcomes.get(change) ?? STALE
   }
@@ -86,13 +77,9 @@ class RolledBack extends Error {
   }
 }
 
-async function commitChange(
-  writer: ChangeWriter,
-  change: Change,
-  context: CommitContext,
-): Promise<CommitOutcome> {
+async function commitChange(change: Change, context: CommitContext): Promise<CommitOutcome> {
   try {
-    const pending = await writer.run(tx => writeChange(tx, change, context))
+    const pending = await context.changes.run(tx => writeChange(tx, change, context))
     // Committed: what follows must not look like a failure. Entries that are not chained now are chained with the next ones.
     if (change.audit.length > 0) await context.auditQueue.chain().catch(() => {})
     return { kind: 'committed', pending }
@@ -195,18 +182,17 @@ function isReplacement(change: Change): change is Replacement {
 
 /** @returns the outcome of each, which is an error where the server rejected it */
 async function commitReplacements(
-  writer: ChangeWriter,
   changes: readonly Replacement[],
   context: CommitContext,
 ): Promise<ReadonlyMap<Change, CommitOutcome | Promise<CommitOutcome>>> {
   try {
-    return await writer.run(tx => writeTogether(tx, changes, context))
+    return await context.changes.run(tx => writeTogether(tx, changes, context))
   } catch (error) {
     // The server rejected a statement, so that nothing was committed: the others must not fail with the one that it rejected.
     if (changes.length === 1 || !isRejected(error)) throw AuditWriteError.of(error)
     const alone = new Map<Change, Promise<CommitOutcome>>()
     for (const change of changes) {
-      const outcome = commitChange(writer, change, context)
+      const outcome = commitChange(change, context)
       alone.set(change, outcome)
       await outcome.catch(() => {}) // Its caller gets the error.
     }

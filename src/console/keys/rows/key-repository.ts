@@ -6,7 +6,6 @@ import { readAuditRow } from '../../platform/audit/chain.ts'
 import { type AuditEntry, isLeak } from '../../platform/audit/entries.ts'
 import { type AuditedDatabase, genuineRows } from '../../platform/audit/mac.ts'
 import { createAuditQueue } from '../../platform/audit/queue.ts'
-import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import { type PageOptions, takePage } from '../../platform/database/first-rows.ts'
 import { readKeyRow } from '../../platform/database/key-row.ts'
@@ -60,7 +59,6 @@ export type KeyRepository = ReturnType<typeof createKeyRepository>
 
 interface KeyRepositoryParts {
   readonly database: AuditedDatabase
-  readonly writer: ChangeWriter
   /** The time of commits. */
   readonly clock: Clock
 }
@@ -74,20 +72,20 @@ export function createKeyRepository(parts: KeyRepositoryParts, bounds: SearchBou
   }
 }
 
-function createWrites({ database: { dialect, audit }, writer, clock }: KeyRepositoryParts) {
+function createWrites({ database: { dialect, audit, changes }, clock }: KeyRepositoryParts) {
   const now = () => clock.wallMs()
-  const target = { now, dialect, audit }
+  const target = { changes, now, dialect, audit }
   return {
-    commit: createCommit(writer, { ...target, auditQueue: createAuditQueue(writer, target) }),
-    revokeKeys: (revocation: BulkRevocation) => revokeKeys(writer, revocation, target),
-    importKeys: (keys: KeyImport) => importKeys(writer, keys, target),
-    givePlan: (change: BulkPlanChange) => givePlan(writer, change, target),
-    changePlan: (change: PlanChange) => changePlan(writer, change, target),
+    commit: createCommit({ ...target, auditQueue: createAuditQueue(target) }),
+    revokeKeys: (revocation: BulkRevocation) => revokeKeys(revocation, target),
+    importKeys: (keys: KeyImport) => importKeys(keys, target),
+    givePlan: (change: BulkPlanChange) => givePlan(change, target),
+    changePlan: (change: PlanChange) => changePlan(change, target),
     recordUse: (lastUsedMs: ReadonlyMap<string, number>) =>
-      writer.run(tx => recordUse(tx, lastUsedMs, dialect)),
+      changes.run(tx => recordUse(tx, lastUsedMs, dialect)),
     /** Deletes responses past their retention. */
     async purge(): Promise<void> {
-      while (await writer.run(tx => purgeResponses(tx, now()))) {}
+      while (await changes.run(tx => purgeResponses(tx, now()))) {}
     },
   }
 }

@@ -1,7 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import { type AuditTarget, appendAudit } from '../../platform/audit/chain.ts'
+import { appendAudit, type WritableAudit } from '../../platform/audit/chain.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
-import type { ChangeWriter } from '../../platform/database/change-writer.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
 import type { Tables } from '../../platform/database/tables.ts'
@@ -45,12 +44,11 @@ export interface PlanChange {
 
 /** Leaves a workspace unchanged that has this plan. */
 export async function changePlan(
-  writer: ChangeWriter,
   { workspaceId, plan, describeChange }: PlanChange,
-  { now, ...target }: AuditTarget & { readonly now: () => number },
+  target: WritableAudit,
 ): Promise<void> {
   try {
-    await writer.run(async tx => {
+    await target.changes.run(async tx => {
       // Waits for transactions that add keys under the plan so far.
       if (target.dialect === 'postgres') await sql`lock table workspace_plans in exclusive mode`.execute(tx)
       const before = (await findPlans(tx, [workspaceId])).get(workspaceId) ?? null
@@ -59,7 +57,7 @@ export async function changePlan(
       if (plan !== null) {
         await tx.insertInto('workspace_plans').values({ workspace_id: workspaceId, plan }).execute()
       }
-      await appendAudit(tx, [describeChange(before, now())], target)
+      await appendAudit(tx, [describeChange(before, target.now())], target)
     })
   } catch (error) {
     throw AuditWriteError.of(error)

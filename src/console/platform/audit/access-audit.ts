@@ -3,7 +3,6 @@ import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Clock } from '../../../domain/clock.ts'
 import { type ControlLogger, describeError } from '../../../observability/control-logger.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
-import { createChangeWriter } from '../database/change-writer.ts'
 import { describeCaller } from '../http/request-context.ts'
 import { appendAudit, audited } from './chain.ts'
 import { auditAccess } from './entries.ts'
@@ -60,9 +59,8 @@ async function record(
   const nowMs = clock.wallMs()
   const about = { workspaceId, operation, method: request.method }
   const entry = auditAccess('access.refused', about, { id: newAuditId(nowMs), atMs: nowMs, caller })
-  const writer = createChangeWriter(database)
   try {
-    await audited(metrics, () => writer.run(tx => appendAudit(tx, [entry], database)))
+    await audited(metrics, () => database.changes.run(tx => appendAudit(tx, [entry], database)))
   } catch (error) {
     logger.error({ requestId: request.id, cause: describeError(error) }, 'refused access not audited')
   }

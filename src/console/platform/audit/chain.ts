@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { Kysely, Transaction } from 'kysely'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
-import type { Dialect } from '../database/database.ts'
+import type { ChangeWriter, Dialect } from '../database/database.ts'
 import { AuditWriteError } from '../database/database-unavailable.ts'
 import type { AuditFields, AuditHeadRow, AuditRow, Tables } from '../database/tables.ts'
 import type { AuditAction, AuditDetail, AuditEntry } from './entries.ts'
@@ -26,6 +26,13 @@ type ChainedRow = AuditRow & { readonly sequence: number; readonly hash: string 
 
 /** A database, as far as its audit log needs it. */
 export type AuditTarget = Pick<AuditedDatabase, 'dialect' | 'audit'>
+
+/** A database whose transactions write entries. */
+export interface WritableAudit extends AuditTarget {
+  readonly changes: ChangeWriter
+  /** Called inside the transaction: the time it waits in a burst is no age of the change. */
+  readonly now: () => number
+}
 
 export const CHAIN_START: ChainHead = { sequence: 0, hash: '0'.repeat(64) }
 
@@ -169,29 +176,21 @@ const SIGNED_AT_ONCE = 100
 /** While another console still signs with a secret, its entries are left to it: two consoles must not sign in turns. */
 const SIGNS_NO_MORE_MS = 300_000
 
-/** A `ChangeWriter`, as far as it is needed here. */
-interface TransactionRunner {
-  run<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result>
-}
-
 /**
  * Signs with the first secret every entry that another given secret has signed, each after its MAC was checked: once it is
  * done, that secret can be removed, and the log is verified without it.
  */
-export async function signAgain(
-  writer: TransactionRunner,
-  { now, audit }: AuditTarget & { now: () => number },
-): Promise<void> {
+export async function signAgain({ changes, now, audit }: WritableAudit): Promise<void> {
   const { keys } = audit
   const [current, ...others] = keys.keys()
   if (current === undefined) return
-  const signing = await writer.run(tx => stateSigning(tx, current, now()))
+  const signing = await changes.run(tx => stateSigning(tx, current, now()))
   for (const former of others) {
     if (signing.has(former)) continue
     let after: number | null = 0
     while (after !== null) {
       const from: number = after
-      after = await writer.run(tx => signSome(tx, keys, former, from))
+      after = await changes.run(tx => signSome(tx, keys, former, from))
       await setImmediate()
     }
   }

@@ -1,9 +1,8 @@
 import { type SqlBool, sql, type Transaction } from 'kysely'
-import type { ChangeWriter } from '../database/change-writer.ts'
 import { AuditWriteError } from '../database/database-unavailable.ts'
 import type { QueuedAuditRow, Tables } from '../database/tables.ts'
 import { shareRuns } from '../jobs/share-runs.ts'
-import { type AuditTarget, appendAfter, appendAudit, lockHead, toAuditFields } from './chain.ts'
+import { appendAfter, appendAudit, lockHead, toAuditFields, type WritableAudit } from './chain.ts'
 import type { AuditEntry } from './entries.ts'
 import { type AuditKeys, checkQueued, type RejectedEntry, signQueued } from './mac.ts'
 
@@ -20,17 +19,13 @@ export interface AuditQueue {
   chainLeft(): Promise<void>
 }
 
-interface QueueContext extends AuditTarget {
-  readonly now: () => number
-}
-
 /**
  * On PostgreSQL, changes that appended to the chain themselves would wait for each other, commit by commit. They add to a
  * queue instead, and one transaction moves what is in it to the chain, for all changes that wait. SQLite runs one
  * transaction at a time, and a second one for each change would cost another disk sync.
  */
-export function createAuditQueue(writer: ChangeWriter, context: QueueContext): AuditQueue {
-  const chainLeft = shareRuns(createChaining(writer, context))
+export function createAuditQueue(context: WritableAudit): AuditQueue {
+  const chainLeft = shareRuns(createChaining(context))
   if (context.dialect === 'sqlite') {
     return { add: (tx, entries) => appendAudit(tx, entries, context), chain: async () => {}, chainLeft }
   }
@@ -49,15 +44,15 @@ async function add(tx: Transaction<Tables>, entries: readonly AuditEntry[], keys
   }
 }
 
-function createChaining(writer: ChangeWriter, context: QueueContext): () => Promise<void> {
+function createChaining(context: WritableAudit): () => Promise<void> {
   let triedWith: AuditKeys | null = null
   return async () => {
     const { keys } = context.audit
     // With other secrets, entries that could not be verified before may be good.
-    if (triedWith !== keys) await writer.run(tx => acceptAgain(tx, keys))
+    if (triedWith !== keys) await context.changes.run(tx => acceptAgain(tx, keys))
     triedWith = keys
     for (;;) {
-      const { taken, rejected } = await writer.run(tx => chainSome(tx, context))
+      const { taken, rejected } = await context.changes.run(tx => chainSome(tx, context))
       for (const entry of rejected) context.audit.onRejected(entry)
       if (taken < CHAINED_AT_ONCE) return
     }
@@ -82,7 +77,7 @@ type TakenRow = QueuedAuditRow & { readonly is_chained: SqlBool }
  */
 async function chainSome(
   tx: Transaction<Tables>,
-  context: QueueContext,
+  context: WritableAudit,
 ): Promise<{ taken: number; rejected: readonly RejectedEntry[] }> {
   const head = await lockHead(tx, context.dialect)
   const taken: TakenRow[] = await tx
@@ -119,7 +114,7 @@ function queuedFields({ signed_by: _by, mac: _mac, rejected_at_ms: _at, ...field
 function findRejection(
   row: QueuedAuditRow,
   isChained: boolean,
-  { audit }: QueueContext,
+  { audit }: WritableAudit,
 ): RejectedEntry | null {
   const verdict = audit.keys.size === 0 ? 'valid' : checkQueued(audit.keys, row)
   const reason = verdict === 'valid' && isChained ? 'repeated' : verdict

@@ -1,30 +1,19 @@
-import type { Kysely, Transaction } from 'kysely'
-import type { Database } from './database.ts'
+import type { Kysely } from 'kysely'
+import type { ChangeWriter, Database, RunWork, Work } from './database.ts'
 import { findTrouble, mayRunAgain } from './database-unavailable.ts'
 import type { Tables } from './tables.ts'
 
-export type Work<Result> = (tx: Transaction<Tables>) => Promise<Result>
-type RunWork = <Result>(work: Work<Result>) => Promise<Result>
-
-/** Runs transactions. */
-export interface ChangeWriter {
-  readonly run: RunWork
-  /** The same for announcing, which does not wait for changes. */
-  readonly announce: RunWork
-  /**
-   * The same for work that has time. On SQLite, where transactions run one after another, the next one does it as well, so that a
-   * burst of changes costs one disk sync per change, not two.
-   */
-  readonly announceWithNext: (work: Work<void>) => Promise<void>
+/** For PostgreSQL, which runs transactions concurrently. */
+export function createConcurrentWriter({
+  writer,
+  announcing,
+}: Pick<Database, 'writer' | 'announcing'>): ChangeWriter {
+  const announce = runAgainAfterFailover(announcing)
+  return { run: runAgainAfterFailover(writer), announce, announceWithNext: announce }
 }
 
-export function createChangeWriter(database: Database): ChangeWriter {
-  if (database.dialect === 'sqlite') return createSerialWriter(database)
-  const announce = runAgainAfterFailover(database.announcing)
-  return { run: runAgainAfterFailover(database.writer), announce, announceWithNext: announce }
-}
-
-function createSerialWriter({ writer }: Database): ChangeWriter {
+/** For SQLite. */
+export function createSerialWriter(writer: Kysely<Tables>): ChangeWriter {
   const waiting = new Set<Work<void>>()
   const run: RunWork = async work => {
     let done: Work<void>[] = []

@@ -1,5 +1,4 @@
 import type { Clock, Timers } from '../../../domain/clock.ts'
-import { createChangeWriter } from './change-writer.ts'
 import type { Database } from './database.ts'
 
 /** Probes write: however often they are asked for, there is one a second. */
@@ -69,7 +68,7 @@ export async function probeDatabase(
 ): Promise<void> {
   await database.reader.selectFrom('outbox').select('version').limit(1).execute()
   const id = `probe of ${consoleId}`
-  await createChangeWriter(database).announce(async tx => {
+  await database.changes.announce(async tx => {
     await tx
       .insertInto('idempotent_responses')
       .values({ id, request: '', outcome: PROBE, at_ms: clock.wallMs() })

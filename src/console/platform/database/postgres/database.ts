@@ -2,6 +2,7 @@ import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import type { OnReload } from '../../../../config/reloadable.ts'
 import { SettingError, StartError } from '../../../../domain/start-error.ts'
+import { createConcurrentWriter } from '../change-writer.ts'
 import { DATABASE_SETTING, type Database, DatabaseForbidden, DatabaseUnreachable } from '../database.ts'
 import { type DatabaseUnavailable, findTrouble, type ReportTrouble } from '../database-unavailable.ts'
 import { type Migrations, migrate } from '../migrations.ts'
@@ -58,7 +59,8 @@ export async function openPostgres(
   const close = async () => {
     await Promise.all([writer.destroy(), reader.destroy(), announcing.destroy()])
   }
-  return { dialect: 'postgres', hasTextIndex, writer, reader, announcing, close }
+  const changes = createConcurrentWriter({ writer, announcing })
+  return { dialect: 'postgres', hasTextIndex, writer, changes, reader, announcing, close }
 }
 
 interface ReadOnlyOptions {

@@ -3,6 +3,7 @@ import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely, sql } from 'kysely'
 import { StartError } from '../../../../domain/start-error.ts'
+import { createSerialWriter } from '../change-writer.ts'
 import { DATABASE_SETTING, type Database } from '../database.ts'
 import type { ReportTrouble } from '../database-unavailable.ts'
 import { type Migrations, migrate } from '../migrations.ts'
@@ -30,6 +31,7 @@ export async function openSqlite(
       dialect: 'sqlite',
       hasTextIndex: true,
       writer,
+      changes: createSerialWriter(writer),
       reader,
       // A connection of its own: heartbeats must not wait behind reads.
       announcing,
