@@ -15,7 +15,7 @@ interface KeyUsageParts {
 
 /** What the page of a key shows. */
 export interface KeyUsage extends UsageView {
-  /** When the last report of a gateway was stored; null if there is none of the last two days. */
+  /** Until when counts are complete; null without a report in the last two days. */
   readonly asOfMs: number | null
 }
 

@@ -84,7 +84,7 @@ async function showUsage(
 
 /** Requests of a workspace. */
 interface WorkspaceUsage extends UsageView {
-  /** When the last report of a gateway was stored; null if there is none of the last two days. */
+  /** Until when counts are complete; null without a report in the last two days. */
   readonly asOfMs: number | null
   /** With the most requests first, since then. */
   readonly busiest: readonly RequestTotal[]

@@ -1,6 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
 import { parseInstant } from '../../domain/key/issue-key.ts'
+import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
 import { listAsRows, takePage } from '../platform/database/first-rows.ts'
 import type { RefusalRow, Tables, UsageRow } from '../platform/database/tables.ts'
@@ -45,14 +46,31 @@ export function createUsageQueries(database: UsageDatabase, clock: Clock) {
     busiestWorkspaces: (workspaces: readonly string[] | null, range: UsageRange, limit: number) =>
       busiestWorkspaces(database, workspaces, range, limit),
     listRefusals: (query: RefusalQuery) => listRefusals(reader, query, clock.wallMs()),
-    /** When the last report of a gateway was stored; null if there is none of the last days. */
-    async asOfMs(): Promise<number | null> {
-      const newest = reader.selectFrom('usage_gateways').select(({ fn }) => fn.max('seen_at_ms').as('at_ms'))
-      // Over no rows SQL returns one row of nulls, which the query's type does not say.
-      const row: { at_ms: number | null } | undefined = await newest.executeTakeFirst()
-      return row?.at_ms ?? null
-    },
+    asOfMs: () => readAsOf(reader, clock.wallMs()),
   }
+}
+
+/**
+ * Until when counts are complete: the oldest last report of the gateways that are running. Without one, the last report of any;
+ * null if there is none of the last days.
+ */
+async function readAsOf(reader: Kysely<Tables>, nowMs: number): Promise<number | null> {
+  const seen = reader.selectFrom('usage_gateways')
+  const running = seen
+    // A report names its gateway and process, as `createKeyService` of a gateway puts them together.
+    .innerJoin('gateways', join =>
+      join.on('usage_gateways.gateway', '=', sql`gateways.name || ':' || gateways.id`),
+    )
+    .where('gateways.seen_at_ms', '>=', nowMs - REVOCATION_TIMING.gatewayExpiryMs)
+  // Over no rows SQL returns one row of nulls, which the query's type does not say.
+  const oldest: { at_ms: number | null } | undefined = await running
+    .select(({ fn }) => fn.min('usage_gateways.seen_at_ms').as('at_ms'))
+    .executeTakeFirst()
+  if (oldest?.at_ms != null) return oldest.at_ms
+  const newest: { at_ms: number | null } | undefined = await seen
+    .select(({ fn }) => fn.max('seen_at_ms').as('at_ms'))
+    .executeTakeFirst()
+  return newest?.at_ms ?? null
 }
 
 export type UsageStep = 'hour' | 'day'

@@ -13,7 +13,7 @@ import {
   type KeyServiceResponse,
   OversizedResponse,
 } from '../tiers/key-service-client.ts'
-import { type NotedLimits, UsageCounts } from './usage-counts.ts'
+import { type NotedLimits, type ReportContent, UsageCounts } from './usage-counts.ts'
 import { UsageExporter } from './usage-exporter.ts'
 import { ReportSequence, refusedCounts, toReportBody, type UsageReport } from './usage-report.ts'
 
@@ -82,6 +82,9 @@ const MAX_INTERNAL_ERRORS = 10
 const MAX_LAST_REPORT_MS = 2_000
 /** And for the last lines to a collector. */
 const MAX_LAST_EXPORT_MS = 1_000
+/** Without requests, one report in so many periods says that there were none: the console shows until when counts are complete. */
+const IDLE_PERIODS = 3
+const EMPTY: ReportContent = { used: {}, counts: [], refusals: [] }
 /** Client errors caused by the caller or the moment, not by the report (RFC 9110, section 15.5): it is repeated. */
 const RETRYABLE_STATUSES = new Set([401, 403, 408, 425, 429])
 
@@ -110,6 +113,8 @@ export class UsageReporter {
   readonly #parts: UsageReporterParts
   readonly #reports: ReportSequence
   #restUntilMs = Number.NEGATIVE_INFINITY
+  /** When an empty report is due. */
+  #idleUntilMs = Number.NEGATIVE_INFINITY
   /** Since when the current report has been repeated. */
   #lateSinceMs: number | null = null
   /** Responses to the current report in a row. */
@@ -123,7 +128,7 @@ export class UsageReporter {
     this.#parts = parts
     this.#reports = new ReportSequence(
       gateway,
-      () => counts.take(),
+      () => counts.take() ?? this.#takeNothing(),
       report => exporter?.add(report),
     )
     for (const outcome of USAGE_REPORT_OUTCOMES) metrics.usageReportsSent.inc({ outcome }, 0)
@@ -161,12 +166,13 @@ export class UsageReporter {
   }
 
   async #send(): Promise<void> {
-    const { clock, counts, failures } = this.#parts
+    const { clock, counts, failures, periodMs } = this.#parts
     try {
       // Requests that end meanwhile wait for the next period.
       for (let left = counts.reports + 1; left > 0; left--) {
         const report = this.#reports.next()
         if (report === null) return
+        this.#idleUntilMs = clock.monotonicMs() + (IDLE_PERIODS - 0.5) * periodMs
         // A key service of another maker does not want it.
         if (clock.monotonicMs() < this.#restUntilMs) this.#reports.settle()
         else await this.#sendReport(report)
@@ -177,6 +183,10 @@ export class UsageReporter {
       counts.isLate = true
       failures.failed(asError(error))
     }
+  }
+
+  #takeNothing(): ReportContent | null {
+    return this.#parts.clock.monotonicMs() < this.#idleUntilMs ? null : EMPTY
   }
 
   /** @throws if the report is to be repeated */

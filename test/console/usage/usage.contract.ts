@@ -251,6 +251,52 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
       expect([await rowsIn('usage_hours'), await rowsIn('usage_days')]).toEqual([4, 4])
     })
 
+    test('counts are complete until the oldest last report of the gateways that are running', async () => {
+      const nameOf = (pod: string) => `${pod}:id-${pod}`
+      const present = async (...pods: string[]) => {
+        const rows = pods.map(pod => ({ id: `id-${pod}`, name: pod, region: 'default' }))
+        await database.writer
+          .insertInto('gateways')
+          .values(rows.map(row => ({ ...row, seen_at_ms: nowMs, disconnected_at_ms: nowMs })))
+          .onConflict(conflict => conflict.column('id').doUpdateSet({ seen_at_ms: nowMs }))
+          .execute()
+      }
+      // Another sender, which reports its presence under no such name.
+      await store(report('collector', 1, []))
+      nowMs += 1_000
+      await present('pod-1', 'pod-2', 'pod-3')
+      await store(report(nameOf('pod-1'), 1, []))
+      nowMs += 1_000
+      await store(report(nameOf('pod-2'), 1, [count(1)]))
+      expect(await queries.asOfMs()).toBe(NOW_MS + 1_000)
+      nowMs += 1_000
+      await store(report(nameOf('pod-1'), 2, []))
+      expect(await queries.asOfMs()).toBe(NOW_MS + 2_000)
+      // pod-2 was killed: a minute later it is not waited for.
+      nowMs += 57_000
+      await present('pod-1')
+      await store(report(nameOf('pod-1'), 3, []))
+      expect(await queries.asOfMs()).toBe(NOW_MS + 2_000)
+      nowMs += 1_001
+      expect(await queries.asOfMs()).toBe(NOW_MS + 60_000)
+      // A gateway that stops says so, after its last report.
+      await database.writer.deleteFrom('gateways').execute()
+      expect(await queries.asOfMs()).toBe(NOW_MS + 60_000)
+    })
+
+    test('an empty report changes nothing but when its gateway last reported', async () => {
+      await store(report('g1', 1, [count(1)]))
+      const before = await Promise.all(
+        (['usage_hours', 'usage_days', 'refusals', 'refusal_gaps'] as const).map(rowsIn),
+      )
+      nowMs += 30_000
+      expect(await store(report('g1', 2, []), report('g2', 1, []))).toEqual(new Set(['g1', 'g2']))
+      expect(
+        await Promise.all((['usage_hours', 'usage_days', 'refusals', 'refusal_gaps'] as const).map(rowsIn)),
+      ).toEqual(before)
+      expect([await rowsIn('usage_gateways'), await requestsOf()]).toEqual([2, 1])
+    })
+
     test('a gateway that is silent for two days is forgotten', async () => {
       await store(report('g1', 1, []))
       expect(await queries.asOfMs()).toBe(nowMs)

@@ -82,9 +82,56 @@ test('a count names its key, or its workspace if it was counted without a key', 
   ])
 })
 
-test('without a request no report is sent', async () => {
-  await reporter.report()
-  expect(sent).toHaveLength(0)
+describe('without requests', () => {
+  test('an empty report is sent at the start and every third period, and says that there was nothing to report', async () => {
+    const sentAfter: number[] = []
+    for (let period = 0; period < 7; period++) {
+      await reporter.report()
+      sentAfter.push(sent.length)
+      clock.advance(PERIOD_MS)
+    }
+    expect(sentAfter).toEqual([1, 1, 1, 2, 2, 2, 3])
+    const empty = { gateway: 'gateway-1', used: {}, counts: [], refusals: [] }
+    expect(reports()).toEqual([1, 2, 3].map(sequence => ({ ...empty, sequence })))
+  })
+
+  test('a timer that is a little early skips no period', async () => {
+    await reporter.report()
+    clock.advance(3 * PERIOD_MS - 20)
+    await reporter.report()
+    expect(sent).toHaveLength(2)
+  })
+
+  test('an empty report is due three periods after the last one with requests', async () => {
+    use()
+    await reporter.report()
+    clock.advance(2 * PERIOD_MS)
+    use()
+    await reporter.report()
+    for (let period = 0; period < 2; period++) {
+      clock.advance(PERIOD_MS)
+      await reporter.report()
+    }
+    expect(sent).toHaveLength(2)
+    clock.advance(PERIOD_MS)
+    await reporter.report()
+    expect(reports().map(({ counts }) => counts.length)).toEqual([1, 1, 0])
+  })
+
+  test('requests are reported in their period, also after an empty report', async () => {
+    await reporter.report()
+    use()
+    clock.advance(PERIOD_MS)
+    await reporter.report()
+    expect(reports()[1]).toMatchObject({ sequence: 2, counts: [{ count: 1 }] })
+  })
+
+  test('a stopping gateway says that there was nothing more, once it has been idle', async () => {
+    await reporter.report()
+    clock.advance(3 * PERIOD_MS)
+    await reporter.stop()
+    expect(sent).toHaveLength(2)
+  })
 })
 
 test('many keys are reported in several reports of one period', async () => {
