@@ -3,10 +3,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { digestKey } from '../../src/domain/key/secret.ts'
 import { deriveRecordKey, encodeRecord, recordKeyName } from '../../src/domain/wire.ts'
 import { recordOf } from '../support/key-records.ts'
-import { type Listening, startPostern } from '../support/postern-process.ts'
+import { Parts } from '../support/parts.ts'
+import type { Listening } from '../support/postern-process.ts'
 import { exchange, get } from '../support/raw-client.ts'
-import { RecordingUpstream } from '../support/recording-upstream.ts'
-import { RedisServer } from '../support/redis-server.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { scrapeOne } from '../support/scrape.ts'
 import { SecretMount } from '../support/secret-mount.ts'
 import { until } from '../support/until.ts'
@@ -15,36 +15,36 @@ import { until } from '../support/until.ts'
 const SECRET = randomBytes(32)
 const TIMESTAMP = 'postern_config_last_reload_timestamp_seconds'
 
+const parts = new Parts()
 let redis: RedisServer
-let upstream: RecordingUpstream
 let gateway: Listening
 let files: SecretMount
 let good: Record<string, string>
 
 beforeAll(async () => {
-  redis = await RedisServer.start()
-  upstream = await RecordingUpstream.start()
+  redis = await parts.redis()
+  const upstream = await parts.upstream()
   files = new SecretMount({ signing: '', settings: '' })
   good = {
     signing: SECRET.toString('base64'),
     settings: `keys: { format: opaque, signingSecretsFile: '${files.file('signing')}' }`,
   }
   files.swap(good)
-  gateway = await startPostern('gateway', {
+  gateway = await parts.gateway({
+    // It has those of its file.
+    POSTERN_KEYS_SIGNING_SECRETS: undefined,
+    POSTERN_KEY_SERVICE_TOKEN: undefined,
     POSTERN_CONFIG: files.file('settings'),
     POSTERN_REDIS_URL: redis.url,
     POSTERN_REDIS_HEARTBEATS: 'false',
     // What is tested is not how fast Redis is.
     POSTERN_REDIS_COMMAND_TIMEOUT_MS: '10000',
     POSTERN_UPSTREAM_URL: upstream.url,
-    POSTERN_DRAIN_DELAY_MS: '0',
     POSTERN_RELOAD_EVERY_SECONDS: '0',
   })
 })
 afterAll(async () => {
-  await gateway.process.stop()
-  await upstream.stop()
-  await redis.stop()
+  await parts.stop()
   files.remove()
 })
 

@@ -3,8 +3,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { importSigningSecret } from '../../src/domain/key/secret.ts'
 import { freePort } from '../support/free-port.ts'
 import { isWellFormedKey } from '../support/is-well-formed-key.ts'
-import { type Listening, startPostern } from '../support/postern-process.ts'
-import { RedisServer } from '../support/redis-server.ts'
+import { Parts } from '../support/parts.ts'
+import type { Listening } from '../support/postern-process.ts'
+import { readiness, untilConnected } from '../support/readiness.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { CONSOLE_RIGHTS, GATEWAY_RIGHTS } from '../support/redis-users.ts'
 import { scrapeOne } from '../support/scrape.ts'
 import { SecretMount } from '../support/secret-mount.ts'
@@ -18,6 +20,7 @@ const list = (...secrets: Buffer[]) => `${secrets.map(secret => secret.toString(
 const SUCCESS = 'postern_config_last_reload_success'
 const TIMESTAMP = 'postern_config_last_reload_timestamp_seconds'
 
+const parts = new Parts()
 let redis: RedisServer
 let secrets: SecretMount
 let adminToken = token()
@@ -27,7 +30,7 @@ let gateway: Listening
 let load: SteadyLoad
 
 beforeAll(async () => {
-  redis = await RedisServer.start()
+  redis = await parts.redis()
   await redis.addUser('gateway', 'reset', 'on', `>${redisPassword}`, ...GATEWAY_RIGHTS.standalone)
   await redis.addUser('console', 'reset', 'on', `>${redisPassword}`, ...CONSOLE_RIGHTS.standalone)
   secrets = new SecretMount({
@@ -44,33 +47,31 @@ beforeAll(async () => {
     POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${port}`,
     POSTERN_KEYS_SIGNING_SECRETS_FILE: secrets.file('signing'),
     POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1',
-    POSTERN_DRAIN_DELAY_MS: '0',
+    // Those in files stand for the secrets that parts share.
+    POSTERN_KEY_SERVICE_TOKEN: undefined,
+    POSTERN_KEYS_SIGNING_SECRETS: undefined,
     POSTERN_RELOAD_EVERY_SECONDS: '0.1',
     // So that records are read all the time, not once in the whole test.
     POSTERN_KEYS_MEMORY_TTL_SECONDS: '0.2',
   }
-  console = await startPostern('console', {
+  console = await parts.console({
     ...env,
+    POSTERN_ADMIN_TOKEN: undefined,
     POSTERN_REDIS_USERNAME: 'console',
     POSTERN_CONSOLE_INTERNAL_PORT: port,
     POSTERN_ADMIN_TOKEN_FILE: secrets.file('admin'),
     POSTERN_DATABASE_URL: 'sqlite::memory:',
   })
-  gateway = await startPostern('gateway', { ...env, POSTERN_REDIS_USERNAME: 'gateway' })
-  await until('the gateway is connected', async () => (await healthOf(gateway))['changes'] === 'connected')
+  gateway = await parts.gateway({ ...env, POSTERN_REDIS_USERNAME: 'gateway' })
+  await untilConnected(gateway)
   load = new SteadyLoad(2)
   load.join(gateway.urls.gateway)
 })
 afterAll(async () => {
   await load.stop()
-  await gateway.process.stop()
-  await console.process.stop()
-  await redis.stop()
+  await parts.stop()
   secrets.remove()
 })
-
-const healthOf = async ({ urls }: Listening) =>
-  (await (await fetch(`${urls.ops}/readyz`)).json()) as Record<string, string>
 
 /** Swaps files and waits until their readers report that they reloaded them. */
 async function swap(files: Readonly<Record<string, string>>, readers = [console, gateway]): Promise<void> {
@@ -144,7 +145,7 @@ test('a new Redis password is used for the next connection, while the old connec
 
   for (const user of ['gateway', 'console']) await redis.admin.call('CLIENT', 'KILL', 'USER', user)
   await until('both are connected again', async () => {
-    const [one, other] = [await healthOf(gateway), await healthOf(console)]
+    const [one, other] = [await readiness(gateway), await readiness(console)]
     return one['redis'] === 'ok' && one['changes'] === 'connected' && other['announcer'] === 'ready'
   })
   expect(await scrapeOne(gateway.urls.ops, reconnects)).toBeGreaterThan(made)

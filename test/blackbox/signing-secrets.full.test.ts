@@ -1,14 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { digestKey, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
 import { decodeRecord, deriveRecordKey, recordKeyName } from '../../src/domain/wire.ts'
 import { freePort } from '../support/free-port.ts'
 import { isWellFormedKey } from '../support/is-well-formed-key.ts'
-import { type Listening, startPostern } from '../support/postern-process.ts'
-import { RedisServer } from '../support/redis-server.ts'
+import { Parts } from '../support/parts.ts'
+import type { Listening } from '../support/postern-process.ts'
+import { untilConnected } from '../support/readiness.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { scrapeOne } from '../support/scrape.ts'
 import { type Replica, SteadyLoad, send } from '../support/steady-load.ts'
 import { until } from '../support/until.ts'
@@ -18,8 +17,7 @@ const A = randomBytes(32)
 const B = randomBytes(32)
 const list = (...secrets: Buffer[]) => secrets.map(secret => secret.toString('base64')).join(',')
 
-const directory = mkdtempSync(join(tmpdir(), 'postern-rotation-'))
-const adminToken = randomBytes(24).toString('base64url')
+const parts = new Parts()
 let redis: RedisServer
 let env: Record<string, string>
 let console: Listening | undefined
@@ -27,17 +25,14 @@ let gateways: { process: Listening; replica: Replica }[] = []
 let load: SteadyLoad
 
 beforeAll(async () => {
-  redis = await RedisServer.start()
+  redis = await parts.redis()
   const port = String(await freePort())
   env = {
     POSTERN_REDIS_URL: redis.url,
-    POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
     POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${port}`,
     POSTERN_UPSTREAM_URL: 'http://127.0.0.1:1',
     POSTERN_CONSOLE_INTERNAL_PORT: port,
-    POSTERN_ADMIN_TOKEN: adminToken,
-    POSTERN_DATABASE_URL: `sqlite:${join(directory, 'postern.db')}`,
-    POSTERN_DRAIN_DELAY_MS: '0',
+    POSTERN_DATABASE_URL: await parts.sqlite(),
     // So that records are read all the time, not once in the whole test.
     POSTERN_KEYS_MEMORY_TTL_SECONDS: '0.2',
   }
@@ -45,10 +40,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await load.stop()
-  for (const { process } of gateways) await process.process.stop()
-  await console?.process.stop()
-  await redis.stop()
-  rmSync(directory, { recursive: true, force: true })
+  await parts.stop()
 })
 
 test('a signing secret is replaced without any client noticing', async () => {
@@ -120,11 +112,10 @@ test('a signing secret is replaced without any client noticing', async () => {
   process.stdout.write(`Signing secret replaced under load: ${load.answered} responses, none of them wrong\n`)
 })
 
-test('a gateway with a signing secret of its own is not ready and says so, until it is given the right one', async () => {
-  const stranger = await startPostern('gateway', {
-    ...env,
-    POSTERN_KEYS_SIGNING_SECRETS: list(randomBytes(32)),
-  })
+test('a gateway with a signing secret of its own is not ready and says so, until it is given the right one', {
+  timeout: 60_000,
+}, async () => {
+  const stranger = await startUnconnected(list(randomBytes(32)))
   const readiness = async () => {
     const response = await fetch(`${stranger.urls.ops}/readyz`)
     return { code: response.status, ...((await response.json()) as object) }
@@ -169,21 +160,18 @@ async function replaceGateways(signingSecrets: string): Promise<void> {
 
 async function startGateway(signingSecrets: string): Promise<Listening> {
   const gateway = await startUnconnected(signingSecrets)
-  await until('the gateway is connected', async () => {
-    const readiness = await fetch(`${gateway.urls.ops}/readyz`)
-    return ((await readiness.json()) as { changes: string }).changes === 'connected'
-  })
+  await untilConnected(gateway)
   return gateway
 }
 
 function startUnconnected(signingSecrets: string): Promise<Listening> {
-  return startPostern('gateway', { ...env, POSTERN_KEYS_SIGNING_SECRETS: signingSecrets })
+  return parts.gateway({ ...env, POSTERN_KEYS_SIGNING_SECRETS: signingSecrets })
 }
 
 /** There is one console with one database file. While it is down, gateways use what they have. */
 async function restartConsole(signingSecrets: string): Promise<void> {
   if (console !== undefined) expect((await console.process.stop('SIGTERM')).code).toBe(0)
-  console = await startPostern('console', { ...env, POSTERN_KEYS_SIGNING_SECRETS: signingSecrets })
+  console = await parts.console({ ...env, POSTERN_KEYS_SIGNING_SECRETS: signingSecrets })
 }
 
 async function issue(name: string): Promise<{ id: string; secret: string }> {
@@ -196,13 +184,8 @@ async function revoke(id: string): Promise<void> {
 }
 
 async function admin(path: string, body: object = {}): Promise<Record<string, unknown>> {
-  const response = await fetch(`${console?.urls.console}/admin/v1${path}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  })
-  if (!response.ok) throw new Error(`The console answered ${response.status}: ${await response.text()}`)
-  return (await response.json()) as Record<string, unknown>
+  if (console === undefined) throw new Error('The console has not started')
+  return await parts.change(console, path, body)
 }
 
 function isSignedBy(key: string, secret: Buffer): boolean {

@@ -5,40 +5,43 @@ import { launchBrowser, signIn, visitor } from '../support/browser.ts'
 import { KEY_SERVICE_TOKEN, SIGNING_SECRET } from '../support/console.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 import { freePort } from '../support/free-port.ts'
-import { measured } from '../support/measured-again.ts'
-import { type Listening, startPostern } from '../support/postern-process.ts'
-import { RecordingUpstream } from '../support/recording-upstream.ts'
-import { RedisServer } from '../support/redis-server.ts'
+import { Parts } from '../support/parts.ts'
+import type { Listening } from '../support/postern-process.ts'
+import { untilConnected } from '../support/readiness.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
 /** The bound of the revocation guarantee. */
 const A_SECOND_MS = 1000
 
-describe.skipIf(!has(CHROMIUM))('a key’s whole life in a real browser, at a real gateway', () => {
-  let browser: Browser
-  let redis: RedisServer
-  let upstream: RecordingUpstream
-  let site: ConsoleSite
-  let gateway: Listening
-  beforeAll(async () => {
-    browser = await launchBrowser()
-    redis = await RedisServer.start()
-    upstream = await RecordingUpstream.start()
-    const gatewayPort = await freePort()
-    site = await startConsoleSite({ redisUrl: redis.url, gatewayUrl: `http://127.0.0.1:${gatewayPort}` })
-    gateway = await startPostern('gateway', {
-      POSTERN_GATEWAY_PORT: String(gatewayPort),
-      POSTERN_REDIS_URL: redis.url,
-      POSTERN_KEY_SERVICE_URL: site.internal,
-      POSTERN_KEY_SERVICE_TOKEN: KEY_SERVICE_TOKEN,
-      POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
-      POSTERN_UPSTREAM_URL: upstream.url,
-      POSTERN_DRAIN_DELAY_MS: '0',
+describe.skipIf(!has(CHROMIUM))(
+  'a key’s whole life in a real browser, at a real gateway',
+  BROWSER_TEST,
+  () => {
+    let browser: Browser
+    const parts = new Parts()
+    let site: ConsoleSite
+    let gateway: Listening
+    beforeAll(async () => {
+      browser = await launchBrowser()
+      const redis = await parts.redis()
+      const upstream = await parts.upstream()
+      const gatewayPort = await freePort()
+      site = await startConsoleSite({ redisUrl: redis.url, gatewayUrl: `http://127.0.0.1:${gatewayPort}` })
+      await parts.own(site)
+      gateway = await parts.gateway({
+        POSTERN_GATEWAY_PORT: String(gatewayPort),
+        POSTERN_REDIS_URL: redis.url,
+        POSTERN_KEY_SERVICE_URL: site.internal,
+        POSTERN_KEY_SERVICE_TOKEN: KEY_SERVICE_TOKEN,
+        POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
+        POSTERN_UPSTREAM_URL: upstream.url,
+      })
+      await untilConnected(gateway)
     })
-    await until('the gateway is connected', async () => {
-      const readiness = await fetch(`${gateway.urls.ops}/readyz`)
-      return ((await readiness.json()) as { changes: string }).changes === 'connected'
+    afterAll(async () => {
+      await browser?.close()
+      await parts.stop()
     })
   })
   afterAll(async () => {

@@ -5,9 +5,9 @@ import { digestKey } from '../../src/domain/key/secret.ts'
 import { decodeRecord, deriveRecordKey, recordKeyName } from '../../src/domain/wire.ts'
 import type { AdminResponse } from '../support/admin-response.ts'
 import { openDatabase } from '../support/open-database.ts'
-import { startPostern } from '../support/postern-process.ts'
+import { Parts } from '../support/parts.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
-import { RedisServer } from '../support/redis-server.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { someKey } from '../support/stored-keys.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
@@ -20,7 +20,6 @@ const MAX_ANSWERS = 60
 const BULK_KEYS = 3000
 const ROWS_AT_ONCE = 500
 const DAY_MS = 86_400_000
-const TOKEN = 'admin-token-of-the-crashes'
 const recordKeys = [deriveRecordKey(SIGNING_SECRET)]
 
 interface Key {
@@ -41,31 +40,26 @@ interface Acknowledged {
   readonly revoked: Map<string, string>
 }
 
+const parts = new Parts()
 let redis: RedisServer
 beforeAll(async () => {
-  redis = await RedisServer.start()
+  redis = await parts.redis()
 })
-afterAll(() => redis.stop())
+afterAll(() => parts.stop())
 
 async function start(databaseUrl: string) {
-  const { process: console, urls } = await startPostern('console', {
+  const running = await parts.console({
     POSTERN_DATABASE_URL: databaseUrl,
     POSTERN_REDIS_URL: redis.url,
-    POSTERN_ADMIN_TOKEN: TOKEN,
     POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
     // The machine is busy with other tests: what is tested is not how fast Redis is.
     POSTERN_REDIS_COMMAND_TIMEOUT_MS: '2000',
   })
   const send = async (method: 'GET' | 'POST', path: string, body?: object) => {
-    const type = body === undefined ? {} : { 'content-type': 'application/json' }
-    const response = await fetch(`${urls.console}/admin/v1${path}`, {
-      method,
-      headers: { authorization: `Bearer ${TOKEN}`, ...type },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    return { status: response.status, json: (await response.json()) as AdminResponse }
+    const { status, json } = await parts.admin(running, method, path, body)
+    return { status, json: json as unknown as AdminResponse }
   }
-  return { send, kill: () => console.stop('SIGKILL') }
+  return { send, kill: () => running.process.stop('SIGKILL') }
 }
 
 type Running = Awaited<ReturnType<typeof start>>

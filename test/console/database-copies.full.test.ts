@@ -1,7 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { copyFileSync, existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -11,43 +10,40 @@ import { decodeRecord, deriveRecordKey, encodeRecord, recordKeyName } from '../.
 import type { AdminResponse } from '../support/admin-response.ts'
 import { fillDatabase, readAll } from '../support/filled-database.ts'
 import { openDatabase } from '../support/open-database.ts'
+import { Parts } from '../support/parts.ts'
 import { runPosternHere } from '../support/postern-here.ts'
-import { type Exit, PosternProcess, PROGRAM, runPostern, startPostern } from '../support/postern-process.ts'
+import { type Exit, PosternProcess, PROGRAM, runPostern } from '../support/postern-process.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
-import { RedisServer } from '../support/redis-server.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES, PRLIMIT } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
-const TOKEN = 'admin-token-of-the-copies'
+const TIMEOUT_MS = 120_000
 /** So many that a copy takes a while: it is killed in the middle. */
 const MANY_KEYS = 8_000
 const AUDIT_INTACT = /The audit chain is intact/
 
+const parts = new Parts()
 let redis: RedisServer
 let postgres: PostgresServer | undefined
 let shared: string
 beforeAll(async () => {
-  shared = mkdtempSync(join(tmpdir(), 'postern-copies-'))
+  shared = await parts.directory('copies')
   await fillDatabase(`sqlite:${join(shared, 'many.db')}`, MANY_KEYS)
-  redis = await RedisServer.start()
-  if (has(POSTGRES)) postgres = await PostgresServer.started()
+  redis = await parts.redis()
+  if (has(POSTGRES)) postgres = await parts.own(await PostgresServer.started())
 })
-afterAll(async () => {
-  await redis.stop()
-  await postgres?.stop()
-  rmSync(shared, { recursive: true })
-})
+afterAll(() => parts.stop())
 
 const environment = (url: string) => ({
+  ...parts.shared,
   ...(url === '' ? {} : { POSTERN_DATABASE_URL: url }),
   POSTERN_REDIS_URL: redis.url,
-  POSTERN_ADMIN_TOKEN: TOKEN,
-  POSTERN_KEY_SERVICE_TOKEN: 'key-service-token-of-the-copies',
+  POSTERN_ADMIN_TOKEN: parts.adminToken,
   POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
   POSTERN_REDIS_COMMAND_TIMEOUT_MS: '2000',
-  POSTERN_DRAIN_DELAY_MS: '0',
 })
 
 /** In this process; those that are killed have their own. */
@@ -67,21 +63,17 @@ async function killInTheMiddle(url: string, ...args: string[]): Promise<void> {
 }
 
 async function startConsole(url: string) {
-  const { process: console, urls } = await startPostern('console', environment(url))
+  const running = await parts.console(environment(url))
   const send = async (path: string, body?: object): Promise<AdminResponse> => {
-    const response = await fetch(`${urls.console}/admin/v1${path}`, {
-      method: body === undefined ? 'GET' : 'POST',
-      headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    return (await response.json()) as AdminResponse
+    const { json } = await parts.admin(running, body === undefined ? 'GET' : 'POST', path, body)
+    return json as unknown as AdminResponse
   }
   const issue = async (name: string) => {
     const { key, secret } = await send('/workspaces/ws_1/keys', { name, scopes: ['files:read'] })
     return { id: key.id, digest: digestKey(secret) }
   }
-  onTestFinished(async () => void (await console.stop('SIGKILL')))
-  return { send, issue, stop: () => console.stop('SIGTERM') }
+  onTestFinished(async () => void (await running.process.stop('SIGKILL')))
+  return { send, issue, stop: () => running.process.stop('SIGTERM') }
 }
 
 async function recordInRedis(digest: string) {

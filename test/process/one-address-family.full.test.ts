@@ -2,11 +2,11 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { PROGRAM, startPostern } from '../support/postern-process.ts'
+import { Parts } from '../support/parts.ts'
+import { PROGRAM } from '../support/postern-process.ts'
 import { exchange, get } from '../support/raw-client.ts'
-import { RedisServer } from '../support/redis-server.ts'
 import { has, PYTHON } from '../support/tools.ts'
-import { ADMIN_TOKEN, DEFAULT_HOSTS, issue, readiness, SHARED } from './starts.ts'
+import { DEFAULT_HOSTS, readiness } from './starts.ts'
 
 const LAUNCHER = fileURLToPath(new URL('../support/without-family.py', import.meta.url))
 
@@ -30,36 +30,27 @@ describe.skipIf(!has(PYTHON))('a system without one family of addresses', () => 
     'without $missing, gateway and console start with their defaults and serve the other family, Redis included',
     async ({ missing, host, every }) => {
       const launcher = ['python3', LAUNCHER, missing, process.execPath, ...PROGRAM]
-      const redis = await RedisServer.start({ settings: ['--bind', '127.0.0.1', '::1'] })
+      const parts = new Parts()
+      onTestFinished(() => parts.stop())
+      const redis = await parts.redis({ settings: ['--bind', '127.0.0.1', '::1'] })
       const upstream = await upstreamOn(host.replace(/[[\]]/g, ''))
       const common = {
-        ...SHARED,
         ...DEFAULT_HOSTS,
         POSTERN_REDIS_URL: `redis://${host}:${redis.port}`,
         POSTERN_CONSOLE_HOST: host,
-        POSTERN_ADMIN_TOKEN: ADMIN_TOKEN,
-        POSTERN_DATABASE_URL: 'sqlite::memory:',
       }
-      const console = await startPostern('console', common, [], launcher)
-      const { POSTERN_ADMIN_TOKEN: _, POSTERN_DATABASE_URL: __, ...ofGateway } = common
+      const console = await parts.console({ ...common, POSTERN_DATABASE_URL: 'sqlite::memory:' }, launcher)
       const { port } = new URL(console.urls.internal)
-      const gateway = await startPostern(
-        'gateway',
-        {
-          ...ofGateway,
-          POSTERN_KEY_SERVICE_URL: `http://${host}:${port}`,
-          POSTERN_UPSTREAM_URL: `http://${host}:${upstream}`,
-        },
-        [],
-        launcher,
-      )
-      onTestFinished(async () => {
-        await Promise.all([gateway.process.stop(), console.process.stop(), redis.stop()])
-      })
+      const urls = {
+        POSTERN_KEY_SERVICE_URL: `http://${host}:${port}`,
+        POSTERN_UPSTREAM_URL: `http://${host}:${upstream}`,
+      }
+      const gateway = await parts.gateway({ ...common, ...urls }, launcher)
       expect(new URL(gateway.urls.gateway).host).toBe(`${every}:${new URL(gateway.urls.gateway).port}`)
       const reachable = (url: string) => `http://${host}:${new URL(url).port}`
       expect((await readiness(reachable(gateway.urls.ops))).code).toBe(200)
-      const { secret } = (await (await issue(console.urls.console)).json()) as { secret: string }
+      const key = { name: 'first', scopes: ['workspace:read'] }
+      const secret = String((await parts.change(console, '/workspaces/ws_1/keys', key))['secret'])
       const answer = await exchange(reachable(gateway.urls.gateway), get('/api/v1/workspaces/ws_1', secret))
       expect(answer.status).toBe(200)
     },

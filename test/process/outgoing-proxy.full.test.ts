@@ -6,13 +6,12 @@ import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { makeCertificates } from '../support/certificates.ts'
 import { ForwardProxy } from '../support/forward-proxy.ts'
 import { freePort } from '../support/free-port.ts'
-import { runPostern, startPostern } from '../support/postern-process.ts'
+import { Parts } from '../support/parts.ts'
+import { runPostern } from '../support/postern-process.ts'
 import { exchange, get } from '../support/raw-client.ts'
-import { RecordingUpstream } from '../support/recording-upstream.ts'
-import { RedisServer } from '../support/redis-server.ts'
 import { until } from '../support/until.ts'
 import { UsageCollector } from '../support/usage-collector.ts'
-import { ADMIN_TOKEN, issue, SHARED } from './starts.ts'
+import { SHARED } from './starts.ts'
 
 /** The name of the certificate. It resolves nowhere: only the proxy finds it. */
 const OUTSIDE = 'https://elsewhere.example'
@@ -47,28 +46,26 @@ async function startOutside(): Promise<{ readonly port: number; readonly asked: 
 }
 
 test('sign-in, webhooks, keys of leak reports, usage export and traces take the proxy of the environment; upstream, key service and Redis do not', async () => {
-  const [proxy, outside, collector, redis, upstream] = await Promise.all([
-    ForwardProxy.start(),
-    startOutside(),
-    UsageCollector.start(),
-    RedisServer.start(),
-    RecordingUpstream.start(),
-  ])
+  const parts = new Parts()
+  onTestFinished(() => parts.stop())
+  const proxy = await parts.own(await ForwardProxy.start())
+  const outside = await startOutside()
+  const collector = await parts.own(await UsageCollector.start())
+  const redis = await parts.redis()
+  const upstream = await parts.upstream()
   proxy.login = `gateway:${PASSWORD}`
   proxy.routes.set('elsewhere.example:443', outside.port)
   proxy.routes.set('collector.example:80', Number(new URL(collector.url).port))
   const address = proxy.url.replace('//', `//gateway:${PASSWORD}@`)
   const common = {
-    ...SHARED,
     HTTPS_PROXY: address,
     http_proxy: address,
     POSTERN_REDIS_URL: redis.url,
     NODE_EXTRA_CA_CERTS: certificates.caFile,
   }
   const port = await freePort()
-  const console = await startPostern('console', {
+  const console = await parts.console({
     ...common,
-    POSTERN_ADMIN_TOKEN: ADMIN_TOKEN,
     POSTERN_DATABASE_URL: 'sqlite::memory:',
     POSTERN_CONSOLE_PORT: String(port),
     POSTERN_CONSOLE_PUBLIC_URL: `http://127.0.0.1:${port}`,
@@ -79,7 +76,7 @@ test('sign-in, webhooks, keys of leak reports, usage export and traces take the 
     POSTERN_LEAKS_ENABLED: 'true',
     POSTERN_LEAKS_GITHUB_KEYS_URL: `${OUTSIDE}/keys`,
   })
-  const gateway = await startPostern('gateway', {
+  const gateway = await parts.gateway({
     ...common,
     POSTERN_KEY_SERVICE_URL: console.urls.internal,
     POSTERN_UPSTREAM_URL: upstream.url,
@@ -87,17 +84,13 @@ test('sign-in, webhooks, keys of leak reports, usage export and traces take the 
     POSTERN_USAGE_REPORT_SECONDS: '1',
     POSTERN_USAGE_EXPORT_URL: 'http://collector.example/usage',
   })
-  onTestFinished(async () => {
-    await Promise.all([gateway.process.stop(), console.process.stop(), redis.stop(), upstream.stop()])
-    proxy.stop()
-    collector.stop()
-  })
   const start = await fetch(`${console.urls.console}/sign-in/start`, { redirect: 'manual' })
   expect([start.status, start.headers.get('location')]).toEqual([
     303,
     expect.stringMatching(`^${OUTSIDE}/auth`),
   ])
-  const { secret } = (await (await issue(console.urls.console)).json()) as { secret: string }
+  const key = { name: 'first', scopes: ['workspace:read'] }
+  const secret = String((await parts.change(console, '/workspaces/ws_1/keys', key))['secret'])
   const answer = await exchange(gateway.urls.gateway, get('/api/v1/workspaces/ws_1', secret))
   expect([answer.status, upstream.requests.length]).toEqual([200, 1])
   await fetch(`${console.urls.console}/leaks`, {

@@ -1,39 +1,33 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { freePort } from '../support/free-port.ts'
+import { Parts } from '../support/parts.ts'
 import { startPostern } from '../support/postern-process.ts'
 import { exchange, get, RawClient } from '../support/raw-client.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
-import { RedisServer } from '../support/redis-server.ts'
-import { databaseDirectory } from '../support/temporary-directory.ts'
 import { until } from '../support/until.ts'
 import { ADMIN_TOKEN, issue, readiness, recovery, SHARED } from './starts.ts'
 
 test('a gateway that starts while Redis, key service and upstream are down is ready, names what is missing, and recovers', async () => {
+  const parts = new Parts()
+  onTestFinished(() => parts.stop())
   const ports = { redis: await freePort(), console: await freePort(), upstream: await freePort() }
-  const gateway = await startPostern('gateway', {
-    ...SHARED,
+  const gateway = await parts.gateway({
     POSTERN_REDIS_URL: `redis://127.0.0.1:${ports.redis}`,
     POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${ports.console}`,
     POSTERN_UPSTREAM_URL: `http://127.0.0.1:${ports.upstream}`,
   })
-  onTestFinished(() => void gateway.process.stop())
   expect(await readiness(gateway.urls.ops)).toMatchObject({
     code: 200,
     says: { status: 'ready', redis: 'down', changes: 'disconnected' },
   })
 
-  const redis = await RedisServer.start({ port: ports.redis })
-  const upstream = await RecordingUpstream.start(ports.upstream)
-  const console = await startPostern('console', {
-    ...SHARED,
+  const redis = await parts.redis({ port: ports.redis })
+  const upstream = await parts.own(await RecordingUpstream.start(ports.upstream))
+  const console = await parts.console({
     POSTERN_CONSOLE_INTERNAL_PORT: String(ports.console),
     POSTERN_REDIS_URL: redis.url,
     POSTERN_ADMIN_TOKEN: ADMIN_TOKEN,
     POSTERN_DATABASE_URL: 'sqlite::memory:',
-  })
-  onTestFinished(async () => {
-    await console.process.stop()
-    await Promise.all([redis.stop(), upstream.stop()])
   })
   const tookMs = await recovery(
     gateway.urls.ops,
@@ -69,21 +63,19 @@ test('a gateway that listens on a name with several addresses applies its limits
 })
 
 test('a console that starts while Redis is down issues keys, names what is missing, and announces keys once Redis is up', async () => {
+  const parts = new Parts()
+  onTestFinished(() => parts.stop())
   const port = await freePort()
-  const console = await startPostern('console', {
-    ...SHARED,
+  const console = await parts.console({
     POSTERN_REDIS_URL: `redis://127.0.0.1:${port}`,
     POSTERN_ADMIN_TOKEN: ADMIN_TOKEN,
-    POSTERN_DATABASE_URL: `sqlite:${databaseDirectory()}/keys.db`,
   })
-  onTestFinished(() => void console.process.stop())
   expect(await readiness(console.urls.ops)).toMatchObject({
     code: 200,
     says: { database: 'ok', announcer: 'down' },
   })
   expect((await issue(console.urls.console)).status).toBe(201)
-  const redis = await RedisServer.start({ port })
-  onTestFinished(() => redis.stop())
+  const redis = await parts.redis({ port })
   await recovery(console.urls.ops, says => says['announcer'] === 'ready')
   await until('the key is in Redis', async () => (await redis.admin.keys('postern:key:*')).length === 1)
 })

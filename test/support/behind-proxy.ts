@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { assertionKeyPem } from './assertion-keys.ts'
 import { type CheckProxy, RunningProxy } from './check-proxies.ts'
@@ -48,8 +47,7 @@ export class BehindProxy {
   }
 
   static async #started(parts: Parts, proxy: CheckProxy, world: World, key: IssuedKey): Promise<BehindProxy> {
-    const directory = mkdtempSync(join(tmpdir(), `postern-check-${proxy.kind}-`))
-    await parts.own({ stop: () => rmSync(directory, { recursive: true, force: true }) })
+    const directory = await parts.directory(`check-${proxy.kind}`)
     const keyFile = join(directory, 'assertion.pem')
     writeFileSync(keyFile, assertionKeyPem())
     const upstream = await parts.upstream()

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DATABASES } from './databases.ts'
 import { type Listening, startPostern } from './postern-process.ts'
-import { PostgresServer } from './postgres-server.ts'
 import { RecordingUpstream } from './recording-upstream.ts'
 import { RedisServer, type RedisServerOptions } from './redis-server.ts'
 import { TcpProxy } from './tcp-proxy.ts'
@@ -50,11 +49,6 @@ export class Parts {
 
   async upstream(): Promise<RecordingUpstream> {
     return this.own(await RecordingUpstream.start())
-  }
-
-  /** @param settings of a temporary one */
-  async postgres(settings?: Settings): Promise<PostgresServer> {
-    return this.own(await PostgresServer.started(settings))
   }
 
   /** A relay before a server, that a test can delay, hold and cut. */

@@ -1,9 +1,8 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { KEY_SERVICE_TOKEN, SIGNING_SECRET } from '../../support/console.ts'
-import { startPostern } from '../../support/postern-process.ts'
+import { Parts } from '../../support/parts.ts'
 import { exchange, get } from '../../support/raw-client.ts'
-import { RecordingUpstream } from '../../support/recording-upstream.ts'
-import { RedisServer } from '../../support/redis-server.ts'
+import { readiness } from '../../support/readiness.ts'
 import { CONSOLE_RIGHTS, CONSOLE_USER, COUNTER_RIGHTS, selectorOf } from '../../support/redis-users.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 import { until } from '../../support/until.ts'
@@ -16,9 +15,10 @@ const POLICIES = [
 const LIMITS = { policies: [], plans: { free: { policies: [...POLICIES] } } }
 
 async function started() {
-  const [redis, upstream] = await Promise.all([RedisServer.start(), RecordingUpstream.start()])
-  onTestFinished(() => redis.stop())
-  onTestFinished(() => upstream.stop())
+  const parts = new Parts()
+  onTestFinished(() => parts.stop())
+  const redis = await parts.redis()
+  const upstream = await parts.upstream()
   const grant = (...more: string[]) =>
     redis.addUser(
       CONSOLE_USER.username,
@@ -30,7 +30,7 @@ async function started() {
     limits: LIMITS,
     signIn: { oidc: { administratorClaim: 'roles', administratorValue: 'postern-admin' } },
   })
-  const gateway = await startPostern('gateway', {
+  const gateway = await parts.gateway({
     POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
     POSTERN_KEY_SERVICE_TOKEN: KEY_SERVICE_TOKEN,
     POSTERN_KEY_SERVICE_URL: await world.internal.listen({ host: '127.0.0.1', port: 0 }),
@@ -39,13 +39,9 @@ async function started() {
     // A machine that does other things must not make the gateway count alone.
     POSTERN_REDIS_COMMAND_TIMEOUT_MS: '10000',
     POSTERN_LIMITS_PLANS: JSON.stringify(LIMITS.plans),
-    POSTERN_DRAIN_DELAY_MS: '0',
   })
-  onTestFinished(() => void gateway.process.stop())
-  await until('the gateway counts in Redis', async () => {
-    const readiness = await fetch(`${gateway.urls.ops}/readyz`)
-    return ((await readiness.json()) as { limits: string }).limits === 'shared'
-  })
+  const isShared = async () => (await readiness(gateway))['limits'] === 'shared'
+  await until('the gateway counts in Redis', isShared)
   const ada = await world.signedIn({ sub: 'ada', name: 'Ada', roles: ['postern-admin'] })
   const issue = async () =>
     (await ada.call('POST', `${W}/keys`, { name: 'build', scopes: ['files:read'], plan: 'free' })).body

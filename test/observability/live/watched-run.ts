@@ -1,13 +1,13 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { assertionKeyPem } from '../../support/assertion-keys.ts'
 import { makeCertificates } from '../../support/certificates.ts'
 import { KubernetesMetricsDouble } from '../../support/kubernetes-metrics-double.ts'
+import { Parts } from '../../support/parts.ts'
 import { PrometheusServer, type Series } from '../../support/prometheus-server.ts'
 import { startScriptedUpstream } from '../../support/scripted-upstream.ts'
 import { WebhookReceiver } from '../../support/webhook-receiver.ts'
-import { startWorld, type World } from '../../support/world.ts'
+import { buildWorld, type World } from '../../support/world.ts'
 import type { Panel } from '../dashboards.ts'
 import { RULE_FILES } from '../rule-files.ts'
 import { Clients, SHARED_PATH, upstreamScripts } from './faults.ts'
@@ -52,16 +52,21 @@ export interface WatchedRun {
 }
 
 /** Runs gateway and console under load and one fault after another, scraped by a real Prometheus. */
-export async function runWatched(): Promise<WatchedRun> {
+export function runWatched(): Promise<WatchedRun> {
+  return Parts.start(watch)
+}
+
+async function watch(parts: Parts): Promise<WatchedRun> {
   const certificates = await makeCertificates()
-  const directory = mkdtempSync(join(tmpdir(), 'postern-watched-'))
-  const assertionKey = join(directory, 'assertion.pem')
+  await parts.own({ stop: () => certificates.remove() })
+  const assertionKey = join(await parts.directory('watched'), 'assertion.pem')
   writeFileSync(assertionKey, assertionKeyPem())
-  const upstream = await startScriptedUpstream(upstreamScripts.well)
-  const receiver = await WebhookReceiver.start()
+  const upstream = await parts.own(await startScriptedUpstream(upstreamScripts.well))
+  const receiver = await parts.own(await WebhookReceiver.start())
   // Some responses of each kind.
   receiver.answer = (response, number) => response.writeHead(number % 3 === 0 ? 500 : 204).end()
-  const world = await startWorld(
+  const world = await buildWorld(
+    parts,
     {
       ...SETTINGS,
       POSTERN_UPSTREAM_URL: upstream.url,
@@ -80,13 +85,12 @@ export async function runWatched(): Promise<WatchedRun> {
     url,
     labels: { namespace: 'files', job, pod: `${job}-0` },
   })
-  const kubernetes = await KubernetesMetricsDouble.start(
-    (['gateway', 'console'] as const).map(container => ({
-      namespace: 'files',
-      pod: `postern-${container}-0`,
-      container,
-    })),
-  )
+  const pods = (['gateway', 'console'] as const).map(container => ({
+    namespace: 'files',
+    pod: `postern-${container}-0`,
+    container,
+  }))
+  const kubernetes = await parts.own(await KubernetesMetricsDouble.start(pods))
   const prometheus = await PrometheusServer.start(
     [
       target('postern-gateway', world.gateway.urls.ops),
@@ -95,6 +99,7 @@ export async function runWatched(): Promise<WatchedRun> {
     ],
     RULE_FILES.map(file => shortenedRules(readFileSync(file, 'utf8'))),
   )
+  await parts.own(prometheus)
   const clients = new Clients(world)
   for (let index = 0; index < KEYS; index++) clients.keys.push(await world.issue())
   // A key of an unnamed workspace.
@@ -156,15 +161,7 @@ export async function runWatched(): Promise<WatchedRun> {
     toSeconds,
     valuesOf: panel =>
       Promise.all(panel.queries.map(({ expr }) => prometheus.range(shortened(expr), fromSeconds, toSeconds))),
-    stop: async () => {
-      await prometheus.stop()
-      await kubernetes.stop()
-      await world.stop()
-      await upstream.stop()
-      await receiver.stop()
-      certificates.remove()
-      rmSync(directory, { recursive: true })
-    },
+    stop: () => parts.stop(),
   }
 }
 

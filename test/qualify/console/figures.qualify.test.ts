@@ -5,7 +5,7 @@ import { freePort } from '../../support/free-port.ts'
 import { InspectedProcess } from '../../support/inspected-process.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { Parts } from '../../support/parts.ts'
-import type { PostgresServer } from '../../support/postgres-server.ts'
+import { PostgresServer } from '../../support/postgres-server.ts'
 import { residentMegabytes } from '../../support/process-memory.ts'
 import type { RedisServer } from '../../support/redis-server.ts'
 import { someKey } from '../../support/stored-keys.ts'
@@ -80,7 +80,7 @@ describeFiguresOn('SQLite', async () => `sqlite:${join(directory, `${++files}.db
 describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
   let server: PostgresServer
   beforeAll(async () => {
-    server = await parts.postgres()
+    server = await parts.own(await PostgresServer.started())
   })
   describeFiguresOn('PostgreSQL', () => server.migratedDatabase())
 })

@@ -4,6 +4,7 @@ import type { Database } from '../../../src/console/platform/database/database.t
 import { openDatabase } from '../../support/open-database.ts'
 import { Parts } from '../../support/parts.ts'
 import type { Listening } from '../../support/postern-process.ts'
+import { PostgresServer } from '../../support/postgres-server.ts'
 import type { RedisServer } from '../../support/redis-server.ts'
 import { until } from '../../support/until.ts'
 import { fillKeys } from './fill-keys.ts'
@@ -76,7 +77,8 @@ export class ScaleWorld {
     statisticsLagMs = STATISTICS_LAG_MS,
   }: WorldSize): Promise<ScaleWorld> {
     return Parts.start(async parts => {
-      const databaseUrl = await (await parts.postgres(POSTGRES_SETTINGS)).database()
+      const postgres = await parts.own(await PostgresServer.started(POSTGRES_SETTINGS))
+      const databaseUrl = await postgres.database()
       const population = { keys, workspaces: 500, inLargest: keys / 10, nowMs: Date.now(), changed: false }
       await fillKeys(databaseUrl, population)
       const regions = await Parts.several(count, async at => ({
