@@ -1,10 +1,11 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { runPosternHere } from '../support/postern-here.ts'
 import { PROGRAM, runPostern } from '../support/postern-process.ts'
+import { FISH, has, ZSH } from '../support/tools.ts'
 
 let directory: string
 /** A directory with `postern` and one script for each shell. */
@@ -25,7 +26,6 @@ beforeAll(async () => {
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
 const env = () => ({ PATH: `${directory}:${process.env['PATH']}`, HOME: directory })
-const hasShell = (shell: string) => spawnSync('sh', ['-c', `command -v ${shell}`]).status === 0
 
 /** What bash offers for the last of these words. */
 function completeInBash(...words: string[]): string[] {
@@ -88,12 +88,12 @@ describe('bash completes', () => {
 })
 
 describe('the script loads without an error', () => {
-  test.skipIf(!hasShell('zsh'))('in zsh', () => {
+  test.skipIf(!has(ZSH))('in zsh', () => {
     const script = `autoload -Uz compinit && compinit -u -D && source ${directory}/zsh && whence -w _postern`
     expect(execFileSync('zsh', ['-f', '-c', script], { env: env(), encoding: 'utf8' })).toContain('function')
   })
 
-  test.skipIf(!hasShell('fish'))('in fish', () => {
+  test.skipIf(!has(FISH))('in fish', () => {
     const script = `source ${directory}/fish; complete -C 'postern keys re'`
     expect(execFileSync('fish', ['-N', '-c', script], { env: env(), encoding: 'utf8' })).toContain('revoke')
   })

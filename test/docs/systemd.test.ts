@@ -6,9 +6,9 @@ import { loadConfig } from '../../src/config/load-config.ts'
 import { settings } from '../../src/config/settings.ts'
 import { signingSecret } from '../config/examples.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { has, SYSTEMD } from '../support/tools.ts'
 
 const read = (file: string) => readFileSync(new URL(`../../docs/operate/${file}`, import.meta.url), 'utf8')
-const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0
 
 describe.each(['gateway', 'console'] as const)('the systemd unit of the %s', plane => {
   const name = `postern-${plane}.service`
@@ -20,14 +20,14 @@ describe.each(['gateway', 'console'] as const)('the systemd unit of the %s', pla
     return file
   }
 
-  test.skipIf(!hasSystemd)('has no mistake that systemd finds', () => {
+  test.skipIf(!has(SYSTEMD))('has no mistake that systemd finds', () => {
     const { status, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', installed()], {
       encoding: 'utf8',
     })
     expect([status, stderr]).toEqual([0, ''])
   })
 
-  test.skipIf(!hasSystemd)('is at most as exposed as the page says', () => {
+  test.skipIf(!has(SYSTEMD))('is at most as exposed as the page says', () => {
     const words = ['security', '--offline=true', '--no-pager', installed()]
     const text = execFileSync('systemd-analyze', words, { encoding: 'utf8' })
     const [, measured] = /Overall exposure level for \S+: (\d+\.\d)/.exec(text) ?? []

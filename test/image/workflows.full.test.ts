@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
-import { ACTIONLINT, has } from '../support/tools.ts'
+import { ACTIONLINT, has, TOOLS } from '../support/tools.ts'
 
 interface Step {
   readonly uses?: string
@@ -35,6 +35,14 @@ describe('the workflows', () => {
   it('stop at a part that .ci/run does not have, before they install anything', () => {
     const { status, stderr } = spawnSync('bash', ['.ci/run', 'test'], { cwd: CHECKOUT, encoding: 'utf8' })
     expect([status, stderr]).toEqual([2, expect.stringContaining("no part 'test'")])
+  })
+
+  it('install each tool of the tests, without which a run of CI fails', () => {
+    const words = new Set(textOf('.ci/run').match(/[\w.@/-]+/g))
+    const packages = Object.values(TOOLS).map(({ debianPackage, otherwise }) => otherwise ?? debianPackage)
+    const absent = packages.filter(name => name.split(' ').some(word => !words.has(word)))
+    // They come with Debian, with ca-certificates and with redis-server.
+    expect(absent.toSorted()).toEqual(['bsdutils', 'openssl', 'redis-tools', 'util-linux'])
   })
 
   it.skipIf(!has(ACTIONLINT))('have no mistake that actionlint finds', () => {

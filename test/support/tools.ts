@@ -51,6 +51,11 @@ export const POSTGRES: Tool = {
   debianPackage: 'postgresql',
   isHere: () => (process.env['POSTERN_TEST_DATABASE_URL'] ?? '') !== '' || postgresPrograms() !== null,
 }
+/** Checks the units of docs/operate/systemd; part of most systems, but not of containers. */
+export const SYSTEMD: Tool = { program: 'systemd-analyze', debianPackage: 'systemd' }
+/** Shells for which the command line writes completion scripts. */
+export const ZSH: Tool = { program: 'zsh', debianPackage: 'zsh' }
+export const FISH: Tool = { program: 'fish', debianPackage: 'fish' }
 /** Creates pseudo-terminals; part of every Debian. */
 export const SCRIPT: Tool = { program: 'script', debianPackage: 'bsdutils' }
 
@@ -93,6 +98,9 @@ export const TOOLS: Readonly<Record<string, Tool>> = {
   POSTGRES,
   PGBOUNCER,
   SCRIPT,
+  SYSTEMD,
+  ZSH,
+  FISH,
   HELM,
   GITLEAKS,
   ACTIONLINT,
