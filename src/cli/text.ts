@@ -13,6 +13,11 @@ export function minuteText(instant: string): string {
   return instant.slice(0, 16).replace('T', ' ')
 }
 
+/** `2027-02-18 09:00:31`, in UTC: where a minute is too long. */
+export function secondText(instant: string): string {
+  return instant.slice(0, 19).replace('T', ' ')
+}
+
 /** `1 key`, `2 keys` */
 export function keyCount(keys: number): string {
   return keys === 1 ? '1 key' : `${keys} keys`

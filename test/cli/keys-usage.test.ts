@@ -88,7 +88,7 @@ test('what is left of each rate limit stands below, and what is unknown says so'
   ]
   const text = usageText({ step: 'day', usage: [], windows }, { width: 80, paint: (_, shown) => shown })
   expect(text.split('\n').slice(-4)).toEqual([
-    'Left      hourly: 43 of 50, until 2026-11-20T01:00:00Z',
+    'Left      hourly: 43 of 50, until 2026-11-20 01:00:00 UTC',
     'Left      quota: 50 of 50',
     'Left      quota in eu: unknown of 50',
     '',

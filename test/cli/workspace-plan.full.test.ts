@@ -31,7 +31,8 @@ test('workspaces plan shows the plan of a workspace, changes it for all its keys
 
 test('workspaces plan changes nothing without a terminal or --yes, and names the plans for one that there is not', async () => {
   const { postern, send } = await started()
-  expect((await postern('workspaces', 'plan', 'ws_1', '--set', 'free')).code).not.toBe(0)
+  const asked = await postern('workspaces', 'plan', 'ws_1', '--set', 'free')
+  expect([asked.code, asked.stderr]).toEqual([64, expect.stringContaining('add --yes to change the plan')])
   const unknown = await postern('workspaces', 'plan', 'ws_1', '--set', 'gold', '--yes')
   expect([unknown.code, unknown.stderr]).toEqual([65, expect.stringContaining('one of business, free')])
   expect((await postern('workspaces', 'plan', 'ws_1', '--set', 'free', '--clear')).code).toBe(64)

@@ -29,7 +29,7 @@ export interface ConsoleAccess {
   readonly token: string
 }
 
-interface AdminRequest {
+export interface AdminRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH'
   /** Below `/admin/v1`. */
   readonly path: string

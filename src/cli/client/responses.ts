@@ -1,7 +1,7 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { key as describedKey } from '../../console/platform/http/fields.ts'
-import type { AdminClient, AdminResponse } from './client.ts'
+import type { AdminClient, AdminRequest, AdminResponse } from './client.ts'
 
 const PAGE_SIZE = 200
 
@@ -107,3 +107,34 @@ export const rotatedResponse = Type.Object({
   ...progress,
 })
 export const keysResponse = Type.Object({ keys: Type.Array(key), cursor: Type.Optional(Type.String()) })
+
+/** What an answer says about a part of the keys that a call changes. */
+type ChangedPart = Omit<Static<typeof revokedAllResponse>, 'revoked'> & { readonly keys: number }
+
+/** The console answers after some seconds, and the last answer waits for slow announcements. */
+const PART_DEADLINE_MS = 60_000
+
+/**
+ * Repeats a call that changes many keys until it is done: each answer says where the next call goes on.
+ * @param onPart called after each answer, with the number of keys so far
+ * @returns the last answer, with the keys of all
+ */
+export async function callUntilDone(
+  client: AdminClient,
+  { path, ...call }: Pick<AdminRequest, 'method' | 'path' | 'body'>,
+  read: (response: AdminResponse) => ChangedPart,
+  onPart: (keys: number, isLast: boolean) => Promise<void> = async () => {},
+): Promise<ChangedPart> {
+  let sum: ChangedPart = { keys: 0 }
+  do {
+    const query = new URLSearchParams({ wait: '1', ...(sum.cursor && { cursor: sum.cursor }) })
+    const sent = { ...call, path: `${path}?${query}`, deadlineMs: PART_DEADLINE_MS }
+    const part = read(await client.send(sent))
+    if (part.cursor !== undefined && part.keys === 0) throw client.notUnderstood()
+    // A last call without a key has nothing that gateways confirm.
+    const gateways = part.gateways ?? sum.gateways
+    sum = { ...part, ...(gateways === undefined ? {} : { gateways }), keys: sum.keys + part.keys }
+    await onPart(sum.keys, sum.cursor === undefined)
+  } while (sum.cursor !== undefined)
+  return sum
+}

@@ -11,6 +11,7 @@ import { openReadOnly } from '../../console/platform/open-database.ts'
 import { describeError } from '../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
+import { secondText } from '../text.ts'
 
 const LIMITS = `An entry cannot be changed, added or moved without the signing secrets unless this check shows it. By itself it does not
 show that the newest entries were removed: keep this head elsewhere, and check it the next time with --head.
@@ -77,5 +78,5 @@ function describeConclusion({ problemCount, unverified }: ChainReport): string {
 /** A forged entry can have any time. */
 function instantText(ms: number): string {
   const time = new Date(ms)
-  return Number.isNaN(time.getTime()) ? String(ms) : time.toISOString()
+  return Number.isNaN(time.getTime()) ? String(ms) : `${secondText(time.toISOString())} UTC`
 }

@@ -17,7 +17,7 @@ import {
   printList,
 } from '../output/list.ts'
 import type { Column } from '../output/table.ts'
-import { minuteText, plainText } from '../text.ts'
+import { minuteText, plainText, secondText } from '../text.ts'
 
 const DEFAULT_LIMIT = 100
 const POLL_MS = 1000
@@ -163,8 +163,13 @@ function formatEntry(format: OutputFormat, entry: ShownEntry): string {
 /** An entry that is followed: its line is printed before the next entry is known, so that no table can be fitted. */
 function entryLine(entry: ShownEntry): string {
   const { at, action, keyId, workspaceId, actor } = entry
-  const time = at.slice(0, 19).replace('T', ' ')
-  return [time, plainText(action), textOrDash(keyId), textOrDash(workspaceId), plainText(actor)].join('  ')
+  return [
+    secondText(at),
+    plainText(action),
+    textOrDash(keyId),
+    textOrDash(workspaceId),
+    plainText(actor),
+  ].join('  ')
 }
 
 function textOrDash(text: string | null): string {

@@ -11,7 +11,7 @@ import {
   limitOption,
   printList,
 } from '../output/list.ts'
-import { plainText } from '../text.ts'
+import { plainText, secondText } from '../text.ts'
 
 const nearLimit = Type.Object({
   workspaceId: Type.String(),
@@ -38,7 +38,7 @@ const VIEW: ListView<Static<typeof nearLimit>> = {
     },
     { title: 'USED', text: ({ used, limit }) => `${used} of ${limit}` },
     { title: 'LEFT', text: ({ remaining }) => String(remaining) },
-    { title: 'UNTIL (UTC)', text: ({ resetsAt }) => resetsAt.slice(0, 19).replace('T', ' '), leaves: 2 },
+    { title: 'UNTIL (UTC)', text: ({ resetsAt }) => secondText(resetsAt), leaves: 2 },
     { title: 'PLAN', text: ({ plan }) => plainText(plan ?? 'none'), leaves: 1 },
   ],
   id: ({ keyId, workspaceId }) => keyId ?? workspaceId,

@@ -15,7 +15,7 @@ import {
   printList,
 } from '../output/list.ts'
 import type { Column } from '../output/table.ts'
-import { plainText } from '../text.ts'
+import { plainText, secondText } from '../text.ts'
 
 const refusal = Type.Object({
   at: instant,
@@ -36,7 +36,7 @@ const refusalsResponse = Type.Object({
 
 /** Rejected requests as `refusals list` shows them. The reason and the key are never cut: they are what people look for. */
 const COLUMNS: readonly Column<ShownRefusal>[] = [
-  { title: 'AT (UTC)', text: ({ at }) => at.slice(0, 19).replace('T', ' ') },
+  { title: 'AT (UTC)', text: ({ at }) => secondText(at) },
   { title: 'REASON', text: ({ reason }) => plainText(reason) },
   { title: 'KEY', text: ({ keyId }) => plainText(keyId) },
   { title: 'ROUTE', text: ({ route }) => plainText(route), atLeast: 8, leaves: 3 },

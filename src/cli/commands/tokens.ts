@@ -208,8 +208,8 @@ function addRevoke(tokens: Command, cli: Cli): void {
       const id = checkTokenId(text)
       const session = openSession(cli, self)
       if (yes !== true) {
-        requirePrompt(session.host.streams, 'a token')
-        await requireYes(session.host.streams, `Revoke ${id}, for good? [y/N] `)
+        requirePrompt(session.host.streams, 'revoke a token')
+        await requireYes(session.host.streams, `Revoke ${id}, for good? [y/N] `, 'revoked')
       }
       await revokeToken(session, id)
     },

@@ -4,6 +4,7 @@ import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define } from '../cli.ts'
 import {
+  callUntilDone,
   count,
   instant,
   nullable,
@@ -74,9 +75,6 @@ function addList(workspaces: Command, cli: Cli): void {
   })
 }
 
-/** A request takes some seconds, and the last one waits for slow announcements. */
-const DEADLINE_MS = 60_000
-
 interface PlanOptions {
   readonly set?: string
   readonly clear?: boolean
@@ -118,29 +116,21 @@ async function showPlan({ client, host, json }: AdminSession, workspace: string)
 }
 
 async function confirmPlan({ host }: AdminSession, workspace: string, plan: string | null): Promise<void> {
-  requirePrompt(host.streams, 'the plan')
+  requirePrompt(host.streams, 'change the plan')
   host.writeError(
     `All keys of workspace ${workspace} would get ${planText(plan)}, also those with one of their own.\n`,
   )
-  await requireYes(host.streams, 'Change the plan? [y/N] ')
+  await requireYes(host.streams, 'Change the plan? [y/N] ', 'changed')
 }
 
-/** The console answers after some seconds, and says whether another call must go on. */
 async function changePlan(session: AdminSession, workspace: string, plan: string | null): Promise<void> {
   const { client } = session
-  let sum: Static<typeof planChangedResponse> = { plan, changed: 0 }
-  do {
-    const query = new URLSearchParams({ wait: '1', ...(sum.cursor && { cursor: sum.cursor }) })
-    const path = `${planPath(workspace)}?${query}`
-    const response = await client.send({ method: 'PUT', path, body: { plan }, deadlineMs: DEADLINE_MS })
-    const part = readResponse(client, planChangedResponse, response)
-    if (part.cursor !== undefined && part.changed === 0) throw client.notUnderstood()
-    // A last call without a key has nothing that gateways confirm.
-    const gateways = part.gateways ?? sum.gateways
-    sum = { ...part, ...(gateways === undefined ? {} : { gateways }), changed: sum.changed + part.changed }
-  } while (sum.cursor !== undefined)
-  const { changed, cursor, ...progress } = sum
-  const lines = [`Workspace ${workspace} has ${planText(plan)}; changed ${keyCount(changed)}.`]
-  if (changed > 0) lines.push(...progressLines(null, progress))
-  printOutcome(session, JSON.stringify({ ...sum, plan, changed }), progress, lines)
+  const call = { method: 'PUT', path: planPath(workspace), body: { plan } } as const
+  const { keys, cursor, ...progress } = await callUntilDone(client, call, response => {
+    const { changed, plan: _, ...part } = readResponse(client, planChangedResponse, response)
+    return { ...part, keys: changed }
+  })
+  const lines = [`Workspace ${workspace} has ${planText(plan)}; changed ${keyCount(keys)}.`]
+  if (keys > 0) lines.push(...progressLines(null, progress))
+  printOutcome(session, JSON.stringify({ plan, changed: keys, ...progress }), progress, lines)
 }

@@ -37,19 +37,19 @@ export function factLines(facts: readonly Fact[], paint: Paint): string {
 }
 
 /**
- * @param what would be revoked
+ * @param change what it would do without a question, such as `revoke a key`
  * @throws CliError unless a person is at the terminal, to see the question and to type the answer
  */
-export function requirePrompt({ input, errors }: HostStreams, what: string): void {
+export function requirePrompt({ input, errors }: HostStreams, change: string): void {
   if (input.isTTY === true && errors.isTTY === true) return
-  const message = `There is no terminal to confirm at: add --yes to revoke ${what} without one`
+  const message = `There is no terminal to confirm at: add --yes to ${change} without one`
   throw new CliError(message, EXIT.usage)
 }
 
-/** @throws CliError unless the answer is yes */
-export async function requireYes(streams: HostStreams, question: string): Promise<void> {
+/** @param done what was not done without a yes, such as `revoked` @throws CliError unless the answer is yes */
+export async function requireYes(streams: HostStreams, question: string, done: string): Promise<void> {
   if (await confirm(streams, question)) return
-  throw new CliError('Nothing was revoked', EXIT.failure)
+  throw new CliError(`Nothing was ${done}`, EXIT.failure)
 }
 
 /**

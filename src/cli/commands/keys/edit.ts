@@ -18,7 +18,7 @@ import {
 import { checkKeyId, expiresInOption, parseInstantArgument } from '../../options/values.ts'
 import { dryRunOption, printDryRun } from '../../output/dry-run.ts'
 import { keyName, printOutcome, progressLines } from '../../output/key-text.ts'
-import { plainText } from '../../text.ts'
+import { plainText, secondText } from '../../text.ts'
 
 interface EditOptions extends FieldOptions {
   /** Seconds. */
@@ -128,7 +128,7 @@ function comparedFields(key: ShownKey): Record<string, string> {
     Plan: 'none',
     ...Object.fromEntries(restrictionFacts(key)),
     // To the second, so that a difference is one.
-    Expiry: `${key.expiresAt.slice(0, 19).replace('T', ' ')} UTC`,
+    Expiry: `${secondText(key.expiresAt)} UTC`,
     State: plainText(key.state),
   })
   return Object.fromEntries(named.map(([label, text]) => [label.toLowerCase(), text]))

@@ -1,9 +1,11 @@
 import type { Command } from 'commander'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
 import { type Cli, CliError } from '../../cli.ts'
+import type { AdminResponse } from '../../client/client.ts'
 import {
+  callUntilDone,
   count,
   keyResponse,
   keysResponse,
@@ -21,13 +23,10 @@ import { createProgress } from '../../output/progress.ts'
 import { paintFor, requirePrompt, requireYes } from '../../output/terminal.ts'
 import { keyCount, lastUseText, plainText } from '../../text.ts'
 
-/** A request takes some seconds, and the last one waits for slow announcements. */
-const DEADLINE_MS = 60_000
 const FINAL = new Set(['expired', 'revoked'])
 const totalResponse = Type.Object({ total: Type.Optional(count) })
 const callerResponse = Type.Object({ permissions: Type.Array(Type.String()) })
 const WRITES = 'keys:write'
-type RevokedAll = Static<typeof revokedAllResponse>
 
 /** `postern keys revoke` */
 export function addRevoke(keys: Command, cli: Cli): void {
@@ -58,7 +57,7 @@ async function revokeKey(session: AdminSession, id: string): Promise<void> {
 }
 
 async function confirmKey({ client, host }: AdminSession, id: string): Promise<void> {
-  requirePrompt(host.streams, 'a key')
+  requirePrompt(host.streams, 'revoke a key')
   const { key } = readResponse(client, keyResponse, await client.send({ method: 'GET', path: `/keys/${id}` }))
   // The key does not work any more: there is nothing to confirm.
   if (key.state === 'revoked' || key.state === 'expired') return
@@ -73,7 +72,7 @@ async function confirmKey({ client, host }: AdminSession, id: string): Promise<v
   host.writeError(`${key.id} (${plainText(key.hint)}) would be revoked, for good:\n`)
   for (const [label = '', fact] of facts) host.writeError(`  ${paint('bold', label.padEnd(10))} ${fact}\n`)
   host.writeError('Clients that still use it are rejected within a second.\n')
-  await requireYes(host.streams, 'Revoke it? [y/N] ')
+  await requireYes(host.streams, 'Revoke it? [y/N] ', 'revoked')
 }
 
 /** `postern keys revoke-all` */
@@ -96,7 +95,7 @@ export function addRevokeAll(keys: Command, cli: Cli): void {
 }
 
 async function revokeWorkspace(session: AdminSession, workspace: string): Promise<void> {
-  const { revoked, ...progress } = await revokeInCalls(session, workspace)
+  const { keys: revoked, cursor, ...progress } = await revokeInCalls(session, workspace)
   const lines =
     revoked === 0
       ? [`${nothingToRevoke(workspace)}.`]
@@ -108,34 +107,29 @@ function nothingToRevoke(workspace: string): string {
   return `Nothing to revoke: no key of workspace ${workspace} works`
 }
 
-/** The console answers after some seconds, and says whether another call must go on. */
-async function revokeInCalls(session: AdminSession, workspace: string): Promise<RevokedAll> {
+/** Shows how far it is. */
+async function revokeInCalls(session: AdminSession, workspace: string) {
   const { client, host, json } = session
   const bar = createProgress(host.streams.errors, json, 'keys revoked')
-  let sum: RevokedAll = { revoked: 0 }
+  const call = { method: 'POST', path: `/workspaces/${encodeURIComponent(workspace)}/revoke-all` } as const
+  const read = (response: AdminResponse) => {
+    const { revoked, ...part } = readResponse(client, revokedAllResponse, response)
+    return { ...part, keys: revoked }
+  }
+  let done = 0
   let total: number | null = null
-  let cursor: string | undefined
   try {
-    do {
-      const query = new URLSearchParams({ wait: '1', ...(cursor === undefined ? {} : { cursor }) })
-      const path = `/workspaces/${encodeURIComponent(workspace)}/revoke-all?${query}`
-      const response = await client.send({ method: 'POST', path, deadlineMs: DEADLINE_MS })
-      const { revoked, ...part } = readResponse(client, revokedAllResponse, response)
-      if (part.cursor !== undefined && revoked === 0) throw client.notUnderstood()
-      cursor = part.cursor
-      // A last call without a key has nothing that gateways confirm.
-      const gateways = part.gateways ?? sum.gateways
-      sum = { ...part, ...(gateways === undefined ? {} : { gateways }), revoked: sum.revoked + revoked }
-      if (cursor !== undefined) total ??= sum.revoked + (await countLeft(session, workspace))
-      if (total !== null) bar.show(sum.revoked, Math.max(total, sum.revoked))
-    } while (cursor !== undefined)
+    return await callUntilDone(client, call, read, async (revoked, isLast) => {
+      done = revoked
+      if (!isLast) total ??= done + (await countLeft(session, workspace))
+      if (total !== null) bar.show(done, Math.max(total, done))
+    })
   } catch (error) {
-    if (sum.revoked > 0) host.writeError(unfinishedText(sum.revoked))
+    if (done > 0) host.writeError(unfinishedText(done))
     throw error
   } finally {
     if (total !== null) bar.end()
   }
-  return sum
 }
 
 function unfinishedText(revoked: number): string {
@@ -155,13 +149,13 @@ async function countLeft({ client }: AdminSession, workspaceId: string): Promise
 
 async function confirmWorkspace(session: AdminSession, workspace: string): Promise<void> {
   const { host } = session
-  requirePrompt(host.streams, 'the keys')
+  requirePrompt(host.streams, 'revoke the keys')
   const { count } = await findUsable(session, workspace)
   if (count === 0) return
   host.writeError(`${keyCount(count)} of workspace ${workspace} would be revoked, for good.\n`)
   host.writeError('Clients that still use one are rejected within a second.\n')
   const question = count === 1 ? 'Revoke it? [y/N] ' : `Revoke all ${count}? [y/N] `
-  await requireYes(host.streams, question)
+  await requireYes(host.streams, question, 'revoked')
 }
 
 /** Active, retiring and suspended keys: how many, and the first of them. */

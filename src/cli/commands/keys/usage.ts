@@ -7,7 +7,7 @@ import { count, instant, nullable, readResponse } from '../../client/responses.t
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import { checkKeyId, DAY_SECONDS, durationWithin } from '../../options/values.ts'
 import { type Paint, paintFor, terminalWidth } from '../../output/terminal.ts'
-import { plainText } from '../../text.ts'
+import { plainText, secondText } from '../../text.ts'
 
 const HOUR_SECONDS = 3600
 /** Hours are kept for so long, days for 400. */
@@ -102,10 +102,10 @@ export function usageText(
   return `${[...lines, '', ...describeSums(usage, paint), ...windows.map(window => windowText(window, paint))].join('\n')}\n`
 }
 
-/** @returns such as "Left      hourly: 43 of 50, until 2026-11-27T03:00:00Z" */
+/** @returns such as "Left      hourly: 43 of 50, until 2026-11-27 03:00:00 UTC" */
 function windowText({ policy, region, limit, remaining, resetsAt }: Window, paint: Paint): string {
   const name = plainText(region === null ? policy : `${policy} in ${region}`)
-  const end = resetsAt === null ? '' : `, until ${resetsAt.slice(0, 19)}Z`
+  const end = resetsAt === null ? '' : `, until ${secondText(resetsAt)} UTC`
   const left = `${remaining ?? 'unknown'} of ${limit}${end}`
   return `${paint('bold', 'Left')}      ${name}: ${remaining === 0 ? paint('red', left) : left}`
 }
