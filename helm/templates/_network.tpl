@@ -105,6 +105,12 @@
 {{- include "postern.egress" (dict "values" (dict "to" $peers "ports" $policy.ports) "addresses" $url "default" 443) -}}
 {{- end -}}
 
+{{/* The address of the API if the console forwards requests to it that people try: the settings of the console. */}}
+{{- define "postern.triedApi" -}}
+{{- $console := .console | default dict -}}
+{{- if ne (get $console "triedRequestsPerMinute" | toString) "0" }}{{ get $console "gatewayUrl" }}{{ end -}}
+{{- end -}}
+
 {{/* All addresses in a section of the settings, separated by commas. Every list item counts as an address: dict node. */}}
 {{- define "postern.addresses" -}}
 {{- $found := list -}}
@@ -200,6 +206,9 @@ spec:
     {{- end }}
     {{- if and ($settings.leaks | default dict).enabled (not (include "postern.hasFile" (merge (dict "path" "leaks.github.keysFile") .))) }}
     {{- include "postern.leakKeysEgress" . | nindent 4 }}
+    {{- end }}
+    {{- with include "postern.triedApi" $settings }}
+    {{- include "postern.egress" (dict "values" $policy.triedRequests "addresses" . "default" 443) | nindent 4 }}
     {{- end }}
     {{- $issuer := include "postern.at" (dict "tree" $settings "path" "console.oidc.issuer") }}
     {{- if or $issuer $policy.identityProvider.ports }}

@@ -82,6 +82,7 @@ Warnings:
 {{- if and $values.console.enabled $values.networkPolicy.enabled -}}
 {{- $settings := include "postern.settingsFile" (dict "root" .root "plane" "console") | fromYaml -}}
 {{- $wide := list -}}
+{{- if and (include "postern.triedApi" $settings) (not $values.networkPolicy.triedRequests.to) }}{{ $wide = append $wide "networkPolicy.triedRequests.to" }}{{ end -}}
 {{- if and (include "postern.at" (dict "tree" $settings "path" "console.oidc.issuer")) (not $values.networkPolicy.identityProvider.to) }}{{ $wide = append $wide "networkPolicy.identityProvider.to" }}{{ end -}}
 {{- if and (include "postern.at" (dict "tree" $settings "path" "console.webhook.url")) (not $values.networkPolicy.webhook.to) }}{{ $wide = append $wide "networkPolicy.webhook.to" }}{{ end -}}
 {{- if and $wide (eq (include "postern.at" (dict "tree" $settings "path" "webhooks.workspaces.enabled")) "true") }}{{ $say = append $say (printf "The NetworkPolicy lets the console reach private addresses on the ports of its identity provider and webhook, although webhooks of workspaces need public ones alone: set %s." (join " and " $wide)) }}{{ end -}}

@@ -52,7 +52,6 @@ export interface Console {
 /** The control plane: the database is open and migrated, nothing listens, nothing is announced yet. */
 export async function createConsole(parts: ConsoleParts, migrations = MIGRATIONS): Promise<Console> {
   const context = createConsoleContext(parts)
-  const { config, clock, version = '0.0.0' } = context
   const shared = await openShared(context, migrations, parts.announcer)
   const { database, registry } = shared
   const { signIn, programs, accessAudit } = createAccess(context, shared, parts.oneTimeLink)
@@ -67,7 +66,7 @@ export async function createConsole(parts: ConsoleParts, migrations = MIGRATIONS
     createAudit(context, shared),
     programs.capability,
     createWebhooks(context, shared),
-    createApiReference(config, clock, version),
+    createApiReference(context),
     createLeaks(context, registry),
     usage.capability,
   ]

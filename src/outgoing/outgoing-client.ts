@@ -44,6 +44,11 @@ export class OutgoingClient {
     })
   }
 
+  /** For a library that sends requests itself. */
+  get dispatcher(): Dispatcher {
+    return this.#agent
+  }
+
   /** Follows no redirect. */
   async request(url: URL, options: OutgoingRequest): Promise<Dispatcher.ResponseData> {
     const { origin, pathname, search } = url

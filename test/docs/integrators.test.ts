@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { ERROR_MEANINGS } from '../../src/console/api-reference/error-meaning.ts'
 import { DENIAL_REASONS, denialRow } from '../../src/domain/denial.ts'
 import { INTEGRATORS_PAGE } from './integrators-page.ts'
 
@@ -19,4 +20,12 @@ test('the table says to retry every error that comes with Retry-After', () => {
   expect(codes.length).toBeGreaterThan(3)
   for (const code of codes)
     expect(ROWS).toMatch(new RegExp(`^\\|[^|]*\\| \`${code}\` \\|.*\\| yes \\|$`, 'm'))
+})
+
+test('the console says of each error what the table says', () => {
+  const rows = [...ROWS.matchAll(/^\| ([\d, ]+) \| `(\w+)` \| (.+) \| (.+) \| [^|]+ \|$/gm)]
+  const documented = rows.flatMap(([, statuses = '', code, meaning, advice]) =>
+    statuses.split(', ').map(status => [`${status} ${code}`, { meaning, advice }] as const),
+  )
+  expect(ERROR_MEANINGS).toEqual(Object.fromEntries(documented))
 })

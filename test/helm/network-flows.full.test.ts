@@ -128,6 +128,13 @@ const FLOWS: Readonly<Record<string, Flow>> = {
     port: 4014,
     setting: 'console.webhook.url',
   },
+  'requests that people try': {
+    pod: 'console',
+    on: config({ console: { gatewayUrl: 'https://api.example.com:4021' } }),
+    off: config({ console: { gatewayUrl: 'https://api.example.com:4021', triedRequestsPerMinute: 0 } }),
+    port: 4021,
+    setting: 'console.gatewayUrl',
+  },
   'public keys for reports of leaked keys': {
     pod: 'console',
     on: config({ leaks: { enabled: true, github: { keysUrl: 'https://mirror.example.com:4015/keys' } } }),
@@ -200,8 +207,8 @@ const FLOWS: Readonly<Record<string, Flow>> = {
     port: 8200,
   },
 }
-/** Addresses that the pages and answers show, and to which nothing connects. */
-const NOT_CALLED = ['console.gatewayUrl', 'console.publicUrl']
+/** An address that the pages and answers show, and to which nothing connects. */
+const NOT_CALLED = ['console.publicUrl']
 
 /** `rows` of values over those of a release with both planes and a backup. */
 function policies(...rows: readonly Values[]): Rendering {

@@ -22,6 +22,8 @@ export interface ConsoleOptions {
   /** Replaces `url` if the topology needs more than an address. */
   readonly redis?: Partial<Config['redis']>
   readonly regions?: Config['regions']
+  /** Default: one, which the gateway answers. */
+  readonly routes?: Config['routes']
   readonly adminToken?: string | null
   readonly internal?: Partial<Config['console']['internal']>
   readonly signIn?: Partial<Omit<Config['console'], 'oidc' | 'internal'>> & {
@@ -107,6 +109,7 @@ export function consoleConfig({
   redisUrl,
   redis,
   regions = [],
+  routes = [{ name: 'auth', path: '/api/v1/auth', answeredBy: 'gateway' }],
   adminToken = ADMIN_TOKEN,
   internal,
   signIn,
@@ -133,6 +136,7 @@ export function consoleConfig({
       trustedProxies: [],
       signInsPerMinute: 1000,
       failedTokensPerMinute: 1000,
+      triedRequestsPerMinute: 1000,
       session: { idleSeconds: 3600, absoluteSeconds: 43_200, maxPerPerson: 20 },
       ...signIn,
       oidc: {
@@ -189,6 +193,6 @@ export function consoleConfig({
     tracing: { sampleRatio: 1, trustParent: 'trusted-proxies' },
     log: { level: 'debug', format: 'json' },
     scopes: { 'workspace:read': 'See the workspace', 'files:read': 'List its files' },
-    routes: [{ name: 'auth', path: '/api/v1/auth', answeredBy: 'gateway' }],
+    routes,
   }
 }

@@ -182,6 +182,13 @@ export const consoleSettings = section({
     maximum: 100_000,
     description: 'Sign-in attempts that one client address may make in a minute, at each console',
   }),
+  triedRequestsPerMinute: integer({
+    default: 30,
+    minimum: 0,
+    maximum: 10_000,
+    description:
+      'Requests that one person may send from the API reference in a minute, at each console, which forwards them to `console.gatewayUrl`; 0 takes the buttons away, and the console forwards nothing',
+  }),
   session: section({
     idleSeconds: seconds({
       default: 3600,

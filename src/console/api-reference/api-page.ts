@@ -2,11 +2,15 @@ import { denyScope } from '../../domain/authorize.ts'
 import { DENIAL_REASONS, denialRow } from '../../domain/denial.ts'
 import type { ApiDocument, ApiOperation, ApiParameter } from '../../domain/route/describe-api.ts'
 import type { JsonSchema } from '../../domain/route/response-schema.ts'
-import type { RouteConfig } from '../../domain/route/route.ts'
+import { type RouteConfig, WORKSPACE_PARAMETER } from '../../domain/route/route.ts'
 import { curlExample, UNKNOWN_ADDRESS } from '../platform/html/code-examples.ts'
-import { type Html, html } from '../platform/html/html.ts'
+import { type FormFields, hidden, NO_PROBLEMS, textField, textInput } from '../platform/html/form-parts.ts'
+import { type Html, html, withCode } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { newKeyPath, openApiPath } from '../platform/html/paths.ts'
+import { apiPath, newKeyPath, openApiPath } from '../platform/html/paths.ts'
+import { fieldOf } from './prepare-request.ts'
+import { triedOutcome } from './tried-outcome.ts'
+import type { TriedOutcome } from './try-request.ts'
 
 /** @property responseSchema what the upstream returns */
 type ReferencedRoute = RouteConfig & {
@@ -19,8 +23,17 @@ interface ApiView {
   readonly routes: readonly ReferencedRoute[]
   /** The API's URL; null if none is configured. */
   readonly gatewayUrl: string | null
-  /** Whether the API and the console have one origin: only then can the browser send requests from here. */
+  /** Whether requests can be sent from here: the console forwards them. */
   readonly canTry: boolean
+  /** The request that was sent; null for none. */
+  readonly tried?: TriedRequest | null
+}
+
+export interface TriedRequest {
+  /** Name of the route. */
+  readonly route: string
+  readonly fields: FormFields
+  readonly outcome: TriedOutcome
 }
 
 export function apiPage(frame: Frame, view: ApiView): Html {
@@ -38,7 +51,7 @@ export function apiPage(frame: Frame, view: ApiView): Html {
       }</p>
       <p>${gatewayUrl === null ? html`In the commands, replace <code>${UNKNOWN_ADDRESS}</code> with the URL of the API.` : html`The URL of the API is <code>${gatewayUrl}</code>.`}
       Each command waits for you to paste the key and press Enter, which keeps it out of the shell’s history.</p>
-      ${view.canTry ? keyField() : null}
+      ${view.canTry ? keyForm(frame, view) : null}
     </section>
     ${operations}
     <section class="card"><h2>Errors</h2>
@@ -49,11 +62,12 @@ export function apiPage(frame: Frame, view: ApiView): Html {
   return page(frame, { title: 'API reference', section: 'api', main })
 }
 
-/** Without a name: no form can send it. Shown by the script, which alone uses it. */
-function keyField(): Html {
-  return html`<div class="field" id="try" hidden><label for="try-key">Key for trying requests</label>
-    <p class="hint" id="try-hint">It stays in this page. Your browser sends it only to the API, when you choose “Send request”</p>
-    <input id="try-key" type="password" autocomplete="off" spellcheck="false" aria-describedby="try-hint"></div>`
+/** The form of all endpoints, so that the key is pasted once. It is never put into a page again. */
+function keyForm({ csrfToken }: Frame, { workspaceId, gatewayUrl }: ApiView): Html {
+  const hint = html`The console sends it to <code>${gatewayUrl}</code> with your request, and neither stores nor logs it. The API sees the address of the console`
+  const field = { name: 'key', label: 'Key for trying requests', hint, problems: NO_PROBLEMS }
+  return html`<form id="try" method="post" action="${apiPath(workspaceId)}" autocomplete="off">
+    ${hidden({ _csrf: csrfToken })}${textInput(field, '', html`type="password" spellcheck="false"`)}</form>`
 }
 
 function operation(
@@ -72,20 +86,28 @@ function operation(
     ${parameterTable(parameters)}
     <div class="copyable"><pre tabindex="0" aria-label="Command for ${operationId}"><code id="${id}">${curlExample(`${view.gatewayUrl ?? UNKNOWN_ADDRESS}${own}`)}</code></pre>
       <button type="button" data-copies="${id}" hidden>Copy</button></div>
-    ${view.canTry && !own.includes('{') ? tryButton(`${view.gatewayUrl}${own}`, operationId) : null}
+    ${view.canTry ? trial(described, view) : null}
     ${responses(described, route, view.workspaceId)}
   </section>`
 }
 
-function tryButton(url: string, operationId: string): Html {
+/** Values of the parameters, the button, and the response once there is one. Without the script, the page is loaded anew. */
+function trial({ operationId, parameters }: ApiOperation, { workspaceId, tried = null }: ApiView): Html {
+  const own = tried?.route === operationId ? tried : null
+  const inputs = openParameters(parameters).map(({ name, in: place }) => {
+    const label = html`<code>${name}</code>${place === 'query' ? html` <span class="muted">optional</span>` : null}<span class="hidden"> of ${operationId}</span>`
+    const field = { name: fieldOf(operationId, name), label, hint: null, problems: NO_PROBLEMS }
+    return textInput(field, textField(own?.fields ?? {}, field.name), html`form="try" spellcheck="false"`)
+  })
   const id = `response-${operationId}`
-  return html`<div><button type="button" data-tries="${url}" data-output="${id}" hidden>Send request<span class="hidden"> to ${operationId}</span></button></div>
-    <div id="${id}" role="status"></div>`
+  return html`<div class="trial">${inputs}
+      <button form="try" name="route" value="${operationId}" formaction="${apiPath(workspaceId)}#${operationId}" data-output="${id}">Send request<span class="hidden"> to ${operationId}</span></button></div>
+    <div id="${id}" role="status">${own === null ? null : triedOutcome(own.outcome)}</div>`
 }
 
 /** Without the workspace, which is already filled in. */
 function parameterTable(parameters: readonly ApiParameter[]): Html | null {
-  const open = parameters.filter(({ name }) => name !== 'workspaceId')
+  const open = openParameters(parameters)
   if (open.length === 0) return null
   const rows = open.map(
     ({ name, in: place, schema }) =>
@@ -94,6 +116,10 @@ function parameterTable(parameters: readonly ApiParameter[]): Html | null {
   return html`<table><caption>Parameters</caption>
     <thead><tr><th scope="col">Name</th><th scope="col">In</th><th scope="col">Allowed values</th></tr></thead>
     <tbody>${rows}</tbody></table>`
+}
+
+function openParameters(parameters: readonly ApiParameter[]): readonly ApiParameter[] {
+  return parameters.filter(({ name }) => name !== WORKSPACE_PARAMETER)
 }
 
 function rangeText(schema: ApiParameter['schema']): string {
@@ -137,11 +163,6 @@ function exampleDescription(workspaceId: string, scope: string | undefined): str
     plan: null,
   }
   return JSON.stringify(key, null, 2)
-}
-
-/** Renders text between backticks as code. */
-function withCode(text: string): Html {
-  return html`${text.split('`').map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))}`
 }
 
 /** What a gateway responds to a request that it rejects, status by status. */

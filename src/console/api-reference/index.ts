@@ -1,42 +1,94 @@
-import type { Config } from '../../config/schema/schema.ts'
-import type { Clock } from '../../domain/clock.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { describeApi } from '../../domain/route/describe-api.ts'
+import { describeError } from '../../observability/control-logger.ts'
 import type { Capability } from '../platform/capability.ts'
-import { createFrame, requireWorkspace, SHOWS, sendPage } from '../platform/html/page-request.ts'
+import type { ConsoleContext } from '../platform/console-context.ts'
+import { textField } from '../platform/html/form-parts.ts'
+import {
+  createFrame,
+  notFound,
+  readFormFields,
+  requireWorkspace,
+  SHOWS,
+  sendPage,
+  signedInPerson,
+} from '../platform/html/page-request.ts'
 import { WORKSPACES } from '../platform/html/paths.ts'
 import { bindCalls } from '../platform/http/calls.ts'
 import { ADMIN_CALLS, OPENAPI_CALLS } from './admin-calls.ts'
-import { apiPage } from './api-page.ts'
+import { apiPage, type TriedRequest } from './api-page.ts'
 import { describeAdminApi } from './describe-admin-api.ts'
+import { prepareRequest } from './prepare-request.ts'
+import { RequestTrial, type TriedOutcome } from './try-request.ts'
 
 const API = `${WORKSPACES}/:workspaceId/api`
+const STATUS_OF_NOT_SENT = { now: 422, later: 429 } as const
 
 /** The reference of the API behind the gateway, for integrators, and of the admin API. */
-export function createApiReference(config: Config, clock: Clock, version: string): Capability {
+export function createApiReference(context: ConsoleContext): Capability {
+  const { config, clock, version = '0.0.0' } = context
   const { publicUrl } = config.console
   const gatewayUrl = config.console.gatewayUrl?.replace(/\/$/, '') ?? null
-  const canTry = gatewayUrl !== null && urlOrigin(gatewayUrl) === urlOrigin(publicUrl)
+  const trial = createTrial(context, gatewayUrl)
   const document = describeApi(config, version)
+  const showApi = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    tried: TriedRequest | null,
+    status = 200,
+  ) => {
+    const workspaceId = requireWorkspace(request)
+    const frame = createFrame(request, reply, { workspaceId, clock })
+    const view = { workspaceId, document, routes: config.routes, gatewayUrl, canTry: trial !== null, tried }
+    return sendPage(reply, apiPage(frame, view), status)
+  }
+  const sendTried = async (trial: RequestTrial, request: FastifyRequest, reply: FastifyReply) => {
+    const workspaceId = requireWorkspace(request)
+    const fields = readFormFields(request)
+    const route = config.routes.find(({ name }) => name === textField(fields, 'route'))
+    if (route === undefined) throw notFound()
+    const prepared = prepareRequest({ route, workspaceId, keyPrefix: config.keys.prefix }, fields)
+    const outcome: TriedOutcome = prepared.ok
+      ? await trial.send(signedInPerson(request).subject, prepared.request, reply)
+      : { kind: 'not_sent', text: prepared.problem, waitSeconds: null }
+    return showApi(request, reply, { route: route.name, fields, outcome }, statusOf(outcome, reply))
+  }
   return {
     calls: bindCalls(OPENAPI_CALLS, { document: describeAdminApi(ADMIN_CALLS, { version, publicUrl }) }),
     registerPages(scope) {
-      scope.get(API, SHOWS, async (request, reply) => {
-        const workspaceId = requireWorkspace(request)
-        const frame = createFrame(request, reply, { workspaceId, clock })
-        return sendPage(
-          reply,
-          apiPage(frame, { workspaceId, document, routes: config.routes, gatewayUrl, canTry }),
-        )
-      })
+      scope.get(API, SHOWS, async (request, reply) => showApi(request, reply, null))
       scope.get(`${API}/openapi.json`, SHOWS, async request => {
         requireWorkspace(request)
         return document
       })
+      if (trial === null) return
+      void scope.register(async (inner: FastifyInstance) => {
+        await trial.register(inner)
+        inner.post(API, SHOWS, (request, reply) => sendTried(trial, request, reply))
+      })
+    },
+    async stop() {
+      await trial?.stop()
     },
   }
 }
 
-/** @returns null without a URL */
-function urlOrigin(url: string | undefined): string | null {
-  return URL.parse(url ?? '')?.origin ?? null
+/** @returns null if requests cannot be tried */
+function createTrial({ config, logger }: ConsoleContext, gatewayUrl: string | null): RequestTrial | null {
+  const { triedRequestsPerMinute: perMinute } = config.console
+  if (gatewayUrl === null || perMinute === 0) return null
+  return new RequestTrial({
+    gatewayUrl,
+    perMinute,
+    proxies: config.outgoing,
+    onFailure: cause => logger.warn({ cause: describeError(cause) }, 'tried request got no response'),
+  })
+}
+
+/** 200 also if the API responded with an error: the page is whole. */
+function statusOf(outcome: TriedOutcome, reply: FastifyReply): number {
+  if (outcome.kind !== 'not_sent') return 200
+  if (outcome.waitSeconds === null) return STATUS_OF_NOT_SENT.now
+  void reply.header('retry-after', String(outcome.waitSeconds))
+  return STATUS_OF_NOT_SENT.later
 }

@@ -29,26 +29,30 @@ test('the answer to a key without the scope is that of the gateway, with the nam
 })
 
 test.each([
-  ['https://console.test', true],
-  ['https://console.test/base', true],
-  ['https://console.test/', true],
-  ['https://api.example.com', false],
-  [undefined, false],
-])('requests can be tried only where API and console have one origin: %s', async (gatewayUrl, canTry) => {
-  const world = await startSignIn({ signIn: gatewayUrl === undefined ? {} : { gatewayUrl } })
-  const ada = await world.signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1'] })
-  const { text } = await ada.browser.visit('/workspaces/ws_1/api')
-  expect(text.includes('data-tries')).toBe(canTry)
-  const base = gatewayUrl?.replace(/\/$/, '')
-  if (canTry) expect(text).toContain(`data-tries="${base}/api/v1/auth"`)
-  const [known, unknown] = [
-    `The URL of the API is <code>${base}</code>.`,
-    'In the commands, replace <code>$API</code> with the URL of the API.',
-  ]
-  expect([text.includes(known), text.includes(unknown)]).toEqual(
-    gatewayUrl === undefined ? [false, true] : [true, false],
-  )
-})
+  ['https://api.example.com/', 30, true],
+  ['https://api.example.com', 0, false],
+  [undefined, 30, false],
+])(
+  'requests can be tried where the address of the API is set, unless that is switched off: %s, %s a minute',
+  async (gatewayUrl, perMinute, canTry) => {
+    const world = await startSignIn({
+      signIn: { triedRequestsPerMinute: perMinute, ...(gatewayUrl === undefined ? {} : { gatewayUrl }) },
+    })
+    const ada = await world.signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1'] })
+    const { text } = await ada.browser.visit('/workspaces/ws_1/api')
+    expect(text.includes('Send request')).toBe(canTry)
+    const { status } = await ada.browser.post('/workspaces/ws_1/api', { _csrf: ada.csrf, route: 'auth' })
+    expect(status).toBe(canTry ? 422 : 404)
+    const base = gatewayUrl?.replace(/\/$/, '')
+    const [known, unknown] = [
+      `The URL of the API is <code>${base}</code>.`,
+      'In the commands, replace <code>$API</code> with the URL of the API.',
+    ]
+    expect([text.includes(known), text.includes(unknown)]).toEqual(
+      gatewayUrl === undefined ? [false, true] : [true, false],
+    )
+  },
+)
 
 test('the reference says where keys come from, and shows the JSON Schema of a route’s response, its text escaped', () => {
   const schema = { type: 'object', description: '<b>files' }

@@ -31,7 +31,10 @@ async function setStage() {
   const clock = new ManualClock()
   const world = await startSignIn({
     limits: { policies: [...POLICIES], plans: { business: { policies: [] }, free: { policies: [] } } },
-    signIn: { oidc: { administratorClaim: 'roles', administratorValue: 'admin', viewerClaim: 'roles' } },
+    signIn: {
+      gatewayUrl: 'https://api.example.com',
+      oidc: { administratorClaim: 'roles', administratorValue: 'admin', viewerClaim: 'roles' },
+    },
     workspaceWebhooks: { enabled: true },
     parts: { clock },
   })

@@ -27,6 +27,11 @@ function isList(piece: Piece): piece is readonly Piece[] {
   return Array.isArray(piece)
 }
 
+/** Renders text between backticks as code. */
+export function withCode(text: string): Html {
+  return html`${text.split('`').map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))}`
+}
+
 const DATE = new Intl.DateTimeFormat('en-GB', {
   day: 'numeric',
   month: 'short',

@@ -160,12 +160,17 @@ export function createAddressLimit(perMinute: number, randomBytes: RandomBytes):
   const salt = Buffer.from(randomBytes(16)).toString('hex')
   return async address => {
     const bucket = hash('sha256', `${salt} ${findClientNetwork(address)}`, 'buffer').readUInt32BE() % BUCKETS
-    try {
-      await limiter.consume(bucket)
-      return 0
-    } catch (refusal) {
-      if (!(refusal instanceof RateLimiterRes)) throw refusal
-      return Math.max(1, Math.ceil(refusal.msBeforeNext / 1000))
-    }
+    return secondsToWait(limiter, bucket)
+  }
+}
+
+/** Counts an attempt. @returns seconds to wait; 0 if the attempt is allowed */
+export async function secondsToWait(limiter: RateLimiterMemory, key: string | number): Promise<number> {
+  try {
+    await limiter.consume(key)
+    return 0
+  } catch (refusal) {
+    if (!(refusal instanceof RateLimiterRes)) throw refusal
+    return Math.max(1, Math.ceil(refusal.msBeforeNext / 1000))
   }
 }

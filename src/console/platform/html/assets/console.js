@@ -210,44 +210,26 @@ function setUpSearches() {
   }
 }
 
-const TRY_TIMEOUT_MS = 10_000
-const SHOWN_LENGTH = 20_000
-
-/** Sends a request with a pasted key to the API, which has the origin of this page, and no cookies. */
-async function tryRequest(url, key) {
-  if (key === '') return 'Paste a key above first.'
-  const headers = { authorization: `Bearer ${key}` }
-  const signal = AbortSignal.timeout(TRY_TIMEOUT_MS)
-  try {
-    const response = await fetch(url, {
-      headers,
-      signal,
-      credentials: 'omit',
-      cache: 'no-store',
-      redirect: 'error',
-    })
-    return `${response.status} ${response.statusText}\n\n${(await response.text()).slice(0, SHOWN_LENGTH)}`
-  } catch {
-    return `No response from the API within ${TRY_TIMEOUT_MS / 1000} seconds.`
-  }
-}
-
+/** Sends a request of the API reference, and shows what became of it in its place. The key stays in its field. */
 function setUpTrying() {
-  const key = document.getElementById('try-key')
-  if (key === null) return
-  document.getElementById('try').hidden = false
-  addEventListener('pagehide', () => {
-    key.value = ''
+  const form = document.getElementById('try')
+  if (form === null) return
+  addEventListener('pagehide', () => form.reset())
+  form.addEventListener('submit', async event => {
+    event.preventDefault()
+    const output = document.getElementById(event.submitter.dataset.output)
+    if (output.ariaBusy === 'true') return
+    output.ariaBusy = 'true'
+    const body = new URLSearchParams(new FormData(form, event.submitter))
+    const sent = { method: 'POST', body, cache: 'no-store', redirect: 'error' }
+    const text = await fetch(form.action, sent)
+      .then(response => response.text())
+      .catch(() => '')
+    const next = new DOMParser().parseFromString(text, 'text/html').getElementById(output.id)
+    if (next === null) output.textContent = 'No response from the console. Reload this page and try again.'
+    else output.replaceChildren(...next.childNodes)
+    output.ariaBusy = 'false'
   })
-  for (const button of document.querySelectorAll('button[data-tries]')) {
-    button.hidden = false
-    button.addEventListener('click', async () => {
-      const text = document.createElement('pre')
-      text.tabIndex = 0
-      text.textContent = await tryRequest(button.dataset.tries, plainPasted(key.value))
-      document.getElementById(button.dataset.output).replaceChildren(text)
-    })
-  }
 }
 
 /** Number of sign-outs in this tab. */

@@ -1,0 +1,198 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Readable } from 'node:stream'
+import replyFrom from '@fastify/reply-from'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import { RateLimiterMemory } from 'rate-limiter-flexible'
+import type { ProxySettings } from '../../domain/proxy.ts'
+import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
+import { secondsToWait } from '../platform/http/authenticate-programs.ts'
+import type { PreparedRequest } from './prepare-request.ts'
+
+/** For the whole response. */
+const TIMEOUT_MS = 10_000
+/** Of the body, that are read and shown. */
+const MAX_BODY_BYTES = 64 * 1024
+/** At each console, so that a slow API takes few connections of it. */
+const MAX_IN_FLIGHT = 10
+const MAX_IN_FLIGHT_OF_PERSON = 2
+const MINUTE_SECONDS = 60
+/** Of a connection alone, or never for people to read. */
+const LEFT_OUT = new Set(['connection', 'keep-alive', 'transfer-encoding', 'set-cookie'])
+
+export type TriedOutcome =
+  | {
+      readonly kind: 'answered'
+      readonly status: number
+      readonly headers: readonly (readonly [name: string, value: string])[]
+      /** As text; null where it is encoded. */
+      readonly body: string | null
+      /** Whether the body is longer than what is shown. */
+      readonly isCut: boolean
+      readonly durationMs: number
+    }
+  /** The API gave no whole response. */
+  | { readonly kind: 'failed'; readonly text: string }
+  /** @property waitSeconds after which the person may send another one; null if waiting is not what is missing */
+  | { readonly kind: 'not_sent'; readonly text: string; readonly waitSeconds: number | null }
+
+export interface TryingParts {
+  /** Of the API, without a slash at its end. */
+  readonly gatewayUrl: string
+  /** Requests of one person, at this console. */
+  readonly perMinute: number
+  readonly proxies: ProxySettings
+  /** Receives why the API gave no response. */
+  readonly onFailure: (cause: unknown) => void
+}
+
+/**
+ * Forwards requests that people try to the API: GET of configured routes, with the pasted key and no field of the browser. Nothing
+ * of a response becomes a part of the console's own: pages show it as text.
+ */
+export class RequestTrial {
+  readonly #parts: TryingParts
+  readonly #limiter: RateLimiterMemory
+  readonly #client: OutgoingClient
+  readonly #inFlight = new Map<string, number>()
+
+  constructor(parts: TryingParts) {
+    this.#parts = parts
+    this.#limiter = new RateLimiterMemory({ points: parts.perMinute, duration: MINUTE_SECONDS })
+    this.#client = new OutgoingClient({ proxies: parts.proxies, connectTimeoutMs: TIMEOUT_MS })
+  }
+
+  /** Call it on the scope of the route that sends. */
+  async register(scope: FastifyInstance): Promise<void> {
+    const base = new URL(this.#parts.gatewayUrl).origin
+    await scope.register(replyFrom, {
+      base,
+      undici: this.#client.dispatcher,
+      disableCache: true,
+      disableRequestLogging: true,
+    })
+  }
+
+  /** Sends one request for a person. The reply is still the caller's to send. */
+  async send(subject: string, prepared: PreparedRequest, reply: FastifyReply): Promise<TriedOutcome> {
+    if (!this.#mayEnter(subject))
+      return notSent('Other requests are still waiting for the API. Try again in a moment.')
+    this.#inFlight.set(subject, (this.#inFlight.get(subject) ?? 0) + 1)
+    try {
+      const wait = await secondsToWait(this.#limiter, subject)
+      if (wait > 0) {
+        const { perMinute } = this.#parts
+        return {
+          ...notSent(`You have sent ${perMinute} requests within a minute. Wait ${wait} seconds.`),
+          waitSeconds: wait,
+        }
+      }
+      return await this.#forward(prepared, reply)
+    } finally {
+      const left = (this.#inFlight.get(subject) ?? 1) - 1
+      if (left === 0) this.#inFlight.delete(subject)
+      else this.#inFlight.set(subject, left)
+    }
+  }
+
+  stop(): Promise<void> {
+    return this.#client.stop()
+  }
+
+  #mayEnter(subject: string): boolean {
+    const all = [...this.#inFlight.values()].reduce((sum, count) => sum + count, 0)
+    return all < MAX_IN_FLIGHT && (this.#inFlight.get(subject) ?? 0) < MAX_IN_FLIGHT_OF_PERSON
+  }
+
+  async #forward(prepared: PreparedRequest, reply: FastifyReply): Promise<TriedOutcome> {
+    const startedMs = performance.now()
+    const deadline = AbortSignal.timeout(TIMEOUT_MS)
+    try {
+      const response = await this.#fetch(prepared, reply, deadline)
+      const { text, isCut } = await readText(response.stream, deadline)
+      const encoding = response.headers['content-encoding'] ?? 'identity'
+      const hide = (shown: string) => shown.replaceAll(prepared.key, '…')
+      return {
+        kind: 'answered',
+        status: response.status,
+        headers: listHeaders(response.headers).map(([name, value]) => [name, hide(value)] as const),
+        body: encoding === 'identity' ? hide(text) : null,
+        isCut,
+        durationMs: Math.round(performance.now() - startedMs),
+      }
+    } catch (error) {
+      this.#parts.onFailure(error)
+      const text = deadline.aborted
+        ? `The API did not respond within ${TIMEOUT_MS / 1000} seconds.`
+        : 'The console could not reach the API, or the connection broke. The console’s log names the cause.'
+      return { kind: 'failed', text }
+    }
+  }
+
+  #fetch(
+    { path, query, key }: PreparedRequest,
+    reply: FastifyReply,
+    deadline: AbortSignal,
+  ): Promise<Received> {
+    const { promise, resolve, reject } = Promise.withResolvers<Received>()
+    let headers: IncomingHttpHeaders = {}
+    deadline.addEventListener('abort', () => reject(deadline.reason))
+    // After the client has disconnected, reply-from calls nothing more.
+    reply.raw.once('close', () => reject(new Error('The client disconnected')))
+    reply.from(new URL(this.#parts.gatewayUrl).pathname.replace(/\/$/, '') + path, {
+      method: 'GET',
+      body: null,
+      queryString: () => query,
+      timeout: TIMEOUT_MS,
+      // It repeats a GET that got 503 ten times.
+      retryDelay: () => null,
+      rewriteRequestHeaders: () => ({
+        accept: 'application/json',
+        'accept-encoding': 'identity',
+        'user-agent': 'postern-console',
+        authorization: `Bearer ${key}`,
+      }),
+      rewriteHeaders: received => {
+        headers = received
+        return {}
+      },
+      onResponse: (_request, _reply, { statusCode: status, stream }) => {
+        if (deadline.aborted) stream.destroy()
+        else resolve({ status, headers, stream })
+      },
+      onError: (_reply, { error }) => reject(error.cause ?? error),
+    })
+    return promise
+  }
+}
+
+interface Received {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly stream: Readable
+}
+
+function notSent(text: string): Extract<TriedOutcome, { kind: 'not_sent' }> {
+  return { kind: 'not_sent', text, waitSeconds: null }
+}
+
+/** Reads up to the bound, and then ends the response. */
+async function readText(stream: Readable, deadline: AbortSignal): Promise<{ text: string; isCut: boolean }> {
+  // A stream that ends early has an error, also where the loop below has left it.
+  stream.on('error', () => {})
+  deadline.addEventListener('abort', () => stream.destroy(deadline.reason))
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of stream) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes > MAX_BODY_BYTES) break
+  }
+  const text = new TextDecoder().decode(Buffer.concat(chunks).subarray(0, MAX_BODY_BYTES))
+  return { text, isCut: bytes > MAX_BODY_BYTES }
+}
+
+function listHeaders(headers: IncomingHttpHeaders): (readonly [string, string])[] {
+  return Object.entries(headers).flatMap(([name, value]) =>
+    value === undefined || LEFT_OUT.has(name) ? [] : [[name, [value].flat().join(', ')] as const],
+  )
+}
