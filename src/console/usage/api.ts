@@ -28,14 +28,8 @@ import {
 import type { Refusal } from './check-report.ts'
 import type { LimitsInUse } from './limit-windows.ts'
 import { NEAR_LIMIT_CURSOR, nearLimitJson, readNearLimitCursor } from './near-limits-reader.ts'
-import {
-  bucketStartMs,
-  parseUsageRange,
-  type RefusalPosition,
-  type Usage,
-  type UsagePoint,
-  type UsageRange,
-} from './read-usage.ts'
+import { REFUSAL_CURSOR, readRefusalCursor, refusalCursor } from './read-refusals.ts'
+import { bucketStartMs, parseUsageRange, type Usage, type UsagePoint, type UsageRange } from './read-usage.ts'
 
 const requests = Type.Integer({ minimum: 0 })
 /** What is left of a rate limit, in the admin API. */
@@ -90,7 +84,7 @@ const rangeQuery = fields({
   step: Type.Optional(Type.Union([...STEPS], { description: 'hour or day' })),
 })
 type RangeQuery = Static<typeof rangeQuery>
-const refusalsQuery = fields({ limit, cursor: cursorField('^[0-9]{1,15}\\.[0-9a-f-]{36}$') })
+const refusalsQuery = fields({ limit, cursor: cursorField(REFUSAL_CURSOR.source) })
 
 const requestsBy = (description: string) => Type.Record(Type.String(), requests, { description })
 const usageResponse = Type.Object(
@@ -204,12 +198,11 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
       requireCounts(usage)
       if (!usage.stores.refusals) throw notStored('Refusals', 'refusals.enabled')
       const { limit: most, afterId } = readPage(query)
-      const after = afterId === null ? null : parsePosition(afterId)
+      const after = afterId === null ? null : readRefusalCursor(afterId)
       const { refusals, sampled, nextAfter } = await usage.queries.listRefusals({
         ...{ workspaceId, limit: most, after },
       })
-      const cursor = nextAfter === null ? null : `${nextAfter.atMs}.${nextAfter.id}`
-      return listJson({ refusals: refusals.map(refusalJson), sampled }, cursor)
+      return listJson({ refusals: refusals.map(refusalJson), sampled }, refusalCursor(nextAfter))
     },
   }),
 ]
@@ -264,12 +257,6 @@ function usageJson(range: UsageRange, points: readonly UsagePoint[], limits: Lim
 
 function refusalJson({ atMs, route, code, reason, keyId, requestId, address }: Refusal) {
   return { at: toInstant(atMs), route, code, reason, keyId, requestId, address }
-}
-
-/** @param cursor in the form that the schema requires */
-function parsePosition(cursor: string): RefusalPosition {
-  const dot = cursor.indexOf('.')
-  return { atMs: Number(cursor.slice(0, dot)), id: cursor.slice(dot + 1) }
 }
 
 function windowsJson({ plan, regions }: LimitsInUse): Static<typeof limitWindow>[] {

@@ -3,6 +3,7 @@ import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { clockText, dateText, type Html, hintHtml, html, keyLink, type Piece } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
+  ADMINISTRATION,
   createFrame,
   notFound,
   readQuery,
@@ -13,6 +14,7 @@ import {
 } from '../platform/html/page-request.ts'
 import {
   ALL_LIMITS,
+  ALL_REFUSALS,
   ALL_USAGE,
   keysPath,
   limitsPath,
@@ -55,8 +57,9 @@ export interface UsagePageParts extends RefusalsPageParts {
 export function usageRoutes(scope: FastifyInstance, parts: UsagePageParts): void {
   scope.get(`${WORKSPACES}/:workspaceId/usage`, SHOWS, (request, reply) => showUsage(parts, request, reply))
   scope.get(`${WORKSPACES}/:workspaceId/refusals`, SHOWS, (request, reply) =>
-    showRefusals(parts, request, reply),
+    showRefusals(parts, request, reply, requireWorkspace(request)),
   )
+  scope.get(ALL_REFUSALS, ADMINISTRATION, (request, reply) => showRefusals(parts, request, reply, null))
   scope.get(ALL_USAGE, SHOWS, (request, reply) => showAllUsage(parts, request, reply))
 }
 
@@ -172,7 +175,7 @@ async function showAllUsage(
   const frame = createFrame(request, reply, { workspaceId: null, clock })
   const main = html`<p class="back"><a href="${WORKSPACES}">Workspaces</a></p>
     <div class="title"><h1>Usage of all workspaces</h1>
-      <div class="actions"><a class="button" href="${ALL_LIMITS}">Limits nearly used up</a> <a class="button" href="${PLANS}">Plans</a></div></div>
+      <div class="actions"><a class="button" href="${ALL_REFUSALS}">Rejections</a> <a class="button" href="${ALL_LIMITS}">Limits nearly used up</a> <a class="button" href="${PLANS}">Plans</a></div></div>
     ${
       busiest === null
         ? COUNTS_OFF

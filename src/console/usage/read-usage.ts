@@ -3,12 +3,12 @@ import type { Clock } from '../../domain/clock.ts'
 import { parseInstant } from '../../domain/key/issue-key.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
-import { listAsRows, takePage } from '../platform/database/first-rows.ts'
-import type { RefusalRow, Tables, UsageRow } from '../platform/database/tables.ts'
-import type { Refusal } from './check-report.ts'
+import { listAsRows } from '../platform/database/first-rows.ts'
+import type { Tables, UsageRow } from '../platform/database/tables.ts'
 import type { LimitReader } from './limit-windows.ts'
 import type { NearLimitsReader } from './near-limits-reader.ts'
-import { type CountTable, oldestBucket, REFUSALS_KEPT_MS } from './rows.ts'
+import { listRefusals, type RefusalQuery, type RefusalSearch, searchRefusals } from './read-refusals.ts'
+import { type CountTable, oldestBucket } from './rows.ts'
 
 /** Which parts of the reports are stored: the settings `usage.enabled` and `refusals.enabled`. */
 export interface StoredUsage {
@@ -46,6 +46,8 @@ export function createUsageQueries(database: UsageDatabase, clock: Clock) {
     busiestWorkspaces: (workspaces: readonly string[] | null, range: UsageRange, limit: number) =>
       busiestWorkspaces(database, workspaces, range, limit),
     listRefusals: (query: RefusalQuery) => listRefusals(reader, query, clock.wallMs()),
+    /** Of all workspaces. */
+    searchRefusals: (query: RefusalSearch) => searchRefusals(reader, query, clock.wallMs()),
     asOfMs: () => readAsOf(reader, clock.wallMs()),
   }
 }
@@ -269,74 +271,4 @@ async function sumParts(
 function busiest(requests: readonly RequestTotal[], limit: number): RequestTotal[] {
   // Names are ASCII: their order is that of the database.
   return requests.toSorted((a, b) => b.requests - a.requests || (a.name < b.name ? -1 : 1)).slice(0, limit)
-}
-
-interface RefusalPage {
-  /** Newest first. */
-  readonly refusals: readonly Refusal[]
-  /** Whether some between these were left out. */
-  readonly sampled: boolean
-  /** Where the next page starts; null on the last. */
-  readonly nextAfter: RefusalPosition | null
-}
-
-export interface RefusalPosition {
-  readonly atMs: number
-  readonly id: string
-}
-
-interface RefusalQuery {
-  readonly workspaceId: string
-  readonly limit: number
-  readonly after: RefusalPosition | null
-}
-
-async function listRefusals(
-  database: Kysely<Tables>,
-  { workspaceId, limit, after }: RefusalQuery,
-  nowMs: number,
-): Promise<RefusalPage> {
-  const sinceMs = nowMs - REFUSALS_KEPT_MS
-  let query = database
-    .selectFrom('refusals')
-    .selectAll()
-    .where('workspace_id', '=', workspaceId)
-    .where('at_ms', '>=', sinceMs)
-  if (after !== null) query = query.where(sql<boolean>`(at_ms, id) < (${after.atMs}, ${after.id})`)
-  const newestFirst = query
-    .orderBy('at_ms', 'desc')
-    .orderBy('id', 'desc')
-    .limit(limit + 1)
-  const place = ({ at_ms: atMs, id }: RefusalRow) => ({ atMs, id })
-  const { rows, next } = takePage(await newestFirst.execute(), limit, place)
-  return {
-    refusals: rows.map(readRefusalRow),
-    sampled: await hasGap(database, workspaceId, rows.at(-1)?.at_ms ?? sinceMs),
-    nextAfter: next,
-  }
-}
-
-/** Whether refusals of the workspace were left out since then. */
-async function hasGap(database: Kysely<Tables>, workspaceId: string, sinceMs: number): Promise<boolean> {
-  const row = await database
-    .selectFrom('refusal_gaps')
-    .select('at_ms')
-    .where('workspace_id', '=', workspaceId)
-    .where('at_ms', '>=', sinceMs)
-    .executeTakeFirst()
-  return row !== undefined
-}
-
-function readRefusalRow({
-  workspace_id,
-  at_ms,
-  key_id,
-  request_id,
-  route,
-  code,
-  reason,
-  address,
-}: RefusalRow): Refusal {
-  const names = { workspaceId: workspace_id, atMs: at_ms, keyId: key_id, requestId: request_id }
-  return { ...names, route, code, reason, address }
 }

@@ -159,3 +159,63 @@ test('without counts the pages say so, and are no errors', async () => {
     expect((await visit(keyPath + path)).text).not.toContain('Requests since')
   }
 })
+
+test('administrators see the rejections of all workspaces, find one by its request id and filter by code', async () => {
+  const { report, issue, page, visit, signedIn, keyId } = await started()
+  const other = await issue('importer', 'ws_9')
+  const root = await signedIn({ sub: 'root', name: 'Root', workspaces: [], roles: ['postern-admin'] })
+  await report([], {
+    refusals: [
+      refusal(keyId, 'r-1', 'rate_limited'),
+      refusal(other, 'r-2'),
+      refusal(other, 'r-3', 'key_expired'),
+    ],
+  })
+  const all = await visit('/refusals', root)
+  expect(all.text).toContain('Rejections of all workspaces')
+  expect(all.text).toMatch(/ws_1.*rate_limited|rate_limited.*ws_1/)
+  expect(all.markup).toContain('href="/workspaces/ws_9/refusals"')
+  for (const id of ['r-1', 'r-2', 'r-3']) expect(all.text).toContain(id)
+  const byCode = await page('/refusals?code=key_expired', root)
+  expect([
+    byCode.includes('r-3'),
+    byCode.includes('r-1'),
+    byCode.includes('1 rejection with this code'),
+  ]).toEqual([true, false, true])
+  const byId = await page('/refusals?request=+r-2&code=not_found', root)
+  expect([
+    byId.includes('importer'),
+    byId.includes('1 rejection with this request id and this code'),
+  ]).toEqual([true, true])
+  expect(await page('/refusals?request=r-2&code=key_expired', root)).toContain(
+    'No rejection with this request id',
+  )
+  expect(await page('/refusals?code=internal_error', root)).toContain('No rejection with this code')
+  expect(await page('/refusals?code=nonsense', root)).toContain('r-1')
+  const { way } = await root.browser.visit(`/refusals?request=wsk_${'A'.repeat(54)}`)
+  expect(way.at(-1)).toMatch(/\/find-key$/)
+  expect((await visit('/workspaces', root)).markup).toContain('href="/refusals"')
+})
+
+test('who is no administrator sees no rejections of all workspaces, nor a link to them', async () => {
+  const { visit } = await started()
+  expect((await visit('/refusals')).status).toBe(403)
+  expect((await visit(WORKSPACE)).markup).not.toContain('href="/refusals"')
+})
+
+test('rejections of all workspaces are on several pages, and a filter goes along', async () => {
+  const { report, visit, signedIn, keyId } = await started()
+  const root = await signedIn({ sub: 'root', name: 'Root', workspaces: [], roles: ['postern-admin'] })
+  const refusals = Array.from({ length: 60 }, (_, index) => refusal(keyId, `r-${index}`, 'rate_limited'))
+  await report([], { refusals })
+  const first = await visit('/refusals?code=rate_limited', root)
+  const next = /href="([^"]*cursor=[^"]*)"/.exec(first.markup)?.[1]?.replaceAll('&amp;', '&') ?? ''
+  expect(next).toContain('code=rate_limited')
+  const second = await visit(next, root)
+  const idsIn = (markup: string) => [...markup.matchAll(/>(r-\d+)</g)].map(([, id]) => id)
+  expect([idsIn(first.markup).length, idsIn(second.markup).length]).toEqual([50, 10])
+  expect(new Set([...idsIn(first.markup), ...idsIn(second.markup)]).size).toBe(60)
+  expect(second.text).toContain('Newest rejections')
+  expect(second.text).not.toContain('Older rejections')
+  expect((await visit('/refusals?cursor=nonsense', root)).status).toBe(200)
+})

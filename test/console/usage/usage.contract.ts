@@ -251,6 +251,47 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
       expect([await rowsIn('usage_hours'), await rowsIn('usage_days')]).toEqual([4, 4])
     })
 
+    test('a search of the refusals of all workspaces finds each once, newest first, also what is rare among many', async () => {
+      const of = (requestId: string, more: Partial<Refusal>) => refusal({ requestId, ...more })
+      const rare = [of('rare', { code: 'scope_missing', atMs: NOW_MS - 5_000 })]
+      // Of one moment: the position in a page is not the time alone.
+      const many = Array.from({ length: 120 }, (_, index) =>
+        of(`r${index}`, { workspaceId: `ws_${index % 40}` }),
+      )
+      await store(report('g1', 1, [], { refusals: [...many, ...rare] }))
+      const ids: string[] = []
+      let after: Awaited<ReturnType<typeof queries.searchRefusals>>['nextAfter'] = null
+      do {
+        const page = await queries.searchRefusals({ code: '', requestId: '', limit: 50, after })
+        ids.push(...page.refusals.map(({ requestId }) => requestId))
+        after = page.nextAfter
+      } while (after !== null)
+      expect(ids.toSorted()).toEqual([...many, ...rare].map(({ requestId }) => requestId).toSorted())
+      expect(ids.at(-1)).toBe('rare')
+      const search = { code: '', requestId: '', limit: 50, after: null }
+      const found = await queries.searchRefusals({ ...search, code: 'scope_missing' })
+      expect([found.refusals.map(({ requestId }) => requestId), found.nextAfter]).toEqual([['rare'], null])
+      const byId = await queries.searchRefusals({ ...search, requestId: 'r7' })
+      expect(byId.refusals).toMatchObject([{ workspaceId: 'ws_7', requestId: 'r7' }])
+      nowMs += 7 * DAY_MS + 1
+      expect((await queries.searchRefusals(search)).refusals).toEqual([])
+    })
+
+    test('a search of the refusals of all workspaces examines 5,000 for a page, and says where it goes on', async () => {
+      const workspaces = Array.from({ length: 30 }, (_, index) => `ws_${index}`)
+      const refusals = workspaces.flatMap((workspaceId, place) =>
+        Array.from({ length: 200 }, () => refusal({ workspaceId, atMs: NOW_MS - place })),
+      )
+      await store(
+        report('g1', 1, [], { refusals: [...refusals, refusal({ workspaceId: 'ws_rare', code: 'rare', atMs: NOW_MS - 9_000 })] }),
+      )
+      const search = { code: 'rare', requestId: '', limit: 50 }
+      const first = await queries.searchRefusals({ ...search, after: null })
+      expect(first.refusals).toEqual([])
+      const second = await queries.searchRefusals({ ...search, after: first.nextAfter })
+      expect([second.refusals.length, second.nextAfter]).toEqual([1, null])
+    })
+
     test('counts are complete until the oldest last report of the gateways that are running', async () => {
       const nameOf = (pod: string) => `${pod}:id-${pod}`
       const present = async (...pods: string[]) => {

@@ -3,6 +3,7 @@ import { ICON, SCRIPT, STYLESHEET } from './assets.ts'
 import { type Html, html, type Piece } from './html.ts'
 import {
   ALL_AUDIT,
+  ALL_REFUSALS,
   apiPath,
   auditPath,
   deliveriesPath,
@@ -47,7 +48,7 @@ interface PageParts {
 const NAVIGATION: readonly { section: Section; label: string; path: (workspaceId: string) => string }[] = [
   { section: 'keys', label: 'Keys', path: workspaceId => keysPath(workspaceId) },
   { section: 'usage', label: 'Usage', path: workspaceId => usagePath(workspaceId) },
-  { section: 'refusals', label: 'Rejections', path: refusalsPath },
+  { section: 'refusals', label: 'Rejections', path: workspaceId => refusalsPath(workspaceId) },
   { section: 'audit', label: 'Audit trail', path: workspaceId => auditPath(workspaceId) },
   { section: 'deliveries', label: 'Webhook', path: workspaceId => deliveriesPath(workspaceId) },
   { section: 'api', label: 'API reference', path: apiPath },
@@ -133,7 +134,7 @@ function personMenu({ personName, isAdministrator, csrfToken }: Frame): Html {
     <summary><span class="hidden">Signed in as </span><bdi>${personName}</bdi></summary>
     <form method="post" action="/sign-out">
       <input type="hidden" name="_csrf" value="${csrfToken}">
-      ${isAdministrator ? html`<a href="${ALL_AUDIT}">Audit of all workspaces</a><a href="${TOKENS}">Admin tokens</a><a href="${PEOPLE}">Signed-in people</a>` : null}
+      ${isAdministrator ? html`<a href="${ALL_AUDIT}">Audit of all workspaces</a><a href="${ALL_REFUSALS}">Rejections of all workspaces</a><a href="${TOKENS}">Admin tokens</a><a href="${PEOPLE}">Signed-in people</a>` : null}
       <button class="plain">Sign out</button>
       <button class="plain" name="everywhere" value="yes">Sign out everywhere</button>
     </form>

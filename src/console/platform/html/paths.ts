@@ -6,6 +6,7 @@ export const ALL_USAGE = '/usage'
 export const ALL_LIMITS = '/limits'
 export const PLANS = '/plans'
 export const ALL_AUDIT = '/audit'
+export const ALL_REFUSALS = '/refusals'
 export const PEOPLE = '/people'
 export const TOKENS = '/tokens'
 export const NEW_TOKEN = `${TOKENS}/new`
@@ -69,8 +70,9 @@ export function limitsPath(workspaceId: string | null, cursor?: string): string 
   return withQuery(workspaceId === null ? ALL_LIMITS : `${WORKSPACES}/${workspaceId}/limits`, { cursor })
 }
 
-export function refusalsPath(workspaceId: string): string {
-  return `${WORKSPACES}/${workspaceId}/refusals`
+/** @param workspaceId null: rejections of all workspaces */
+export function refusalsPath(workspaceId: string | null, query: Query = {}): string {
+  return withQuery(workspaceId === null ? ALL_REFUSALS : `${WORKSPACES}/${workspaceId}/refusals`, query)
 }
 
 export function revokeAllPath(workspaceId: string): string {
@@ -159,6 +161,7 @@ const LINK_PARAMETERS: ReadonlyMap<string, RegExp> = new Map([
   ['unused', LINK_VALUE],
   ['sort', LINK_VALUE],
   ['range', LINK_VALUE],
+  ['code', LINK_VALUE],
   ['action', /^[a-z]{1,20}\.[a-z_]{1,20}$/],
   ['keyId', /^key_[0-9A-HJKMNP-TV-Z]{26}$/],
   ['actor', /^(?:admin-token|token:tok_[0-9A-HJKMNP-TV-Z]{26})$/],
