@@ -22,6 +22,7 @@ const PATHS: Readonly<Record<string, string>> = {
   configmap: '/api/v1',
   cronjob: '/apis/batch/v1',
   deployment: '/apis/apps/v1',
+  externalsecret: '/apis/external-secrets.io/v1',
   horizontalpodautoscaler: '/apis/autoscaling/v2',
   networkpolicy: '/apis/networking.k8s.io/v1',
   persistentvolumeclaim: '/api/v1',

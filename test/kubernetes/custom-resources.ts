@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Definitions of the custom resources in the chart's examples, in the Go modules of the projects that define them. */
+/** Definitions of the custom resources in examples of the chart and of docs/keys-as-code.md, in the Go modules of the projects that define them. */
 const DEFINITIONS: readonly (readonly [string, readonly string[]])[] = [
   ['sigs.k8s.io/gateway-api@v1.3.0', ['config/crd/standard/gateway.networking.k8s.io_httproutes.yaml']],
   [
@@ -17,7 +17,10 @@ const DEFINITIONS: readonly (readonly [string, readonly string[]])[] = [
   ],
   [
     'github.com/external-secrets/external-secrets@v1.3.2',
-    ['config/crds/bases/external-secrets.io_externalsecrets.yaml'],
+    [
+      'config/crds/bases/external-secrets.io_externalsecrets.yaml',
+      'config/crds/bases/generators.external-secrets.io_webhooks.yaml',
+    ],
   ],
   ['github.com/kedacore/keda/v2@v2.21.0', ['config/crd/bases/keda.sh_scaledobjects.yaml']],
 ]

@@ -1,3 +1,4 @@
+import { describeKeyExamples } from './describe-key-examples.ts'
 import { describeRelease } from './describe-release.ts'
 import { AUTOSCALERS, describeScaling, NEWEST_HELM } from './describe-scaling.ts'
 import { describeUpgrade } from './describe-upgrade.ts'
@@ -15,4 +16,5 @@ onControlPlane(
   describeValues,
   describeUpgrade,
   describeWalk,
+  describeKeyExamples,
 )
