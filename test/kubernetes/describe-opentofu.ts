@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { CHECKOUT_PROGRAMS } from '../docs/shell-blocks.ts'
 import { goProgram } from '../support/go-module-program.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { startWorld, type World } from '../support/world.ts'
@@ -65,6 +66,13 @@ class Configuration {
   }
 }
 
+/** In place of kubectl a program that kills the shell of the provisioner, as the end of the machine would. */
+function pathThatKills(): string {
+  const folder = temporaryDirectory()
+  writeFileSync(join(folder, 'kubectl'), '#!/bin/sh\nkill -KILL "$PPID"\n', { mode: 0o755 })
+  return [folder, CHECKOUT_PROGRAMS, process.env['PATH']].join(':')
+}
+
 const stored = () => secretValue(cluster, ['default', 'orders-api-key'])
 const statesOf = async () => (await keysWith(world, LABEL)).map(({ state }) => state)
 
@@ -85,10 +93,13 @@ export const describeOpenTofu: Part = shared =>
       expect(await configuration.apply('2026-11-01'), configuration.output).toBe(true)
       const first = await stored()
       expect(await keyIdAtGateway(world, first)).toMatch(/^key_/)
+      expect(await configuration.tofu(['fmt', '-check'])).toBe(true)
       // Nothing changed, so the key stays.
       expect(await configuration.apply('2026-11-01'), configuration.output).toBe(true)
       expect(await stored()).toBe(first)
 
+      await configuration.tofu(['plan', '-var=rotated_on=2026-12-01', '-out=plan'])
+      expect(await configuration.tofu(['show', '-json', 'plan']), configuration.output).toBe(true)
       expect(await configuration.apply('2026-12-01'), configuration.output).toBe(true)
       const second = await stored()
       const ids = [await keyIdAtGateway(world, second), await keyIdAtGateway(world, first)]
@@ -131,5 +142,25 @@ export const describeOpenTofu: Part = shared =>
 
       expect(await configuration.destroy(), configuration.output).toBe(true)
       expect(new Set(await statesOf())).toEqual(new Set(['revoked']))
+    })
+
+    it('gives an end to a key whose secret was lost when the machine stopped, once another one is stored', async () => {
+      const configuration = new Configuration()
+      await configuration.tofu(['init', '-no-color'])
+      expect(await configuration.apply('2026-11-01'), configuration.output).toBe(true)
+      const first = await stored()
+      expect(await configuration.apply('2026-12-01', { PATH: pathThatKills() })).toBe(false)
+      const [lost] = await keysWith(world, LABEL)
+      expect([lost?.state, await stored()]).toEqual(['active', first])
+
+      expect(await configuration.apply('2026-12-01'), configuration.output).toBe(true)
+      const [newest, ...others] = (await keysWith(world, LABEL)).filter(({ state }) => state === 'active')
+      expect(await keyIdAtGateway(world, await stored())).toBe(newest?.id)
+      const ends = others.map(({ id, expiresAt }) => [id, Date.parse(expiresAt) - Date.now() <= DAY_MS])
+      expect(ends).toEqual([
+        [lost?.id, true],
+        [await keyIdAtGateway(world, first), true],
+      ])
+      expect(await configuration.destroy(), configuration.output).toBe(true)
     })
   })
