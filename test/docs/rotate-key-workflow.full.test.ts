@@ -1,4 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { CURL, has, JQ } from '../support/tools.ts'
 import { type IssuedKey, startWorld, type World } from '../support/world.ts'
 import { type Contexts, WorkflowJob } from './workflow-job.ts'
@@ -61,6 +65,25 @@ async function atGateway(secret: string): Promise<string | number> {
   return response.ok ? ((await response.json()) as { keyId: string }).keyId : response.status
 }
 
+/** @returns the address of a relay to the console that answers the first rotation with 503 after the console has carried it out */
+async function relayThatLosesARotation(): Promise<string> {
+  let lost = false
+  const relay = createServer(async (request, response) => {
+    const { method = 'GET', url = '/', headers } = request
+    const fields = ['authorization', 'content-type', 'idempotency-key'] as const
+    const sent = fields.flatMap(name => (headers[name] === undefined ? [] : [[name, String(headers[name])]]))
+    const body = await text(request)
+    const init = { method, headers: Object.fromEntries(sent), ...(body === '' ? {} : { body }) }
+    const answer = await fetch(`${world.console.urls.console}${url}`, init)
+    const loses = !lost && url.endsWith('/rotate')
+    if (loses) lost = true
+    response.writeHead(loses ? 503 : answer.status).end(loses ? '' : await answer.text())
+  })
+  onTestFinished(() => void relay.close())
+  await once(relay.listen(0, '127.0.0.1'), 'listening')
+  return `http://127.0.0.1:${(relay.address() as AddressInfo).port}`
+}
+
 const endsWithin = ({ expiresAt }: ShownKey, days: number) =>
   Date.parse(expiresAt) - Date.now() < days * DAY_MS
 
@@ -110,6 +133,21 @@ describe.skipIf(![CURL, JQ].every(has))('the workflow that rotates a key', { tim
     // Its secret was in no store. It ends with the overlap.
     const ending = await keyOf(lost.id)
     expect([ending.state, endsWithin(ending, 7.1)]).toEqual(['retiring', true])
+  })
+
+  test('rotates once where the response with the secret is lost, and the next run repairs it', async () => {
+    const [job, old] = [new WorkflowJob(FILE, 'rotate'), await world.issue()]
+    const relay = { 'vars.POSTERN_CONSOLE_URL': await relayThatLosesARotation() }
+    const { failed, log } = await job.run(contexts(old.secret, relay))
+    expect([failed, log]).toEqual([
+      'Rotate the key if it is due',
+      expect.stringContaining('The response with the secret was lost'),
+    ])
+    const lost = await successorOf(old)
+    expect([lost.replacedBy, await atGateway(old.secret)]).toEqual([null, old.id])
+
+    expect((await job.run(contexts(old.secret, { 'inputs.now': '' }))).failed).toBeNull()
+    expect(await atGateway(job.stored('ORDERS_API_KEY') ?? '')).toBe((await successorOf(lost)).id)
   })
 
   test('lets the overlap end the old key where a run stops before it revokes', async () => {
