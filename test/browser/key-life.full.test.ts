@@ -5,6 +5,7 @@ import { launchBrowser, signIn, visitor } from '../support/browser.ts'
 import { KEY_SERVICE_TOKEN, SIGNING_SECRET } from '../support/console.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 import { freePort } from '../support/free-port.ts'
+import { measured } from '../support/measured-again.ts'
 import { Parts } from '../support/parts.ts'
 import type { Listening } from '../support/postern-process.ts'
 import { untilConnected } from '../support/readiness.ts'
@@ -14,41 +15,31 @@ import { until } from '../support/until.ts'
 /** The bound of the revocation guarantee. */
 const A_SECOND_MS = 1000
 
-describe.skipIf(!has(CHROMIUM))(
-  'a key’s whole life in a real browser, at a real gateway',
-  BROWSER_TEST,
-  () => {
-    let browser: Browser
-    const parts = new Parts()
-    let site: ConsoleSite
-    let gateway: Listening
-    beforeAll(async () => {
-      browser = await launchBrowser()
-      const redis = await parts.redis()
-      const upstream = await parts.upstream()
-      const gatewayPort = await freePort()
-      site = await startConsoleSite({ redisUrl: redis.url, gatewayUrl: `http://127.0.0.1:${gatewayPort}` })
-      await parts.own(site)
-      gateway = await parts.gateway({
-        POSTERN_GATEWAY_PORT: String(gatewayPort),
-        POSTERN_REDIS_URL: redis.url,
-        POSTERN_KEY_SERVICE_URL: site.internal,
-        POSTERN_KEY_SERVICE_TOKEN: KEY_SERVICE_TOKEN,
-        POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
-        POSTERN_UPSTREAM_URL: upstream.url,
-      })
-      await untilConnected(gateway)
+describe.skipIf(!has(CHROMIUM))('a key’s whole life in a real browser, at a real gateway', () => {
+  let browser: Browser
+  const parts = new Parts()
+  let site: ConsoleSite
+  let gateway: Listening
+  beforeAll(async () => {
+    browser = await launchBrowser()
+    const redis = await parts.redis()
+    const upstream = await parts.upstream()
+    const gatewayPort = await freePort()
+    site = await startConsoleSite({ redisUrl: redis.url, gatewayUrl: `http://127.0.0.1:${gatewayPort}` })
+    await parts.own(site)
+    gateway = await parts.gateway({
+      POSTERN_GATEWAY_PORT: String(gatewayPort),
+      POSTERN_REDIS_URL: redis.url,
+      POSTERN_KEY_SERVICE_URL: site.internal,
+      POSTERN_KEY_SERVICE_TOKEN: KEY_SERVICE_TOKEN,
+      POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
+      POSTERN_UPSTREAM_URL: upstream.url,
     })
-    afterAll(async () => {
-      await browser?.close()
-      await parts.stop()
-    })
+    await untilConnected(gateway)
   })
   afterAll(async () => {
     await browser?.close()
-    await gateway?.process.stop()
-    await Promise.all([site?.stop(), upstream?.stop()])
-    await redis?.stop()
+    await parts.stop()
   })
 
   /** The gateway's response to a key: 200, or the code of the denial. */

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
+import { takePage } from '../platform/database/first-rows.ts'
 import type { RefusalRow, Tables } from '../platform/database/tables.ts'
 import type { Refusal } from './check-report.ts'
 import { REFUSALS_KEPT_MS } from './rows.ts'
@@ -48,12 +49,11 @@ export async function listRefusals(
     .where('workspace_id', '=', workspaceId)
     .limit(limit + 1)
     .execute()
-  const shown = rows.slice(0, limit)
-  const last = shown.at(-1)
+  const { rows: shown, next } = takePage(rows, limit, positionOf)
   return {
     refusals: shown.map(readRefusalRow),
-    sampled: await hasGap(database, workspaceId, last?.at_ms ?? sinceMs),
-    nextAfter: rows.length > limit ? positionOf(last) : null,
+    sampled: await hasGap(database, workspaceId, shown.at(-1)?.at_ms ?? sinceMs),
+    nextAfter: next,
   }
 }
 
@@ -87,15 +87,16 @@ export async function searchRefusals(
         row => (code === '' || row.code === code) && (requestId === '' || row.request_id === requestId),
       ),
     )
-    position = rows.length < EXAMINED_AT_ONCE ? null : positionOf(rows.at(-1))
+    const last = rows.at(-1)
+    position = rows.length < EXAMINED_AT_ONCE || last === undefined ? null : positionOf(last)
     if (position === null) break
     await setImmediate()
   }
-  const shown = found.slice(0, limit)
+  const { rows: shown, next } = takePage(found, limit, positionOf, position)
   return {
     refusals: shown.map(readRefusalRow),
     sampled: await hasGap(database, null, sinceMs),
-    nextAfter: found.length > limit ? positionOf(shown.at(-1)) : position,
+    nextAfter: next,
   }
 }
 
@@ -105,8 +106,8 @@ function selectRefusals(database: Kysely<Tables>, sinceMs: number, after: Refusa
   return rest.orderBy('at_ms', 'desc').orderBy('id', 'desc')
 }
 
-function positionOf(row: RefusalRow | undefined): RefusalPosition | null {
-  return row === undefined ? null : { atMs: row.at_ms, id: row.id }
+function positionOf(row: RefusalRow): RefusalPosition {
+  return { atMs: row.at_ms, id: row.id }
 }
 
 /** Whether refusals were left out since then. @param workspaceId null: of any workspace */

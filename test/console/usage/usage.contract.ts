@@ -283,7 +283,9 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
         Array.from({ length: 200 }, () => refusal({ workspaceId, atMs: NOW_MS - place })),
       )
       await store(
-        report('g1', 1, [], { refusals: [...refusals, refusal({ workspaceId: 'ws_rare', code: 'rare', atMs: NOW_MS - 9_000 })] }),
+        report('g1', 1, [], {
+          refusals: [...refusals, refusal({ workspaceId: 'ws_rare', code: 'rare', atMs: NOW_MS - 9_000 })],
+        }),
       )
       const search = { code: 'rare', requestId: '', limit: 50 }
       const first = await queries.searchRefusals({ ...search, after: null })
