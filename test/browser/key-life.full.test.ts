@@ -9,6 +9,7 @@ import { measured } from '../support/measured-again.ts'
 import { Parts } from '../support/parts.ts'
 import type { Listening } from '../support/postern-process.ts'
 import { untilConnected } from '../support/readiness.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
@@ -18,11 +19,12 @@ const A_SECOND_MS = 1000
 describe.skipIf(!has(CHROMIUM))('a key’s whole life in a real browser, at a real gateway', () => {
   let browser: Browser
   const parts = new Parts()
+  let redis: RedisServer
   let site: ConsoleSite
   let gateway: Listening
   beforeAll(async () => {
     browser = await launchBrowser()
-    const redis = await parts.redis()
+    redis = await parts.redis()
     const upstream = await parts.upstream()
     const gatewayPort = await freePort()
     site = await startConsoleSite({ redisUrl: redis.url, gatewayUrl: `http://127.0.0.1:${gatewayPort}` })

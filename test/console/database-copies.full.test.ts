@@ -20,7 +20,6 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES, PRLIMIT } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
-const TIMEOUT_MS = 120_000
 /** So many that a copy takes a while: it is killed in the middle. */
 const MANY_KEYS = 8_000
 const AUDIT_INTACT = /The audit chain is intact/

@@ -11,7 +11,6 @@ const FILE = 'docs/keys-as-code/rotate-key.yml'
 const CONFIRM = 'Confirm that the gateway accepts the new key'
 const STORE = 'Store the new secret'
 const REVOKE = 'Revoke the old key'
-const TIMEOUT_MS = 120_000
 const DAY_MS = 86_400_000
 const SECRET = /wsk_\w+/
 
