@@ -1,20 +1,19 @@
-import { randomBytes } from 'node:crypto'
 import { statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { expect, onTestFinished, test } from 'vitest'
-import { PosternProcess, startPostern } from '../support/postern-process.ts'
+import { Parts } from '../support/parts.ts'
+import { LOCAL, PosternProcess, startPostern } from '../support/postern-process.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 function setUp() {
   const directory = temporaryDirectory()
   const file = join(directory, 'postern.db')
+  const { adminToken, shared } = new Parts()
   const env = {
+    ...shared,
     POSTERN_DATABASE_URL: `sqlite:${file}`,
-    POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
-    POSTERN_ADMIN_TOKEN: randomBytes(24).toString('base64url'),
-    POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
-    POSTERN_DRAIN_DELAY_MS: '0',
+    POSTERN_ADMIN_TOKEN: adminToken,
   }
   return { directory, file, env }
 }
@@ -26,8 +25,7 @@ async function start(env: Record<string, string>) {
 }
 
 function startSecond(env: Record<string, string>, url?: string): PosternProcess {
-  const ports = { POSTERN_CONSOLE_PORT: '0', POSTERN_CONSOLE_INTERNAL_PORT: '0', POSTERN_OPS_PORT: '0' }
-  return new PosternProcess(['console'], { ...env, ...ports, ...(url && { POSTERN_DATABASE_URL: url }) })
+  return new PosternProcess(['console'], { ...LOCAL, ...env, ...(url && { POSTERN_DATABASE_URL: url }) })
 }
 
 test('a second console on one SQLite file is refused, with what to do', async () => {

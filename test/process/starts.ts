@@ -1,13 +1,8 @@
-import { randomBytes } from 'node:crypto'
+import { Parts } from '../support/parts.ts'
 import { until } from '../support/until.ts'
 
-export const ADMIN_TOKEN = 'admin-token-of-the-starts'
-/** Settings of every gateway and console of these tests. */
-export const SHARED = {
-  POSTERN_KEY_SERVICE_TOKEN: randomBytes(24).toString('base64url'),
-  POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
-  POSTERN_DRAIN_DELAY_MS: '0',
-}
+/** The admin token, and settings of every gateway and console of these tests. */
+export const { adminToken: ADMIN_TOKEN, shared: SHARED } = new Parts()
 
 /** Tests listen on one address; these let the program choose, as outside of tests. */
 export const DEFAULT_HOSTS = {

@@ -46,7 +46,9 @@ export interface TestedRun {
 }
 
 /** A few lines on what a run tested, and what it left out. They say nothing of files that did not run. */
-export function summaryOf({ files, seconds, withWhat, namePattern }: TestedRun): string[] {
+export function summaryOf({ files: all, seconds, withWhat, namePattern }: TestedRun): string[] {
+  const hasRun = ({ passed, failed, isBroken }: TestedFile) => passed + failed > 0 || isBroken
+  const files = namePattern === null ? all : all.filter(hasRun)
   const total = (of: 'passed' | 'failed' | 'skipped', some = files) =>
     some.reduce((sum, one) => sum + one[of], 0)
   const broken = files.filter(({ isBroken }) => isBroken).length
