@@ -6,7 +6,7 @@ export const PROTECTED: readonly (readonly [guarantee: string, ...folders: strin
   ['no response reveals what other workspaces have', 'enumeration'],
   ['the same holds behind a proxy, and with your own key service', 'check', 'byo'],
   ['a revoked key is rejected within a second', 'keys', 'revocation', 'guarantees'],
-  ['… also while Redis, console or a region fails', 'outage', 'redis', 'regions', 'simulate'],
+  ['revocation holds while Redis, console or a region fails', 'outage', 'redis', 'regions', 'simulate'],
   ['malformed and hostile requests are rejected, at little cost', 'http', 'linear', 'fuzz'],
   ['each response reaches its client whole, or fails as one', 'upstream'],
   ['calls to the outside take the proxy that is set', 'outgoing'],
