@@ -45,6 +45,12 @@ describe('the number of gateways that share a limit', () => {
     expect(count.value).toBe(1)
   })
 
+  test('may be ten thousand', () => {
+    const { count } = counting()
+    count.report(10_000)
+    expect(count.value).toBe(10_000)
+  })
+
   test.each([0, -1, 1.5, Number.NaN, 10_001])('is never %d', reported => {
     const { clock, count } = counting()
     count.report(reported)

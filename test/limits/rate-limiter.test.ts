@@ -216,6 +216,17 @@ describe('while Redis does not reply', () => {
     ])
   })
 
+  test('a request that one policy rejects is counted for that policy alone', async () => {
+    const { limiter, decided } = world({ redis: false })
+    for (const expected of [[], [], ['burst'], ['burst']]) {
+      const counts = await limiter.count(FIRST)
+      expect(counts.filter(count => count.exceeded).map(({ policy }) => policy.name)).toEqual(expected)
+      expect(counts).toHaveLength(expected.length === 0 ? 2 : 1)
+    }
+    const limited = (policy: string) => decided({ policy, outcome: 'limited', backend: 'local' })
+    expect([await limited('minute'), await limited('burst')]).toEqual([0, 2])
+  })
+
   test('without Redis there are no Redis series, and the limits still apply', async () => {
     const { limiter, metrics, clock } = world({ policies: [MINUTE], redis: false })
     expect((await metrics.limitDecisions.get()).values.map(({ labels }) => labels['backend'])).toEqual([
@@ -336,6 +347,7 @@ describe('policies that change while the gateway runs', () => {
 
   test('are counted in metrics, also those that are new', async () => {
     const { limiter, rateLimiter, decided } = world({ policies: [] })
+    expect(rateLimiter.count(FIRST)).toBe(null)
     rateLimiter.replacePolicies({ policies: [BURST], plans: {} })
     await limiter.count(FIRST)
     expect(await decided({ policy: 'burst', outcome: 'allowed', backend: 'redis' })).toBe(1)
@@ -390,6 +402,17 @@ describe('windows that are nearly used up', () => {
     expect(nearLimits.take(10)).toMatchObject([{ plan: 'free', policy: 'minute', keyId: null, used: 4 }])
     await limiter.count(unknown)
     expect(nearLimits.take(10)).toMatchObject([{ plan: null, requests: 6, used: 5 }])
+  })
+
+  test('are noted each by itself where one request nears several', async () => {
+    const own: RatePolicy = { name: 'own', per: 'key', requests: 5, windowSeconds: 60 }
+    const { limiter, nearLimits } = world({ policies: [MINUTE, own] })
+    for (let sent = 0; sent < 5; sent++) await limiter.count(FIRST)
+    const noted = nearLimits.take(10).map(({ policy, keyId, used }) => [policy, keyId, used])
+    expect(noted.toSorted()).toEqual([
+      ['minute', null, 5],
+      ['own', 'key_1', 5],
+    ])
   })
 
   test('are not noted by a gateway that counts alone: it does not know how much is used', async () => {
