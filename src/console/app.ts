@@ -12,7 +12,6 @@ import { createAudit } from './audit/index.ts'
 import { createInternalListener } from './key-service/index.ts'
 import { createKeyRepository, createKeys, createRegistry } from './keys/index.ts'
 import { createLeaks } from './leaks/index.ts'
-import type { OneTimeLink } from './platform/access/person.ts'
 import { createAccessAudit } from './platform/audit/access-audit.ts'
 import type { Capability } from './platform/capability.ts'
 import { type ConsoleContext, type ContextParts, createConsoleContext } from './platform/console-context.ts'
@@ -22,7 +21,7 @@ import { keepUp } from './platform/jobs/timers.ts'
 import { openConsoleDatabase } from './platform/open-console-database.ts'
 import { createPublicServer } from './public-server.ts'
 import { MIGRATIONS } from './schema.ts'
-import { createSignIn } from './sign-in/index.ts'
+import { createSignIn, type OneTimeLink } from './sign-in/index.ts'
 import { createTokens } from './tokens/index.ts'
 import { createUsageService } from './usage/index.ts'
 import { createWebhooks, eventsBy, limitEventsBy } from './webhooks/index.ts'
@@ -62,7 +61,7 @@ export async function createConsole(parts: ConsoleParts, migrations = MIGRATIONS
     signIn.capability,
     createAnnouncing(context, shared),
     createKeys(context, registry, usage),
-    createWorkspaces(registry),
+    createWorkspaces({ ...registry, database }),
     createAudit(context, shared),
     programs.capability,
     createWebhooks(context, shared),

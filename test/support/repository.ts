@@ -4,6 +4,7 @@ import type { Change } from '../../src/console/keys/rows/commit.ts'
 import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
 import type { SearchBounds } from '../../src/console/keys/search/search-keys.ts'
 import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
+import { listWorkspaces, type WorkspacePage, type WorkspaceQuery } from '../../src/console/workspaces/rows.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { DEFAULT_REGION } from '../../src/domain/region.ts'
@@ -13,7 +14,7 @@ import { openDatabase } from './open-database.ts'
 export type Repository = KeyRepository &
   AnnouncingRepository &
   PendingChanges &
-  Pick<AuditedDatabase, 'close'>
+  Pick<AuditedDatabase, 'close'> & { listWorkspaces(query: WorkspaceQuery): Promise<WorkspacePage> }
 
 export function createRepository(
   database: AuditedDatabase,
@@ -27,6 +28,7 @@ export function createRepository(
     ...announcing.pendingIn(DEFAULT_REGION),
     ...announcing,
     ...keys,
+    listWorkspaces: (query: WorkspaceQuery) => listWorkspaces({ database, repository: keys }, query),
     async purge() {
       await keys.purge()
       await announcing.purge()

@@ -1,7 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Static, Type } from 'typebox'
-import { isTokenId } from '../../console/platform/access/admin-token.ts'
-import { PERMISSIONS } from '../../console/platform/access/permission.ts'
+import { isTokenId, PERMISSIONS } from '../../console/platform/access/principal.ts'
 import { systemClock } from '../../domain/clock.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { relativeTime } from '../../domain/relative-time.ts'

@@ -6,6 +6,7 @@ import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import { TOKEN_CALLS } from '../tokens/index.ts'
 import { USAGE_CALLS } from '../usage/index.ts'
 import { WEBHOOK_CALLS } from '../webhooks/index.ts'
+import { WORKSPACE_CALLS } from '../workspaces/index.ts'
 
 interface DocumentParts {
   readonly document: Readonly<Record<string, unknown>>
@@ -32,6 +33,7 @@ export const OPENAPI_CALLS: readonly AdminCall<DocumentParts>[] = [
 /** The admin API, in the order of its document. */
 export const ADMIN_CALLS: readonly AdminCall[] = [
   ...KEY_CALLS,
+  ...WORKSPACE_CALLS,
   ...USAGE_CALLS,
   ...AUDIT_CALLS,
   ...TOKEN_CALLS,

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { OVERLAP_EXPECTED } from '../../domain/key/change-key.ts'
 import { PLAN_EXPECTED } from '../../domain/key/key-fields.ts'
+import { sees } from '../platform/access/principal.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
@@ -24,25 +25,22 @@ import {
   waitQuery,
 } from '../platform/http/fields.ts'
 import {
-  type AcceptedVersions,
   describeCaller,
-  KEY,
-  mustWait,
   noSuchKey,
-  parseIfMatch,
+  readKeyId,
   readRequestContext,
-  readVisibleKeyId,
   readWorkspaceId,
-  WORKSPACE_KEYS,
-  WORKSPACE_PLAN,
+  requirePrincipal,
+  seesWorkspace,
 } from '../platform/http/request-context.ts'
 import { type BulkContext, type BulkOutcome, revokeAllKeys, setWorkspacePlan } from './bulk-change.ts'
 import { bulkProgressJson, progressJson, readChangeProgress } from './change-progress.ts'
 import { checkEdit, editKey, issueKey, resumeKey, revokeKey, rotateKey, suspendKey } from './operations.ts'
 import { requirePlanChoice } from './plan-choice.ts'
-import { keyJson, readLastUse, setVersionTag, versionTag } from './read-calls.ts'
+import { KEY, keyJson, readLastUse, WORKSPACE_KEYS, WORKSPACE_PLAN } from './read-calls.ts'
 import type { Registry } from './registry.ts'
 import type { OperationRejection, OperationResult, OperationSuccess } from './run-operation.ts'
+import { readIfMatch, setVersionTag, versionTag } from './version-tag.ts'
 
 const adminCall = declareCalls<Registry>()
 
@@ -312,23 +310,6 @@ function requireSuccess(
   return result
 }
 
-/** @returns the versions that If-Match names */
-function readIfMatch({ headers }: FastifyRequest): AcceptedVersions {
-  const sent = headers['if-match']
-  if (sent === undefined) {
-    throw new ApiError(
-      'precondition_required',
-      'Send If-Match with the version of the key that you have read, such as If-Match: "3"',
-      {},
-      'If-Match',
-    )
-  }
-  const versions = parseIfMatch(sent)
-  if (versions === null)
-    throw invalidField('If-Match', 'a version in quotes, such as "3", a list of them, or *')
-  return versions
-}
-
 function toApiError(rejection: OperationRejection): ApiError {
   switch (rejection.kind) {
     case 'invalid':
@@ -353,4 +334,20 @@ function otherVersion(version: number): ApiError {
   const tag = versionTag(version)
   const text = `The key was changed meanwhile. Read it again and, if your edit still applies, send it with If-Match: ${tag}`
   return new ApiError('precondition_failed', text, { etag: tag }, 'If-Match')
+}
+
+function mustWait({ wait }: WaitQuery): boolean {
+  return wait === '1'
+}
+
+/**
+ * A key of another workspace is refused like an unknown one, before anything else of the request is checked. A key
+ * never changes its workspace, so the result stays true.
+ */
+async function readVisibleKeyId({ repository }: Registry, request: FastifyRequest): Promise<string> {
+  const id = readKeyId(request)
+  if (sees(requirePrincipal(request), null)) return id
+  const key = await repository.findById(id)
+  if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
+  return id
 }

@@ -25,7 +25,8 @@ import { stepRoutes } from './step-pages.ts'
 export { type LeakAction, type LeakOutcome, reportLeak } from './operations.ts'
 export { createRegistry, type Registry } from './registry.ts'
 export { createKeyRepository, type KeyRepository } from './rows/key-repository.ts'
-export type { WorkspacePage, WorkspaceQuery, WorkspaceSummary } from './search/list-workspaces.ts'
+export { MAX_COUNTED, NO_KEYS, type WorkspaceKeyCounts } from './search/count-keys.ts'
+export { isSearchText, KEY_QUERY_EXPECTED } from './search/key-query.ts'
 
 export const KEY_CALLS: readonly AdminCall<Registry>[] = [...CHANGE_CALLS, ...READ_CALLS, ...TRANSFER_CALLS]
 const PAGES = [

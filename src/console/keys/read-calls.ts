@@ -9,13 +9,9 @@ import { allowedWorkspaces } from '../platform/access/principal.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
-  cursorField,
   digest,
   fields,
-  instantOrNull,
-  keyCounts,
   key as keySchema,
-  limit,
   listJson,
   pageQuery,
   pageSchema,
@@ -23,20 +19,20 @@ import {
   textOrNull,
 } from '../platform/http/fields.ts'
 import {
-  KEY,
   noSuchKey,
   readKeyId,
-  readPage,
   readPageOptions,
   readWorkspaceId,
   requirePrincipal,
   seesWorkspace,
-  WORKSPACE_KEYS,
-  WORKSPACE_PLAN,
 } from '../platform/http/request-context.ts'
 import type { Registry } from './registry.ts'
-import { isSearchText, KEY_QUERY_EXPECTED, type KeyQuery, parseKeyQuery } from './search/key-query.ts'
-import type { WorkspaceSummary } from './search/list-workspaces.ts'
+import { KEY_QUERY_EXPECTED, type KeyQuery, parseKeyQuery } from './search/key-query.ts'
+import { setVersionTag } from './version-tag.ts'
+
+export const WORKSPACE_KEYS = '/workspaces/:workspaceId/keys'
+export const WORKSPACE_PLAN = '/workspaces/:workspaceId/plan'
+export const KEY = '/keys/:keyId'
 
 const adminCall = declareCalls<Registry>()
 
@@ -120,38 +116,6 @@ const SEARCH = adminCall({
   },
 })
 
-const WORKSPACES = adminCall({
-  id: 'listWorkspaces',
-  method: 'GET',
-  url: '/workspaces',
-  operation: 'workspaces',
-  ...READS,
-  summary: 'Workspaces with keys, by id, and the number of their keys in each state',
-  query: fields({
-    q: parameter(KEY_QUERY_EXPECTED.q),
-    limit,
-    cursor: cursorField('^[A-Za-z0-9._~-]{1,128}$'),
-  }),
-  status: 200,
-  response: pageSchema(
-    'workspaces',
-    Type.Object(
-      { workspaceId: Type.String(), keys: keyCounts, lastUsedAt: instantOrNull },
-      { title: 'Workspace' },
-    ),
-  ),
-  handle: async ({ repository }, { request, query: { q, ...page } }) => {
-    if (q !== undefined && !isSearchText(q)) throw invalidField('q', KEY_QUERY_EXPECTED.q)
-    const { workspaces, nextAfterId } = await repository.listWorkspaces({
-      workspaceIds: allowedWorkspaces(requirePrincipal(request)),
-      text: q ?? null,
-      ...readPage(page),
-      maxKeysCounted: null,
-    })
-    return listJson({ workspaces: workspaces.map(workspaceJson) }, nextAfterId)
-  },
-})
-
 const GET_PLAN = adminCall({
   id: 'getWorkspacePlan',
   method: 'GET',
@@ -186,7 +150,7 @@ const FIND = adminCall({
 })
 
 /** The calls that read keys, without their prefix. */
-export const READ_CALLS: readonly AdminCall<Registry>[] = [LIST, GET, SEARCH, WORKSPACES, GET_PLAN, FIND]
+export const READ_CALLS: readonly AdminCall<Registry>[] = [LIST, GET, SEARCH, GET_PLAN, FIND]
 
 /** @param key null if there is none; one of a workspace that the caller may not see counts as none */
 async function showKey(
@@ -216,24 +180,11 @@ export async function readLastUse({ repository }: Registry, keyId: string): Prom
   return (await repository.lastUses([keyId])).get(keyId) ?? null
 }
 
-/** The entity tag of a key (RFC 9110, section 8.8.3): its version, which its edits must name. */
-export function setVersionTag(reply: FastifyReply, { version }: { readonly version: number }): void {
-  void reply.header('etag', versionTag(version))
-}
-
-export function versionTag(version: number): string {
-  return `"${version}"`
-}
-
 /** @returns the workspaces to search; null: all */
 function searchedWorkspaces({ workspaceIds }: KeyQuery, request: FastifyRequest): readonly string[] | null {
   if (workspaceIds === null) return allowedWorkspaces(requirePrincipal(request))
   if (workspaceIds.every(workspaceId => seesWorkspace(request, workspaceId))) return workspaceIds
   throw new ApiError('not_found', 'No such workspace')
-}
-
-function workspaceJson({ workspaceId, keys, lastUsedAtMs }: WorkspaceSummary) {
-  return { workspaceId, keys, lastUsedAt: toInstant(lastUsedAtMs) }
 }
 
 /** A secret in an address ends up in logs of proxies. */

@@ -1,6 +1,6 @@
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { hasVisible } from '../../domain/key/visible-text.ts'
-import type { Person, UnusedClaim } from '../platform/access/person.ts'
+import type { Person, UnusedClaim } from '../platform/access/principal.ts'
 
 /** OpenID Connect Core 1.0, section 2: at most 255 ASCII characters. */
 const SUBJECT = /^[\x20-\x7e]{1,255}$/

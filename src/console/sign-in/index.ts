@@ -6,16 +6,18 @@ import type { Clock } from '../../domain/clock.ts'
 import type { ProxySettings } from '../../domain/proxy.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import type { OneTimeLink } from '../platform/access/person.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import { createAddressLimit } from '../platform/http/authenticate-programs.ts'
 import { authenticatePeople, parseSite, type Site } from './authenticate-people.ts'
+import type { OneTimeLink } from './one-time-link.ts'
 import { signInRoutes } from './pages.ts'
 import { peopleRoutes } from './people-pages.ts'
 import { createProvider, type Provider } from './provider.ts'
 import { createSessions, type Sessions } from './sessions.ts'
+
+export type { OneTimeLink } from './one-time-link.ts'
 
 export interface SignIn {
   readonly sessions: Sessions

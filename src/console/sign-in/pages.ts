@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { LOGIN_OUTCOMES, type Metrics } from '../../observability/metrics/metrics.ts'
-import { type OneTimeLink, type Person, personActor, type UnusedClaim } from '../platform/access/person.ts'
+import { type Person, personActor, type UnusedClaim } from '../platform/access/principal.ts'
 import { type Html, html } from '../platform/html/html.ts'
 import { barePage } from '../platform/html/layout.ts'
 import { requirePerson } from '../platform/html/page-request.ts'
@@ -11,6 +11,7 @@ import type { AddressLimit } from '../platform/http/authenticate-programs.ts'
 import { describeCaller } from '../platform/http/request-context.ts'
 import type { Site } from './authenticate-people.ts'
 import { MAX_WORKSPACES } from './claims.ts'
+import type { OneTimeLink } from './one-time-link.ts'
 import {
   decodeSignInAttempt,
   encodeSignInAttempt,

@@ -8,7 +8,7 @@ import { requireAuthorities } from '../../domain/pem.ts'
 import type { ProxySettings } from '../../domain/proxy.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
-import type { Person } from '../platform/access/person.ts'
+import type { Person } from '../platform/access/principal.ts'
 import { returnPath as checkReturnPath } from '../platform/html/paths.ts'
 import { type ClaimNames, type Claims, hasClaims, readPerson } from './claims.ts'
 import {

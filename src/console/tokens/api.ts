@@ -1,15 +1,11 @@
 import { Type } from 'typebox'
+import { toInstant } from '../../domain/instant.ts'
 import { EXPIRES_IN_DAYS_EXPECTED } from '../../domain/key/issue-key.ts'
 import {
-  MAX_TOKEN_WORKSPACES,
-  PERMISSIONS_EXPECTED,
-  TOKEN_WORKSPACES_EXPECTED,
-  tokenJson,
-} from '../platform/access/admin-token.ts'
-import { PERMISSIONS } from '../platform/access/permission.ts'
-import {
+  type AdminToken,
   allowedWorkspaces,
   holds,
+  PERMISSIONS,
   type Principal,
   principalActor,
   principalName,
@@ -29,7 +25,14 @@ import {
   textOrNull,
 } from '../platform/http/fields.ts'
 import { readPage, readRequestContext, requirePrincipal } from '../platform/http/request-context.ts'
-import type { AdminTokens, TokenResult, TokenSuccess } from './operations.ts'
+import {
+  type AdminTokens,
+  MAX_TOKEN_WORKSPACES,
+  PERMISSIONS_EXPECTED,
+  TOKEN_WORKSPACES_EXPECTED,
+  type TokenResult,
+  type TokenSuccess,
+} from './operations.ts'
 
 interface TokenCallParts {
   readonly tokens: AdminTokens
@@ -178,6 +181,22 @@ function whoamiJson(principal: Principal) {
     name: principalName(principal) ?? null,
     permissions: PERMISSIONS.filter(permission => holds(principal, permission)),
     workspaces: allowedWorkspaces(principal),
-    expiresAt: principal.kind === 'token' ? new Date(principal.token.expiresAtMs).toISOString() : null,
+    expiresAt: principal.kind === 'token' ? toInstant(principal.token.expiresAtMs) : null,
+  }
+}
+
+function tokenJson(token: AdminToken) {
+  const { id, name, hint, permissions, workspaces, createdBy } = token
+  return {
+    id,
+    name,
+    hint,
+    permissions,
+    workspaces,
+    createdAt: toInstant(token.createdAtMs),
+    createdBy,
+    expiresAt: toInstant(token.expiresAtMs),
+    revokedAt: toInstant(token.revokedAtMs),
+    lastUsedAt: toInstant(token.lastUsedAtMs),
   }
 }

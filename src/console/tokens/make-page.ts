@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AdminToken } from '../platform/access/admin-token.ts'
+import type { AdminToken } from '../platform/access/principal.ts'
 import { errorSummary, hidden, NO_PROBLEMS, type Problems } from '../platform/html/form-parts.ts'
 import { type Html, hintHtml, html, markInvisible, secretCard } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'

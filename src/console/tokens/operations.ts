@@ -1,8 +1,12 @@
 import type { Clock } from '../../domain/clock.ts'
+import { planExpiry } from '../../domain/key/issue-key.ts'
+import { type Planned, problemOfKeyName, wrong } from '../../domain/key/key-fields.ts'
+import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import {
   digestKey,
   hasKeyForm,
   hasKeyMac,
+  holdsKeyForm,
   type KeyFormat,
   keyHint,
   mintSecret,
@@ -12,12 +16,13 @@ import { type ControlLogger, describeError } from '../../observability/control-l
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import {
   type AdminToken,
-  planToken,
+  allowedWorkspaces,
+  mayGrant,
+  PERMISSIONS,
+  type Principal,
+  sees,
   TOKEN_PREFIX,
-  type TokenRequest,
-  tokenProblem,
-} from '../platform/access/admin-token.ts'
-import { allowedWorkspaces, mayGrant, type Principal, sees } from '../platform/access/principal.ts'
+} from '../platform/access/principal.ts'
 import { appendAudit, audited } from '../platform/audit/chain.ts'
 import { auditAccess } from '../platform/audit/entries.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
@@ -36,6 +41,9 @@ import {
   type TokenQuery,
 } from './rows.ts'
 
+export const MAX_TOKEN_WORKSPACES = 1000
+export const PERMISSIONS_EXPECTED = `a list of at least one of ${PERMISSIONS.join(', ')}`
+export const TOKEN_WORKSPACES_EXPECTED = `a list of 1 to ${MAX_TOKEN_WORKSPACES} workspace ids, or absent for all`
 /** A token in constant use is written once a minute, not with every request. */
 const ACCURACY_MS = 60_000
 
@@ -50,6 +58,25 @@ export interface AdminTokenParts {
   readonly keyPrefix: string
   /** The first secret signs, all verify. */
   readonly signingKeys: () => Extract<KeyFormat, { kind: 'signed' }>['signingKeys']
+}
+
+export interface TokenRequest {
+  readonly name: string
+  readonly permissions: readonly string[]
+  readonly workspaces?: readonly string[] | undefined
+  /** Fractions are allowed. This or `expiresAt`. */
+  readonly expiresInDays?: number | undefined
+  /** ISO 8601 with an offset. */
+  readonly expiresAt?: string | undefined
+}
+
+interface TokenContext {
+  readonly id: string
+  readonly hint: string
+  readonly createdBy: string
+  /** Of API keys: a name must not hold one. */
+  readonly keyPrefix: string
+  readonly nowMs: number
 }
 
 type TokenRejection =
@@ -226,4 +253,38 @@ async function recordUse(
   } finally {
     recording.delete(id)
   }
+}
+
+/** The record of a new token, or the first field that is wrong. */
+export function planToken(request: TokenRequest, context: TokenContext): Planned<AdminToken> {
+  const { name } = request
+  const expectedName = problemOfKeyName(name)
+  if (expectedName !== null) return wrong('name', expectedName)
+  if ([context.keyPrefix, TOKEN_PREFIX].some(prefix => holdsKeyForm(name, prefix))) {
+    return wrong('name', 'a name without an API key or token in it')
+  }
+  const permissions = PERMISSIONS.filter(permission => request.permissions.includes(permission))
+  if (permissions.length === 0 || permissions.length !== new Set(request.permissions).size) {
+    return wrong('permissions', PERMISSIONS_EXPECTED)
+  }
+  const workspaces = request.workspaces === undefined ? null : [...new Set(request.workspaces)].sort()
+  if (workspaces !== null && !areWorkspaces(workspaces)) return wrong('workspaces', TOKEN_WORKSPACES_EXPECTED)
+  const expiry = planExpiry(request, context.nowMs)
+  if (!expiry.ok) return expiry
+  const { id, hint, createdBy, nowMs } = context
+  const granted = { permissions, workspaces, expiresAtMs: expiry.value }
+  const unused = { revokedAtMs: null, lastUsedAtMs: null }
+  return { ok: true, value: { id, name, hint, ...granted, createdAtMs: nowMs, createdBy, ...unused } }
+}
+
+function areWorkspaces(workspaces: readonly string[]): boolean {
+  return (
+    workspaces.length >= 1 && workspaces.length <= MAX_TOKEN_WORKSPACES && workspaces.every(isWorkspaceId)
+  )
+}
+
+/** Why a token is rejected; null if it is good. */
+export function tokenProblem(token: AdminToken, nowMs: number): 'revoked' | 'expired' | null {
+  if (token.revokedAtMs !== null) return 'revoked'
+  return nowMs >= token.expiresAtMs ? 'expired' : null
 }

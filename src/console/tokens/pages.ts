@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
-import { type AdminToken, isTokenId, tokenProblem } from '../platform/access/admin-token.ts'
+import { type AdminToken, isTokenId } from '../platform/access/principal.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import { confirmForm } from '../platform/html/form-parts.ts'
 import {
@@ -25,7 +25,7 @@ import {
 } from '../platform/html/page-request.ts'
 import { NEW_TOKEN, revokeTokenPath, TOKENS, tokensPath } from '../platform/html/paths.ts'
 import { describeCaller, requirePrincipal } from '../platform/http/request-context.ts'
-import type { AdminTokens } from './operations.ts'
+import { type AdminTokens, tokenProblem } from './operations.ts'
 import type { TokenPage } from './rows.ts'
 
 export const TITLE = 'Admin tokens'

@@ -1,6 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import type { AdminToken } from '../platform/access/admin-token.ts'
-import type { Permission } from '../platform/access/permission.ts'
+import type { AdminToken, Permission } from '../platform/access/principal.ts'
 import type { Dialect } from '../platform/database/database.ts'
 import { takePage } from '../platform/database/first-rows.ts'
 import type { AdminTokenRow, Tables } from '../platform/database/tables.ts'

@@ -1,7 +1,6 @@
 import { MAX_NAME_LENGTH } from '../../domain/key/key-fields.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
-import { MAX_TOKEN_WORKSPACES, type TokenRequest } from '../platform/access/admin-token.ts'
-import { PERMISSIONS, type Permission } from '../platform/access/permission.ts'
+import { PERMISSIONS, type Permission } from '../platform/access/principal.ts'
 import {
   type FormFields,
   group,
@@ -24,6 +23,7 @@ import {
   readExpiryChoice,
 } from '../platform/html/name-and-expiry.ts'
 import { WORKSPACE_ID_EXPECTED } from '../platform/http/fields.ts'
+import { MAX_TOKEN_WORKSPACES, type TokenRequest } from './operations.ts'
 
 /** Permissions that are often given together. */
 const TEMPLATES = {

@@ -3,7 +3,6 @@ import type { Clock } from '../../domain/clock.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
-import type { WorkspacePage, WorkspaceQuery, WorkspaceSummary } from '../keys/index.ts'
 import {
   errorSummary,
   NO_PROBLEMS,
@@ -23,6 +22,7 @@ import {
   WORKSPACES,
   workspacesPath,
 } from '../platform/html/paths.ts'
+import { listWorkspaces, type WorkspaceSources, type WorkspaceSummary } from './rows.ts'
 
 const WORKSPACES_PER_PAGE = 50
 /** Counted in some 20 ms. */
@@ -30,8 +30,7 @@ const MAX_KEYS_COUNTED = 50_000
 const WORKSPACE_ID_EXPECTED =
   'Enter the id of a workspace: 1 to 128 letters, digits and the characters - . _ ~, such as ws_1'
 
-export interface WorkspacePageParts {
-  readonly repository: { listWorkspaces(query: WorkspaceQuery): Promise<WorkspacePage> }
+export interface WorkspacePageParts extends WorkspaceSources {
   readonly clock: Clock
   readonly keyPrefix: string
 }
@@ -44,7 +43,7 @@ export function startPath(request: FastifyRequest): string {
 }
 
 export async function showWorkspaces(
-  { repository, clock, keyPrefix }: WorkspacePageParts,
+  { clock, keyPrefix, ...sources }: WorkspacePageParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -59,7 +58,7 @@ export async function showWorkspaces(
   const problems: Problems = sent ? new Map([['workspace', WORKSPACE_ID_EXPECTED]]) : NO_PROBLEMS
   const cursor = textField(query, 'cursor')
   const afterId = isWorkspaceId(cursor) ? cursor : null
-  const found = await repository.listWorkspaces({
+  const found = await listWorkspaces(sources, {
     workspaceIds: administrator ? null : workspaces,
     text: q === '' ? null : q,
     limit: WORKSPACES_PER_PAGE,

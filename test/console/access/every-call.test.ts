@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { ADMIN_CALLS } from '../../../src/console/api-reference/admin-calls.ts'
-import { PERMISSIONS } from '../../../src/console/platform/access/permission.ts'
+import { PERMISSIONS } from '../../../src/console/platform/access/principal.ts'
 import { type RunningConsole, startConsole } from '../../support/console.ts'
 
 /** Each call of the admin API, and what a caller needs for it: the permission, and whether in every workspace. */

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import type { AdminToken } from '../../../src/console/platform/access/admin-token.ts'
-import { PERMISSIONS, type Permission } from '../../../src/console/platform/access/permission.ts'
-import type { Person } from '../../../src/console/platform/access/person.ts'
 import {
+  type AdminToken,
   may,
   mayGrant,
+  PERMISSIONS,
+  type Permission,
+  type Person,
   type Principal,
   principalActor,
 } from '../../../src/console/platform/access/principal.ts'

@@ -6,8 +6,8 @@ import {
   KEY_SORTS,
   type KeyQuery,
 } from '../../../src/console/keys/search/key-query.ts'
-import type { WorkspaceSummary } from '../../../src/console/keys/search/list-workspaces.ts'
 import { SEARCH_BOUNDS } from '../../../src/console/keys/search/search-keys.ts'
+import type { WorkspaceSummary } from '../../../src/console/workspaces/rows.ts'
 import { KEY_STATES, keyState, type StoredKey } from '../../../src/domain/key/key-record.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openDatabase } from '../../support/open-database.ts'

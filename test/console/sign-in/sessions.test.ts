@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import type { Person } from '../../../src/console/platform/access/person.ts'
+import type { Person } from '../../../src/console/platform/access/principal.ts'
 import type { AuditedDatabase } from '../../../src/console/platform/audit/mac.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
 import { createSessions, isLive, listPeople, type Sessions } from '../../../src/console/sign-in/sessions.ts'

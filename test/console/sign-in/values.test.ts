@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type Person, personActor } from '../../../src/console/platform/access/person.ts'
+import { type Person, personActor } from '../../../src/console/platform/access/principal.ts'
 import { localPath, returnPath, signInPath } from '../../../src/console/platform/html/paths.ts'
 import { createAddressLimit } from '../../../src/console/platform/http/authenticate-programs.ts'
 import { isOwnHost, isOwnPage, parseSite } from '../../../src/console/sign-in/authenticate-people.ts'

@@ -17,13 +17,13 @@ import {
   countByState,
   countForSync,
   countInWorkspace,
+  countStates,
   countKeys,
   countLive,
   countUnused,
   type ExpiryBounds,
 } from '../search/count-keys.ts'
 import type { KeyQuery, KeySelector } from '../search/key-query.ts'
-import { listWorkspaces, type WorkspaceQuery } from '../search/list-workspaces.ts'
 import { SEARCH_BOUNDS, type SearchBounds, searchKeys } from '../search/search-keys.ts'
 import {
   type BulkPlanChange,
@@ -130,7 +130,8 @@ function createSearches({ database, clock }: KeyRepositoryParts, bounds: SearchB
   return {
     search: (query: KeyQuery) => searchKeys(reader, query, context()),
     count: (selector: KeySelector) => countKeys(reader, selector, { ...context(), clock }),
-    listWorkspaces: (query: WorkspaceQuery) => listWorkspaces(reader, query, context()),
+    countStates: (workspaceIds: readonly string[], maxCounted: number | null) =>
+      countStates(reader, workspaceIds, maxCounted, context()),
     countInWorkspace: (workspaceId: string) => countInWorkspace(reader, workspaceId, context()),
     countByPlan: () => countByPlan(reader, { ...context(), clock }),
     countLive: (workspaceId: string) => countLive(reader, workspaceId, now()),

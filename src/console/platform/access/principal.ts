@@ -1,6 +1,57 @@
-import type { AdminToken } from './admin-token.ts'
-import { includesPermission, type Permission } from './permission.ts'
-import { type Person, personActor } from './person.ts'
+export const PERMISSIONS = ['keys:read', 'keys:write', 'audit:read', 'tokens:write'] as const
+export type Permission = (typeof PERMISSIONS)[number]
+
+/** What admin tokens begin with. */
+export const TOKEN_PREFIX = 'pat_'
+const TOKEN_ID = /^tok_[0-9A-HJKMNP-TV-Z]{26}$/
+
+/** A token for programs that use the admin API. */
+export interface AdminToken {
+  /** `tok_` and a ULID. */
+  readonly id: string
+  readonly name: string
+  readonly hint: string
+  readonly permissions: readonly Permission[]
+  /** Null for all. */
+  readonly workspaces: readonly string[] | null
+  readonly createdAtMs: number
+  readonly createdBy: string
+  readonly expiresAtMs: number
+  readonly revokedAtMs: number | null
+  /** To the minute; null if it was never used. */
+  readonly lastUsedAtMs: number | null
+}
+
+export function isTokenId(text: string): boolean {
+  return TOKEN_ID.test(text)
+}
+
+/** A signed-in person, as described by the claims at that moment. */
+export interface Person {
+  /** The permanent id at the provider: `sub`. */
+  readonly subject: string
+  /** Display name: not unique, and chosen by the person. */
+  readonly name: string
+  /** The first in the order of their ids, if there are more than a session holds. */
+  readonly workspaces: readonly string[]
+  /** How many the claim grants, if they are more. */
+  readonly workspacesGranted?: number
+  /** May see and change every workspace, in any role. */
+  readonly administrator: boolean
+  /** A viewer sees, a manager also changes. */
+  readonly role: 'viewer' | 'manager'
+  /** Claims that a setting names and that are not used, or not all of them. Never for an administrator. */
+  readonly unusedClaims?: readonly UnusedClaim[]
+}
+
+/** Shown to the person and logged: what the provider or the settings must change. It holds no value of the claim. */
+export interface UnusedClaim {
+  readonly setting: 'workspacesClaim' | 'administratorClaim' | 'viewerClaim'
+  readonly claim: string
+  /** Completes `The claim groups is …`. */
+  readonly shape: string
+  readonly remedy: string
+}
 
 /** Who makes a request to the console. */
 export type Principal =
@@ -50,6 +101,11 @@ export function holds(principal: Principal, permission: Permission): boolean {
   }
 }
 
+/** `keys:write` includes `keys:read`. */
+function includesPermission(granted: readonly Permission[], wanted: Permission): boolean {
+  return granted.includes(wanted) || (wanted === 'keys:read' && granted.includes('keys:write'))
+}
+
 /** Other workspaces are answered like unknown ones. @param workspaceId null: all workspaces */
 export function sees(principal: Principal, workspaceId: string | null): boolean {
   const workspaces = allowedWorkspaces(principal)
@@ -89,6 +145,11 @@ export function principalActor(principal: Principal): string {
     case 'person':
       return personActor(principal.person)
   }
+}
+
+/** The actor in audit entries and records: stable across name changes, and never equal to a program's. */
+export function personActor({ subject }: Pick<Person, 'subject'>): string {
+  return `person:${subject}`
 }
 
 /** For display; undefined for the operator's token. */

@@ -1,4 +1,4 @@
-import type { UnusedClaim } from '../access/person.ts'
+import type { UnusedClaim } from '../access/principal.ts'
 import { ICON, SCRIPT, STYLESHEET } from './assets.ts'
 import { type Html, html, type Piece } from './html.ts'
 import {

@@ -7,8 +7,7 @@ import type {
   onRequestHookHandler,
 } from 'fastify'
 import type { Static, TObject, TSchema } from 'typebox'
-import type { Permission } from '../access/permission.ts'
-import { holds, sees } from '../access/principal.ts'
+import { holds, type Permission, sees } from '../access/principal.ts'
 import { ApiError, type ApiErrorCode } from './api-error.ts'
 import { requirePrincipal } from './request-context.ts'
 

@@ -7,7 +7,7 @@ import { type Caller, type Principal, principalActor, principalName, sees } from
 import type { PageOptions } from '../database/first-rows.ts'
 import { isKeyId } from '../database/ids.ts'
 import { ApiError, invalidField } from './api-error.ts'
-import { type PageQuery, type WaitQuery, WORKSPACE_ID_EXPECTED } from './fields.ts'
+import { type PageQuery, WORKSPACE_ID_EXPECTED } from './fields.ts'
 import { type Idempotency, identifyRequest } from './idempotency.ts'
 
 declare module 'fastify' {
@@ -88,14 +88,7 @@ function readIdempotency(request: FastifyRequest, actor: string): Idempotency | 
   return identifyRequest(actor, sent, [operation, request.params as object, (request.body ?? {}) as object])
 }
 
-export const WORKSPACE_KEYS = '/workspaces/:workspaceId/keys'
-export const WORKSPACE_PLAN = '/workspaces/:workspaceId/plan'
-export const KEY = '/keys/:keyId'
 const DEFAULT_PAGE_SIZE = 50
-
-export function mustWait({ wait }: WaitQuery): boolean {
-  return wait === '1'
-}
 
 export function readPage({ limit, cursor }: PageQuery): { limit: number; afterId: string | null } {
   return { limit: Number(limit ?? DEFAULT_PAGE_SIZE), afterId: cursor ?? null }
@@ -114,25 +107,6 @@ export function readWorkspaceId(request: FastifyRequest): string {
   return workspaceId
 }
 
-interface FindsKeys {
-  findById(id: string): Promise<{ readonly record: { readonly workspaceId: string } } | null>
-}
-
-/**
- * A key of another workspace is refused like an unknown one, before anything else of the request is checked. A key
- * never changes its workspace, so the result stays true.
- */
-export async function readVisibleKeyId(
-  { repository }: { readonly repository: FindsKeys },
-  request: FastifyRequest,
-): Promise<string> {
-  const id = readKeyId(request)
-  if (sees(requirePrincipal(request), null)) return id
-  const key = await repository.findById(id)
-  if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
-  return id
-}
-
 /** Rejects what is no key id before it reaches the database. */
 export function readKeyId(request: FastifyRequest): string {
   const keyId = readParameter(request, 'keyId')
@@ -147,31 +121,4 @@ export function noSuchKey(): ApiError {
 export function readParameter(request: FastifyRequest, name: 'workspaceId' | 'keyId'): string {
   // The router yields a text for each parameter in the path.
   return (request.params as Record<string, string>)[name] ?? ''
-}
-
-/** Which versions of a key an edit may change; `any` for `*`. */
-export type AcceptedVersions = 'any' | readonly number[]
-
-/** One entity tag and what separates it from the next (RFC 9110, sections 8.8.3 and 5.6.1): its text, which may hold commas. */
-const TAG = /[ \t]*(?:(?:W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y
-
-/** A version, also with what servers append that compress a response: `"3-gzip"` of Apache, `"3;br"`. */
-const VERSION = /^([1-9]\d{0,9})(?:(?:--?|;)(?:gzip|br|zstd|deflate))?$/
-
-/**
- * Reads If-Match (RFC 9110, section 13.1.1). Proxies that compress make a tag weak, `W/"3"`: it counts as the version that
- * the console sent, since a version names one state of the key and not the bytes of a response.
- * @returns null if it is no list of entity tags; tags that are no versions match none
- */
-export function parseIfMatch(text: string): AcceptedVersions | null {
-  if (text.trim() === '*') return 'any'
-  const tags: string[] = []
-  TAG.lastIndex = 0
-  while (TAG.lastIndex < text.length) {
-    const found = TAG.exec(text)
-    if (found === null) return null
-    if (found[1] !== undefined) tags.push(found[1])
-  }
-  if (tags.length === 0) return null
-  return tags.flatMap(tag => VERSION.exec(tag)?.[1] ?? []).map(Number)
 }

@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely'
-import type { KeyState } from '../../../domain/key/key-record.ts'
-import { listAsRows, takePage } from '../../platform/database/first-rows.ts'
-import type { Tables } from '../../platform/database/tables.ts'
-import { countStates, MAX_COUNTED, NO_KEYS, type WorkspaceKeyCounts } from './count-keys.ts'
-import type { SearchContext } from './search-keys.ts'
+import type { KeyState } from '../../domain/key/key-record.ts'
+import { MAX_COUNTED, NO_KEYS, type WorkspaceKeyCounts } from '../keys/index.ts'
+import type { Database } from '../platform/database/database.ts'
+import { listAsRows, takePage } from '../platform/database/first-rows.ts'
+import type { Tables } from '../platform/database/tables.ts'
 
 /** Workspaces that one page examines at most. */
 const MAX_EXAMINED = 1000
@@ -36,15 +36,25 @@ export interface WorkspacePage {
   readonly nextAfterId: string | null
 }
 
+export interface WorkspaceSources {
+  readonly database: Pick<Database, 'reader' | 'dialect'>
+  /** The keys that are counted. */
+  readonly repository: {
+    countStates(
+      workspaceIds: readonly string[],
+      maxCounted: number | null,
+    ): Promise<ReadonlyMap<string, WorkspaceKeyCounts>>
+  }
+}
+
 export async function listWorkspaces(
-  database: Kysely<Tables>,
+  sources: WorkspaceSources,
   query: WorkspaceQuery,
-  context: SearchContext,
 ): Promise<WorkspacePage> {
   const count = query.text === null ? query.limit + 1 : MAX_EXAMINED
   const examined =
     query.workspaceIds === null
-      ? await findWorkspaces(database, query.afterId, count)
+      ? await findWorkspaces(sources.database.reader, query.afterId, count)
       : laterIds(query.workspaceIds, query.afterId)
   const text = query.text?.toLowerCase() ?? ''
   const matching = examined.filter(id => id.toLowerCase().includes(text))
@@ -52,7 +62,7 @@ export async function listWorkspaces(
   const endId = isBounded ? (examined.at(-1) ?? null) : null
   const { rows: shown, next } = takePage(matching, query.limit, id => id, endId)
   return {
-    workspaces: await summarize(database, shown, countLimit(query, shown), context),
+    workspaces: await summarize(sources, shown, countLimit(query, shown)),
     nextAfterId: next,
   }
 }
@@ -88,14 +98,13 @@ async function findWorkspaces(
 }
 
 async function summarize(
-  database: Kysely<Tables>,
+  { database, repository }: WorkspaceSources,
   workspaceIds: readonly string[],
   maxCounted: number | null,
-  context: SearchContext,
 ): Promise<WorkspaceSummary[]> {
   if (workspaceIds.length === 0) return []
-  const counts = await countStates(database, workspaceIds, maxCounted, context)
-  const uses = await findLastUses(database, workspaceIds, context)
+  const counts = await repository.countStates(workspaceIds, maxCounted)
+  const uses = await findLastUses(database, workspaceIds)
   return workspaceIds.map(workspaceId => {
     const { states, expiringSoon }: WorkspaceKeyCounts = counts.get(workspaceId) ?? NO_KEYS
     const lastUsedAtMs = uses.get(workspaceId) ?? null
@@ -105,13 +114,12 @@ async function summarize(
 }
 
 async function findLastUses(
-  database: Kysely<Tables>,
+  { reader, dialect }: WorkspaceSources['database'],
   workspaceIds: readonly string[],
-  { dialect }: SearchContext,
 ): Promise<ReadonlyMap<string, number>> {
   const { rows } = await sql<{ workspace_id: string; last_used_at_ms: number | null }>`
     select listed.value as workspace_id,
       (select max(last_used_at_ms) from key_use where key_use.workspace_id = listed.value) as last_used_at_ms
-    from ${listAsRows(workspaceIds, dialect)}`.execute(database)
+    from ${listAsRows(workspaceIds, dialect)}`.execute(reader)
   return new Map(rows.flatMap(row => (row.last_used_at_ms ? [[row.workspace_id, row.last_used_at_ms]] : [])))
 }
