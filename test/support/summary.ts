@@ -25,7 +25,7 @@ const LISTED_FILES = 4
 
 /** The tests of one file. */
 export interface TestedFile {
-  /** From the checkout, such as `test/cli/main.test.ts`. */
+  /** From the checkout, such as `test/cli/doctor.full.test.ts`. */
   readonly file: string
   readonly passed: number
   readonly failed: number
