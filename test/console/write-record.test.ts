@@ -214,6 +214,22 @@ describe('a record in a real Redis', () => {
     expect(await redis.client().exists(keys.map(({ digest }) => recordKeyName(digest)))).toBe(50)
   })
 
+  test('that cannot be written fails alone: each of many changes at once has its own outcome, and is published once', async () => {
+    const keys = Array.from({ length: 71 }, (_, index) =>
+      someKey({ expiresAtMs: Date.now() + DAY_MS, ...(index === 35 ? { workspaceId: '' } : {}) }),
+    )
+    const received = await listen()
+    const results = await Promise.allSettled(
+      keys.map((key, index) => put({ key, messages: [`change ${index}`] })),
+    )
+    const failed = results.flatMap(({ status }, index) => (status === 'rejected' ? [index] : []))
+    expect(failed).toEqual([35])
+    expect(await redis.client().exists(keys.map(({ digest }) => recordKeyName(digest)))).toBe(70)
+    await announcer.publish('the end')
+    await until('the last message arrives', () => received.some(({ message }) => message === 'the end'))
+    expect(received).toHaveLength(70 + 1)
+  })
+
   test('of a key that expired more than a day ago is not stored', async () => {
     const ended = someKey({ expiresAtMs: NOW_MS - 400 * DAY_MS })
     await put(announcementOf(ended))
