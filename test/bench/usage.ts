@@ -198,11 +198,11 @@ async function timeQuestions(database: Database, nowMs: number): Promise<void> {
     lastPoints('day', 365, nowMs),
   ]
   const questions: readonly (readonly [string, () => Promise<readonly unknown[]>])[] = [
-    ['a key, 24 hours', () => queries.usageOfKey(key, day)],
-    ['a key, 14 days by hour', () => queries.usageOfKey(key, fortnight)],
-    ['a key, a year by day', () => queries.usageOfKey(key, year)],
-    ['a workspace, 14 days by hour', () => queries.usageOfWorkspace('ws_large', fortnight)],
-    ['a workspace, a year by day', () => queries.usageOfWorkspace('ws_large', year)],
+    ['a key, 24 hours', () => queries.readKey(key, day)],
+    ['a key, 14 days by hour', () => queries.readKey(key, fortnight)],
+    ['a key, a year by day', () => queries.readKey(key, year)],
+    ['a workspace, 14 days by hour', () => queries.readWorkspace('ws_large', fortnight)],
+    ['a workspace, a year by day', () => queries.readWorkspace('ws_large', year)],
     [
       'busiest keys of the largest workspace, 7 days',
       () => queries.busiestKeys('ws_large', lastPoints('day', 7, nowMs), 10),

@@ -87,11 +87,11 @@ function readConsoleAccess(options: SessionOptions, environment: NodeJS.ProcessE
     variable('POSTERN_ADMIN_TOKEN_FILE'),
   )
   if (options.context !== undefined) {
-    return choose([flags, accessOfContext(options.context, environment), variables])
+    return choose([flags, readContextAccess(options.context, environment), variables])
   }
   const needsContext = flags.url === null && variables.url === null
   return choose(
-    needsContext ? [flags, variables, accessOfContext(undefined, environment)] : [flags, variables],
+    needsContext ? [flags, variables, readContextAccess(undefined, environment)] : [flags, variables],
   )
 }
 
@@ -104,7 +104,7 @@ function choose(given: readonly GivenAccess[]): ConsoleAccess {
   }
   const token = firstToken(given.filter(access => access.isContext !== true || access === chosen))
   if (token === null) throw usage(NO_TOKEN)
-  const first = { ...token, text: firstOfList(token.text) }
+  const first = { ...token, text: takeFirst(token.text) }
   checkToken(first)
   return { url: text.replace(/(?<!\/)\/+$/, ''), token: first.text }
 }
@@ -118,7 +118,7 @@ function firstToken(given: readonly GivenAccess[]): GivenText | null {
 }
 
 /** The console's own setting may hold several, separated as there. */
-function firstOfList(text: string): string {
+function takeFirst(text: string): string {
   return plainPasted(text.split(/[,\n]/, 1)[0] ?? '')
 }
 
@@ -127,7 +127,7 @@ export function checkToken({ source, text }: GivenText): void {
   throw usage(`${source} is not a token: only letters, digits and ._~+/-= are allowed`)
 }
 
-function accessOfContext(name: string | undefined, environment: NodeJS.ProcessEnv): GivenAccess {
+function readContextAccess(name: string | undefined, environment: NodeJS.ProcessEnv): GivenAccess {
   const context = chooseContext(name, environment)
   if (context === null) return { url: null, token: () => null }
   const source = `The context ${context.name}`

@@ -34,14 +34,14 @@ export async function readApiAccess(
 ): Promise<ApiAccess> {
   if (url !== undefined) {
     const checked = checkUrl('--url', url)
-    const key = keyFile === undefined ? await givenKey(host) : keyOfFile(keyFile)
+    const key = keyFile === undefined ? await givenKey(host) : fileKey(keyFile)
     return { url: checked, ...key }
   }
   const context = chooseContext(name, host.environment)
   if (context?.apiUrl === undefined) throw usage(NO_URL)
   const place = `of the context ${context.name}`
   const file = keyFile ?? context.keyFile
-  const key = file === undefined ? keptKey(place, context.key ?? '') : keyOfFile(file)
+  const key = file === undefined ? keptKey(place, context.key ?? '') : fileKey(file)
   return { url: checkUrl(`The address ${place}`, context.apiUrl), ...key }
 }
 
@@ -57,7 +57,7 @@ function keptKey(source: string, text: string): Key {
 }
 
 /** Read once now, so that a mistake shows at once, and again for each request: a key that was rotated is used without a restart. */
-function keyOfFile(file: string): Key {
+function fileKey(file: string): Key {
   const source = `in ${file}`
   const readKey = () => checkKey(source, readKeyFile(source, file))
   readKey()

@@ -270,7 +270,7 @@ async function readGatewayStatuses(
   dialect: Dialect,
 ): Promise<(version: KeyVersion) => GatewayStatus[]> {
   const gateways = await database.selectFrom('gateways').selectAll().orderBy('name').execute()
-  const confirmations = await (dialect === 'postgres' ? confirmationsOfMany : selectConfirmations)(
+  const confirmations = await (dialect === 'postgres' ? searchConfirmations : selectConfirmations)(
     database,
     versions,
   )
@@ -304,7 +304,7 @@ function selectConfirmations(
 }
 
 /** One search of the index for each version: a join would read the whole table, and a condition for each takes long to plan. */
-async function confirmationsOfMany(
+async function searchConfirmations(
   database: Kysely<Tables>,
   versions: readonly KeyVersion[],
 ): Promise<NewestConfirmation[]> {

@@ -207,7 +207,7 @@ const EACH_NAME = '^.*$'
  */
 function forGenerators(schema: object): Readonly<Record<string, unknown>> {
   const { anyOf, patternProperties, ...rest } = schema as Readonly<Record<string, unknown>>
-  const constants = Array.isArray(anyOf) ? anyOf.map(constantOf) : []
+  const constants = Array.isArray(anyOf) ? anyOf.map(readConstant) : []
   const ofEachName = (patternProperties as Readonly<Record<string, unknown>> | undefined)?.[EACH_NAME]
   return {
     ...rest,
@@ -226,7 +226,7 @@ function forGenerators(schema: object): Readonly<Record<string, unknown>> {
   }
 }
 
-function constantOf(schema: unknown): unknown {
+function readConstant(schema: unknown): unknown {
   return typeof schema === 'object' && schema !== null && 'const' in schema ? schema.const : undefined
 }
 

@@ -29,7 +29,7 @@ import {
   type Piece,
 } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { dayText, isoDay, problemOfName } from '../platform/html/name-and-expiry.ts'
+import { dayText, findNameProblem, isoDay } from '../platform/html/name-and-expiry.ts'
 import {
   CHANGE_FORMS,
   CHANGES,
@@ -195,8 +195,8 @@ export function checkEditForm(
   key: Pick<KeyRecord, 'expiresAtMs'>,
   nowMs: number,
 ): EditFormResult {
-  const nameProblem = problemOfName(chosen.name)
-  const dateProblem = date === '' ? null : problemOfDate(date, earlierDays(key, nowMs))
+  const nameProblem = findNameProblem(chosen.name)
+  const dateProblem = date === '' ? null : findDateProblem(date, earlierDays(key, nowMs))
   const problems = new Map<string, string>()
   if (nameProblem !== null) problems.set('name', nameProblem)
   if (dateProblem !== null) problems.set('date', dateProblem)
@@ -215,7 +215,7 @@ function earlierDays(
   return min <= max ? { min, max } : null
 }
 
-function problemOfDate(date: string, days: ReturnType<typeof earlierDays>): string | null {
+function findDateProblem(date: string, days: ReturnType<typeof earlierDays>): string | null {
   if (days === null) return 'Clear this date: the key expires within a day'
   const { min, max } = days
   const isDay = /^\d{4}-\d\d-\d\d$/.test(date) && !Number.isNaN(Date.parse(date))

@@ -15,7 +15,7 @@ import {
   DEFAULT_EXPIRY,
   decideExpiry,
   type ExpiryChoice,
-  problemOfName,
+  findNameProblem,
   readExpiryChoice,
 } from '../platform/html/name-and-expiry.ts'
 import {
@@ -119,7 +119,7 @@ export function checkIssueForm(
   nowMs: number,
 ): IssueFormResult {
   const decided = decideExpiry({ expiry, date }, nowMs)
-  const nameProblem = problemOfName(chosen.name)
+  const nameProblem = findNameProblem(chosen.name)
   const problems = new Map<string, string>()
   if (nameProblem !== null) problems.set('name', nameProblem)
   if (scopes.length === 0) problems.set('scopes', 'Choose at least one scope')

@@ -69,10 +69,10 @@ function readWorkspaces(claims: Claims, name: string) {
   const read = readClaim(claims, name)
   const texts = read.kind === 'boolean' ? [] : read.values
   const granted = new Set(texts.map(topLevelGroup).filter(isWorkspaceId))
-  return { granted, fault: read.fault ?? (granted.size > 0 ? null : faultOfWorkspaces(read)) }
+  return { granted, fault: read.fault ?? (granted.size > 0 ? null : findWorkspacesFault(read)) }
 }
 
-function faultOfWorkspaces({ values, kind }: ReadClaim): ClaimFault {
+function findWorkspacesFault({ values, kind }: ReadClaim): ClaimFault {
   if (kind === 'boolean') return { shape: 'a boolean', remedy: SEND_TEXTS }
   const [text] = values
   if (text === undefined) {
@@ -84,7 +84,7 @@ function faultOfWorkspaces({ values, kind }: ReadClaim): ClaimFault {
     return { shape: 'a path of nested groups', remedy }
   }
   if (kind === 'list') return { shape: 'a list without a workspace id', remedy: 'Send the ids of workspaces' }
-  return { shape: shapeOfText(text), remedy: 'Send a list, or the id of one workspace alone' }
+  return { shape: describeText(text), remedy: 'Send a list, or the id of one workspace alone' }
 }
 
 interface ReadRole {
@@ -107,7 +107,7 @@ function readRole(claims: Claims, name: string | undefined, wanted: string): Rea
   }
   const [text = ''] = values
   const isJoined = kind === 'text' && text.split(/[\s,]/).includes(wanted)
-  const joined = { shape: shapeOfText(text), remedy: 'Send a list: a text is one value, never several' }
+  const joined = { shape: describeText(text), remedy: 'Send a list: a text is one value, never several' }
   return { isGranted, isUnknown: false, fault: isJoined ? joined : null }
 }
 
@@ -120,7 +120,7 @@ function isPath(value: string): boolean {
   return value.startsWith('/') && value.includes('/', 1)
 }
 
-function shapeOfText(text: string): string {
+function describeText(text: string): string {
   if (text.includes(',')) return 'a text with commas'
   return /\s/.test(text) ? 'a text with blanks' : 'a text that is no workspace id'
 }

@@ -19,7 +19,7 @@ import {
   decideExpiry,
   type ExpiryChoice,
   expiryField,
-  problemOfName,
+  findNameProblem,
   readExpiryChoice,
 } from '../platform/html/name-and-expiry.ts'
 import { WORKSPACE_ID_EXPECTED } from '../platform/http/fields.ts'
@@ -74,7 +74,7 @@ type TokenFormResult =
 /** Reports all problems at once. The operation validates again. */
 export function checkTokenForm(form: TokenForm, nowMs: number): TokenFormResult {
   const problems = new Map<string, string>()
-  const nameProblem = problemOfName(form.name)
+  const nameProblem = findNameProblem(form.name)
   if (nameProblem !== null) problems.set('name', nameProblem)
   const permissions = chosenPermissions(form)
   if (permissions.length === 0) problems.set('permissions', 'Choose at least one permission')

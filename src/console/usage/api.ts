@@ -140,7 +140,7 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
     query: rangeQuery,
     response: usageResponse,
     errors: ['not_found', 'usage_disabled'],
-    handle: usageOfKey,
+    handle: showKeyUsage,
   }),
   adminCall({
     ...READING,
@@ -179,7 +179,7 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
       const workspaceId = readWorkspaceId(request)
       requireCounts(usage)
       const range = readRange(query, clock.wallMs())
-      const points = await usage.queries.usageOfWorkspace(workspaceId, range)
+      const points = await usage.queries.readWorkspace(workspaceId, range)
       const limits = await usage.limits.ofWorkspace(workspaceId, await keys.findPlan(workspaceId))
       return usageJson(range, points, limits)
     },
@@ -207,7 +207,7 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
   }),
 ]
 
-async function usageOfKey(
+async function showKeyUsage(
   { usage, keys, clock }: UsageCallParts,
   { request, query }: CheckedRequest<RangeQuery, unknown>,
 ): Promise<UsageResponse> {
@@ -216,7 +216,7 @@ async function usageOfKey(
   request.keyId = key.record.id
   requireCounts(usage)
   const range = readRange(query, clock.wallMs())
-  const points = await usage.queries.usageOfKey(key.record, range)
+  const points = await usage.queries.readKey(key.record, range)
   return usageJson(range, points, await usage.limits.ofKey(key.record))
 }
 

@@ -28,7 +28,7 @@ export async function readKeyUsage(
   if (!usage.stores.counts) return null
   const span = chartSpan(range, registry.clock.wallMs())
   const [points, asOfMs] = await Promise.all([
-    usage.queries.usageOfKey(record, span.range),
+    usage.queries.readKey(record, span.range),
     usage.queries.asOfMs(),
   ])
   return { span, points, asOfMs }
@@ -72,7 +72,7 @@ export async function readRecentUse(
   record: KeyRecord | null,
 ): Promise<RecentUse | null> {
   if (record === null || !usage.stores.counts) return null
-  const points = await usage.queries.usageOfKey(record, lastPoints('hour', 2, registry.clock.wallMs()))
+  const points = await usage.queries.readKey(record, lastPoints('hour', 2, registry.clock.wallMs()))
   return { sinceMs: points[0]?.atMs ?? 0, ...sumPoints(points) }
 }
 

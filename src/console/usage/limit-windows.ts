@@ -31,7 +31,7 @@ export interface LimitsInUse {
 }
 
 /** @param counters in the order of the policies */
-export function windowsOf(
+export function listWindows(
   policies: readonly RatePolicy[],
   counters: CounterReadings,
   nowMs: number,
@@ -81,7 +81,7 @@ export function createLimitReader({ config, onReload, clock, regions }: LimitRea
         const counters = await announcer.readCounters(workspaceId, names)
         return {
           region: regions.areNamed ? name : null,
-          windows: windowsOf(policies, counters, nowMs),
+          windows: listWindows(policies, counters, nowMs),
           unknown: typeof counters === 'string' ? counters : null,
         }
       }),

@@ -107,7 +107,7 @@ async function readWorkspace(
   const days = lastPoints('day', BUSIEST_DAYS, nowMs)
   const span = chartSpan(range, nowMs)
   const [points, asOfMs, busiest] = await Promise.all([
-    queries.usageOfWorkspace(workspaceId, span.range),
+    queries.readWorkspace(workspaceId, span.range),
     queries.asOfMs(),
     queries.busiestKeys(workspaceId, days, BUSIEST_KEYS),
   ])

@@ -32,12 +32,12 @@ export type UsageQueries = ReturnType<typeof createUsageQueries>
 export function createUsageQueries(database: UsageDatabase, clock: Clock) {
   const { reader } = database
   return {
-    usageOfKey: async (
+    readKey: async (
       { workspaceId, id }: { readonly workspaceId: string; readonly id: string },
       range: UsageRange,
     ) => usagePoints(range, await selectCounts(reader, workspaceId, id, range)),
     /** With what gateways could not count by key. */
-    usageOfWorkspace: async (workspaceId: string, range: UsageRange) =>
+    readWorkspace: async (workspaceId: string, range: UsageRange) =>
       usagePoints(range, await selectCounts(reader, workspaceId, OF_WORKSPACE, range)),
     /** The keys with the most requests, the busiest first, among the `RANKED_KEYS` that were used last. */
     busiestKeys: (workspaceId: string, range: UsageRange, limit: number) =>

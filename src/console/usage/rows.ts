@@ -133,14 +133,16 @@ export function partitionsFor(nowMs: number): Partition[] {
     { length: HOURS_KEPT_DAYS + AHEAD_DAYS + 1 },
     (_, index) => today - HOURS_KEPT_DAYS + index,
   )
-  const months = new Map(days.map(day => partitionOfDays(day)).map(partition => [partition.name, partition]))
-  return [...days.map(partitionOfHours), ...months.values()]
+  const months = new Map(
+    days.map(day => createDaysPartition(day)).map(partition => [partition.name, partition]),
+  )
+  return [...days.map(createHoursPartition), ...months.values()]
 }
 
 /** The partitions that hold these buckets, and those between them. */
 export function partitionsCovering(table: CountTable, first: number, last: number): Partition[] {
   const perDay = table === 'usage_hours' ? DAY_HOURS : 1
-  const findPartition = table === 'usage_hours' ? partitionOfHours : partitionOfDays
+  const findPartition = table === 'usage_hours' ? createHoursPartition : createDaysPartition
   const partitions: Partition[] = []
   let bucket = first
   while (bucket <= last) {
@@ -167,12 +169,12 @@ export function oldestBucket(table: CountTable, nowMs: number): number {
   return table === 'usage_hours' ? (today - HOURS_KEPT_DAYS) * DAY_HOURS : today - DAYS_KEPT_DAYS
 }
 
-function partitionOfHours(day: number): Partition {
+function createHoursPartition(day: number): Partition {
   const name = `usage_hours_${isoDate(day).replaceAll('-', '')}`
   return { name, table: 'usage_hours', from: day * DAY_HOURS, until: (day + 1) * DAY_HOURS }
 }
 
-function partitionOfDays(day: number): Partition {
+function createDaysPartition(day: number): Partition {
   const [year, month] = [Number(isoDate(day).slice(0, 4)), Number(isoDate(day).slice(5, 7))]
   const name = `usage_days_${isoDate(day).slice(0, 7).replace('-', '')}`
   return { name, table: 'usage_days', from: dayNumber(year, month - 1, 1), until: dayNumber(year, month, 1) }

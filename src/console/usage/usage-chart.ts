@@ -70,7 +70,7 @@ function drawing(bars: readonly UsageBar[], span: ChartSpan, summary: string): H
       <svg class="scale" aria-hidden="true">${scale.ticks.map(tick => html`<text x="100%" y="${scale.y(tick)}%">${COMPACT.format(Math.abs(tick))}</text>`)}</svg>
       <div class="bars">${usageChart(bars, summary)}
         <div class="points" aria-hidden="true">${bars.map(point)}</div></div>
-      <svg class="times" aria-hidden="true">${timesOf(bars, span)}</svg>
+      <svg class="times" aria-hidden="true">${timeLabels(bars, span)}</svg>
     </div>
     <details><summary>Numbers of the chart</summary>
       ${countTable(
@@ -95,7 +95,7 @@ const DAY_AND_MONTH = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 
 const MONTH_AND_YEAR = new Intl.DateTimeFormat('en-GB', { month: 'short', year: 'numeric', timeZone: 'UTC' })
 
 /** The times of some bars, below their middle. */
-function timesOf(bars: readonly UsageBar[], { step, barsPerTick, pointsPerBar }: ChartSpan): Html[] {
+function timeLabels(bars: readonly UsageBar[], { step, barsPerTick, pointsPerBar }: ChartSpan): Html[] {
   const stepMs = bucketStartMs(step, pointsPerBar)
   return bars.flatMap(({ atMs }, index) => {
     const place = step === 'hour' ? atMs / stepMs : index

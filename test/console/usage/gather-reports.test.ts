@@ -26,7 +26,7 @@ async function started() {
   const store = (sent: CheckedReport, used: Record<string, number> = {}) =>
     gatherer.store({ ...sent, used: new Map(Object.entries(used)) })
   const stored = async () => {
-    const [point] = await createUsageQueries(database, clock).usageOfWorkspace(
+    const [point] = await createUsageQueries(database, clock).readWorkspace(
       'ws_1',
       lastPoints('hour', 1, NOW_MS),
     )

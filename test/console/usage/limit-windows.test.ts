@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { PrepareReload } from '../../../src/config/reloadable.ts'
 import type { Config } from '../../../src/config/schema/schema.ts'
 import { parseCounters } from '../../../src/console/announcing/read-counters.ts'
-import { createLimitReader, windowsOf } from '../../../src/console/usage/limit-windows.ts'
+import { createLimitReader, listWindows } from '../../../src/console/usage/limit-windows.ts'
 import { limitsCard } from '../../../src/console/usage/limits-card.ts'
 import { policiesOfPlan } from '../../../src/domain/rate-limit.ts'
 
@@ -15,7 +15,7 @@ const read = (used: number, endsInMs: number) => ({ used, endsInMs })
 
 describe('what is left of a window', () => {
   test('is the limit without what was used, until the window ends', () => {
-    expect(windowsOf(POLICIES, [read(12, 40_000), read(1_000, 9_000_000_000)], NOW_MS)).toEqual([
+    expect(listWindows(POLICIES, [read(12, 40_000), read(1_000, 9_000_000_000)], NOW_MS)).toEqual([
       { policy: minute, remaining: 48, resetsAtMs: NOW_MS + 40_000 },
       // Redis keeps the counter of a month for a day after its end.
       { policy: quota, remaining: 9_000, resetsAtMs: MONTH_ENDS_MS },
@@ -23,11 +23,11 @@ describe('what is left of a window', () => {
   })
 
   test('is never below zero, though requests above the limit are counted too', () => {
-    expect(windowsOf([minute], [read(75, 1)], NOW_MS)).toMatchObject([{ remaining: 0 }])
+    expect(listWindows([minute], [read(75, 1)], NOW_MS)).toMatchObject([{ remaining: 0 }])
   })
 
   test('is the whole limit where nothing was counted: a window of seconds has not begun, a month has', () => {
-    expect(windowsOf(POLICIES, [null, null], NOW_MS)).toEqual([
+    expect(listWindows(POLICIES, [null, null], NOW_MS)).toEqual([
       { policy: minute, remaining: 60, resetsAtMs: null },
       { policy: quota, remaining: 10_000, resetsAtMs: MONTH_ENDS_MS },
     ])
@@ -36,7 +36,7 @@ describe('what is left of a window', () => {
   test.each(['off', 'denied', 'failed'] as const)(
     'is unknown, not zero, without an answer of Redis: %s',
     why => {
-      expect(windowsOf(POLICIES, why, NOW_MS)).toEqual([
+      expect(listWindows(POLICIES, why, NOW_MS)).toEqual([
         { policy: minute, remaining: null, resetsAtMs: null },
         { policy: quota, remaining: null, resetsAtMs: MONTH_ENDS_MS },
       ])
@@ -76,8 +76,8 @@ test('a plan’s policies stand in the place of those of keys without a plan; an
 
 test('where the settings name regions, each policy is shown for each region, and which region does not answer', () => {
   const regions = [
-    { region: 'eu', windows: windowsOf([minute], [read(12, 40_000)], NOW_MS), unknown: null },
-    { region: 'us', windows: windowsOf([minute], 'failed', NOW_MS), unknown: 'failed' as const },
+    { region: 'eu', windows: listWindows([minute], [read(12, 40_000)], NOW_MS), unknown: null },
+    { region: 'us', windows: listWindows([minute], 'failed', NOW_MS), unknown: 'failed' as const },
   ]
   const text = plain(limitsCard({ plan: 'free', regions }, NOW_MS))
   expect(text).toContain('What is left in region us is unknown: Redis gave this console no usable answer.')

@@ -34,7 +34,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
     const store = (...reports: readonly CheckedReport[]) => storeReports(database, reports, nowMs)
     const lastDay = () => lastPoints('hour', 24, nowMs)
     const requestsOf = async (id = key.id) => {
-      const points = await queries.usageOfKey({ ...key, id }, lastDay())
+      const points = await queries.readKey({ ...key, id }, lastDay())
       return points.reduce((sum, { requests }) => sum + requests, 0)
     }
 
@@ -52,7 +52,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
         report('g2', 1, [count(4), count(5, { minute: minuteOf(nowMs - HOUR_MS), route: 'workspace' })]),
       )
       await store(report('g1', 2, [count(1)]))
-      const [before, present] = await queries.usageOfKey(key, lastPoints('hour', 2, nowMs))
+      const [before, present] = await queries.readKey(key, lastPoints('hour', 2, nowMs))
       expect(before).toMatchObject({ atMs: NOW_MS - HOUR_MS, requests: 5, byRoute: { workspace: 5 } })
       expect(present).toEqual({
         atMs: NOW_MS,
@@ -61,7 +61,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
         byRoute: { files: 10 },
         servedByRoute: { files: 8 },
       })
-      const [today] = await queries.usageOfKey(key, lastPoints('day', 1, nowMs))
+      const [today] = await queries.readKey(key, lastPoints('day', 1, nowMs))
       expect(today).toMatchObject({ requests: 15, byCode: { ok: 13, scope_missing: 2 } })
     })
 
@@ -85,7 +85,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
 
     test('counts in the workspace what a gateway had no room to count by key', async () => {
       await store(report('g1', 1, [count(3), count(4, { keyId: null }), count(2, { keyId: 'key_b' })]))
-      const [total] = await queries.usageOfWorkspace('ws_1', lastPoints('day', 1, nowMs))
+      const [total] = await queries.readWorkspace('ws_1', lastPoints('day', 1, nowMs))
       expect(total?.requests).toBe(9)
     })
 
@@ -379,9 +379,9 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
       const restarted = await open()
       await restarted.store(report('g0', 6, [count(1000)]))
       const own = createUsageQueries(restarted.own, clock)
-      const [point] = await own.usageOfWorkspace('ws_1', lastPoints('day', 1, nowMs))
+      const [point] = await own.readWorkspace('ws_1', lastPoints('day', 1, nowMs))
       expect(point?.requests).toBe(10 * (1 + 2 + 3 + 4 + 5 + 6 + 6))
-      const [ofKey] = await own.usageOfKey({ ...key, id: 'key_g3' }, lastPoints('hour', 1, nowMs))
+      const [ofKey] = await own.readKey({ ...key, id: 'key_g3' }, lastPoints('hour', 1, nowMs))
       expect(ofKey?.requests).toBe(6)
       await Promise.all([...opened, restarted].map(console => console.own.close()))
     })

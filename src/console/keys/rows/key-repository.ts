@@ -17,9 +17,9 @@ import {
   countByState,
   countForSync,
   countInWorkspace,
-  countStates,
   countKeys,
   countLive,
+  countStates,
   countUnused,
   type ExpiryBounds,
 } from '../search/count-keys.ts'
@@ -226,7 +226,7 @@ async function listForSync(
   database: Kysely<Tables>,
   { expiresAfterMs, limit, afterId }: SyncRange,
 ): Promise<KeyPage> {
-  const endId = expiresAfterMs === null ? null : await endOfStretch(database, afterId ?? '')
+  const endId = expiresAfterMs === null ? null : await findStretchEnd(database, afterId ?? '')
   let query = selectKeys(database)
     .where('id', '>', afterId ?? '')
     .orderBy('id')
@@ -238,7 +238,7 @@ async function listForSync(
 }
 
 /** @returns null if fewer keys are left than a stretch has */
-async function endOfStretch(database: Kysely<Tables>, afterId: string): Promise<string | null> {
+async function findStretchEnd(database: Kysely<Tables>, afterId: string): Promise<string | null> {
   const ids = database.selectFrom('keys').select('id').where('id', '>', afterId).orderBy('id')
   const end = await ids
     .offset(EXAMINED_AT_ONCE - 1)

@@ -17,7 +17,7 @@ const DAY_MS = 86_400_000
 const MAX_DAYS = 365
 
 /** @param name of a key or a token */
-export function problemOfName(name: string): string | null {
+export function findNameProblem(name: string): string | null {
   if (name === '') return 'Enter a name, such as “build server”'
   const length = [...name].length
   if (length > MAX_NAME_LENGTH) return `Shorten the name to ${MAX_NAME_LENGTH} characters; it has ${length}`

@@ -116,7 +116,7 @@ export class AcceptedTokens {
 
   accept(presented: string): boolean {
     const tokens = this.#parts.tokens()
-    const index = indexOfToken(presented, tokens)
+    const index = findTokenIndex(presented, tokens)
     if (index >= 0 && tokens.length > 1) this.#report(tokens, index + 1)
     return index >= 0
   }
@@ -134,7 +134,7 @@ export class AcceptedTokens {
 }
 
 /** Compares with each in constant time. @returns -1 if it is none of them */
-function indexOfToken(presented: string, tokens: readonly string[]): number {
+function findTokenIndex(presented: string, tokens: readonly string[]): number {
   const digest = sha256(presented)
   const matches = tokens.map(token => timingSafeEqual(digest, sha256(token)))
   return matches.indexOf(true)

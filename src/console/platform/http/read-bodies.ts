@@ -68,7 +68,7 @@ function hasMoreValues(json: Uint8Array, most: number): boolean {
   let values = 1
   for (let at = 0; at < json.length; at++) {
     const byte = json[at]
-    if (byte === QUOTE) at = endOfString(json, at)
+    if (byte === QUOTE) at = findStringEnd(json, at)
     else if (byte === COMMA || byte === BRACKET || byte === BRACE) values++
     if (values > most) return true
   }
@@ -76,7 +76,7 @@ function hasMoreValues(json: Uint8Array, most: number): boolean {
 }
 
 /** @param start of its opening quote. @returns the place of the closing one, or the end of a text without one */
-function endOfString(json: Uint8Array, start: number): number {
+function findStringEnd(json: Uint8Array, start: number): number {
   for (let at = start + 1; at < json.length; at++) {
     if (json[at] === QUOTE) return at
     if (json[at] === BACKSLASH) at++
