@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { compareSchema } from '../../src/console/platform/check-schema.ts'
+import { compareSchema } from '../../src/console/platform/open-console-database.ts'
 import { MIGRATIONS } from '../../src/console/schema.ts'
 import { makePartitions } from '../../src/console/usage/rows.ts'
 import { startConsole } from '../support/console.ts'

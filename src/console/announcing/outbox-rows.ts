@@ -1,8 +1,8 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
-import { isChosen, rowPlace } from '../platform/database/chosen-rows.ts'
 import type { ChangeWriter, Database, Dialect } from '../platform/database/database.ts'
+import { isChosen, rowPlace } from '../platform/database/query-parts.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { shareBatches } from '../platform/jobs/share-runs.ts'
 

@@ -1,7 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { StoredKey } from '../../domain/key/key-record.ts'
-import { isChosen, rowPlace } from '../platform/database/chosen-rows.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
+import { isChosen, rowPlace } from '../platform/database/query-parts.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { shareBatches } from '../platform/jobs/share-runs.ts'
 import { createOutboxes } from './outbox-rows.ts'

@@ -4,7 +4,7 @@ import { readAuditRow } from '../platform/audit/chain.ts'
 import type { AuditAction, AuditEntry } from '../platform/audit/entries.ts'
 import { type AuditedDatabase, genuineRows } from '../platform/audit/mac.ts'
 import type { Dialect } from '../platform/database/database.ts'
-import { firstRows, listAsRows, mostFirstRows, takePage } from '../platform/database/first-rows.ts'
+import { firstRows, listAsRows, mostFirstRows, takePage } from '../platform/database/query-parts.ts'
 import type { AuditRow } from '../platform/database/tables.ts'
 
 const ULID_TIME_LENGTH = 10

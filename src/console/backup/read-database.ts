@@ -2,7 +2,6 @@ import type { Kysely } from 'kysely'
 import { describeError } from '../../observability/control-logger.ts'
 import { type ChainReport, NoAuditChain, verifyAudit } from '../audit/index.ts'
 import type { AuditKeys } from '../platform/audit/mac.ts'
-import { comparePostgres } from '../platform/check-schema.ts'
 import { DATABASE_SETTING, Refused } from '../platform/database/database.ts'
 import {
   describeDifferences,
@@ -13,6 +12,7 @@ import {
 } from '../platform/database/migrations.ts'
 import { countConsoles } from '../platform/database/postgres/database.ts'
 import { isNotPermitted } from '../platform/database/postgres/errors.ts'
+import { comparePostgresSchema } from '../platform/database/postgres/schema.ts'
 import { lockSqliteFile } from '../platform/database/sqlite/database.ts'
 import { checkIntegrity, sqliteFilePath } from '../platform/database/sqlite/file.ts'
 import { compareSqliteSchema } from '../platform/database/sqlite/schema.ts'
@@ -143,7 +143,7 @@ export async function requireOwnFile(database: Kysely<Tables>, name: string): Pr
 
 /** The same for a PostgreSQL database of this version. */
 export async function requireOwnPostgres(connection: Kysely<Tables>, name: string): Promise<void> {
-  const differences = await comparePostgres(connection, MIGRATIONS).catch((error: unknown) => {
+  const differences = await comparePostgresSchema(connection, MIGRATIONS).catch((error: unknown) => {
     if (!isNotPermitted(error)) throw error
     throw new Refused(
       `The schema of ${name} cannot be compared with that of Postern: ${describeError(error)}. ` +

@@ -24,7 +24,7 @@ import { choosesPlans, PLAN_NOT_CHOSEN } from './plan-choice.ts'
 import type { Registry } from './registry.ts'
 import { PlansChanged } from './rows/bulk-rows.ts'
 import type { KeyPage, KeyRepository } from './rows/key-repository.ts'
-import type { WorkspacePlans } from './rows/workspace-plans.ts'
+import type { WorkspacePlans } from './rows/plans.ts'
 
 const adminCall = declareCalls<Registry>()
 

@@ -4,7 +4,7 @@ import { page } from '../platform/html/layout.ts'
 import { ADMINISTRATION, createFrame, sendPage } from '../platform/html/page-request.ts'
 import { ALL_USAGE, keysPath, PLANS } from '../platform/html/paths.ts'
 import type { KeyPageParts } from './key-view.ts'
-import type { PlanCount } from './search/count-by-plan.ts'
+import type { PlanCount } from './rows/plans.ts'
 
 /** For administrators: how many keys and workspaces have each plan. */
 export function plansRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {

@@ -8,8 +8,8 @@ import { type AccessAction, type AuditDetail, auditAccess } from '../platform/au
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { Database, RunWork } from '../platform/database/database.ts'
 import { findTrouble } from '../platform/database/database-unavailable.ts'
-import { takePage } from '../platform/database/first-rows.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
+import { takePage } from '../platform/database/query-parts.ts'
 import type { SessionRow, Tables } from '../platform/database/tables.ts'
 
 /** Activity is recorded once in this fraction of the idle limit, so that not every page writes to the database. */

@@ -1,7 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { AdminToken, Permission } from '../platform/access/principal.ts'
 import type { Dialect } from '../platform/database/database.ts'
-import { takePage } from '../platform/database/first-rows.ts'
+import { takePage } from '../platform/database/query-parts.ts'
 import type { AdminTokenRow, Tables } from '../platform/database/tables.ts'
 
 export interface TokenPage {

@@ -6,8 +6,8 @@ import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import type { LimitUse } from '../../domain/rate-limit.ts'
 import { ROUTE_NAME } from '../../domain/route/route.ts'
 import type { Database } from '../platform/database/database.ts'
-import { listAsRows } from '../platform/database/first-rows.ts'
 import { isKeyId } from '../platform/database/ids.ts'
+import { listAsRows } from '../platform/database/query-parts.ts'
 
 const MINUTE_MS = 60_000
 /** A gateway's clock may be ahead by this much. */

@@ -6,7 +6,7 @@ import { toInstant } from '../../domain/instant.ts'
 import type { PolicySettings } from '../../domain/rate-limit.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
 import type { Database } from '../platform/database/database.ts'
-import { firstRows, listAsRows, takePage } from '../platform/database/first-rows.ts'
+import { firstRows, listAsRows, takePage } from '../platform/database/query-parts.ts'
 import type { LimitUseRow } from '../platform/database/tables.ts'
 
 /** A window of a limit that is used by at least 80 %. */

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { toInstant } from '../../domain/instant.ts'
 import { may } from '../platform/access/principal.ts'
-import type { PageOptions } from '../platform/database/first-rows.ts'
+import type { PageOptions } from '../platform/database/query-parts.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import type { Database } from '../platform/database/database.ts'
-import type { PageOptions } from '../platform/database/first-rows.ts'
+import type { PageOptions } from '../platform/database/query-parts.ts'
 import {
   type AttemptOutcome,
   type Claim,

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { KeyState } from '../../domain/key/key-record.ts'
 import { MAX_COUNTED, NO_KEYS, type WorkspaceKeyCounts } from '../keys/index.ts'
 import type { Database } from '../platform/database/database.ts'
-import { listAsRows, takePage } from '../platform/database/first-rows.ts'
+import { listAsRows, takePage } from '../platform/database/query-parts.ts'
 import type { Tables } from '../platform/database/tables.ts'
 
 /** Workspaces that one page examines at most. */

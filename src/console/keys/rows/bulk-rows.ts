@@ -8,7 +8,7 @@ import { readKeyRow, toKeyRow } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import type { WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
 import { writeEffects } from './commit.ts'
-import { areCurrent, type WorkspacePlans } from './workspace-plans.ts'
+import { areCurrent, type WorkspacePlans } from './plans.ts'
 
 /** Rows of one statement: SQLite binds at most 32,766 values. */
 const ROWS_AT_ONCE = 500

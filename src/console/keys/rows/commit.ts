@@ -12,7 +12,7 @@ import type { Tables } from '../../platform/database/tables.ts'
 import { type EarlierResponse, insertResponse, type StoredResponse } from '../../platform/http/idempotency.ts'
 import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
 import { shareBatches } from '../../platform/jobs/share-runs.ts'
-import { areCurrent } from './workspace-plans.ts'
+import { areCurrent } from './plans.ts'
 
 /** Bounds the time of one transaction. */
 const CHANGES_AT_ONCE = 256

@@ -7,12 +7,11 @@ import { type AuditEntry, isLeak } from '../../platform/audit/entries.ts'
 import { type AuditedDatabase, genuineRows } from '../../platform/audit/mac.ts'
 import { createAuditQueue } from '../../platform/audit/queue.ts'
 import type { Dialect } from '../../platform/database/database.ts'
-import { type PageOptions, takePage } from '../../platform/database/first-rows.ts'
 import { readKeyRow } from '../../platform/database/key-row.ts'
+import { type PageOptions, takePage } from '../../platform/database/query-parts.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { findResponse, type Idempotency, purgeResponses } from '../../platform/http/idempotency.ts'
 import { shareBatches } from '../../platform/jobs/share-runs.ts'
-import { countByPlan } from '../search/count-by-plan.ts'
 import {
   countByState,
   countForSync,
@@ -37,7 +36,7 @@ import {
   revokeKeys,
 } from './bulk-rows.ts'
 import { createCommit } from './commit.ts'
-import { changePlan, findPlans, type PlanChange } from './workspace-plans.ts'
+import { changePlan, countByPlan, findPlans, type PlanChange } from './plans.ts'
 
 /** Keys that a statement of a sync reads, expired ones included. */
 const EXAMINED_AT_ONCE = 10_000

@@ -3,7 +3,7 @@ import type { Clock } from '../../../domain/clock.ts'
 import type { KeyState } from '../../../domain/key/key-record.ts'
 import type { KEY_STATE_LABELS } from '../../../observability/metrics/metrics.ts'
 import type { Dialect } from '../../platform/database/database.ts'
-import { listAsRows } from '../../platform/database/first-rows.ts'
+import { listAsRows } from '../../platform/database/query-parts.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { EXPIRING_SOON_MS, isSelected, type KeyFilter, type KeySelector } from './key-query.ts'
 import {

@@ -1,8 +1,8 @@
 import { expressionBuilder, type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Dialect } from '../../platform/database/database.ts'
-import { firstRows, listAsRows, mostFirstRows, takePage } from '../../platform/database/first-rows.ts'
 import { readKeyRow } from '../../platform/database/key-row.ts'
 import { MAY_TIME_OUT, QUERY_CANCELED } from '../../platform/database/postgres/errors.ts'
+import { firstRows, listAsRows, mostFirstRows, takePage } from '../../platform/database/query-parts.ts'
 import type { KeyRow, Tables } from '../../platform/database/tables.ts'
 import {
   EVERY_KEY,

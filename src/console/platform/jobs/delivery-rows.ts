@@ -1,7 +1,6 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
-import { isChosen } from '../database/chosen-rows.ts'
 import type { Dialect } from '../database/database.ts'
-import { type PageOptions, takePage } from '../database/first-rows.ts'
+import { isChosen, type PageOptions, takePage } from '../database/query-parts.ts'
 import type { DeliveryRow, Tables } from '../database/tables.ts'
 
 const KEPT_MS = 30 * 86_400_000

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import {
   compareSchemas,
   createSchema,
@@ -14,14 +14,20 @@ const OF_KYSELY = ['kysely_migration', 'kysely_migration_lock']
 /** The server may refuse its extension. */
 const OPTIONAL_INDEX = 'index keys_by_text on keys'
 
-/**
- * Compares the schema with what the migrations make in a schema of another name, which is rolled back. Needs the right to
- * create schemas in the database. Leaves the transaction as it was, also where it throws.
- */
-export async function comparePostgresSchema(
-  tx: Transaction<Tables>,
+/** Changes nothing. Needs the right to create schemas in the database. */
+export function comparePostgresSchema(
+  connection: Kysely<Tables>,
   migrations: Migrations,
 ): Promise<SchemaDifference[]> {
+  const transaction = connection.transaction().setAccessMode('read write')
+  return transaction.execute(tx => compareIn(tx, migrations))
+}
+
+/**
+ * Compares the schema with what the migrations make in a schema of another name, which is rolled back. Leaves the transaction as it was,
+ * also where it throws.
+ */
+async function compareIn(tx: Transaction<Tables>, migrations: Migrations): Promise<SchemaDifference[]> {
   await sql`savepoint compare_schema`.execute(tx)
   try {
     const actual = await readObjects(tx)
