@@ -1,4 +1,5 @@
 import { toInstant } from '../../domain/instant.ts'
+import type { StoredKey } from '../../domain/key/key-record.ts'
 import {
   type Announced,
   areNamed,
@@ -13,6 +14,9 @@ import { findTrouble } from '../platform/database/database-unavailable.ts'
 import { exactText, type Html, html, type Piece } from '../platform/html/html.ts'
 import type { Registry } from './registry.ts'
 import type { OperationSuccess } from './run-operation.ts'
+
+/** How often a page looks whether a change has come further. */
+export const REFRESH_SECONDS = 3
 
 /** How far a change to a key has come: a revocation, suspension, resumption or edit. */
 export interface ChangeProgress {
@@ -48,6 +52,29 @@ export async function readChangeProgress(
       : readConfirmations(registry, change, announced)
   const gateways = isKnown ? await read().catch((error: unknown) => unknownAfterCommit(success, error)) : null
   return { announced, committedAtMs, announcedAtMs, gateways }
+}
+
+/** How far the revocation or suspension of a key has come; null for a key that has neither. What waits is announced. */
+export async function readLastProgress(registry: Registry, key: StoredKey): Promise<ChangeProgress | null> {
+  const { revokedAtMs, suspendedAtMs, version } = key.record
+  const committedAtMs = revokedAtMs ?? suspendedAtMs
+  if (committedAtMs === null) return null
+  const announced = await registry.inEachRegion(outbox => outbox.announcePending(key))
+  const isKnown = registry.clock.wallMs() - committedAtMs <= CONFIRMATIONS_KEPT_MS
+  const change = { digest: key.digest, version, committedAtMs }
+  const gateways = isKnown ? await readConfirmations(registry, change, announced) : null
+  return { announced, committedAtMs, announcedAtMs: null, gateways }
+}
+
+/** Longer than a gateway that has ended is waited for, and than one needs to start again. */
+const WATCHED_MS = 120_000
+
+/** Whether a page looks again by itself: for some minutes, while a region or a gateway has not confirmed the change. */
+export function isWatched({ announced, committedAtMs, gateways }: ChangeProgress, nowMs: number): boolean {
+  if (committedAtMs === null || nowMs - committedAtMs > WATCHED_MS) return false
+  return (
+    !isAnnounced(announced) || (gateways !== null && (gateways.known === 0 || gateways.silent.length > 0))
+  )
 }
 
 /** A change that this request committed must not look like a failure. */
@@ -102,9 +129,17 @@ function confirmationsJson(gateways: Confirmations | null) {
   return { known, confirmed, verifying, silent }
 }
 
-/** As a page shows it: saved, announced, confirmed by the gateways. */
-export function changeSteps({ committedAtMs, announced, announcedAtMs, gateways }: ChangeProgress): Html {
-  return html`<ol class="steps card" id="progress">
+/**
+ * As a page shows it: saved, announced, confirmed by the gateways.
+ * @param watched the page that has its later state, which the script reads; null if it stays as it is
+ */
+export function changeSteps(
+  { committedAtMs, announced, announcedAtMs, gateways }: ChangeProgress,
+  watched: string | null = null,
+): Html {
+  const refreshes =
+    watched === null ? null : html` data-refreshes="${REFRESH_SECONDS}" data-from="${watched}"`
+  return html`<ol class="steps card" id="progress"${refreshes}>
     ${committedAtMs === null ? null : step(true, 'Saved', exact(committedAtMs))}
     ${isAnnounced(announced) ? step(true, 'Announced', announcedText(committedAtMs, announcedAtMs)) : step(false, 'Not announced yet', notAnnouncedText(announced))}
     ${gateways === null ? null : confirmationStep(gateways)}

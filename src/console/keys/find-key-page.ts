@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
 import { digestKey } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { sees } from '../platform/access/principal.ts'
@@ -13,8 +14,8 @@ import {
 } from '../platform/html/form-parts.ts'
 import { type Html, html, nameHtml } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { createFrame, readFormFields, SHOWS, sendPage } from '../platform/html/page-request.ts'
-import { FIND_KEY, keyPath } from '../platform/html/paths.ts'
+import { createFrame, findWorkspace, readFormFields, SHOWS, sendPage } from '../platform/html/page-request.ts'
+import { FIND_KEY, findKeyPath, keyPath } from '../platform/html/paths.ts'
 import { requirePrincipal } from '../platform/http/request-context.ts'
 import { creatorName, facts, type KeyPageParts, type KeyView, readKeyView } from './key-view.ts'
 
@@ -28,9 +29,13 @@ const MISSING = new Map([['key', 'Paste the whole key']])
 export function findKeyRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   const { clock } = sources.registry
   scope.get(FIND_KEY, SHOWS, async (request, reply) =>
-    sendPage(reply, findKeyPage(createFrame(request, reply, { workspaceId: null, clock }), NO_PROBLEMS)),
+    sendPage(reply, findKeyPage(frameAround(request, reply, clock), NO_PROBLEMS)),
   )
   scope.post(FIND_KEY, SHOWS, (request, reply) => findKey(sources, request, reply))
+}
+
+function frameAround(request: FastifyRequest, reply: FastifyReply, clock: Clock): Frame {
+  return createFrame(request, reply, { workspaceId: findWorkspace(request), clock })
 }
 
 async function findKey(
@@ -40,7 +45,7 @@ async function findKey(
 ): Promise<FastifyReply> {
   const { repository, clock } = registry
   const digest = readDigest(readFormFields(request))
-  const outside = createFrame(request, reply, { workspaceId: null, clock })
+  const outside = frameAround(request, reply, clock)
   if (digest === null) return sendPage(reply, findKeyPage(outside, MISSING), 422)
   const found = await repository.findByDigest(digest)
   if (found === null || !sees(requirePrincipal(request), found.record.workspaceId)) {
@@ -71,9 +76,9 @@ function findKeyPage(frame: Frame, problems: Problems): Html {
 }
 
 /** The script sends the digest alone. */
-function findForm({ csrfToken }: Frame, problems: Problems): Html {
+function findForm({ csrfToken, workspaceId }: Frame, problems: Problems): Html {
   const hint = html`The whole key, such as <code>wsk_…</code>. Your browser sends only its SHA-256 digest; with JavaScript disabled, it sends the key, which Postern neither stores nor logs`
-  return html`<form class="card" method="post" action="${FIND_KEY}" data-digests novalidate>
+  return html`<form class="card" method="post" action="${findKeyPath(workspaceId)}" data-digests novalidate>
     ${hidden({ _csrf: csrfToken, digest: '' })}
     ${textInput({ name: 'key', label: 'Key', hint, problems }, '', html`type="text" spellcheck="false" autocapitalize="off" required`)}
     <div class="actions"><button class="primary">Find</button></div>
@@ -85,7 +90,7 @@ function foundKeyPage(frame: Frame, key: KeyView, creator: string | null): Html 
   const { record, state } = key
   const isEnded = state === 'expired' || state === 'revoked'
   const revoke = html`<a class="button danger" href="${keyPath(record.workspaceId, record.id, 'revoke')}">Revoke</a>`
-  const main = html`<p class="back"><a href="${FIND_KEY}">Find a key</a></p>
+  const main = html`<p class="back"><a href="${findKeyPath(record.workspaceId)}">Find a key</a></p>
     <h1>${nameHtml(record)}</h1>
     <p class="lead">A key of workspace <strong>${record.workspaceId}</strong> has this secret.${
       isEnded ? ' Gateways reject it already.' : ' If it has leaked, revoke it, or rotate it without overlap.'
@@ -100,6 +105,6 @@ function noKeyFoundPage(frame: Frame): Html {
   const main = html`<h1>No such key</h1>
     <p class="lead">No key of the workspaces that you can access has this secret.</p>
     <div class="card"><p>Check that you have copied the whole key. It may also belong to another workspace or to another installation of Postern.</p>
-    <p class="actions"><a class="button primary" href="${FIND_KEY}">Find another key</a></p></div>`
+    <p class="actions"><a class="button primary" href="${findKeyPath(frame.workspaceId)}">Find another key</a></p></div>`
   return page(frame, { title: 'No such key', section: null, main })
 }

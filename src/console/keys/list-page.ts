@@ -16,6 +16,7 @@ import {
 import {
   ALL_KEYS,
   FIND_KEY,
+  findKeyPath,
   keysPath,
   newKeyPath,
   planPath,
@@ -91,7 +92,7 @@ function keysPage(frame: Frame, view: KeysView): Html {
   const isEmpty = keys.length === 0 && !isFiltered(view.list) && view.isFirstPage
   const main = html`<div class="title">
       <h1>${workspaceId === null ? 'Keys of all workspaces' : 'Keys'}</h1>
-      <div class="actions"><a class="button" href="${FIND_KEY}">Find a key</a>
+      <div class="actions"><a class="button" href="${findKeyPath(frame.workspaceId)}">Find a key</a>
       ${workspaceId !== null && frame.mayChange ? html`<a class="button primary" href="${newKeyPath(workspaceId)}">Issue a key</a>` : null}</div>
     </div>
     ${expiringNotice(view)}

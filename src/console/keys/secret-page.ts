@@ -11,7 +11,7 @@ import { ago, type Html, hintHtml, html, instant, nameHtml, secretCard } from '.
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, FORM_NOTICES, notFound, sendPage } from '../platform/html/page-request.ts'
 import { keyPath, keysPath } from '../platform/html/paths.ts'
-import { type ChangeProgress, changeSteps, readChangeProgress } from './change-progress.ts'
+import { type ChangeProgress, changeSteps, isWatched, readChangeProgress } from './change-progress.ts'
 import { describeRejectedField } from './key-form.ts'
 import { facts, type KeyPageParts, type KeyView, viewAfter } from './key-view.ts'
 import type { OperationRejection, OperationSuccess } from './run-operation.ts'
@@ -112,7 +112,7 @@ function replacedPart({ key: { record, state }, revocation }: ReplacedView, nowM
     <p>${hintHtml(record)}: ${retires ? until : state === 'revoked' ? 'It is revoked.' : 'It has expired.'}</p>
     <p><a href="${link}">${retires ? 'See when it was last used, or finish the rotation' : 'Show the old key'}</a></p>
   </section>
-  ${state === 'revoked' ? changeSteps(revocation) : null}`
+  ${state === 'revoked' ? changeSteps(revocation, isWatched(revocation, nowMs) ? keyPath(record.workspaceId, record.id, 'progress') : null) : null}`
 }
 
 /** For a form that was submitted twice, and for going back or reloading: the key exists, its secret is gone. */

@@ -4,11 +4,25 @@ import { confirmForm } from '../platform/html/form-parts.ts'
 import { ago, type Html, hintHtml, html, nameHtml, type Piece } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { problemPage } from '../platform/html/page-errors.ts'
-import { CHANGE_FORMS, CHANGES, createFrame, notFound, sendPage } from '../platform/html/page-request.ts'
+import {
+  CHANGE_FORMS,
+  CHANGES,
+  createFrame,
+  notFound,
+  SHOWS,
+  sendPage,
+} from '../platform/html/page-request.ts'
 import { keyPath, keysPath, WORKSPACES } from '../platform/html/paths.ts'
 import { describeCaller } from '../platform/http/request-context.ts'
 import { type RecentUse, readRecentUse } from '../usage/index.ts'
-import { type ChangeProgress, changeSteps, readChangeProgress } from './change-progress.ts'
+import {
+  type ChangeProgress,
+  changeSteps,
+  isWatched,
+  REFRESH_SECONDS,
+  readChangeProgress,
+  readLastProgress,
+} from './change-progress.ts'
 import {
   type KeyPageParts,
   type KeyView,
@@ -83,6 +97,9 @@ export function stepRoutes(scope: FastifyInstance, sources: KeyPageParts): void 
     scope.get(path, CHANGE_FORMS, (request, reply) => showConfirmation(sources, request, reply, step))
     scope.post(path, CHANGES, (request, reply) => change(sources, request, reply, step))
   }
+  scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId/progress`, SHOWS, (request, reply) =>
+    showProgress(sources, request, reply),
+  )
 }
 
 /** Redirects if the key is in no state for this step. */
@@ -121,6 +138,22 @@ async function change(
   const progress = await readChangeProgress(registry, result, true)
   const key = viewAfter(result.record, before, registry)
   return sendPage(reply, stepDonePage(frame, step, { key, changed: result.changed, progress }))
+}
+
+/** The page of a change that was made before. */
+async function showProgress(
+  { registry }: KeyPageParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const stored = await requireKey(request, registry)
+  const { record } = stored
+  const progress = await readLastProgress(registry, stored)
+  if (progress === null) return reply.redirect(keyPath(record.workspaceId, record.id), 303)
+  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const step = record.revokedAtMs === null ? 'suspend' : 'revoke'
+  const key = viewAfter(record, null, registry)
+  return sendPage(reply, stepDonePage(frame, step, { key, changed: true, progress }))
 }
 
 const FINAL_TEXTS: Readonly<Record<FinalState, string>> = {
@@ -196,11 +229,16 @@ function stepDonePage(frame: Frame, step: KeyStep, view: StepDoneView): Html {
   const { key, changed, progress } = view
   const { record, state } = key
   const title = state === 'expired' ? 'Key already expired' : STEPS[step].done
+  const path = keyPath(record.workspaceId, record.id, 'progress')
+  // A resumption has no time in the record: its page cannot be shown again.
+  const watched = step !== 'resume' && isWatched(progress, frame.nowMs) ? path : null
   const main = html`<p class="back"><a href="${keysPath(record.workspaceId)}">Keys</a></p>
     <h1>${title}</h1>
     <p class="lead">${nameHtml(record)}, ${hintHtml(record)}</p>
     ${changed ? null : html`<p class="notice">${STEPS[step].unchanged}</p>`}
-    ${progress.committedAtMs === null ? null : changeSteps(progress)}
+    ${progress.committedAtMs === null ? null : changeSteps(progress, watched)}
+    ${watched === null ? null : html`<noscript><p class="muted">This page looks again every ${REFRESH_SECONDS} seconds. <a href="${watched}">Look now</a></p></noscript>`}
     <p class="actions"><a class="button primary" href="${keysPath(record.workspaceId)}">All keys</a> <a href="${keyPath(record.workspaceId, record.id)}">Show this key</a></p>`
-  return page(frame, { title, section: 'keys', main })
+  const next = watched === null ? null : { path: watched, seconds: REFRESH_SECONDS }
+  return page(frame, { title, section: 'keys', main, next })
 }

@@ -43,6 +43,8 @@ interface PageParts {
   readonly title: string
   readonly section: Section | null
   readonly main: Piece
+  /** The page that replaces this one after some seconds where the script does not run. */
+  readonly next?: { readonly path: string; readonly seconds: number } | null
 }
 
 const NAVIGATION: readonly { section: Section; label: string; path: (workspaceId: string) => string }[] = [
@@ -57,18 +59,23 @@ const NAVIGATION: readonly { section: Section; label: string; path: (workspaceId
 const EXPIRED_NOTICE = html`<p class="notice warn" role="alert">Your session had expired. Nothing was changed: enter it again and submit the form.</p>`
 const MARK = html`<img src="${ICON.path}" alt="" width="28" height="28">`
 
-export function page(frame: Frame, { title, section, main }: PageParts): Html {
+export function page(frame: Frame, { title, section, main, next = null }: PageParts): Html {
   const { workspaceId } = frame
   const place = workspaceId === null ? '' : ` · ${workspaceId}`
-  return renderDocument(`${title}${place} · Postern`, html` data-now="${frame.nowMs}"`, [
+  const head = next === null ? null : refreshWithoutScript(next)
+  return renderDocument(`${title}${place} · Postern`, head, html` data-now="${frame.nowMs}"`, [
     html`<header class="top"><div class="wide">
       <a class="brand" href="/">${MARK}Postern</a>
       ${workspaceId === null ? null : workspaceBadge(frame, workspaceId)}
       ${personMenu(frame)}
     </div>
     ${workspaceId === null ? null : navigation(workspaceId, section)}</header>`,
-    html`<main id="main" class="wide" tabindex="-1">${frame.sessionExpired ? EXPIRED_NOTICE : null}${workspaceId === null ? leftOutNotice(frame) : null}${frame.unusedClaims.map(unusedClaimNotice)}${main}</main>`,
+    html`<main id="main" class="wide" tabindex="-1">${frame.sessionExpired ? EXPIRED_NOTICE : null}${section === null ? leftOutNotice(frame) : null}${frame.unusedClaims.map(unusedClaimNotice)}${main}</main>`,
   ])
+}
+
+function refreshWithoutScript({ path, seconds }: NonNullable<PageParts['next']>): Html {
+  return html`<noscript><meta http-equiv="refresh" content="${seconds}; url='${path}'"></noscript>`
 }
 
 /** Also on the page of an error: a workspace that was left out seems not to exist. */
@@ -94,6 +101,7 @@ export function barePage(title: string, main: Piece): Html {
   return renderDocument(
     `${title} · Postern`,
     null,
+    null,
     html`<main id="main" class="alone" tabindex="-1">
     <p class="brand">${MARK}Postern</p>
     ${main}
@@ -101,7 +109,7 @@ export function barePage(title: string, main: Piece): Html {
   )
 }
 
-function renderDocument(title: string, attributes: Piece, body: Piece): Html {
+function renderDocument(title: string, head: Piece, attributes: Piece, body: Piece): Html {
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -113,6 +121,7 @@ function renderDocument(title: string, attributes: Piece, body: Piece): Html {
 <link rel="icon" type="image/svg+xml" href="${ICON.path}">
 <link rel="stylesheet" href="${STYLESHEET.path}">
 <script src="${SCRIPT.path}" defer></script>
+${head}
 </head>
 <body${attributes}>
 <a class="skip" href="#main">Skip to content</a>

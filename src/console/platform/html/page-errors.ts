@@ -7,7 +7,7 @@ import { NO_RESOURCE } from '../http/calls.ts'
 import { explainError } from '../http/explain-error.ts'
 import { type Html, html } from './html.ts'
 import { barePage, type Frame, page } from './layout.ts'
-import { createFrame, notFound, sendPage } from './page-request.ts'
+import { createFrame, findWorkspace, notFound, sendPage } from './page-request.ts'
 import { FIND_KEY, formPage, keyPath, WORKSPACES } from './paths.ts'
 
 /** Browsers get a page for an unknown path, programs JSON; before a body is read. */
@@ -35,7 +35,10 @@ export function usePageErrors(
     }
     const apiError = explainError(error)
     if (apiError.status >= 500) logger.error({ err: error, requestId: request.id }, 'page request failed')
-    const frame = request.person === null ? null : createFrame(request, reply, { workspaceId: null, clock })
+    const frame =
+      request.person === null
+        ? null
+        : createFrame(request, reply, { workspaceId: findWorkspace(request), clock })
     return sendPage(
       reply.headers(apiError.headers),
       problemPage(frame, unconfirmedProblem(error, request) ?? describeProblem(apiError, request)),
@@ -46,7 +49,7 @@ export function usePageErrors(
 
 /** Other forms, such as that of signing out, are on several pages. */
 function findFormPath({ url }: FastifyRequest): string {
-  if (url === FIND_KEY) return FIND_KEY
+  if (url.split('?', 1)[0] === FIND_KEY) return url
   return url.startsWith(`${WORKSPACES}/`) ? formPage(url) : '/'
 }
 

@@ -37,6 +37,25 @@ const requireManager: onRequestAsyncHookHandler = async request => {
   }
 }
 
+/**
+ * The workspace that a page without one of its own belongs to: that of its address, that of the page before it, or the only one
+ * of the person. Null if there is none that the person may see.
+ */
+export function findWorkspace(request: FastifyRequest): string | null {
+  const { workspaces, administrator } = signedInPerson(request)
+  const named = [request.url, pathAndQuery(request.headers.referer) ?? ''].map(workspaceIn)
+  const only = administrator || workspaces.length > 1 ? null : (workspaces[0] ?? null)
+  return named.find(workspaceId => workspaceId !== null && seesWorkspace(request, workspaceId)) ?? only
+}
+
+/** @param address path and query */
+function workspaceIn(address: string): string | null {
+  const url = URL.parse(address, 'http://here.invalid')
+  const [, first, second = ''] = url?.pathname.split('/') ?? []
+  const named = first === 'workspaces' ? second : (url?.searchParams.get('workspace') ?? '')
+  return isWorkspaceId(named) ? named : null
+}
+
 export function createFrame(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -14,6 +14,11 @@ export const NEW_TOKEN = `${TOKENS}/new`
 export const TOKEN_MADE = `${TOKENS}/made`
 export const END_SESSIONS = `${PEOPLE}/end`
 
+/** @param workspaceId whose navigation the page shows; null: none */
+export function findKeyPath(workspaceId: string | null): string {
+  return withQuery(FIND_KEY, { workspace: workspaceId })
+}
+
 type Query = Readonly<Record<string, string | null | undefined>>
 
 /** @param workspaceId null: keys of all workspaces */
@@ -50,7 +55,7 @@ export function selectedKeysPath(workspaceId: string | null, query: Query = {}):
   return withQuery(`${keysPath(workspaceId)}/selected`, query)
 }
 
-type KeySubpage = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'resume' | 'issued'
+type KeySubpage = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'resume' | 'issued' | 'progress'
 
 export function keyPath(workspaceId: string, keyId: string, act?: KeySubpage): string {
   return `${keysPath(workspaceId)}/${keyId}${act === undefined ? '' : `/${act}`}`

@@ -264,33 +264,43 @@ function showCurrentTab() {
   document.querySelector('.top nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
 }
 
-const REFRESH_MS = 10_000
+const REFRESH_SECONDS = 10
 const WATCHED_MS = 5 * MINUTE_MS
 
-/** Shows new counts while they are watched: for some minutes after a sign of the reader, as a request keeps the session open. */
+/**
+ * Shows new counts, or how far a change has come, while they are watched: for some minutes after a sign of the reader, as a request
+ * keeps the session open. A part that no longer says so is final.
+ */
 function setUpRefreshing() {
-  const id = document.querySelector('[data-refreshes]')?.id
+  const { id, dataset } = document.querySelector('[data-refreshes]') ?? {}
   if (id === undefined) return
   let seenMs = Date.now()
   for (const sign of ['pointermove', 'pointerdown', 'keydown', 'scroll', 'focus']) {
     addEventListener(sign, () => (seenMs = Date.now()), { passive: true })
   }
-  setInterval(async () => {
-    const part = document.getElementById(id)
-    const isFilledIn = () =>
-      [...part.querySelectorAll('input')].some(input => input.value !== input.defaultValue)
-    const isUsed = () =>
-      part.contains(document.activeElement) || part.matches(':has(.points > :hover)') || isFilledIn()
-    if (document.hidden || Date.now() - seenMs > WATCHED_MS || isUsed()) return
-    const response = await fetch(location.href, { cache: 'no-store', redirect: 'error' }).catch(() => null)
-    if (response?.ok !== true) return
-    const page = new DOMParser().parseFromString(await response.text(), 'text/html')
-    const next = page.getElementById(id)
-    if (next === null || isUsed()) return
-    const opened = [...part.querySelectorAll('details')].map(details => details.open)
-    for (const [index, details] of next.querySelectorAll('details').entries()) details.open = opened[index]
-    part.replaceWith(next)
-  }, REFRESH_MS)
+  const timer = setInterval(
+    async () => {
+      const part = document.getElementById(id)
+      if (part.dataset.refreshes === undefined) return clearInterval(timer)
+      const isFilledIn = () =>
+        [...part.querySelectorAll('input')].some(input => input.value !== input.defaultValue)
+      const isUsed = () =>
+        part.contains(document.activeElement) || part.matches(':has(.points > :hover)') || isFilledIn()
+      if (document.hidden || Date.now() - seenMs > WATCHED_MS || isUsed()) return
+      const response = await fetch(dataset.from ?? location.href, {
+        cache: 'no-store',
+        redirect: 'error',
+      }).catch(() => null)
+      if (response?.ok !== true) return
+      const page = new DOMParser().parseFromString(await response.text(), 'text/html')
+      const next = page.getElementById(id)
+      if (next === null || isUsed()) return
+      const opened = [...part.querySelectorAll('details')].map(details => details.open)
+      for (const [index, details] of next.querySelectorAll('details').entries()) details.open = opened[index]
+      part.replaceWith(next)
+    },
+    1000 * (dataset.refreshes || REFRESH_SECONDS),
+  )
 }
 
 updateTimes()
