@@ -43,6 +43,7 @@ export async function visitor(browser: Browser, options: BrowserContextOptions =
   const context = await browser.newContext({
     viewport: { width: 1180, height: 820 },
     reducedMotion: 'reduce',
+    timezoneId: 'UTC',
     ...options,
   })
   // Shorter than the test's own limit, so that the error names what the page waited for.

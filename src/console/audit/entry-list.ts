@@ -2,11 +2,11 @@ import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { type AuditEntry, type AuditValue, actionLabel, readChanges } from '../platform/audit/entries.ts'
 import {
   ago,
-  exactText,
+  exactInstant,
   type Html,
   hintHtml,
   html,
-  instantText,
+  instant,
   markInvisible,
   nameHtml,
   type Piece,
@@ -26,7 +26,7 @@ export function entryList(entries: readonly AuditEntry[], keys: KeysById, nowMs:
 function item(entry: AuditEntry, record: KeyRecord | null, nowMs: number): Html {
   const { atMs, action, actor, detail } = entry
   const by = asText(detail['by'])
-  const time = html`<time datetime="${new Date(atMs).toISOString()}">${instantText(atMs)}</time>`
+  const time = instant(atMs)
   return html`<li><details><summary>
       <span>${time}</span>
       <span><span class="badge ${action.replace('.', '-')}">${actionLabel(action)}</span></span>
@@ -34,7 +34,7 @@ function item(entry: AuditEntry, record: KeyRecord | null, nowMs: number): Html 
       <span class="about">${markInvisible(by === '' ? actor : by)}</span>
     </summary>
     <dl class="facts">
-      ${fact('Time', html`${exactText(atMs)} <span class="muted">(${ago(atMs, nowMs)})</span>`)}
+      ${fact('Time', html`${exactInstant(atMs)} <span class="muted">(${ago(atMs, nowMs)})</span>`)}
       ${entry.workspaceId === null ? null : fact('Workspace', html`<a href="${auditPath(entry.workspaceId)}">${entry.workspaceId}</a>`)}
       ${keyFact(entry)}
       ${fact('Actor', html`${by === '' ? null : html`${markInvisible(by)}, `}<code>${markInvisible(actor)}</code>`)}

@@ -11,7 +11,7 @@ import {
   readConfirmations,
 } from '../announcing/index.ts'
 import { findTrouble } from '../platform/database/database-unavailable.ts'
-import { exactText, type Html, html, type Piece } from '../platform/html/html.ts'
+import { exactInstant, type Html, html, type Piece } from '../platform/html/html.ts'
 import type { Registry } from './registry.ts'
 import type { OperationSuccess } from './run-operation.ts'
 
@@ -140,7 +140,7 @@ export function changeSteps(
   const refreshes =
     watched === null ? null : html` data-refreshes="${REFRESH_SECONDS}" data-from="${watched}"`
   return html`<ol class="steps card" id="progress"${refreshes}>
-    ${committedAtMs === null ? null : step(true, 'Saved', exact(committedAtMs))}
+    ${committedAtMs === null ? null : step(true, 'Saved', exactInstant(committedAtMs))}
     ${isAnnounced(announced) ? step(true, 'Announced', announcedText(committedAtMs, announcedAtMs)) : step(false, 'Not announced yet', notAnnouncedText(announced))}
     ${gateways === null ? null : confirmationStep(gateways)}
   </ol>`
@@ -164,7 +164,7 @@ const NOT_ANNOUNCED =
 
 function announcedText(committedAtMs: number | null, announcedAtMs: number | null): Piece {
   if (committedAtMs === null || announcedAtMs === null) return 'An earlier request announced it.'
-  return html`${exact(announcedAtMs)}, ${Math.max(0, announcedAtMs - committedAtMs)} ms later`
+  return html`${exactInstant(announcedAtMs)}, ${Math.max(0, announcedAtMs - committedAtMs)} ms later`
 }
 
 const NONE_KNOWN =
@@ -176,7 +176,7 @@ function confirmationStep(report: ConfirmationReport): Html {
   const title = `Confirmed by ${confirmed} of ${known} ${known === 1 ? 'gateway' : 'gateways'}`
   if (silent.length === 0) return step(true, title, html`${verifyingText(verifying)} ${regionList(report)}`)
   const names = silent.map(
-    ({ name, lastSeenAtMs }) => html`<li><code>${name}</code>, last seen ${exact(lastSeenAtMs)}</li>`,
+    ({ name, lastSeenAtMs }) => html`<li><code>${name}</code>, last seen ${exactInstant(lastSeenAtMs)}</li>`,
   )
   return step(
     false,
@@ -205,8 +205,4 @@ function verifyingText(verifying: number): string {
 
 function step(done: boolean, title: string, text: Piece): Html {
   return html`<li class="${done ? 'done' : 'waiting'}"><strong>${title}</strong> ${text}</li>`
-}
-
-function exact(atMs: number): Html {
-  return html`<time datetime="${new Date(atMs).toISOString()}">${exactText(atMs)}</time>`
 }

@@ -18,16 +18,7 @@ import {
   textField,
   textInput,
 } from '../platform/html/form-parts.ts'
-import {
-  ago,
-  type Html,
-  hintHtml,
-  html,
-  instant,
-  instantText,
-  nameHtml,
-  type Piece,
-} from '../platform/html/html.ts'
+import { ago, type Html, hintHtml, html, instant, nameHtml, type Piece } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { dayText, findNameProblem, isoDay } from '../platform/html/name-and-expiry.ts'
 import {
@@ -285,7 +276,7 @@ function changeItem(entry: AuditEntry, nowMs: number): Html {
 function changedFields(changes: AuditChanges): Piece {
   const items = Object.entries(changes).map(([field, change]) =>
     field === 'expiresAt'
-      ? html`<li>Expires: ${instantText(Date.parse(String(change.old)))} became ${instantText(Date.parse(String(change.new)))}</li>`
+      ? html`<li>Expires: ${instant(Date.parse(String(change.old)))} became ${instant(Date.parse(String(change.new)))}</li>`
       : html`<li>${FIELD_LABELS[field] ?? field}: ${valueText(change.old)} became ${valueText(change.new)}</li>`,
   )
   return items.length === 0 ? null : html`<ul>${items}</ul>`

@@ -1,6 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { ago, clockText, type Html, html } from '../platform/html/html.ts'
+import { ago, clock, clockText, type Html, html } from '../platform/html/html.ts'
 import { keyPath } from '../platform/html/paths.ts'
 import { type ChartRange, chartSpan } from './chart-range.ts'
 import { lastPoints, type Usage } from './read-usage.ts'
@@ -50,7 +50,7 @@ export function keyUsage(
 
 /** `12 seconds ago, as of 04:31:10 UTC`: relative to the last report of a gateway, so that it stays true on an open page. */
 export function lastUseAsOf(lastUsedAtMs: number | null, asOfMs: number | null, nowMs: number): Html {
-  const asOf = asOfMs === null ? null : html`, as of ${clockText(asOfMs, nowMs)}`
+  const asOf = asOfMs === null ? null : html`, as of ${clock(asOfMs, nowMs)}`
   if (lastUsedAtMs === null) return html`Never used${asOf}`
   const beforeMs = asOfMs === null ? Number.NaN : asOfMs - lastUsedAtMs
   if (asOf === null || !(beforeMs < MINUTE_MS)) return html`Last used ${ago(lastUsedAtMs, nowMs)}${asOf}`

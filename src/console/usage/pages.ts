@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { clockText, dateText, type Html, hintHtml, html, keyLink, type Piece } from '../platform/html/html.ts'
+import { clock, dateText, type Html, hintHtml, html, keyLink, type Piece } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
   ADMINISTRATION,
@@ -126,9 +126,9 @@ function counted({ nowMs }: Frame, workspaceId: string, usage: WorkspaceUsage): 
     <section class="card" aria-labelledby="busiest"><h2 id="busiest">Busiest keys</h2>${busiestKeys(usage)}</section></div>`
 }
 
-function asOfText(asOfMs: number | null, nowMs: number): string {
-  if (asOfMs === null) return 'No gateway has reported requests in the last two days.'
-  return `Requests with a known key, as gateways reported them until ${clockText(asOfMs, nowMs)}.`
+function asOfText(asOfMs: number | null, nowMs: number): Html {
+  if (asOfMs === null) return html`No gateway has reported requests in the last two days.`
+  return html`Requests with a known key, as gateways reported them until ${clock(asOfMs, nowMs)}.`
 }
 
 function busiestKeys({ busiest, busiestSinceMs, keys }: WorkspaceUsage): Html {

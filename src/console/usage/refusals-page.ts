@@ -5,7 +5,7 @@ import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { type FormFields, select, textField } from '../platform/html/form-parts.ts'
-import { ago, cell, clockText, exactText, type Html, hintHtml, html, keyLink } from '../platform/html/html.ts'
+import { ago, cell, clock, type Html, hintHtml, html, keyLink } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, readQuery, sendPage } from '../platform/html/page-request.ts'
 import { FIND_KEY, refusalsPath } from '../platform/html/paths.ts'
@@ -180,10 +180,9 @@ function table({ workspaceId, nowMs }: Frame, { refusals, keys }: RefusalsView):
 /** @param owner the workspace, where rejections of all are listed */
 function row(refusal: Refusal, record: KeyRecord | null, owner: string | null, nowMs: number): Html {
   const { atMs, route, keyId, requestId, address } = refusal
-  const time = html`<time datetime="${new Date(atMs).toISOString()}" title="${exactText(atMs)}">${clockText(atMs, nowMs)}</time>`
   const key = record === null ? html`<code>${keyId}</code>` : html`${keyLink({ record })} ${hintHtml(record)}`
   return html`<tr>
-    <th scope="row">${time} <span class="muted small">${ago(atMs, nowMs)}</span></th>
+    <th scope="row">${clock(atMs, nowMs)} <span class="muted small">${ago(atMs, nowMs)}</span></th>
     ${owner === null ? null : cell('Workspace', html`<a class="breaks" href="${refusalsPath(owner)}">${owner}</a>`)}
     ${cell('Code and reason', html`<span class="why">${codeAndReason(refusal)}</span>`)}
     ${cell('Route', html`<code class="breaks">${route}</code>`)}

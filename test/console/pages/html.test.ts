@@ -105,9 +105,9 @@ describe('a time', () => {
     const datetime = 'datetime="2027-02-18T09:05:07.125Z"'
     const relative = `<time ${datetime} title="18 Feb 2027, 09:05 UTC" data-live>1 hour ago</time>`
     expect(ago(AT, AT + HOUR_MS).toString()).toBe(relative)
-    expect(instant(AT).toString()).toBe(`<time ${datetime}>18 Feb 2027, 09:05 UTC</time>`)
+    expect(instant(AT).toString()).toBe(`<time ${datetime} data-local="minute">18 Feb 2027, 09:05 UTC</time>`)
     expect(instantAndAgo(AT, AT + HOUR_MS).toString()).toBe(
-      `<time ${datetime}>18 Feb 2027, 09:05 UTC</time> <span class="muted">(${relative})</span>`,
+      `<time ${datetime} data-local="minute">18 Feb 2027, 09:05 UTC</time> <span class="muted">(${relative})</span>`,
     )
   })
 })

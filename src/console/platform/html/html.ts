@@ -67,7 +67,22 @@ export function ago(atMs: number, nowMs: number): Html {
 }
 
 export function instant(atMs: number): Html {
-  return html`<time datetime="${new Date(atMs).toISOString()}">${instantText(atMs)}</time>`
+  return localTime(atMs, 'minute', instantText(atMs))
+}
+
+/** To the millisecond. */
+export function exactInstant(atMs: number): Html {
+  return localTime(atMs, 'millisecond', exactText(atMs))
+}
+
+/** To the second, with the date unless it is today. */
+export function clock(atMs: number, nowMs: number): Html {
+  return localTime(atMs, 'second', clockText(atMs, nowMs))
+}
+
+/** In UTC. The script shows it in the time zone of the browser, and UTC as its tooltip. */
+function localTime(atMs: number, precision: 'minute' | 'second' | 'millisecond', text: string): Html {
+  return html`<time datetime="${new Date(atMs).toISOString()}" data-local="${precision}">${text}</time>`
 }
 
 export function instantAndAgo(atMs: number, nowMs: number): Html {

@@ -19,7 +19,33 @@ function relativeTime(atMs, nowMs) {
 /** By the console's clock: the local one may be wrong. */
 const aheadMs = Number(document.body.dataset.now ?? Date.now()) - Date.now()
 
+const MINUTE = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZoneName: 'short' }
+const PRECISIONS = {
+  minute: MINUTE,
+  second: { ...MINUTE, second: '2-digit' },
+  millisecond: { ...MINUTE, second: '2-digit', fractionalSecondDigits: 3 },
+}
+const DAY = { day: 'numeric', month: 'short', year: 'numeric' }
+
+/** In the time zone of the browser, as html.ts writes it in UTC: a time to the second without the date if it is today. */
+function localTime(atMs, precision, nowMs) {
+  const isToday = new Date(atMs).toDateString() === new Date(nowMs).toDateString()
+  const day = precision === 'second' && isToday ? {} : DAY
+  return new Intl.DateTimeFormat('en-GB', { ...day, ...PRECISIONS[precision] }).format(atMs)
+}
+
+/** Once for each element: its text becomes its tooltip. */
+function showLocalTimes() {
+  for (const element of document.querySelectorAll('time[data-local]')) {
+    const text = localTime(Date.parse(element.dateTime), element.dataset.local, Date.now() + aheadMs)
+    if (text !== element.textContent) element.title = element.textContent
+    element.textContent = text
+    delete element.dataset.local
+  }
+}
+
 function updateTimes() {
+  showLocalTimes()
   for (const element of document.querySelectorAll('time[data-live]')) {
     const text = relativeTime(Date.parse(element.dateTime), Date.now() + aheadMs)
     if (element.textContent !== text) element.textContent = text
@@ -298,6 +324,7 @@ function setUpRefreshing() {
       const opened = [...part.querySelectorAll('details')].map(details => details.open)
       for (const [index, details] of next.querySelectorAll('details').entries()) details.open = opened[index]
       part.replaceWith(next)
+      updateTimes()
     },
     1000 * (dataset.refreshes || REFRESH_SECONDS),
   )

@@ -1,0 +1,78 @@
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { BROWSER_TEST, launchBrowser, signIn, visitor } from '../support/browser.ts'
+import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
+import { CHROMIUM, has } from '../support/tools.ts'
+
+/** Of the rejection; its requests are of a minute that has begun. */
+const AT_MS = Date.now() - 60_000
+
+/** As a clock in a time zone without summer time shows it. */
+function shown(atMs: number, hoursAhead: number, zone: string, withSeconds: boolean): string {
+  const there = new Date(atMs + hoursAhead * 3_600_000).toISOString()
+  const day = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone: 'UTC' }).format(
+    Date.parse(there),
+  )
+  const time = there.slice(11, withSeconds ? 19 : 16)
+  return `${day}, ${time} ${zone}`
+}
+
+describe.skipIf(!has(CHROMIUM))('a time on a page', BROWSER_TEST, () => {
+  let browser: Browser
+  let site: ConsoleSite
+  let keyId: string
+  beforeAll(async () => {
+    browser = await launchBrowser()
+    site = await startConsoleSite()
+    keyId = (await site.issue({ name: 'timed' })).id
+    const at = AT_MS
+    const refusal = { keyId, at, route: 'files', code: 'not_found', reason: 'other_workspace' }
+    const counts = [{ keyId, route: 'files', code: 'ok', minute: Math.floor(at / 60_000), count: 1 }]
+    await site.reportUsage({ counts, refusals: [{ ...refusal, requestId: 'r', address: '192.0.2.0/24' }] })
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await site?.stop()
+  })
+
+  test.each([
+    ['Asia/Tokyo', 9, 'GMT+9'],
+    ['America/Bogota', -5, 'GMT-5'],
+  ])('is that of the browser, in %s, and UTC is its tooltip', async (timezoneId, hours, zone) => {
+    const ada = await visitor(browser, { timezoneId })
+    const { page } = ada
+    await signIn(ada, site, `/workspaces/ws_1/keys/${keyId}`)
+    const created = page.locator('dd', { hasText: 'by ' }).locator('time').first()
+    const createdAtMs = Date.parse((await created.getAttribute('datetime')) ?? '')
+    expect([await created.textContent(), await created.getAttribute('title')]).toEqual([
+      shown(createdAtMs, hours, zone, false),
+      shown(createdAtMs, 0, 'UTC', false),
+    ])
+    await page.goto(`${site.origin}/workspaces/ws_1/refusals`)
+    const refused = page.locator('th time').first()
+    // Without the day if it is today, there and here.
+    expect(shown(AT_MS, hours, zone, true)).toContain(await refused.textContent())
+    expect(shown(AT_MS, 0, 'UTC', true)).toContain(await refused.getAttribute('title'))
+    expect(await refused.textContent()).toContain(zone)
+    await page.goto(`${site.origin}/workspaces/ws_1/audit`)
+    await page.locator('.entries summary').first().click()
+    await page
+      .locator('.entries dd time')
+      .getByText(new RegExp(`\\.\\d{3} ${zone.replace('+', '\\+')}`))
+      .waitFor()
+    expect(ada.pageErrors).toEqual([])
+    await ada.close()
+  })
+
+  test('stays UTC without JavaScript, and in a browser with that time zone', async () => {
+    for (const options of [{ javaScriptEnabled: false, timezoneId: 'Asia/Tokyo' }, { timezoneId: 'UTC' }]) {
+      const ada = await visitor(browser, options)
+      await signIn(ada, site, `/workspaces/ws_1/keys/${keyId}`)
+      await ada.page
+        .getByText(/\d{4}, \d\d:\d\d UTC/)
+        .first()
+        .waitFor()
+      await ada.close()
+    }
+  })
+})
