@@ -1,6 +1,9 @@
 import { execFile } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { parseAllDocuments } from 'yaml'
+import { parse, parseAllDocuments, stringify } from 'yaml'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { startWorld, type World } from '../support/world.ts'
 import type { ControlPlane } from './control-plane.ts'
 import { definitionFiles } from './custom-resources.ts'
@@ -15,6 +18,7 @@ import {
 import { type Part, STEP_MS } from './on-control-plane.ts'
 
 const CONFIGURATION = exampleFile('main.tf')
+const PAGE = readFileSync(new URL('../../docs/keys-as-code.md', import.meta.url), 'utf8')
 const LABEL = 'OpenTofu orders-api'
 
 let cluster: ControlPlane
@@ -39,6 +43,30 @@ function provision(command: string, more: Readonly<Record<string, string>> = {})
   return promise
 }
 
+/** @returns the configuration of a user who has the rights that the page names, and no other */
+async function userOfThePage(): Promise<string> {
+  const metadata = { name: 'opentofu', namespace: 'default' }
+  const [, named = ''] = /of Kubernetes (.*) for this Secret/.exec(PAGE) ?? []
+  const verbs = [...named.matchAll(/`(\w+)`/g)].map(([, verb]) => verb)
+  const apiGroup = 'rbac.authorization.k8s.io'
+  const ofRoles = { apiVersion: `${apiGroup}/v1`, metadata }
+  await cluster.apply(
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata },
+    { ...ofRoles, kind: 'Role', rules: [{ apiGroups: [''], resources: ['secrets'], verbs }] },
+    {
+      ...ofRoles,
+      kind: 'RoleBinding',
+      subjects: [{ kind: 'ServiceAccount', ...metadata }],
+      roleRef: { kind: 'Role', name: metadata.name, apiGroup },
+    },
+  )
+  const user = { token: (await cluster.kubectl('-n', 'default', 'create', 'token', metadata.name)).trim() }
+  const config = parse(readFileSync(cluster.kubeconfig, 'utf8')) as object
+  const file = join(temporaryDirectory(), 'kubeconfig')
+  writeFileSync(file, stringify({ ...config, users: [{ name: 'test', user }] }), { mode: 0o600 })
+  return file
+}
+
 const stored = () => secretValue(cluster, ['default', 'orders-api-key'])
 
 /** What `npm run qualify` does with OpenTofu and External Secrets themselves, as far as it needs neither of them. */
@@ -60,20 +88,25 @@ export const describeKeyExamples: Part = shared =>
       expect([objects.length, ok, stderr]).toEqual([2, true, ''])
     })
 
-    it('has commands for OpenTofu that issue, rotate and revoke a key, and never print it', async () => {
-      const outcomes = [await provision(CREATE, { id: 'first-creation' })]
+    it('has commands for OpenTofu that issue, rotate and revoke a key with the rights that the page names, and never print it', async () => {
+      const KUBECONFIG = await userOfThePage()
+      const outcomes = [await provision(CREATE, { id: 'first-creation', KUBECONFIG })]
       const first = await stored()
-      outcomes.push(await provision(CREATE, { id: 'second-creation' }))
+      outcomes.push(await provision(CREATE, { id: 'second-creation', KUBECONFIG }))
       const second = await stored()
       const ids = [await keyIdAtGateway(world, second), await keyIdAtGateway(world, first)]
       const [newest, older] = await keysWith(world, LABEL)
       expect(ids).toEqual([newest?.id, older?.id])
       expect(Date.parse(older?.expiresAt ?? '') - Date.now()).toBeLessThanOrEqual(86_400_000)
 
-      outcomes.push(await provision(DESTROY))
+      outcomes.push(await provision(DESTROY, { KUBECONFIG }))
       const states = (await keysWith(world, LABEL)).map(({ state }) => state)
       expect([await stored(), ...states]).toEqual([null, 'revoked', 'revoked'])
-      expect(outcomes.map(([ok]) => ok)).toEqual([true, true, true])
-      expect(outcomes.map(([, output]) => output).join('')).not.toMatch(/wsk_\w+/)
+      const output = outcomes.map(([, printed]) => printed).join('')
+      expect(
+        outcomes.map(([ok]) => ok),
+        output,
+      ).toEqual([true, true, true])
+      expect(output).not.toMatch(/wsk_\w+/)
     })
   })
