@@ -266,6 +266,7 @@ const properties: JsonSchema = {
     keyService: peers,
     database: peers,
     identityProvider: peers,
+    triedRequests: peers,
     webhook: peers,
     tracing: peers,
     usageExport: peers,
