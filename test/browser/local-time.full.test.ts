@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { BROWSER_TEST, launchBrowser, signIn, visitor } from '../support/browser.ts'
+import { launchBrowser, signIn, visitor } from '../support/browser.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
@@ -17,7 +17,7 @@ function shown(atMs: number, hoursAhead: number, zone: string, withSeconds: bool
   return `${day}, ${time} ${zone}`
 }
 
-describe.skipIf(!has(CHROMIUM))('a time on a page', BROWSER_TEST, () => {
+describe.skipIf(!has(CHROMIUM))('a time on a page', () => {
   let browser: Browser
   let site: ConsoleSite
   let keyId: string

@@ -1,12 +1,12 @@
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { digestKey } from '../../src/domain/key/secret.ts'
-import { BROWSER_TEST, launchBrowser, signIn, visitor } from '../support/browser.ts'
+import { launchBrowser, signIn, visitor } from '../support/browser.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
-describe.skipIf(!has(CHROMIUM))('the page after a revocation', BROWSER_TEST, () => {
+describe.skipIf(!has(CHROMIUM))('the page after a revocation', () => {
   let browser: Browser
   let site: ConsoleSite
   beforeAll(async () => {

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
-import { takePage } from '../platform/database/first-rows.ts'
+import { takePage } from '../platform/database/query-parts.ts'
 import type { RefusalRow, Tables } from '../platform/database/tables.ts'
 import type { Refusal } from './check-report.ts'
 import { REFUSALS_KEPT_MS } from './rows.ts'

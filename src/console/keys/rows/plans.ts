@@ -99,10 +99,8 @@ export async function countByPlan(
       const sum = plans.get(plan) ?? { keys: 0, workspaces: new Set() }
       plans.set(plan, { keys: sum.keys + keys, workspaces: sum.workspaces.add(workspace_id) })
     }
-    afterId = rows.reduce<string | null>(
-      (last, row) => (last === null || row.last > last ? row.last : last),
-      null,
-    )
+    const last = rows.map(row => row.last).toSorted()
+    afterId = last.at(-1) ?? null
   }
   return [...plans].map(([plan, { keys, workspaces }]) => ({ plan, keys, workspaces: workspaces.size }))
 }
