@@ -9,19 +9,23 @@ import { missingMigrations } from '../console/platform/database/migrations.ts'
 import { sqliteFilePath } from '../console/platform/database/sqlite/file.ts'
 import type { Tables } from '../console/platform/database/tables.ts'
 import { openReadOnly } from '../console/platform/open-database.ts'
+import { requireKnownSecret } from '../console/platform/signing-secrets.ts'
 import { MIGRATIONS } from '../console/schema.ts'
+import { fingerprintSecret } from '../domain/key/secret.ts'
 import { readClock } from './clocks.ts'
 import { type Check, CheckFailure, type ClockReading, type Examined } from './finding.ts'
 
 const NAME = 'database'
 
 /** Reads only: a start of the console migrates the schema. */
-export function databaseChecks({ database: { url } }: Config): Check[] {
+export function databaseChecks({ database: { url }, keys }: Config): Check[] {
   const file = sqliteFilePath(url)
-  return [{ name: NAME, run: () => (file === null ? checkPostgres(url) : checkSqlite(url, file)) }]
+  return [
+    { name: NAME, run: () => (file === null ? checkPostgres(url, keys) : checkSqlite(url, file, keys)) },
+  ]
 }
 
-async function checkSqlite(url: string, file: string): Promise<Examined> {
+async function checkSqlite(url: string, file: string, keys: Config['keys']): Promise<Examined> {
   if (file === ':memory:') return ok('SQLite in memory: keys are lost when the console ends')
   const found = await stat(file).catch(() => null)
   await requireWritable(dirname(file), `the folder of the SQLite file ${file}`)
@@ -29,10 +33,23 @@ async function checkSqlite(url: string, file: string): Promise<Examined> {
   await requireWritable(file, `the SQLite file ${file}`)
   const database = await openReadOnly(url)
   try {
-    return ok(`SQLite ${file}, ${describeSchema(await missingMigrations(database, MIGRATIONS))}`)
+    const missing = await missingMigrations(database, MIGRATIONS)
+    await requireSigningSecret(database, missing, keys)
+    return ok(`SQLite ${file}, ${describeSchema(missing)}`)
   } finally {
     await database.destroy()
   }
+}
+
+/** As the start of the console does, of a schema that it knows. */
+async function requireSigningSecret(
+  database: Kysely<Tables>,
+  missing: readonly string[],
+  { format, signingSecrets }: Config['keys'],
+): Promise<void> {
+  if (missing.length > 0 || format === 'opaque') return
+  const own = signingSecrets.map(secret => fingerprintSecret(Buffer.from(secret, 'base64')))
+  await requireKnownSecret(database, own, Date.now())
 }
 
 async function requireWritable(path: string, name: string): Promise<void> {
@@ -50,7 +67,7 @@ interface ServerState {
   readonly ms: number
 }
 
-async function checkPostgres(url: string): Promise<Examined> {
+async function checkPostgres(url: string, keys: Config['keys']): Promise<Examined> {
   const database = await openReadOnly(url).catch(explain)
   try {
     const sentAtMs = Date.now()
@@ -64,6 +81,7 @@ async function checkPostgres(url: string): Promise<Examined> {
     const missing = await missingMigrations(database, MIGRATIONS)
     if (missing.length > 0) requireCreate(state)
     await requireRights(database)
+    await requireSigningSecret(database, missing, keys)
     return ok(`PostgreSQL ${state.version}, database ${state.database}, ${describeSchema(missing)}`, clock)
   } finally {
     await database.destroy()

@@ -52,6 +52,26 @@ describe('postern doctor', () => {
     expect(stdout).not.toContain(PASSWORD)
   })
 
+  test('of a console fails where none of its signing secrets signed the keys of the database, with which it would not start', async () => {
+    const file = await madeDatabase()
+    const database = new DatabaseSync(file)
+    database.exec(
+      "insert into signing_secrets (fingerprint, first_used_at_ms, signs_audit_at_ms) values ('another', 0, 0)",
+    )
+    const { code: before } = await runPosternHere(['doctor'], consoleOn(`sqlite:${file}`))
+    const insert =
+      database.prepare(`insert into keys (id, digest, workspace_id, name, scopes, hint, created_at_ms, created_by,
+      expires_at_ms, version, changed_at_ms) values ('key_1', 'digest', 'ws_1', 'a', '[]', 'wsk_…aaaa', 0, 'admin-token', ?, 1, 0)`)
+    insert.run(Date.now() + 60_000)
+    database.close()
+    const { code, stdout } = await runPosternHere(['doctor'], consoleOn(`sqlite:${file}`))
+    expect([before, code]).toEqual([0, 69])
+    expect(stdout).toContain(
+      'FAILED  database  keys.signingSecrets: 1 key of this database is in use or revoked',
+    )
+    expect(stdout).toContain('Add the former secret at the end of the list')
+  })
+
   test('of a console exits with 0 where the database has its schema, and changes nothing', async () => {
     const file = await madeDatabase()
     const before = readFileSync(file)
