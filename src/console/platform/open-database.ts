@@ -75,6 +75,9 @@ interface Options {
   readonly seesConsoles?: boolean
 }
 
+const NAME_SETTINGS =
+  'Name the settings of the console with --config, or its database with POSTERN_DATABASE_URL'
+
 /**
  * One connection that cannot write and migrates nothing, also beside a running console. Destroy it after use.
  * @param url `sqlite:FILE` or `postgres://…`; error messages never repeat it
@@ -86,7 +89,8 @@ export async function openReadOnly(
   if (isPostgresAddress(url)) return openPostgresReadOnly(url, { name, seesConsoles })
   const file = /^sqlite:(.+)$/s.exec(url)?.[1]
   if (file === undefined || file === ':memory:' || !existsSync(file)) {
-    throw new Refused(`${name}: there is no SQLite file to read at ${file}`)
+    const advice = name === DATABASE_SETTING ? `. ${NAME_SETTINGS}` : ''
+    throw new Refused(`${name}: there is no SQLite file to read at ${file}${advice}`)
   }
   // An empty file is a database without tables.
   if (statSync(file).size > 0) await requireSqliteFile(file, `${name}: the file ${file}`)
