@@ -409,6 +409,28 @@ describe('an error is one sentence, with an exit code', () => {
     expect(exit.stderr.trim().split('\n')).toHaveLength(1)
   })
 
+  test.each([
+    ['a gateway', 'not_found', 'There is no such resource'],
+    ['the internal listener, or an older console', 'unknown_path', 'No resource at this path'],
+  ])('the address is that of %s: 69, with the port of a console', async (_, code, text) => {
+    admin.answers(refuses(404, code, text))
+    const exit = await postern(...LIST)
+    expect([exit.code, exit.stdout]).toEqual([69, ''])
+    expect(exit.stderr).toContain(`(404 ${code}). Is it the address of a console, whose port is 8081`)
+  })
+
+  test('a key in place of an id, or as an argument of find, is not repeated, and the text says how to find its id', async () => {
+    const secret = `wsk_${'Ab1'.repeat(18)}`
+    const shown = await postern('keys', 'show', secret)
+    const found = await postern('keys', 'find', secret)
+    const listed = await postern('keys', 'list', secret)
+    expect([shown, found, listed].map(({ code }) => code)).toEqual([64, 64, 64])
+    expect(shown.stderr).toContain('postern keys find')
+    expect(found.stderr).toContain('from standard input')
+    expect(listed.stderr).toContain('Expected 0 arguments but got 1.')
+    expect(shown.stderr + found.stderr + listed.stderr).not.toContain(secret)
+  })
+
   test('the connection is refused', async () => {
     const gone = await ScriptedAdmin.start()
     const { env, url } = gone

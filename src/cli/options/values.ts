@@ -70,7 +70,8 @@ export function checkWorkspace(text: string): string {
 export function checkKeyId(text: string): string {
   const id = plainPasted(text)
   if (/^key_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) return id
-  const message = 'This is not the id of a key: ids begin with key_, and `postern keys list` shows them'
+  const message =
+    'This is not the id of a key: ids begin with key_. `postern keys list` shows them, and `postern keys find` reads a key and shows its id'
   throw new CliError(message, EXIT.usage)
 }
 

@@ -112,9 +112,11 @@ export async function createCommandTree(cli: Cli, loads: (name: string) => boole
     .configureOutput({
       writeOut: text => cli.host.write(text),
       writeErr: text => cli.host.writeError(text),
-      // The value in `--tokn=…` may be secret.
+      // The value in `--tokn=…`, and an argument too many, may be secret.
       outputError: (text, write) => {
-        const safe = text.replace(/^(error: unknown option '[^'=]*)=[\s\S]*'/, "$1'")
+        const safe = text
+          .replace(/^(error: unknown option '[^'=]*)=[\s\S]*'/, "$1'")
+          .replace(/^(error: too many arguments [^:]*):[\s\S]*/, '$1.\n')
         write(printsJson(cli.host.argv) ? errorJson(safe.replace(/^error: /, '').trimEnd(), 'usage') : safe)
       },
     })

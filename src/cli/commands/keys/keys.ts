@@ -166,13 +166,18 @@ async function showKey({ client, host, json }: AdminSession, id: string): Promis
   host.write(factLines(keyFacts(key, systemClock.wallMs(), paint), paint))
 }
 
+const KEY_AS_ARGUMENT =
+  'find reads the key from standard input, such as `postern keys find < FILE`, or asks for it: other users of the machine can see a command line'
+
 /** `postern keys find`: whose key is this? */
 function addFind(keys: Command, cli: Cli): void {
   const find = keys
     .command('find')
     .description('find the key that is on standard input; only its SHA-256 digest is sent')
     .option('--hint <hint>', 'list the keys with this hint, such as wsk_…x7Qf, instead', plainPasted)
+    .allowExcessArguments()
   addAccessOptions(addListOptions(find)).action(async ({ hint }: { hint?: string }, self: Command) => {
+    if (self.args.length > 0) throw new CliError(KEY_AS_ARGUMENT, EXIT.usage)
     const session = openSession(cli, self)
     const format = chooseOutputFormat(self)
     await (hint === undefined ? findBySecret(session, format) : listByHint(session, format, hint))
