@@ -16,7 +16,7 @@ import {
   encodeRecord,
   recordKeyName,
 } from '../../src/domain/wire.ts'
-import { createMetrics } from '../../src/observability/metrics/metrics.ts'
+import { createMetrics, type Metrics } from '../../src/observability/metrics/metrics.ts'
 import { createRedisConnection } from '../../src/redis/announcing-connection.ts'
 import { consoleConfig } from '../support/console.ts'
 import { metricValue } from '../support/metric-value.ts'
@@ -114,10 +114,7 @@ describe('a record in a real Redis', () => {
   const metrics = createMetrics()
   beforeAll(async () => {
     redis = await RedisServer.start()
-    const config = { ...consoleConfig({ redisUrl: redis.url }).redis, commandTimeoutMs: 2000 }
-    const parts = { config, metrics, logger: silentLogger, onUp: () => {} }
-    const connection = createRedisConnection(parts)
-    announcer = createRedisAnnouncer({ connection, commandTimeoutMs: 2000, recordKeys, metrics })
+    announcer = createAnnouncer(metrics)
     announcer.start()
     await until('the announcer is connected', () => announcer.state() === 'ready')
   })
@@ -126,6 +123,13 @@ describe('a record in a real Redis', () => {
     await redis.stop()
   })
   beforeEach(() => redis.client().flushall())
+
+  function createAnnouncer(metrics: Metrics) {
+    const config = { ...consoleConfig({ redisUrl: redis.url }).redis, commandTimeoutMs: 2000 }
+    const parts = { config, metrics, logger: silentLogger, onUp: () => {} }
+    const connection = createRedisConnection(parts)
+    return createRedisAnnouncer({ connection, commandTimeoutMs: 2000, recordKeys, metrics })
+  }
 
   async function put(announcement: Announcement): Promise<void> {
     const [result] = await announcer.putAll([announcement])
@@ -224,10 +228,21 @@ describe('a record in a real Redis', () => {
     )
     const failed = results.flatMap(({ status }, index) => (status === 'rejected' ? [index] : []))
     expect(failed).toEqual([35])
+    expect(results[35]).toMatchObject({
+      reason: { message: expect.stringContaining('no reader would take') },
+    })
     expect(await redis.client().exists(keys.map(({ digest }) => recordKeyName(digest)))).toBe(70)
     await announcer.publish('the end')
     await until('the last message arrives', () => received.some(({ message }) => message === 'the end'))
     expect(received).toHaveLength(70 + 1)
+  })
+
+  test('that has no connection to go on fails at once, and is not counted as one without an answer', async () => {
+    const own = createMetrics()
+    const [result] = await createAnnouncer(own).putAll([announcementOf(key)])
+    expect(result?.status).toBe('rejected')
+    const counted = (outcome: string) => metricValue(own.redisCommands, { command: 'eval', outcome })
+    expect(await Promise.all(['unavailable', 'timeout', 'error'].map(counted))).toEqual([1, 0, 0])
   })
 
   test('of a key that expired more than a day ago is not stored', async () => {
