@@ -1,10 +1,8 @@
-import type { Kysely } from 'kysely'
 import { narrowReload, reloadable } from '../../config/reloadable.ts'
-import { StartError } from '../../domain/start-error.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { type Metrics, SCHEMA_DIFFERENCE_KINDS } from '../../observability/metrics/metrics.ts'
 import { type AuditedDatabase, createAuditTrust } from './audit/mac.ts'
-import { type ConsoleContext, importSecrets } from './console-context.ts'
+import type { ConsoleContext } from './console-context.ts'
 import type { Database } from './database/database.ts'
 import { DatabaseHealth, probeDatabase } from './database/database-health.ts'
 import { DATABASE_TROUBLES, type DatabaseTrouble } from './database/database-unavailable.ts'
@@ -12,8 +10,8 @@ import { describeDifferences, type Migrations, type SchemaDifference } from './d
 import { comparePostgresSchema } from './database/postgres/schema.ts'
 import { lockSqliteFile } from './database/sqlite/database.ts'
 import { compareSqliteSchema } from './database/sqlite/schema.ts'
-import type { Tables } from './database/tables.ts'
 import { openDatabase, waitForDatabase } from './open-database.ts'
+import { checkSigningSecrets } from './signing-secrets.ts'
 
 /** The database of a running console. A SQLite file is locked until it is closed. */
 export interface ConsoleDatabase extends AuditedDatabase {
@@ -72,69 +70,6 @@ function awaitDatabase(
     ...context,
     onWaiting: () => onWaiting?.('database'),
   })
-}
-
-/**
- * Keeps a fingerprint of each secret that signed keys of this database, and does not start with secrets that signed none of
- * them: gateways would reject every key. During a rotation one of the secrets is known.
- */
-async function checkSigningSecrets(context: ConsoleContext, database: Database): Promise<void> {
-  const { config, clock, secrets, logger, onReload } = context
-  const { fingerprints } = secrets.value
-  const nowMs = clock.wallMs()
-  const known = await readFingerprints(database.reader)
-  const isKnown = known.size === 0 || fingerprints.some(fingerprint => known.has(fingerprint))
-  if (!isKnown && config.keys.format !== 'opaque') await requireNoKeys(database, nowMs)
-  // Of a new database: keys that are imported may be signed by each of the secrets.
-  await addFingerprints(database, known.size === 0 ? fingerprints : fingerprints.slice(0, 1), nowMs)
-  onReload(next => {
-    const [first] = importSecrets(next).fingerprints
-    return () => {
-      addFingerprints(database, first === undefined ? [] : [first], clock.wallMs()).catch((error: unknown) =>
-        logger.warn(
-          { cause: describeError(error) },
-          'signing secret not recorded, will be at the next start',
-        ),
-      )
-    }
-  })
-}
-
-/** Revoked keys count too: their records in Redis and their audit entries could no longer be verified. */
-async function requireNoKeys({ reader }: Database, nowMs: number): Promise<void> {
-  const { count } = await reader
-    .selectFrom('keys')
-    .where('expires_at_ms', '>', nowMs)
-    .select(({ fn }) => fn.countAll<number>().as('count'))
-    .executeTakeFirstOrThrow()
-  if (Number(count) > 0) throw new StartError(unknownSecretsText(Number(count)))
-}
-
-async function readFingerprints(reader: Kysely<Tables>): Promise<ReadonlySet<string>> {
-  const rows = await reader.selectFrom('signing_secrets').select('fingerprint').execute()
-  return new Set(rows.map(({ fingerprint }) => fingerprint))
-}
-
-async function addFingerprints(
-  { writer }: Database,
-  fingerprints: readonly string[],
-  nowMs: number,
-): Promise<void> {
-  if (fingerprints.length === 0) return
-  await writer
-    .insertInto('signing_secrets')
-    .values(fingerprints.map(fingerprint => ({ fingerprint, first_used_at_ms: nowMs, signs_audit_at_ms: 0 })))
-    .onConflict(conflict => conflict.doNothing())
-    .execute()
-}
-
-function unknownSecretsText(count: number): string {
-  const keys = count === 1 ? '1 key of this database is' : `${count} keys of this database are`
-  return (
-    `keys.signingSecrets: ${keys} in use or revoked, and none of these secrets signed any of them: no process could verify them. ` +
-    'Add the former secret at the end of the list, or set database.url to the right database. If the former secret is lost, ' +
-    'see docs/operate/rotate-secrets.md'
-  )
 }
 
 /**
