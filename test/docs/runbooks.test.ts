@@ -47,6 +47,23 @@ describe('the commands of the runbooks', () => {
     expect(calls.filter(call => call.includes('port-forward') && !call.includes(' pod/'))).toEqual([])
   })
 
+  test.skipIf(!has(JQ))(
+    'ask the two processes of one machine after the block for those without Kubernetes',
+    () => {
+      const [, withoutKubernetes = ''] = /^```bash\n([\s\S]*?)^```/m.exec(text) ?? []
+      const [first] = shellBlocks(PAGE).map(block => block.text)
+      const asked =
+        'each gateway 9090/readyz; each console 9090/metrics; each console 8081/admin -i; logs gateway 10m'
+      const { stderr, calls } = runWithStubs([first ?? '', withoutKubernetes, asked])
+      expect(stderr).toContain('.config/postern/gateway.log')
+      expect(calls).toEqual([
+        'curl -s --max-time 8 http://127.0.0.1:9091/readyz',
+        'curl -s --max-time 8 http://127.0.0.1:9090/metrics',
+        'curl -s --max-time 8 -i http://127.0.0.1:8081/admin',
+      ])
+    },
+  )
+
   test('fail this test if they use a variable or program that the page does not set', () => {
     expect(runWithStubs(['kubectl -n "$NAMESPACE" get pods']).stderr).toContain('NAMESPACE: unbound variable')
     expect(runWithStubs(['kubectI get pods']).stderr).toContain('command not found')
