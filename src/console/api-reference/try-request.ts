@@ -16,6 +16,7 @@ const MAX_BODY_BYTES = 64 * 1024
 const MAX_IN_FLIGHT = 10
 const MAX_IN_FLIGHT_OF_PERSON = 2
 const MINUTE_SECONDS = 60
+const MIN_HIDDEN = 16
 /** Of a connection alone, or never for people to read. */
 const LEFT_OUT = new Set(['connection', 'keep-alive', 'transfer-encoding', 'set-cookie'])
 
@@ -110,7 +111,7 @@ export class RequestTrial {
       const response = await this.#fetch(prepared, reply, deadline)
       const { text, isCut } = await readText(response.stream, deadline)
       const encoding = response.headers['content-encoding'] ?? 'identity'
-      const hide = (shown: string) => shown.replaceAll(prepared.key, '…')
+      const hide = (shown: string) => hideKey(shown, prepared.key)
       return {
         kind: 'answered',
         status: response.status,
@@ -169,6 +170,11 @@ interface Received {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly stream: Readable
+}
+
+/** An API can repeat what it receives. A short text is no key, and would be hidden in words. */
+function hideKey(text: string, key: string): string {
+  return key.length < MIN_HIDDEN ? text : text.replaceAll(key, '…')
 }
 
 function notSent(text: string): Extract<TriedOutcome, { kind: 'not_sent' }> {

@@ -1,7 +1,10 @@
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { selfSigned } from '../../support/certificates.ts'
 import type { ConsoleOptions } from '../../support/console.ts'
 import { type SignedIn, startSignIn } from '../../support/signed-in.ts'
 import { until } from '../../support/until.ts'
@@ -276,6 +279,31 @@ test('an encoded body is not shown, and an empty one is named', async () => {
   expect((await send({})).text).toContain('The body is encoded, and is not shown.')
   api.respond = (_, response) => void response.writeHead(204).end()
   expect((await send({})).text).toContain('The response has no body.')
+})
+
+test('an API whose certificate no authority signed gets no key', async () => {
+  const { certFile, keyFile, remove } = await selfSigned()
+  onTestFinished(remove)
+  let requests = 0
+  const files = { cert: readFileSync(certFile), key: readFileSync(keyFile) }
+  const server = createSecureServer(files, (_, response) => {
+    requests++
+    response.end('{}')
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  const gatewayUrl = `https://localhost:${(server.address() as AddressInfo).port}`
+  const { signedIn, log } = await startSignIn({ signIn: { gatewayUrl } })
+  const ada = await signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1'] })
+  const { text } = await ada.browser.post(API, { _csrf: ada.csrf, route: 'auth', key: KEY })
+  expect(text).toContain('The console could not reach the API')
+  expect(JSON.stringify(log)).toMatch(/self-signed/)
+  expect(requests).toBe(0)
+})
+
+test('a short text that is no key is not hidden in the response', async () => {
+  const { send } = await started({ respond: json(401, { code: 'key_invalid', error: 'text' }) })
+  expect((await send({ key: 'e' })).text).toContain('{"code":"key_invalid","error":"text"}')
 })
 
 test('an API that is down, breaks off or does not respond in time is named, with the cause in the log alone', async () => {
