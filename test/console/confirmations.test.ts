@@ -3,6 +3,7 @@ import { createDisabledAnnouncer, createInProcessAnnouncer } from '../../src/con
 import { summarizeConfirmations } from '../../src/console/announcing/confirmations.ts'
 import { REVOCATION_TIMING } from '../../src/domain/revocation-timing.ts'
 import { type RunningConsole, startConsole } from '../support/console.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { readMessage } from '../support/messages.ts'
 import { NOW_MS } from '../support/stored-keys.ts'
@@ -241,6 +242,19 @@ describe('the response to a revocation', () => {
     const { body } = await running.send('POST', `/admin/v1/keys/${id}/rotate?wait=1`, { overlapSeconds: 1 })
     const nothing = { committedAt: null, announcedAt: null, gateways: null }
     expect(body).toMatchObject({ announced: true, ...nothing, replaced: { state: 'retiring' } })
+  })
+
+  test('says of a revocation nothing of gateways once their confirmations are deleted, an hour later', async () => {
+    const clock = new ManualClock()
+    const { send } = await startConsole({ parts: { clock } })
+    const request = { name: 'build server', scopes: ['workspace:read'] }
+    const { id } = (await send('POST', '/admin/v1/workspaces/ws_1/keys', request)).body.key
+    const revoke = async () => (await send('POST', `/admin/v1/keys/${id}/revoke`)).body.gateways
+    await revoke()
+    clock.advance(3_600_000)
+    expect(await revoke()).toMatchObject({ known: 0 })
+    clock.advance(1)
+    expect(await revoke()).toBe(null)
   })
 
   test('is the same for a key that was already revoked, but without the time of announcement', async () => {

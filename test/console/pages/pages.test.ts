@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { describeApi } from '../../../src/domain/route/describe-api.ts'
+import { BrowserDouble } from '../../support/browser-double.ts'
 import { consoleConfig } from '../../support/console.ts'
 import { type SignedIn, startSignIn } from '../../support/signed-in.ts'
 
@@ -197,13 +198,17 @@ describe('keys of a workspace', () => {
   })
 
   test('are highlighted if they expire within 14 days', async () => {
-    await issue({ name: 'later', expiresInDays: 14.001 })
+    const id = await issue({ name: 'later', expiresInDays: 14.001 })
+    expect((await visit(`${KEYS}/${id}`)).text).not.toContain('This key expires')
     expect((await visit(KEYS)).text).not.toContain('within 14 days')
     nowMs += 0.002 * 86_400_000
     const { text } = await visit(KEYS)
     expect(text).toContain('One key expires within 14 days')
     expect(text).toMatch(/<strong class="soon"><time/)
     expect((await visit(`${KEYS}?state=expiring`)).text).toContain('later')
+    const own = await visit(`${KEYS}/${id}`)
+    expect(own.text).toMatch(/<strong>This key expires <time[^>]*>in 14 days/)
+    expect(BrowserDouble.linkIn(own, `${KEYS}/${id}/rotate`)).not.toBe('')
   })
 })
 

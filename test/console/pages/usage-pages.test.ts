@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { BrowserDouble } from '../../support/browser-double.ts'
 import type { ConsoleOptions } from '../../support/console.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 
@@ -160,62 +161,38 @@ test('without counts the pages say so, and are no errors', async () => {
   }
 })
 
-test('administrators see the rejections of all workspaces, find one by its request id and filter by code', async () => {
-  const { report, issue, page, visit, signedIn, keyId } = await started()
-  const other = await issue('importer', 'ws_9')
-  const root = await signedIn({ sub: 'root', name: 'Root', workspaces: [], roles: ['postern-admin'] })
-  await report([], {
-    refusals: [
-      refusal(keyId, 'r-1', 'rate_limited'),
-      refusal(other, 'r-2'),
-      refusal(other, 'r-3', 'key_expired'),
-    ],
-  })
-  const all = await visit('/refusals', root)
-  expect(all.text).toContain('Rejections of all workspaces')
-  expect(all.text).toMatch(/ws_1.*rate_limited|rate_limited.*ws_1/)
-  expect(all.markup).toContain('href="/workspaces/ws_9/refusals"')
-  for (const id of ['r-1', 'r-2', 'r-3']) expect(all.text).toContain(id)
-  const byCode = await page('/refusals?code=key_expired', root)
-  expect([
-    byCode.includes('r-3'),
-    byCode.includes('r-1'),
-    byCode.includes('1 rejection with this code'),
-  ]).toEqual([true, false, true])
-  const byId = await page('/refusals?request=+r-2&code=not_found', root)
-  expect([
-    byId.includes('importer'),
-    byId.includes('1 rejection with this request id and this code'),
-  ]).toEqual([true, true])
-  expect(await page('/refusals?request=r-2&code=key_expired', root)).toContain(
-    'No rejection with this request id',
+test('limits that are nearly used up are shown fifty on a page, the fullest first, and each page leads on and back', async () => {
+  const daily = { name: 'daily', per: 'key', requests: 1000, windowSeconds: 86_400 } as const
+  const { ada, issue, keyId, report } = await started({ limits: { policies: [daily] } })
+  const keys = [keyId]
+  while (keys.length < 51) keys.push(await issue(`key ${keys.length}`))
+  const window = { policy: 'daily', plan: null, windowSeconds: 86_400, requests: 1000 }
+  const limits = keys.map((keyId, index) => ({
+    ...{ ...window, keyId, used: 900 + index, endsAt: Date.now() + 3_600_000 },
+  }))
+  await report([], { limits })
+  const { hint } = (await ada.call('GET', `/keys/${keys[50]}`)).body.key
+  const path = `${WORKSPACE}/limits`
+  const links = (text: string) => ['First page', 'Next page'].filter(link => text.includes(`>${link}</a>`))
+  const rows = (text: string) =>
+    text
+      .split('<th scope="row">')
+      .slice(1)
+      .map(row => row.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' '))
+
+  const first = await ada.browser.visit(path)
+  expect(rows(first.text)).toHaveLength(50)
+  expect(rows(first.text)[0]).toContain(
+    `key 50 ${hint} Plan none Policy daily Used 950 of 1,000 (95 %) Left 50`,
   )
-  expect(await page('/refusals?code=internal_error', root)).toContain('No rejection with this code')
-  expect(await page('/refusals?code=nonsense', root)).toContain('r-1')
-  const { way } = await root.browser.visit(`/refusals?request=wsk_${'A'.repeat(54)}`)
-  expect(way.at(-1)).toMatch(/\/find-key$/)
-  expect((await visit('/workspaces', root)).markup).toContain('href="/refusals"')
-})
-
-test('who is no administrator sees no rejections of all workspaces, nor a link to them', async () => {
-  const { visit } = await started()
-  expect((await visit('/refusals')).status).toBe(403)
-  expect((await visit(WORKSPACE)).markup).not.toContain('href="/refusals"')
-})
-
-test('rejections of all workspaces are on several pages, and a filter goes along', async () => {
-  const { report, visit, signedIn, keyId } = await started()
-  const root = await signedIn({ sub: 'root', name: 'Root', workspaces: [], roles: ['postern-admin'] })
-  const refusals = Array.from({ length: 60 }, (_, index) => refusal(keyId, `r-${index}`, 'rate_limited'))
-  await report([], { refusals })
-  const first = await visit('/refusals?code=rate_limited', root)
-  const next = /href="([^"]*cursor=[^"]*)"/.exec(first.markup)?.[1]?.replaceAll('&amp;', '&') ?? ''
-  expect(next).toContain('code=rate_limited')
-  const second = await visit(next, root)
-  const idsIn = (markup: string) => [...markup.matchAll(/>(r-\d+)</g)].map(([, id]) => id)
-  expect([idsIn(first.markup).length, idsIn(second.markup).length]).toEqual([50, 10])
-  expect(new Set([...idsIn(first.markup), ...idsIn(second.markup)]).size).toBe(60)
-  expect(second.text).toContain('Newest rejections')
-  expect(second.text).not.toContain('Older rejections')
-  expect((await visit('/refusals?cursor=nonsense', root)).status).toBe(200)
+  expect(links(first.text)).toEqual(['Next page'])
+  const last = await ada.browser.visit(BrowserDouble.linkIn(first, `${path}?cursor=`))
+  expect(rows(last.text)).toEqual([expect.stringMatching(/Used 90\d of 1,000 \(90 %\)/)])
+  expect(links(last.text)).toEqual(['First page'])
+  const beyond = await ada.browser.visit(`${path}?cursor=80.${'A'.repeat(22)}`)
+  expect(beyond.text).toContain('There are no more.')
+  expect(links(beyond.text)).toEqual(['First page'])
+  const other = await ada.browser.visit('/workspaces/ws_2/limits')
+  expect(other.text).toContain('No limit is nearly used up.')
+  expect(links(other.text)).toEqual([])
 })
