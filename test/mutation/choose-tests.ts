@@ -73,7 +73,7 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     'console/sign-in/{every-route,forged-requests,fields-in-urls}.test.ts',
     'console/{key-export,key-import,revoke-all-waits,signing-secrets}.test.ts',
     'cli/keys-{commands,search,pattern,export}.test.ts',
-    'console/{key-repository,revoke-all,workspace-plan}.test.ts',
+    'console/{key-repository,revoke-all,workspace-plan,confirmations}.test.ts',
   ],
   'keys/rows': [
     'console/{write-record,operation,outbox,recovery,sync,sync-many,restore-revocations,shared-lookups}.test.ts',
