@@ -256,7 +256,7 @@ async function recordUse(
 }
 
 /** The record of a new token, or the first field that is wrong. */
-export function planToken(request: TokenRequest, context: TokenContext): Planned<AdminToken> {
+function planToken(request: TokenRequest, context: TokenContext): Planned<AdminToken> {
   const { name } = request
   const expectedName = problemOfKeyName(name)
   if (expectedName !== null) return wrong('name', expectedName)
