@@ -106,12 +106,17 @@ export function describeExpectation(schema: Schema): string {
     case 'boolean':
       return 'true or false'
     case 'array':
-      return `a list, each of it ${schema.items === undefined ? 'a value' : describeExpectation(schema.items)}`
+      return describeListExpectation(schema)
     case 'string':
       return describeTextExpectation(schema)
     default:
       return `of the form that config/default.yaml shows${describeNames(schema)}`
   }
+}
+
+function describeListExpectation({ items, maxItems }: Schema): string {
+  const most = maxItems === undefined ? '' : ` of at most ${maxItems}`
+  return `a list${most}, each of it ${items === undefined ? 'a value' : describeExpectation(items)}`
 }
 
 function describeNames({ patternProperties = {}, maxProperties }: Schema): string {

@@ -316,6 +316,13 @@ describe('a rate limit', () => {
     ])
   })
 
+  it('are at most 16, which the mistake says', () => {
+    const policies = Array.from({ length: 17 }, (_, index) => ({ ...minute, name: `p${index}` }))
+    expect(mistakesOfPolicies(...policies)).toEqual([
+      expect.stringMatching(/^POSTERN_LIMITS_POLICIES must be a list of at most 16, /),
+    ])
+  })
+
   it.each([
     { ...minute, name: 'Minute' },
     { ...minute, name: 'a"b' },
