@@ -419,6 +419,20 @@ describe('an error is one sentence, with an exit code', () => {
     expect(exit.stderr).toContain(`(404 ${code}). Is it the address of a console, whose port is 8081`)
   })
 
+  test('a required option that is mistyped is not called missing, and its value is not repeated', async () => {
+    const value = 'files:read'
+    for (const words of [['--scopes', value], [`--scpe=${value}`]]) {
+      const { code, stderr } = await postern('keys', 'issue', '--workspace', 'ws_1', ...words)
+      expect([code, stderr]).toEqual([
+        64,
+        expect.stringMatching(/unknown option '--sc\w+'\n\(Did you mean --scope\?\)/),
+      ])
+      expect(stderr).not.toContain(value)
+    }
+    const { stderr } = await postern('keys', 'issue', '--workspace', 'ws_1', '--name', 'a')
+    expect(stderr).toContain("required option '--scope <scopes>' not specified")
+  })
+
   test('a key in place of an id, or as an argument of find, is not repeated, and the text says how to find its id', async () => {
     const secret = `wsk_${'Ab1'.repeat(18)}`
     const shown = await postern('keys', 'show', secret)

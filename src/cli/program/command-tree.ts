@@ -1,4 +1,5 @@
 import { Command } from 'commander'
+import { similarTo } from '../../config/similar-name.ts'
 import { type Cli, type Define, errorJson, printsJson } from '../cli.ts'
 
 interface TopCommand {
@@ -114,7 +115,7 @@ export async function createCommandTree(cli: Cli, loads: (name: string) => boole
       writeErr: text => cli.host.writeError(text),
       // The value in `--tokn=…`, and an argument too many, may be secret.
       outputError: (text, write) => {
-        const safe = text
+        const safe = nameMistypedOption(text, cli.host.argv)
           .replace(/^(error: unknown option '[^'=]*)=[\s\S]*'/, "$1'")
           .replace(/^(error: too many arguments [^:]*):[\s\S]*/, '$1.\n')
         write(printsJson(cli.host.argv) ? errorJson(safe.replace(/^error: /, '').trimEnd(), 'usage') : safe)
@@ -130,6 +131,15 @@ export async function createCommandTree(cli: Cli, loads: (name: string) => boole
   }
   addHelpAndVersion(program, cli.version)
   return program
+}
+
+/** Commander looks for required options first: one that is mistyped, such as `--scopes`, would only seem to be missing. */
+function nameMistypedOption(text: string, argv: readonly string[]): string {
+  const required = /^error: required option '(--[a-z-]+)/.exec(text)?.[1]
+  if (required === undefined) return text
+  const given = argv.filter(word => word.startsWith('--')).map(word => word.split('=', 1)[0] ?? word)
+  const mistyped = given.find(word => similarTo(word, [required]) !== '')
+  return mistyped === undefined ? text : `error: unknown option '${mistyped}'\n(Did you mean ${required}?)\n`
 }
 
 /** Adds help and version to every command. */
