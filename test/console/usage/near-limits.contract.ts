@@ -154,6 +154,8 @@ export function describeNearLimits(name: string, freshUrl: () => Promise<string>
         .execute()
       const ends = nowMs + 30_000
       await reportAll([quota(90), ofMinute(one, 8, ends), ofMinute(other, 10, ends, 'ws_2')])
+      // Of a gateway that has seen fewer requests.
+      await reportAll([quota(85)])
       const all = [
         ['ws_2', other, 'minute', 10],
         ['ws_1', '', 'quota', 90],
