@@ -459,7 +459,6 @@ export function describeOperations(
       const numbered = { gateway: 'gateway-1', sequence: 1 }
       for (const body of [
         {},
-        { used: { key_1: 1 } },
         { ...numbered, used: [] },
         { ...numbered, used: { key_1: -1 } },
         { ...numbered, used: { key_1: 'now' } },

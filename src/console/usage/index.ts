@@ -63,7 +63,7 @@ export function createUsageService(
   const parts = { usage, keys, clock, keyPrefix: config.keys.prefix }
   return {
     ...usage,
-    call: usageCall({ gatherer, findKnown: createFindKnown(database), clock, metrics, stores }),
+    call: usageCall({ uses, gatherer, findKnown: createFindKnown(database), clock, metrics, stores }),
     capability: {
       calls: bindCalls(USAGE_CALLS, parts),
       registerPages(scope) {

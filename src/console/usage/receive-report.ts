@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
 import { DEFAULT_REGION, isRegionName, REGION_HEADER } from '../../domain/region.ts'
@@ -9,12 +9,17 @@ import type { Call } from '../platform/http/calls.ts'
 import { checkReport, type FindKnown, LISTS, type RefusedEntries } from './check-report.ts'
 import type { ReportGatherer } from './gather-reports.ts'
 import type { StoredUsage } from './read-usage.ts'
+import type { UseWriter } from './use-writer.ts'
 
 /** 10,000 of the longest entries. */
 const REPORT_LIMIT_BYTES = 6 * 1024 * 1024
 /** Of a report, all lists together. A gateway with more sends several reports. */
 const MAX_ENTRIES = 10_000
 const ENTRIES_EXPECTED = `A report has at most ${MAX_ENTRIES} entries; send several, each with its own sequence`
+const GATEWAY = /^[A-Za-z0-9._:-]{1,320}$/
+const GATEWAY_EXPECTED = '1 to 320 characters of A-Z, a-z, 0-9 and "-", ".", "_", ":"'
+const SEQUENCE_EXPECTED = 'a whole number from 1'
+const USED_EXPECTED = 'an object of at most 10000 key ids, each with whole milliseconds since the epoch'
 
 const listSchema = (entries: string) =>
   Type.Array(Type.Unknown(), {
@@ -30,19 +35,14 @@ export const usageReportBody = Type.Object(
         type: 'object',
         maxProperties: MAX_ENTRIES,
         additionalProperties: { type: 'integer', minimum: 0 },
-        description: 'an object of at most 10000 key ids, each with whole milliseconds since the epoch',
+        description: USED_EXPECTED,
       }),
     ),
-    /** Identifies a process: a restarted gateway is another one. */
-    gateway: Type.String({
-      pattern: '^[A-Za-z0-9._:-]{1,320}$',
-      description: '1 to 320 characters of A-Z, a-z, 0-9 and "-", ".", "_", ":"',
-    }),
-    sequence: Type.Integer({
-      minimum: 1,
-      maximum: Number.MAX_SAFE_INTEGER,
-      description: 'a whole number from 1',
-    }),
+    /** Identifies a process: a restarted gateway is another one. Version 1 of the contract has `used` alone. */
+    gateway: Type.Optional(Type.Unknown()),
+    sequence: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: SEQUENCE_EXPECTED }),
+    ),
     counts: Type.Optional(listSchema('counts')),
     refusals: Type.Optional(listSchema('refusals')),
     omittedRefusals: Type.Optional(listSchema('workspaces')),
@@ -54,6 +54,7 @@ export const usageReportBody = Type.Object(
 type UsageReportBody = Static<typeof usageReportBody>
 
 export interface ReceivingParts {
+  readonly uses: Pick<UseWriter, 'record'>
   readonly gatherer: Pick<ReportGatherer, 'store'>
   readonly findKnown: FindKnown
   readonly clock: Clock
@@ -70,14 +71,25 @@ export function usageCall(parts: ReceivingParts): Call {
     operation: 'usage',
     schema: { body: usageReportBody },
     bodyLimitBytes: REPORT_LIMIT_BYTES,
-    handle: request => receiveReport(parts, request),
+    handle: (request, reply) => receiveReport(parts, request, reply),
   }
 }
 
-async function receiveReport(parts: ReceivingParts, request: FastifyRequest): Promise<object> {
+async function receiveReport(
+  parts: ReceivingParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
   // The route's schema has validated the body.
   const body = request.body as UsageReportBody
   const { gateway, sequence, used = {} } = body
+  const isNumbered = gateway !== undefined || sequence !== undefined
+  if (!isNumbered && body.counts === undefined && body.refusals === undefined) {
+    await recordUses(parts, body)
+    return reply.code(204).send()
+  }
+  if (typeof gateway !== 'string' || !GATEWAY.test(gateway)) throw invalidField('gateway', GATEWAY_EXPECTED)
+  if (sequence === undefined) throw invalidField('sequence', SEQUENCE_EXPECTED)
   if (entriesIn(body) > MAX_ENTRIES) throw new ApiError('invalid_request', ENTRIES_EXPECTED)
   const { refused, ...checked } = await check(parts, body)
   const latest = readUses(used, parts.clock.wallMs())
@@ -89,6 +101,12 @@ async function receiveReport(parts: ReceivingParts, request: FastifyRequest): Pr
     })
   })
   return responseTo(refused)
+}
+
+/** Version 1 of the contract has only when keys were last used. */
+async function recordUses({ uses, clock }: ReceivingParts, { used }: UsageReportBody): Promise<void> {
+  if (used === undefined) throw invalidField('used', USED_EXPECTED)
+  await uses.record(readUses(used, clock.wallMs()))
 }
 
 function entriesIn({ used = {}, ...lists }: UsageReportBody): number {

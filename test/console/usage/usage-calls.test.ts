@@ -209,6 +209,14 @@ describe('a report of a gateway', () => {
     expect(await lastUsedAt()).toBe(new Date(nowMs).toISOString())
   })
 
+  test('without a number, as version 1 of the contract has it, still says when keys were last used', async () => {
+    const { send, keyId } = await started()
+    const minute = Math.floor(Date.now() / 60_000) * 60_000
+    expect((await send('POST', USAGE, { used: { [keyId]: minute } })).status).toBe(204)
+    expect((await send('GET', `/admin/v1/keys/${keyId}`)).body.key.lastUsedAt).not.toBeNull()
+    expect((await send('POST', USAGE, {})).body).toMatchObject({ code: 'invalid_request', field: 'used' })
+  })
+
   test('is answered 503 while the database takes no counts, counts when it is repeated, and changes to keys go on', async () => {
     const file = join(databaseDirectory(), 'postern.db')
     const { count, report, requests, issue, metrics, log } = await started({ databaseUrl: `sqlite:${file}` })
