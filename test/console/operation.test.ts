@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from 'vitest'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
 import { createInEachRegion } from '../../src/console/announcing/regions.ts'
-import { type PlannedChange, runOperation } from '../../src/console/keys/run-operation.ts'
+import { type PlannedChange, runOperation } from '../../src/console/keys/operations/run-operation.ts'
 import { encodeOutcome } from '../../src/console/platform/http/idempotency.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf } from '../support/messages.ts'

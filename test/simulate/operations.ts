@@ -1,8 +1,14 @@
 import { createHash } from 'node:crypto'
 import { revokeAllKeys } from '../../src/console/keys/bulk-change.ts'
 import { importEntries } from '../../src/console/keys/import-export.ts'
-import { editKey, resumeKey, revokeKey, rotateKey, suspendKey } from '../../src/console/keys/operations.ts'
-import { runOperation } from '../../src/console/keys/run-operation.ts'
+import {
+  editKey,
+  resumeKey,
+  revokeKey,
+  rotateKey,
+  suspendKey,
+} from '../../src/console/keys/operations/key-operations.ts'
+import { runOperation } from '../../src/console/keys/operations/run-operation.ts'
 import type { OperationContext } from '../../src/console/platform/http/request-context.ts'
 import type { KeyFacts } from './oracle.ts'
 import type { OPERATIONS, Step } from './plan.ts'

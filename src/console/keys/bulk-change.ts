@@ -16,10 +16,10 @@ import { findTrouble } from '../platform/database/database-unavailable.ts'
 import type { OperationContext } from '../platform/http/request-context.ts'
 import { type ChangeProgress, readChangeProgress } from './change-progress.ts'
 import { type KeyView, viewAfter } from './key-view.ts'
-import type { Registry } from './registry.ts'
+import type { Registry } from './operations/registry.ts'
+import type { OperationRejection, OperationResult, OperationSuccess } from './operations/run-operation.ts'
 import type { BulkChanged, LivePosition } from './rows/bulk-rows.ts'
 import type { KeyRepository } from './rows/key-repository.ts'
-import type { OperationRejection, OperationResult, OperationSuccess } from './run-operation.ts'
 
 /** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
 const BATCH_SIZE = 250

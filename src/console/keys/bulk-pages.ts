@@ -28,7 +28,7 @@ import { type BulkOutcome, revokeAllKeys, setWorkspacePlan } from './bulk-change
 import { bulkSteps, type ChangeProgress } from './change-progress.ts'
 import { describeRejectedField, planInput } from './key-form.ts'
 import type { KeyPageParts } from './key-view.ts'
-import type { Registry } from './registry.ts'
+import type { Registry } from './operations/registry.ts'
 import { MAX_LIVE } from './search/count-keys.ts'
 
 const REVOKE_ALL = `${WORKSPACES}/:workspaceId/revoke-all`

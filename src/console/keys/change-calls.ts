@@ -35,11 +35,19 @@ import {
 } from '../platform/http/request-context.ts'
 import { type BulkContext, type BulkOutcome, revokeAllKeys, setWorkspacePlan } from './bulk-change.ts'
 import { bulkProgressJson, progressJson, readChangeProgress } from './change-progress.ts'
-import { checkEdit, editKey, issueKey, resumeKey, revokeKey, rotateKey, suspendKey } from './operations.ts'
+import {
+  checkEdit,
+  editKey,
+  issueKey,
+  resumeKey,
+  revokeKey,
+  rotateKey,
+  suspendKey,
+} from './operations/key-operations.ts'
+import type { Registry } from './operations/registry.ts'
+import type { OperationRejection, OperationResult, OperationSuccess } from './operations/run-operation.ts'
 import { requirePlanChoice } from './plan-choice.ts'
 import { KEY, keyJson, readLastUse, WORKSPACE_KEYS, WORKSPACE_PLAN } from './read-calls.ts'
-import type { Registry } from './registry.ts'
-import type { OperationRejection, OperationResult, OperationSuccess } from './run-operation.ts'
 import { readIfMatch, setVersionTag, versionTag } from './version-tag.ts'
 
 const adminCall = declareCalls<Registry>()

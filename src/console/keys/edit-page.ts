@@ -44,7 +44,7 @@ import {
   valueText,
 } from './key-form.ts'
 import { actorName, type KeyPageParts, type KeyView, readKeyView, requireKey } from './key-view.ts'
-import { editKey } from './operations.ts'
+import { editKey } from './operations/key-operations.ts'
 import { withPlanChoice } from './plan-choice.ts'
 import { rejectFinal } from './step-pages.ts'
 

@@ -42,7 +42,7 @@ import {
   textInputs,
 } from './key-form.ts'
 import { type KeyPageParts, requireKey } from './key-view.ts'
-import { issueKey } from './operations.ts'
+import { issueKey } from './operations/key-operations.ts'
 import { withPlanChoice } from './plan-choice.ts'
 import { alreadyDonePage, explainRejection, formTroubles, type ShownForm, sendSecret } from './secret-page.ts'
 

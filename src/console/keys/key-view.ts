@@ -16,7 +16,7 @@ import { notFound, requireWorkspace } from '../platform/html/page-request.ts'
 import { readParameter } from '../platform/http/request-context.ts'
 import { type RecentUse, recentUseText, type UsageService } from '../usage/index.ts'
 import { restrictionFacts, textFacts } from './key-form.ts'
-import type { Registry } from './registry.ts'
+import type { Registry } from './operations/registry.ts'
 import { EXPIRING_SOON_MS } from './search/key-query.ts'
 
 /** What the pages of keys use. */

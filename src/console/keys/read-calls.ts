@@ -26,7 +26,7 @@ import {
   requirePrincipal,
   seesWorkspace,
 } from '../platform/http/request-context.ts'
-import type { Registry } from './registry.ts'
+import type { Registry } from './operations/registry.ts'
 import { KEY_QUERY_EXPECTED, type KeyQuery, parseKeyQuery } from './search/key-query.ts'
 import { setVersionTag } from './version-tag.ts'
 

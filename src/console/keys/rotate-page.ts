@@ -42,7 +42,7 @@ import {
   requireKey,
   scopeList,
 } from './key-view.ts'
-import { rotateKey } from './operations.ts'
+import { rotateKey } from './operations/key-operations.ts'
 import { explainRejection, formTroubles, type ShownForm, sendSecret } from './secret-page.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/rotate`

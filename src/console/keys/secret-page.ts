@@ -14,7 +14,7 @@ import { keyPath, keysPath } from '../platform/html/paths.ts'
 import { type ChangeProgress, changeSteps, isWatched, readChangeProgress } from './change-progress.ts'
 import { describeRejectedField } from './key-form.ts'
 import { facts, type KeyPageParts, type KeyView, viewAfter } from './key-view.ts'
-import type { OperationRejection, OperationSuccess } from './run-operation.ts'
+import type { OperationRejection, OperationSuccess } from './operations/run-operation.ts'
 
 /** A form that makes a key, by issuing or by rotation: as it is shown, and shown again. */
 export interface ShownForm<Form> {

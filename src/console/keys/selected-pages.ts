@@ -23,7 +23,7 @@ import { type ChangedKey, changeSelected, type SelectedOutcome } from './bulk-ch
 import { bulkSteps } from './change-progress.ts'
 import { keyListPath, keyListQuery, readKeyList } from './key-list.ts'
 import { type KeyPageParts, type KeyView, lastUsed, stateBadge } from './key-view.ts'
-import { resumeKey, revokeKey, suspendKey } from './operations.ts'
+import { resumeKey, revokeKey, suspendKey } from './operations/key-operations.ts'
 
 /** More than a page of the list has. */
 const MAX_SELECTED = 100

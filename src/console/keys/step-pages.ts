@@ -31,8 +31,8 @@ import {
   requireKey,
   viewAfter,
 } from './key-view.ts'
-import { resumeKey, revokeKey, suspendKey } from './operations.ts'
-import type { Registry } from './registry.ts'
+import { resumeKey, revokeKey, suspendKey } from './operations/key-operations.ts'
+import type { Registry } from './operations/registry.ts'
 
 interface Step {
   readonly change: typeof revokeKey

@@ -1,5 +1,5 @@
 import { createRegions } from '../../../src/console/announcing/regions.ts'
-import type { Registry } from '../../../src/console/keys/registry.ts'
+import type { Registry } from '../../../src/console/keys/operations/registry.ts'
 import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'

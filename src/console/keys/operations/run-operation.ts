@@ -1,26 +1,26 @@
-import type { Clock } from '../../domain/clock.ts'
-import type { FinalState, KeyRecord, KeyState, StoredKey } from '../../domain/key/key-record.ts'
-import type { Secret } from '../../domain/key/secret.ts'
-import type { Metrics } from '../../observability/metrics/metrics.ts'
+import type { Clock } from '../../../domain/clock.ts'
+import type { FinalState, KeyRecord, KeyState, StoredKey } from '../../../domain/key/key-record.ts'
+import type { Secret } from '../../../domain/key/secret.ts'
+import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import {
   type Announced,
   combineAnnounced,
   type InEachRegion,
   isAnnounced,
   type PendingChange,
-} from '../announcing/index.ts'
-import type { KeyAuditEntry } from '../platform/audit/entries.ts'
-import { AuditWriteError, naming, OutcomeUnknown } from '../platform/database/database-unavailable.ts'
+} from '../../announcing/index.ts'
+import type { KeyAuditEntry } from '../../platform/audit/entries.ts'
+import { AuditWriteError, naming, OutcomeUnknown } from '../../platform/database/database-unavailable.ts'
 import {
   decodeOutcome,
   type EarlierResponse,
   encodeOutcome,
   type Idempotency,
-} from '../platform/http/idempotency.ts'
-import type { OperationContext } from '../platform/http/request-context.ts'
-import type { WebhookEvent } from '../platform/jobs/delivery-rows.ts'
-import type { CommitOutcome, KeyChange } from './rows/commit.ts'
-import type { KeyRepository } from './rows/key-repository.ts'
+} from '../../platform/http/idempotency.ts'
+import type { OperationContext } from '../../platform/http/request-context.ts'
+import type { WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
+import type { CommitOutcome, KeyChange } from '../rows/commit.ts'
+import type { KeyRepository } from '../rows/key-repository.ts'
 
 /** A retry follows a taken hint or a concurrent change of the same key. Both are rare. */
 const MAX_ATTEMPTS = 8

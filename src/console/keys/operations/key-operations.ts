@@ -6,10 +6,10 @@ import {
   planRotation,
   planSuspension,
   type RotateRequest,
-} from '../../domain/key/change-key.ts'
-import { type IssueRequest, planIssue } from '../../domain/key/issue-key.ts'
-import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { digestKey, keyHint, mintSecret, type Secret } from '../../domain/key/secret.ts'
+} from '../../../domain/key/change-key.ts'
+import { type IssueRequest, planIssue } from '../../../domain/key/issue-key.ts'
+import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import { digestKey, keyHint, mintSecret, type Secret } from '../../../domain/key/secret.ts'
 import {
   type AuditContext,
   auditEdit,
@@ -21,8 +21,8 @@ import {
   auditSuspension,
   type KeyAuditEntry,
   type LeakFinding,
-} from '../platform/audit/entries.ts'
-import type { OperationContext } from '../platform/http/request-context.ts'
+} from '../../platform/audit/entries.ts'
+import type { OperationContext } from '../../platform/http/request-context.ts'
 import type { Registry } from './registry.ts'
 import {
   type OperationRejection,
