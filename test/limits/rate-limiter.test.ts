@@ -128,6 +128,19 @@ function world({ policies = [MINUTE, BURST], plans = {}, replicas = 1, redis = t
 const exceeded = (counts: readonly { policy: RatePolicy; exceeded: boolean }[]) =>
   counts.filter(count => count.exceeded).map(({ policy }) => policy.name)
 
+/** As many timeouts as the circuit tolerates. */
+async function openCircuit({
+  limiter,
+  redis,
+}: Pick<ReturnType<typeof world>, 'limiter' | 'redis'>): Promise<void> {
+  redis.mode = 'hangs'
+  for (let request = 0; request < 3; request++) {
+    const waits = limiter.count(FIRST)
+    redis.timeOut()
+    await waits
+  }
+}
+
 describe('while Redis counts', () => {
   test('two keys of a workspace share its limit, and each has its own', async () => {
     const { limiter, clock } = world()
@@ -182,12 +195,7 @@ describe('while Redis does not reply', () => {
 
   test('after several consecutive timeouts no request waits for Redis: only a probe is sent', async () => {
     const { limiter, redis, clock } = world({ policies: [MINUTE] })
-    redis.mode = 'hangs'
-    for (let request = 0; request < 3; request++) {
-      const waits = limiter.count(FIRST)
-      redis.timeOut()
-      await waits
-    }
+    await openCircuit({ limiter, redis })
     for (let request = 0; request < 10; request++) await limiter.count(FIRST)
     expect(redis.commands).toHaveLength(3)
     clock.advance(500)
@@ -198,12 +206,7 @@ describe('while Redis does not reply', () => {
 
   test('Redis counts again as soon as a probe succeeds', async () => {
     const { limiter, redis, clock, decided, log } = world({ policies: [MINUTE] })
-    redis.mode = 'hangs'
-    for (let request = 0; request < 3; request++) {
-      const waits = limiter.count(FIRST)
-      redis.timeOut()
-      await waits
-    }
+    await openCircuit({ limiter, redis })
     redis.mode = 'counts'
     clock.advance(500)
     await limiter.count(SECOND)
@@ -254,12 +257,7 @@ describe('a command that Redis rejects', () => {
 
   test('ends the time without Redis, as one that it executes does: the next request asks it', async () => {
     const { limiter, redis, clock } = world({ policies: [MINUTE] })
-    redis.mode = 'hangs'
-    for (let request = 0; request < 3; request++) {
-      const waits = limiter.count(FIRST)
-      redis.timeOut()
-      await waits
-    }
+    await openCircuit({ limiter, redis })
     redis.mode = 'rejects'
     clock.advance(500)
     for (const _ of [1, 2, 3]) {

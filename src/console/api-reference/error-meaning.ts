@@ -4,13 +4,19 @@ export interface ErrorMeaning {
   readonly advice: string
 }
 
+const INVALID_REQUEST: ErrorMeaning = {
+  meaning:
+    'The request or a query parameter is not valid, which the text explains, or the request took too long to arrive',
+  advice: 'Correct the request; after 408 send it again',
+}
+const REQUEST_TOO_LARGE: ErrorMeaning = {
+  meaning: 'The URL is over 8 KiB, or the headers are over 16 KiB or more than 100',
+  advice: 'Send a smaller request',
+}
+
 /** By status and code. A test compares it with the table of docs/integrators.md. */
 export const ERROR_MEANINGS: Readonly<Record<string, ErrorMeaning>> = {
-  '400 invalid_request': {
-    meaning:
-      'The request or a query parameter is not valid, which the text explains, or the request took too long to arrive',
-    advice: 'Correct the request; after 408 send it again',
-  },
+  '400 invalid_request': INVALID_REQUEST,
   '401 key_expired': { meaning: 'The key has expired', advice: 'Use a new key' },
   '401 key_invalid': { meaning: 'The key is unknown or mistyped', advice: 'Check the key and the base URL' },
   '401 key_missing': {
@@ -35,24 +41,14 @@ export const ERROR_MEANINGS: Readonly<Record<string, ErrorMeaning>> = {
     advice: "Check the path; `GET /api/v1/auth` shows the key's workspace",
   },
   '405 method_not_allowed': { meaning: 'The method is not GET', advice: 'Use GET' },
-  '408 invalid_request': {
-    meaning:
-      'The request or a query parameter is not valid, which the text explains, or the request took too long to arrive',
-    advice: 'Correct the request; after 408 send it again',
-  },
-  '414 request_too_large': {
-    meaning: 'The URL is over 8 KiB, or the headers are over 16 KiB or more than 100',
-    advice: 'Send a smaller request',
-  },
+  '408 invalid_request': INVALID_REQUEST,
+  '414 request_too_large': REQUEST_TOO_LARGE,
   '417 invalid_request': {
     meaning: 'The request has an `Expect` field other than `100-continue`',
     advice: 'Leave the field out',
   },
   '429 rate_limited': { meaning: 'A rate limit is exceeded', advice: 'Wait for `Retry-After`' },
-  '431 request_too_large': {
-    meaning: 'The URL is over 8 KiB, or the headers are over 16 KiB or more than 100',
-    advice: 'Send a smaller request',
-  },
+  '431 request_too_large': REQUEST_TOO_LARGE,
   '500 internal_error': { meaning: 'The gateway failed', advice: 'Report `X-Request-Id`' },
   '502 upstream_error': {
     meaning: 'The upstream returned an invalid response, or none',

@@ -22,7 +22,6 @@ import { prepareRequest } from './prepare-request.ts'
 import { RequestTrial, type TriedOutcome } from './try-request.ts'
 
 const API = `${WORKSPACES}/:workspaceId/api`
-const STATUS_OF_NOT_SENT = { now: 422, later: 429 } as const
 
 /** The reference of the API behind the gateway, for integrators, and of the admin API. */
 export function createApiReference(context: ConsoleContext): Capability {
@@ -88,7 +87,7 @@ function createTrial({ config, logger }: ConsoleContext, gatewayUrl: string | nu
 /** 200 also if the API responded with an error: the page is whole. */
 function statusOf(outcome: TriedOutcome, reply: FastifyReply): number {
   if (outcome.kind !== 'not_sent') return 200
-  if (outcome.waitSeconds === null) return STATUS_OF_NOT_SENT.now
+  if (outcome.waitSeconds === null) return 422
   void reply.header('retry-after', String(outcome.waitSeconds))
-  return STATUS_OF_NOT_SENT.later
+  return 429
 }
