@@ -64,7 +64,7 @@ EXPOSE 8080 8081 8082 9090
 # Probes ask the ops port (/livez, /readyz): there is no shell, and nothing to ask with.
 HEALTHCHECK NONE
 # The V8 options of `npm start`; docs/decisions.md says what each gives.
-ENTRYPOINT ["/nodejs/bin/node", "--max-semi-space-size=32", "--semi-space-growth-factor=64", "--no-allocation-site-pretenuring", "--incremental-marking-soft-trigger=40", "--incremental-marking-hard-trigger=90", "--memory-reducer-gc-count=0", "--max-valid-polymorphic-map-count=24", "--max-inlined-bytecode-size=1000", "--max-inlined-bytecode-size-cumulative=2000", "/app/dist/main.js"]
+ENTRYPOINT ["/nodejs/bin/node", "--max-semi-space-size=32", "--memory-reducer-gc-count=0", "--max-inlined-bytecode-size=1000", "--max-inlined-bytecode-size-cumulative=2000", "/app/dist/main.js"]
 CMD ["--help"]
 
 # The program starts: on this architecture, with this Node, as this user.
