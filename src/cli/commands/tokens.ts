@@ -1,7 +1,8 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Static, Type } from 'typebox'
-import { isTokenId, PERMISSIONS } from '../../console/platform/access/principal.ts'
+import { PERMISSIONS } from '../../console/platform/access/principal.ts'
 import { systemClock } from '../../domain/clock.ts'
+import { isId } from '../../domain/id-form.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { relativeTime } from '../../domain/relative-time.ts'
 import { EXIT } from '../../run/host.ts'
@@ -230,7 +231,7 @@ async function revokeToken({ client, host, json }: AdminSession, id: string): Pr
 /** A token pasted here by mistake must not reach an error message, a URL or the console's log. */
 function checkTokenId(text: string): string {
   const id = plainPasted(text)
-  if (isTokenId(id)) return id
+  if (isId('tok', id)) return id
   const message = 'This is not the id of a token: ids begin with tok_, and `postern tokens list` shows them'
   throw new CliError(message, EXIT.usage)
 }

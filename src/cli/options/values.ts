@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander'
+import { isKeyId } from '../../domain/id-form.ts'
 import { MAX_LIFETIME_DAYS, parseInstant } from '../../domain/key/issue-key.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
@@ -69,7 +70,7 @@ export function checkWorkspace(text: string): string {
 /** A secret pasted here by mistake must not reach an error message, a URL or the console's log. */
 export function checkKeyId(text: string): string {
   const id = plainPasted(text)
-  if (/^key_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) return id
+  if (isKeyId(id)) return id
   const message =
     'This is not the id of a key: ids begin with key_. `postern keys list` shows them, and `postern keys find` reads a key and shows its id'
   throw new CliError(message, EXIT.usage)

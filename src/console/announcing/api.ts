@@ -1,12 +1,13 @@
 import { Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
+import { idPattern } from '../../domain/id-form.ts'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { REGION_NAME } from '../../domain/region.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
 import { describeError } from '../../observability/control-logger.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
-import { optionalFields, ULID } from '../platform/http/fields.ts'
+import { optionalFields } from '../platform/http/fields.ts'
 import type { Region, Regions } from './regions.ts'
 
 const adminCall = declareCalls<SyncParts>()
@@ -61,7 +62,7 @@ export const SYNC_CALLS: readonly AdminCall<SyncParts>[] = [
       ),
       cursor: Type.Optional(
         Type.String({
-          pattern: `^[0-9]{0,15}\\.key_${ULID}$`,
+          pattern: `^[0-9]{0,15}\\.${idPattern('key')}$`,
           description: 'a cursor from an earlier response',
         }),
       ),

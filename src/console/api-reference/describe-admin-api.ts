@@ -1,7 +1,8 @@
 import type { TSchema } from 'typebox'
+import { idPattern } from '../../domain/id-form.ts'
 import { API_ERROR_CODES, type ApiErrorCode, httpStatus } from '../platform/http/api-error.ts'
 import type { AdminCall } from '../platform/http/calls.ts'
-import { ULID, WORKSPACE_ID_EXPECTED } from '../platform/http/fields.ts'
+import { WORKSPACE_ID_EXPECTED } from '../platform/http/fields.ts'
 
 export const ADMIN_PREFIX = '/admin/v1'
 
@@ -54,8 +55,8 @@ const ERROR = {
 
 const PATH_PARAMETERS: Readonly<Record<string, object>> = {
   workspaceId: { type: 'string', pattern: '^[A-Za-z0-9._~-]{1,128}$', description: WORKSPACE_ID_EXPECTED },
-  keyId: { type: 'string', pattern: `^key_${ULID}$` },
-  tokenId: { type: 'string', pattern: `^tok_${ULID}$` },
+  keyId: { type: 'string', pattern: `^${idPattern('key')}$` },
+  tokenId: { type: 'string', pattern: `^${idPattern('tok')}$` },
 }
 
 const REQUEST_HEADERS = {

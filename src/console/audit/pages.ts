@@ -34,7 +34,7 @@ export async function showAudit(
   reply: FastifyReply,
   workspaceId: string | null,
 ): Promise<FastifyReply> {
-  const cursor = readCursor(request)
+  const cursor = readCursor(request, 'audit')
   const form = readFilterForm(readQuery(request))
   // A redirect leaves no entry in the browser's history.
   if (holdsKey(form, keyPrefix)) return reply.redirect(FIND_KEY, 303)

@@ -1,13 +1,12 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
-import { encodeTime } from 'ulid'
 import { readAuditRow } from '../platform/audit/chain.ts'
 import type { AuditAction, AuditEntry } from '../platform/audit/entries.ts'
 import { type AuditedDatabase, genuineRows } from '../platform/audit/mac.ts'
 import type { Dialect } from '../platform/database/database.ts'
+import { firstIdAt } from '../platform/database/ids.ts'
 import { firstRows, listAsRows, mostFirstRows, takePage } from '../platform/database/query-parts.ts'
 import type { AuditRow } from '../platform/database/tables.ts'
 
-const ULID_TIME_LENGTH = 10
 /** An id is never older than its entry, and newer only while the clock of a console was set back. */
 const CLOCK_STEP_MS = 3_600_000
 /** Entries that a page examines at most, in parts that leave the event loop to others. */
@@ -107,8 +106,8 @@ function indexedConditions({ filter, workspaces }: AuditQuery): RawBuilder<SqlBo
     conditions.push(sql`actor = ${actor}`)
     if (action !== undefined && workspaces === null) conditions.push(sql`action = ${action}`)
   } else if (action !== undefined) conditions.push(sql`action = ${action}`)
-  if (fromMs !== undefined) conditions.push(sql`id >= ${firstIdAt(fromMs)}`)
-  if (toMs !== undefined) conditions.push(sql`id < ${firstIdAt(toMs + CLOCK_STEP_MS)}`)
+  if (fromMs !== undefined) conditions.push(sql`id >= ${firstIdAt('audit', fromMs)}`)
+  if (toMs !== undefined) conditions.push(sql`id < ${firstIdAt('audit', toMs + CLOCK_STEP_MS)}`)
   return conditions
 }
 
@@ -131,10 +130,6 @@ function filterConditions(
 
 function all(conditions: readonly RawBuilder<SqlBool>[]): RawBuilder<unknown> {
   return conditions.length === 0 ? sql`true` : sql`(${sql.join(conditions, sql` and `)})`
-}
-
-function firstIdAt(ms: number): string {
-  return `audit_${encodeTime(Math.max(0, ms), ULID_TIME_LENGTH)}`
 }
 
 export interface ExportedAudit {

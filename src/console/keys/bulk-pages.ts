@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { isKeyId } from '../../domain/id-form.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
-import { isKeyId } from '../platform/database/ids.ts'
 import {
   errorSummary,
   type FormFields,

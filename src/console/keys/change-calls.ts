@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { idPattern } from '../../domain/id-form.ts'
 import { OVERLAP_EXPECTED } from '../../domain/key/change-key.ts'
 import { PLAN_EXPECTED } from '../../domain/key/key-fields.ts'
 import { sees } from '../platform/access/principal.ts'
@@ -20,7 +21,6 @@ import {
   regions,
   scopes,
   secret as secretSchema,
-  ULID,
   type WaitQuery,
   waitQuery,
 } from '../platform/http/fields.ts'
@@ -202,7 +202,7 @@ const CHECK_EDIT = adminCall({
 })
 
 /** A change of all keys of a workspace takes several calls if there are many. */
-const bulkQuery = fields({ ...waitQuery.properties, cursor: cursorField(`^key_${ULID}$`) })
+const bulkQuery = fields({ ...waitQuery.properties, cursor: cursorField(`^${idPattern('key')}$`) })
 const BULK_FIELDS = {
   announced: Type.Boolean(),
   gateways,

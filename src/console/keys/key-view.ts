@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import type { Config } from '../../config/schema/schema.ts'
+import { isKeyId } from '../../domain/id-form.ts'
 import { type KeyRecord, type KeyState, keyState, type StoredKey } from '../../domain/key/key-record.ts'
 import type { AuditEntry } from '../platform/audit/entries.ts'
-import { isKeyId } from '../platform/database/ids.ts'
 import {
   ago,
   type Html,

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { isKeyId } from '../../domain/id-form.ts'
 import { type KeyRecord, type KeyState, keyState } from '../../domain/key/key-record.ts'
 import { may } from '../platform/access/principal.ts'
-import { isKeyId } from '../platform/database/ids.ts'
 import { hidden, listField, textField } from '../platform/html/form-parts.ts'
 import { cell, type Html, hintHtml, html, keyLink } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'

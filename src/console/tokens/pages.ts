@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
-import { type AdminToken, isTokenId } from '../platform/access/principal.ts'
+import { isId } from '../../domain/id-form.ts'
+import type { AdminToken } from '../platform/access/principal.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import { confirmForm } from '../platform/html/form-parts.ts'
 import {
@@ -72,7 +73,7 @@ async function showTokens(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const afterId = readCursor(request)
+  const afterId = readCursor(request, 'tok')
   const found = await parts.tokens.list(requirePrincipal(request), { limit: PAGE_SIZE, afterId })
   return sendPage(reply, tokensPage(tokenFrame(parts, request, reply), found, afterId === null))
 }
@@ -156,7 +157,7 @@ async function revokeToken(
 function readTokenId(request: FastifyRequest): string {
   // The router yields a text for each parameter in the path.
   const { tokenId = '' } = request.params as Record<string, string>
-  if (!isTokenId(tokenId)) throw notFound()
+  if (!isId('tok', tokenId)) throw notFound()
   return tokenId
 }
 

@@ -2,11 +2,11 @@ import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import { Type } from 'typebox'
 import { Compile } from 'typebox/compile'
+import { isKeyId } from '../../domain/id-form.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import type { LimitUse } from '../../domain/rate-limit.ts'
 import { ROUTE_NAME } from '../../domain/route/route.ts'
 import type { Database } from '../platform/database/database.ts'
-import { isKeyId } from '../platform/database/ids.ts'
 import { listAsRows } from '../platform/database/query-parts.ts'
 
 const MINUTE_MS = 60_000

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
+import { isId } from '../../domain/id-form.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import {
   confirmForm,
@@ -60,7 +61,6 @@ const DELIVERIES = `${WORKSPACES}/:workspaceId/deliveries`
 const OWN = `${WORKSPACES}/:workspaceId/webhook`
 const OWN_TITLE = 'Webhook of this workspace'
 const PAGE_SIZE = 50
-const EVENT_ID = /^msg_[0-9A-HJKMNP-TV-Z]{26}$/
 
 export type KeysById = ReadonlyMap<string, { readonly record: KeyRecord }>
 
@@ -119,7 +119,7 @@ function deliveryForms(
     const workspaceId = requireWorkspace(request)
     // The router yields a text for each parameter in the path.
     const { eventId: id = '' } = request.params as Record<string, string>
-    if (log === null || !EVENT_ID.test(id)) throw notFound()
+    if (log === null || !isId('msg', id)) throw notFound()
     await log.sendAgain({ workspaceId, id })
     return back(request, reply)
   })
@@ -182,7 +182,7 @@ async function readDeliveriesView(
   request: FastifyRequest,
   path: string,
 ): Promise<DeliveriesView> {
-  const cursor = readCursor(request)
+  const cursor = readCursor(request, 'msg')
   const page = { workspaceId: requireWorkspace(request), limit: PAGE_SIZE, afterId: cursor }
   const { deliveries, nextAfterId } = await log.list(page)
   const keys = await findKeys(deliveries.map(({ keyId }) => keyId))

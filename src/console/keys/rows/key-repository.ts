@@ -1,5 +1,4 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import { encodeTime } from 'ulid'
 import type { Clock } from '../../../domain/clock.ts'
 import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
 import { readAuditRow } from '../../platform/audit/chain.ts'
@@ -7,6 +6,7 @@ import { type AuditEntry, isLeak } from '../../platform/audit/entries.ts'
 import { type AuditedDatabase, genuineRows } from '../../platform/audit/mac.ts'
 import { createAuditQueue } from '../../platform/audit/queue.ts'
 import type { Dialect } from '../../platform/database/database.ts'
+import { firstIdAt } from '../../platform/database/ids.ts'
 import { readKeyRow } from '../../platform/database/key-row.ts'
 import { type PageOptions, takePage } from '../../platform/database/query-parts.ts'
 import type { Tables } from '../../platform/database/tables.ts'
@@ -43,7 +43,6 @@ const EXAMINED_AT_ONCE = 10_000
 /** A key in constant use is written once a second, not for each report. */
 const ACCURACY_MS = 1000
 
-const ULID_TIME_LENGTH = 10
 const HOUR_MS = 3_600_000
 /** An entry that no console wrote may come first, and is left out. */
 const MAX_BEFORE_ORIGIN = 20
@@ -147,7 +146,7 @@ function createHistory({ database: { reader, audit } }: KeyRepositoryParts) {
       const rows = await selectEntries(reader, workspaceId, createdAtMs)
         .where('key_id', 'in', ids)
         // Also where there is no such entry, not the whole audit log is read.
-        .where('id', '<', firstIdAt(createdAtMs + HOUR_MS))
+        .where('id', '<', firstIdAt('audit', createdAtMs + HOUR_MS))
         .orderBy('id')
         .limit(MAX_BEFORE_ORIGIN)
         .execute()
@@ -295,9 +294,5 @@ function selectEntries(database: Kysely<Tables>, workspaceId: string, sinceMs: n
     .selectFrom('audit')
     .selectAll()
     .where('workspace_id', '=', workspaceId)
-    .where('id', '>=', firstIdAt(sinceMs))
-}
-
-function firstIdAt(ms: number): string {
-  return `audit_${encodeTime(Math.max(0, ms), ULID_TIME_LENGTH)}`
+    .where('id', '>=', firstIdAt('audit', sinceMs))
 }

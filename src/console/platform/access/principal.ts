@@ -3,7 +3,6 @@ export type Permission = (typeof PERMISSIONS)[number]
 
 /** What admin tokens begin with. */
 export const TOKEN_PREFIX = 'pat_'
-const TOKEN_ID = /^tok_[0-9A-HJKMNP-TV-Z]{26}$/
 
 /** A token for programs that use the admin API. */
 export interface AdminToken {
@@ -20,10 +19,6 @@ export interface AdminToken {
   readonly revokedAtMs: number | null
   /** To the minute; null if it was never used. */
   readonly lastUsedAtMs: number | null
-}
-
-export function isTokenId(text: string): boolean {
-  return TOKEN_ID.test(text)
 }
 
 /** A signed-in person, as described by the claims at that moment. */

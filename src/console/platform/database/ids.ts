@@ -1,6 +1,5 @@
-import { monotonicFactory } from 'ulid'
-
-const KEY_ID = /^key_[0-9A-HJKMNP-TV-Z]{26}$/
+import { encodeTime, monotonicFactory } from 'ulid'
+import type { IdKind } from '../../../domain/id-form.ts'
 
 export type RandomBytes = (size: number) => Uint8Array
 
@@ -8,16 +7,15 @@ export type RandomBytes = (size: number) => Uint8Array
  * Ids that grow with time, also within a millisecond: lists of keys, audit entries and webhook events are in their order.
  * @returns makes the next id, given the time in ms since the epoch
  */
-export function createIds(
-  prefix: 'key' | 'audit' | 'msg' | 'tok',
-  randomBytes: RandomBytes,
-): (nowMs: number) => string {
+export function createIds(kind: IdKind, randomBytes: RandomBytes): (nowMs: number) => string {
   // A ULID takes five random bits at a time; one byte holds eight.
   const next = monotonicFactory(() => (randomBytes(1)[0] ?? 0) / 256)
-  return nowMs => `${prefix}_${next(nowMs)}`
+  return nowMs => `${kind}_${next(nowMs)}`
 }
 
-/** Whether the text has the form of a key id: `key_` and a ULID. */
-export function isKeyId(text: string): boolean {
-  return KEY_ID.test(text)
+const ULID_TIME_LENGTH = 10
+
+/** Not greater than any id that is made from this time on. */
+export function firstIdAt(kind: IdKind, ms: number): string {
+  return `${kind}_${encodeTime(Math.max(0, ms), ULID_TIME_LENGTH)}`
 }

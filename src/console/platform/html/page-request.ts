@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
+import { type IdKind, isId } from '../../../domain/id-form.ts'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 import { may, type Person } from '../access/principal.ts'
 import type { RandomBytes } from '../database/ids.ts'
@@ -86,12 +87,10 @@ export function readFormFields(request: FastifyRequest): FormFields {
   return (request.body ?? {}) as FormFields
 }
 
-const CURSOR = /^(?:audit|msg|tok)_[0-9A-HJKMNP-TV-Z]{26}$/
-
-/** An invalid cursor shows the first page. */
-export function readCursor(request: FastifyRequest): string | null {
+/** The id after which a page of a list starts. An invalid cursor shows the first page. */
+export function readCursor(request: FastifyRequest, kind: IdKind): string | null {
   const cursor = textField(readQuery(request), 'cursor')
-  return CURSOR.test(cursor) ? cursor : null
+  return isId(kind, cursor) ? cursor : null
 }
 
 export function readQuery(request: FastifyRequest): FormFields {

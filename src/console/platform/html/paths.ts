@@ -1,3 +1,5 @@
+import { isId, isKeyId } from '../../../domain/id-form.ts'
+
 /** Paths of the pages; ids need no escaping in a path. */
 export const WORKSPACES = '/workspaces'
 export const FIND_KEY = '/find-key'
@@ -158,21 +160,28 @@ const SIGN_IN_PATH = /^\/sign-(?:in|out)(?:[/?]|$)/
  * Query parameters that links of pages have. All others are fields of forms, such as a search: people paste keys and addresses
  * with secrets into them, and a return path gets into the URL of the sign-in page, its cookie and the browser's history.
  */
-const LINK_VALUE = /^-?[\w:.]{1,40}$/
-const UTC_TIME = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?$/
-const LINK_PARAMETERS: ReadonlyMap<string, RegExp> = new Map([
-  ['state', LINK_VALUE],
-  ['scope', LINK_VALUE],
-  ['unused', LINK_VALUE],
-  ['sort', LINK_VALUE],
-  ['range', LINK_VALUE],
-  ['code', LINK_VALUE],
-  ['action', /^[a-z]{1,20}\.[a-z_]{1,20}$/],
-  ['keyId', /^key_[0-9A-HJKMNP-TV-Z]{26}$/],
-  ['actor', /^(?:admin-token|token:tok_[0-9A-HJKMNP-TV-Z]{26})$/],
-  ['from', UTC_TIME],
-  ['to', UTC_TIME],
+const LINK_PARAMETERS = new Map<string, (text: string) => boolean>([
+  ['state', isLinkValue],
+  ['scope', isLinkValue],
+  ['unused', isLinkValue],
+  ['sort', isLinkValue],
+  ['range', isLinkValue],
+  ['code', isLinkValue],
+  ['action', text => /^[a-z]{1,20}\.[a-z_]{1,20}$/.test(text)],
+  ['keyId', isKeyId],
+  ['actor', text => text === 'admin-token' || (text.startsWith('token:') && isId('tok', text.slice(6)))],
+  ['from', isUtcTime],
+  ['to', isUtcTime],
 ])
+
+function isLinkValue(text: string): boolean {
+  return /^-?[\w:.]{1,40}$/.test(text)
+}
+
+function isUtcTime(text: string): boolean {
+  return /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?$/.test(text)
+}
+
 /** As long as the random part of a key, which was pasted in place of an id. */
 const KEY_LIKE = /[0-9A-Za-z]{54}/
 /** Query parameter of a form's page: the form was sent after its session had expired. */
@@ -196,7 +205,7 @@ export function returnPath(text: unknown): string {
   if (path === null || KEY_LIKE.test(path.split('?', 1)[0] ?? '')) return '/'
   const { pathname, searchParams } = new URL(path, 'http://here.invalid')
   const kept = [...searchParams].filter(([name, value]) =>
-    name === EXPIRED ? value === '1' : LINK_PARAMETERS.get(name)?.test(value) === true,
+    name === EXPIRED ? value === '1' : LINK_PARAMETERS.get(name)?.(value) === true,
   )
   return kept.length === 0 ? pathname : `${pathname}?${new URLSearchParams(kept)}`
 }

@@ -1,5 +1,6 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
 import { MAX_CIDRS } from '../../../domain/address/ip-address.ts'
+import { type IdKind, idPattern } from '../../../domain/id-form.ts'
 import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED } from '../../../domain/key/issue-key.ts'
 import {
   ALLOWED_CIDRS_EXPECTED,
@@ -18,7 +19,6 @@ import type { RecordJson } from '../../../domain/wire.ts'
  */
 const closed = { additionalProperties: false }
 
-export const ULID = '[0-9A-HJKMNP-TV-Z]{26}'
 /** Query parameters are text: 1 to 200 in plain digits. */
 const PAGE_LIMIT = '^(?:[1-9][0-9]?|1[0-9][0-9]|200)$'
 
@@ -87,8 +87,8 @@ export function cursorField(pattern: string) {
 }
 
 /** Limit and cursor of a list whose items have these ids. */
-export function pageQuery(prefix: 'key' | 'audit' | 'msg' | 'tok') {
-  return fields({ limit, cursor: cursorField(`^${prefix}_${ULID}$`) })
+export function pageQuery(kind: IdKind) {
+  return fields({ limit, cursor: cursorField(`^${idPattern(kind)}$`) })
 }
 export type PageQuery = Static<ReturnType<typeof pageQuery>>
 
