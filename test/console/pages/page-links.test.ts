@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { returnPath } from '../../../src/console/platform/html/paths.ts'
 import { type BrowserDouble, unescaped } from '../../support/browser-double.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 
@@ -12,10 +13,13 @@ const linksIn = (text: string) =>
 const anchorsIn = (text: string) => new Set([...text.matchAll(/\sid="([^"]*)"/g)].map(([, id]) => id))
 
 test('every link of every page that an administrator can reach leads somewhere, anchors included', async () => {
-  const site = await startSignIn({ signIn: { oidc: CONFIG } })
+  const site = await startSignIn({
+    signIn: { oidc: CONFIG },
+    limits: { plans: { business: { policies: [] } } },
+  })
   const { browser, call } = await site.signedIn({ sub: 'ada', roles: ['admin'], workspaces: ['ws_1'] })
-  const issue = (name: string) =>
-    call('POST', '/workspaces/ws_1/keys', { name, scopes: ['files:read'], description: 'for the links' })
+  const body = { scopes: ['files:read'], description: 'for the links', plan: 'business' }
+  const issue = (name: string) => call('POST', '/workspaces/ws_1/keys', { ...body, name })
   const [kept, suspended, revoked] = [await issue('kept'), await issue('suspended'), await issue('revoked')]
   await call('POST', `/keys/${kept.body.key.id}/rotate`, {})
   await call('POST', `/keys/${suspended.body.key.id}/suspend`)
@@ -27,7 +31,17 @@ test('every link of every page that an administrator can reach leads somewhere, 
   expect(broken).toEqual([])
   expect(visited.size).toBeGreaterThan(20)
   expect(visited.size).toBeLessThan(MAX_PAGES)
+  const forgotten = [...visited.keys()].flatMap(address => parametersForgotten(address))
+  // People paste keys into the field of the one, and the other is what the provider calls a person.
+  const meant = ['workspace', 'subject']
+  expect([...new Set(forgotten)], 'LINK_PARAMETERS of platform/html/paths.ts').toEqual(meant)
 })
+
+/** Query parameters that are lost when the session of a person expires, who signs in again and comes back. */
+function parametersForgotten(address: string): string[] {
+  const [before, after] = [address, returnPath(address)].map(path => new URL(path, 'http://here.invalid'))
+  return [...(before?.searchParams.keys() ?? [])].filter(name => after?.searchParams.has(name) !== true)
+}
 
 /** Follows links from page to page. @returns the links that lead nowhere, each with its page */
 async function crawl(browser: BrowserDouble, starts: readonly string[]) {

@@ -69,12 +69,14 @@ describe('a return path after signing in', () => {
 
   test.each([
     ['/workspaces/ws_1/keys?state=active&sort=-createdAt&scope=files:read', null],
+    ['/keys?plan=free-tier&scope=files-read', null],
     ['/workspaces/ws_1/usage?range=7d', null],
     ['/workspaces/ws_1/keys/new?expired=1', null],
     [`/workspaces/ws_1/keys?q=${KEY}&state=active`, '/workspaces/ws_1/keys?state=active'],
     ['/workspaces/ws_1/keys?q=importer', '/workspaces/ws_1/keys'],
     [`/workspaces?workspace=${KEY}`, '/workspaces'],
     [`/workspaces/ws_1/keys?state=${KEY}`, '/workspaces/ws_1/keys'],
+    [`/keys?plan=${KEY}`, '/keys'],
     ['/workspaces/ws_1/webhook?url=https%3A%2F%2Fhooks.example%2FSECRET', '/workspaces/ws_1/webhook'],
     ['/workspaces/ws_1/keys/new?expired=SECRET', '/workspaces/ws_1/keys/new'],
     [`/workspaces/${KEY}/keys`, '/'],

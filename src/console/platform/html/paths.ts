@@ -163,6 +163,7 @@ const SIGN_IN_PATH = /^\/sign-(?:in|out)(?:[/?]|$)/
 const LINK_PARAMETERS = new Map<string, (text: string) => boolean>([
   ['state', isLinkValue],
   ['scope', isLinkValue],
+  ['plan', isLinkValue],
   ['unused', isLinkValue],
   ['sort', isLinkValue],
   ['range', isLinkValue],
@@ -175,7 +176,7 @@ const LINK_PARAMETERS = new Map<string, (text: string) => boolean>([
 ])
 
 function isLinkValue(text: string): boolean {
-  return /^-?[\w:.]{1,40}$/.test(text)
+  return /^[\w:.-]{1,40}$/.test(text)
 }
 
 function isUtcTime(text: string): boolean {
