@@ -42,8 +42,9 @@ const NOT_VERIFIED = {
 
 export const KEY_INVALID = invalidToken('key_invalid', 'The API key is not valid')
 
-function invalidToken(code: string, text: string) {
-  return { status: 401, code, text, challenge: `, error="invalid_token", error_description="${text}"` }
+function invalidToken<Code extends string>(code: Code, text: string) {
+  const challenge = `, error="invalid_token", error_description="${text}"`
+  return { status: 401, code, text, challenge } as const
 }
 
 /** All properties of each denial reason. A new reason is one row here. */
@@ -233,6 +234,12 @@ export const DENIALS = {
 
 /** Why the gateway rejected a request. Logs, traces and metrics use these names. */
 export type DenialReason = keyof typeof DENIALS
+
+/** What clients can get, as `404 not_found`. */
+export type PublicError = ErrorOf<(typeof DENIALS)[DenialReason]>
+type ErrorOf<Row> = Row extends { status: infer Status extends number; code: infer Code extends string }
+  ? `${Status} ${Code}`
+  : never
 
 export const DENIAL_REASONS: readonly DenialReason[] = listReasons(DENIALS)
 

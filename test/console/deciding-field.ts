@@ -195,6 +195,14 @@ const DECISION: Changes = {
 `,
     ],
   ],
+  'console/api-reference/error-meaning.ts': [
+    [
+      "  '404 not_found': {\n",
+      `  '403 route_not_allowed': { meaning: 'The key is for another route', advice: 'Use another key' },
+  '404 not_found': {
+`,
+    ],
+  ],
 }
 
 /** All that is written for the field, in the order of the recipe. */

@@ -1,6 +1,7 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { describe, expect, it } from 'vitest'
 import type { Config } from '../../src/config/schema/schema.ts'
+import { DENIAL_REASONS, denialRow } from '../../src/domain/denial.ts'
 import { type ApiOperation, describeApi } from '../../src/domain/route/describe-api.ts'
 import { configOf } from '../config/examples.ts'
 
@@ -81,6 +82,14 @@ describe('the document of the public API', () => {
     expect(files.responses['403']?.description).toContain('scope_missing: the key lacks files:read')
     const auth = operationOf(CONFIG, '/api/v1/auth').responses['403']?.description
     expect(auth).toBe('address_not_allowed: the key must not be used from this address')
+  })
+
+  it('names each code with which the gateway answers 401 or 403', () => {
+    const { responses } = operationOf(CONFIG, '/api/v1/workspaces/{workspaceId}/files')
+    const rows = DENIAL_REASONS.map(denialRow).filter(({ status }) => status === 401 || status === 403)
+    expect(rows.length).toBeGreaterThan(5)
+    const unnamed = rows.filter(({ status, code }) => !responses[status]?.description.includes(code))
+    expect(unnamed.map(({ code }) => code)).toEqual([])
   })
 
   it('describes 404 for every route with a workspace, also if the gateway itself responds', () => {

@@ -1,3 +1,5 @@
+import type { PublicError } from '../../domain/denial.ts'
+
 /** What an error of the API means, and what a client does about it. Text between backticks is code. */
 export interface ErrorMeaning {
   readonly meaning: string
@@ -14,8 +16,8 @@ const REQUEST_TOO_LARGE: ErrorMeaning = {
   advice: 'Send a smaller request',
 }
 
-/** By status and code. A test compares it with the table of docs/integrators.md. */
-export const ERROR_MEANINGS: Readonly<Record<string, ErrorMeaning>> = {
+/** A test compares it with the table of docs/integrators.md. */
+export const ERROR_MEANINGS: Readonly<Record<PublicError, ErrorMeaning>> = {
   '400 invalid_request': INVALID_REQUEST,
   '401 key_expired': { meaning: 'The key has expired', advice: 'Use a new key' },
   '401 key_invalid': { meaning: 'The key is unknown or mistyped', advice: 'Check the key and the base URL' },
@@ -71,5 +73,6 @@ export const ERROR_MEANINGS: Readonly<Record<string, ErrorMeaning>> = {
 
 /** @returns null for an error that the upstream made itself */
 export function findErrorMeaning(status: number, code: string): ErrorMeaning | null {
-  return ERROR_MEANINGS[`${status} ${code}`] ?? null
+  const meanings: Readonly<Record<string, ErrorMeaning>> = ERROR_MEANINGS
+  return meanings[`${status} ${code}`] ?? null
 }
