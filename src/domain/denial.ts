@@ -3,7 +3,7 @@ type Responsible = 'client' | 'gateway' | 'upstream'
 
 export interface DenialRow {
   readonly status: number
-  /** The public `code` (contract, section 2). */
+  /** The public `code`: docs/integrators.md. */
   readonly code: string
   /** The public `error`. It never contains input of the client. */
   readonly text: string

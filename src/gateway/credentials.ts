@@ -27,7 +27,7 @@ type Credential =
 
 /** A kind of credential: how it is read from a request and verified before the lookup. */
 export interface CredentialScheme {
-  /** Performs checks 4 and 5 of the contract, as far as possible without a lookup. */
+  /** Checks 4 and 5 of docs/concepts.md, as far as possible without a lookup. */
   read(head: Pick<RequestHead, 'authorization'>): Credential
   /** Prefix of all credentials, to find one in a wrong place; null if they have none. */
   readonly prefix: string | null

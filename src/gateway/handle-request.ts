@@ -73,7 +73,7 @@ const ORIGINAL_UNKNOWN = denied('malformed_request', {
 })
 
 /**
- * The lifecycle of a request, in the order of the contract's checks (section 2). Each step responds or continues.
+ * The lifecycle of a request: the checks of docs/concepts.md, in their order. Each step responds or continues.
  * @param original null if it is not known
  * @returns a promise only if the lookup or a rate limit needs a store
  */

@@ -211,7 +211,7 @@ describe('response headers sent to the client', () => {
   })
 })
 
-describe('an upstream response never reaches the client in a form outside the contract', () => {
+describe('an upstream response never reaches the client other than documented', () => {
   const cases: [name: string, bytes: string, status: number, code: string][] = [
     ['its 404', rawAnswer(404, 'gone', 'Content-Type: text/html'), 404, 'not_found'],
     ['its redirect', rawAnswer(302, '', 'Location: http://10.0.0.1/'), 502, 'upstream_error'],

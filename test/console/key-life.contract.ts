@@ -9,7 +9,7 @@ const START_MS = Date.parse('2026-11-20T09:00:00Z')
 const HOUR_MS = 3_600_000
 const KEYS = '/admin/v1/workspaces/ws_1/keys'
 
-/** A model of a key, written from the contract alone. */
+/** A model of a key, written from docs/concepts.md alone. */
 interface Believed {
   readonly id: string
   expiresAtMs: number
@@ -43,7 +43,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
 
 /** @param runs how many lives are led */
 export function describeKeyLife(database: string, freshUrl: () => Promise<string>, runs: number): void {
-  test(`in ${database}, any sequence of operations leaves each key in the state that the contract defines`, async () => {
+  test(`in ${database}, any sequence of operations leaves each key in the state that docs/concepts.md describes`, async () => {
     await fc.assert(
       fc.asyncProperty(steps, async sequence => {
         const time = { nowMs: START_MS }

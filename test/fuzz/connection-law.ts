@@ -1,7 +1,7 @@
 import { type ConnectionPlan, type Piece, piecesOf, segmentsOf } from './connection-plans.ts'
 import type { Passed } from './fuzzed-connection.ts'
 
-/** Maximum number of requests of one connection without a response (contract, section 2, check 0). */
+/** Maximum number of requests of one connection without a response. */
 export const MAX_UNANSWERED = 8
 /** A program reads up to 64 KiB at a time, and several such reads may be under way when it stops. */
 const READ_AHEAD_BYTES = 4 * 64 * 1024

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { DENIAL_REASONS, type DenialReason, denialRow, denied } from '../../src/domain/denial.ts'
 import { createErrorResponse } from '../../src/gateway/responses.ts'
 
-/** Section 2 of the contract: status, code, and whether the response has `Retry-After`. */
+/** What integrators rely on: status, code, and whether the response has `Retry-After`. */
 const EXPECTED: Readonly<
   Record<DenialReason, readonly [status: number, code: string, hasRetryAfter: boolean]>
 > = {

@@ -1,5 +1,5 @@
 /**
- * What a client may see of a key, as the contract says it. Written for this simulator and with nothing of the program in it, so that
+ * What a client may see of a key, as docs/concepts.md says it. Written for this simulator and with nothing of the program in it, so that
  * a fault of the program's own decisions is found too.
  */
 

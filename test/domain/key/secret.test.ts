@@ -20,7 +20,7 @@ const KEY = mintSecret('wsk_', Buffer.alloc(32, 7), SIGNING_KEY).reveal()
 
 const random32 = fc.uint8Array({ minLength: 32, maxLength: 32 })
 
-/** An independent implementation of the contract. */
+/** An independent implementation of the form of a key. */
 function contractMac(body: string, secret: Uint8Array): string {
   let value = createHmac('sha256', secret).update(body).digest().readBigUInt64BE()
   let text = ''

@@ -64,7 +64,7 @@ export function respond(lookup: Lookup, { path, address }: Sent, nowMs: number):
   if (match === null) throw new Error(`No route matches ${path}`)
   const verdict = authorize({ lookup, match, query: '', nowMs, clientAddress: address })
   if (verdict.kind === 'permitted') return 'permitted'
-  // The codes that this order of checks can give are those of the contract; another one is no answer that the oracle explains.
+  // The codes that this order of checks can give are those of docs/concepts.md; another one is no answer that the oracle explains.
   return denialRow(verdict.reason).code as Answer
 }
 
