@@ -1,12 +1,12 @@
 import { type RawBuilder, sql } from 'kysely'
 import { CHAIN_START } from './platform/audit/chain.ts'
 import type { Dialect } from './platform/database/database.ts'
-import type { CreateTables } from './platform/database/migrations.ts'
+import type { SchemaStatements } from './platform/database/migrations.ts'
 
 // The tables of the first release, by capability. A release changes nothing here: it adds a migration to `schema.ts`.
 
 /** Keys, when they were last used, plans of workspaces, responses to repeated requests, and the secrets that have signed keys. */
-export const keyTables: CreateTables = (dialect, text) => [
+export const keyTables: SchemaStatements = (dialect, text) => [
   sql`create table keys (
     id ${text} primary key, digest ${text} not null unique, workspace_id ${text} not null, name ${text} not null,
     description ${text}, plan ${text}, scopes ${text} not null, allowed_cidrs ${text}, hint ${text} not null,
@@ -114,7 +114,7 @@ const TEXT_INDEX_OF_POSTGRES: readonly RawBuilder<unknown>[] = [
 ]
 
 /** Changes that wait to be announced to each region, and what gateways have confirmed. */
-export const announcingTables: CreateTables = (_dialect, text) => [
+export const announcingTables: SchemaStatements = (_dialect, text) => [
   sql`create table regions (name ${text} primary key, seen_at_ms bigint not null, requeued_until ${text})`,
   sql`create table outbox (
     region ${text} not null, digest ${text} not null, version integer not null, at_ms bigint not null,
@@ -131,7 +131,7 @@ export const announcingTables: CreateTables = (_dialect, text) => [
 ]
 
 /** The chain of audit entries, its newest entry, and entries that are committed and not in the chain yet. */
-export const auditTables: CreateTables = (dialect, text) => [
+export const auditTables: SchemaStatements = (dialect, text) => [
   sql`create table audit (
     id ${text} primary key, workspace_id ${text} not null, at_ms bigint not null, actor ${text} not null,
     action ${text} not null, key_id ${text} not null, detail ${text} not null, sequence bigint, hash ${text},
@@ -183,14 +183,14 @@ const APPEND_ONLY_IN_POSTGRES: readonly RawBuilder<unknown>[] = [
     for each statement execute function audit_refuses_changes()`,
 ]
 
-export const tokenTables: CreateTables = (_dialect, text) => [
+export const tokenTables: SchemaStatements = (_dialect, text) => [
   sql`create table admin_tokens (
     id ${text} primary key, digest ${text} not null unique, name ${text} not null, hint ${text} not null,
     permissions ${text} not null, workspaces ${text}, created_at_ms bigint not null, created_by ${text} not null,
     expires_at_ms bigint not null, revoked_at_ms bigint, last_used_at_ms bigint)`,
 ]
 
-export const sessionTables: CreateTables = (_dialect, text) => [
+export const sessionTables: SchemaStatements = (_dialect, text) => [
   sql`create table sessions (
     digest ${text} primary key, subject ${text} not null, person ${text} not null, csrf_secret ${text} not null,
     started_at_ms bigint not null, seen_at_ms bigint not null)`,
@@ -199,7 +199,7 @@ export const sessionTables: CreateTables = (_dialect, text) => [
 ]
 
 /** Counts, the last report of each gateway, refusals, and windows of limits that are nearly used up. */
-export const usageTables: CreateTables = (dialect, text) => [
+export const usageTables: SchemaStatements = (dialect, text) => [
   ...createCounts('usage_hours', text, dialect),
   ...createCounts('usage_days', text, dialect),
   sql`create table usage_gateways (gateway ${text} primary key, sequence bigint not null, seen_at_ms bigint not null)`,
@@ -236,7 +236,7 @@ function createCounts(table: string, text: RawBuilder<unknown>, dialect: Dialect
 }
 
 /** Webhooks that workspaces have set, receivers, and deliveries to them. The operator's webhook is in the settings. */
-export const webhookTables: CreateTables = (_dialect, text) => [
+export const webhookTables: SchemaStatements = (_dialect, text) => [
   sql`create table workspace_webhooks (
     workspace_id ${text} primary key, url ${text} not null, secret ${text} not null, created_at_ms bigint not null,
     created_by ${text} not null)`,

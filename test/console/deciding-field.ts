@@ -106,9 +106,12 @@ const CHOICE: Changes = {
 /** The row. */
 const ROW: Changes = {
   'console/schema.ts': [
+    [/^import/, "import { sql } from 'kysely'\nimport"],
     [
       /^\}\n$/m,
-      "  '9999_only_route': database => database.schema.alterTable('keys').addColumn('only_route', 'text').execute(),\n}\n",
+      `  '9999_only_route': migrationOf((_dialect, text) => [sql\`alter table keys add column only_route \${text}\`]),
+}
+`,
     ],
   ],
   'console/platform/database/key-row.ts': [

@@ -8,16 +8,19 @@ import { CopiedSources } from '../support/copied-sources.ts'
  */
 const ENTRY =
   "  owner: { label: 'Owner', maxLength: 20, hint: 'Who is asked about it', help: 'who is asked about it' },\n"
-const MIGRATION =
-  "  '9999_owner': database => database.schema.alterTable('keys').addColumn('owner', 'text').execute(),\n"
+const MIGRATION = `  '9999_owner': migrationOf((_dialect, text) => [sql\`alter table keys add column owner \${text}\`]),
+`
 
 let copy: CopiedSources
 
 beforeAll(() => {
   copy = new CopiedSources()
   copy.change('domain/key/key-texts.ts', [['} as const satisfies', `${ENTRY}} as const satisfies`]])
-  // After the last migration.
-  copy.change('console/schema.ts', [[/^\}\n$/m, `${MIGRATION}}\n`]])
+  copy.change('console/schema.ts', [
+    [/^import/, "import { sql } from 'kysely'\nimport"],
+    // After the last migration.
+    [/^\}\n$/m, `${MIGRATION}}\n`],
+  ])
 })
 afterAll(() => copy.remove())
 

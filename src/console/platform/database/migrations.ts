@@ -11,13 +11,13 @@ type Migration = (database: Kysely<Tables>, dialect: Dialect) => Promise<void>
 export type Migrations = Readonly<Record<string, Migration>>
 
 /**
- * The statements that create the tables of a capability.
+ * Statements that create tables, or add columns and indexes.
  * @param text the type of ids and texts, which compare byte by byte, independent of the database's locale
  */
-export type CreateTables = (dialect: Dialect, text: RawBuilder<unknown>) => readonly RawBuilder<unknown>[]
+export type SchemaStatements = (dialect: Dialect, text: RawBuilder<unknown>) => readonly RawBuilder<unknown>[]
 
-/** The migration that creates these tables, in this order. */
-export function createsTables(parts: readonly CreateTables[]): Migration {
+/** The migration that executes these statements, in this order. */
+export function migrationOf(...parts: readonly SchemaStatements[]): Migration {
   return async (database, dialect) => {
     // SQLite compares bytes by default.
     const text = sql.raw(dialect === 'postgres' ? 'text collate "C"' : 'text')
