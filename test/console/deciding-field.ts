@@ -69,36 +69,44 @@ const CHOICE: Changes = {
       '  { allowedCidrs, plan, onlyRoute }: ChosenForm,\n  problems',
     ],
     [
-      /return (html`\$\{cidrs\}.*`)\n/,
-      `const route = { name: 'onlyRoute', label: ONLY_ROUTE, hint: 'Leave it empty to allow every route', problems }
-  const routeInput = textInput(route, onlyRoute, html\`type="text"\`)
-  return html\`\${cidrs}\${planInput(plan, problems, knownPlans)}\${routeInput}\`
+      '    plan: planInput(plan, problems, knownPlans),\n',
+      `    plan: planInput(plan, problems, knownPlans),
+    onlyRoute: textInput(
+      { name: 'onlyRoute', label: RESTRICTION_LABELS.onlyRoute, hint: 'Empty for every route', problems },
+      onlyRoute,
+      html\`type="text"\`,
+    ),
 `,
     ],
-    ["'Allowed addresses'\n", "'Allowed addresses'\nconst ONLY_ROUTE = 'Only route'\n"],
+    ["  plan: 'Plan',\n", "  plan: 'Plan',\n  onlyRoute: 'Only route',\n"],
     [
       'restrictionFacts({ allowedCidrs, plan }: ChosenFields)',
       'restrictionFacts({ allowedCidrs, plan, onlyRoute }: ChosenFields)',
     ],
-    ["fact(PLAN, plan ?? '')}`", `fact(PLAN, plan ?? '')}\${fact(ONLY_ROUTE, onlyRoute ?? '')}\``],
-    ['  plan: PLAN,\n', '  plan: PLAN,\n  onlyRoute: ONLY_ROUTE,\n'],
+    ["    plan: plan ?? '',\n  }\n", "    plan: plan ?? '',\n    onlyRoute: onlyRoute ?? '',\n  }\n"],
   ],
   'cli/options/key-fields.ts': [
     ['  readonly plan?: string\n', '  readonly plan?: string\n  readonly onlyRoute?: string\n'],
     [
-      '  return command.addOption(allowCidrOption())',
-      "  command.option('--only-route <name>', 'the only route that may be used with the key')\n  return command.addOption(allowCidrOption())",
+      '  plan: {\n',
+      `  onlyRoute: {
+    name: 'only-route',
+    make: () => new Option('--only-route <name>', 'the only route that may be used with the key'),
+    what: 'the only route',
+    cleared: null,
+  },
+  plan: {
+`,
     ],
     ['allowCidr, plan, ...texts }: FieldOptions', 'allowCidr, plan, onlyRoute, ...texts }: FieldOptions'],
     ['allowedCidrs: allowCidr, plan }', 'allowedCidrs: allowCidr, plan, onlyRoute }'],
-    ['cleared: [] },\n', "cleared: [] },\n  'only-route': { field: 'onlyRoute', cleared: null },\n"],
     [
       'restrictionFacts({ allowedCidrs = [], plan }: ShownKey)',
       'restrictionFacts({ allowedCidrs = [], plan, onlyRoute }: ShownKey)',
     ],
     [
-      "[['Allowed networks', networks]]\n",
-      "[['Allowed networks', networks], ['Only route', plainText(onlyRoute ?? 'any')]]\n",
+      '    plan: plan == null ?',
+      "    onlyRoute: onlyRoute == null ? null : ['Only route', plainText(onlyRoute)],\n    plan: plan == null ?",
     ],
   ],
 }

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { normalizeCidrs } from '../../domain/address/ip-address.ts'
-import type { ChosenField } from '../../domain/key/key-fields.ts'
+import type { ChosenField, Restriction } from '../../domain/key/key-fields.ts'
 import { eachText, KEY_TEXTS, TEXT_NAMES, type TextName } from '../../domain/key/key-texts.ts'
 import { EXIT } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
@@ -15,12 +15,30 @@ export interface FieldOptions extends GivenTexts {
 }
 type GivenTexts = { readonly [Name in TextName]?: string }
 
+/** The options of fields that decide: their names without the dashes, and what `--clear` removes. */
+const RESTRICTIONS: Readonly<Record<Restriction, RestrictionOption>> = {
+  allowedCidrs: { name: 'allow-cidr', make: allowCidrOption, what: 'the limit to networks', cleared: [] },
+  plan: {
+    name: 'plan',
+    make: () => new Option('--plan <name>', 'the plan whose rate limits hold for the key'),
+    what: 'the plan',
+    cleared: null,
+  },
+}
+interface RestrictionOption {
+  readonly name: string
+  readonly make: () => Option
+  readonly what: string
+  /** The value in the admin API that removes it. */
+  readonly cleared: null | readonly []
+}
+
 /** @param name what `--name` means to this command */
 export function addFieldOptions(command: Command, name: string): Command {
   command.option('--name <name>', name)
   for (const text of TEXT_NAMES) command.option(`--${text} <text>`, KEY_TEXTS[text].help)
-  command.option('--plan <name>', 'the plan whose rate limits hold for the key')
-  return command.addOption(allowCidrOption())
+  for (const { make } of Object.values(RESTRICTIONS)) command.addOption(make())
+  return command
 }
 
 /** `--allow-cidr a,b --allow-cidr c` */
@@ -43,18 +61,18 @@ export function givenFields({ name, allowCidr, plan, ...texts }: FieldOptions): 
   return fields satisfies Readonly<Record<ChosenField, unknown>>
 }
 
-/** Fields that can be removed: the names of their options and in the admin API, and what removes them. */
-const CLEARABLE: Readonly<Record<string, { readonly field: string; readonly cleared: unknown }>> = {
-  ...eachText(text => ({ field: text, cleared: null })),
-  'allow-cidr': { field: 'allowedCidrs', cleared: [] },
-  plan: { field: 'plan', cleared: null },
-}
-const CLEARABLE_NAMES = Object.keys(CLEARABLE)
+/** What can be removed: the name of its option, and its field in the admin API. */
+const CLEARABLE = [
+  ...TEXT_NAMES.map(text => ({ name: text, field: text, what: `the ${text}`, cleared: null })),
+  ...Object.entries(RESTRICTIONS).map(([field, option]) => ({ field, ...option })),
+]
+const CLEARABLE_NAMES = CLEARABLE.map(({ name }): string => name)
+const DISJUNCTION = new Intl.ListFormat('en-GB', { type: 'disjunction' })
 
 /** `--clear description --clear allow-cidr` */
 export function clearOption(): Option {
-  const texts = TEXT_NAMES.map(text => `the ${text}, `).join('')
-  const option = new Option('--clear <field>', `remove ${texts}the limit to networks or the plan`)
+  const all = DISJUNCTION.format(CLEARABLE.map(({ what }) => what))
+  const option = new Option('--clear <field>', `remove ${all}`)
   return option.choices(CLEARABLE_NAMES).argParser((text: string, before: readonly string[] = []) => {
     if (!CLEARABLE_NAMES.includes(text)) {
       throw new InvalidArgumentError(`It must be ${CLEARABLE_NAMES.join(' or ')}.`)
@@ -68,8 +86,8 @@ export function changedFields(
   options: FieldOptions & { readonly clear?: readonly string[] },
 ): Record<string, unknown> {
   const fields = givenFields(options)
-  for (const name of options.clear ?? []) {
-    const { field, cleared } = CLEARABLE[name] ?? { field: name, cleared: null }
+  const removed = CLEARABLE.filter(({ name }) => options.clear?.includes(name))
+  for (const { name, field, cleared } of removed) {
     if (fields[field] !== undefined && fields[field] !== cleared) {
       throw new CliError(`--${name} and --clear ${name} exclude each other`, EXIT.usage)
     }
@@ -91,6 +109,9 @@ export function textFacts(key: ShownKey): [label: string, text: string | null][]
 
 export function restrictionFacts({ allowedCidrs = [], plan }: ShownKey): [label: string, text: string][] {
   const networks = allowedCidrs.length === 0 ? 'any' : allowedCidrs.map(plainText).join(' ')
-  const facts: [label: string, text: string][] = [['Allowed networks', networks]]
-  return plan == null ? facts : [...facts, ['Plan', plainText(plan)]]
+  const facts: Readonly<Record<Restriction, [label: string, text: string] | null>> = {
+    allowedCidrs: ['Allowed networks', networks],
+    plan: plan == null ? null : ['Plan', plainText(plan)],
+  }
+  return Object.values(facts).filter(fact => fact !== null)
 }

@@ -4,6 +4,7 @@ import {
   type ChosenFields,
   MAX_NAME_LENGTH,
   type RequestedFields,
+  type Restriction,
 } from '../../domain/key/key-fields.ts'
 import { eachText, KEY_TEXTS, TEXT_NAMES } from '../../domain/key/key-texts.ts'
 import type { AuditValue } from '../platform/audit/entries.ts'
@@ -49,7 +50,8 @@ export function requestedFields({
   plan,
   ...texts
 }: ChosenForm): RequestedFields & { name: string } {
-  return { name, ...eachText(text => texts[text]), allowedCidrs: splitCidrs(allowedCidrs), plan }
+  const fields = { name, ...eachText(text => texts[text]), allowedCidrs: splitCidrs(allowedCidrs), plan }
+  return fields satisfies Readonly<Record<ChosenField, unknown>>
 }
 
 /** @param text networks, separated by line breaks, spaces or commas */
@@ -84,8 +86,12 @@ export function restrictionInputs(
   knownPlans: readonly string[] | null,
 ): Html {
   const hint = html`IP addresses or networks, one per line, such as <code>192.0.2.0/24</code>. Gateways reject requests from other addresses. Leave it empty to allow every address`
-  const cidrs = textArea({ name: 'allowedCidrs', label: ALLOWED_ADDRESSES, hint, problems }, allowedCidrs)
-  return html`${cidrs}${planInput(plan, problems, knownPlans)}`
+  const label = RESTRICTION_LABELS.allowedCidrs
+  const inputs: Readonly<Record<Restriction, Piece>> = {
+    allowedCidrs: textArea({ name: 'allowedCidrs', label, hint, problems }, allowedCidrs),
+    plan: planInput(plan, problems, knownPlans),
+  }
+  return html`${Object.values(inputs)}`
 }
 
 /** @returns null where there is nothing to choose. A plan that is no longer configured stays until another one is chosen */
@@ -102,11 +108,16 @@ export function planInput(
     ...gone.map(name => ({ value: name, label: `${name} (no longer configured)` })),
   ]
   const hint = 'Whose rate limits hold for the key'
-  return select({ name: 'plan', label: PLAN, value: plan, options, hint, problems })
+  const label = RESTRICTION_LABELS.plan
+  return select({ name: 'plan', label, value: plan, options, hint, problems })
 }
 
-const ALLOWED_ADDRESSES = 'Allowed addresses'
-const PLAN = 'Plan'
+const RESTRICTION_LABELS: Readonly<Record<Restriction, string>> = {
+  allowedCidrs: 'Allowed addresses',
+  plan: 'Plan',
+}
+// `Object.keys` forgets the type of a closed record's keys.
+const RESTRICTIONS = Object.keys(RESTRICTION_LABELS) as readonly Restriction[]
 
 /** Only those that a key has. */
 export function textFacts(texts: ChosenFields): Html {
@@ -119,18 +130,24 @@ export function textFacts(texts: ChosenFields): Html {
   return html`${facts}`
 }
 
+/** Only those that a key has. */
 export function restrictionFacts({ allowedCidrs, plan }: ChosenFields): Html {
-  const fact = (label: string, text: string) =>
-    text === '' ? null : html`<div><dt>${label}</dt><dd>${text}</dd></div>`
-  return html`${fact(ALLOWED_ADDRESSES, allowedCidrs.join(', '))}${fact(PLAN, plan ?? '')}`
+  const texts: Readonly<Record<Restriction, string>> = {
+    allowedCidrs: allowedCidrs.join(', '),
+    plan: plan ?? '',
+  }
+  const fact = (field: Restriction) =>
+    texts[field] === ''
+      ? null
+      : html`<div><dt>${RESTRICTION_LABELS[field]}</dt><dd>${texts[field]}</dd></div>`
+  return html`${RESTRICTIONS.map(fact)}`
 }
 
 /** As the audit log names the fields that an edit changed. */
 export const FIELD_LABELS: Readonly<Record<string, string>> = {
   name: 'Name',
   ...eachText(text => KEY_TEXTS[text].label),
-  allowedCidrs: ALLOWED_ADDRESSES,
-  plan: PLAN,
+  ...RESTRICTION_LABELS,
 } satisfies Record<ChosenField, string>
 
 /** As the audit log holds it. */

@@ -28,6 +28,8 @@ export interface ChosenFields extends KeyTexts {
   readonly plan: string | null
 }
 export type ChosenField = keyof ChosenFields
+/** Those that decide what requests with the key may do. */
+export type Restriction = Exclude<ChosenField, 'name' | TextName>
 
 /** Nothing chosen. */
 export const BLANK_FIELDS: ChosenFields = { name: '', ...eachText(() => null), allowedCidrs: [], plan: null }
