@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import { ulid } from 'ulid'
+import { BLANK_FIELDS } from '../../src/domain/key/key-fields.ts'
 import type { KeyRecord } from '../../src/domain/key/key-record.ts'
-import { eachText } from '../../src/domain/key/key-texts.ts'
 import { digestKey, importSigningSecret, mintSecret } from '../../src/domain/key/secret.ts'
 import { deriveRecordKey, encodeRecord, recordKeyName } from '../../src/domain/wire.ts'
 
@@ -54,6 +54,7 @@ export class KeyMint {
 
   #recordOf(key: string, plan: string | null): KeyRecord {
     return {
+      ...BLANK_FIELDS,
       id: `key_${ulid()}`,
       workspaceId: WORKSPACE,
       name: 'bench key',
@@ -63,9 +64,7 @@ export class KeyMint {
       createdBy: 'bench',
       expiresAtMs: this.#nowMs + 90 * DAY_MS,
       revokedAtMs: null,
-      ...eachText(() => null),
       suspendedAtMs: null,
-      allowedCidrs: [],
       plan,
       rotatedFrom: null,
       replacedBy: null,

@@ -1,6 +1,6 @@
 import { DEFAULT_ROUTES } from '../../src/config/schema/route-schema.ts'
+import { BLANK_FIELDS } from '../../src/domain/key/key-fields.ts'
 import type { KeyGrant, KeyRecord } from '../../src/domain/key/key-record.ts'
-import { eachText } from '../../src/domain/key/key-texts.ts'
 import { importSigningSecret } from '../../src/domain/key/secret.ts'
 import { compileRoutes, type Route, type RouteMatch } from '../../src/domain/route/route.ts'
 import { toGrant as grantOf } from '../support/key-records.ts'
@@ -30,6 +30,7 @@ export function matchOf(name: string, parameters: Record<string, string> = {}): 
 
 export function exampleRecord(changes: Partial<KeyRecord> = {}): KeyRecord {
   return {
+    ...BLANK_FIELDS,
     id: 'key_01JD3X5Y6Z7A8B9C0D1E2F3G4H',
     workspaceId: 'ws_A',
     name: 'nightly export',
@@ -39,10 +40,7 @@ export function exampleRecord(changes: Partial<KeyRecord> = {}): KeyRecord {
     createdBy: 'ada@example.com',
     expiresAtMs: NOW_MS + 90 * DAY_MS,
     revokedAtMs: null,
-    ...eachText(() => null),
     suspendedAtMs: null,
-    allowedCidrs: [],
-    plan: null,
     rotatedFrom: null,
     replacedBy: null,
     version: 1,

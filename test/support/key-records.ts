@@ -1,5 +1,5 @@
+import { BLANK_FIELDS } from '../../src/domain/key/key-fields.ts'
 import type { KeyGrant, KeyRecord } from '../../src/domain/key/key-record.ts'
-import { eachText } from '../../src/domain/key/key-texts.ts'
 import { digestKey } from '../../src/domain/key/secret.ts'
 import { deriveRecordKey } from '../../src/domain/wire.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
@@ -14,6 +14,7 @@ export function digestNo(number: number): string {
 
 export function recordOf(changes: Partial<KeyRecord> = {}): KeyRecord {
   return {
+    ...BLANK_FIELDS,
     id: 'key_01JD0000000000000000000000',
     workspaceId: 'ws_1',
     name: 'test key',
@@ -23,10 +24,7 @@ export function recordOf(changes: Partial<KeyRecord> = {}): KeyRecord {
     createdBy: 'test',
     expiresAtMs: Date.parse('2027-02-01T00:00:00Z'),
     revokedAtMs: null,
-    ...eachText(() => null),
     suspendedAtMs: null,
-    allowedCidrs: [],
-    plan: null,
     rotatedFrom: null,
     replacedBy: null,
     version: 1,

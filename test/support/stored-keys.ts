@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
+import { BLANK_FIELDS } from '../../src/domain/key/key-fields.ts'
 import type { KeyRecord, StoredKey } from '../../src/domain/key/key-record.ts'
-import { eachText } from '../../src/domain/key/key-texts.ts'
 
 export const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
 const DAY_MS = 86_400_000
@@ -10,6 +10,7 @@ let made = 0
 export function someKey(overrides: Partial<KeyRecord> = {}): StoredKey {
   const serial = String(++made).padStart(26, '0')
   const record: KeyRecord = {
+    ...BLANK_FIELDS,
     id: `key_${serial}`,
     workspaceId: 'ws_1',
     name: 'build server',
@@ -19,10 +20,7 @@ export function someKey(overrides: Partial<KeyRecord> = {}): StoredKey {
     createdBy: 'admin-token',
     expiresAtMs: NOW_MS + 90 * DAY_MS,
     revokedAtMs: null,
-    ...eachText(() => null),
     suspendedAtMs: null,
-    allowedCidrs: [],
-    plan: null,
     rotatedFrom: null,
     replacedBy: null,
     version: 1,

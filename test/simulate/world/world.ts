@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { AuditedDatabase as SqliteDatabase } from '../../../src/console/platform/audit/mac.ts'
+import { BLANK_FIELDS } from '../../../src/domain/key/key-fields.ts'
 import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
-import { eachText } from '../../../src/domain/key/key-texts.ts'
 import { DEFAULT_REGION } from '../../../src/domain/region.ts'
 import { recordKeyName } from '../../../src/domain/wire.ts'
 import type { TrustLimits } from '../../../src/keys/tiers/trust.ts'
@@ -146,11 +146,11 @@ export class World {
 
   newRecord(index: number): KeyRecord {
     return {
+      ...BLANK_FIELDS,
       // Before all that are issued later.
       id: `key_${String(index).padStart(26, '0')}`,
       workspaceId: index % 4 === 2 ? 'ws_2' : 'ws_1',
       name: 'simulated',
-      ...eachText(() => null),
       scopes: index % 2 === 0 ? ['files:read'] : SCOPES,
       // Of two keys of a workspace: a registry refuses an equal one.
       hint: `…${index}`,
@@ -159,8 +159,6 @@ export class World {
       expiresAtMs: EPOCH_MS + 30 * 86_400_000,
       revokedAtMs: null,
       suspendedAtMs: null,
-      allowedCidrs: [],
-      plan: null,
       rotatedFrom: null,
       replacedBy: null,
       version: 1,
