@@ -46,8 +46,8 @@ interface SyncPage {
   readonly region?: string
 }
 
-/** Rewrites the records in Redis a page at a time; the caller requests each page. */
-export const SYNC_CALLS: readonly AdminCall<SyncParts>[] = [
+/** Its calls, without their prefix. `syncKeys` rewrites the records in Redis a page at a time; the caller requests each page. */
+export const ANNOUNCING_CALLS: readonly AdminCall<SyncParts>[] = [
   adminCall({
     id: 'syncKeys',
     method: 'POST',

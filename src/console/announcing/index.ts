@@ -4,12 +4,12 @@ import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { bindCalls } from '../platform/http/calls.ts'
 import { keepUp } from '../platform/jobs/timers.ts'
-import { type KeysToSync, SYNC_CALLS } from './api.ts'
+import { ANNOUNCING_CALLS, type KeysToSync } from './api.ts'
 import type { Regions } from './regions.ts'
 import type { AnnouncingRepository } from './repository.ts'
 
 export { type Announcer, encodeRecordOnce } from './announcer.ts'
-export { SYNC_CALLS } from './api.ts'
+export { ANNOUNCING_CALLS } from './api.ts'
 export {
   awaitConfirmations,
   type CommittedChange,
@@ -48,7 +48,7 @@ export function createAnnouncing(
   const count = () => countPendingChanges({ ...context, announcing }, names)
   let stopCounting = () => {}
   return {
-    calls: bindCalls(SYNC_CALLS, { ...context, repository, regions }),
+    calls: bindCalls(ANNOUNCING_CALLS, { ...context, repository, regions }),
     start() {
       regions.start()
       stopCounting = keepUp(context, { everyMs: COUNT_PERIOD_MS, work: count })

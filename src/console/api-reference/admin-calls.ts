@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { SYNC_CALLS } from '../announcing/index.ts'
+import { ANNOUNCING_CALLS } from '../announcing/index.ts'
 import { AUDIT_CALLS } from '../audit/index.ts'
 import { KEY_CALLS } from '../keys/index.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
@@ -38,6 +38,6 @@ export const ADMIN_CALLS: readonly AdminCall[] = [
   ...AUDIT_CALLS,
   ...TOKEN_CALLS,
   ...WEBHOOK_CALLS,
-  ...SYNC_CALLS,
+  ...ANNOUNCING_CALLS,
   ...OPENAPI_CALLS,
 ]

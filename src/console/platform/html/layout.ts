@@ -36,7 +36,24 @@ export interface Frame {
   readonly nowMs: number
 }
 
-export type Section = 'keys' | 'usage' | 'refusals' | 'audit' | 'deliveries' | 'api'
+/** The menu of a workspace. */
+const NAVIGATION = {
+  keys: { label: 'Keys', path: (workspaceId: string) => keysPath(workspaceId) },
+  usage: { label: 'Usage', path: usagePath },
+  refusals: { label: 'Rejections', path: (workspaceId: string) => refusalsPath(workspaceId) },
+  audit: { label: 'Audit trail', path: (workspaceId: string) => auditPath(workspaceId) },
+  deliveries: { label: 'Webhook', path: deliveriesPath },
+  api: { label: 'API reference', path: apiPath },
+}
+export type Section = keyof typeof NAVIGATION
+
+/** What the menu of an administrator offers besides. */
+const ADMINISTRATION_MENU = [
+  { label: 'Audit of all workspaces', path: ALL_AUDIT },
+  { label: 'Rejections of all workspaces', path: ALL_REFUSALS },
+  { label: 'Admin tokens', path: TOKENS },
+  { label: 'Signed-in people', path: PEOPLE },
+]
 
 interface PageParts {
   /** Of the window; never text that a person entered. */
@@ -46,15 +63,6 @@ interface PageParts {
   /** The page that replaces this one after some seconds where the script does not run. */
   readonly next?: { readonly path: string; readonly seconds: number } | null
 }
-
-const NAVIGATION: readonly { section: Section; label: string; path: (workspaceId: string) => string }[] = [
-  { section: 'keys', label: 'Keys', path: workspaceId => keysPath(workspaceId) },
-  { section: 'usage', label: 'Usage', path: workspaceId => usagePath(workspaceId) },
-  { section: 'refusals', label: 'Rejections', path: workspaceId => refusalsPath(workspaceId) },
-  { section: 'audit', label: 'Audit trail', path: workspaceId => auditPath(workspaceId) },
-  { section: 'deliveries', label: 'Webhook', path: workspaceId => deliveriesPath(workspaceId) },
-  { section: 'api', label: 'API reference', path: apiPath },
-]
 
 const EXPIRED_NOTICE = html`<p class="notice warn" role="alert">Your session had expired. Nothing was changed: enter it again and submit the form.</p>`
 const MARK = html`<img src="${ICON.path}" alt="" width="28" height="28">`
@@ -139,11 +147,14 @@ function workspaceBadge({ mayChoose }: Frame, workspaceId: string): Html {
 }
 
 function personMenu({ personName, isAdministrator, csrfToken }: Frame): Html {
+  const links = isAdministrator
+    ? ADMINISTRATION_MENU.map(({ label, path }) => html`<a href="${path}">${label}</a>`)
+    : null
   return html`<details class="person">
     <summary><span class="hidden">Signed in as </span><bdi>${personName}</bdi></summary>
     <form method="post" action="/sign-out">
       <input type="hidden" name="_csrf" value="${csrfToken}">
-      ${isAdministrator ? html`<a href="${ALL_AUDIT}">Audit of all workspaces</a><a href="${ALL_REFUSALS}">Rejections of all workspaces</a><a href="${TOKENS}">Admin tokens</a><a href="${PEOPLE}">Signed-in people</a>` : null}
+      ${links}
       <button class="plain">Sign out</button>
       <button class="plain" name="everywhere" value="yes">Sign out everywhere</button>
     </form>
@@ -151,7 +162,7 @@ function personMenu({ personName, isAdministrator, csrfToken }: Frame): Html {
 }
 
 function navigation(workspaceId: string, current: Section | null): Html {
-  const items = NAVIGATION.map(({ section, label, path }) => {
+  const items = Object.entries(NAVIGATION).map(([section, { label, path }]) => {
     const here = section === current ? html` aria-current="page"` : null
     return html`<li><a href="${path(workspaceId)}"${here}>${label}</a></li>`
   })
