@@ -1,9 +1,9 @@
 import { findIdleParts, findRedisTopology, isEncryptedRedis } from '../domain/redis-address.ts'
 import type { ConfigProblem } from './config-error.ts'
 import { formats } from './formats.ts'
-import { REGION_REDIS_DEFAULTS, type region } from './schema/key-schema.ts'
 import type { Config, RegionSettings } from './schema/schema.ts'
 import type { ValueOf } from './schema/schema-builders.ts'
+import { REGION_REDIS_DEFAULTS, type region } from './schema/store-schema.ts'
 import type { SettingFiles } from './setting-files.ts'
 
 type WrittenRegion = ValueOf<typeof region>

@@ -2,17 +2,6 @@ import { SCOPE_TOKEN } from '../../domain/key/key-record.ts'
 import type { ResponseSchema } from '../../domain/route/response-schema.ts'
 import { consoleSettings, leaks, webhooks } from './console-schema.ts'
 import { gateway, upstream } from './gateway-schema.ts'
-import {
-  database,
-  keyService,
-  keys,
-  type RegionRedis,
-  redis,
-  refusals,
-  regionOfGateway,
-  regions,
-  usage,
-} from './key-schema.ts'
 import { limits, type route, routes } from './route-schema.ts'
 import {
   boolean,
@@ -32,6 +21,17 @@ import {
   text,
   type ValueOf,
 } from './schema-builders.ts'
+import {
+  database,
+  keyService,
+  keys,
+  type RegionRedis,
+  redis,
+  refusals,
+  regionOfGateway,
+  regions,
+  usage,
+} from './store-schema.ts'
 
 const ops = section({
   host: host(EVERY_ADDRESS, 'Address of probes and metrics'),

@@ -1,5 +1,5 @@
-import { REGION_REDIS_DEFAULTS } from '../../../src/config/schema/key-schema.ts'
 import type { Config } from '../../../src/config/schema/schema.ts'
+import { REGION_REDIS_DEFAULTS } from '../../../src/config/schema/store-schema.ts'
 import { importSecrets } from '../../../src/console/platform/console-context.ts'
 import type { ControlLogger } from '../../../src/observability/control-logger.ts'
 import type { Metrics } from '../../../src/observability/metrics/metrics.ts'
