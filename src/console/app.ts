@@ -108,7 +108,9 @@ async function openShared(context: ConsoleContext, migrations: Migrations, annou
   const regions = createRegions(context, { announcing, keys: repository, announcer })
   await regions.register()
   const registry = createRegistry(context, {
-    ...{ repository, announcing, inEachRegion: regions.inEach },
+    repository,
+    announcing,
+    inEachRegion: regions.inEach,
     createEvents: eventsBy(config),
   })
   return { database, repository, announcing, regions, registry }
@@ -122,14 +124,18 @@ function createAccess(
 ) {
   const { config } = context
   const signIn = createSignIn({
-    ...{ ...context, database, newAuditId },
+    ...context,
+    database,
+    newAuditId,
     config: config.console,
     proxies: config.outgoing,
     onReload: narrowReload(context.onReload, next => next.console),
     oneTimeLink,
   })
   const programs = createTokens({
-    ...{ ...context, database, newAuditId },
+    ...context,
+    database,
+    newAuditId,
     newTokenId: createIds('tok', context.randomBytes),
     keyPrefix: config.keys.prefix,
     signingKeys: () => context.secrets.value.signingKeys,

@@ -41,12 +41,19 @@ function targetsOf({ tracing, usage, leaks, console: { webhook } }: Config, plan
   const { github, enabled } = leaks
   return [
     {
-      ...{ check: 'webhook', server: 'the receiver of events', address: 'console.webhook.url' },
-      ...{ url: webhook.url, authority: 'console.webhook.caFile', caFile: webhook.caFile },
+      check: 'webhook',
+      server: 'the receiver of events',
+      address: 'console.webhook.url',
+      url: webhook.url,
+      authority: 'console.webhook.caFile',
+      caFile: webhook.caFile,
     },
     {
-      ...{ check: 'leak reports', server: 'the server of public keys', address: 'leaks.github.keysUrl' },
-      ...{ authority: 'leaks.github.caFile', caFile: github.caFile },
+      check: 'leak reports',
+      server: 'the server of public keys',
+      address: 'leaks.github.keysUrl',
+      authority: 'leaks.github.caFile',
+      caFile: github.caFile,
       url: enabled && github.keysFile === undefined ? github.keysUrl : undefined,
     },
   ]

@@ -141,7 +141,11 @@ async function connect(parts: RateLimitSettings, failures: FailureLog): Promise<
   return {
     connection,
     counters: new RedisCounters({
-      ...{ connection, windows, circuit, clock, failures },
+      connection,
+      windows,
+      circuit,
+      clock,
+      failures,
       raise: (counter, used) => connection.client.eval(RAISE, 1, counter, used),
     }),
     isShared: () =>

@@ -99,7 +99,8 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
     confirm: async () => (await check?.confirm()) ?? true,
     isOpen,
     isChecked: !isCluster,
-    ...{ timers, clock },
+    timers,
+    clock,
     onFailing: failing,
     onAnswering(isNew, roundTripMs) {
       onRoundTrip?.(roundTripMs)

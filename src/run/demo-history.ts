@@ -254,9 +254,12 @@ class Story {
     ]
     this.#reports++
     await send(internal, {
-      ...{ method: 'POST', url: '/internal/v1/usage', token },
+      method: 'POST',
+      url: '/internal/v1/usage',
+      token,
       body: {
-        ...{ gateway: 'sample-history', sequence: this.#reports },
+        gateway: 'sample-history',
+        sequence: this.#reports,
         used: until === 0 ? this.#lastUses() : {},
         counts: counts
           .map(named)
@@ -301,7 +304,9 @@ interface Call {
 async function send(app: FastifyInstance, call: Call): Promise<unknown> {
   const { method, url, token = '', address = CALLER, body } = call
   const response = await app.inject({
-    ...{ method, url, remoteAddress: address },
+    method,
+    url,
+    remoteAddress: address,
     headers: { authorization: `Bearer ${token}`, 'if-match': '*' },
     ...(body === undefined ? {} : { payload: body }),
   })
@@ -354,7 +359,10 @@ interface SampleRefusal extends Sample {
 function rejectedRequests(nowMs: number): SampleRefusal[] {
   return REJECTED.flatMap(([key, reason, times, from, minutes], row) =>
     Array.from({ length: times }, (_, index) => ({
-      ...{ key, reason, route: -1, code: denialRow(reason).code },
+      key,
+      reason,
+      route: -1,
+      code: denialRow(reason).code,
       at: Math.round(nowMs - from * DAY_MS + index * minutes * MINUTE_MS),
       requestId: `made-up-${row}-${index}`,
       address: CLIENTS[row % CLIENTS.length] ?? '',

@@ -63,15 +63,16 @@ export async function runDemo(
   // The console first, so that the gateway can report to it at once.
   const announcer = createInProcessAnnouncer(message => gateway?.invalidations.receive(message))
   const clock = new HistoryClock()
+  const history = {
+    clock,
+    config: settings.config,
+    workspaces: [WORKSPACE, OTHER_WORKSPACE],
+    webhookUrl: `${upstreamUrl}${WEBHOOK_PATH}`,
+  } as const
   const prepare = ({ app, internal }: Console) =>
     quietly(
       context.logger,
-      () =>
-        makeHistory({
-          ...{ app, internal, clock, config: settings.config },
-          workspaces: [WORKSPACE, OTHER_WORKSPACE],
-          webhookUrl: `${upstreamUrl}${WEBHOOK_PATH}`,
-        }),
+      () => makeHistory({ ...history, app, internal }),
       // Settings may forbid a part of it, and the demo works without.
     ).catch((error: unknown) =>
       host.writeError(`${describeError(error)}: the demo goes on without the rest\n`),
@@ -91,7 +92,8 @@ export async function runDemo(
   await introduce(
     host,
     await writeIntroduction(settings.config, addresses, {
-      ...{ signInUrl: signInUrl(), atTerminal },
+      signInUrl: signInUrl(),
+      atTerminal,
       isOverSsh: host.environment['SSH_CONNECTION'] !== undefined,
     }),
   )

@@ -56,7 +56,15 @@ const { id, workspaceId, name, scopes, hint, createdAt, expiresAt, revokedAt, la
   describedKey.properties
 /** As the console describes it. An older one leaves out fields that were added since; a newer one may know more states. */
 const key = Type.Object({
-  ...{ id, workspaceId, name, scopes, hint, createdAt, expiresAt, revokedAt, lastUsedAt },
+  id,
+  workspaceId,
+  name,
+  scopes,
+  hint,
+  createdAt,
+  expiresAt,
+  revokedAt,
+  lastUsedAt,
   state: Type.String(),
   ...Type.Partial(Type.Object(added)).properties,
 })

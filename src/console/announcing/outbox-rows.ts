@@ -117,8 +117,12 @@ export async function insertChanges(
   // One statement for all regions: a round trip for each would be most of the time of a change.
   const rows = regions.flatMap(region =>
     changes.map(({ digest, version, atMs }) => ({
-      ...{ region, digest, version, at_ms: atMs },
-      ...{ claimed_by: '', claimed_until_ms: 0 },
+      region,
+      digest,
+      version,
+      at_ms: atMs,
+      claimed_by: '',
+      claimed_until_ms: 0,
     })),
   )
   for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {

@@ -116,7 +116,9 @@ function listSources({ config, onReload }: ConsoleContext): readonly RegionSourc
     ]
   }
   return config.regions.map(({ name, redis }, index) => ({
-    ...{ name, redis, isNamed: true },
+    name,
+    redis,
+    isNamed: true,
     // A reload keeps the regions and their order.
     onReload: narrowReload(onReload, next => next.regions[index]?.redis ?? redis),
   }))

@@ -202,8 +202,11 @@ async function upsertGateways(
   if (reports.length === 0) return
   // A new gateway has nothing cached, which is as safe as being disconnected.
   const rows = reports.map(({ id, name, region, atMs }) => ({
-    ...{ id, name, region },
-    ...{ seen_at_ms: atMs, disconnected_at_ms: atMs },
+    id,
+    name,
+    region,
+    seen_at_ms: atMs,
+    disconnected_at_ms: atMs,
   }))
   await tx
     .insertInto('gateways')
@@ -277,8 +280,10 @@ async function readGatewayStatuses(
   const newest = new Map(confirmations.map(row => [`${row.digest} ${row.gateway_id}`, row.version]))
   return ({ digest, version }) =>
     gateways.map(({ id, name, region, seen_at_ms, disconnected_at_ms }) => ({
-      ...{ name, region },
-      ...{ seenAtMs: seen_at_ms, disconnectedAtMs: disconnected_at_ms },
+      name,
+      region,
+      seenAtMs: seen_at_ms,
+      disconnectedAtMs: disconnected_at_ms,
       confirmed: (newest.get(`${digest} ${id}`) ?? 0) >= version,
     }))
 }

@@ -109,7 +109,9 @@ async function change(
   const uses = await registry.repository.lastUses(records.map(({ id }) => id))
   const nowMs = registry.clock.wallMs()
   const keys = records.map(record => ({
-    ...{ record, state: keyState(record, nowMs), lastUsedAtMs: uses.get(record.id) ?? null },
+    record,
+    state: keyState(record, nowMs),
+    lastUsedAtMs: uses.get(record.id) ?? null,
   }))
   if (textField(fields, 'confirmed') !== '1') return sendPage(reply, questionPage(frame, selection, keys))
   const context = { caller: describeCaller(request), idempotency: null }

@@ -171,7 +171,9 @@ function createClient({ caFile, timeoutMs }: GithubSettings, proxies: ProxySetti
   const ca = caFile === undefined ? undefined : readNamedFile(caFile, 'leaks.github.caFile')
   if (ca !== undefined) requireAuthorities(ca, 'leaks.github.caFile')
   return new OutgoingClient({
-    ...{ proxies, ca, connectTimeoutMs: timeoutMs },
+    proxies,
+    ca,
+    connectTimeoutMs: timeoutMs,
     connections: 1,
     maxResponseSize: MAX_BYTES,
   })

@@ -200,7 +200,9 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
       const { limit: most, afterId } = readPage(query)
       const after = afterId === null ? null : readRefusalCursor(afterId)
       const { refusals, sampled, nextAfter } = await usage.queries.listRefusals({
-        ...{ workspaceId, limit: most, after },
+        workspaceId,
+        limit: most,
+        after,
       })
       return listJson({ refusals: refusals.map(refusalJson), sampled }, refusalCursor(nextAfter))
     },

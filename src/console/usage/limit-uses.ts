@@ -121,7 +121,8 @@ function continueWindow(
   return {
     row: {
       ...reported,
-      ...{ used, percent },
+      used,
+      percent,
       ends_at_ms: isNext ? reported.ends_at_ms : before.ends_at_ms,
       sent_percent: Math.max(sentBefore, ...SHARES.filter(share => share <= percent)),
       sent_at_ms: sentBefore === 0 ? reported.reported_at_ms : before.sent_at_ms,

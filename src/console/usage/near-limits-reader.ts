@@ -72,7 +72,11 @@ export function createNearLimitsReader(
       const rules = listAsRows(listRules(settings.value), dialect)
       const first = firstRows(
         {
-          ...{ table: 'limit_uses', value: 'percent', id: 'id', workspaceIds, descending: true },
+          table: 'limit_uses',
+          value: 'percent',
+          id: 'id',
+          workspaceIds,
+          descending: true,
           within: [
             sql<SqlBool>`ends_at_ms > ${nowMs}`,
             sql<SqlBool>`${RULE} in (select listed.value from ${rules})`,

@@ -113,7 +113,11 @@ async function readWorkspace(
   ])
   const busiestSinceMs = bucketStartMs(days.step, days.from)
   return {
-    ...{ span, points, asOfMs, busiest, busiestSinceMs },
+    span,
+    points,
+    asOfMs,
+    busiest,
+    busiestSinceMs,
     keys: await keys.findByIds(busiest.map(({ name }) => name)),
   }
 }

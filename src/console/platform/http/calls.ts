@@ -224,7 +224,11 @@ export function bindCalls<Parts>(calls: readonly AdminCall<Parts>[], parts: Part
   return calls.map(call => {
     const { method, url, operation, permission, workspaces, status, query, body, bodyLimitBytes } = call
     return {
-      ...{ method, url, operation, permission, workspaces },
+      method,
+      url,
+      operation,
+      permission,
+      workspaces,
       schema: {
         ...(query === null ? {} : { querystring: query }),
         ...(body === null ? {} : { body }),
