@@ -16,6 +16,7 @@ import {
   readRecentUse,
   recentUseText,
 } from '../usage/index.ts'
+import { stepsFrom } from './key-steps.ts'
 import {
   creatorName,
   facts,
@@ -103,13 +104,14 @@ function actions({ record, state }: KeyView): Html | null {
   const path = (act: 'rotate' | 'edit') => keyPath(record.workspaceId, record.id, act)
   const step = (name: KeyStep, kind: string, label: string) =>
     html`<a class="button ${kind}" href="${keyPath(record.workspaceId, record.id, name)}" data-opens="${name}-dialog">${label}</a>`
-  if (state === 'expired' || state === 'revoked') return null
+  if (isFinal(state)) return null
+  const offered = stepsFrom(state)
   return html`<div class="actions">
     ${state === 'active' ? html`<a class="button primary" href="${path('rotate')}">Rotate</a>` : null}
-    ${state === 'suspended' ? step('resume', 'primary', 'Resume') : null}
+    ${offered.includes('resume') ? step('resume', 'primary', 'Resume') : null}
     <a class="button" href="${path('edit')}">Edit</a>
-    ${state === 'suspended' ? null : step('suspend', '', 'Suspend')}
-    ${step('revoke', 'danger', 'Revoke')}
+    ${offered.includes('suspend') ? step('suspend', '', 'Suspend') : null}
+    ${offered.includes('revoke') ? step('revoke', 'danger', 'Revoke') : null}
   </div>`
 }
 
@@ -194,12 +196,7 @@ function dialogs(frame: Frame, { key, predecessor, recent }: KeyDetails): Html {
   const isOld = key.state === 'retiring'
   const old = isOld ? key : predecessor
   const recentOfOld = isOld ? recent.key : recent.predecessor
-  return html`${possibleSteps(key).map(step => stepDialog(frame, { key, step, recent: recent.key }))}${
+  return html`${stepsFrom(key.state).map(step => stepDialog(frame, { key, step, recent: recent.key }))}${
     old?.state === 'retiring' ? stepDialog(frame, { key: old, step: 'finish', recent: recentOfOld }) : null
   }`
-}
-
-function possibleSteps({ state }: KeyView): KeyStep[] {
-  if (state === 'expired' || state === 'revoked') return []
-  return [state === 'suspended' ? 'resume' : 'suspend', 'revoke']
 }

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isKeyId } from '../../domain/id-form.ts'
-import { type KeyRecord, type KeyState, keyState } from '../../domain/key/key-record.ts'
+import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
 import { may } from '../platform/access/principal.ts'
 import { hidden, listField, textField } from '../platform/html/form-parts.ts'
 import { cell, type Html, hintHtml, html, keyLink } from '../platform/html/html.ts'
@@ -22,16 +22,13 @@ import { describeCaller, requirePrincipal } from '../platform/http/request-conte
 import { type ChangedKey, changeSelected, type SelectedOutcome } from './bulk-change.ts'
 import { bulkSteps } from './change-progress.ts'
 import { keyListPath, keyListQuery, readKeyList } from './key-list.ts'
+import { STATE_STEPS, type StateStep, type Step } from './key-steps.ts'
 import { type KeyPageParts, type KeyView, lastUsed, stateBadge } from './key-view.ts'
-import { resumeKey, revokeKey, suspendKey } from './operations/key-operations.ts'
 
 /** More than a page of the list has. */
 const MAX_SELECTED = 100
 
-interface Step {
-  readonly change: typeof revokeKey
-  /** The states in which a key is changed. */
-  readonly from: readonly KeyState[]
+interface StepTexts {
   readonly verb: string
   readonly done: string
   readonly follows: string
@@ -39,29 +36,25 @@ interface Step {
 
 const STEPS = {
   suspend: {
-    change: suspendKey,
-    from: ['active', 'retiring'],
+    ...STATE_STEPS.suspend,
     verb: 'Suspend',
     done: 'suspended',
     follows:
       'All gateways reject them within one second, until you resume them. Their expiry does not change.',
   },
   resume: {
-    change: resumeKey,
-    from: ['suspended'],
+    ...STATE_STEPS.resume,
     verb: 'Resume',
     done: 'resumed',
     follows: 'Gateways accept them again, until they expire or are revoked.',
   },
   revoke: {
-    change: revokeKey,
-    from: ['active', 'retiring', 'suspended'],
+    ...STATE_STEPS.revoke,
     verb: 'Revoke',
     done: 'revoked',
     follows: 'All gateways reject them within one second. This cannot be undone.',
   },
-} as const satisfies Readonly<Record<string, Step>>
-type StepName = keyof typeof STEPS
+} as const satisfies Readonly<Record<StateStep, Step & StepTexts>>
 
 const PATH = 'keys/selected'
 
@@ -80,7 +73,7 @@ export function selectedRoutes(scope: FastifyInstance, parts: KeyPageParts): voi
 interface Selection {
   /** Null: keys of all workspaces. */
   readonly workspaceId: string | null
-  readonly step: StepName
+  readonly step: StateStep
   /** The list, as it was. */
   readonly listPath: string
   readonly formPath: string
@@ -95,7 +88,7 @@ async function change(
   const fields = readFormFields(request)
   const ids = [...new Set(listField(fields, 'key'))].filter(isKeyId)
   const name = textField(fields, 'step')
-  const step = Object.hasOwn(STEPS, name) ? (name as StepName) : null
+  const step = Object.hasOwn(STEPS, name) ? (name as StateStep) : null
   const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
   const known = { scopes: Object.keys(scopes), plans: registry.knownPlans }
   const cursor = textField(readQuery(request), 'cursor')
@@ -149,7 +142,7 @@ const keysText = (count: number) => (count === 1 ? '1 key' : `${count} keys`)
 
 function questionPage(frame: Frame, selection: Selection, keys: readonly KeyView[]): Html {
   const { step, listPath, formPath } = selection
-  const { verb, done, follows, from }: Step = STEPS[step]
+  const { verb, done, follows, from }: Step & StepTexts = STEPS[step]
   const changed = keys.filter(({ state }) => from.includes(state))
   const left = keys.filter(({ state }) => !from.includes(state))
   const title = changed.length === 0 ? 'Nothing to change' : `${verb} ${keysText(changed.length)}?`

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { FinalState, KeyState } from '../../domain/key/key-record.ts'
+import type { FinalState } from '../../domain/key/key-record.ts'
 import { confirmForm } from '../platform/html/form-parts.ts'
 import { ago, type Html, hintHtml, html, nameHtml, type Piece } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
@@ -23,6 +23,7 @@ import {
   readChangeProgress,
   readLastProgress,
 } from './change-progress.ts'
+import { STATE_STEPS, type StateStep, type Step } from './key-steps.ts'
 import {
   type KeyPageParts,
   type KeyView,
@@ -31,13 +32,9 @@ import {
   requireKey,
   viewAfter,
 } from './key-view.ts'
-import { resumeKey, revokeKey, suspendKey } from './operations/key-operations.ts'
 import type { Registry } from './operations/registry.ts'
 
-interface Step {
-  readonly change: typeof revokeKey
-  /** The states in which it is offered. */
-  readonly from: readonly KeyState[]
+interface StepTexts {
   readonly title: string
   readonly button: string
   readonly lead: string
@@ -46,7 +43,7 @@ interface Step {
 }
 
 const REVOCATION = {
-  change: revokeKey,
+  ...STATE_STEPS.revoke,
   done: 'Key revoked',
   unchanged: 'Nothing changed: the key had already been revoked or had expired.',
 } as const
@@ -55,7 +52,6 @@ const REVOCATION = {
 const STEPS = {
   revoke: {
     ...REVOCATION,
-    from: ['active', 'retiring', 'suspended'],
     title: 'Revoke key',
     button: 'Revoke now',
     lead: 'All gateways reject it within one second. This cannot be undone.',
@@ -68,8 +64,7 @@ const STEPS = {
     lead: 'All gateways reject the old key within one second. This cannot be undone. The new key keeps working.',
   },
   suspend: {
-    change: suspendKey,
-    from: ['active', 'retiring'],
+    ...STATE_STEPS.suspend,
     title: 'Suspend key',
     button: 'Suspend now',
     lead: 'All gateways reject it within one second, until you resume it. Its expiry does not change.',
@@ -77,15 +72,14 @@ const STEPS = {
     unchanged: 'Nothing changed: the key was already suspended.',
   },
   resume: {
-    change: resumeKey,
-    from: ['suspended'],
+    ...STATE_STEPS.resume,
     title: 'Resume key',
     button: 'Resume now',
     lead: 'Gateways accept it again, until it expires or is revoked.',
     done: 'Key resumed',
     unchanged: 'Nothing changed: the key was not suspended.',
   },
-} as const satisfies Readonly<Record<string, Step>>
+} as const satisfies Readonly<Record<StateStep | 'finish', Step & StepTexts>>
 
 export type KeyStep = keyof typeof STEPS
 // `Object.keys` forgets the type of a closed record's keys.
