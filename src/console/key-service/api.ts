@@ -11,6 +11,7 @@ import type { KeyRepository } from '../keys/index.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
+import { readParameter } from '../platform/http/request-context.ts'
 import { SharedLookups } from './shared-lookups.ts'
 
 /** 1,000 changes. */
@@ -162,8 +163,7 @@ async function lookUpKey(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  // The router yields a text for each parameter in the path.
-  const { digest } = request.params as { digest: string }
+  const digest = readParameter(request, 'digest')
   if (!isDigest(digest)) throw invalidField('digest', '64 lower-case hexadecimal digits')
   const results = await lookups.find([digest], abandonedSignal(reply))
   if (results === null) return reply.hijack()

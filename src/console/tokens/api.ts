@@ -24,7 +24,12 @@ import {
   secret as secretSchema,
   textOrNull,
 } from '../platform/http/fields.ts'
-import { readPage, readRequestContext, requirePrincipal } from '../platform/http/request-context.ts'
+import {
+  readPage,
+  readParameter,
+  readRequestContext,
+  requirePrincipal,
+} from '../platform/http/request-context.ts'
 import {
   type AdminTokens,
   MAX_TOKEN_WORKSPACES,
@@ -114,8 +119,7 @@ const REVOKE = adminCall({
   response: Type.Object({ token: tokenSchema }),
   errors: ['not_found'],
   handle: async ({ tokens }, { request }) => {
-    // The router yields a text for each parameter in the path.
-    const { tokenId } = request.params as { tokenId: string }
+    const tokenId = readParameter(request, 'tokenId')
     const result = await tokens.revoke(requirePrincipal(request), tokenId, readRequestContext(request))
     return { token: tokenJson(requireSuccess(result).token) }
   },

@@ -25,7 +25,7 @@ import {
   sendPage,
 } from '../platform/html/page-request.ts'
 import { NEW_TOKEN, revokeTokenPath, TOKENS, tokensPath } from '../platform/html/paths.ts'
-import { describeCaller, requirePrincipal } from '../platform/http/request-context.ts'
+import { describeCaller, readParameter, requirePrincipal } from '../platform/http/request-context.ts'
 import { type AdminTokens, tokenProblem } from './operations.ts'
 import type { TokenPage } from './rows.ts'
 
@@ -155,8 +155,7 @@ async function revokeToken(
 }
 
 function readTokenId(request: FastifyRequest): string {
-  // The router yields a text for each parameter in the path.
-  const { tokenId = '' } = request.params as Record<string, string>
+  const tokenId = readParameter(request, 'tokenId')
   if (!isId('tok', tokenId)) throw notFound()
   return tokenId
 }

@@ -45,7 +45,7 @@ import {
   WORKSPACES,
   webhookPath,
 } from '../platform/html/paths.ts'
-import { describeCaller } from '../platform/http/request-context.ts'
+import { describeCaller, readParameter } from '../platform/http/request-context.ts'
 import type { Delivery } from '../platform/jobs/delivery-rows.ts'
 import { deliveryState } from './api.ts'
 import type { DeliveryLog } from './deliveries.ts'
@@ -117,8 +117,7 @@ function deliveryForms(
   })
   scope.post(`${path}/:eventId/again`, CHANGES, async (request, reply) => {
     const workspaceId = requireWorkspace(request)
-    // The router yields a text for each parameter in the path.
-    const { eventId: id = '' } = request.params as Record<string, string>
+    const id = readParameter(request, 'eventId')
     if (log === null || !isId('msg', id)) throw notFound()
     await log.sendAgain({ workspaceId, id })
     return back(request, reply)

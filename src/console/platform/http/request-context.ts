@@ -118,7 +118,10 @@ export function noSuchKey(): ApiError {
   return new ApiError('not_found', 'No such key')
 }
 
-export function readParameter(request: FastifyRequest, name: 'workspaceId' | 'keyId'): string {
+type PathParameter = 'workspaceId' | 'keyId' | 'tokenId' | 'eventId' | 'digest'
+
+/** @returns what the path has in place of `:name`; empty if the route has no such parameter */
+export function readParameter(request: FastifyRequest, name: PathParameter): string {
   // The router yields a text for each parameter in the path.
   return (request.params as Record<string, string>)[name] ?? ''
 }
