@@ -7,11 +7,7 @@ import type { Capability } from './platform/capability.ts'
 import type { ConsoleContext } from './platform/console-context.ts'
 import { registerAssets } from './platform/html/assets.ts'
 import { usePageErrors, usePageNotFound } from './platform/html/page-errors.ts'
-import {
-  AcceptedTokens,
-  createAddressLimit,
-  requirePrincipal,
-} from './platform/http/authenticate-programs.ts'
+import { AcceptedTokens, admitPrincipals, createAddressLimit } from './platform/http/authenticate-programs.ts'
 import { mountCalls } from './platform/http/calls.ts'
 import { createConsoleServer } from './platform/http/console-server.ts'
 import { readForms } from './platform/http/read-bodies.ts'
@@ -42,7 +38,7 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
   void app.register(async scope => {
     await signIn.authenticate(scope)
     accessAudit.watch(scope)
-    const admit = requirePrincipal({
+    const admit = admitPrincipals({
       operatorTokens: new AcceptedTokens({
         ...context,
         setting: 'console.adminToken',

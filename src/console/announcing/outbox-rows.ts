@@ -28,7 +28,7 @@ export interface PendingChange {
 /** The outbox of one region: committed changes that are not announced to it yet. */
 export type PendingChanges = ReturnType<ReturnType<typeof createOutboxes>>
 
-export interface OutboxParts {
+export interface OutboxRowsParts {
   readonly database: Pick<Database, 'reader' | 'announcing' | 'dialect' | 'changes'>
   /** Distinguishes the claims of consoles. */
   readonly consoleId: string
@@ -36,7 +36,7 @@ export interface OutboxParts {
 }
 
 /** The outboxes of this console's regions, by their names. */
-export function createOutboxes({ database, consoleId, now }: OutboxParts) {
+export function createOutboxes({ database, consoleId, now }: OutboxRowsParts) {
   const { reader, announcing, dialect, changes } = database
   const deleteAnnounced = dialect === 'sqlite' ? deletionsWithNext(changes) : deletionsTogether(changes)
   return (region: string) => ({

@@ -24,7 +24,7 @@ interface ProgramAuthentication {
  * Admits signed-in people and programs with a good token. A good token works however many attempts from its address have
  * failed: clients behind one address must not be able to lock each other out.
  */
-export function requirePrincipal(parts: ProgramAuthentication): onRequestHookHandler {
+export function admitPrincipals(parts: ProgramAuthentication): onRequestHookHandler {
   return async request => {
     if (request.principal !== null) return
     const presented = readBearerToken(request.raw)
