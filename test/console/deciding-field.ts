@@ -105,8 +105,8 @@ const CHOICE: Changes = {
       'restrictionFacts({ allowedCidrs = [], plan, onlyRoute }: ShownKey)',
     ],
     [
-      '    plan: plan == null ?',
-      "    onlyRoute: onlyRoute == null ? null : ['Only route', plainText(onlyRoute)],\n    plan: plan == null ?",
+      "    plan: ['Plan',",
+      "    onlyRoute: ['Only route', onlyRoute == null ? null : plainText(onlyRoute)],\n    plan: ['Plan',",
     ],
   ],
 }

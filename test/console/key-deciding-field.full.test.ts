@@ -112,6 +112,8 @@ describe('the console', () => {
     const [key] = (await send('GET', '/admin/v1/keys')).body.keys
     const id = key?.id ?? ''
     expect((await postern('keys', 'show', id)).stdout).toMatch(/^Only route +files$/m)
+    const dryRun = await postern('keys', 'edit', id, '--clear', 'only-route', '--dry-run')
+    expect(dryRun.stdout).toContain('only route would be none, is files')
     expect((await postern('keys', 'edit', id, '--clear', 'only-route')).code).toBe(0)
     expect((await send('GET', `/admin/v1/keys/${id}`)).body.key).toMatchObject({ onlyRoute: null })
   })

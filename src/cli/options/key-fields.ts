@@ -99,19 +99,22 @@ export function changedFields(
 /** The options of `edit` for these fields, for an error text. */
 export const FIELD_FLAGS = ['--name', ...CLEARABLE_NAMES.map(name => `--${name}`)]
 
+type LabelledText = [label: string, text: string | null]
+
 /** The fields of a key in words, by what they are called; null for a text that it does not have. */
-export function textFacts(key: ShownKey): [label: string, text: string | null][] {
+export function textFacts(key: ShownKey): LabelledText[] {
   return TEXT_NAMES.map(name => {
     const text = key[name]
     return [KEY_TEXTS[name].label, text == null ? null : plainText(text)]
   })
 }
 
-export function restrictionFacts({ allowedCidrs = [], plan }: ShownKey): [label: string, text: string][] {
+/** The same of fields that decide. */
+export function restrictionFacts({ allowedCidrs = [], plan }: ShownKey): LabelledText[] {
   const networks = allowedCidrs.length === 0 ? 'any' : allowedCidrs.map(plainText).join(' ')
-  const facts: Readonly<Record<Restriction, [label: string, text: string] | null>> = {
+  const facts: Readonly<Record<Restriction, LabelledText>> = {
     allowedCidrs: ['Allowed networks', networks],
-    plan: plan == null ? null : ['Plan', plainText(plan)],
+    plan: ['Plan', plan == null ? null : plainText(plan)],
   }
-  return Object.values(facts).filter(fact => fact !== null)
+  return Object.values(facts)
 }

@@ -125,8 +125,7 @@ function comparedFields(key: ShownKey): Record<string, string> {
   const named = Object.entries({
     Name: quoted(key.name),
     ...Object.fromEntries(texts),
-    Plan: 'none',
-    ...Object.fromEntries(restrictionFacts(key)),
+    ...Object.fromEntries(restrictionFacts(key).map(([label, text]) => [label, text ?? 'none'] as const)),
     // To the second, so that a difference is one.
     Expiry: `${secondText(key.expiresAt)} UTC`,
     State: plainText(key.state),
