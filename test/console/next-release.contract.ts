@@ -22,10 +22,10 @@ function nextRelease(statements: readonly string[]): Migrations {
 
 /** A made-up next release, which keeps to the rule. */
 const NEXT = nextRelease([
-  'create table owners (id text primary key, name text not null)',
-  'alter table keys add column owner text',
+  'create table made_up_owners (id text primary key, name text not null)',
+  'alter table keys add column made_up_owner text',
   "alter table audit add column origin text not null default ''",
-  'create index keys_by_owner on keys (owner)',
+  'create index keys_by_made_up_owner on keys (made_up_owner)',
 ])
 
 /** Each would break consoles of the release before that still run. */
@@ -99,11 +99,11 @@ export function describeNextRelease(name: string, freshUrl: () => Promise<string
     test('its schema is compared with its own migrations: a console of it names nothing but what differs', async () => {
       const url = await freshUrl()
       const database = await openMigrated(url, NEXT)
-      await sql`drop index keys_by_owner`.execute(database.writer)
+      await sql`drop index keys_by_made_up_owner`.execute(database.writer)
       await database.close()
       const { log } = await startConsole({ databaseUrl: url, migrations: NEXT })
       const named = log.flatMap(line => line['differences'] ?? [])
-      expect(named).toEqual(['missing index keys_by_owner on keys'])
+      expect(named).toEqual(['missing index keys_by_made_up_owner on keys'])
     })
   })
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { type ImportEntry, planImport } from '../../../src/domain/key/issue-key.ts'
+import { BLANK_FIELDS } from '../../../src/domain/key/key-fields.ts'
 import { digestKey, mintSecret } from '../../../src/domain/key/secret.ts'
 import { SIGNING_KEY } from '../examples.ts'
 
@@ -31,12 +32,12 @@ describe('an imported key', () => {
     expect(plan({ description: 'for builds', allowedCidrs: ['192.0.2.1'] })).toEqual({
       ok: true,
       value: {
+        ...BLANK_FIELDS,
         id: 'key_01',
         workspaceId: 'ws_1',
         name: 'build server',
         description: 'for builds',
         allowedCidrs: ['192.0.2.1/32'],
-        plan: null,
         scopes: ['files:read', 'workspace:read'],
         hint: '…stem',
         createdAtMs: NOW_MS,

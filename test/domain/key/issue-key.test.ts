@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { type IssueRequest, planIssue } from '../../../src/domain/key/issue-key.ts'
+import { BLANK_FIELDS } from '../../../src/domain/key/key-fields.ts'
 
 const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
 const DAY_MS = 86_400_000
@@ -23,6 +24,7 @@ describe('a new key', () => {
     expect(plan({ scopes: ['workspace:read', 'files:read', 'workspace:read'] })).toEqual({
       ok: true,
       value: {
+        ...BLANK_FIELDS,
         id: 'key_01',
         workspaceId: 'ws_1',
         name: 'build server',
@@ -31,11 +33,8 @@ describe('a new key', () => {
         createdAtMs: NOW_MS,
         createdBy: 'admin-token',
         expiresAtMs: NOW_MS + 90 * DAY_MS,
-        description: null,
         revokedAtMs: null,
         suspendedAtMs: null,
-        allowedCidrs: [],
-        plan: null,
         rotatedFrom: null,
         replacedBy: null,
         version: 1,
