@@ -19,13 +19,18 @@ const PARTNER = process.env['POSTERN_PICTURES'] === '1' ? 'Northwind' : HOSTILE
 
 const QUOTA = { name: 'quota', per: 'key', requests: 1_000_000, window: 'month' } as const
 /** The pictures of the pages show a console without limits. */
-const LIMITS = process.env['POSTERN_PICTURES'] === '1' ? {} : { limits: { policies: [QUOTA] } }
+const LIMITS =
+  process.env['POSTERN_PICTURES'] === '1'
+    ? {}
+    : { limits: { policies: [QUOTA], plans: { business: { policies: [QUOTA] } } } }
+
+export type SceneVisitor = 'stranger' | 'manager' | 'administrator'
 
 /** One page in one state. */
 export interface Scene {
   readonly name: string
-  /** For visitors who are not signed in. */
-  readonly signedOut?: boolean
+  /** Default: a manager of two workspaces. */
+  readonly as?: SceneVisitor
   show(page: Page): Promise<unknown>
 }
 
@@ -231,7 +236,7 @@ function scenesOf(
     await page.getByRole('heading', { name: 'Key revoked' }).waitFor()
   }
   return [
-    { name: 'sign-in', signedOut: true, show: open('/sign-in') },
+    { name: 'sign-in', as: 'stranger', show: open('/sign-in') },
     { name: 'workspaces', show: open('/workspaces') },
     { name: 'keys', show: open(KEYS) },
     { name: 'keys-expiring', show: open(`${KEYS}?state=expiring`) },
@@ -301,6 +306,11 @@ function scenesOf(
     },
     { name: 'key-usage-400d', show: open(`${KEYS}/${importer}?range=400d`) },
     { name: 'usage', show: open('/workspaces/ws_1/usage?range=7d') },
+    { name: 'usage-24h', show: open('/workspaces/ws_1/usage?range=24h') },
+    {
+      name: 'usage-two-days',
+      show: open('/workspaces/ws_1/usage?range=custom&from=2026-11-20&to=2026-11-21'),
+    },
     { name: 'usage-none', show: open('/workspaces/ws_2/usage') },
     { name: 'limits', show: open('/workspaces/ws_1/limits') },
     { name: 'refusals', show: open('/workspaces/ws_1/refusals') },
@@ -333,7 +343,53 @@ function scenesOf(
     { name: 'webhook-problem', show: page => setWebhook(page, 'http://10.0.0.1/') },
     { name: 'webhook-secret', show: page => setWebhook(page, `${site.origin}/${'long-'.repeat(30)}`) },
     { name: 'webhook', show: showFailedDelivery },
+    ...administratorScenes(site.origin),
+    {
+      name: 'keys-changed',
+      show: async page => {
+        await site.issue({ name: 'to be suspended' })
+        await page.goto(`${site.origin}${KEYS}`)
+        await page.locator('input[name=key]').first().check()
+        await page.getByRole('button', { name: 'Suspend', exact: true }).click()
+        await page.getByRole('button', { name: 'Suspend now' }).click()
+        await page.getByRole('heading', { name: '1 key suspended' }).waitFor()
+      },
+    },
     { name: 'revoked', show: page => revoke(page, GATEWAYS) },
     { name: 'revoked-silent', show: page => revoke(page, GATEWAYS.slice(1)) },
   ]
+}
+
+/** After the changes of the scenes before them. */
+function administratorScenes(origin: string): Scene[] {
+  const open = (path: string) => (page: Page) => page.goto(origin + path)
+  const choosePlan = async (page: Page): Promise<boolean> => {
+    await page.goto(`${origin}/workspaces/ws_2/plan`)
+    // The console of the pictures has none.
+    if (await page.getByText('No plan is configured').isVisible()) return false
+    await page.getByLabel('Plan').selectOption('business')
+    await page.getByRole('button', { name: 'Continue' }).click()
+    await page.getByRole('heading', { name: 'Change the plan?' }).waitFor()
+    return true
+  }
+  const changePlan = async (page: Page) => {
+    if (!(await choosePlan(page))) return
+    await page.getByRole('button', { name: 'Change the plan' }).click()
+    await page.getByRole('heading', { name: 'Plan changed' }).waitFor()
+  }
+  const scenes = {
+    'all-keys': open('/keys'),
+    'all-usage': open('/usage'),
+    'all-audit': open('/audit'),
+    'all-refusals': open('/refusals'),
+    'all-limits': open('/limits'),
+    plans: open('/plans'),
+    plan: open('/workspaces/ws_1/plan'),
+    'plan-confirmed': choosePlan,
+    'plan-changed': changePlan,
+    tokens: open('/tokens'),
+    'token-new': open('/tokens/new'),
+    people: open('/people'),
+  }
+  return Object.entries(scenes).map(([name, show]) => ({ name, as: 'administrator' as const, show }))
 }

@@ -43,7 +43,7 @@ function rangeChoice(
   })
   const isOpen = name === CUSTOM || problem !== null
   const input = (field: 'from' | 'to', label: string) =>
-    html`<div class="field"><label for="${field}">${label}</label><input type="date" id="${field}" name="${field}" value="${days[field]}" min="${bounds.from}" max="${bounds.to}" required></div>`
+    html`<div class="field"><label for="${id}-${field}">${label}</label><input type="date" id="${id}-${field}" name="${field}" value="${days[field]}" min="${bounds.from}" max="${bounds.to}" required></div>`
   return html`<nav class="filters" aria-label="Span of the chart"><ul>${links}</ul></nav>
     <details class="custom"${isOpen ? html` open` : null}><summary>${name === CUSTOM ? `Other days: ${label}` : 'Other days'}</summary>
       <form class="search" method="get" action="${path}#${id}"><input type="hidden" name="range" value="${CUSTOM}">
