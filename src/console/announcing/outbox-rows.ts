@@ -50,8 +50,8 @@ export function createOutboxes({ database, consoleId, now }: OutboxRowsParts) {
      * @throws if the region is not registered, or not all its keys are requeued: changes may be missing from its outbox
      */
     pendingSpan: () => pendingSpan(announcing, region),
-    /** Whether a change of a key of the workspace that was committed until then is not announced yet. */
-    hasPendingUntil: (workspaceId: string, atMs: number) =>
+    /** Whether a change of a key of the workspace that was committed until then is not announced yet. @param workspaceId null: of any */
+    hasPendingUntil: (workspaceId: string | null, atMs: number) =>
       hasPendingUntil(reader, region, { workspaceId, atMs, dialect }),
     countPending: () => countPending(reader, region),
     /** Time of the oldest pending change; null if there is none. */
@@ -134,10 +134,13 @@ export async function insertChanges(
 async function hasPendingUntil(
   database: Kysely<Tables>,
   region: string,
-  { workspaceId, atMs, dialect }: { workspaceId: string; atMs: number; dialect: Dialect },
+  { workspaceId, atMs, dialect }: { workspaceId: string | null; atMs: number; dialect: Dialect },
 ): Promise<boolean> {
   // Not a join: that might begin with all keys of the workspace.
-  const isOwn = sql`exists (
+  const isOwn =
+    workspaceId === null
+      ? sql`1 = 1`
+      : sql`exists (
     select keys.id from keys where keys.digest = pending.digest and keys.workspace_id = ${workspaceId})`
   if (dialect === 'sqlite') return hasAnyInStretches(database, region, { atMs, isOwn })
   const { rows } = await sql`

@@ -82,8 +82,9 @@ export class Outbox {
   /**
    * Whether every change of a key of this workspace that was committed until then is announced, or will be in time; false if the database
    * does not say.
+   * @param workspaceId null: of any
    */
-  async hasAnnounced(workspaceId: string, atMs: number, maxWaitMs: number): Promise<boolean> {
+  async hasAnnounced(workspaceId: string | null, atMs: number, maxWaitMs: number): Promise<boolean> {
     const { repository, announcer, timers } = this.#parts
     let isLate = maxWaitMs <= 0
     const cancel = timers.after(maxWaitMs, () => {

@@ -14,7 +14,7 @@ import type { Caller } from '../platform/access/principal.ts'
 import { auditPlan, auditRevocation } from '../platform/audit/entries.ts'
 import { findTrouble } from '../platform/database/database-unavailable.ts'
 import type { OperationContext } from '../platform/http/request-context.ts'
-import { type ChangeProgress, readChangeProgress } from './change-progress.ts'
+import { type BulkProgress, readChangeProgress } from './change-progress.ts'
 import { type KeyView, viewAfter } from './key-view.ts'
 import type { Registry } from './operations/registry.ts'
 import type { OperationRejection, OperationResult, OperationSuccess } from './operations/run-operation.ts'
@@ -34,14 +34,10 @@ export type BulkRegistry = Pick<
   'repository' | 'announcing' | 'inEachRegion' | 'clock' | 'timers' | 'newAuditId' | 'createEvents' | 'count'
 >
 
-export interface BulkOutcome {
+export interface BulkOutcome extends BulkProgress {
   readonly kind: 'bulk_done'
   /** Keys that this call changed. */
   readonly changed: number
-  /** Whether every change of a key of the workspace is announced. */
-  readonly announced: Announced
-  /** As to the last key, since gateways apply changes in their order; null if none was changed, or if the database does not say. */
-  readonly gateways: ConfirmationReport | null
   /** The newest key to change, if some up to it are left; null: all are changed. */
   readonly leftUntilId: string | null
 }
@@ -130,14 +126,14 @@ async function changeLiveKeys(
   // A key issued later has a greater id, so that the calls end however many are issued meanwhile.
   const untilId = earlierId ?? (await repository.newestKeyId(workspaceId))
   let [changed, isLeft] = [0, false]
-  let last: PendingChange | undefined
+  let last: LastChange | null = null
   let announcing: Promise<Announced> = Promise.resolve([])
   for await (const ids of liveBatches(repository, workspaceId, untilId, change)) {
     isLeft = changed > 0 && clock.monotonicMs() > endMs
     if (isLeft) break
     const { keys, pending } = await change.changeSome(ids)
     changed += keys.length
-    last = pending.at(-1) ?? last
+    last = lastOf(keys, pending) ?? last
     allowance.addBatch()
     // Behind a late batch the others are left to the outbox, so that announcements do not pile up here.
     announcing = isAnnounced(await announcing)
@@ -147,7 +143,17 @@ async function changeLiveKeys(
   await announcing
   const announced = await allowance.spend(waitFor, isLeft ? WAIT_PER_BATCH_MS : undefined)
   const gateways = await findConfirmations(registry, last, { announced, mustWait: mustWait && !isLeft })
-  return { kind: 'bulk_done', changed, announced, gateways, leftUntilId: isLeft ? untilId : null }
+  const progress = { announced, gateways, lastKeyId: last?.keyId ?? null, committedAtMs: last?.atMs ?? null }
+  return { kind: 'bulk_done', changed, ...progress, leftUntilId: isLeft ? untilId : null }
+}
+
+interface LastChange extends PendingChange {
+  readonly keyId: string
+}
+
+function lastOf(keys: readonly StoredKey[], pending: readonly PendingChange[]): LastChange | null {
+  const [key, change] = [keys.at(-1), pending.at(-1)]
+  return key === undefined || change === undefined ? null : { ...change, keyId: key.record.id }
 }
 
 /** Ids of keys that have not ended, until there are none. */
@@ -175,10 +181,10 @@ async function* liveBatches(
 
 async function findConfirmations(
   registry: BulkRegistry,
-  last: PendingChange | undefined,
+  last: LastChange | null,
   { announced, mustWait }: { readonly announced: Announced; readonly mustWait: boolean },
 ): Promise<ConfirmationReport | null> {
-  if (last === undefined) return null
+  if (last === null) return null
   const change = { ...last, committedAtMs: last.atMs }
   const read = mustWait ? awaitConfirmations : readConfirmations
   return read(registry, change, announced).catch((error: unknown) => {
@@ -230,8 +236,8 @@ export interface ChangedKey {
 
 export interface SelectedOutcome {
   readonly keys: readonly ChangedKey[]
-  /** As to the last key, since gateways apply changes in their order; null if no key is as it should be. */
-  readonly progress: Pick<ChangeProgress, 'announced' | 'gateways'> | null
+  /** Null if no key is as it should be. */
+  readonly progress: BulkProgress | null
 }
 
 /**
@@ -257,7 +263,7 @@ export async function changeSelected(
       const result = results[index]
       return describeOne(registry, key, result?.status === 'fulfilled' ? result.value : null)
     }),
-    progress: await readLastProgress(registry, done),
+    progress: await readBulkProgress(registry, done),
   }
 }
 
@@ -271,7 +277,7 @@ function describeOne(registry: Registry, before: KeyView, result: OperationResul
   return { key: viewAfter(result.record, before, registry), outcome }
 }
 
-async function readLastProgress(
+async function readBulkProgress(
   registry: Registry,
   done: readonly OperationSuccess[],
 ): Promise<SelectedOutcome['progress']> {
@@ -280,6 +286,7 @@ async function readLastProgress(
     .toSorted((a, b) => (a.committedAtMs ?? 0) - (b.committedAtMs ?? 0))
     .at(-1)
   if (last === undefined) return null
-  const { gateways } = await readChangeProgress(registry, last, true)
-  return { announced: combineAnnounced(done.map(({ announced }) => announced)), gateways }
+  const { gateways, committedAtMs } = await readChangeProgress(registry, last, true)
+  const announced = combineAnnounced(done.map(({ announced }) => announced))
+  return { announced, gateways, committedAtMs, lastKeyId: last.record.id }
 }

@@ -25,7 +25,8 @@ import {
 import { keysPath, planPath, revokeAllPath, WORKSPACES } from '../platform/html/paths.ts'
 import { describeCaller } from '../platform/http/request-context.ts'
 import { type BulkOutcome, revokeAllKeys, setWorkspacePlan } from './bulk-change.ts'
-import { bulkSteps, type ChangeProgress } from './change-progress.ts'
+import { watchedSteps } from './bulk-progress-page.ts'
+import { type BulkProgress, bulkSteps } from './change-progress.ts'
 import { describeRejectedField, planInput } from './key-form.ts'
 import type { KeyPageParts } from './key-view.ts'
 import type { Registry } from './operations/registry.ts'
@@ -127,13 +128,13 @@ function partRevokedPage(
 function allRevokedPage(
   frame: Frame,
   workspaceId: string,
-  outcome: Pick<ChangeProgress, 'announced' | 'gateways'> & { readonly revoked: number },
+  outcome: BulkProgress & { readonly revoked: number },
 ): Html {
   const { revoked } = outcome
   const main = html`<p class="back"><a href="${keysPath(workspaceId)}">Keys</a></p>
     <h1>${revoked === 0 ? 'No key to revoke' : revoked === 1 ? '1 key revoked' : `${revoked} keys revoked`}</h1>
     ${revoked === 0 ? html`<p class="notice">Nothing changed: every key of this workspace had already been revoked or had expired.</p>` : null}
-    ${bulkSteps(outcome)}
+    ${watchedSteps(frame, outcome)}
     <p class="actions"><a class="button primary" href="${keysPath(workspaceId)}">All keys</a></p>`
   return page(frame, { title: 'All keys revoked', section: 'keys', main })
 }

@@ -1,5 +1,5 @@
 import { toInstant } from '../../domain/instant.ts'
-import type { StoredKey } from '../../domain/key/key-record.ts'
+import type { KeyRecord, StoredKey } from '../../domain/key/key-record.ts'
 import {
   type Announced,
   areNamed,
@@ -54,10 +54,13 @@ export async function readChangeProgress(
   return { announced, committedAtMs, announcedAtMs, gateways }
 }
 
-/** How far the revocation or suspension of a key has come; null for a key that has neither. What waits is announced. */
+/**
+ * How far the revocation, suspension or resumption of a key has come; null for a key that has none, or was resumed long ago. What
+ * waits is announced.
+ */
 export async function readLastProgress(registry: Registry, key: StoredKey): Promise<ChangeProgress | null> {
   const { revokedAtMs, suspendedAtMs, version } = key.record
-  const committedAtMs = revokedAtMs ?? suspendedAtMs
+  const committedAtMs = revokedAtMs ?? suspendedAtMs ?? (await findResumedAtMs(registry, key.record))
   if (committedAtMs === null) return null
   const announced = await registry.inEachRegion(outbox => outbox.announcePending(key))
   const isKnown = registry.clock.wallMs() - committedAtMs <= CONFIRMATIONS_KEPT_MS
@@ -66,11 +69,24 @@ export async function readLastProgress(registry: Registry, key: StoredKey): Prom
   return { announced, committedAtMs, announcedAtMs: null, gateways }
 }
 
+/** Changes of a key that may have followed its resumption. */
+const MAX_AFTER_RESUMPTION = 20
+
+/** The audit log has the time, which a record does not; null if confirmations of that time were deleted. */
+async function findResumedAtMs({ repository, clock }: Registry, record: KeyRecord): Promise<number | null> {
+  const recent = { sinceMs: clock.wallMs() - CONFIRMATIONS_KEPT_MS, limit: MAX_AFTER_RESUMPTION }
+  const history = await repository.listHistory(record, recent)
+  return history.find(({ action }) => action === 'key.resumed')?.atMs ?? null
+}
+
 /** Longer than a gateway that has ended is waited for, and than one needs to start again. */
 const WATCHED_MS = 120_000
 
 /** Whether a page looks again by itself: for some minutes, while a region or a gateway has not confirmed the change. */
-export function isWatched({ announced, committedAtMs, gateways }: ChangeProgress, nowMs: number): boolean {
+export function isWatched(
+  { announced, committedAtMs, gateways }: Omit<ChangeProgress, 'announcedAtMs'>,
+  nowMs: number,
+): boolean {
   if (committedAtMs === null || nowMs - committedAtMs > WATCHED_MS) return false
   return (
     !isAnnounced(announced) || (gateways !== null && (gateways.known === 0 || gateways.silent.length > 0))
@@ -98,10 +114,13 @@ export function progressJson(progress: ChangeProgress) {
   return { announced, ...times, ...confirmed }
 }
 
-/** The progress of a change to many keys. */
-type BulkProgress = Pick<ChangeProgress, 'announced' | 'gateways'>
+/** The progress of a change to many keys: announced if each was, confirmed as to the last, since gateways apply changes in their order. */
+export interface BulkProgress extends Omit<ChangeProgress, 'announcedAtMs'> {
+  /** The key that was changed last; null if none was. */
+  readonly lastKeyId: string | null
+}
 
-export function bulkProgressJson({ announced, gateways }: BulkProgress) {
+export function bulkProgressJson({ announced, gateways }: Pick<BulkProgress, 'announced' | 'gateways'>) {
   return {
     announced: isAnnounced(announced),
     gateways: confirmationsJson(gateways),
@@ -137,20 +156,33 @@ export function changeSteps(
   { committedAtMs, announced, announcedAtMs, gateways }: ChangeProgress,
   watched: string | null = null,
 ): Html {
-  const refreshes =
-    watched === null ? null : html` data-refreshes="${REFRESH_SECONDS}" data-from="${watched}"`
-  return html`<ol class="steps card" id="progress"${refreshes}>
+  return html`<ol class="steps card" id="progress"${refreshes(watched)}>
     ${committedAtMs === null ? null : step(true, 'Saved', exactInstant(committedAtMs))}
     ${isAnnounced(announced) ? step(true, 'Announced', announcedText(committedAtMs, announcedAtMs)) : step(false, 'Not announced yet', notAnnouncedText(announced))}
     ${gateways === null ? null : confirmationStep(gateways)}
   </ol>`
 }
 
-export function bulkSteps({ announced, gateways }: BulkProgress): Html {
-  return html`<ol class="steps card" id="progress">
+/** @param watched as of `changeSteps` */
+export function bulkSteps(
+  { announced, gateways }: Pick<BulkProgress, 'announced' | 'gateways'>,
+  watched: string | null = null,
+): Html {
+  return html`<ol class="steps card" id="progress"${refreshes(watched)}>
     ${isAnnounced(announced) ? step(true, 'Announced', '') : step(false, 'Not all announced yet', notAnnouncedText(announced))}
     ${gateways === null ? null : confirmationStep(gateways)}
   </ol>`
+}
+
+function refreshes(watched: string | null): Html | null {
+  return watched === null ? null : html` data-refreshes="${REFRESH_SECONDS}" data-from="${watched}"`
+}
+
+/** For readers without the script. */
+export function looksAgainNote(watched: string | null): Html | null {
+  return watched === null
+    ? null
+    : html`<noscript><p class="muted">This page looks again every ${REFRESH_SECONDS} seconds. <a href="${watched}">Look now</a></p></noscript>`
 }
 
 function notAnnouncedText(announced: Announced): string {

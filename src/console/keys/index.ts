@@ -7,6 +7,7 @@ import { type AdminCall, bindCalls } from '../platform/http/calls.ts'
 import { logUpkeepFailed, type Timers } from '../platform/jobs/timers.ts'
 import type { UsageService } from '../usage/index.ts'
 import { planRoutes, revokeAllRoutes } from './bulk-pages.ts'
+import { bulkProgressRoutes } from './bulk-progress-page.ts'
 import { CHANGE_CALLS } from './change-calls.ts'
 import { editRoutes } from './edit-page.ts'
 import { findKeyRoutes } from './find-key-page.ts'
@@ -37,6 +38,7 @@ const PAGES = [
   rotateRoutes,
   stepRoutes,
   selectedRoutes,
+  bulkProgressRoutes,
   editRoutes,
   revokeAllRoutes,
   planRoutes,

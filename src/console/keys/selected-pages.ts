@@ -20,7 +20,7 @@ import {
 import { EXPIRED, keysPath, selectedKeysPath, WORKSPACES } from '../platform/html/paths.ts'
 import { describeCaller, requirePrincipal } from '../platform/http/request-context.ts'
 import { type ChangedKey, changeSelected, type SelectedOutcome } from './bulk-change.ts'
-import { bulkSteps } from './change-progress.ts'
+import { watchedSteps } from './bulk-progress-page.ts'
 import { keyListPath, keyListQuery, readKeyList } from './key-list.ts'
 import { STATE_STEPS, type StateStep, type Step } from './key-steps.ts'
 import { type KeyPageParts, type KeyView, lastUsed, stateBadge } from './key-view.ts'
@@ -194,7 +194,7 @@ function outcomePage(frame: Frame, selection: Selection, { keys, progress }: Sel
   const main = html`<p class="back"><a href="${listPath}">Keys</a></p>
     <h1>${title}</h1>
     <p class="lead" role="status">${changed === keys.length ? 'Each key that you selected was changed.' : `${keys.length - changed} of ${keysText(keys.length)} not changed.`}</p>
-    ${progress === null ? null : bulkSteps(progress)}
+    ${progress === null ? null : watchedSteps(frame, progress)}
     ${keyTable(
       frame,
       selection,

@@ -19,6 +19,7 @@ import {
   type ChangeProgress,
   changeSteps,
   isWatched,
+  looksAgainNote,
   REFRESH_SECONDS,
   readChangeProgress,
   readLastProgress,
@@ -145,7 +146,7 @@ async function showProgress(
   const progress = await readLastProgress(registry, stored)
   if (progress === null) return reply.redirect(keyPath(record.workspaceId, record.id), 303)
   const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  const step = record.revokedAtMs === null ? 'suspend' : 'revoke'
+  const step = record.revokedAtMs !== null ? 'revoke' : record.suspendedAtMs !== null ? 'suspend' : 'resume'
   const key = viewAfter(record, null, registry)
   return sendPage(reply, stepDonePage(frame, step, { key, changed: true, progress }))
 }
@@ -224,14 +225,13 @@ function stepDonePage(frame: Frame, step: KeyStep, view: StepDoneView): Html {
   const { record, state } = key
   const title = state === 'expired' ? 'Key already expired' : STEPS[step].done
   const path = keyPath(record.workspaceId, record.id, 'progress')
-  // A resumption has no time in the record: its page cannot be shown again.
-  const watched = step !== 'resume' && isWatched(progress, frame.nowMs) ? path : null
+  const watched = isWatched(progress, frame.nowMs) ? path : null
   const main = html`<p class="back"><a href="${keysPath(record.workspaceId)}">Keys</a></p>
     <h1>${title}</h1>
     <p class="lead">${nameHtml(record)}, ${hintHtml(record)}</p>
     ${changed ? null : html`<p class="notice">${STEPS[step].unchanged}</p>`}
     ${progress.committedAtMs === null ? null : changeSteps(progress, watched)}
-    ${watched === null ? null : html`<noscript><p class="muted">This page looks again every ${REFRESH_SECONDS} seconds. <a href="${watched}">Look now</a></p></noscript>`}
+    ${looksAgainNote(watched)}
     <p class="actions"><a class="button primary" href="${keysPath(record.workspaceId)}">All keys</a> <a href="${keyPath(record.workspaceId, record.id)}">Show this key</a></p>`
   const next = watched === null ? null : { path: watched, seconds: REFRESH_SECONDS }
   return page(frame, { title, section: 'keys', main, next })

@@ -149,6 +149,7 @@ const SCENES: Readonly<Record<string, readonly Scene[]>> = {
     ['ada', `${W}/keys/selected`, { step: 'suspend', key: '{plain}' }],
     ['ada', `${W}/keys/selected`, { step: 'suspend', key: '{full}', confirmed: '1' }],
     ['ada', `${W}/keys/selected`, { step: 'resume', key: '{full}', confirmed: '1' }],
+    ['ada', `${W}/keys/progress?key={full}`],
     ['ada', `${W}/keys/selected`, { step: 'revoke' }],
     ['ada', `${W}/keys/{revoked}/progress`],
     ['ada', `${W}/keys/{suspended}/resume`],

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { CONFIRMATIONS_KEPT_MS } from '../../../src/console/announcing/repository.ts'
 import { digestKey } from '../../../src/domain/key/secret.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { ScriptedAnnouncer } from '../../support/scripted-announcer.ts'
@@ -93,12 +94,30 @@ test('a rotation without overlap shows in place how the old key’s revocation g
   expect(looksAgain(text, path)).toEqual([false, true])
 })
 
-test('a key that was neither revoked nor suspended has no such page, nor has one that the person may not see', async () => {
+test('the page after a resumption does so too, and is no longer there once its confirmations are deleted', async () => {
+  const { act, progress, confirm, clock, path } = await started()
+  await act('suspend')
+  clock.advance(10)
+  expect(looksAgain((await act('resume')).text, path)).toEqual([true, true])
+  await confirm('pod-1', 3)
+  const half = await progress()
+  expect(half.text).toContain('<h1>Key resumed</h1>')
+  expect(half.text).toContain('Confirmed by 1 of 2 gateways')
+  expect(looksAgain(half.text, path)).toEqual([true, true])
+  await confirm('pod-2', 3)
+  const done = await progress()
+  expect(done.text).toContain('Confirmed by 2 of 2 gateways')
+  expect(looksAgain(done.text, path)).toEqual([false, false])
+  clock.advance(CONFIRMATIONS_KEPT_MS / 2)
+  expect((await progress()).text).toContain('<h1>Key resumed</h1>')
+  clock.advance(CONFIRMATIONS_KEPT_MS / 2 + 1)
+  expect((await progress()).url).toMatch(new RegExp(`${path}$`))
+})
+
+test('a key whose state was never changed has no such page, nor has one that the person may not see', async () => {
   const { act, progress, signedIn, path } = await started()
   expect((await progress()).url).toMatch(new RegExp(`${path}$`))
   await act('suspend')
-  await act('resume')
-  expect((await progress()).url).toMatch(new RegExp(`${path}$`))
   const eve = await signedIn({ sub: 'eve', name: 'Eve', workspaces: ['ws_2'] })
   expect((await eve.browser.visit(`${path}/progress`)).status).toBe(404)
 })

@@ -61,7 +61,9 @@ export function pendingChangesIn(
     hasPendingUntil: (workspaceId, atMs) =>
       call(() =>
         inOrder(rows()).some(
-          row => row.atMs <= atMs && database.find(row.digest)?.record.workspaceId === workspaceId,
+          row =>
+            row.atMs <= atMs &&
+            (workspaceId === null || database.find(row.digest)?.record.workspaceId === workspaceId),
         ),
       ),
     pendingSpan: () => call(() => spanOf(database.regions.get(region))),

@@ -57,6 +57,11 @@ export function selectedKeysPath(workspaceId: string | null, query: Query = {}):
   return withQuery(`${keysPath(workspaceId)}/selected`, query)
 }
 
+/** How far a change to several keys has come. @param lastKeyId the key that was changed last */
+export function bulkProgressPath(workspaceId: string | null, lastKeyId: string): string {
+  return withQuery(`${keysPath(workspaceId)}/progress`, { key: lastKeyId })
+}
+
 type KeySubpage = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'resume' | 'issued' | 'progress'
 
 export function keyPath(workspaceId: string, keyId: string, act?: KeySubpage): string {

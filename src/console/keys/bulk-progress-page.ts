@@ -1,0 +1,82 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { combineAnnounced } from '../announcing/index.ts'
+import { isKeyId } from '../platform/database/ids.ts'
+import { textField } from '../platform/html/form-parts.ts'
+import { type Html, html } from '../platform/html/html.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import {
+  ADMINISTRATION,
+  createFrame,
+  readQuery,
+  requireWorkspace,
+  SHOWS,
+  sendPage,
+} from '../platform/html/page-request.ts'
+import { ALL_KEYS, bulkProgressPath, keysPath, WORKSPACES } from '../platform/html/paths.ts'
+import {
+  type BulkProgress,
+  bulkSteps,
+  isWatched,
+  looksAgainNote,
+  REFRESH_SECONDS,
+  readLastProgress,
+} from './change-progress.ts'
+import type { KeyPageParts } from './key-view.ts'
+import type { Registry } from './operations/registry.ts'
+
+/** How far a change to several keys has come: the later state of the page that answered it. */
+export function bulkProgressRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
+  scope.get(`${WORKSPACES}/:workspaceId/keys/progress`, SHOWS, (request, reply) =>
+    showBulkProgress(registry, request, reply, requireWorkspace(request)),
+  )
+  scope.get(`${ALL_KEYS}/progress`, ADMINISTRATION, (request, reply) =>
+    showBulkProgress(registry, request, reply, null),
+  )
+}
+
+/** @param workspaceId null: keys of any were changed */
+async function showBulkProgress(
+  registry: Registry,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  workspaceId: string | null,
+): Promise<FastifyReply> {
+  const { repository, clock, inEachRegion } = registry
+  const keyId = textField(readQuery(request), 'key')
+  const key = isKeyId(keyId) ? await repository.findById(keyId) : null
+  const isHere = key !== null && (workspaceId === null || key.record.workspaceId === workspaceId)
+  const last = isHere ? await readLastProgress(registry, key) : null
+  if (key === null || last === null) return reply.redirect(keysPath(workspaceId), 303)
+  const ofAll = await inEachRegion(outbox => outbox.hasAnnounced(workspaceId, clock.wallMs(), 0))
+  const progress = { ...last, announced: combineAnnounced([last.announced, ofAll]), lastKeyId: keyId }
+  const frame = createFrame(request, reply, { workspaceId, clock })
+  const { revokedAtMs, suspendedAtMs } = key.record
+  const done = revokedAtMs !== null ? 'revoked' : suspendedAtMs !== null ? 'suspended' : 'resumed'
+  return sendPage(reply, bulkProgressPage(frame, progress, `Keys ${done}`))
+}
+
+function bulkProgressPage(frame: Frame, progress: BulkProgress, title: string): Html {
+  const watched = watchedPath(frame, progress)
+  const back = keysPath(frame.workspaceId)
+  const main = html`<p class="back"><a href="${back}">Keys</a></p>
+    <h1>${title}</h1>
+    <p class="lead">Gateways apply changes in their order: one that has confirmed the last key has applied them all.</p>
+    ${bulkSteps(progress, watched)}
+    ${looksAgainNote(watched)}
+    <p class="actions"><a class="button primary" href="${back}">All keys</a></p>`
+  const next = watched === null ? null : { path: watched, seconds: REFRESH_SECONDS }
+  return page(frame, { title, section: 'keys', main, next })
+}
+
+/** Where the later state is; null once it is final. */
+function watchedPath({ workspaceId, nowMs }: Frame, progress: BulkProgress): string | null {
+  const { lastKeyId } = progress
+  return lastKeyId !== null && isWatched(progress, nowMs) ? bulkProgressPath(workspaceId, lastKeyId) : null
+}
+
+/** On the page that answers the change. Without the script it stays, since it says what became of each key, and links to the later state. */
+export function watchedSteps(frame: Frame, progress: BulkProgress): Html {
+  const watched = watchedPath(frame, progress)
+  const link = html`<noscript><p><a href="${watched}">How far the change has come since</a></p></noscript>`
+  return html`${bulkSteps(progress, watched)}${watched === null ? null : link}`
+}
