@@ -1,11 +1,12 @@
-import type { Browser } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { launchBrowser, signIn, visitor } from '../support/browser.ts'
+import { launchBrowser, overflowOf, signIn, visitor } from '../support/browser.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
 /** Of the rejection; its requests are of a minute that has begun. */
 const AT_MS = Date.now() - 60_000
+const HOUR_MS = 3_600_000
 
 /** As a clock in a time zone without summer time shows it. */
 function shown(atMs: number, hoursAhead: number, zone: string, withSeconds: boolean): string {
@@ -64,6 +65,53 @@ describe.skipIf(!has(CHROMIUM))('a time on a page', () => {
     await ada.close()
   })
 
+  /** Of a chart: each time below it, and its tooltip. */
+  const ticksOf = (page: Page) =>
+    page.evaluate<[text: string, utc: string][]>(
+      `[...document.querySelectorAll('.times text')].map(one => [one.firstChild.data, one.querySelector('title').textContent])`,
+    )
+
+  test.each([
+    ['Asia/Tokyo', 9, 'GMT+9'],
+    ['America/Bogota', -5, 'GMT-5'],
+  ])(
+    'is that of the browser in charts by the hour too, on a phone in %s',
+    async (timezoneId, hours, zone) => {
+      const ada = await visitor(browser, { timezoneId, viewport: { width: 360, height: 740 } })
+      const { page } = ada
+      await signIn(ada, site, `/workspaces/ws_1/keys/${keyId}`)
+      await page.getByText('Numbers of the chart').click()
+      await page.getByText(`A bar is an hour, in ${zone}`).waitFor()
+      await page.getByRole('table', { name: `Requests by hour, in ${zone}` }).waitFor()
+      const hourMs = Math.floor(AT_MS / HOUR_MS) * HOUR_MS
+      const time = page.locator(`figure tbody time[datetime="${new Date(hourMs).toISOString()}"]`)
+      expect([await time.textContent(), await time.getAttribute('title')]).toEqual([
+        shown(hourMs, hours, zone, false),
+        shown(hourMs, 0, 'UTC', false),
+      ])
+      const ticks = await ticksOf(page)
+      expect(ticks.length).toBeGreaterThanOrEqual(3)
+      for (const [text, utc] of ticks) {
+        const [, hour] = /(\d\d):00 UTC$/.exec(utc) ?? []
+        const here = `${String((Number(hour) + hours + 24) % 24).padStart(2, '0')}:00`
+        expect({ utc, text }).toEqual({
+          utc,
+          text: expect.stringMatching(here === '00:00' ? /^\d+ \w+$/ : here),
+        })
+      }
+      await page.goto(`${site.origin}/workspaces/ws_1/usage?range=7d`)
+      await page.getByText(`A bar is 6 hours, in ${zone}`).waitFor()
+      const [span] = await page.locator('figure tbody th').allTextContents()
+      expect(span).toContain(zone)
+      expect(span).toMatch(/^\d+ \w+ \d{4}, \d\d:00 to \d\d:00 GMT/)
+      expect([await overflowOf(page), ada.pageErrors]).toEqual([0, []])
+      // Its bars are days of UTC, in every browser.
+      await page.goto(`${site.origin}/workspaces/ws_1/usage?range=30d`)
+      await page.getByText('A bar is a day, in UTC').waitFor()
+      await ada.close()
+    },
+  )
+
   test('stays UTC without JavaScript, and in a browser with that time zone', async () => {
     for (const options of [{ javaScriptEnabled: false, timezoneId: 'Asia/Tokyo' }, { timezoneId: 'UTC' }]) {
       const ada = await visitor(browser, options)
@@ -72,6 +120,7 @@ describe.skipIf(!has(CHROMIUM))('a time on a page', () => {
         .getByText(/\d{4}, \d\d:\d\d UTC/)
         .first()
         .waitFor()
+      await ada.page.getByText('A bar is an hour, in UTC').waitFor()
       await ada.close()
     }
   })

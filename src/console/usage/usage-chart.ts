@@ -1,4 +1,12 @@
-import { dateText, type Html, html, type Piece } from '../platform/html/html.ts'
+import {
+  dateText,
+  type Html,
+  html,
+  instant,
+  instantSpan,
+  type Piece,
+  zoneName,
+} from '../platform/html/html.ts'
 import { chartPath } from '../platform/html/paths.ts'
 import { CHART_RANGE_NAMES, CHART_RANGES, type ChartSpan, CUSTOM } from './chart-range.ts'
 import { bucketStartMs, type UsagePoint, type UsageStep } from './read-usage.ts'
@@ -64,8 +72,10 @@ export function successRate(served: number, notServed: number): string {
 
 function drawing(bars: readonly UsageBar[], span: ChartSpan, summary: string): Html {
   const scale = createScale(bars)
+  // Days are those of UTC in every browser.
+  const zone = span.step === 'hour' ? zoneName(bars.at(-1)?.atMs ?? 0) : 'UTC'
   return html`<figure>
-    <p class="legend small"><span class="served">Served, above the line</span> <span class="not-served">Not served, below</span> <span class="none">None</span> <span class="muted">A bar is ${span.bar === 'hour' ? 'an' : span.bar === '6 hours' ? '' : 'a'} ${span.bar}</span></p>
+    <p class="legend small"><span class="served">Served, above the line</span> <span class="not-served">Not served, below</span> <span class="none">None</span> <span class="muted">A bar is ${span.bar === 'hour' ? 'an' : span.bar === '6 hours' ? '' : 'a'} ${span.bar}, in ${zone}</span></p>
     <div class="plot">
       <svg class="scale" aria-hidden="true">${scale.ticks.map(tick => html`<text x="100%" y="${scale.y(tick)}%">${COMPACT.format(Math.abs(tick))}</text>`)}</svg>
       <div class="bars">${usageChart(bars, summary)}
@@ -74,7 +84,7 @@ function drawing(bars: readonly UsageBar[], span: ChartSpan, summary: string): H
     </div>
     <details><summary>Numbers of the chart</summary>
       ${countTable(
-        `Requests by ${span.bar}, in UTC`,
+        html`Requests by ${span.bar}, in ${zone}`,
         ['Time', 'Served', 'Not served', 'Success rate'],
         bars.map(one => [one.label, one.served, one.notServed, successRate(one.served, one.notServed)]),
       )}
@@ -102,8 +112,9 @@ function timeLabels(bars: readonly UsageBar[], { step, barsPerTick, pointsPerBar
     if (place % barsPerTick !== 0) return []
     const x = ((index + 0.5) / bars.length) * 100
     const anchor = x < 8 ? 'start' : x > 92 ? 'end' : 'middle'
+    const at = step === 'hour' ? html` data-at="${new Date(atMs).toISOString()}"` : null
     return [
-      html`<text x="${fixed(x)}%" y="1em" text-anchor="${anchor}">${timeText(atMs, step, pointsPerBar)}</text>`,
+      html`<text x="${fixed(x)}%" y="1em" text-anchor="${anchor}"${at}>${timeText(atMs, step, pointsPerBar)}</text>`,
     ]
   })
 }
@@ -135,7 +146,7 @@ function byCode(points: readonly UsagePoint[]): Html | null {
 
 /** @param rows a name, and its counts or texts */
 export function countTable(
-  caption: string,
+  caption: Piece,
   headings: readonly string[],
   rows: readonly (readonly [Piece, ...(number | string)[]])[],
 ): Html {
@@ -150,7 +161,7 @@ export function countTable(
 /** Requests of some hours or days. */
 export interface UsageBar {
   readonly atMs: number
-  readonly label: string
+  readonly label: Piece
   readonly served: number
   readonly notServed: number
 }
@@ -164,8 +175,9 @@ export function groupIntoBars(
   for (let end = points.length; end > 0; end -= pointsPerBar) {
     const own = points.slice(Math.max(0, end - pointsPerBar), end)
     const isUnfinished = isOpen && end === points.length
-    const label = `${barLabel(own, step)}${isUnfinished ? ', so far' : ''}`
-    bars.push({ atMs: own[0]?.atMs ?? 0, ...sumPoints(own), label })
+    const label = barLabel(own, step)
+    const shown = isUnfinished ? html`${label}, so far` : label
+    bars.push({ atMs: own[0]?.atMs ?? 0, ...sumPoints(own), label: shown })
   }
   return bars.reverse()
 }
@@ -176,12 +188,10 @@ export function sumPoints(points: readonly UsagePoint[]): Pick<UsageBar, 'served
   return { served, notServed: requests - served }
 }
 
-function barLabel(points: readonly UsagePoint[], step: UsageStep): string {
+function barLabel(points: readonly UsagePoint[], step: UsageStep): Piece {
   const [first, last] = [points[0]?.atMs ?? 0, points.at(-1)?.atMs ?? 0]
-  const clock = (atMs: number) => new Date(atMs).toISOString().slice(11, 16)
   if (step === 'day') return last === first ? dateText(first) : `${dateText(first)} to ${dateText(last)}`
-  const end = last === first ? '' : ` to ${clock(last + bucketStartMs(step, 1))}`
-  return `${dateText(first)}, ${clock(first)}${end}`
+  return last === first ? instant(first) : instantSpan(first, last + bucketStartMs(step, 1))
 }
 
 /** Counts by route or code, the most frequent first. */

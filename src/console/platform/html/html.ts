@@ -80,8 +80,22 @@ export function clock(atMs: number, nowMs: number): Html {
   return localTime(atMs, 'second', clockText(atMs, nowMs))
 }
 
+/** `18 Feb 2027, 09:00 to 15:00 UTC` */
+export function instantSpan(fromMs: number, untilMs: number): Html {
+  const time = (atMs: number) => new Date(atMs).toISOString().slice(11, 16)
+  const start = localTime(fromMs, 'start', `${dateText(fromMs)}, ${time(fromMs)}`)
+  return html`${start} to ${localTime(untilMs, 'end', `${time(untilMs)} UTC`)}`
+}
+
+/** UTC. The script writes the name of the browser's time zone at this time. */
+export function zoneName(atMs: number): Html {
+  return html`<span data-zone="${new Date(atMs).toISOString()}">UTC</span>`
+}
+
+type Precision = 'minute' | 'second' | 'millisecond' | 'start' | 'end'
+
 /** In UTC. The script shows it in the time zone of the browser, and UTC as its tooltip. */
-function localTime(atMs: number, precision: 'minute' | 'second' | 'millisecond', text: string): Html {
+function localTime(atMs: number, precision: Precision, text: string): Html {
   return html`<time datetime="${new Date(atMs).toISOString()}" data-local="${precision}">${text}</time>`
 }
 

@@ -19,29 +19,55 @@ function relativeTime(atMs, nowMs) {
 /** By the console's clock: the local one may be wrong. */
 const aheadMs = Number(document.body.dataset.now ?? Date.now()) - Date.now()
 
-const MINUTE = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZoneName: 'short' }
+const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }
+const MINUTE = { ...CLOCK, timeZoneName: 'short' }
+/** `start` and `end` are those of a span of time. */
 const PRECISIONS = {
   minute: MINUTE,
   second: { ...MINUTE, second: '2-digit' },
   millisecond: { ...MINUTE, second: '2-digit', fractionalSecondDigits: 3 },
+  start: CLOCK,
+  end: MINUTE,
 }
 const DAY = { day: 'numeric', month: 'short', year: 'numeric' }
 
 /** In the time zone of the browser, as html.ts writes it in UTC: a time to the second without the date if it is today. */
 function localTime(atMs, precision, nowMs) {
   const isToday = new Date(atMs).toDateString() === new Date(nowMs).toDateString()
-  const day = precision === 'second' && isToday ? {} : DAY
+  const day = precision === 'end' || (precision === 'second' && isToday) ? {} : DAY
   return new Intl.DateTimeFormat('en-GB', { ...day, ...PRECISIONS[precision] }).format(atMs)
 }
+
+const withZone = utc => (utc.endsWith('UTC') ? utc : `${utc} UTC`)
 
 /** Once for each element: its text becomes its tooltip. */
 function showLocalTimes() {
   for (const element of document.querySelectorAll('time[data-local]')) {
     const text = localTime(Date.parse(element.dateTime), element.dataset.local, Date.now() + aheadMs)
-    if (text !== element.textContent) element.title = element.textContent
+    if (text !== element.textContent) element.title = withZone(element.textContent)
     element.textContent = text
     delete element.dataset.local
   }
+  for (const element of document.querySelectorAll('[data-zone]')) {
+    const parts = new Intl.DateTimeFormat('en-GB', MINUTE).formatToParts(Date.parse(element.dataset.zone))
+    element.textContent = parts.find(({ type }) => type === 'timeZoneName').value
+    delete element.dataset.zone
+  }
+  for (const text of document.querySelectorAll('.times [data-at]')) showLocalTick(text)
+}
+
+/** A time below a chart. Midnight is named by its day, and so is that of UTC, where it has another time here. */
+function showLocalTick(text) {
+  const at = new Date(text.dataset.at)
+  const utc = text.textContent
+  const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' }).format(at)
+  const time = new Intl.DateTimeFormat('en-GB', CLOCK).format(at)
+  const isDay = !utc.includes(':')
+  text.textContent = time === '00:00' ? day : isDay ? `${day}, ${time}` : time
+  const tooltip = document.createElementNS(text.namespaceURI, 'title')
+  tooltip.textContent = withZone(isDay ? `${utc}, 00:00` : utc)
+  text.append(tooltip)
+  delete text.dataset.at
 }
 
 function updateTimes() {
