@@ -70,7 +70,8 @@ export async function setStage(): Promise<Stage> {
   const { port } = listener.address() as AddressInfo
   const webhookUrl = `http://127.0.0.1:${port}/`
   const announcer = createInProcessAnnouncer(() => {})
-  const site = await startConsoleSite({ clock, announcer, webhookUrl, ...LIMITS })
+  const workspaceNames = { ws_1: PARTNER, ws_2: 'long '.repeat(12) }
+  const site = await startConsoleSite({ clock, announcer, webhookUrl, workspaceNames, ...LIMITS })
   const ago = <Done>(ms: number, act: () => Promise<Done>): Promise<Done> => {
     clock.set(NOW_MS - ms)
     return act()

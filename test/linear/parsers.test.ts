@@ -105,9 +105,10 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
   'the address to return to': localPath,
   'the claims of a person': text =>
     readPerson(
-      { sub: text, name: text, workspaces: text, admin: text },
+      { sub: text, name: text, workspaces: text, admin: text, names: { [text]: text, ws_1: text } },
       {
         workspacesClaim: 'workspaces',
+        workspaceNamesClaim: 'names',
         administratorClaim: 'admin',
         administratorValue: 'yes',
         viewerValue: 'no',

@@ -26,6 +26,8 @@ export interface ConsoleSiteOptions {
   readonly announcer?: Announcer
   /** URL of a webhook. */
   readonly webhookUrl?: string
+  /** As the provider gives them to who signs in without it. Default: none. */
+  readonly workspaceNames?: Readonly<Record<string, string>>
   /** Default: none. */
   readonly limits?: Partial<Config['limits']>
 }
@@ -62,6 +64,7 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
     workspaces: ['ws_1', 'ws_2'],
     administrator: false,
     role: 'manager',
+    ...(options.workspaceNames === undefined ? {} : { workspaceNames: options.workspaceNames }),
   } as const
   const link = createOneTimeLink(person, clock, randomBytes)
   const root = { ...person, subject: 'root', name: 'Root', workspaces: [], administrator: true }

@@ -98,7 +98,10 @@ export class IdentityProvider {
       cookies: { keys: ['of the tests'] },
       conformIdTokenClaims: !claimsInIdToken,
       claims: {
-        profile: ['name', 'workspaces', 'roles', 'resource_access', 'https://postern.example/workspaces'],
+        profile: [
+          ...['name', 'workspaces', 'workspace_names', 'roles', 'resource_access'],
+          'https://postern.example/workspaces',
+        ],
       },
       features: { devInteractions: { enabled: false } },
       interactions: { url: (_, { uid }) => `/interaction/${uid}` },

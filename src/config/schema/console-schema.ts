@@ -73,6 +73,14 @@ const oidc = section({
     description:
       'Claim that lists a person’s workspaces, or names the only one; dots select nested claims, as in `resource_access.postern.workspaces`',
   }),
+  workspaceNamesClaim: optional(
+    text({
+      minLength: 1,
+      maxLength: 256,
+      description:
+        'Claim with names of workspaces, which pages show beside the ids: an object from id to name, or its JSON text; without it only ids are shown',
+    }),
+  ),
   administratorClaim: optional(
     text({
       minLength: 1,

@@ -11,7 +11,7 @@ import {
   textInput,
 } from '../platform/html/form-parts.ts'
 import { type Html, html } from '../platform/html/html.ts'
-import { type Frame, page } from '../platform/html/layout.ts'
+import { type Frame, page, workspaceName } from '../platform/html/layout.ts'
 import {
   ADMINISTRATION,
   ADMINISTRATION_CHANGES,
@@ -93,7 +93,7 @@ function revokeAllPage(frame: Frame, { workspaceId, liveKeys, typed, problems }:
   const back = keysPath(workspaceId)
   const main = html`<p class="back"><a href="${back}">Keys</a></p>
     <h1>${REVOKE_ALL_TITLE}</h1>
-    <p class="lead">Revokes <strong>${describeExtent(liveKeys)}</strong> of workspace <strong>${workspaceId}</strong>: every active, retiring and suspended one. All gateways reject them within one second. This cannot be undone.</p>
+    <p class="lead">Revokes <strong>${describeExtent(liveKeys)}</strong> of workspace <strong>${workspaceId}</strong>${workspaceName(frame, workspaceId)}: every active, retiring and suspended one. All gateways reject them within one second. This cannot be undone.</p>
     ${errorSummary(problems)}
     <form class="card" method="post" action="${revokeAllPath(workspaceId)}" novalidate>
       ${hidden({ _csrf: frame.csrfToken })}
@@ -203,7 +203,7 @@ function planPage(frame: Frame, { workspaceId, input, problems }: PlanView): Htm
   const none = html`<p class="empty">No plan is configured. Plans are in the settings, under <code>limits.plans</code>.</p>`
   const main = html`<p class="back"><a href="${back}">Keys</a></p>
     <h1>${PLAN_TITLE}</h1>
-    <p class="lead">The rate limits of every key of workspace <strong>${workspaceId}</strong>, and of those that are issued later.</p>
+    <p class="lead">The rate limits of every key of workspace <strong>${workspaceId}</strong>${workspaceName(frame, workspaceId)}, and of those that are issued later.</p>
     ${errorSummary(problems)}
     ${input === null ? none : form}`
   return page(frame, {
@@ -225,7 +225,7 @@ function planName(plan: string | null): Html {
 function confirmPlanPage(frame: Frame, { workspaceId, plan }: PlanChoice, extent: string): Html {
   const fields = { _csrf: frame.csrfToken, plan: plan ?? '', confirmed: '1' }
   const main = html`<h1>Change the plan?</h1>
-    <p class="lead">Workspace <strong>${workspaceId}</strong> gets ${planName(plan)}: so do ${extent}, also those with another plan of their own, and keys that are issued later.</p>
+    <p class="lead">Workspace <strong>${workspaceId}</strong>${workspaceName(frame, workspaceId)} gets ${planName(plan)}: so do ${extent}, also those with another plan of their own, and keys that are issued later.</p>
     <form class="card" method="post" action="${planPath(workspaceId)}">
       ${hidden(fields)}
       <p>Gateways apply the rate limits of the plan within one second.</p>

@@ -1,10 +1,11 @@
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { hasVisible } from '../../domain/key/visible-text.ts'
-import type { Person, UnusedClaim } from '../platform/access/principal.ts'
+import type { Person, UnusedClaim, WorkspaceNames } from '../platform/access/principal.ts'
 
 /** OpenID Connect Core 1.0, section 2: at most 255 ASCII characters. */
 const SUBJECT = /^[\x20-\x7e]{1,255}$/
 const MAX_NAME_LENGTH = 100
+const MAX_WORKSPACE_NAME_LENGTH = 60
 /** Of a session: each request reads it, and each list of keys names them. */
 export const MAX_WORKSPACES = 1000
 const NAME_CLAIMS = ['name', 'preferred_username', 'email'] as const
@@ -13,6 +14,7 @@ export type Claims = Readonly<Record<string, unknown>>
 
 export interface ClaimNames {
   readonly workspacesClaim: string
+  readonly workspaceNamesClaim?: string | undefined
   readonly administratorClaim?: string | undefined
   readonly administratorValue: string
   readonly viewerClaim?: string | undefined
@@ -20,26 +22,31 @@ export interface ClaimNames {
 }
 
 /** @returns null without a valid subject */
-export function readPerson(claims: Claims, names: ClaimNames): Person | null {
+export function readPerson(claims: Claims, settings: ClaimNames): Person | null {
   const subject = claims['sub']
   if (typeof subject !== 'string' || !SUBJECT.test(subject)) return null
-  const { workspacesClaim, administratorClaim, administratorValue, viewerClaim, viewerValue } = names
+  const { workspacesClaim, workspaceNamesClaim, viewerClaim, viewerValue } = settings
+  const { administratorClaim, administratorValue } = settings
   const workspaces = readWorkspaces(claims, workspacesClaim)
   const administrator = readRole(claims, administratorClaim, administratorValue)
   const viewer = readRole(claims, viewerClaim, viewerValue)
+  const own = [...workspaces.granted].sort().slice(0, MAX_WORKSPACES)
+  const names = readWorkspaceNames(claims, workspaceNamesClaim, administrator.isGranted ? null : new Set(own))
   // An administrator needs neither of the other claims.
   const unusedClaims = administrator.isGranted
     ? []
     : [
         unused('workspacesClaim', workspacesClaim, workspaces.fault),
+        unused('workspaceNamesClaim', workspaceNamesClaim, names.fault),
         unused('administratorClaim', administratorClaim, administrator.fault),
         unused('viewerClaim', viewerClaim, viewer.fault),
       ].filter(claim => claim !== null)
   return {
     subject,
     name: readName(claims) ?? subject,
-    workspaces: [...workspaces.granted].sort().slice(0, MAX_WORKSPACES),
+    workspaces: own,
     ...(workspaces.granted.size > MAX_WORKSPACES ? { workspacesGranted: workspaces.granted.size } : {}),
+    ...(Object.keys(names.read).length > 0 ? { workspaceNames: names.read } : {}),
     administrator: administrator.isGranted,
     // A claim that cannot be read might say viewer: the role with fewer rights is safe.
     role: viewer.isGranted || viewer.isUnknown ? 'viewer' : 'manager',
@@ -50,9 +57,9 @@ export function readPerson(claims: Claims, names: ClaimNames): Person | null {
 /** Whether the token has every claim that grants rights; otherwise the userinfo endpoint may have them. */
 export function hasClaims(
   claims: Claims,
-  { workspacesClaim, administratorClaim, viewerClaim }: ClaimNames,
+  { workspacesClaim, workspaceNamesClaim, administratorClaim, viewerClaim }: ClaimNames,
 ): boolean {
-  const names = [workspacesClaim, administratorClaim, viewerClaim]
+  const names = [workspacesClaim, workspaceNamesClaim, administratorClaim, viewerClaim]
   return names.every(name => name === undefined || hasClaim(claims, name))
 }
 
@@ -85,6 +92,27 @@ function findWorkspacesFault({ values, kind }: ReadClaim): ClaimFault {
   }
   if (kind === 'list') return { shape: 'a list without a workspace id', remedy: 'Send the ids of workspaces' }
   return { shape: describeText(text), remedy: 'Send a list, or the id of one workspace alone' }
+}
+
+/** Invalid entries are skipped. @param known the only ids whose names are kept; null: all */
+function readWorkspaceNames(
+  claims: Claims,
+  name: string | undefined,
+  known: ReadonlySet<string> | null,
+): { readonly read: WorkspaceNames; readonly fault: ClaimFault | null } {
+  const claim = name === undefined ? null : (claimAt(claims, name) ?? null)
+  if (claim === null) return { read: {}, fault: null }
+  const object = typeof claim === 'string' ? parseJson(claim) : claim
+  if (typeof object !== 'object' || object === null || Array.isArray(object)) {
+    const shape = typeof claim === 'string' ? 'a text that is no JSON object' : describeKind(claim)
+    return { read: {}, fault: { shape, remedy: 'Send an object whose members are workspace ids with names' } }
+  }
+  const entries = Object.entries(object).flatMap(([id, text]) => {
+    const shown = typeof text === 'string' ? oneLine(text, MAX_WORKSPACE_NAME_LENGTH) : null
+    const isKept = isWorkspaceId(id) && known?.has(id) !== false
+    return isKept && shown !== null && shown !== id ? [[id, shown] as const] : []
+  })
+  return { read: Object.fromEntries(entries.slice(0, MAX_WORKSPACES)), fault: null }
 }
 
 interface ReadRole {
@@ -125,14 +153,18 @@ function describeText(text: string): string {
   return /\s/.test(text) ? 'a text with blanks' : 'a text that is no workspace id'
 }
 
-/** One line, without control characters that could hide or reverse surrounding text. */
 function readName(claims: Claims): string | null {
   const found = NAME_CLAIMS.map(name => claims[name]).find(
     text => typeof text === 'string' && hasVisible(text),
   )
-  if (typeof found !== 'string') return null
-  const plain = found.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '').trim()
-  return [...plain].slice(0, MAX_NAME_LENGTH).join('') || null
+  return typeof found === 'string' ? oneLine(found, MAX_NAME_LENGTH) : null
+}
+
+/** Without control characters that could hide or reverse surrounding text; null if nothing visible is left. */
+function oneLine(text: string, maxLength: number): string | null {
+  const plain = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '').trim()
+  const line = [...plain].slice(0, maxLength).join('')
+  return hasVisible(line) ? line : null
 }
 
 /** What a claim holds, in the shapes that identity providers send. */
@@ -197,9 +229,13 @@ function describeKind(value: unknown): string {
 }
 
 function parseList(text: string): readonly unknown[] | null {
+  const parsed = parseJson(text)
+  return Array.isArray(parsed) ? parsed : null
+}
+
+function parseJson(text: string): unknown {
   try {
-    const parsed: unknown = JSON.parse(text)
-    return Array.isArray(parsed) ? parsed : null
+    return JSON.parse(text)
   } catch {
     return null
   }

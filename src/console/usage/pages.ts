@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { clock, dateText, type Html, hintHtml, html, keyLink, type Piece } from '../platform/html/html.ts'
-import { type Frame, page } from '../platform/html/layout.ts'
+import { type Frame, page, workspaceName } from '../platform/html/layout.ts'
 import {
   ADMINISTRATION,
   createFrame,
@@ -184,17 +184,21 @@ async function showAllUsage(
       busiest === null
         ? COUNTS_OFF
         : html`<p class="lead">${asOfText(asOfMs, frame.nowMs)}</p>
-    ${busiestWorkspaces(busiest, bucketStartMs(days.step, days.from))}`
+    ${busiestWorkspaces(frame, busiest, bucketStartMs(days.step, days.from))}`
     }`
   return sendPage(reply, page(frame, { title: 'Usage of all workspaces', section: null, main }))
 }
 
-function busiestWorkspaces(busiest: readonly RequestTotal[], sinceMs: number): Html {
+function busiestWorkspaces(frame: Frame, busiest: readonly RequestTotal[], sinceMs: number): Html {
   const since = dateText(sinceMs)
   if (busiest.length === 0) return html`<p class="empty">No requests since ${since}.</p>`
   const rows = busiest.map(
     ({ name, requests, served }) =>
-      [html`<a href="${usagePath(name)}">${name}</a>`, served, requests - served] as const,
+      [
+        html`<a href="${usagePath(name)}">${name}</a>${workspaceName(frame, name)}`,
+        served,
+        requests - served,
+      ] as const,
   )
   const more = html`<p class="small muted">The ${BUSIEST_WORKSPACES} busiest workspaces. Others had fewer requests.</p>`
   return html`<div class="card">${countTable(`Requests since ${since}`, ['Workspace', 'Served', 'Not served'], rows)}${rows.length < BUSIEST_WORKSPACES ? null : more}</div>`

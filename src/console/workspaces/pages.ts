@@ -12,7 +12,7 @@ import {
   textInput,
 } from '../platform/html/form-parts.ts'
 import { ago, cell, type Html, html, type ListPlace, pageLinks } from '../platform/html/html.ts'
-import { type Frame, page } from '../platform/html/layout.ts'
+import { type Frame, page, workspaceName } from '../platform/html/layout.ts'
 import { createFrame, readQuery, sendPage, signedInPerson } from '../platform/html/page-request.ts'
 import {
   ALL_KEYS,
@@ -47,7 +47,7 @@ export async function showWorkspaces(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { workspaces, administrator } = signedInPerson(request)
+  const { workspaces, workspaceNames = {}, administrator } = signedInPerson(request)
   const query = readQuery(request)
   const sent = query['workspace'] !== undefined && administrator
   const typed = plainPasted(textField(query, 'workspace'))
@@ -61,6 +61,7 @@ export async function showWorkspaces(
   const found = await listWorkspaces(sources, {
     workspaceIds: administrator ? null : workspaces,
     text: q === '' ? null : q,
+    names: workspaceNames,
     limit: WORKSPACES_PER_PAGE,
     afterId,
     maxKeysCounted: MAX_KEYS_COUNTED,
@@ -88,35 +89,36 @@ function workspacesPage(frame: Frame, view: WorkspacesView): Html {
       <div class="actions"><a class="button" href="${FIND_KEY}">Find a key</a>${isAdministrator ? html` <a class="button" href="${ALL_KEYS}">Keys of all workspaces</a> <a class="button" href="${ALL_USAGE}">Usage of all workspaces</a>` : null}</div>
     </div>
     ${errorSummary(problems)}
-    ${isEmpty || (isOnePage && workspaces.length < 10) ? null : searchForm(q)}
-    ${workspaces.length === 0 ? emptyList(frame, view) : table(workspaces, frame.nowMs)}
+    ${isEmpty || (isOnePage && workspaces.length < 10) ? null : searchForm(frame, q)}
+    ${workspaces.length === 0 ? emptyList(frame, view) : table(frame, workspaces)}
     ${pageLinks(view, cursor => workspacesPath({ q, cursor }))}
     ${isAdministrator ? openAnyForm(view) : null}`
   return page(frame, { title: 'Workspaces', section: null, main })
 }
 
-function searchForm(q: string): Html {
+function searchForm({ workspaceNames }: Frame, q: string): Html {
+  const part = Object.keys(workspaceNames).length === 0 ? 'id' : 'id or name'
   return html`<form class="search" role="search" method="get" action="${WORKSPACES}">
     <div class="field"><label for="q">Search</label>
-      <input type="search" id="q" name="q" value="${q}" maxlength="100" autocomplete="off" spellcheck="false" placeholder="Part of a workspace id"></div>
+      <input type="search" id="q" name="q" value="${q}" maxlength="100" autocomplete="off" spellcheck="false" placeholder="Part of a workspace ${part}"></div>
     <button>Search</button>
   </form>`
 }
 
-function table(workspaces: readonly WorkspaceSummary[], nowMs: number): Html {
+function table(frame: Frame, workspaces: readonly WorkspaceSummary[]): Html {
   return html`<table class="stacks">
     <caption class="hidden">Workspaces with the number of their keys</caption>
     <thead><tr><th scope="col">Workspace</th><th scope="col">Active</th><th scope="col">Expiring soon</th><th scope="col">Retiring</th><th scope="col">Suspended</th><th scope="col">Expired</th><th scope="col">Revoked</th><th scope="col">Last used</th></tr></thead>
-    <tbody>${workspaces.map(workspace => row(workspace, nowMs))}</tbody>
+    <tbody>${workspaces.map(workspace => row(frame, workspace))}</tbody>
   </table>`
 }
 
-function row(workspace: WorkspaceSummary, nowMs: number): Html {
+function row(frame: Frame, workspace: WorkspaceSummary): Html {
   const { workspaceId, moreThan, lastUsedAtMs } = workspace
   return html`<tr>
-    <th scope="row"><a class="key-name" href="${keysPath(workspaceId)}">${workspaceId}</a></th>
+    <th scope="row"><a class="key-name" href="${keysPath(workspaceId)}">${workspaceId}</a>${workspaceName(frame, workspaceId)}</th>
     ${moreThan === null ? countCells(workspace) : largeCell(moreThan)}
-    ${cell('Last used', lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, nowMs))}
+    ${cell('Last used', lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, frame.nowMs))}
   </tr>`
 }
 

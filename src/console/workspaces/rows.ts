@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { KeyState } from '../../domain/key/key-record.ts'
 import { MAX_COUNTED, NO_KEYS, type WorkspaceKeyCounts } from '../keys/index.ts'
+import type { WorkspaceNames } from '../platform/access/principal.ts'
 import type { Database } from '../platform/database/database.ts'
 import { listAsRows, takePage } from '../platform/database/query-parts.ts'
 import type { Tables } from '../platform/database/tables.ts'
@@ -12,8 +13,10 @@ const MAX_EXAMINED = 1000
 export interface WorkspaceQuery {
   /** Null: all workspaces. */
   readonly workspaceIds: readonly string[] | null
-  /** A part of the workspace id, in any case. */
+  /** A part of the workspace id or its name, in any case. */
   readonly text: string | null
+  /** Of some workspaces, by their ids. */
+  readonly names?: WorkspaceNames
   readonly limit: number
   readonly afterId: string | null
   /** Keys that are counted for the page, in all; null: every key. */
@@ -57,7 +60,10 @@ export async function listWorkspaces(
       ? await findWorkspaces(sources.database.reader, query.afterId, count)
       : laterIds(query.workspaceIds, query.afterId)
   const text = query.text?.toLowerCase() ?? ''
-  const matching = examined.filter(id => id.toLowerCase().includes(text))
+  const names = new Map(Object.entries(query.names ?? {}))
+  const matching = examined.filter(id =>
+    [id, names.get(id) ?? ''].some(part => part.toLowerCase().includes(text)),
+  )
   const isBounded = query.workspaceIds === null && examined.length === count
   const endId = isBounded ? (examined.at(-1) ?? null) : null
   const { rows: shown, next } = takePage(matching, query.limit, id => id, endId)

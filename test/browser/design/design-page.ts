@@ -40,6 +40,7 @@ const HERE = '/'
 const FRAME: Frame = {
   personName: 'Ada Lovelace',
   workspaceId: 'ws_1',
+  workspaceNames: { ws_1: 'Northwind' },
   mayChoose: true,
   mayChange: true,
   isAdministrator: true,

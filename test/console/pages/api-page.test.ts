@@ -68,6 +68,7 @@ test('the reference says where keys come from, and shows the JSON Schema of a ro
     ...{
       personName: 'Ada',
       workspaceId: 'ws_1',
+      workspaceNames: {},
       mayChoose: false,
       mayChange: true,
       sessionExpired: false,

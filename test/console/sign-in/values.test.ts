@@ -119,6 +119,47 @@ describe('a person from claims', () => {
     expect([grace?.workspaces.length, grace?.workspacesGranted]).toEqual([1000, undefined])
   })
 
+  const named = { ...names, workspaceNamesClaim: 'https://example.com/names' }
+  const nameOf = (id: string, claim: unknown, more = {}) => {
+    const claims = { sub: 'ada', workspaces: [id], 'https://example.com/names': claim, ...more }
+    return new Map(Object.entries(readPerson(claims, named)?.workspaceNames ?? {})).get(id)
+  }
+
+  test.each<[string, string, unknown, string | undefined]>([
+    ['an object', 'ws_1', { ws_1: 'Northwind', ws_2: 'of another' }, 'Northwind'],
+    ['the JSON text of one', 'ws_1', '{"ws_1":"Northwind"}', 'Northwind'],
+    ['a long name', 'ws_1', { ws_1: 'n'.repeat(500) }, 'n'.repeat(60)],
+    ['line breaks and marks of direction', 'ws_1', { ws_1: ' North\n\u202ewind ' }, 'Northwind'],
+    ['nothing visible', 'ws_1', { ws_1: '\u2800 ' }, undefined],
+    ['the id again', 'ws_1', { ws_1: 'ws_1' }, undefined],
+    ['a number', 'ws_1', { ws_1: 7 }, undefined],
+    ['an id that every object has a property of', 'constructor', {}, undefined],
+    ['an id that is special to objects', '__proto__', '{"__proto__":"Northwind"}', 'Northwind'],
+    ['a list', 'ws_1', ['Northwind'], undefined],
+    ['a text', 'ws_1', 'Northwind', undefined],
+    ['null', 'ws_1', null, undefined],
+  ])('the name of a workspace from %s', (_, id, claim, expected) => {
+    expect(nameOf(id, claim)).toBe(expected)
+  })
+
+  test('names are kept of the workspaces of a person, and of up to 1,000 for an administrator, and grant none', () => {
+    const many = Object.fromEntries(Array.from({ length: 1200 }, (_, index) => [`ws_${index}`, 'n']))
+    const claims = { sub: 'ada', workspaces: ['ws_3'], 'https://example.com/names': many }
+    expect(readPerson(claims, named)).toMatchObject({ workspaces: ['ws_3'], workspaceNames: { ws_3: 'n' } })
+    const root = readPerson({ ...claims, roles: 'admin' }, { ...named, administratorValue: 'admin' })
+    expect([root?.workspaces, Object.keys(root?.workspaceNames ?? {}).length]).toEqual([['ws_3'], 1000])
+    expect(readPerson(claims, names)?.workspaceNames).toBeUndefined()
+  })
+
+  test.each<[unknown, string]>([
+    [['ws_1'], 'a list'],
+    [7, 'a number'],
+    ['ws_1=Northwind', 'a text that is no JSON object'],
+  ])('a claim of names that is %j is said not to be used', (claim, shape) => {
+    const claims = { sub: 'ada', workspaces: ['ws_1'], 'https://example.com/names': claim }
+    expect(readPerson(claims, named)?.unusedClaims).toMatchObject([{ setting: 'workspaceNamesClaim', shape }])
+  })
+
   test.each<[unknown, string, boolean]>([
     [['x', 'admin'], 'admin', true],
     ['admin', 'admin', true],

@@ -31,6 +31,8 @@ export interface Person {
   readonly workspaces: readonly string[]
   /** How many the claim grants, if they are more. */
   readonly workspacesGranted?: number
+  /** By workspace id, for display: they decide nothing. Only those that the provider names. */
+  readonly workspaceNames?: WorkspaceNames
   /** May see and change every workspace, in any role. */
   readonly administrator: boolean
   /** A viewer sees, a manager also changes. */
@@ -39,9 +41,11 @@ export interface Person {
   readonly unusedClaims?: readonly UnusedClaim[]
 }
 
+export type WorkspaceNames = Readonly<Record<string, string>>
+
 /** Shown to the person and logged: what the provider or the settings must change. It holds no value of the claim. */
 export interface UnusedClaim {
-  readonly setting: 'workspacesClaim' | 'administratorClaim' | 'viewerClaim'
+  readonly setting: 'workspacesClaim' | 'workspaceNamesClaim' | 'administratorClaim' | 'viewerClaim'
   readonly claim: string
   /** Completes `The claim groups is …`. */
   readonly shape: string

@@ -1,6 +1,6 @@
-import type { UnusedClaim } from '../access/principal.ts'
+import type { UnusedClaim, WorkspaceNames } from '../access/principal.ts'
 import { ICON, SCRIPT, STYLESHEET } from './assets.ts'
-import { type Html, html, type Piece } from './html.ts'
+import { type Html, html, markInvisible, type Piece } from './html.ts'
 import {
   ALL_AUDIT,
   ALL_REFUSALS,
@@ -20,6 +20,7 @@ export interface Frame {
   readonly personName: string
   /** Null if none is chosen. */
   readonly workspaceId: string | null
+  readonly workspaceNames: WorkspaceNames
   /** Whether the person can change to another one. */
   readonly mayChoose: boolean
   /** Whether the person can change keys of the workspace. */
@@ -100,6 +101,7 @@ function unusedClaimNotice({ setting, claim, shape, remedy }: UnusedClaim): Html
 
 const UNUSED: Readonly<Record<UnusedClaim['setting'], string>> = {
   workspacesClaim: 'The console cannot read which workspaces you have',
+  workspaceNamesClaim: 'The console cannot read the names of workspaces',
   administratorClaim: 'The console cannot read whether you are an administrator',
   viewerClaim: 'The console cannot read whether you are a viewer',
 }
@@ -139,10 +141,20 @@ ${body}
 `
 }
 
-function workspaceBadge({ mayChoose }: Frame, workspaceId: string): Html {
+/** The name that the sign-in provider gives a workspace, to stand after its id. Others may have the same name. */
+export function workspaceName(
+  { workspaceNames }: Pick<Frame, 'workspaceNames'>,
+  workspaceId: string,
+): Html | null {
+  // An id can be the name of a property that every object has.
+  const name = Object.hasOwn(workspaceNames, workspaceId) ? workspaceNames[workspaceId] : undefined
+  return name === undefined ? null : html` <span class="workspace-name">${markInvisible(name)}</span>`
+}
+
+function workspaceBadge(frame: Frame, workspaceId: string): Html {
   const change = html`<a href="${WORKSPACES}">Change<span class="hidden"> workspace</span></a>`
-  return html`<p class="workspace"><span class="muted">Workspace</span> <strong>${workspaceId}</strong>${
-    mayChoose ? html` ${change}` : null
+  return html`<p class="workspace"><span class="muted">Workspace</span> <strong>${workspaceId}</strong>${workspaceName(frame, workspaceId)}${
+    frame.mayChoose ? html` ${change}` : null
   }</p>`
 }
 

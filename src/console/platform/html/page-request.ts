@@ -67,6 +67,7 @@ export function createFrame(
   return {
     personName: name,
     workspaceId,
+    workspaceNames: person.workspaceNames ?? {},
     mayChoose: administrator || workspaces.length > 1,
     mayChange: workspaceId !== null && may(requirePrincipal(request), 'keys:write', workspaceId),
     isAdministrator: administrator,
