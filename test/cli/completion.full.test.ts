@@ -69,6 +69,7 @@ describe('bash completes', () => {
 
   test('options, those that help hides included', () => {
     expect(completeInBash('keys', 'issue', '--s')).toEqual(['--scope'])
+    expect(completeInBash('refusals', 'list', '--co')).toEqual(['--code', '--context'])
     for (const command of ['import', 'revoke-all', 'edit']) {
       expect(completeInBash('keys', command, '--dry')).toEqual(['--dry-run'])
     }

@@ -61,6 +61,7 @@ test.each([
   ],
   [['--request-id', 'r-scope'], ['r-scope']],
   [['--request-id', 'unknown'], []],
+  [['--code', 'not_found'], ['r-other']],
 ])('refusals list %j prints %j', async (words, ids) => {
   expect((await site.postern(...LIST, '-q', ...words)).stdout.split('\n').filter(Boolean)).toEqual(ids)
   const { refusals } = JSON.parse((await site.postern(...LIST, '--json', ...words)).stdout)
@@ -74,6 +75,38 @@ test('refusals list --key lists the requests with that key', async () => {
   expect(stdout.split('\n').filter(Boolean)).toEqual(['r-limit'])
 })
 
+test('refusals list without a workspace lists those of all, and says of which each is', async () => {
+  const other = await issue('ws_2')
+  const refused = { at: Date.now() - 3000, keyId: other, route: 'files', address: '192.0.2.0/24' }
+  const limited = { ...refused, code: 'rate_limited', reason: 'rate_limited', requestId: 'r-ws2' }
+  await report(2, { refusals: [limited] })
+  const { code, stdout, stderr } = await site.postern('refusals', 'list')
+  const [head = '', ...rows] = stdout.split('\n')
+  expect([code, stderr]).toEqual([0, ''])
+  expect(head).toMatch(/^AT \(UTC\) +REASON +KEY +WORKSPACE +ROUTE +CODE +REQUEST +ADDRESS$/)
+  const cells = rows.map(row => row.split(/ {2,}/)).map(row => [row[2], row[3], row[6]])
+  expect(cells).toEqual([
+    [first, 'ws_1', 'r-other'],
+    [second, 'ws_1', 'r-limit'],
+    [first, 'ws_1', 'r-scope'],
+    [other, 'ws_2', 'r-ws2'],
+  ])
+  const found = async (...words: string[]) => (await site.postern('refusals', 'list', '-q', ...words)).stdout
+  expect(await found('--code', 'rate_limited')).toBe('r-limit\nr-ws2')
+  expect(await found('--request-id', 'r-ws2')).toBe('r-ws2')
+  expect(await found('--key', other)).toBe('r-ws2')
+  expect(await found('--key', other, '--code', 'scope_missing')).toBe('')
+})
+
+test('refusals list without a workspace is not for a token of some workspaces', async () => {
+  const words = ['--name', 'reader', '--permission', 'keys:read', '--workspace', 'ws_1']
+  const { stdout } = await site.postern('tokens', 'issue', ...words)
+  const reader = site.withToken(stdout.trim())
+  const denied = await reader('refusals', 'list')
+  expect([denied.code, denied.stderr]).toEqual([77, expect.stringContaining('in all workspaces')])
+  expect((await reader(...LIST, '-q')).code).toBe(0)
+})
+
 test('refusals list says so if gateways left some out, or if there are none', async () => {
   await report(2, { omittedRefusals: [{ workspaceId: 'ws_1', count: 4 }] })
   expect((await site.postern(...LIST, '-q')).stderr).toContain('gateways left some rejected requests out')
@@ -82,7 +115,6 @@ test('refusals list says so if gateways left some out, or if there are none', as
 })
 
 test.each([
-  [['refusals', 'list']],
   [['refusals', 'list', '--workspace', 'a/b']],
   [[...LIST, '--limit', '0']],
   [[...LIST, '--key', 'importer']],

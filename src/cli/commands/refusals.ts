@@ -19,6 +19,8 @@ import { plainText, secondText } from '../text.ts'
 
 const refusal = Type.Object({
   at: instant,
+  /** An older console leaves it out: it lists one workspace alone. */
+  workspaceId: Type.Optional(Type.String()),
   route: Type.String(),
   code: Type.String(),
   reason: Type.String(),
@@ -45,12 +47,19 @@ const COLUMNS: readonly Column<ShownRefusal>[] = [
   { title: 'ADDRESS', text: ({ address }) => plainText(address), leaves: 1 },
 ]
 
+const COLUMNS_OF_ALL: readonly Column<ShownRefusal>[] = [
+  ...COLUMNS.slice(0, 3),
+  { title: 'WORKSPACE', text: ({ workspaceId = '-' }) => plainText(workspaceId), atLeast: 10, leaves: 5 },
+  ...COLUMNS.slice(3),
+]
+
 interface Conditions {
   readonly key?: string
+  readonly code?: string
   readonly requestId?: string
 }
 interface Options extends Conditions {
-  readonly workspace: string
+  readonly workspace?: string
   readonly limit?: number
 }
 
@@ -58,39 +67,56 @@ interface Options extends Conditions {
 export const define: Define = (refusals, cli) => {
   const list = refusals
     .command('list')
-    .description('list the last rejected requests of a workspace whose key was known, newest first')
-    .requiredOption('--workspace <id>', 'workspace of the keys')
+    .description(
+      'list the last rejected requests whose key was known, newest first; of all workspaces unless one is given',
+    )
+    .option('--workspace <id>', 'requests with keys of this workspace')
     .option('--key <id>', 'requests with this key', checkKeyId)
+    .option('--code <code>', 'requests that were answered with this code, such as scope_missing', plainPasted)
     .option('--request-id <id>', 'the request whose response had this X-Request-Id', plainPasted)
     .addOption(limitOption('number of requests, at most (default: all that are kept)'))
   addAccessOptions(addListOptions(list)).action(async (options: Options, self: Command) => {
-    const workspaceId = checkWorkspace(options.workspace)
+    const workspaceId = options.workspace === undefined ? null : checkWorkspace(options.workspace)
     const session = openSession(cli, self)
     const pages = readMatches(session, workspaceId, options)
     await printList(session.host, chooseOutputFormat(self), refusalListView(workspaceId, options), pages)
   })
 }
 
-function refusalListView(workspaceId: string, { key, requestId }: Conditions): ListView<ShownRefusal> {
-  const condition = key === undefined && requestId === undefined ? '' : ' that match'
+function refusalListView(
+  workspaceId: string | null,
+  { key, code, requestId }: Conditions,
+): ListView<ShownRefusal> {
+  const owner = workspaceId === null ? 'The console' : `Workspace ${workspaceId}`
+  const condition = [key, code, requestId].every(one => one === undefined) ? '' : ' that match'
   return {
     name: 'refusals',
-    columns: COLUMNS,
+    columns: workspaceId === null ? COLUMNS_OF_ALL : COLUMNS,
     id: ({ requestId: id }) => id,
-    whenEmpty: `Workspace ${workspaceId} has no rejected requests${condition}. The console knows them ten seconds late.`,
+    whenEmpty: `${owner} has no rejected requests${condition}. The console knows them ten seconds late.`,
   }
 }
 
-/** The console keeps so few of a workspace that the conditions are checked here. */
-async function* readMatches(session: AdminSession, workspaceId: string, { key, requestId, limit }: Options) {
+/** The console keeps so few of a workspace that the conditions are checked here. It searches those of all itself. */
+async function* readMatches(
+  session: AdminSession,
+  workspaceId: string | null,
+  { key, code, requestId, limit }: Options,
+) {
   let isSampled = false
-  const request = { path: `/workspaces/${workspaceId}/refusals` }
+  const searched = { ...(code && { code }), ...(requestId && { requestId }) }
+  const request =
+    workspaceId === null
+      ? { path: '/refusals', query: searched }
+      : { path: `/workspaces/${workspaceId}/refusals` }
   const pages = readPages(session.client, request, refusalsResponse, ({ refusals, sampled }) => {
     isSampled ||= sampled
     return refusals
   })
-  const isWanted = ({ keyId, requestId: id }: ShownRefusal) =>
-    (key === undefined || keyId === key) && (requestId === undefined || id === requestId)
+  const isWanted = (shown: ShownRefusal) =>
+    (key === undefined || shown.keyId === key) &&
+    (code === undefined || shown.code === code) &&
+    (requestId === undefined || shown.requestId === requestId)
   yield* firstItems(filterItems(pages, isWanted), limit)
   if (isSampled)
     session.host.writeError('The list is not complete: gateways left some rejected requests out.\n')

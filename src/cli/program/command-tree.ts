@@ -37,7 +37,7 @@ const COMMANDS: readonly TopCommand[] = [
   },
   {
     name: 'refusals',
-    description: 'list rejected requests of a workspace and their reasons',
+    description: 'list rejected requests and their reasons',
     load: async () => (await import('../commands/refusals.ts')).define,
   },
   {

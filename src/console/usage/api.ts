@@ -13,6 +13,7 @@ import {
   instantParameter,
   limit,
   listJson,
+  type PageQuery,
   pageSchema,
   parameter,
   WORKSPACE_ID_EXPECTED,
@@ -28,7 +29,14 @@ import {
 import type { Refusal } from './check-report.ts'
 import type { LimitsInUse } from './limit-windows.ts'
 import { NEAR_LIMIT_CURSOR, nearLimitJson, readNearLimitCursor } from './near-limits-reader.ts'
-import { REFUSAL_CURSOR, readRefusalCursor, refusalCursor } from './read-refusals.ts'
+import {
+  MAX_REQUEST_ID,
+  REFUSAL_CODES,
+  REFUSAL_CURSOR,
+  type RefusalPage,
+  readRefusalCursor,
+  refusalCursor,
+} from './read-refusals.ts'
 import { bucketStartMs, parseUsageRange, type Usage, type UsagePoint, type UsageRange } from './read-usage.ts'
 
 const requests = Type.Integer({ minimum: 0 })
@@ -84,7 +92,18 @@ const rangeQuery = fields({
   step: Type.Optional(Type.Union([...STEPS], { description: 'hour or day' })),
 })
 type RangeQuery = Static<typeof rangeQuery>
-const refusalsQuery = fields({ limit, cursor: cursorField(REFUSAL_CURSOR.source) })
+const refusalsPage = { limit, cursor: cursorField(REFUSAL_CURSOR.source) }
+const CODE_EXPECTED = `one of ${REFUSAL_CODES.join(', ')}`
+const refusalSearch = fields({
+  code: parameter(CODE_EXPECTED),
+  requestId: Type.Optional(
+    Type.String({
+      ...{ minLength: 1, maxLength: MAX_REQUEST_ID },
+      description: `1 to ${MAX_REQUEST_ID} characters`,
+    }),
+  ),
+  ...refusalsPage,
+})
 
 const requestsBy = (description: string) => Type.Record(Type.String(), requests, { description })
 const usageResponse = Type.Object(
@@ -113,6 +132,7 @@ type UsageResponse = Static<typeof usageResponse>
 const refusal = Type.Object(
   {
     at: instant,
+    workspaceId: Type.String(),
     route: Type.String(),
     code: Type.String({ description: 'As the client saw it' }),
     reason: Type.String({ description: 'Why; a newer release can add reasons' }),
@@ -190,21 +210,30 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
     url: '/workspaces/:workspaceId/refusals',
     operation: 'refusals',
     summary: 'The last requests with keys of a workspace that were not served, newest first',
-    query: refusalsQuery,
+    query: fields(refusalsPage),
     response: refusalsResponse,
     errors: ['not_found', 'usage_disabled'],
     handle: async ({ usage }, { request, query }) => {
       const workspaceId = readWorkspaceId(request)
-      requireCounts(usage)
-      if (!usage.stores.refusals) throw notStored('Refusals', 'refusals.enabled')
-      const { limit: most, afterId } = readPage(query)
-      const after = afterId === null ? null : readRefusalCursor(afterId)
-      const { refusals, sampled, nextAfter } = await usage.queries.listRefusals({
-        workspaceId,
-        limit: most,
-        after,
-      })
-      return listJson({ refusals: refusals.map(refusalJson), sampled }, refusalCursor(nextAfter))
+      requireRefusals(usage)
+      return refusalsJson(await usage.queries.listRefusals({ workspaceId, ...readRefusalsPage(query) }))
+    },
+  }),
+  adminCall({
+    ...READING,
+    id: 'searchRefusals',
+    url: '/refusals',
+    workspaces: 'all',
+    operation: 'refusals',
+    summary: 'The last requests with keys of all workspaces that were not served, newest first',
+    query: refusalSearch,
+    response: refusalsResponse,
+    errors: ['usage_disabled'],
+    handle: async ({ usage }, { query: { code, requestId = '', ...page } }) => {
+      if (code !== undefined && !REFUSAL_CODES.includes(code)) throw invalidField('code', CODE_EXPECTED)
+      requireRefusals(usage)
+      const conditions = { code: code ?? '', requestId }
+      return refusalsJson(await usage.queries.searchRefusals({ ...conditions, ...readRefusalsPage(page) }))
     },
   }),
 ]
@@ -234,6 +263,11 @@ function requireCounts({ stores }: Usage): void {
   if (!stores.counts) throw notStored('Counts and refusals', 'usage.enabled')
 }
 
+function requireRefusals(usage: Usage): void {
+  requireCounts(usage)
+  if (!usage.stores.refusals) throw notStored('Refusals', 'refusals.enabled')
+}
+
 function notStored(what: string, setting: string): ApiError {
   return new ApiError('usage_disabled', `${what} are not kept: the setting ${setting} is false`)
 }
@@ -257,8 +291,17 @@ function usageJson(range: UsageRange, points: readonly UsagePoint[], limits: Lim
   }
 }
 
-function refusalJson({ atMs, route, code, reason, keyId, requestId, address }: Refusal) {
-  return { at: toInstant(atMs), route, code, reason, keyId, requestId, address }
+function readRefusalsPage(query: PageQuery) {
+  const { limit: most, afterId } = readPage(query)
+  return { limit: most, after: afterId === null ? null : readRefusalCursor(afterId) }
+}
+
+function refusalsJson({ refusals, sampled, nextAfter }: RefusalPage) {
+  return listJson({ refusals: refusals.map(refusalJson), sampled }, refusalCursor(nextAfter))
+}
+
+function refusalJson({ workspaceId, atMs, route, code, reason, keyId, requestId, address }: Refusal) {
+  return { at: toInstant(atMs), workspaceId, route, code, reason, keyId, requestId, address }
 }
 
 function windowsJson({ plan, regions }: LimitsInUse): Static<typeof limitWindow>[] {

@@ -1,9 +1,16 @@
 import { setImmediate } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
+import { DENIAL_REASONS, denialRow } from '../../domain/denial.ts'
 import { takePage } from '../platform/database/query-parts.ts'
 import type { RefusalRow, Tables } from '../platform/database/tables.ts'
 import type { Refusal } from './check-report.ts'
 import { REFUSALS_KEPT_MS } from './rows.ts'
+
+export const MAX_REQUEST_ID = 128
+/** Each that a client can see, in the order of the alphabet. */
+export const REFUSAL_CODES: readonly string[] = [
+  ...new Set(DENIAL_REASONS.map(reason => denialRow(reason).code)),
+].sort()
 
 /** The form of a cursor. */
 export const REFUSAL_CURSOR = /^[0-9]{1,15}\.[0-9a-f-]{36}$/

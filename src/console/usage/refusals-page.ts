@@ -12,6 +12,8 @@ import { FIND_KEY, refusalsPath } from '../platform/html/paths.ts'
 import type { Refusal } from './check-report.ts'
 import { REFUSALS_KEPT } from './fold-reports.ts'
 import {
+  MAX_REQUEST_ID,
+  REFUSAL_CODES,
   REFUSAL_CURSOR,
   type RefusalPage,
   type RefusalPosition,
@@ -21,9 +23,7 @@ import {
 import type { Usage } from './read-usage.ts'
 import { COUNTS_OFF } from './usage-chart.ts'
 
-const MAX_REQUEST_ID = 128
 const PAGE_SIZE = 50
-const CODES: readonly string[] = [...new Set(DENIAL_REASONS.map(reason => denialRow(reason).code))].sort()
 
 type KeysById = ReadonlyMap<string, { readonly record: KeyRecord }>
 
@@ -67,7 +67,7 @@ function readFilterForm(query: FormFields): FilterForm {
   const code = textField(query, 'code')
   return {
     request: plainPasted(textField(query, 'request')).slice(0, MAX_REQUEST_ID),
-    code: CODES.includes(code) ? code : '',
+    code: REFUSAL_CODES.includes(code) ? code : '',
   }
 }
 
@@ -124,7 +124,7 @@ function around(frame: Frame, content: Html): Html {
 }
 
 function searchForm({ workspaceId }: Frame, { form }: RefusalsView): Html {
-  const options = [{ value: '', label: 'Any' }, ...CODES.map(code => ({ value: code, label: code }))]
+  const options = [{ value: '', label: 'Any' }, ...REFUSAL_CODES.map(code => ({ value: code, label: code }))]
   return html`<form class="search" role="search" method="get" action="${refusalsPath(workspaceId)}" data-submits>
     <div class="field"><label for="request">Request id</label>
       <input type="search" id="request" name="request" value="${form.request}" maxlength="128" autocomplete="off" autocapitalize="off" spellcheck="false" placeholder="X-Request-Id of the response"></div>

@@ -26,6 +26,7 @@ const NEEDS: Readonly<Record<string, string>> = {
   getKeyUsage: 'keys:read',
   getWorkspaceUsage: 'keys:read',
   listRefusals: 'keys:read',
+  searchRefusals: 'keys:read in all workspaces',
   listNearLimits: 'keys:read',
   listWorkspaceAudit: 'audit:read',
   searchAudit: 'audit:read',

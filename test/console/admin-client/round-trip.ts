@@ -129,6 +129,9 @@ async function usage(key: Key): Promise<void> {
   equal(dataOf(ofAll).usage.length > 0, true)
   const refusals = await client.GET('/workspaces/{workspaceId}/refusals', { params: workspace })
   deepEqual(dataOf(refusals), { refusals: [], sampled: false, hasMore: false })
+  const conditions = { code: 'rate_limited', requestId: 'r1', limit: '10' }
+  const searched = await client.GET('/refusals', { params: { query: conditions } })
+  deepEqual(dataOf(searched), { refusals: [], sampled: false, hasMore: false })
   const limits = await client.GET('/limits', { params: { query: { workspaceId: 'ws_1', limit: '10' } } })
   deepEqual(dataOf(limits), { limits: [], hasMore: false })
 }

@@ -289,7 +289,7 @@ describe('the admin API on usage', () => {
       refusals: [
         {
           ...{ at: expect.any(String), route: 'files', code: 'not_found', reason: 'other_workspace' },
-          ...{ keyId, requestId: 'r1', address: '192.0.2.0/24' },
+          ...{ workspaceId: 'ws_1', keyId, requestId: 'r1', address: '192.0.2.0/24' },
         },
       ],
       sampled: false,
@@ -298,6 +298,37 @@ describe('the admin API on usage', () => {
     expect(await page('ws_2/refusals')).toMatchObject({ refusals: [{ keyId: other }], sampled: true })
     const wrong = await send('GET', '/admin/v1/workspaces/ws_1/refusals?cursor=x')
     expect(wrong.body).toMatchObject({ code: 'invalid_request', field: 'cursor' })
+  })
+
+  test('finds refusals of all workspaces by code and request id, and shows none to a token for some of them', async () => {
+    const { send, report, issue, keyId } = await started()
+    const other = await issue('ws_2')
+    const refusal = (requestId: string, more: object = {}) => ({
+      ...{ at: Date.now(), keyId, route: 'files', code: 'not_found', reason: 'other_workspace' },
+      ...{ requestId, address: '192.0.2.0/24', ...more },
+    })
+    const limited = { keyId: other, code: 'rate_limited', reason: 'rate_limited', at: Date.now() - 1000 }
+    await report(1, [], { refusals: [refusal('r1'), refusal('r2', limited)] })
+    const search = async (query: string, more: object = {}) =>
+      send('GET', `/admin/v1/refusals${query}`, undefined, more)
+    const first = await search('?limit=1')
+    expect(first.body).toMatchObject({
+      refusals: [{ requestId: 'r1', workspaceId: 'ws_1' }],
+      sampled: false,
+      hasMore: true,
+    })
+    const second = { refusals: [{ requestId: 'r2', workspaceId: 'ws_2', keyId: other }], hasMore: false }
+    expect((await search(`?limit=1&cursor=${first.body.cursor}`)).body).toMatchObject(second)
+    expect((await search('?code=rate_limited')).body).toMatchObject(second)
+    expect((await search('?requestId=r2')).body).toMatchObject(second)
+    expect((await search('?requestId=r2&code=not_found')).body).toMatchObject({ refusals: [] })
+    const unknown = await search('?code=unknown')
+    expect(unknown.body).toMatchObject({ code: 'invalid_request', field: 'code' })
+    expect((await search('?requestId=')).body).toMatchObject({ field: 'requestId' })
+    const rights = { name: 'reader', permissions: ['keys:read'], workspaces: ['ws_2'], expiresInDays: 1 }
+    const { secret } = (await send('POST', '/admin/v1/tokens', rights)).body
+    const denied = await search('', { headers: { authorization: `Bearer ${secret}` } })
+    expect([denied.status, denied.body.code]).toEqual([403, 'forbidden'])
   })
 
   test('shows limits that are nearly used up, page by page, and to a token only those of its workspaces', async () => {
@@ -346,7 +377,7 @@ describe('the admin API on usage', () => {
     const { send, report, count, keyId } = await started({ keepsUsage: false })
     const refusals = [{ at: Date.now(), keyId }]
     expect((await report(1, [count(1)], { refusals, used: { [keyId]: Date.now() } })).body).toEqual({})
-    for (const path of [`keys/${keyId}/usage`, 'workspaces/ws_1/usage', 'workspaces/ws_1/refusals']) {
+    for (const path of [`keys/${keyId}/usage`, 'workspaces/ws_1/usage', 'workspaces/ws_1/refusals', 'refusals']) {
       const { status, body } = await send('GET', `/admin/v1/${path}`)
       expect([status, body.code]).toEqual([404, 'usage_disabled'])
     }
@@ -357,6 +388,8 @@ describe('the admin API on usage', () => {
     const { send, report, count, requests } = await started({ keepsRefusals: false })
     await report(1, [count(2)])
     expect(await requests()).toBe(2)
-    expect((await send('GET', '/admin/v1/workspaces/ws_1/refusals')).body.code).toBe('usage_disabled')
+    for (const path of ['workspaces/ws_1/refusals', 'refusals']) {
+      expect((await send('GET', `/admin/v1/${path}`)).body.code).toBe('usage_disabled')
+    }
   })
 })
