@@ -49,6 +49,11 @@ function serverName({ hostname, port }: { readonly hostname: string; readonly po
 /** Begins with a comma; empty without a certificate. */
 export function expiryNote(expiresAtMs: number | null, nowMs = Date.now()): string {
   if (expiresAtMs === null) return ''
+  // Of a server that is not verified.
+  if (expiresAtMs <= nowMs) {
+    const day = new Date(expiresAtMs).toISOString().slice(0, 10)
+    return `, WARNING: certificate expired on ${day}, renew it`
+  }
   const days = Math.floor((expiresAtMs - nowMs) / DAY_MS)
   const text = days === 1 ? '1 day' : `${days} days`
   return days < WARN_DAYS

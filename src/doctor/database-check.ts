@@ -12,8 +12,10 @@ import { openReadOnly } from '../console/platform/open-database.ts'
 import { requireKnownSecret } from '../console/platform/signing-secrets.ts'
 import { MIGRATIONS } from '../console/schema.ts'
 import { fingerprintSecret } from '../domain/key/secret.ts'
+import { expiryNote } from './certificates.ts'
 import { readClock } from './clocks.ts'
 import { type Check, CheckFailure, type ClockReading, type Examined } from './finding.ts'
+import { postgresExpiry } from './postgres-certificate.ts'
 
 const NAME = 'database'
 
@@ -82,7 +84,8 @@ async function checkPostgres(url: string, keys: Config['keys']): Promise<Examine
     if (missing.length > 0) requireCreate(state)
     await requireRights(database)
     await requireSigningSecret(database, missing, keys)
-    return ok(`PostgreSQL ${state.version}, database ${state.database}, ${describeSchema(missing)}`, clock)
+    const found = `PostgreSQL ${state.version}, database ${state.database}, ${describeSchema(missing)}`
+    return ok(`${found}${expiryNote(await postgresExpiry(url))}`, clock)
   } finally {
     await database.destroy()
   }

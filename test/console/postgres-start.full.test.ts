@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
@@ -9,6 +9,7 @@ import { openDatabase } from '../support/open-database.ts'
 import { runPostern } from '../support/postern-process.ts'
 import { unprivilegedUser } from '../support/postgres-programs.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
+import { tlsSettings, writeServerFile } from '../support/postgres-tls.ts'
 import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 
@@ -52,20 +53,9 @@ describe.skipIf(!has(POSTGRES))('a console that starts on PostgreSQL', () => {
     return directory
   }
 
-  function withTls(name: string, { cert, key }: Certificates['server']): Promise<string> {
-    const owner = unprivilegedUser()
-    const write = (file: string, content: string | Buffer) => {
-      const path = join(directory, `${name}-${file}`)
-      writeFileSync(path, content, { mode: 0o600 })
-      if (owner !== null) chownSync(path, owner.uid, owner.gid)
-      return path
-    }
-    return start({
-      ssl: 'on',
-      ssl_cert_file: write('cert.pem', cert),
-      ssl_key_file: write('key.pem', key),
-      hba_file: write('hba.conf', HBA),
-    })
+  function withTls(name: string, pair: Certificates['server']): Promise<string> {
+    const hba = writeServerFile(directory, `${name}-hba.conf`, HBA)
+    return start({ ...tlsSettings(directory, name, pair), hba_file: hba })
   }
 
   const refusalOf = async (url: string) => {
