@@ -38,7 +38,8 @@ const NEVER_FORWARDED = new Set([
 export const formats: Readonly<Record<string, Format>> = {
   'http-url': {
     accepts: isHttpUrl,
-    expectation: 'an http: or https: address without user, query or fragment',
+    expectation:
+      'an http: or https: address without user, query or fragment, such as http://127.0.0.1:8081 or https://api.example.com',
   },
   'host-and-port': {
     accepts: isHostAndPort,

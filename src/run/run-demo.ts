@@ -24,6 +24,8 @@ import { createContext, runUntilSignal } from './run-until-signal.ts'
 import { outputErrorCode, writeOnce } from './standard-output.ts'
 
 const LOOPBACK = '127.0.0.1'
+const USUAL_PORTS = { gateway: 8080, console: 8081, ops: 9090 } as const
+const USUAL_INTERNAL_PORT = 8082
 const WORKSPACE = 'ws_1'
 const OTHER_WORKSPACE = 'ws_2'
 /** Of the sample upstream. */
@@ -92,8 +94,7 @@ export async function runDemo(
   await introduce(
     host,
     await writeIntroduction(settings.config, addresses, {
-      signInUrl: signInUrl(),
-      atTerminal,
+      ...{ signInUrl: signInUrl(), atTerminal, moved: describeOtherPorts(flags, addresses) },
       isOverSsh: host.environment['SSH_CONNECTION'] !== undefined,
     }),
   )
@@ -144,9 +145,9 @@ async function configureDemo(
   upstreamUrl: string,
 ): Promise<RunSettings> {
   const secret = () => randomBytes(32).toString('base64url')
-  const gatewayPort = await portOfFlag(flags.get('--gateway-port'), 8080)
-  const consolePort = await portOfFlag(flags.get('--console-port'), 8081)
-  const internalPort = await portOfFlag(flags.get('--console-internal-port'), 8082)
+  const gatewayPort = await portOfFlag(flags.get('--gateway-port'), USUAL_PORTS.gateway)
+  const consolePort = await portOfFlag(flags.get('--console-port'), USUAL_PORTS.console)
+  const internalPort = await portOfFlag(flags.get('--console-internal-port'), USUAL_INTERNAL_PORT)
   const demoFlags = new Map([
     ['--gateway-host', LOOPBACK],
     ['--console-host', LOOPBACK],
@@ -154,7 +155,7 @@ async function configureDemo(
     ['--ops-host', LOOPBACK],
     ['--console-gateway-url', `http://${LOOPBACK}:${gatewayPort}`],
     ['--console-public-url', `http://${LOOPBACK}:${consolePort}`],
-    ['--ops-port', String(await freePort(9090))],
+    ['--ops-port', String(await freePort(USUAL_PORTS.ops))],
     ['--upstream-url', upstreamUrl],
     ['--key-service-url', `http://${LOOPBACK}:${internalPort}`],
     ['--key-service-token', secret()],
@@ -208,6 +209,21 @@ async function freePort(usual: number): Promise<number> {
   throw new StartError('There is no free port on this machine')
 }
 
+/** Says of each part whose usual port is in use, such as by another demo, where it listens. */
+export function describeOtherPorts(
+  flags: ReadonlyMap<string, string>,
+  addresses: Readonly<Record<string, string>>,
+): string {
+  return Object.entries(USUAL_PORTS)
+    .map(([part, usual]) => ({ part, usual, port: new URL(addresses[part] ?? '').port }))
+    .filter(({ part, usual, port }) => !flags.has(`--${part}-port`) && port !== String(usual))
+    .map(({ part, usual, port }) => {
+      const moved = part === 'ops' ? 'metrics are' : `the ${part} listens`
+      return `Port ${usual} is in use, perhaps by another demo: ${moved} on port ${port}.\n`
+    })
+    .join('')
+}
+
 function tcpPort(address: AddressInfo | string | null): number {
   if (address === null || typeof address === 'string') throw new Error('A TCP listener has a port')
   return address.port
@@ -216,6 +232,8 @@ function tcpPort(address: AddressInfo | string | null): number {
 interface Introduction {
   readonly signInUrl: string
   readonly atTerminal: boolean
+  /** About ports that are in use; empty if none is. */
+  readonly moved: string
   /** The browser is most likely on another machine. */
   readonly isOverSsh: boolean
 }
@@ -224,7 +242,7 @@ interface Introduction {
 async function writeIntroduction(
   config: Config,
   addresses: Readonly<Record<string, string>>,
-  { signInUrl, atTerminal, isOverSsh }: Introduction,
+  { signInUrl, atTerminal, moved, isOverSsh }: Introduction,
 ): Promise<string> {
   const admin = `${addresses['console']}/admin/v1`
   const token = config.console.adminToken?.[0] ?? ''
@@ -236,6 +254,7 @@ async function writeIntroduction(
   return [
     `\nPostern is running, with a sample upstream. Everything is in memory.\n`,
     `Two weeks of keys, changes, requests and rejections before this start are made up, so that pages have something to show.\n`,
+    moved,
     `\nThe console, in a browser; this link signs you in, once, within an hour:\n`,
     `${signInUrl}\n`,
     isOverSsh ? sshHint(signInUrl) : '',

@@ -605,6 +605,11 @@ describe('address and token of the console', () => {
   test.each([
     ['no address', { POSTERN_CONSOLE_URL: '' }, /--url or POSTERN_CONSOLE_URL/],
     ['a malformed address', { POSTERN_CONSOLE_URL: 'canary' }, /^POSTERN_CONSOLE_URL must be/],
+    [
+      'an address without http://',
+      { POSTERN_CONSOLE_URL: '127.0.0.1:8081' },
+      /^POSTERN_CONSOLE_URL must be an http: or https: address .*, such as http:\/\/127\.0\.0\.1:8081/,
+    ],
     ['a password in it', { POSTERN_CONSOLE_URL: 'http://u:canary@h' }, /^POSTERN_CONSOLE_URL must be/],
     ['no token', { POSTERN_ADMIN_TOKEN: '' }, /POSTERN_ADMIN_TOKEN_FILE/],
     ['a token with a space', { POSTERN_ADMIN_TOKEN: 'canary canary' }, /^POSTERN_ADMIN_TOKEN is not a token/],

@@ -227,7 +227,7 @@ function signInOptions(way: SignInView['way'], startPath: string): Html {
     case 'provider':
       return html`<a class="button primary" href="${startPath}">Sign in with your account</a>`
     case 'link':
-      return html`<p class="notice">Open the sign-in link that the demo printed in its terminal. Press Enter there for a new one; a demo without a terminal prints one only when it starts.</p>`
+      return html`<p class="notice">Open the sign-in link that the demo printed in its terminal. It works once: press Enter in the terminal for a new one. A demo that runs without a terminal prints one only when it starts: start it again.</p>`
     case 'none':
       return html`<p class="notice">Sign-in is not configured. The operator of this console must set <code>console.oidc.issuer</code> and <code>console.publicUrl</code>.</p>`
   }

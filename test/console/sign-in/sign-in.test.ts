@@ -632,7 +632,7 @@ describe('without a configured provider', () => {
     expect((await browser.visit(oneTimeLink.path)).url).toContain('/workspaces/ws_1')
     const { text } = await new BrowserDouble('http://localhost', app).visit(oneTimeLink.path)
     expect(text).toContain('This link was already used or has expired')
-    expect(text).toContain('the demo printed in its terminal')
+    expect(text).toContain('press Enter in the terminal for a new one')
   })
 
   test('a console without a way to sign in logs a warning at start', async () => {
