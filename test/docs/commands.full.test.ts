@@ -6,7 +6,7 @@ import { CURL, has, JQ, POSTGRES } from '../support/tools.ts'
 import { INSTALLATION_PAGES } from './command-pages.ts'
 import { blocksOf, Installation } from './installation.ts'
 import { saveOldKeys } from './old-keys.ts'
-import { BACKUP, drill, drillPostgres, PG_TOOLS, POSTERN_TOOL } from './restore-drill.ts'
+import { BACKUP, DRILL_KEYS, drill, drillPostgres, PG_TOOLS, POSTERN_TOOL } from './restore-drill.ts'
 
 const TIMEOUT_MS = 180_000
 const SECRET = /^wsk_\w+$/
@@ -72,7 +72,7 @@ describe.skipIf(![CURL, JQ, POSTGRES].every(has))('a restored PostgreSQL databas
   )
 })
 
-test('each block of the backup page is for a database or for Redis', () => {
-  const known = [POSTERN_TOOL, PG_TOOLS, /redis-cli/]
+test('each block of the backup page is for a database, for Redis or for the keys of the drill', () => {
+  const known = [POSTERN_TOOL, PG_TOOLS, /redis-cli/, DRILL_KEYS]
   expect(blocksOf(BACKUP).filter(block => !known.some(tool => tool.test(block)))).toEqual([])
 })

@@ -79,10 +79,6 @@ export class Installation {
     return output.trim()
   }
 
-  issue(name: string): Promise<string> {
-    return this.keys(`issue --workspace ws_1 --scope files:read --name ${name}`)
-  }
-
   async stop(plane: Plane): Promise<void> {
     await this.#run(`kill "$${plane}"; wait "$${plane}" || true`)
     const readyz = `http://127.0.0.1:${this.#ports.get(plane === 'console' ? '9090' : '9091')}/readyz`

@@ -5,6 +5,8 @@ import { blocksOf, Installation, type Surroundings } from './installation.ts'
 export const BACKUP = 'docs/operate/backup.md'
 export const POSTERN_TOOL = /database (?:backup|restore)/
 export const PG_TOOLS = /pg_dump|pg_restore/
+/** Of the drill itself. */
+export const DRILL_KEYS = /\bdrill-/
 
 /**
  * The restore drill of docs/operate/backup.md.
@@ -15,24 +17,27 @@ export async function drill(installation: Installation, tool: RegExp, takesOver:
   const blocks = blocksOf(BACKUP)
   const [backUp = '', restore = ''] = blocks.filter(block => tool.test(block))
   const emptyRedis = blocks.find(block => block.includes('redis-cli')) ?? ''
-  const keys = [await installation.issue('a'), await installation.issue('b')]
-  const statuses = async () => Promise.all(keys.map(async key => (await installation.describe(key)).status))
-  const { keyId } = await installation.describe(keys[0] ?? '')
-  await installation.follow([backUp])
-  await installation.keys(`revoke ${keyId} --yes`)
-  keys.push(await installation.issue('c'))
-  expect(await statuses()).toEqual([401, 200, 200])
+  const [issue = '', change = '', ask = ''] = blocks.filter(block => DRILL_KEYS.test(block))
+  const statuses = async () => (await installation.follow([ask])).join('').trim().split('\n')
+  await installation.follow([issue])
+  expect(await statuses()).toEqual(['a 200', 'b 200'])
+  const { keyId } = await installation.describe(installation.read('drill-a').trim())
+  await installation.follow([backUp, change])
+  expect(await statuses()).toEqual(['a 401', 'b 200', 'c 200'])
 
   await installation.stop('console')
+  expect(await statuses()).toEqual(['a 401', 'b 200', 'c 200'])
   await installation.follow([restore])
+  expect(await statuses()).toEqual(['a 401', 'b 200', 'c 200'])
   await installation.startAgain('console')
-  expect(await statuses()).toEqual([401, 200, 200])
+  expect(await statuses()).toEqual(['a 401', 'b 200', 'c 200'])
   if (!takesOver) await installation.keys(`revoke ${keyId} --yes`)
   await installation.follow([emptyRedis])
+  expect(await statuses()).toEqual(['a 401', 'b 200', 'c 401'])
   await installation.keys('sync')
   await installation.stop('gateway')
   await installation.startAgain('gateway')
-  expect(await statuses()).toEqual([401, 200, 401])
+  expect(await statuses()).toEqual(['a 401', 'b 200', 'c 401'])
 }
 
 /** The drill on a PostgreSQL server of its own. */

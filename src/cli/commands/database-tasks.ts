@@ -122,7 +122,8 @@ function describeRestore(report: RestoreReport, file: string): string {
         'Those that were revoked since the backup are active again: revoke them before gateways can reach the console',
     )
   }
-  if (tokensRevoked > 0) lines.push(`Revoked ${tokensRevoked} admin tokens of programs: issue them again`)
+  if (tokensRevoked === 1) lines.push('Revoked 1 admin token of a program: issue it again')
+  if (tokensRevoked > 1) lines.push(`Revoked ${tokensRevoked} admin tokens of programs: issue them again`)
   lines.push('Keys issued since the backup are unknown to this database: issue them again')
   return `${lines.join('\n')}\n`
 }
