@@ -19,7 +19,7 @@ import {
   type RedisClient,
 } from '../redis/clients.ts'
 import { parseEndpoint, REDIS_PORT, SENTINEL_PORT } from '../redis/endpoint.ts'
-import { type RedisSettings, requireTopology } from '../redis/options.ts'
+import { patientSettings, type RedisSettings, requireTopology } from '../redis/options.ts'
 import { RedisConnection } from '../redis/redis-connection.ts'
 import { expiryNote, peerExpiry } from './certificates.ts'
 import { readClock } from './clocks.ts'
@@ -47,7 +47,7 @@ export function consoleRedisChecks({ redis, regions, limits }: Config): Check[] 
 }
 
 async function checkReading(redis: RedisSettings, countsLimits: boolean): Promise<Examined> {
-  const settings = patient(redis)
+  const settings = patientSettings(redis)
   const isCluster = requireTopology(settings).kind === 'cluster'
   const reader = createCommandClient(settings)
   const subscriber = createServerClient(settings, findServer(settings))
@@ -81,7 +81,7 @@ async function checkAnnouncing(
   redis: RedisSettings,
   readsCounters: boolean,
 ): Promise<Examined> {
-  const settings = patient(redis)
+  const settings = patientSettings(redis)
   let socket: Socket | null = null
   let clock: ClockReading | undefined
   let lacksCounters = false
@@ -237,16 +237,5 @@ function describePlace(settings: RedisSettings): string {
       return `primary ${topology.name} of the Sentinels ${places.join(', ')}`
     case 'cluster':
       return `cluster of ${places.join(', ')}`
-  }
-}
-
-/** A slow answer is an answer; `redis.commandTimeoutMs` suits requests that wait. */
-function patient(settings: RedisSettings): RedisSettings {
-  const atLeast = (ms: number) => Math.max(ms, 2_000)
-  const { commandTimeoutMs, connectTimeoutMs } = settings
-  return {
-    ...settings,
-    commandTimeoutMs: atLeast(commandTimeoutMs),
-    connectTimeoutMs: atLeast(connectTimeoutMs),
   }
 }

@@ -118,3 +118,13 @@ function decode(text: string): string {
     return text
   }
 }
+
+/** For commands that people run: a slow answer is an answer, while `redis.commandTimeoutMs` suits requests that wait. */
+export function patientSettings(settings: RedisSettings): RedisSettings {
+  const atLeast = (ms: number) => Math.max(ms, 2_000)
+  return {
+    ...settings,
+    commandTimeoutMs: atLeast(settings.commandTimeoutMs),
+    connectTimeoutMs: atLeast(settings.connectTimeoutMs),
+  }
+}

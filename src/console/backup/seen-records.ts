@@ -5,6 +5,7 @@ import { type ControlLogger, describeError } from '../../observability/control-l
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { type AnnouncingRedis, createRedisConnection } from '../../redis/announcing-connection.ts'
 import { isReplyError } from '../../redis/answering.ts'
+import { patientSettings } from '../../redis/options.ts'
 import { importSecrets } from '../platform/console-context.ts'
 import type { SeenEntry, SeenRecords } from './newer-records.ts'
 
@@ -27,7 +28,7 @@ export async function withSeenRecords<Result>(
   const places = regions.length > 0 ? regions : [{ name: null, redis }]
   const connections = places.map(({ name, redis: config }) => ({
     region: name,
-    connection: createRedisConnection({ ...parts, config, onUp: () => {} }),
+    connection: createRedisConnection({ ...parts, config: patientSettings(config), onUp: () => {} }),
   }))
   const readFrom = async ({ region, connection }: RegionConnection, digest: string): Promise<SeenEntry> => {
     const bytes = await connection

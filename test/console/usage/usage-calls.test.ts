@@ -377,7 +377,12 @@ describe('the admin API on usage', () => {
     const { send, report, count, keyId } = await started({ keepsUsage: false })
     const refusals = [{ at: Date.now(), keyId }]
     expect((await report(1, [count(1)], { refusals, used: { [keyId]: Date.now() } })).body).toEqual({})
-    for (const path of [`keys/${keyId}/usage`, 'workspaces/ws_1/usage', 'workspaces/ws_1/refusals', 'refusals']) {
+    for (const path of [
+      `keys/${keyId}/usage`,
+      'workspaces/ws_1/usage',
+      'workspaces/ws_1/refusals',
+      'refusals',
+    ]) {
       const { status, body } = await send('GET', `/admin/v1/${path}`)
       expect([status, body.code]).toEqual([404, 'usage_disabled'])
     }

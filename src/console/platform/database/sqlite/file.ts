@@ -28,8 +28,8 @@ export async function requireSqliteFile(file: string, name = file): Promise<void
   if (start === SQLITE_MAGIC) return
   if (start.startsWith(DUMP_MAGIC)) {
     throw new Refused(
-      `${name} is an archive of pg_dump. Stop every console and run: pg_restore --clean --if-exists ` +
-        `--exit-on-error --single-transaction --dbname=DATABASE ${file}`,
+      `${name} is an archive of pg_dump. Restore it with pg_restore: see docs/operate/backup.md, section ` +
+        '"With the tools of PostgreSQL"',
     )
   }
   throw new Refused(start === '' ? `${name} is empty` : `${name} is not a SQLite database`)
