@@ -94,7 +94,9 @@ export async function runDemo(
   await introduce(
     host,
     await writeIntroduction(settings.config, addresses, {
-      ...{ signInUrl: signInUrl(), atTerminal, moved: describeOtherPorts(flags, addresses) },
+      signInUrl: signInUrl(),
+      atTerminal,
+      moved: describeOtherPorts(flags, addresses),
       isOverSsh: host.environment['SSH_CONNECTION'] !== undefined,
     }),
   )

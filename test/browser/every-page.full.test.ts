@@ -89,103 +89,101 @@ const NAMES = [
   'revoked-silent',
 ]
 
-describe.skipIf(!has(CHROMIUM))('every page is accessible, and its controls are as designed',
-  () => {
-    let browser: Browser
-    let stage: Stage
-    /** Each kind of visitor, with JavaScript and without. */
-    const people = new Map<string, Visitor>()
-    const design = new Map<View, readonly Control[]>()
-    beforeAll(async () => {
-      browser = await launchBrowser()
-      stage = await setStage()
-      await admit('stranger', null)
-      await admit('manager', stage.site.signInUrl)
-      await admit('administrator', stage.site.administratorUrl)
-      await readDesign()
-    })
-    afterAll(async () => {
-      await browser?.close()
-      await stage?.stop()
-    })
+describe.skipIf(!has(CHROMIUM))('every page is accessible, and its controls are as designed', () => {
+  let browser: Browser
+  let stage: Stage
+  /** Each kind of visitor, with JavaScript and without. */
+  const people = new Map<string, Visitor>()
+  const design = new Map<View, readonly Control[]>()
+  beforeAll(async () => {
+    browser = await launchBrowser()
+    stage = await setStage()
+    await admit('stranger', null)
+    await admit('manager', stage.site.signInUrl)
+    await admit('administrator', stage.site.administratorUrl)
+    await readDesign()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await stage?.stop()
+  })
 
-    /** @param signInUrl null: without signing in */
-    async function admit(who: SceneVisitor, signInUrl: string | null): Promise<void> {
-      const first = await visitor(browser)
-      if (signInUrl !== null) await first.page.goto(signInUrl)
-      const storageState = await first.context.storageState()
-      await first.close()
-      people.set(`script ${who}`, await visitor(browser, { storageState }))
-      const withoutScript = { storageState, viewport: NARROW, javaScriptEnabled: false }
-      people.set(`none ${who}`, await visitor(browser, withoutScript))
+  /** @param signInUrl null: without signing in */
+  async function admit(who: SceneVisitor, signInUrl: string | null): Promise<void> {
+    const first = await visitor(browser)
+    if (signInUrl !== null) await first.page.goto(signInUrl)
+    const storageState = await first.context.storageState()
+    await first.close()
+    people.set(`script ${who}`, await visitor(browser, { storageState }))
+    const withoutScript = { storageState, viewport: NARROW, javaScriptEnabled: false }
+    people.set(`none ${who}`, await visitor(browser, withoutScript))
+  }
+
+  async function readDesign(): Promise<void> {
+    const { origin, stop } = await startDesign()
+    const { page, close } = await visitor(browser)
+    await page.goto(origin)
+    for (const view of VIEW_NAMES) {
+      await page.setViewportSize(VIEWS[view].size)
+      await page.emulateMedia({ colorScheme: VIEWS[view].colorScheme })
+      design.set(view, await controlsOf(page))
     }
+    await close()
+    await stop()
+  }
 
-    async function readDesign(): Promise<void> {
-      const { origin, stop } = await startDesign()
-      const { page, close } = await visitor(browser)
-      await page.goto(origin)
-      for (const view of VIEW_NAMES) {
-        await page.setViewportSize(VIEWS[view].size)
-        await page.emulateMedia({ colorScheme: VIEWS[view].colorScheme })
-        design.set(view, await controlsOf(page))
+  function personOf(script: 'script' | 'none', { as: who = 'manager' }: Scene): Visitor {
+    const person = people.get(`${script} ${who}`)
+    if (person === undefined) throw new Error(`There is no such visitor: ${script}`)
+    return person
+  }
+
+  function sceneOf(name: string): Scene {
+    const scene = stage.scenes.find(one => one.name === name)
+    if (scene === undefined) throw new Error(`There is no scene ${name}`)
+    return scene
+  }
+
+  async function showTo({ page }: Visitor, scene: Scene): Promise<void> {
+    await scene.show(page)
+    await page.getByRole('heading', { level: 1 }).first().waitFor({ state: 'attached' })
+    // What the pointer is over has other colors.
+    await page.mouse.move(0, 0)
+  }
+
+  test.each(NAMES)('%s', async name => {
+    const scene = sceneOf(name)
+    const person = personOf('script', scene)
+    const { page, pageErrors } = person
+    for (const view of VIEW_NAMES) {
+      const { size, colorScheme, rules } = VIEWS[view]
+      await page.setViewportSize(size)
+      await page.emulateMedia({ colorScheme })
+      if (view === 'light') await showTo(person, scene)
+      const unlike = unlikeDesign(design.get(view) ?? [], await controlsOf(page))
+      const barriers = await barriersOf(page, rules)
+      expect({ name, view, unlike, barriers, overflow: await overflowOf(page), pageErrors }).toEqual({
+        ...{ name, view, unlike: [], barriers: [], overflow: 0, pageErrors: [] },
+      })
+      if (PICTURES && (PICTURED.has(`${name}-${view}`) || (PICTURED.has(name) && SCHEMES.has(view)))) {
+        const file = new URL(`pictures/${name}-${view}.webp`, import.meta.url)
+        writeFileSync(file, await pictureOf(page))
       }
-      await close()
-      await stop()
     }
+    const withoutScript = personOf('none', scene)
+    await showTo(withoutScript, scene)
+    expect([await overflowOf(withoutScript.page), withoutScript.pageErrors]).toEqual([0, []])
+  })
 
-    function personOf(script: 'script' | 'none', { as: who = 'manager' }: Scene): Visitor {
-      const person = people.get(`${script} ${who}`)
-      if (person === undefined) throw new Error(`There is no such visitor: ${script}`)
-      return person
-    }
+  test('the check itself finds a violation', async () => {
+    const { page, close } = await visitor(browser)
+    await page.setContent('<main><input><p style="color:#999;background:#fff">Hardly to be read</p></main>')
+    const barriers = (await barriersOf(page)).map(barrier => barrier.split(':')[0])
+    expect(barriers).toEqual(expect.arrayContaining(['label', 'color-contrast']))
+    await close()
+  })
 
-    function sceneOf(name: string): Scene {
-      const scene = stage.scenes.find(one => one.name === name)
-      if (scene === undefined) throw new Error(`There is no scene ${name}`)
-      return scene
-    }
-
-    async function showTo({ page }: Visitor, scene: Scene): Promise<void> {
-      await scene.show(page)
-      await page.getByRole('heading', { level: 1 }).first().waitFor({ state: 'attached' })
-      // What the pointer is over has other colors.
-      await page.mouse.move(0, 0)
-    }
-
-    test.each(NAMES)('%s', async name => {
-      const scene = sceneOf(name)
-      const person = personOf('script', scene)
-      const { page, pageErrors } = person
-      for (const view of VIEW_NAMES) {
-        const { size, colorScheme, rules } = VIEWS[view]
-        await page.setViewportSize(size)
-        await page.emulateMedia({ colorScheme })
-        if (view === 'light') await showTo(person, scene)
-        const unlike = unlikeDesign(design.get(view) ?? [], await controlsOf(page))
-        const barriers = await barriersOf(page, rules)
-        expect({ name, view, unlike, barriers, overflow: await overflowOf(page), pageErrors }).toEqual({
-          ...{ name, view, unlike: [], barriers: [], overflow: 0, pageErrors: [] },
-        })
-        if (PICTURES && (PICTURED.has(`${name}-${view}`) || (PICTURED.has(name) && SCHEMES.has(view)))) {
-          const file = new URL(`pictures/${name}-${view}.webp`, import.meta.url)
-          writeFileSync(file, await pictureOf(page))
-        }
-      }
-      const withoutScript = personOf('none', scene)
-      await showTo(withoutScript, scene)
-      expect([await overflowOf(withoutScript.page), withoutScript.pageErrors]).toEqual([0, []])
-    })
-
-    test('the check itself finds a violation', async () => {
-      const { page, close } = await visitor(browser)
-      await page.setContent('<main><input><p style="color:#999;background:#fff">Hardly to be read</p></main>')
-      const barriers = (await barriersOf(page)).map(barrier => barrier.split(':')[0])
-      expect(barriers).toEqual(expect.arrayContaining(['label', 'color-contrast']))
-      await close()
-    })
-
-    test('every scene is tested', () => {
-      expect(stage.scenes.map(scene => scene.name)).toEqual(NAMES)
-    })
-  },
-)
+  test('every scene is tested', () => {
+    expect(stage.scenes.map(scene => scene.name)).toEqual(NAMES)
+  })
+})

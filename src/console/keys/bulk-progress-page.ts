@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { isKeyId } from '../../domain/id-form.ts'
 import { combineAnnounced } from '../announcing/index.ts'
-import { isKeyId } from '../platform/database/ids.ts'
 import { textField } from '../platform/html/form-parts.ts'
 import { type Html, html } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'

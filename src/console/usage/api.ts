@@ -98,7 +98,8 @@ const refusalSearch = fields({
   code: parameter(CODE_EXPECTED),
   requestId: Type.Optional(
     Type.String({
-      ...{ minLength: 1, maxLength: MAX_REQUEST_ID },
+      minLength: 1,
+      maxLength: MAX_REQUEST_ID,
       description: `1 to ${MAX_REQUEST_ID} characters`,
     }),
   ),
