@@ -1,8 +1,7 @@
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { type AuditEntry, type AuditValue, actionLabel, readChanges } from '../platform/audit/entries.ts'
 import {
-  ago,
-  exactInstant,
+  exactInstantAndAgo,
   type Html,
   hintHtml,
   html,
@@ -11,37 +10,47 @@ import {
   nameHtml,
   type Piece,
 } from '../platform/html/html.ts'
+import { fact, type OpeningLine, openingLines } from '../platform/html/opening-lines.ts'
 import { auditPath, keyPath } from '../platform/html/paths.ts'
 
 export type KeysById = ReadonlyMap<string, { readonly record: KeyRecord }>
 
 /** A line for each entry, which opens to all that it says. @param keys those that the entries are about, by id */
 export function entryList(entries: readonly AuditEntry[], keys: KeysById, nowMs: number): Html {
-  return html`<ul class="entries" aria-label="Audit entries, newest first">
-    ${entries.map(entry => item(entry, keys.get(entry.keyId ?? '')?.record ?? null, nowMs))}
-  </ul>`
+  const lines = entries.map(entry => line(entry, keys.get(entry.keyId ?? '')?.record ?? null, nowMs))
+  return openingLines('Audit entries, newest first', lines)
 }
 
 /** @param record as it is now; the name is that of the time */
-function item(entry: AuditEntry, record: KeyRecord | null, nowMs: number): Html {
+function line(entry: AuditEntry, record: KeyRecord | null, nowMs: number): OpeningLine {
   const { atMs, action, actor, detail } = entry
   const by = asText(detail['by'])
-  const time = instant(atMs)
-  return html`<li><details><summary>
-      <span>${time}</span>
-      <span><span class="badge ${action.replace('.', '-')}">${actionLabel(action)}</span></span>
-      <span class="about">${about(entry)}${record === null ? null : html` ${hintHtml(record)}`}</span>
-      <span class="about">${markInvisible(by === '' ? actor : by)}</span>
-    </summary>
-    <dl class="facts">
-      ${fact('Time', html`${exactInstant(atMs)} <span class="muted">(${ago(atMs, nowMs)})</span>`)}
-      ${entry.workspaceId === null ? null : fact('Workspace', html`<a href="${auditPath(entry.workspaceId)}">${entry.workspaceId}</a>`)}
-      ${keyFact(entry)}
-      ${fact('Actor', html`${by === '' ? null : html`${markInvisible(by)}, `}<code>${markInvisible(actor)}</code>`)}
-      ${Object.entries(readChanges(entry)).map(([field, change]) => fact(LABELS[field] ?? field, html`${valueText(change.old)} → ${valueText(change.new)}`))}
-      ${Object.entries(detail).map(([name, value]) => (isPlain(name, value) ? fact(LABELS[name] ?? name, valueText(value)) : null))}
-      ${fact('Entry', html`<code>${entry.id}</code>`)}
-    </dl></details></li>`
+  return {
+    summary: [
+      html`<span>${instant(atMs)}</span>`,
+      html`<span><span class="badge ${action.replace('.', '-')}">${actionLabel(action)}</span></span>`,
+      html`<span class="about">${about(entry)}${record === null ? null : html` ${hintHtml(record)}`}</span>`,
+      html`<span class="about">${markInvisible(by === '' ? actor : by)}</span>`,
+    ],
+    facts: [
+      fact('Time', exactInstantAndAgo(atMs, nowMs)),
+      entry.workspaceId === null
+        ? null
+        : fact('Workspace', html`<a href="${auditPath(entry.workspaceId)}">${entry.workspaceId}</a>`),
+      keyFact(entry),
+      fact(
+        'Actor',
+        html`${by === '' ? null : html`${markInvisible(by)}, `}<code>${markInvisible(actor)}</code>`,
+      ),
+      ...Object.entries(readChanges(entry)).map(([field, change]) =>
+        fact(LABELS[field] ?? field, html`${valueText(change.old)} → ${valueText(change.new)}`),
+      ),
+      ...Object.entries(detail).map(([name, value]) =>
+        isPlain(name, value) ? fact(LABELS[name] ?? name, valueText(value)) : null,
+      ),
+      fact('Entry', html`<code>${entry.id}</code>`),
+    ],
+  }
 }
 
 /** The key by its name of the time, the host of a webhook, or what else an entry is about. */
@@ -57,10 +66,6 @@ function about(entry: AuditEntry): Piece {
 function keyFact({ workspaceId, keyId }: AuditEntry): Html | null {
   if (workspaceId === null || keyId === null) return null
   return fact('Key', html`<a href="${keyPath(workspaceId, keyId)}"><code>${keyId}</code></a>`)
-}
-
-function fact(label: string, value: Piece): Html {
-  return html`<div><dt>${label}</dt><dd>${value}</dd></div>`
 }
 
 /** Names that people read; others stand as the admin API has them. */

@@ -1,10 +1,15 @@
-import { isKeyId } from '../../domain/id-form.ts'
-import { parseInstant } from '../../domain/key/issue-key.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { AUDIT_ACTIONS, isAuditAction, WORKSPACE_AUDIT_ACTIONS } from '../platform/audit/entries.ts'
-import { type FormFields, type Problems, select, textField, textInput } from '../platform/html/form-parts.ts'
+import {
+  checkKeyId,
+  checkSpan,
+  foldedFilters,
+  keyIdInput,
+  searchInput,
+} from '../platform/html/filter-parts.ts'
+import { type FormFields, type Problems, select, textField } from '../platform/html/form-parts.ts'
 import { type Html, html } from '../platform/html/html.ts'
 import { auditPath } from '../platform/html/paths.ts'
 import type { AuditFilter } from './rows.ts'
@@ -31,11 +36,6 @@ export function holdsKey({ workspace, keyId, actor }: FilterForm, keyPrefix: str
   return [workspace, keyId, actor].some(text => holdsKeyForm(text, keyPrefix))
 }
 
-/** Of the address; an empty field is left out. */
-export function filterQuery(form: FilterForm): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(form).filter(([, value]) => value !== ''))
-}
-
 type FilterResult =
   /** @property workspaces null for all */
   | { readonly ok: true; readonly filter: AuditFilter; readonly workspaces: readonly string[] | null }
@@ -51,52 +51,30 @@ export function checkFilterForm(
   if (only !== null && !isWorkspaceId(only))
     problems.set('workspace', 'Enter the id of a workspace, such as ws_1')
   if (action !== '' && !isAuditAction(action)) problems.set('action', 'Choose one of these actions')
-  if (keyId !== '' && !isKeyId(keyId)) {
-    problems.set('keyId', 'Enter the id of a key: “key_” and 26 characters, as its page shows it')
-  }
+  checkKeyId(keyId, problems)
   if (actor.length > MAX_ACTOR_LENGTH) problems.set('actor', `Enter at most ${MAX_ACTOR_LENGTH} characters`)
-  const [fromMs, toMs] = [readTime(from), readTime(to)]
-  if (fromMs === null) problems.set('from', TIME_EXPECTED)
-  if (toMs === null) problems.set('to', TIME_EXPECTED)
-  else if (toMs !== undefined && fromMs !== null && fromMs !== undefined && toMs <= fromMs) {
-    problems.set('to', 'Enter a time after the first one')
-  }
-  if (problems.size > 0 || fromMs === null || toMs === null) return { ok: false, problems }
+  const span = checkSpan({ from, to }, problems)
+  if (problems.size > 0) return { ok: false, problems }
   const chosen = action !== '' && isAuditAction(action) ? { action } : {}
   return {
     ok: true,
     workspaces: only === null ? null : [only],
-    filter: { ...chosen, keyId: keyId || undefined, actor: actor || undefined, fromMs, toMs },
+    filter: { ...chosen, keyId: keyId || undefined, actor: actor || undefined, ...span },
   }
-}
-
-const TIME_EXPECTED = 'Enter a day and time in UTC, such as 2027-02-18T09:00'
-
-/** @returns undefined for none; null for what is no time */
-function readTime(text: string): number | undefined | null {
-  if (text === '') return undefined
-  // Browsers leave the seconds out where they are zero.
-  return parseInstant(`${text}${text.length === 'yyyy-mm-ddThh:mm'.length ? ':00' : ''}Z`)
 }
 
 /** A form whose response is at an address that can be shared. */
 export function filterForm(workspaceId: string | null, form: FilterForm, problems: Problems): Html {
-  const text = (name: 'workspace' | 'keyId' | 'actor', label: string, attributes: Html) =>
-    textInput({ name, label, hint: null, problems }, form[name], attributes)
-  const time = (name: 'from' | 'to', label: string) =>
-    textInput({ name, label, hint: null, problems }, form[name], html`type="datetime-local"`)
   const ofAll = workspaceId === null
   const actions = [{ value: '', label: 'Any' }, ...(ofAll ? AUDIT_ACTIONS : WORKSPACE_AUDIT_ACTIONS)]
-  const chosen = [form.action, form.from, form.to].filter(value => value !== '').length
+  const action = select({ name: 'action', label: 'Action', value: form.action, options: actions, problems })
+  const workspace = { name: 'workspace', label: 'Workspace' }
+  const actor = { name: 'actor', label: 'Actor' }
   return html`<form class="search" role="search" method="get" action="${auditPath(workspaceId)}" novalidate data-submits>
-    ${ofAll ? text('workspace', 'Workspace', html`type="search" maxlength="128" autocapitalize="off" spellcheck="false" placeholder="ws_1"`) : null}
-    ${text('keyId', 'Key id', html`type="search" maxlength="100" autocapitalize="off" spellcheck="false" placeholder="key_…"`)}
-    ${text('actor', 'Actor', html`type="search" maxlength="${MAX_ACTOR_LENGTH}" autocapitalize="off" spellcheck="false" placeholder="person:…"`)}
-    <details class="fold"${problems.size > 0 ? html` open` : null}><summary>Filters${chosen === 0 ? null : html` <span class="count">${chosen}</span>`}</summary><div>
-    ${select({ name: 'action', label: 'Action', value: form.action, options: actions, problems })}
-    ${time('from', 'From (UTC)')}
-    ${time('to', 'Before (UTC)')}
-    </div></details>
+    ${ofAll ? searchInput(workspace, form, problems, html`maxlength="128" placeholder="ws_1"`) : null}
+    ${keyIdInput(form, problems)}
+    ${searchInput(actor, form, problems, html`maxlength="${MAX_ACTOR_LENGTH}" placeholder="person:…"`)}
+    ${foldedFilters({ name: 'action', field: action }, form, problems)}
     <button>Filter</button>
   </form>`
 }

@@ -9,9 +9,10 @@ import type { ConsoleContext } from '../platform/console-context.ts'
 import { ADMINISTRATION, requireWorkspace, SHOWS } from '../platform/html/page-request.ts'
 import { ALL_AUDIT, WORKSPACES } from '../platform/html/paths.ts'
 import { bindCalls } from '../platform/http/calls.ts'
+import { FILE_FORMATS } from '../platform/http/send-file.ts'
 import { keepUp, type Timers } from '../platform/jobs/timers.ts'
 import { AUDIT_CALLS } from './api.ts'
-import { AUDIT_FILES, sendAuditFile } from './audit-file.ts'
+import { sendAuditFile } from './audit-file.ts'
 import { type AuditPageParts, showAudit } from './pages.ts'
 
 export { AUDIT_CALLS } from './api.ts'
@@ -38,7 +39,7 @@ export function createAudit(context: ConsoleContext, { database, repository: key
       const own = `${WORKSPACES}/:workspaceId/audit`
       scope.get(own, SHOWS, (request, reply) => showAudit(parts, request, reply, requireWorkspace(request)))
       scope.get(ALL_AUDIT, ADMINISTRATION, (request, reply) => showAudit(parts, request, reply, null))
-      for (const format of AUDIT_FILES) {
+      for (const format of FILE_FORMATS) {
         scope.get(`${own}/entries.${format}`, SHOWS, async (request, reply) =>
           sendAuditFile(database, request, reply, { workspaceId: requireWorkspace(request), format }),
         )

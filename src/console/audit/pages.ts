@@ -1,20 +1,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import type { AuditEntry } from '../platform/audit/entries.ts'
+import { downloads, filterQuery } from '../platform/html/filter-parts.ts'
 import { errorSummary, NO_PROBLEMS, type Problems } from '../platform/html/form-parts.ts'
 import { type Html, html, type ListPlace, pageLinks } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, readCursor, readQuery, sendPage } from '../platform/html/page-request.ts'
 import { auditFilePath, auditPath, FIND_KEY, keyPath } from '../platform/html/paths.ts'
 import { entryList, type KeysById } from './entry-list.ts'
-import {
-  checkFilterForm,
-  type FilterForm,
-  filterForm,
-  filterQuery,
-  holdsKey,
-  readFilterForm,
-} from './filter-form.ts'
+import { checkFilterForm, type FilterForm, filterForm, holdsKey, readFilterForm } from './filter-form.ts'
 import { type ReadableAudit, searchAudit } from './rows.ts'
 
 const PAGE_SIZE = 50
@@ -100,8 +94,8 @@ function emptyList({ workspaceId, form, nextCursor, isFirstPage }: AuditView): H
 }
 
 function files({ workspaceId, form }: AuditView): Html {
-  const query = filterQuery(form)
-  const isFiltered = Object.keys(query).length > 0
-  return html`<p class="small">${isFiltered ? html`<a href="${auditPath(workspaceId)}">Show all entries</a>. ` : null}Download ${isFiltered ? 'what matches' : 'all entries'}:
-    <a href="${auditFilePath(workspaceId, 'csv', query)}" download>CSV</a>, <a href="${auditFilePath(workspaceId, 'ndjson', query)}" download>NDJSON</a></p>`
+  return downloads(form, {
+    ...{ items: 'entries', path: auditPath(workspaceId) },
+    filePath: (format, query) => auditFilePath(workspaceId, format, query),
+  })
 }

@@ -99,6 +99,10 @@ function localTime(atMs: number, precision: Precision, text: string): Html {
   return html`<time datetime="${new Date(atMs).toISOString()}" data-local="${precision}">${text}</time>`
 }
 
+export function exactInstantAndAgo(atMs: number, nowMs: number): Html {
+  return html`${exactInstant(atMs)} <span class="muted">(${ago(atMs, nowMs)})</span>`
+}
+
 export function instantAndAgo(atMs: number, nowMs: number): Html {
   return html`${instant(atMs)} <span class="muted">(${ago(atMs, nowMs)})</span>`
 }

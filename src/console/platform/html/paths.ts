@@ -1,4 +1,5 @@
 import { isId, isKeyId } from '../../../domain/id-form.ts'
+import type { FileFormat } from '../http/send-file.ts'
 
 /** Paths of the pages; ids need no escaping in a path. */
 export const WORKSPACES = '/workspaces'
@@ -87,6 +88,11 @@ export function refusalsPath(workspaceId: string | null, query: Query = {}): str
   return withQuery(workspaceId === null ? ALL_REFUSALS : `${WORKSPACES}/${workspaceId}/refusals`, query)
 }
 
+/** The rejections that meet the conditions, as a file. */
+export function refusalsFilePath(workspaceId: string | null, format: FileFormat, query: Query): string {
+  return withQuery(`${refusalsPath(workspaceId)}/entries.${format}`, query)
+}
+
 export function revokeAllPath(workspaceId: string): string {
   return `${WORKSPACES}/${workspaceId}/revoke-all`
 }
@@ -102,7 +108,7 @@ export function auditPath(workspaceId: string | null, query: Query = {}): string
 }
 
 /** The entries that meet the conditions, as a file. */
-export function auditFilePath(workspaceId: string | null, format: 'csv' | 'ndjson', query: Query): string {
+export function auditFilePath(workspaceId: string | null, format: FileFormat, query: Query): string {
   return withQuery(`${auditPath(workspaceId)}/entries.${format}`, query)
 }
 

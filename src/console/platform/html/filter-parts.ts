@@ -1,0 +1,104 @@
+import { isKeyId } from '../../../domain/id-form.ts'
+import { parseInstant } from '../../../domain/key/issue-key.ts'
+import type { FileFormat } from '../http/send-file.ts'
+import { type Problems, textInput } from './form-parts.ts'
+import { type Html, html, type Piece } from './html.ts'
+
+/** Conditions on what a list shows, as they stand in the address; empty for none. */
+type Conditions = Readonly<Record<string, string>>
+
+/** Of the address; an empty field is left out. */
+export function filterQuery(form: Conditions): Conditions {
+  return Object.fromEntries(Object.entries(form).filter(([, value]) => value !== ''))
+}
+
+/** @param problems gets what is wrong */
+export function checkKeyId(keyId: string, problems: Map<string, string>): void {
+  if (keyId === '' || isKeyId(keyId)) return
+  problems.set('keyId', 'Enter the id of a key: “key_” and 26 characters, as its page shows it')
+}
+
+/** In ms since the epoch, from the first inclusive to the last exclusive; undefined where there is no bound. */
+interface TimeSpan {
+  readonly fromMs: number | undefined
+  readonly toMs: number | undefined
+}
+
+/** @param problems gets what is wrong */
+export function checkSpan(
+  { from, to }: { readonly from: string; readonly to: string },
+  problems: Map<string, string>,
+): TimeSpan {
+  const [fromMs, toMs] = [readTime(from), readTime(to)]
+  if (fromMs === null) problems.set('from', TIME_EXPECTED)
+  if (toMs === null) problems.set('to', TIME_EXPECTED)
+  else if (toMs !== undefined && fromMs !== null && fromMs !== undefined && toMs <= fromMs) {
+    problems.set('to', 'Enter a time after the first one')
+  }
+  return { fromMs: fromMs ?? undefined, toMs: toMs ?? undefined }
+}
+
+const TIME_EXPECTED = 'Enter a day and time in UTC, such as 2027-02-18T09:00'
+
+/** @returns undefined for none; null for what is no time */
+function readTime(text: string): number | undefined | null {
+  if (text === '') return undefined
+  // Browsers leave the seconds out where they are zero.
+  return parseInstant(`${text}${text.length === 'yyyy-mm-ddThh:mm'.length ? ':00' : ''}Z`)
+}
+
+/** @param attributes such as `maxlength` */
+export function searchInput(
+  { name, label }: { readonly name: string; readonly label: string },
+  form: Conditions,
+  problems: Problems,
+  attributes: Html,
+): Html {
+  const field = { name, label, hint: null, problems }
+  return textInput(
+    field,
+    form[name] ?? '',
+    html`type="search" autocapitalize="off" spellcheck="false" ${attributes}`,
+  )
+}
+
+export function keyIdInput(form: Conditions, problems: Problems): Html {
+  const field = { name: 'keyId', label: 'Key id' }
+  return searchInput(field, form, problems, html`maxlength="100" placeholder="key_…"`)
+}
+
+/**
+ * What a narrow page folds away: a choice, and a span of time.
+ * @param choice the field of this name, before those of time
+ */
+export function foldedFilters(
+  choice: { readonly name: string; readonly field: Html },
+  form: Conditions,
+  problems: Problems,
+): Html {
+  const time = (name: 'from' | 'to', label: string) =>
+    textInput({ name, label, hint: null, problems }, form[name] ?? '', html`type="datetime-local"`)
+  const chosen = [choice.name, 'from', 'to'].filter(name => (form[name] ?? '') !== '').length
+  return html`<details class="fold"${problems.size > 0 ? html` open` : null}><summary>Filters${chosen === 0 ? null : html` <span class="count">${chosen}</span>`}</summary><div>
+    ${choice.field}
+    ${time('from', 'From (UTC)')}
+    ${time('to', 'Before (UTC)')}
+    </div></details>`
+}
+
+interface Downloads {
+  /** What the list holds: `entries`. */
+  readonly items: string
+  /** Of the list without conditions. */
+  readonly path: string
+  readonly filePath: (format: FileFormat, query: Conditions) => string
+}
+
+/** Leads to the list without conditions, and to files of what these select. */
+export function downloads(form: Conditions, { items, path, filePath }: Downloads): Html {
+  const query = filterQuery(form)
+  const isFiltered = Object.keys(query).length > 0
+  const all: Piece = isFiltered ? html`<a href="${path}">Show all ${items}</a>. ` : null
+  return html`<p class="small">${all}Download ${isFiltered ? 'what matches' : `all ${items}`}:
+    <a href="${filePath('csv', query)}" download>CSV</a>, <a href="${filePath('ndjson', query)}" download>NDJSON</a></p>`
+}

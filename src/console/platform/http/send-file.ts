@@ -1,0 +1,59 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { NDJSON, sendLines } from './send-lines.ts'
+
+export const FILE_FORMATS = ['csv', 'ndjson'] as const
+export type FileFormat = (typeof FILE_FORMATS)[number]
+
+const TYPES: Readonly<Record<FileFormat, string>> = {
+  csv: 'text/csv; charset=utf-8; header=present',
+  ndjson: NDJSON,
+}
+
+/** A list as a file. */
+export interface ListFile<Item> {
+  /** Without its ending. */
+  readonly name: string
+  readonly columns: readonly string[]
+  /** Texts by column. */
+  readonly toCells: (item: Item) => Readonly<Record<string, unknown>>
+  /** As the admin API has it. */
+  readonly toJson: (item: Item) => object
+  readonly readParts: () => AsyncGenerator<readonly Item[]>
+}
+
+/** Each part is read when the client has taken the one before. */
+export function sendFile<Item>(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  file: ListFile<Item>,
+  format: FileFormat,
+): FastifyReply {
+  void reply.header('content-disposition', `attachment; filename="${file.name}.${format}"`)
+  return sendLines(request, reply, () => fileLines(file, format), TYPES[format])
+}
+
+async function* fileLines<Item>(
+  { columns, toCells, toJson, readParts }: ListFile<Item>,
+  format: FileFormat,
+): AsyncGenerator<string> {
+  const toLine =
+    format === 'csv'
+      ? (item: Item) => csvLine(columns, toCells(item))
+      : (item: Item) => `${JSON.stringify(toJson(item))}\n`
+  if (format === 'csv') yield `${columns.join(',')}\r\n`
+  for await (const part of readParts()) if (part.length > 0) yield part.map(toLine).join('')
+}
+
+function csvLine(columns: readonly string[], cells: Readonly<Record<string, unknown>>): string {
+  return `${columns.map(column => csvCell(cells[column])).join(',')}\r\n`
+}
+
+/** A spreadsheet takes such a cell for a formula; the apostrophe makes it a text. */
+const FORMULA = /^[=+\-@\t\r\n]/
+
+/** As RFC 4180, section 2, writes a field. */
+function csvCell(value: unknown): string {
+  const text = typeof value === 'string' ? value : ''
+  const plain = FORMULA.test(text) ? `'${text}` : text
+  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
+}
