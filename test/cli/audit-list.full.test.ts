@@ -8,8 +8,9 @@ const LIST = ['audit', 'list']
 
 let site: ConsoleWithCommands
 let keys: string[]
-const issue = async (name: string): Promise<string> => {
-  const answer = await site.send('POST', '/admin/v1/workspaces/ws_1/keys', { name, scopes: ['files:read'] })
+const issue = async (name: string, workspace = 'ws_1'): Promise<string> => {
+  const key = { name, scopes: ['files:read'] }
+  const answer = await site.send('POST', `/admin/v1/workspaces/${workspace}/keys`, key)
   return answer.body.key.id
 }
 beforeEach(async () => {
@@ -41,6 +42,24 @@ describe('audit list', () => {
     expect(await entries('--actor', 'person:eve')).toBe(0)
     expect(await entries('--from', '2999-01-01T00:00:00Z')).toBe(0)
     expect(await entries('--to', '2999-01-01T00:00:00Z')).toBe(3)
+    await issue('elsewhere', 'ws_2')
+    expect(await entries()).toBe(4)
+    expect(await entries('--workspace', 'ws_2')).toBe(1)
+    expect(await entries('--workspace', 'ws_1', '--action', 'key.issued')).toBe(2)
+    expect(await entries('--workspace', 'ws_2', '--key', keys[0] ?? '')).toBe(0)
+  })
+
+  test('--workspace of another is not found for a token of some workspaces', async () => {
+    const words = ['--name', 'auditor', '--permission', 'audit:read', '--workspace', 'ws_1']
+    const { stdout } = await site.postern('tokens', 'issue', ...words)
+    const auditor = site.withToken(stdout.trim())
+    expect((await auditor(...LIST, '--workspace', 'ws_1', '-q')).code).toBe(0)
+    const other = await auditor(...LIST, '--workspace', 'ws_2')
+    expect([other.code === 0, other.stdout, other.stderr]).toEqual([
+      false,
+      '',
+      expect.stringContaining('No such workspace'),
+    ])
   })
 
   test('says so if more entries match than --limit', async () => {
@@ -53,6 +72,7 @@ describe('audit list', () => {
   test.each([
     [['--from', 'yesterday']],
     [['--key', 'nosuch']],
+    [['--workspace', 'a/b']],
     [['--limit', '0']],
     [['--follow', '--to', '2999-01-01T00:00:00Z']],
     [['--follow', '-o', 'json']],

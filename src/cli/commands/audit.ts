@@ -7,7 +7,7 @@ import { type Cli, CliError, type Define } from '../cli.ts'
 import { instant, nullable, readPages } from '../client/responses.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { addSettings, loadOrThrow } from '../options/settings-flags.ts'
-import { checkKeyId, parseInstantArgument } from '../options/values.ts'
+import { checkKeyId, checkWorkspace, givenParameters, parseInstantArgument } from '../options/values.ts'
 import {
   addListOptions,
   chooseOutputFormat,
@@ -50,6 +50,7 @@ export const define: Define = (audit, cli) => {
 }
 
 interface Conditions {
+  readonly workspace?: string
   readonly key?: string
   readonly actor?: string
   readonly action?: string
@@ -84,6 +85,7 @@ function addList(audit: Command, cli: Cli): void {
   const list = audit
     .command('list')
     .description('list who changed what, newest first')
+    .option('--workspace <id>', 'entries of this workspace')
     .option('--key <id>', 'entries about this key')
     .option('--actor <actor>', 'entries by this actor, such as token:tok_… or person:…')
     .option('--action <action>', 'entries with this action, such as key.revoked')
@@ -105,10 +107,10 @@ function addList(audit: Command, cli: Cli): void {
   })
 }
 
-function createQuery({ key, actor, action, from, to }: Conditions): Record<string, string> {
+function createQuery({ workspace, key, actor, action, from, to }: Conditions): Record<string, string> {
+  const workspaceId = workspace === undefined ? undefined : checkWorkspace(workspace)
   const keyId = key === undefined ? undefined : checkKeyId(key)
-  const given = Object.entries({ keyId, actor, action, from, to })
-  return Object.fromEntries(given.filter((entry): entry is [string, string] => entry[1] !== undefined))
+  return givenParameters({ workspaceId, keyId, actor, action, from, to })
 }
 
 function readEntries({ client }: AdminSession, query: Record<string, string>) {

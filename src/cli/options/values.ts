@@ -60,6 +60,14 @@ export function parseInstantArgument(text: string): string {
   throw new InvalidArgumentError('It must be an instant such as 2027-02-18T09:00:00Z.')
 }
 
+/** Query parameters of the options that were given. */
+export function givenParameters(
+  options: Readonly<Record<string, string | undefined>>,
+): Record<string, string> {
+  const given = Object.entries(options).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  return Object.fromEntries(given)
+}
+
 export function checkWorkspace(text: string): string {
   const id = plainPasted(text)
   if (isWorkspaceId(id)) return id

@@ -1,7 +1,4 @@
 import { Type } from 'typebox'
-import { isKeyId } from '../../domain/id-form.ts'
-import { parseInstant } from '../../domain/key/issue-key.ts'
-import { allowedWorkspaces } from '../platform/access/principal.ts'
 import { readAuditRow } from '../platform/audit/chain.ts'
 import { AUDIT_ACTIONS_EXPECTED, type AuditEntry, isAuditAction } from '../platform/audit/entries.ts'
 import type { AuditRow } from '../platform/database/tables.ts'
@@ -9,16 +6,22 @@ import { invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
   fields,
-  INSTANT_EXPECTED,
   instant,
   instantParameter,
+  keyIdParameter,
   listJson,
   pageQuery,
   pageSchema,
   parameter,
   textOrNull,
+  WORKSPACE_ID_EXPECTED,
 } from '../platform/http/fields.ts'
-import { readPage, readPageOptions, requirePrincipal } from '../platform/http/request-context.ts'
+import {
+  readConditions,
+  readPage,
+  readPageOptions,
+  readWorkspaces,
+} from '../platform/http/request-context.ts'
 import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
 import {
   type AuditFilter,
@@ -37,9 +40,10 @@ const adminCall = declareCalls<AuditCallParts>()
 
 const page = pageQuery('audit')
 const searchQuery = fields({
-  keyId: parameter('a key id'),
+  keyId: keyIdParameter,
   actor: Type.Optional(Type.String({ minLength: 1, maxLength: 300, description: '1 to 300 characters' })),
   action: parameter(AUDIT_ACTIONS_EXPECTED),
+  workspaceId: parameter(WORKSPACE_ID_EXPECTED),
   from: instantParameter,
   to: instantParameter,
   ...page.properties,
@@ -94,9 +98,10 @@ export const AUDIT_CALLS: readonly AdminCall<AuditCallParts>[] = [
     query: searchQuery,
     status: 200,
     response: entries,
+    errors: ['not_found'],
     handle: async ({ database }, { request, query }) => {
       const filter = readFilter(query)
-      const workspaces = allowedWorkspaces(requirePrincipal(request))
+      const workspaces = readWorkspaces(request, query.workspaceId)
       return pageJson(await searchAudit(database, { filter, workspaces, ...readPage(query) }))
     },
   }),
@@ -125,17 +130,10 @@ interface Conditions {
   readonly to?: string | undefined
 }
 
-function readFilter({ keyId, actor, action, from, to }: Conditions): AuditFilter {
-  if (keyId !== undefined && !isKeyId(keyId)) throw invalidField('keyId', 'a key id')
+function readFilter({ actor, action, ...more }: Conditions): AuditFilter {
+  const conditions = readConditions(more)
   if (action !== undefined && !isAuditAction(action)) throw invalidField('action', AUDIT_ACTIONS_EXPECTED)
-  return { keyId, actor, action, fromMs: readInstant('from', from), toMs: readInstant('to', to) }
-}
-
-function readInstant(field: 'from' | 'to', text: string | undefined): number | undefined {
-  if (text === undefined) return undefined
-  const ms = parseInstant(text)
-  if (ms === null) throw invalidField(field, INSTANT_EXPECTED)
-  return ms
+  return { ...conditions, actor, action }
 }
 
 function pageJson({ entries, nextAfterId }: AuditPage) {

@@ -25,6 +25,7 @@ const PAGE_LIMIT = '^(?:[1-9][0-9]?|1[0-9][0-9]|200)$'
 export const WORKSPACE_ID_EXPECTED = '1 to 128 characters of A-Z, a-z, 0-9 and "-", ".", "_", "~"'
 const CURSOR_EXPECTED = 'a single cursor from an earlier response'
 const LIMIT_EXPECTED = 'a single whole number from 1 to 200'
+export const KEY_ID_EXPECTED = 'a key id'
 export const INSTANT_EXPECTED = 'an instant such as 2027-02-18T09:00:00Z'
 
 /** An object with these fields and no others. */
@@ -71,6 +72,7 @@ export function parameter(expected: string) {
   return Type.Optional(Type.String({ description: expected }))
 }
 
+export const keyIdParameter = parameter(KEY_ID_EXPECTED)
 export const instantParameter = Type.Optional(Type.String({ ...dateTime, description: INSTANT_EXPECTED }))
 
 /** Answers once at least one gateway is known and all have confirmed, or after a second. */

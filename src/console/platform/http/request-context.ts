@@ -2,12 +2,20 @@ import { isIP } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { plainAddress } from '../../../domain/address/ip-address.ts'
 import { isKeyId } from '../../../domain/id-form.ts'
+import { parseInstant } from '../../../domain/key/issue-key.ts'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 import { compileProxies, findClientAddress } from '../../../http/client-address.ts'
-import { type Caller, type Principal, principalActor, principalName, sees } from '../access/principal.ts'
+import {
+  allowedWorkspaces,
+  type Caller,
+  type Principal,
+  principalActor,
+  principalName,
+  sees,
+} from '../access/principal.ts'
 import type { PageOptions } from '../database/query-parts.ts'
 import { ApiError, invalidField } from './api-error.ts'
-import { type PageQuery, WORKSPACE_ID_EXPECTED } from './fields.ts'
+import { INSTANT_EXPECTED, KEY_ID_EXPECTED, type PageQuery, WORKSPACE_ID_EXPECTED } from './fields.ts'
 import { type Idempotency, identifyRequest } from './idempotency.ts'
 
 declare module 'fastify' {
@@ -94,6 +102,25 @@ export function readPage({ limit, cursor }: PageQuery): { limit: number; afterId
   return { limit: Number(limit ?? DEFAULT_PAGE_SIZE), afterId: cursor ?? null }
 }
 
+interface Conditions {
+  readonly keyId?: string | undefined
+  readonly from?: string | undefined
+  readonly to?: string | undefined
+}
+
+/** Which key, and from when to when, the items of a list are about. Instants are in ms since the epoch. */
+export function readConditions({ keyId, from, to }: Conditions) {
+  if (keyId !== undefined && !isKeyId(keyId)) throw invalidField('keyId', KEY_ID_EXPECTED)
+  return { keyId, fromMs: readInstant('from', from), toMs: readInstant('to', to) }
+}
+
+function readInstant(field: 'from' | 'to', text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const ms = parseInstant(text)
+  if (ms === null) throw invalidField(field, INSTANT_EXPECTED)
+  return ms
+}
+
 /** A page of a list of one workspace, that of the path. */
 export function readPageOptions(request: FastifyRequest, query: PageQuery): PageOptions {
   return { workspaceId: readWorkspaceId(request), ...readPage(query) }
@@ -101,10 +128,23 @@ export function readPageOptions(request: FastifyRequest, query: PageQuery): Page
 
 /** @throws ApiError if the caller may not see this workspace */
 export function readWorkspaceId(request: FastifyRequest): string {
-  const workspaceId = readParameter(request, 'workspaceId')
+  return checkWorkspace(request, readParameter(request, 'workspaceId'))
+}
+
+function checkWorkspace(request: FastifyRequest, workspaceId: string): string {
   if (!isWorkspaceId(workspaceId)) throw invalidField('workspaceId', WORKSPACE_ID_EXPECTED)
   if (!seesWorkspace(request, workspaceId)) throw new ApiError('not_found', 'No such workspace')
   return workspaceId
+}
+
+/** Workspaces of a list: the one that the query names, or all that the caller may access. @returns null for all */
+export function readWorkspaces(
+  request: FastifyRequest,
+  workspaceId: string | undefined,
+): readonly string[] | null {
+  return workspaceId === undefined
+    ? allowedWorkspaces(requirePrincipal(request))
+    : [checkWorkspace(request, workspaceId)]
 }
 
 /** Rejects what is no key id before it reaches the database. */
