@@ -56,12 +56,12 @@ describe.skipIf(!has(CHROMIUM))('a key that a person holds', () => {
       await signIn(ada, site, path)
       const urls: string[] = []
       page.on('request', request => void urls.push(request.url()))
-      await page.getByRole('searchbox').fill(` ${secret}`)
+      await page.getByRole('searchbox').first().fill(` ${secret}`)
       await page.keyboard.press('Enter')
       await page.getByRole('heading', { name: 'Find a key' }).waitFor()
       expect(urls.join()).not.toContain(secret)
       await page.goBack({ waitUntil: 'commit' })
-      expect(await page.getByRole('searchbox').inputValue()).toBe('')
+      expect(await page.getByRole('searchbox').first().inputValue()).toBe('')
       await ada.close()
     },
   )

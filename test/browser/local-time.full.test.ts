@@ -50,7 +50,7 @@ describe.skipIf(!has(CHROMIUM))('a time on a page', () => {
       shown(createdAtMs, 0, 'UTC', false),
     ])
     await page.goto(`${site.origin}/workspaces/ws_1/refusals`)
-    const refused = page.locator('th time').first()
+    const refused = page.locator('.entries summary time').first()
     // Without the day if it is today, there and here.
     expect(shown(AT_MS, hours, zone, true)).toContain(await refused.textContent())
     expect(shown(AT_MS, 0, 'UTC', true)).toContain(await refused.getAttribute('title'))

@@ -319,6 +319,15 @@ function scenesOf(
       name: 'refusals-no-match',
       show: open(`/workspaces/ws_1/refusals?request=${encodeURIComponent(HOSTILE)}`),
     },
+    {
+      name: 'refusals-filtered',
+      show: async page => {
+        await page.goto(`${site.origin}/workspaces/ws_1/refusals?keyId=${importer}&from=2026-01-01T00%3A00`)
+        await page.locator('.entries summary').first().click()
+      },
+    },
+    { name: 'refusals-problems', show: open('/workspaces/ws_1/refusals?keyId=importer&to=today') },
+    { name: 'refusals-of-all', show: open('/refusals') },
     { name: 'api', show: open('/workspaces/ws_1/api') },
     { name: 'not-found', show: open('/nothing') },
     { name: 'secret', show: page => issue(page, 'deploy, staging') },

@@ -137,11 +137,22 @@ describe.skipIf(!has(CHROMIUM))('usage and rejections in a browser', () => {
     await page.getByRole('link', { name: 'Rejections' }).click()
     await page.getByLabel('Request id').fill(` ${REQUEST_ID} `)
     await page.keyboard.press('Enter')
-    await page.getByText('1 rejection with this request id').waitFor()
-    await page.getByText('The path names another workspace than the one of the key').waitFor()
+    const line = page.locator('.entries summary')
+    await line.click()
+    await line.getByText('The path names another workspace than the one of the key').waitFor()
+    await page.getByRole('definition').filter({ hasText: REQUEST_ID }).waitFor()
     expect(await overflowOf(page)).toBe(0)
     await page.getByRole('link', { name: HOSTILE }).click()
     await page.getByRole('heading', { name: HOSTILE }).waitFor()
+    await page.getByRole('link', { name: 'Rejections of this key' }).click()
+    expect(await page.getByLabel('Key id').inputValue()).toBe(keyId)
+    await page.getByRole('link', { name: 'Show all rejections' }).waitFor()
+    expect([await line.count(), await overflowOf(page)]).toEqual([1, 0])
+    const [file] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('link', { name: 'CSV' }).click(),
+    ])
+    expect(file.suggestedFilename()).toBe('rejections-ws_1.csv')
     await ada.close()
   })
 

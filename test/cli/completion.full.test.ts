@@ -70,6 +70,8 @@ describe('bash completes', () => {
   test('options, those that help hides included', () => {
     expect(completeInBash('keys', 'issue', '--s')).toEqual(['--scope'])
     expect(completeInBash('refusals', 'list', '--co')).toEqual(['--code', '--context'])
+    expect(completeInBash('refusals', 'list', '--f')).toEqual(['--from'])
+    expect(completeInBash('audit', 'list', '--w')).toEqual(['--workspace'])
     for (const command of ['import', 'revoke-all', 'edit']) {
       expect(completeInBash('keys', command, '--dry')).toEqual(['--dry-run'])
     }

@@ -98,6 +98,18 @@ test('refusals list without a workspace lists those of all, and says of which ea
   expect(await found('--key', other, '--code', 'scope_missing')).toBe('')
 })
 
+test('refusals list --from --to lists the requests of that time, the first instant included and the last one not', async () => {
+  const { refusals } = JSON.parse((await site.postern(...LIST, '--json')).stdout)
+  const [newest, middle] = refusals.map(({ at }: { at: string }) => at)
+  for (const words of [LIST, ['refusals', 'list']]) {
+    const found = async (...more: string[]) => (await site.postern(...words, '-q', ...more)).stdout
+    expect(await found('--from', middle)).toBe('r-other\nr-limit')
+    expect(await found('--to', newest)).toBe('r-limit\nr-scope')
+    expect(await found('--from', middle, '--to', newest)).toBe('r-limit')
+    expect(await found('--from', middle, '--to', newest, '--key', first)).toBe('')
+  }
+})
+
 test('refusals list without a workspace is not for a token of some workspaces', async () => {
   const words = ['--name', 'reader', '--permission', 'keys:read', '--workspace', 'ws_1']
   const { stdout } = await site.postern('tokens', 'issue', ...words)
@@ -118,6 +130,7 @@ test.each([
   [['refusals', 'list', '--workspace', 'a/b']],
   [[...LIST, '--limit', '0']],
   [[...LIST, '--key', 'importer']],
+  [[...LIST, '--from', 'yesterday']],
 ])('%j is a wrong command line', async words => {
   expect(await site.postern(...words)).toMatchObject({ code: 64, stdout: '' })
 })

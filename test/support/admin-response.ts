@@ -52,6 +52,11 @@ export interface AdminResponse {
     readonly keyId: string
     readonly detail: Readonly<Record<string, unknown>>
   }[]
+  readonly refusals: readonly {
+    readonly requestId: string
+    readonly keyId: string
+    readonly reason: string
+  }[]
   readonly windows: readonly { readonly policy: string; readonly remaining: number | null }[]
   readonly limits: readonly {
     readonly workspaceId: string

@@ -4,11 +4,10 @@ import { plainPasted } from '../../domain/pasted-text.ts'
 import type { Define } from '../cli.ts'
 import { instant, readPages } from '../client/responses.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
-import { checkKeyId, checkWorkspace } from '../options/values.ts'
+import { checkKeyId, checkWorkspace, givenParameters, parseInstantArgument } from '../options/values.ts'
 import {
   addListOptions,
   chooseOutputFormat,
-  filterItems,
   firstItems,
   type ListView,
   limitOption,
@@ -57,6 +56,8 @@ interface Conditions {
   readonly key?: string
   readonly code?: string
   readonly requestId?: string
+  readonly from?: string
+  readonly to?: string
 }
 interface Options extends Conditions {
   readonly workspace?: string
@@ -74,6 +75,8 @@ export const define: Define = (refusals, cli) => {
     .option('--key <id>', 'requests with this key', checkKeyId)
     .option('--code <code>', 'requests that were answered with this code, such as scope_missing', plainPasted)
     .option('--request-id <id>', 'the request whose response had this X-Request-Id', plainPasted)
+    .option('--from <time>', 'requests at or after this instant', parseInstantArgument)
+    .option('--to <time>', 'requests before this instant', parseInstantArgument)
     .addOption(limitOption('number of requests, at most (default: all that are kept)'))
   addAccessOptions(addListOptions(list)).action(async (options: Options, self: Command) => {
     const workspaceId = options.workspace === undefined ? null : checkWorkspace(options.workspace)
@@ -83,41 +86,30 @@ export const define: Define = (refusals, cli) => {
   })
 }
 
-function refusalListView(
-  workspaceId: string | null,
-  { key, code, requestId }: Conditions,
-): ListView<ShownRefusal> {
+function refusalListView(workspaceId: string | null, options: Conditions): ListView<ShownRefusal> {
   const owner = workspaceId === null ? 'The console' : `Workspace ${workspaceId}`
-  const condition = [key, code, requestId].every(one => one === undefined) ? '' : ' that match'
+  const condition = Object.keys(createQuery(options)).length === 0 ? '' : ' that match'
   return {
     name: 'refusals',
     columns: workspaceId === null ? COLUMNS_OF_ALL : COLUMNS,
-    id: ({ requestId: id }) => id,
+    id: ({ requestId }) => requestId,
     whenEmpty: `${owner} has no rejected requests${condition}. The console knows them ten seconds late.`,
   }
 }
 
-/** The console keeps so few of a workspace that the conditions are checked here. It searches those of all itself. */
-async function* readMatches(
-  session: AdminSession,
-  workspaceId: string | null,
-  { key, code, requestId, limit }: Options,
-) {
+function createQuery({ key, code, requestId, from, to }: Conditions): Record<string, string> {
+  return givenParameters({ keyId: key, code, requestId, from, to })
+}
+
+async function* readMatches(session: AdminSession, workspaceId: string | null, options: Options) {
   let isSampled = false
-  const searched = { ...(code && { code }), ...(requestId && { requestId }) }
-  const request =
-    workspaceId === null
-      ? { path: '/refusals', query: searched }
-      : { path: `/workspaces/${workspaceId}/refusals` }
+  const path = workspaceId === null ? '/refusals' : `/workspaces/${workspaceId}/refusals`
+  const request = { path, query: createQuery(options) }
   const pages = readPages(session.client, request, refusalsResponse, ({ refusals, sampled }) => {
     isSampled ||= sampled
     return refusals
   })
-  const isWanted = (shown: ShownRefusal) =>
-    (key === undefined || shown.keyId === key) &&
-    (code === undefined || shown.code === code) &&
-    (requestId === undefined || shown.requestId === requestId)
-  yield* firstItems(filterItems(pages, isWanted), limit)
+  yield* firstItems(pages, options.limit)
   if (isSampled)
     session.host.writeError('The list is not complete: gateways left some rejected requests out.\n')
 }

@@ -4,7 +4,7 @@ import type { AuditEntry } from '../platform/audit/entries.ts'
 import { ago, type Html, hintHtml, html, instant, markInvisible, nameHtml } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, readQuery, SHOWS, sendPage } from '../platform/html/page-request.ts'
-import { auditPath, keyPath, keysPath, WORKSPACES } from '../platform/html/paths.ts'
+import { auditPath, keyPath, keysPath, refusalsPath, WORKSPACES } from '../platform/html/paths.ts'
 import {
   type KeyUsage,
   keyUsage,
@@ -92,7 +92,7 @@ function keyPage(frame: Frame, details: KeyDetails): Html {
     ${warning(frame, key)}
     ${rotation(frame, details)}
     <section class="card" aria-labelledby="facts"><h2 id="facts">Details</h2>${facts(key, frame.nowMs, details.creator)}</section>
-    <p><a href="${auditPath(record.workspaceId, { keyId: record.id })}">Audit of this key</a></p>
+    <p><a href="${auditPath(record.workspaceId, { keyId: record.id })}">Audit of this key</a> · <a href="${refusalsPath(record.workspaceId, { keyId: record.id })}">Rejections of this key</a></p>
     ${keyUsage(key, details.usage, frame.nowMs)}
     ${isFinal(key.state) ? null : limitsCard(details.limits, frame.nowMs)}
     ${frame.mayChange ? dialogs(frame, details) : null}`

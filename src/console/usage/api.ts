@@ -1,10 +1,8 @@
-import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
 import { toInstant } from '../../domain/instant.ts'
-import { isWorkspaceId, type KeyRecord } from '../../domain/key/key-record.ts'
-import { allowedWorkspaces } from '../platform/access/principal.ts'
-import { ApiError, invalidField } from '../platform/http/api-error.ts'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
+import { invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, type CheckedRequest, declareCalls } from '../platform/http/calls.ts'
 import {
   cursorField,
@@ -13,7 +11,6 @@ import {
   instantParameter,
   limit,
   listJson,
-  type PageQuery,
   pageSchema,
   parameter,
   WORKSPACE_ID_EXPECTED,
@@ -23,21 +20,14 @@ import {
   readKeyId,
   readPage,
   readWorkspaceId,
-  requirePrincipal,
+  readWorkspaces,
   seesWorkspace,
 } from '../platform/http/request-context.ts'
-import type { Refusal } from './check-report.ts'
 import type { LimitsInUse } from './limit-windows.ts'
 import { NEAR_LIMIT_CURSOR, nearLimitJson, readNearLimitCursor } from './near-limits-reader.ts'
-import {
-  MAX_REQUEST_ID,
-  REFUSAL_CODES,
-  REFUSAL_CURSOR,
-  type RefusalPage,
-  readRefusalCursor,
-  refusalCursor,
-} from './read-refusals.ts'
 import { bucketStartMs, parseUsageRange, type Usage, type UsagePoint, type UsageRange } from './read-usage.ts'
+import { REFUSAL_CALLS } from './refusals-api.ts'
+import { requireCounts } from './require-stored.ts'
 
 const requests = Type.Integer({ minimum: 0 })
 /** What is left of a rate limit, in the admin API. */
@@ -92,19 +82,6 @@ const rangeQuery = fields({
   step: Type.Optional(Type.Union([...STEPS], { description: 'hour or day' })),
 })
 type RangeQuery = Static<typeof rangeQuery>
-const refusalsPage = { limit, cursor: cursorField(REFUSAL_CURSOR.source) }
-const CODE_EXPECTED = `one of ${REFUSAL_CODES.join(', ')}`
-const refusalSearch = fields({
-  code: parameter(CODE_EXPECTED),
-  requestId: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: MAX_REQUEST_ID,
-      description: `1 to ${MAX_REQUEST_ID} characters`,
-    }),
-  ),
-  ...refusalsPage,
-})
 
 const requestsBy = (description: string) => Type.Record(Type.String(), requests, { description })
 const usageResponse = Type.Object(
@@ -129,24 +106,6 @@ const usageResponse = Type.Object(
   { title: 'Usage' },
 )
 type UsageResponse = Static<typeof usageResponse>
-
-const refusal = Type.Object(
-  {
-    at: instant,
-    workspaceId: Type.String(),
-    route: Type.String(),
-    code: Type.String({ description: 'As the client saw it' }),
-    reason: Type.String({ description: 'Why; a newer release can add reasons' }),
-    keyId: Type.String(),
-    requestId: Type.String(),
-    address: Type.String({ description: 'The /24 or /48 network of the client' }),
-  },
-  { title: 'Refusal' },
-)
-const refusalsResponse = Type.Object({
-  ...pageSchema('refusals', refusal).properties,
-  sampled: Type.Boolean({ description: 'Whether a gateway left some out' }),
-})
 
 const READING = { method: 'GET', permission: 'keys:read', workspaces: 'own', status: 200 } as const
 
@@ -179,7 +138,7 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
     handle: async ({ usage }, { request, query: { workspaceId, ...query } }) => {
       const { limit: most, afterId } = readPage(query)
       const { limits, nextAfter } = await usage.nearLimits.list({
-        workspaceIds: readListed(workspaceId, request),
+        workspaceIds: readWorkspaces(request, workspaceId),
         limit: most,
         after: afterId === null ? null : readNearLimitCursor(afterId),
       })
@@ -205,38 +164,7 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
       return usageJson(range, points, limits)
     },
   }),
-  adminCall({
-    ...READING,
-    id: 'listRefusals',
-    url: '/workspaces/:workspaceId/refusals',
-    operation: 'refusals',
-    summary: 'The last requests with keys of a workspace that were not served, newest first',
-    query: fields(refusalsPage),
-    response: refusalsResponse,
-    errors: ['not_found', 'usage_disabled'],
-    handle: async ({ usage }, { request, query }) => {
-      const workspaceId = readWorkspaceId(request)
-      requireRefusals(usage)
-      return refusalsJson(await usage.queries.listRefusals({ workspaceId, ...readRefusalsPage(query) }))
-    },
-  }),
-  adminCall({
-    ...READING,
-    id: 'searchRefusals',
-    url: '/refusals',
-    workspaces: 'all',
-    operation: 'refusals',
-    summary: 'The last requests with keys of all workspaces that were not served, newest first',
-    query: refusalSearch,
-    response: refusalsResponse,
-    errors: ['usage_disabled'],
-    handle: async ({ usage }, { query: { code, requestId = '', ...page } }) => {
-      if (code !== undefined && !REFUSAL_CODES.includes(code)) throw invalidField('code', CODE_EXPECTED)
-      requireRefusals(usage)
-      const conditions = { code: code ?? '', requestId }
-      return refusalsJson(await usage.queries.searchRefusals({ ...conditions, ...readRefusalsPage(page) }))
-    },
-  }),
+  ...REFUSAL_CALLS,
 ]
 
 async function showKeyUsage(
@@ -250,27 +178,6 @@ async function showKeyUsage(
   const range = readRange(query, clock.wallMs())
   const points = await usage.queries.readKey(key.record, range)
   return usageJson(range, points, await usage.limits.ofKey(key.record))
-}
-
-/** @returns null: all */
-function readListed(workspaceId: string | undefined, request: FastifyRequest): readonly string[] | null {
-  if (workspaceId === undefined) return allowedWorkspaces(requirePrincipal(request))
-  if (!isWorkspaceId(workspaceId)) throw invalidField('workspaceId', WORKSPACE_ID_EXPECTED)
-  if (!seesWorkspace(request, workspaceId)) throw new ApiError('not_found', 'No such workspace')
-  return [workspaceId]
-}
-
-function requireCounts({ stores }: Usage): void {
-  if (!stores.counts) throw notStored('Counts and refusals', 'usage.enabled')
-}
-
-function requireRefusals(usage: Usage): void {
-  requireCounts(usage)
-  if (!usage.stores.refusals) throw notStored('Refusals', 'refusals.enabled')
-}
-
-function notStored(what: string, setting: string): ApiError {
-  return new ApiError('usage_disabled', `${what} are not kept: the setting ${setting} is false`)
 }
 
 function readRange(query: RangeQuery, nowMs: number): UsageRange {
@@ -290,19 +197,6 @@ function usageJson(range: UsageRange, points: readonly UsagePoint[], limits: Lim
     }),
     windows: windowsJson(limits),
   }
-}
-
-function readRefusalsPage(query: PageQuery) {
-  const { limit: most, afterId } = readPage(query)
-  return { limit: most, after: afterId === null ? null : readRefusalCursor(afterId) }
-}
-
-function refusalsJson({ refusals, sampled, nextAfter }: RefusalPage) {
-  return listJson({ refusals: refusals.map(refusalJson), sampled }, refusalCursor(nextAfter))
-}
-
-function refusalJson({ workspaceId, atMs, route, code, reason, keyId, requestId, address }: Refusal) {
-  return { at: toInstant(atMs), workspaceId, route, code, reason, keyId, requestId, address }
 }
 
 function windowsJson({ plan, regions }: LimitsInUse): Static<typeof limitWindow>[] {

@@ -26,9 +26,11 @@ import {
   usagePath,
   WORKSPACES,
 } from '../platform/html/paths.ts'
+import { FILE_FORMATS } from '../platform/http/send-file.ts'
 import { type ChartRange, chartSpan, readChartRange } from './chart-range.ts'
 import { limitsCard } from './limits-card.ts'
 import { bucketStartMs, lastPoints, RANKED_KEYS, type RequestTotal } from './read-usage.ts'
+import { sendRefusalsFile } from './refusals-file.ts'
 import { type RefusalsPageParts, showRefusals } from './refusals-page.ts'
 import { COUNTS_OFF, countTable, numberText, type UsageView, usagePart } from './usage-chart.ts'
 
@@ -56,11 +58,23 @@ export interface UsagePageParts extends RefusalsPageParts {
 /** Usage and rejections of a workspace, and usage of all. */
 export function usageRoutes(scope: FastifyInstance, parts: UsagePageParts): void {
   scope.get(`${WORKSPACES}/:workspaceId/usage`, SHOWS, (request, reply) => showUsage(parts, request, reply))
-  scope.get(`${WORKSPACES}/:workspaceId/refusals`, SHOWS, (request, reply) =>
-    showRefusals(parts, request, reply, requireWorkspace(request)),
-  )
-  scope.get(ALL_REFUSALS, ADMINISTRATION, (request, reply) => showRefusals(parts, request, reply, null))
   scope.get(ALL_USAGE, SHOWS, (request, reply) => showAllUsage(parts, request, reply))
+  refusalRoutes(scope, parts)
+}
+
+function refusalRoutes(scope: FastifyInstance, parts: RefusalsPageParts): void {
+  const { usage } = parts
+  const own = `${WORKSPACES}/:workspaceId/refusals`
+  scope.get(own, SHOWS, (request, reply) => showRefusals(parts, request, reply, requireWorkspace(request)))
+  scope.get(ALL_REFUSALS, ADMINISTRATION, (request, reply) => showRefusals(parts, request, reply, null))
+  for (const format of FILE_FORMATS) {
+    scope.get(`${own}/entries.${format}`, SHOWS, async (request, reply) =>
+      sendRefusalsFile(usage, request, reply, { workspaceId: requireWorkspace(request), format }),
+    )
+    scope.get(`${ALL_REFUSALS}/entries.${format}`, ADMINISTRATION, async (request, reply) =>
+      sendRefusalsFile(usage, request, reply, { workspaceId: null, format }),
+    )
+  }
 }
 
 async function showUsage(

@@ -40,35 +40,25 @@ export interface RefusalPosition {
   readonly id: string
 }
 
-export interface RefusalQuery {
-  readonly workspaceId: string
-  readonly limit: number
-  readonly after: RefusalPosition | null
+/** Conditions on refusals; all of them apply. */
+export interface RefusalFilter {
+  /** As the client saw it. */
+  readonly code?: string | undefined
+  readonly requestId?: string | undefined
+  readonly keyId?: string | undefined
+  /** In ms since the epoch, inclusive. */
+  readonly fromMs?: number | undefined
+  /** Exclusive. */
+  readonly toMs?: number | undefined
 }
 
-export async function listRefusals(
-  database: Kysely<Tables>,
-  { workspaceId, limit, after }: RefusalQuery,
-  nowMs: number,
-): Promise<RefusalPage> {
-  const sinceMs = nowMs - REFUSALS_KEPT_MS
-  const rows = await selectRefusals(database, sinceMs, after)
-    .where('workspace_id', '=', workspaceId)
-    .limit(limit + 1)
-    .execute()
-  const { rows: shown, next } = takePage(rows, limit, positionOf)
-  return {
-    refusals: shown.map(readRefusalRow),
-    sampled: await hasGap(database, workspaceId, shown.at(-1)?.at_ms ?? sinceMs),
-    nextAfter: next,
-  }
+export interface RefusalSelection {
+  readonly filter: RefusalFilter
+  /** Null for all. */
+  readonly workspaceId: string | null
 }
 
-export interface RefusalSearch {
-  /** As the client saw it; empty for any. */
-  readonly code: string
-  /** Empty for any. */
-  readonly requestId: string
+export interface RefusalQuery extends RefusalSelection {
   readonly limit: number
   readonly after: RefusalPosition | null
 }
@@ -78,39 +68,81 @@ const EXAMINED_AT_ONCE = 500
 /** Of one page: a search for what is rare goes on with the next one. */
 const EXAMINED_AT_MOST = 5_000
 
-/** Refusals of all workspaces that meet the conditions, newest first. A page can be short while there are more. */
+/** Refusals that meet the conditions, newest first. A page can be short while there are more. */
 export async function searchRefusals(
   database: Kysely<Tables>,
-  { code, requestId, limit, after }: RefusalSearch,
+  { limit, after, ...selection }: RefusalQuery,
   nowMs: number,
 ): Promise<RefusalPage> {
-  const sinceMs = nowMs - REFUSALS_KEPT_MS
   const found: RefusalRow[] = []
-  let position = after
-  for (let examined = 0; examined < EXAMINED_AT_MOST && found.length <= limit; examined += EXAMINED_AT_ONCE) {
-    const rows = await selectRefusals(database, sinceMs, position).limit(EXAMINED_AT_ONCE).execute()
-    found.push(
-      ...rows.filter(
-        row => (code === '' || row.code === code) && (requestId === '' || row.request_id === requestId),
-      ),
-    )
-    const last = rows.at(-1)
-    position = rows.length < EXAMINED_AT_ONCE || last === undefined ? null : positionOf(last)
-    if (position === null) break
-    await setImmediate()
+  let [examined, oldestMs, end] = [0, nowMs - REFUSALS_KEPT_MS, after]
+  for await (const part of examineRefusals(database, selection, after, nowMs)) {
+    found.push(...part.found)
+    end = part.end
+    oldestMs = part.oldestMs ?? oldestMs
+    examined += EXAMINED_AT_ONCE
+    if (found.length > limit || examined >= EXAMINED_AT_MOST) break
   }
-  const { rows: shown, next } = takePage(found, limit, positionOf, position)
+  const { rows, next } = takePage(found, limit, positionOf, end)
   return {
-    refusals: shown.map(readRefusalRow),
-    sampled: await hasGap(database, null, sinceMs),
+    refusals: rows.map(readRefusalRow),
+    sampled: await hasGap(database, selection.workspaceId, next?.atMs ?? oldestMs),
     nextAfter: next,
   }
 }
 
-function selectRefusals(database: Kysely<Tables>, sinceMs: number, after: RefusalPosition | null) {
+/** All refusals that meet the conditions, newest first, in parts. Those that are added meanwhile are left out. */
+export async function* readRefusals(
+  database: Kysely<Tables>,
+  selection: RefusalSelection,
+  nowMs: number,
+): AsyncGenerator<readonly Refusal[]> {
+  for await (const { found } of examineRefusals(database, selection, null, nowMs)) {
+    yield found.map(readRefusalRow)
+  }
+}
+
+interface ExaminedRefusals {
+  /** Those that meet the conditions. */
+  readonly found: readonly RefusalRow[]
+  /** Of all that were examined; null if there were none. */
+  readonly oldestMs: number | null
+  /** Where the next ones begin; null after the last. */
+  readonly end: RefusalPosition | null
+}
+
+async function* examineRefusals(
+  database: Kysely<Tables>,
+  { filter, workspaceId }: RefusalSelection,
+  after: RefusalPosition | null,
+  nowMs: number,
+): AsyncGenerator<ExaminedRefusals> {
+  const { fromMs = 0, toMs } = filter
+  const kept = selectRefusals(database, Math.max(fromMs, nowMs - REFUSALS_KEPT_MS))
+  const own = workspaceId === null ? kept : kept.where('workspace_id', '=', workspaceId)
+  const within = toMs === undefined ? own : own.where('at_ms', '<', toMs)
+  let end = after
+  do {
+    const rest = end === null ? within : within.where(sql<boolean>`(at_ms, id) < (${end.atMs}, ${end.id})`)
+    const rows: RefusalRow[] = await rest.limit(EXAMINED_AT_ONCE).execute()
+    const last = rows.at(-1)
+    end = rows.length < EXAMINED_AT_ONCE || last === undefined ? null : positionOf(last)
+    yield { found: rows.filter(row => isMatch(row, filter)), oldestMs: last?.at_ms ?? null, end }
+    await setImmediate()
+  } while (end !== null)
+}
+
+function isMatch(row: RefusalRow, { code, requestId, keyId }: RefusalFilter): boolean {
+  return (
+    (code === undefined || row.code === code) &&
+    (requestId === undefined || row.request_id === requestId) &&
+    (keyId === undefined || row.key_id === keyId)
+  )
+}
+
+function selectRefusals(database: Kysely<Tables>, sinceMs: number) {
   const kept = database.selectFrom('refusals').selectAll().where('at_ms', '>=', sinceMs)
-  const rest = after === null ? kept : kept.where(sql<boolean>`(at_ms, id) < (${after.atMs}, ${after.id})`)
-  return rest.orderBy('at_ms', 'desc').orderBy('id', 'desc')
+  return kept.orderBy('at_ms', 'desc').orderBy('id', 'desc')
 }
 
 function positionOf(row: RefusalRow): RefusalPosition {

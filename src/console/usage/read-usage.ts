@@ -7,7 +7,7 @@ import { listAsRows } from '../platform/database/query-parts.ts'
 import type { Tables, UsageRow } from '../platform/database/tables.ts'
 import type { LimitReader } from './limit-windows.ts'
 import type { NearLimitsReader } from './near-limits-reader.ts'
-import { listRefusals, type RefusalQuery, type RefusalSearch, searchRefusals } from './read-refusals.ts'
+import { type RefusalQuery, type RefusalSelection, readRefusals, searchRefusals } from './read-refusals.ts'
 import { type CountTable, oldestBucket } from './rows.ts'
 
 /** Which parts of the reports are stored: the settings `usage.enabled` and `refusals.enabled`. */
@@ -45,9 +45,8 @@ export function createUsageQueries(database: UsageDatabase, clock: Clock) {
     /** @param workspaces null for all */
     busiestWorkspaces: (workspaces: readonly string[] | null, range: UsageRange, limit: number) =>
       busiestWorkspaces(database, workspaces, range, limit),
-    listRefusals: (query: RefusalQuery) => listRefusals(reader, query, clock.wallMs()),
-    /** Of all workspaces. */
-    searchRefusals: (query: RefusalSearch) => searchRefusals(reader, query, clock.wallMs()),
+    searchRefusals: (query: RefusalQuery) => searchRefusals(reader, query, clock.wallMs()),
+    readRefusals: (selection: RefusalSelection) => readRefusals(reader, selection, clock.wallMs()),
     asOfMs: () => readAsOf(reader, clock.wallMs()),
   }
 }

@@ -27,6 +27,7 @@ const NEEDS: Readonly<Record<string, string>> = {
   getWorkspaceUsage: 'keys:read',
   listRefusals: 'keys:read',
   searchRefusals: 'keys:read in all workspaces',
+  exportRefusals: 'keys:read in all workspaces',
   listNearLimits: 'keys:read',
   listWorkspaceAudit: 'audit:read',
   searchAudit: 'audit:read',

@@ -132,6 +132,8 @@ async function usage(key: Key): Promise<void> {
   const conditions = { code: 'rate_limited', requestId: 'r1', limit: '10' }
   const searched = await client.GET('/refusals', { params: { query: conditions } })
   deepEqual(dataOf(searched), { refusals: [], sampled: false, hasMore: false })
+  const lines = await client.GET('/refusals/export', { params: { query: ofKey(key).path }, parseAs: 'text' })
+  deepEqual(linesOf(dataOf(lines)), [])
   const limits = await client.GET('/limits', { params: { query: { workspaceId: 'ws_1', limit: '10' } } })
   deepEqual(dataOf(limits), { limits: [], hasMore: false })
 }

@@ -22,6 +22,7 @@ test('every page and asset answers HEAD as GET, without a body', async () => {
     '/api/openapi.json',
     '/usage',
     '/refusals',
+    '/refusals/entries.csv',
     '/x',
   ]
   const pages = [

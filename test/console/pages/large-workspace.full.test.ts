@@ -74,6 +74,7 @@ const PATHS = [
   `${LIST}?state=active&unused=90d&sort=lastUsedAt`,
   '/workspaces/ws_1/usage?range=400d',
   '/workspaces/ws_1/refusals',
+  '/workspaces/ws_1/refusals?code=rate_limited',
   '/usage',
 ]
 

@@ -200,6 +200,8 @@ const SCENES: Readonly<Record<string, readonly Scene[]>> = {
     ['ada', '/workspaces/ws_2/usage'],
     ['ada', `${W}/refusals`],
     ['ada', `${W}/refusals?code=not_found`],
+    ['ada', `${W}/refusals?keyId={plain}&from=2026-11-01T00%3A00`],
+    ['ada', `${W}/refusals?keyId=plain&code=x&to=today`],
     ['ada', '/workspaces/ws_2/refusals'],
     ['root', '/refusals'],
     ['root', '/refusals?request=unknown&code=not_found'],

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, test } from 'vitest'
-import { type ConsoleOptions, startConsole } from '../../support/console.ts'
+import { ADMIN_TOKEN, type ConsoleOptions, startConsole } from '../../support/console.ts'
 import { metricValue } from '../../support/metric-value.ts'
 import { databaseDirectory } from '../../support/temporary-directory.ts'
 
@@ -327,8 +327,59 @@ describe('the admin API on usage', () => {
     expect((await search('?requestId=')).body).toMatchObject({ field: 'requestId' })
     const rights = { name: 'reader', permissions: ['keys:read'], workspaces: ['ws_2'], expiresInDays: 1 }
     const { secret } = (await send('POST', '/admin/v1/tokens', rights)).body
-    const denied = await search('', { headers: { authorization: `Bearer ${secret}` } })
-    expect([denied.status, denied.body.code]).toEqual([403, 'forbidden'])
+    for (const path of ['', '/export']) {
+      const denied = await search(path, { headers: { authorization: `Bearer ${secret}` } })
+      expect([denied.status, denied.body.code]).toEqual([403, 'forbidden'])
+    }
+  })
+
+  test('finds refusals by key and time, of a workspace and of all, and exports what the conditions select as lines', async () => {
+    const { app, send, report, issue, keyId } = await started()
+    const [second, elsewhere] = [await issue(), await issue('ws_2')]
+    const nowMs = Date.now()
+    const refusal = (requestId: string, more: object) => ({
+      ...{ at: nowMs, route: 'files', code: 'not_found', reason: 'other_workspace' },
+      ...{ requestId, address: '192.0.2.0/24', ...more },
+    })
+    const refusals = [
+      refusal('r1', { keyId }),
+      refusal('r2', { keyId: second, at: nowMs - 1000 }),
+      refusal('r3', { keyId: elsewhere, at: nowMs - 2000 }),
+      refusal('r4', { keyId, at: nowMs - 3000, code: 'rate_limited', reason: 'rate_limited' }),
+    ]
+    await report(1, [], { refusals })
+    const instant = (ms: number) => new Date(ms).toISOString()
+    const found = async (query: Record<string, string>, path = '/refusals') => {
+      const { body } = await send('GET', `/admin/v1${path}?${new URLSearchParams(query)}`)
+      return body.refusals.map(({ requestId }) => requestId)
+    }
+    const own = '/workspaces/ws_1/refusals'
+    const span = { from: instant(nowMs - 3000), to: instant(nowMs - 1000) }
+    expect(await found({ keyId })).toEqual(['r1', 'r4'])
+    expect(await found(span)).toEqual(['r3', 'r4'])
+    expect(await found({ ...span, keyId })).toEqual(['r4'])
+    expect(await found({ keyId, limit: '1' }, own)).toEqual(['r1'])
+    expect(await found(span, own)).toEqual(['r4'])
+    expect(await found({ code: 'not_found' }, own)).toEqual(['r1', 'r2'])
+    expect(await found({ requestId: 'r2' }, own)).toEqual(['r2'])
+    expect(await found({ keyId: elsewhere }, own)).toEqual([])
+    for (const path of ['/refusals', own, '/refusals/export']) {
+      for (const [field, value] of [
+        ['keyId', 'importer'],
+        ['from', 'today'],
+        ['to', '2026-02-30T00:00:00Z'],
+      ] as const) {
+        const { body } = await send('GET', `/admin/v1${path}?${field}=${value}`)
+        expect(body).toMatchObject({ code: 'invalid_request', field })
+      }
+    }
+    const url = `/admin/v1/refusals/export?keyId=${keyId}`
+    const exported = await app.inject({ url, headers: { authorization: `Bearer ${ADMIN_TOKEN}` } })
+    expect(exported.headers['content-type']).toBe('application/x-ndjson; charset=utf-8')
+    const lines = exported.body.split('\n').filter(Boolean)
+    const { body } = await send('GET', `/admin/v1/refusals?keyId=${keyId}`)
+    expect(lines.map(line => JSON.parse(line))).toEqual(body.refusals)
+    expect(lines).toHaveLength(2)
   })
 
   test('shows limits that are nearly used up, page by page, and to a token only those of its workspaces', async () => {
@@ -393,7 +444,7 @@ describe('the admin API on usage', () => {
     const { send, report, count, requests } = await started({ keepsRefusals: false })
     await report(1, [count(2)])
     expect(await requests()).toBe(2)
-    for (const path of ['workspaces/ws_1/refusals', 'refusals']) {
+    for (const path of ['workspaces/ws_1/refusals', 'refusals', 'refusals/export']) {
       expect((await send('GET', `/admin/v1/${path}`)).body.code).toBe('usage_disabled')
     }
   })

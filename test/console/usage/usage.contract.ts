@@ -7,6 +7,7 @@ import { toKeyRow } from '../../../src/console/platform/database/key-row.ts'
 import { systemTimers } from '../../../src/console/platform/jobs/timers.ts'
 import type { CheckedReport, Count, Refusal } from '../../../src/console/usage/check-report.ts'
 import { ReportGatherer } from '../../../src/console/usage/gather-reports.ts'
+import type { RefusalFilter, RefusalQuery } from '../../../src/console/usage/read-refusals.ts'
 import { createUsageQueries, lastPoints } from '../../../src/console/usage/read-usage.ts'
 import { makePartitions, purgeUsage } from '../../../src/console/usage/rows.ts'
 import { storeReports } from '../../../src/console/usage/store-reports.ts'
@@ -185,13 +186,13 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
         await store(report('g1', round + 1, [], { refusals }))
       }
       await store(report('g1', 6, [], { refusals: [refusal({ workspaceId: 'ws_2' })] }))
-      const first = await queries.listRefusals({ workspaceId: 'ws_1', limit: 150, after: null })
-      const rest = await queries.listRefusals({ workspaceId: 'ws_1', limit: 150, after: first.nextAfter })
+      const first = await queries.searchRefusals({ ...of('ws_1'), limit: 150 })
+      const rest = await queries.searchRefusals({ ...of('ws_1'), limit: 150, after: first.nextAfter })
       const seen = [...first.refusals, ...rest.refusals].map(({ requestId }) => requestId)
       expect(seen).toEqual(Array.from({ length: 200 }, (_, index) => `r${249 - index}`))
       expect([first.sampled, rest.sampled, rest.nextAfter]).toEqual([false, false, null])
       nowMs += 7 * DAY_MS + 1000
-      const old = await queries.listRefusals({ workspaceId: 'ws_2', limit: 9, after: null })
+      const old = await queries.searchRefusals(of('ws_2'))
       expect(old.refusals).toEqual([])
       await purgeUsage(database, nowMs)
       expect(await rowsIn('refusals')).toBe(0)
@@ -200,8 +201,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
     test('says that a gateway left refusals out, as long as those of that time are shown', async () => {
       const refusals = [refusal(), refusal({ workspaceId: 'ws_2' })]
       await store(report('g1', 1, [], { refusals, omitted: ['ws_1'] }))
-      const sampled = async (workspaceId: string) =>
-        (await queries.listRefusals({ workspaceId, limit: 200, after: null })).sampled
+      const sampled = async (workspaceId: string) => (await queries.searchRefusals(of(workspaceId))).sampled
       expect([await sampled('ws_1'), await sampled('ws_2')]).toEqual([true, false])
       nowMs += 1
       const later = Array.from({ length: 200 }, () => refusal({ atMs: nowMs }))
@@ -252,29 +252,28 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
     })
 
     test('a search of the refusals of all workspaces finds each once, newest first, also what is rare among many', async () => {
-      const of = (requestId: string, more: Partial<Refusal>) => refusal({ requestId, ...more })
-      const rare = [of('rare', { code: 'scope_missing', atMs: NOW_MS - 5_000 })]
+      const named = (requestId: string, more: Partial<Refusal>) => refusal({ requestId, ...more })
+      const rare = [named('rare', { code: 'scope_missing', atMs: NOW_MS - 5_000 })]
       // Of one moment: the position in a page is not the time alone.
       const many = Array.from({ length: 120 }, (_, index) =>
-        of(`r${index}`, { workspaceId: `ws_${index % 40}` }),
+        named(`r${index}`, { workspaceId: `ws_${index % 40}` }),
       )
       await store(report('g1', 1, [], { refusals: [...many, ...rare] }))
       const ids: string[] = []
       let after: Awaited<ReturnType<typeof queries.searchRefusals>>['nextAfter'] = null
       do {
-        const page = await queries.searchRefusals({ code: '', requestId: '', limit: 50, after })
+        const page = await queries.searchRefusals({ ...of(null), limit: 50, after })
         ids.push(...page.refusals.map(({ requestId }) => requestId))
         after = page.nextAfter
       } while (after !== null)
       expect(ids.toSorted()).toEqual([...many, ...rare].map(({ requestId }) => requestId).toSorted())
       expect(ids.at(-1)).toBe('rare')
-      const search = { code: '', requestId: '', limit: 50, after: null }
-      const found = await queries.searchRefusals({ ...search, code: 'scope_missing' })
+      const found = await queries.searchRefusals({ ...of(null), filter: { code: 'scope_missing' } })
       expect([found.refusals.map(({ requestId }) => requestId), found.nextAfter]).toEqual([['rare'], null])
-      const byId = await queries.searchRefusals({ ...search, requestId: 'r7' })
+      const byId = await queries.searchRefusals({ ...of(null), filter: { requestId: 'r7' } })
       expect(byId.refusals).toMatchObject([{ workspaceId: 'ws_7', requestId: 'r7' }])
       nowMs += 7 * DAY_MS + 1
-      expect((await queries.searchRefusals(search)).refusals).toEqual([])
+      expect((await queries.searchRefusals(of(null))).refusals).toEqual([])
     })
 
     test('a search of the refusals of all workspaces examines 5,000 for a page, and says where it goes on', async () => {
@@ -287,11 +286,36 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
           refusals: [...refusals, refusal({ workspaceId: 'ws_rare', code: 'rare', atMs: NOW_MS - 9_000 })],
         }),
       )
-      const search = { code: 'rare', requestId: '', limit: 50 }
-      const first = await queries.searchRefusals({ ...search, after: null })
+      const search = { ...of(null), filter: { code: 'rare' } }
+      const first = await queries.searchRefusals(search)
       expect(first.refusals).toEqual([])
       const second = await queries.searchRefusals({ ...search, after: first.nextAfter })
       expect([second.refusals.length, second.nextAfter]).toEqual([1, null])
+      const parts: number[] = []
+      for await (const part of queries.readRefusals(search)) parts.push(part.length)
+      expect([parts.length, parts.reduce((sum, length) => sum + length)]).toEqual([13, 1])
+    })
+
+    test('refusals are selected by key and time, the first instant included and the last one not, in one workspace or in all', async () => {
+      const at = (seconds: number, more: Partial<Refusal> = {}) =>
+        refusal({ atMs: NOW_MS + seconds * 1000, requestId: `r${seconds}`, ...more })
+      const other = { keyId: 'key_b', workspaceId: 'ws_2' }
+      await store(report('g1', 1, [], { refusals: [at(0), at(1), at(2), at(3, other), at(4)] }))
+      const ids = async (workspaceId: string | null, filter: RefusalFilter) => {
+        const { refusals } = await queries.searchRefusals({ ...of(workspaceId), filter })
+        const all: Refusal[] = []
+        for await (const part of queries.readRefusals({ workspaceId, filter })) all.push(...part)
+        expect(all).toEqual(refusals)
+        return refusals.map(({ requestId }) => requestId)
+      }
+      const [fromMs, toMs] = [NOW_MS + 1000, NOW_MS + 4000]
+      expect(await ids('ws_1', { fromMs })).toEqual(['r4', 'r2', 'r1'])
+      expect(await ids('ws_1', { fromMs, toMs })).toEqual(['r2', 'r1'])
+      expect(await ids(null, { fromMs, toMs })).toEqual(['r3', 'r2', 'r1'])
+      expect(await ids(null, { keyId: 'key_b' })).toEqual(['r3'])
+      expect(await ids('ws_1', { keyId: 'key_b' })).toEqual([])
+      expect(await ids('ws_1', { keyId: 'key_a', toMs, code: 'not_found' })).toEqual(['r2', 'r1', 'r0'])
+      expect(await ids(null, { toMs: NOW_MS })).toEqual([])
     })
 
     test('counts are complete until the oldest last report of the gateways that are running', async () => {
@@ -409,6 +433,11 @@ export function report(
 export function count(requests: number, more: Partial<Count> = {}): Count {
   const place = { workspaceId: 'ws_1', keyId: 'key_a', route: 'files', code: 'ok' }
   return { ...place, minute: minuteOf(NOW_MS), count: requests, ...more }
+}
+
+/** All that are kept. @param workspaceId null: of all workspaces */
+function of(workspaceId: string | null): RefusalQuery {
+  return { filter: {}, workspaceId, limit: 200, after: null }
 }
 
 function refusal(more: Partial<Refusal> = {}): Refusal {
