@@ -1,6 +1,7 @@
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { type AuditEntry, type AuditValue, actionLabel, readChanges } from '../platform/audit/entries.ts'
 import {
+  copyable,
   exactInstantAndAgo,
   type Html,
   hintHtml,
@@ -38,19 +39,30 @@ function line(entry: AuditEntry, record: KeyRecord | null, nowMs: number): Openi
         ? null
         : fact('Workspace', html`<a href="${auditPath(entry.workspaceId)}">${entry.workspaceId}</a>`),
       keyFact(entry),
-      fact(
-        'Actor',
-        html`${by === '' ? null : html`${markInvisible(by)}, `}<code>${markInvisible(actor)}</code>`,
-      ),
+      fact('Actor', html`${by === '' ? null : html`${markInvisible(by)}, `}${actorHtml(entry)}`),
       ...Object.entries(readChanges(entry)).map(([field, change]) =>
         fact(LABELS[field] ?? field, html`${valueText(change.old)} → ${valueText(change.new)}`),
       ),
       ...Object.entries(detail).map(([name, value]) =>
-        isPlain(name, value) ? fact(LABELS[name] ?? name, valueText(value)) : null,
+        isPlain(name, value) ? fact(LABELS[name] ?? name, detailHtml(entry, name, value)) : null,
       ),
-      fact('Entry', html`<code>${entry.id}</code>`),
+      fact('Entry', copyable(`entry-${entry.id}`, entry.id)),
     ],
   }
+}
+
+/** As the field `Actor` of the search takes it. */
+function actorHtml({ id, actor }: AuditEntry): Html {
+  return actor.startsWith('token:')
+    ? copyable(`actor-${id}`, actor)
+    : html`<code>${markInvisible(actor)}</code>`
+}
+
+/** Ids that people look for elsewhere. */
+const COPIED = new Set(['requestId', 'tokenId'])
+
+function detailHtml({ id }: AuditEntry, name: string, value: AuditValue): Html {
+  return COPIED.has(name) && typeof value === 'string' ? copyable(`${name}-${id}`, value) : valueText(value)
 }
 
 /** The key by its name of the time, the host of a webhook, or what else an entry is about. */
@@ -72,6 +84,7 @@ function keyFact({ workspaceId, keyId }: AuditEntry): Html | null {
 const LABELS: Readonly<Record<string, string>> = {
   from: 'Address',
   requestId: 'Request id',
+  tokenId: 'Token id',
   site: 'Address of the webhook',
   reason: 'Reason',
   scopes: 'Scopes',

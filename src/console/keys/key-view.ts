@@ -5,6 +5,7 @@ import { type KeyRecord, type KeyState, keyState, type StoredKey } from '../../d
 import type { AuditEntry } from '../platform/audit/entries.ts'
 import {
   ago,
+  copyable,
   type Html,
   hintHtml,
   html,
@@ -142,6 +143,6 @@ export function facts(key: KeyView, nowMs: number, creator: string | null): Html
     ${record.suspendedAtMs === null ? null : html`<div><dt>Suspended</dt><dd>${instantAndAgo(record.suspendedAtMs, nowMs)}</dd></div>`}
     ${record.revokedAtMs === null ? null : html`<div><dt>Revoked</dt><dd>${instantAndAgo(record.revokedAtMs, nowMs)}</dd></div>`}
     <div><dt>Last used</dt><dd>${lastUsed(key, nowMs)}</dd></div>
-    <div><dt>Key id</dt><dd class="copyable"><code id="key-id">${record.id}</code> <button type="button" class="small" data-copies="key-id" hidden>Copy</button></dd></div>
+    <div><dt>Key id</dt><dd>${copyable('key-id', record.id)}</dd></div>
   </dl>`
 }

@@ -155,6 +155,11 @@ export function hintHtml({ hint }: Pick<KeyRecord, 'hint'>): Html {
   return html`<code class="hint-of-key">${hint}</code>`
 }
 
+/** An id with a button that copies it. @param id of the element, which only it has in its page */
+export function copyable(id: string, text: string): Html {
+  return html`<span class="copyable"><code id="${id}">${text}</code> <button type="button" class="small" data-copies="${id}" aria-describedby="${id}" hidden>Copy</button></span>`
+}
+
 /**
  * A cell of a table. The label is shown where the table has no room for columns.
  * @param kind on a phone, `unnamed` shows no label, and `on-its-page` nothing

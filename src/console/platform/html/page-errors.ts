@@ -5,7 +5,7 @@ import { OutcomeUnknown } from '../database/database-unavailable.ts'
 import { ApiError } from '../http/api-error.ts'
 import { NO_RESOURCE } from '../http/calls.ts'
 import { explainError } from '../http/explain-error.ts'
-import { type Html, html } from './html.ts'
+import { copyable, type Html, html } from './html.ts'
 import { barePage, type Frame, page } from './layout.ts'
 import { createFrame, findWorkspace, notFound, sendPage } from './page-request.ts'
 import { FIND_KEY, formPage, keyPath, WORKSPACES } from './paths.ts'
@@ -97,7 +97,7 @@ const START = { path: '/', text: 'Go to the start page' }
 export function problemPage(frame: Frame | null, { title, text, requestId, next = START }: Problem): Html {
   const main = html`<h1>${title}</h1>
     <p class="lead">${text}</p>
-    ${requestId === null ? null : html`<p class="muted">Request id: <code>${requestId}</code></p>`}
+    ${requestId === null ? null : html`<p class="muted">Request id: ${copyable('request-id', requestId)}</p>`}
     <p class="actions"><a class="button primary" href="${next.path}">${next.text}</a></p>`
   return frame === null ? barePage(title, main) : page(frame, { title, section: null, main })
 }

@@ -88,17 +88,28 @@ async function copy(element) {
   return document.execCommand('copy')
 }
 
+const COPIED_MS = 2000
+
+/** A list has many buttons: they share one announcement. */
 function setUpCopying() {
+  const announcement = document.createElement('p')
+  announcement.className = 'hidden'
+  announcement.setAttribute('role', 'status')
+  document.getElementById('main').append(announcement)
   for (const button of document.querySelectorAll('button[data-copies]')) {
-    const announcement = document.createElement('span')
-    announcement.className = 'hidden'
-    announcement.setAttribute('role', 'status')
-    button.after(announcement)
+    let timer
+    const say = (label, announced) => {
+      clearTimeout(timer)
+      button.textContent = label
+      announcement.textContent = announced
+    }
     button.hidden = false
     button.addEventListener('click', async () => {
+      say('Copy', '')
       const done = await copy(document.getElementById(button.dataset.copies)).catch(() => false)
-      button.textContent = done ? 'Copied' : 'Copy manually'
-      announcement.textContent = button.textContent
+      if (!done) return say('Copy manually', 'Copy manually')
+      say('Copied', 'Copied')
+      timer = setTimeout(say, COPIED_MS, 'Copy', '')
     })
   }
 }
