@@ -7,6 +7,7 @@ import { confirmForm } from '../platform/html/form-parts.ts'
 import {
   ago,
   cell,
+  copyable,
   dateText,
   type Html,
   hintHtml,
@@ -24,7 +25,7 @@ import {
   readCursor,
   sendPage,
 } from '../platform/html/page-request.ts'
-import { NEW_TOKEN, revokeTokenPath, TOKENS, tokensPath } from '../platform/html/paths.ts'
+import { auditPath, NEW_TOKEN, revokeTokenPath, TOKENS, tokensPath } from '../platform/html/paths.ts'
 import { describeCaller, readParameter, requirePrincipal } from '../platform/http/request-context.ts'
 import { type AdminTokens, tokenProblem } from './operations.ts'
 import type { TokenPage } from './rows.ts'
@@ -90,7 +91,7 @@ function tokensPage(frame: Frame, { tokens, nextAfterId }: TokenPage, isFirstPag
 function table(tokens: readonly AdminToken[], nowMs: number): Html {
   return html`<table class="stacks">
     <caption class="hidden">Admin tokens, newest first</caption>
-    <thead><tr><th scope="col">Name</th><th scope="col">State</th><th scope="col">Permissions</th><th scope="col">Workspaces</th><th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Last used</th><th scope="col"><span class="hidden">Action</span></th></tr></thead>
+    <thead><tr><th scope="col">Name</th><th scope="col">State</th><th scope="col">Permissions</th><th scope="col">Workspaces</th><th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Last used</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
     <tbody>${tokens.map(token => row(token, nowMs))}</tbody>
   </table>`
 }
@@ -108,15 +109,22 @@ function row(token: AdminToken, nowMs: number): Html {
   const expires = html`${dateText(expiresAtMs)} ${problem === null ? html`<span class="muted small">${ago(expiresAtMs, nowMs)}</span>` : null}`
   const codes = permissions.map(permission => html`<li><code>${permission}</code></li>`)
   return html`<tr${problem === null ? null : html` class="dead"`}>
-    <th scope="row"><span class="breaks">${markInvisible(token.name)}</span> ${hintHtml(token)}</th>
+    <th scope="row"><span class="breaks">${markInvisible(token.name)}</span> ${hintHtml(token)} <span class="small">${copyable(`id-${token.id}`, token.id)}</span></th>
     ${cell('State', html`<span class="badge ${badge}">${label}</span>`)}
     ${cell('Permissions', html`<ul class="scopes">${codes}</ul>`)}
     ${cell('Workspaces', html`<span class="breaks">${workspacesText(token)}</span>`)}
     ${cell('Created', html`<span class="breaks">${dateText(createdAtMs)} by ${markInvisible(createdBy)}</span>`)}
     ${cell('Expires', expires)}
     ${cell('Last used', lastUse(token, nowMs))}
-    <td>${problem === null ? html`<a href="${revokeTokenPath(token.id)}">Revoke<span class="hidden"> ${markInvisible(token.name)}</span></a>` : null}</td>
+    <td>${actions(token, problem === null)}</td>
   </tr>`
+}
+
+/** What the token did, under the name that the audit log has for it. */
+function actions({ id, name }: AdminToken, works: boolean): Html {
+  const shown = markInvisible(name)
+  const audit = html`<a href="${auditPath(null, { actor: `token:${id}` })}">Audit<span class="hidden"> of ${shown}</span></a>`
+  return html`${audit} ${works ? html`<a href="${revokeTokenPath(id)}">Revoke<span class="hidden"> ${shown}</span></a>` : null}`
 }
 
 function lastUse({ lastUsedAtMs }: AdminToken, nowMs: number): Html {

@@ -124,6 +124,22 @@ test('the list says what each token may do, who made it, when it was last used a
   expect((await rows())[0]).not.toContain('Revoke')
 })
 
+test('the list shows the id of each token, and leads to what the token did', async () => {
+  await make({ name: 'idle' })
+  const { made } = await make({ name: 'deploy', template: 'keys' })
+  const headers = { authorization: `Bearer ${secretIn(made.text)}` }
+  const key = { name: 'of a program', scopes: ['files:read'] }
+  await world.send('POST', '/admin/v1/workspaces/ws_1/keys', key, { headers })
+  const list = await root.browser.visit(TOKENS)
+  const auditOf = async (id: string) => {
+    expect(list.text).toContain(`>${id}</code>`)
+    return (await root.browser.visit(BrowserDouble.linkIn(list, `/audit?actor=token%3A${id}`))).text
+  }
+  const [deploy, idle] = await tokens()
+  expect(await auditOf(deploy?.id ?? '')).toContain('of a program')
+  expect(await auditOf(idle?.id ?? '')).toContain('No entry matches')
+})
+
 test('a long list has pages', async () => {
   for (let count = 0; count < 51; count++) {
     clock.advance(1)
