@@ -45,6 +45,11 @@ describe.skipIf(!has(CHROMIUM))('admin tokens, for an administrator', () => {
     await look('its secret')
     await page.goto(`${site.origin}/tokens`)
     await look('the list')
+    const tops = await page
+      .getByRole('row', { name: `looked at ${view}` })
+      .locator('.scopes > li')
+      .evaluateAll(all => all.map(item => item.getBoundingClientRect().top))
+    expect([tops.length, new Set(tops).size]).toEqual([2, 1])
     await page.getByRole('link', { name: `Revoke looked at ${view}` }).click()
     await look('revoking one')
   })

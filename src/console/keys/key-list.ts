@@ -22,6 +22,8 @@ import {
 } from './search/key-query.ts'
 
 const PAGE_SIZE = 50
+/** Of a key that has many: its page shows all. */
+const SCOPES_SHOWN = 2
 const DAY_MS = 86_400_000
 
 /** Orders of the list: the query parameter, and what people read. The first is the default. */
@@ -209,7 +211,7 @@ function row(key: KeyView, { hintOfKey, showsWorkspace, showsPlan, maySelect, no
     ${showsWorkspace ? cell('Workspace', workspace) : null}
     ${cell('Hint', hintHtml(record), 'unnamed')}
     ${cell('State', stateBadge(key), 'unnamed')}
-    ${cell('Scopes', scopeList(record), 'on-its-page')}
+    ${cell('Scopes', scopeList(record, SCOPES_SHOWN), 'on-its-page')}
     ${showsPlan ? cell('Plan', record.plan ?? html`<span class="muted">none</span>`) : null}
     ${cell('Created', dateText(record.createdAtMs), 'on-its-page')}
     ${cell('Expires', expiryHtml(key, nowMs))}

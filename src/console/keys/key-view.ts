@@ -81,9 +81,13 @@ export function stateBadge({ state }: Pick<KeyView, 'state'>): Html {
   return html`<span class="badge ${state}">${STATE_LABELS[state]}</span>`
 }
 
-export function scopeList({ scopes }: Pick<KeyRecord, 'scopes'>): Html {
-  const items = scopes.map(scope => html`<li><code>${scope}</code></li>`)
-  return html`<ul class="scopes">${items}</ul>`
+/** @param most that are shown: the others are counted, and named for a pointer and a screen reader */
+export function scopeList({ scopes }: Pick<KeyRecord, 'scopes'>, most = scopes.length): Html {
+  const items = scopes.slice(0, most).map(scope => html`<li><code>${scope}</code></li>`)
+  const others = scopes.slice(most)
+  const names = others.join(', ')
+  const more = html`<li class="muted small" title="${names}"><span aria-hidden="true">+${others.length} more</span><span class="hidden">${names}</span></li>`
+  return html`<ul class="scopes">${items}${others.length === 0 ? null : more}</ul>`
 }
 
 /** When a key expires, below the heading "Expires", or when it ended. */

@@ -1,4 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
+import { scopeList } from '../../../src/console/keys/key-view.ts'
 import { type SignedIn, startSignIn } from '../../support/signed-in.ts'
 
 const KEYS = '/workspaces/ws_1/keys'
@@ -47,6 +48,21 @@ test('keys are filtered by state and scope, sorted, and counted over all pages',
   const text = (await textOf(`${KEYS}?state=active`)).replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ')
   expect(text).toContain('All 3 Active 2 Expiring soon 1 Retiring 0 Suspended 0 Expired 0 Revoked 1')
   expect(text).toContain('2 keys match')
+})
+
+test('a list shows two scopes of a key, and names the others for a pointer and a screen reader', () => {
+  const scopes = ['a:read', 'b:read', 'c:read', 'd:read', 'e:read']
+  const rest = 'c:read, d:read, e:read'
+  const text = scopeList({ scopes }, 2).toString()
+  expect(text).toContain(`title="${rest}"`)
+  expect(
+    text
+      .replace(/<[^>]*>/g, ' ')
+      .replace(/\s+/g, ' ')
+      .trim(),
+  ).toBe(`a:read b:read +3 more ${rest}`)
+  expect(scopeList({ scopes: scopes.slice(0, 2) }, 2).toString()).not.toContain('more')
+  for (const scope of scopes) expect(scopeList({ scopes }).toString()).toContain(`<code>${scope}</code>`)
 })
 
 test('keys are filtered by how long they were unused, except for those that are younger', async () => {
