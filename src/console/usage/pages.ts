@@ -39,7 +39,7 @@ const BUSIEST_DAYS = 7
 const BUSIEST_KEYS = 10
 const BUSIEST_WORKSPACES = 100
 
-/** Active keys that nothing seems to use. A key that was never used counts in all three. */
+/** Active keys that nothing seems to use. A key younger than 30 or 90 days is not counted there, also if it was never used. */
 interface UnusedCounts {
   readonly never: number
   readonly days30: number
