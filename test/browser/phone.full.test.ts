@@ -1,5 +1,6 @@
 import type { Browser, Page } from 'playwright-core'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { DENIAL_REASONS, denialRow } from '../../src/domain/denial.ts'
 import { overflowOf, signIn, visitor } from '../support/browser.ts'
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
@@ -52,6 +53,22 @@ describe.skipIf(!has(CHROMIUM))('on a phone', () => {
       .evaluateAll(all => all.map(row => row.getBoundingClientRect().bottom))
     expect(ends).toHaveLength(6)
     expect(ends[4]).toBeLessThan(PHONE.height)
+    expect(await overflowOf(page)).toBe(0)
+  })
+
+  test('a code of a rejection stands on one line', async () => {
+    const { id: keyId } = await site.issue({ name: 'rejected' })
+    const minute = Math.floor(Date.now() / 60_000) - 1
+    const codes = DENIAL_REASONS.map(reason => denialRow(reason).code)
+    const counts = [...new Set(codes)].map(code => ({ keyId, route: 'files', code, minute, count: 123_456 }))
+    await site.reportUsage({ counts, refusals: [] })
+    const page = await open(`/workspaces/ws_1/keys/${keyId}`)
+    const table = page.locator('table.counts', { hasText: 'Not served, by code' })
+    const lines = await table
+      .locator('code')
+      .evaluateAll(all => all.map(code => code.getClientRects().length))
+    expect([...new Set(lines)]).toEqual([1])
+    expect(lines.length).toBeGreaterThan(10)
     expect(await overflowOf(page)).toBe(0)
   })
 

@@ -140,7 +140,7 @@ function byCode(points: readonly UsagePoint[]): Html | null {
   return countTable(
     'Not served, by code',
     ['Code', 'Requests'],
-    rows.map(([code, count]) => [html`<code>${code}</code>`, count]),
+    rows.map(([code, count]) => [html`<code class="unbroken">${code}</code>`, count]),
   )
 }
 
