@@ -7,6 +7,7 @@ import {
   apiPath,
   auditPath,
   deliveriesPath,
+  FIND_KEY,
   keysPath,
   PEOPLE,
   refusalsPath,
@@ -72,7 +73,8 @@ export function page(frame: Frame, { title, section, main, next = null }: PagePa
   const { workspaceId } = frame
   const place = workspaceId === null ? '' : ` · ${workspaceId}`
   const head = next === null ? null : refreshWithoutScript(next)
-  return renderDocument(`${title}${place} · Postern`, head, html` data-now="${frame.nowMs}"`, [
+  const attributes = html` data-now="${frame.nowMs}" data-search="${searchPath(frame)}"`
+  return renderDocument(`${title}${place} · Postern`, head, attributes, [
     html`<header class="top"><div class="wide">
       <a class="brand" href="/">${MARK}Postern</a>
       ${workspaceId === null ? null : workspaceBadge(frame, workspaceId)}
@@ -81,6 +83,12 @@ export function page(frame: Frame, { title, section, main, next = null }: PagePa
     ${workspaceId === null ? null : navigation(workspaceId, section)}</header>`,
     html`<main id="main" class="wide" tabindex="-1">${frame.sessionExpired ? EXPIRED_NOTICE : null}${section === null ? leftOutNotice(frame) : null}${frame.unusedClaims.map(unusedClaimNotice)}${main}</main>`,
   ])
+}
+
+/** Where the shortcut `/` leads from a page without a search. */
+function searchPath({ workspaceId, isAdministrator }: Frame): string {
+  if (workspaceId === null && !isAdministrator) return `${FIND_KEY}#key`
+  return `${keysPath(workspaceId)}#q`
 }
 
 function refreshWithoutScript({ path, seconds }: NonNullable<PageParts['next']>): Html {

@@ -207,18 +207,27 @@ function setUpSelecting() {
   show()
 }
 
-/** `/` leads to the search of a page. */
+/** `/` leads to the search of a page, or from one without a search to the keys. Leaving a form or a secret would lose them. */
 function setUpShortcut() {
+  const search = document.querySelector('input[type="search"], form[data-digests] input[name="key"]')
+  const mayLeave = () =>
+    document.querySelector('[data-secret], form[method="post"] :is(input:not([type="hidden"]), textarea)') ===
+    null
   addEventListener('keydown', event => {
-    const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey
+    const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey && !event.isComposing
     const isTyping = event.target.closest('input, select, textarea, [contenteditable], dialog') !== null
     if (event.key !== '/' || !isPlain || isTyping) return
-    const search = document.querySelector('input[type="search"]')
-    if (search === null) return
+    if (search === null && (document.body.dataset.search === undefined || !mayLeave())) return
     event.preventDefault()
+    if (search === null) return location.assign(document.body.dataset.search)
     search.focus()
     search.select()
   })
+  if (search === null) return
+  search.setAttribute('aria-keyshortcuts', '/')
+  const hasKeyboard = matchMedia('(hover: hover)').matches
+  if (hasKeyboard) search.placeholder = [search.placeholder, 'press /'].filter(text => text !== '').join(', ')
+  if (location.hash === `#${search.id}`) search.focus()
 }
 
 /** Goes on with what takes several steps. */
