@@ -17,11 +17,14 @@ export class CliError extends Error {
   readonly exitCode: number
   /** Of the admin API, if it rejected the call. */
   readonly code: string | null
+  /** What `--json` adds to the error. */
+  readonly details: object
 
-  constructor(message: string, exitCode: number, code: string | null = null) {
+  constructor(message: string, exitCode: number, code: string | null = null, details: object = {}) {
     super(message)
     this.exitCode = exitCode
     this.code = code
+    this.details = details
   }
 }
 
@@ -37,8 +40,8 @@ export function printsJson(argv: readonly string[]): boolean {
 }
 
 /** An error in the form of the admin API's own. @param code of the admin API, or the name of the exit code */
-export function errorJson(error: string, code: string): string {
-  return `${JSON.stringify({ error, code })}\n`
+export function errorJson(error: string, code: string, details: object = {}): string {
+  return `${JSON.stringify({ error, code, ...details })}\n`
 }
 
 /** The hidden command that the scripts of `postern completion` call. */

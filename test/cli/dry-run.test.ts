@@ -162,7 +162,9 @@ describe('keys import --dry-run', () => {
       ].join('\n'),
     })
     const json = await dry('keys', 'import', file, '--json')
-    expect(JSON.parse(json.stdout)).toEqual({ dryRun: true, imported: 1, exists: 2, invalid: 1, lines: [3] })
+    const errors = [{ line: 2, error: expect.stringContaining('scopes must be') }]
+    const sums = { imported: 1, exists: 2, invalid: 1, errors }
+    expect(JSON.parse(json.stdout)).toEqual({ dryRun: true, ...sums, lines: [3] })
     const done = await site.postern('keys', 'import', file)
     expect([exit.code, exit.stderr]).toEqual([done.code, done.stderr])
     expect(done.stdout).toBe('Imported 1 key; 2 existed already; 1 invalid.')

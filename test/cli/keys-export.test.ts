@@ -59,7 +59,7 @@ test('an export can be imported as it is, also from standard output', async () =
   const other = await startConsoleWithCommands()
   expect(await other.postern('keys', 'import', file, '--json')).toMatchObject({
     code: 0,
-    stdout: '{"imported":2,"exists":0,"invalid":0}',
+    stdout: '{"imported":2,"exists":0,"invalid":0,"errors":[]}',
   })
 })
 

@@ -50,7 +50,7 @@ test('a file of more keys than one call takes is imported whole, and again witho
   expect(first.stderr).toContain('1000 keys read\n1001 keys read')
   expect(await importOf(lines, '--json')).toMatchObject({
     code: 0,
-    stdout: '{"imported":0,"exists":1001,"invalid":0}',
+    stdout: '{"imported":0,"exists":1001,"invalid":0,"errors":[]}',
     stderr: '',
   })
 })
@@ -88,6 +88,27 @@ test('invalid lines are named with their number and field, and the others import
     stdout: 'Imported 2 keys; 0 existed already; 1 invalid.',
   })
   expect(exit.stderr).toMatch(/^Line 3: scopes must be a list of at least one of /m)
+  const json = await importOf([good, '', wrong, other], '--json')
+  const error = expect.stringMatching(/^scopes must be a list of at least one of /)
+  expect([json.code, JSON.parse(json.stdout), JSON.parse(json.stderr)]).toEqual([
+    65,
+    { imported: 0, exists: 2, invalid: 1, errors: [{ line: 3, error }] },
+    { error: '1 key not imported', code: 'rejected' },
+  ])
+})
+
+test('with --json an import without a line, or that breaks off, prints JSON alone', async () => {
+  const none = await importOf(['', ''], '--json')
+  expect(none).toMatchObject({ stdout: '{"imported":0,"exists":0,"invalid":0,"errors":[]}', stderr: '' })
+  const [good = ''] = linesOf(1, 'broken-off')
+  const wrong = JSON.stringify(entryOf('broken-off', { scopes: ['files:write'] }))
+  const lines = [wrong, ...Array.from({ length: 1000 }, () => good), 'no object']
+  const { code, stdout, stderr } = await importOf(lines, '--json')
+  expect([code, stdout, JSON.parse(stderr)]).toMatchObject([
+    64,
+    '',
+    { error: expect.stringContaining('Line 1002 must be one JSON object'), errors: [{ line: 1 }] },
+  ])
 })
 
 test('one key is counted as one', async () => {

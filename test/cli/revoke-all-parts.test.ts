@@ -46,5 +46,16 @@ test('revoke-all that fails between its calls says how many keys it revoked, and
   admin.answers(says(200, part(300)), ...counts, refuses(503, 'database_unavailable', 'No database'))
   const { code, stderr } = await runPostern(COMMAND, admin.env)
   expect(code).toBe(69)
-  expect(stderr).toContain('Revoked 300 keys, then this failed. Repeat the command: it revokes the rest.')
+  expect(stderr).toContain('Before that, 300 keys revoked. Repeat the command: it revokes the rest')
+})
+
+test('revoke-all --json that fails says so in its one line', async () => {
+  const admin = await startAdmin()
+  admin.answers(says(200, part(300)), ...counts, refuses(503, 'database_unavailable', 'No database'))
+  const { code, stdout, stderr } = await runPostern([...COMMAND, '--json'], admin.env)
+  expect([code, stdout, JSON.parse(stderr)]).toEqual([
+    69,
+    '',
+    { code: 'database_unavailable', error: expect.stringContaining('Before that, 300 keys revoked') },
+  ])
 })

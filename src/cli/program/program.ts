@@ -90,14 +90,15 @@ interface Failure {
   readonly message: string
   /** Of the admin API. */
   readonly code: string | null
+  readonly details?: object
 }
 
 /** Prints the error. @returns the exit code */
 function reportFailure(error: unknown, host: Host): number {
-  const { exitCode, message, code } = explainFailure(error)
+  const { exitCode, message, code, details } = explainFailure(error)
   if (message === '') return exitCode
   const [name] = Object.entries(EXIT).find(([, value]) => value === exitCode) ?? ['failure']
-  host.writeError(printsJson(host.argv) ? errorJson(message, code ?? name) : `${message}\n`)
+  host.writeError(printsJson(host.argv) ? errorJson(message, code ?? name, details) : `${message}\n`)
   return exitCode
 }
 

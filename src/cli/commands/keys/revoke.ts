@@ -125,15 +125,15 @@ async function revokeInCalls(session: AdminSession, workspace: string) {
       if (total !== null) bar.show(done, Math.max(total, done))
     })
   } catch (error) {
-    if (done > 0) host.writeError(unfinishedText(done))
-    throw error
+    throw error instanceof CliError && done > 0 ? unfinished(error, done) : error
   } finally {
     if (total !== null) bar.end()
   }
 }
 
-function unfinishedText(revoked: number): string {
-  return `Revoked ${keyCount(revoked)}, then this failed. Repeat the command: it revokes the rest.\n`
+function unfinished({ message, exitCode, code }: CliError, revoked: number): CliError {
+  const done = `Before that, ${keyCount(revoked)} revoked. Repeat the command: it revokes the rest`
+  return new CliError(`${message}. ${done}`, exitCode, code)
 }
 
 /** Active, retiring and suspended keys; 0 for those that are too many to count. */

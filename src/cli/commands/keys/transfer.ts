@@ -1,7 +1,7 @@
 import { link, open, rename, rm, stat } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import type { Command } from 'commander'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { EXIT, type Host } from '../../../run/host.ts'
 import { type Cli, CliError } from '../../cli.ts'
 import type { AdminClient } from '../../client/client.ts'
@@ -30,7 +30,6 @@ const importResponse = Type.Object({
     }),
   ),
 })
-type ImportResponse = Static<typeof importResponse>
 const syncResponse = Type.Object({
   synced: count,
   /** Left out of so many keys that counting them takes long. */
@@ -117,6 +116,11 @@ interface Sums {
   invalid: number
 }
 
+interface InvalidLine {
+  readonly line: number
+  readonly error: string
+}
+
 /** `postern keys import` */
 export function addImport(keys: Command, cli: Cli): void {
   const command = keys
@@ -130,10 +134,11 @@ export function addImport(keys: Command, cli: Cli): void {
   )
 }
 
-/** Invalid lines are named as they are found, and do not keep the others out. */
+/** Invalid lines are named as they are found, or at the end for a program, and do not keep the others out. */
 async function importKeys(session: AdminSession, file: string, dryRun: boolean): Promise<void> {
   const { client, host, json } = session
   const sums: Sums = { imported: 0, exists: 0, invalid: 0 }
+  const errors: InvalidLine[] = []
   const first: Line[] = []
   let sent: readonly Line[] = []
   let lastDone = 0
@@ -150,7 +155,10 @@ async function importKeys(session: AdminSession, file: string, dryRun: boolean):
         const line = batch[index]
         if (line !== undefined && result.status === 'imported' && first.length < SHOWN_AT_MOST)
           first.push(line)
-        if (result.status === 'invalid') host.writeError(`${invalidText(batch[index], result)}\n`)
+        if (result.status !== 'invalid') continue
+        const invalid = { line: line?.number ?? 0, error: plainText(result.error ?? 'invalid') }
+        if (json) errors.push(invalid)
+        else host.writeError(`Line ${invalid.line}: ${invalid.error}\n`)
       }
       lastDone = batch.at(-1)?.number ?? lastDone
       sent = []
@@ -159,11 +167,11 @@ async function importKeys(session: AdminSession, file: string, dryRun: boolean):
   } catch (error) {
     if (!(error instanceof CliError)) throw error
     const left = dryRun ? NOTHING_CHANGED : leftText(sums, lastDone, sent, error)
-    throw new CliError(`${error.message}. ${left}`, error.exitCode)
+    throw new CliError(`${error.message}. ${left}`, error.exitCode, error.code, { errors })
   }
-  if (lastDone === 0) host.writeError('There is no line with a key\n')
-  if (dryRun) printImportPlan(session, sums, first)
-  else host.write(json ? `${JSON.stringify(sums)}\n` : `Imported ${sumsText(sums)}.\n`)
+  if (lastDone === 0 && !json) host.writeError('There is no line with a key\n')
+  if (dryRun) printImportPlan(session, { ...sums, errors }, first)
+  else host.write(json ? `${JSON.stringify({ ...sums, errors })}\n` : `Imported ${sumsText(sums)}.\n`)
   if (sums.invalid > 0) throw new CliError(`${keyCount(sums.invalid)} not imported`, EXIT.rejected)
 }
 
@@ -172,7 +180,11 @@ function sumsText({ imported, exists, invalid }: Sums): string {
 }
 
 /** @param first lines of keys that would be imported */
-function printImportPlan(session: AdminSession, sums: Sums, first: readonly Line[]): void {
+function printImportPlan(
+  session: AdminSession,
+  sums: Sums & { readonly errors: readonly InvalidLine[] },
+  first: readonly Line[],
+): void {
   const lines = first.map(({ number, entry: { hint, name, workspaceId } }) => {
     // The console has accepted these fields: they are texts, and none is a key.
     const [shownHint, shownName, workspace] = [hint, name, workspaceId].map(text => plainText(String(text)))
@@ -194,10 +206,6 @@ function leftText(sums: Sums, lastDone: number, sent: readonly Line[], error: Cl
     error instanceof NoResponseError ? error.mayHaveBeenProcessed : error.exitCode === EXIT.unavailable
   const unknown = first !== undefined && isUnknown ? `. Lines ${first} to ${last} may have been imported` : ''
   return `${done}${unknown}. Then repeat the import: keys that exist stay as they are`
-}
-
-function invalidText(line: Line | undefined, { error }: ImportResponse['results'][number]): string {
-  return `Line ${line?.number ?? 0}: ${plainText(error ?? 'invalid')}`
 }
 
 /** Bounded in entries and length, however long the file is. */
