@@ -74,6 +74,11 @@ test('docs/README.md leads to every page of docs', () => {
 
 const kilobytesOf = (page: string) => Buffer.byteLength(read(page)) / 1024
 
+test('the front page says what Postern does better and worse than others before how to try it', () => {
+  const headings = [...read('README.md').matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
+  expect(headings.slice(0, 2)).toEqual(['How it compares', 'Try it'])
+})
+
 test('the front page is at most 9 KB', () => {
   expect(kilobytesOf('README.md')).toBeLessThanOrEqual(9)
 })
