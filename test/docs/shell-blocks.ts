@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { startArguments } from '../support/start-arguments.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
@@ -34,17 +33,11 @@ export function shellBlocks(page: string): ShellBlock[] {
 
 /**
  * Replaces npm: the checkout that runs the tests has its packages, so `npm ci` does nothing; `npm test` would run this test again.
- * Commands start without npm, which takes as long as they do; `test/blackbox/running.test.ts` starts the program with it.
  * It is a program rather than a shell function, so that `$!` is the process that receives signals.
  */
 const NPM = `#!/bin/sh
 case "$1" in ci | test) exit ;; esac
 PATH="\${PATH#*:}"
-case "$*" in "start --silent -- "*)
-  shift 3
-  PATH="${join(ROOT, 'node_modules/.bin')}:$PATH"
-  exec node ${startArguments(ROOT).join(' ')} "$@"
-esac
 exec npm "$@"
 `
 
