@@ -48,6 +48,12 @@ function violationsIn(error: SchemaError): Violation[] {
       return []
     case 'format':
       return [{ location, problem: `must be ${formats[error.params.format]?.expectation}` }]
+    case 'type':
+    case 'enum': {
+      const [schema, ...others] = schemasAt(location)
+      const isOneForm = schema !== undefined && others.length === 0
+      return [{ location, problem: isOneForm ? `must be ${describeExpectation(schema)}` : error.message }]
+    }
     default:
       return [{ location, problem: error.message }]
   }
@@ -55,8 +61,12 @@ function violationsIn(error: SchemaError): Violation[] {
 
 /** Names that may stand at this place, in any of the forms that its value may have. */
 function fieldsAt(location: readonly string[]): string[] {
+  return schemasAt(location).flatMap(({ properties }) => Object.keys(properties ?? {}))
+}
+
+function schemasAt(location: readonly string[]): Schema[] {
   const flatten = (schema: Schema): Schema[] => [schema, ...(schema.anyOf ?? []).flatMap(flatten)]
-  const found = location.reduce<Schema[]>(
+  return location.reduce<Schema[]>(
     (schemas, name) =>
       schemas.flatMap(({ properties, patternProperties, items }) => {
         const named = properties?.[name]
@@ -65,7 +75,6 @@ function fieldsAt(location: readonly string[]): string[] {
       }),
     [configSchema],
   )
-  return found.flatMap(({ properties }) => Object.keys(properties ?? {}))
 }
 
 /** RFC 6901, section 4. */
@@ -110,13 +119,22 @@ export function describeExpectation(schema: Schema): string {
     case 'string':
       return describeTextExpectation(schema)
     default:
-      return `of the form that config/default.yaml shows${describeNames(schema)}`
+      return schema.properties === undefined
+        ? `of the form that config/default.yaml shows${describeNames(schema)}`
+        : describeFields(Object.keys(schema.properties), schema.required)
   }
 }
 
 function describeListExpectation({ items, maxItems }: Schema): string {
   const most = maxItems === undefined ? '' : ` of at most ${maxItems}`
   return `a list${most}, each of it ${items === undefined ? 'a value' : describeExpectation(items)}`
+}
+
+function describeFields(fields: readonly string[], required: readonly string[] = []): string {
+  const optional = fields.filter(name => !required.includes(name))
+  const needed = required.length === 0 ? [] : [`with ${required.join(', ')}`]
+  const allowed = optional.length === 0 ? [] : [`optionally with ${optional.join(', ')}`]
+  return `an object ${[...needed, ...allowed].join(', ')}`
 }
 
 function describeNames({ patternProperties = {}, maxProperties }: Schema): string {

@@ -359,6 +359,19 @@ describe('a plan', () => {
   const mistakesOfPlans = (plans: Record<string, unknown>) =>
     mistakesOf({ environment: { POSTERN_LIMITS_PLANS: JSON.stringify(plans) } })
 
+  it('that has another form is a mistake that says what a plan has', () => {
+    const minute = { name: 'minute', per: 'ip', requests: 'many' }
+    expect(
+      mistakesOfPlans({ free: null, gold: [], pro: { policies: 5 }, team: { policies: [minute] } }),
+    ).toEqual([
+      'POSTERN_LIMITS_PLANS, at free must be an object with policies',
+      'POSTERN_LIMITS_PLANS, at gold must be an object with policies',
+      'POSTERN_LIMITS_PLANS, at pro.policies must be a list of at most 16, each of it an object with name, per, requests, optionally with route, scope, windowSeconds, window',
+      'POSTERN_LIMITS_PLANS, at team.policies.0.per must be one of workspace, key',
+      'POSTERN_LIMITS_PLANS, at team.policies.0.requests must be a whole number from 1 to 1000000000',
+    ])
+  })
+
   it('has policies of its own, or none, which may have the names of those of other plans', () => {
     const month = { name: 'month', per: 'workspace', requests: 1_000, window: 'month' }
     const plans = {
