@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { encodeCursor, KEY_SORTS } from '../../../src/console/keys/search/key-query.ts'
 import { type Person, personActor } from '../../../src/console/platform/access/principal.ts'
 import { localPath, returnPath, signInPath } from '../../../src/console/platform/html/paths.ts'
 import { createAddressLimit } from '../../../src/console/platform/http/authenticate-programs.ts'
@@ -66,12 +67,28 @@ describe('a return path', () => {
 
 describe('a return path after signing in', () => {
   const KEY = `wsk_${'A'.repeat(54)}`
+  const ULID = '01ARZ3NDEKTSV4RRFFQ69G5FAV'
+  const CURSORS = [
+    ...KEY_SORTS.map(sort => {
+      const value = sort === 'name' ? 'n'.repeat(200) : 1_764_000_000_000
+      return encodeCursor({ sort, descending: true }, { value, id: `key_${ULID}` })
+    }),
+    ...[`audit_${ULID}`, `msg_${ULID}`, `tok_${ULID}`, 'ws_1', 'ada'],
+    `${10 ** 14}.${'0'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}`,
+    `100.${'a'.repeat(22)}`,
+  ]
 
-  test.each([
+  test.each<readonly [string | undefined, string | null]>([
     ['/workspaces/ws_1/keys?state=active&sort=-createdAt&scope=files:read', null],
     ['/keys?plan=free-tier&scope=files-read', null],
     ['/workspaces/ws_1/usage?range=7d', null],
     ['/workspaces/ws_1/keys/new?expired=1', null],
+    ['/find-key?workspace=ws_1', null],
+    ...CURSORS.map(cursor => [`/workspaces/ws_1/audit?cursor=${cursor}`, null] as const),
+    [`/find-key?workspace=${KEY}`, '/find-key'],
+    ['/find-key?workspace=a%2Fb', '/find-key'],
+    ['/audit?workspace=SECRET', '/audit'],
+    [`/keys?cursor=${KEY}`, '/keys'],
     [`/workspaces/ws_1/keys?q=${KEY}&state=active`, '/workspaces/ws_1/keys?state=active'],
     ['/workspaces/ws_1/keys?q=importer', '/workspaces/ws_1/keys'],
     [`/workspaces?workspace=${KEY}`, '/workspaces'],

@@ -1,5 +1,6 @@
 import { isId, isKeyId } from '../../../domain/id-form.ts'
 import type { FileFormat } from '../http/send-file.ts'
+import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 
 /** Paths of the pages; ids need no escaping in a path. */
 export const WORKSPACES = '/workspaces'
@@ -184,10 +185,16 @@ const LINK_PARAMETERS = new Map<string, (text: string) => boolean>([
   ['actor', text => text === 'admin-token' || (text.startsWith('token:') && isId('tok', text.slice(6)))],
   ['from', isUtcTime],
   ['to', isUtcTime],
+  ['cursor', isCursor],
 ])
 
 function isLinkValue(text: string): boolean {
   return /^[\w:.-]{1,40}$/.test(text)
+}
+
+/** Where a page of a list starts: in a list of keys JSON as base64url, else an id or a time, which are shorter than a key. */
+function isCursor(text: string): boolean {
+  return /^(?:WyI[\w-]{1,400}|[\w:.~-]{1,52})$/.test(text)
 }
 
 function isUtcTime(text: string): boolean {
@@ -216,9 +223,12 @@ export function returnPath(text: unknown): string {
   const path = localPath(text)
   if (path === null || KEY_LIKE.test(path.split('?', 1)[0] ?? '')) return '/'
   const { pathname, searchParams } = new URL(path, 'http://here.invalid')
-  const kept = [...searchParams].filter(([name, value]) =>
-    name === EXPIRED ? value === '1' : LINK_PARAMETERS.get(name)?.(value) === true,
-  )
+  const kept = [...searchParams].filter(([name, value]) => {
+    if (name === EXPIRED) return value === '1'
+    // On other pages it is a field.
+    if (name === 'workspace') return pathname === FIND_KEY && isWorkspaceId(value) && !KEY_LIKE.test(value)
+    return LINK_PARAMETERS.get(name)?.(value) === true
+  })
   return kept.length === 0 ? pathname : `${pathname}?${new URLSearchParams(kept)}`
 }
 
