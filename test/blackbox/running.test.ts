@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { fileWith } from '../config/examples.ts'
+import { measured } from '../support/measured-again.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { type Listening, runPostern, startPostern } from '../support/postern-process.ts'
 import { field, get, RawClient } from '../support/raw-client.ts'
@@ -171,16 +172,21 @@ describe('with all parts running', () => {
     const { spawn } = await import('node:child_process')
     const { createInterface } = await import('node:readline')
     const { once } = (await import('node:events')).default
-    const env = { ...process.env, ...world.env, POSTERN_GATEWAY_PORT: '0', POSTERN_OPS_PORT: '0' }
+    // Names of the tests themselves, such as POSTERN_TEST_REDIS, are no settings.
+    const { PATH, HOME } = process.env
+    const env = { PATH, HOME, ...world.env, POSTERN_GATEWAY_PORT: '0', POSTERN_OPS_PORT: '0' }
     const npm = spawn('npm', ['start', '--silent', '--', 'gateway'], {
       env,
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     const lines = createInterface({ input: npm.stdout })
+    const logged: string[] = []
     for await (const line of lines) {
+      logged.push(line)
       if (line.includes('"msg":"listening"')) npm.kill('SIGTERM')
       if (line.includes('"msg":"drained"')) break
     }
+    expect(logged.join('\n')).toContain('"msg":"drained"')
     await (npm.exitCode === null && npm.signalCode === null ? once(npm, 'close') : undefined)
     expect(npm.exitCode ?? npm.signalCode).not.toBeNull()
   })
@@ -255,22 +261,35 @@ describe('with all parts running', () => {
   })
 
   describe('a gateway with short time limits', () => {
+    const HEADERS_TIMEOUT_MS = 1_000
     let gateway: Listening
     beforeAll(async () => {
       gateway = await startPostern('gateway', {
         ...world.env,
-        POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: '200',
+        POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: String(HEADERS_TIMEOUT_MS),
         POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '300',
       })
     })
     afterAll(() => gateway.process.stop())
 
     test('rejects a client that sends its request too slowly, and disconnects one that sends nothing without a response', async () => {
-      const slow = new RawClient(gateway.urls.gateway)
-      const silent = new RawClient(gateway.urls.gateway)
-      slow.send('GET /api/v1/auth HTTP/1.1\r\nHost: gw\r\n')
+      const isRejected = (client: RawClient) => client.received.includes(' 408 ')
+      const { slow, silent } = await measured({
+        what: 'a request that is sent too slowly',
+        pids: () => [process.pid, gateway.process.child.pid ?? 0],
+        measure: async () => {
+          const clients = {
+            slow: new RawClient(gateway.urls.gateway),
+            silent: new RawClient(gateway.urls.gateway),
+          }
+          clients.slow.send('GET /api/v1/auth HTTP/1.1\r\nHost: gw\r\n')
+          await Promise.all([clients.slow.untilClosed(), clients.silent.untilClosed()])
+          return clients
+        },
+        // One whose first bytes come after the limit is silent, too.
+        missedByMs: clients => (isRejected(clients.slow) ? 0 : HEADERS_TIMEOUT_MS),
+      })
       expect((await slow.untilClosed()).map(answer => answer.status)).toEqual([408])
-      await silent.untilClosed()
       expect(silent.received.length).toBe(0)
     })
 

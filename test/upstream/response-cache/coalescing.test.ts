@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import type { UpstreamSettings } from '../../../src/upstream/pool/connection.ts'
+import type { UpstreamDeps } from '../../../src/upstream/upstream.ts'
 import {
   FILES_PATH,
   type ForwardingApp,
@@ -10,6 +11,7 @@ import {
   WORKSPACE_PATH,
 } from '../../support/forwarding-app.ts'
 import { type Answer, get } from '../../support/http-client.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { json, type ScriptedUpstream, startScriptedUpstream } from '../../support/scripted-upstream.ts'
 import { until } from '../../support/until.ts'
 
@@ -21,9 +23,9 @@ let upstream: ScriptedUpstream
 let gateway: ForwardingApp
 
 /** The upstream responds when the test calls `respond`. */
-async function start(settings: Partial<UpstreamSettings> = {}) {
+async function start(settings: Partial<UpstreamSettings> = {}, deps: Partial<UpstreamDeps> = {}) {
   upstream = await startScriptedUpstream(() => {})
-  gateway = await startForwardingApp(upstream.url, settings, { coalesce: true })
+  gateway = await startForwardingApp(upstream.url, settings, { coalesce: true, ...deps })
 }
 
 afterEach(async () => {
@@ -163,8 +165,12 @@ test('a 304 is for all waiters with the same validator', async () => {
 })
 
 test('a timeout of the upstream ends all waiters at the deadline', async () => {
-  await start({ headersTimeoutMs: 150 })
-  const responses = await Promise.all(sendAll())
+  const clock = new ManualClock()
+  await start({ headersTimeoutMs: 150 }, { clock })
+  const pending = sendAll()
+  await Promise.all([waiting(CLIENTS), upstream.received(1)])
+  clock.advance(150)
+  const responses = await Promise.all(pending)
   expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 504))
   expect(upstream.requests).toHaveLength(1)
 })
