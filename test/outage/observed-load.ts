@@ -1,5 +1,6 @@
 import { Pool } from 'undici'
 import type { Fleet, Replica } from '../support/fleet.ts'
+import { slowOf } from '../support/measured-again.ts'
 import { scrape, sumOf } from '../support/scrape.ts'
 import { StarvationMeter } from '../support/starvation-meter.ts'
 import type { IssuedKey } from '../support/world.ts'
@@ -12,7 +13,7 @@ export interface Seen {
   /** When the request was sent, in ms since the epoch. */
   readonly sentAtMs: number
   readonly tookMs: number
-  /** For how much of this the machine kept one of the processes from running. */
+  /** For how much of this the machine kept the processes from running, one after the other. */
   readonly starvedMs: number
 }
 
@@ -48,7 +49,7 @@ export class ObservedLoad {
     const [sentAtMs, beganMs] = [Date.now(), performance.now()]
     const answer = await answerOf(pool, key.secret)
     const tookMs = performance.now() - beganMs
-    const starvedMs = this.#starvation.waitedMs(sentAtMs, sentAtMs + tookMs)
+    const starvedMs = this.#starvation.waitedInAllMs(sentAtMs, sentAtMs + tookMs)
     const seen = { key: key.id, replica, answer, sentAtMs, tookMs, starvedMs }
     this.seen.push(seen)
     return seen
@@ -124,10 +125,6 @@ export function report(
 /** For valid keys: responses that call a key invalid, and missing responses. */
 export function wrongOf(seen: readonly Seen[]): Seen[] {
   return seen.filter(({ answer }) => answer !== '200' && answer !== 'key_store_unavailable')
-}
-
-export function slowOf(seen: readonly Seen[], slowMs: number): Seen[] {
-  return seen.filter(({ tookMs, starvedMs }) => tookMs - starvedMs >= slowMs)
 }
 
 async function answerOf(pool: Pool, secret: string): Promise<string> {

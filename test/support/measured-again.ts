@@ -57,3 +57,42 @@ export function measured<Result>({ what, pids, measure, missedByMs }: Measure<Re
     }
   })
 }
+
+/** One request, and for how much of its time the machine kept a process that it passes from running. */
+export interface Timed {
+  readonly tookMs: number
+  readonly starvedMs: number
+}
+
+export interface FewSlow<Result> {
+  readonly what: string
+  /** Each time anew, with other keys. */
+  readonly measure: () => Promise<Result>
+  /** In each of these groups, at most so many may be slow. */
+  readonly groups: (result: Result) => readonly (readonly Timed[])[]
+  readonly slowMs: number
+  readonly atMost: number
+}
+
+/**
+ * Sends requests once, and again if more of them were slow than may be, and would not have been without starved processes.
+ * @returns the last result, for the caller to hold to the exact number
+ */
+export function fewSlow<Result>({ what, measure, groups, slowMs, atMost }: FewSlow<Result>): Promise<Result> {
+  const isMissed = (group: readonly Timed[]) => slowOf(group, slowMs).length > atMost
+  return untilProven(what, async () => {
+    const result = await measure()
+    const missed = groups(result).filter(isMissed)
+    const isExplained = missed.length > 0 && !missed.map(withoutStarvation).some(isMissed)
+    const starvedMs = Math.max(0, ...missed.flat().map(timed => timed.starvedMs))
+    return { result, starvedMs: isExplained ? starvedMs : null }
+  })
+}
+
+export function slowOf<Request extends Timed>(requests: readonly Request[], slowMs: number): Request[] {
+  return requests.filter(({ tookMs }) => tookMs >= slowMs)
+}
+
+function withoutStarvation(requests: readonly Timed[]): readonly Timed[] {
+  return requests.map(({ tookMs, starvedMs }) => ({ tookMs: tookMs - starvedMs, starvedMs }))
+}
