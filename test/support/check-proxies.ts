@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { request as requestPlain } from 'node:http'
@@ -7,9 +6,9 @@ import { request as requestTls } from 'node:https'
 import { join } from 'node:path'
 import { envoyCommand } from './envoy.ts'
 import { freePort } from './free-port.ts'
+import { end, ready } from './ready.ts'
 import { CADDY, GO, HAPROXY, NGINX, PYTHON, type Tool } from './tools.ts'
 import { hasTraefik, traefikProgram } from './traefik-program.ts'
-import { until } from './until.ts'
 
 /** Addresses that the pages name, and that a test replaces. */
 export interface Addresses {
@@ -136,14 +135,11 @@ export class RunningProxy {
       stdio: ['ignore', 'ignore', process.env['CHECK_LOG'] === undefined ? 'ignore' : 'inherit'],
     })
     const url = proxy.overTls === undefined ? `http://127.0.0.1:${port}` : `https://localhost:${port}`
-    await until(`${proxy.kind} responds`, () => isReady(url))
-    return new RunningProxy(url, started)
+    return ready(new RunningProxy(url, started), started, () => isReady(url))
   }
 
   async stop(): Promise<void> {
-    const exited = once(this.#process, 'exit')
-    this.#process.kill('SIGKILL')
-    await exited
+    await end(this.#process)
   }
 }
 

@@ -1,10 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { pythonEnvironment } from './python-environment.ts'
-import { until } from './until.ts'
+import { end, ready } from './ready.ts'
 
 /** The command that runs Envoy with a configuration. */
 export function envoyCommand(file: string): readonly string[] {
@@ -27,18 +26,15 @@ export class Envoy {
     await writeFile(file, stringify(configuration))
     const [program = '', ...words] = envoyCommand(file)
     const started = spawn(program, words, { stdio: ['ignore', 'ignore', 'inherit'] })
-    await until('Envoy responds', () =>
+    return ready(new Envoy(started), started, () =>
       fetch(url).then(
         () => true,
         () => false,
       ),
     )
-    return new Envoy(started)
   }
 
   async stop(): Promise<void> {
-    const exited = once(this.#process, 'exit')
-    this.#process.kill('SIGKILL')
-    await exited
+    await end(this.#process)
   }
 }

@@ -1,9 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from './free-port.ts'
-import { until } from './until.ts'
+import { end, ready } from './ready.ts'
 
 export interface Backend {
   readonly port: number
@@ -29,19 +28,16 @@ export class Haproxy {
     await writeFile(file, `${describe(port, backends)}${naming.map(line => `${line}\n`).join('')}`)
     const started = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: ['ignore', 'ignore', 'inherit'] })
     const url = `http://127.0.0.1:${port}`
-    await until('HAProxy answers', () =>
+    return ready(new Haproxy(url, started), started, () =>
       fetch(url).then(
         answer => answer.status !== 503,
         () => false,
       ),
     )
-    return new Haproxy(url, started)
   }
 
   async stop(): Promise<void> {
-    const exited = once(this.#process, 'exit')
-    this.#process.kill('SIGKILL')
-    await exited
+    await end(this.#process)
   }
 }
 

@@ -1,9 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from './free-port.ts'
-import { until } from './until.ts'
+import { end, ready } from './ready.ts'
 
 /** Debian's nginx in front of a gateway, with the fields and the keep-alive of ingress-nginx. */
 export class Nginx {
@@ -53,18 +52,15 @@ http {
     )
     const started = spawn('nginx', ['-p', directory, '-c', file], { stdio: ['ignore', 'ignore', 'inherit'] })
     const url = `http://127.0.0.1:${port}`
-    await until('nginx responds', () =>
+    return ready(new Nginx(url, started), started, () =>
       fetch(url).then(
         () => true,
         () => false,
       ),
     )
-    return new Nginx(url, started)
   }
 
   async stop(): Promise<void> {
-    const exited = once(this.#process, 'exit')
-    this.#process.kill('SIGTERM')
-    await exited
+    await end(this.#process, 'SIGTERM')
   }
 }

@@ -1,12 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { freePort } from './free-port.ts'
 import { unprivilegedUser } from './postgres-programs.ts'
-import { until } from './until.ts'
+import { end, ready } from './ready.ts'
 
 const PROGRAM = '/usr/sbin/pgbouncer'
 
@@ -53,8 +52,7 @@ export class PgBouncer {
     for (const path of [directory, users, file]) if (owner !== null) chownSync(path, owner.uid, owner.gid)
     const started = spawn(PROGRAM, ['-q', file], { ...owner, stdio: 'ignore', cwd: '/' })
     const pooler = new PgBouncer(started, directory, port)
-    await until('PgBouncer answers', () => pooler.#answers(serverUrl))
-    return pooler
+    return ready(pooler, started, () => pooler.#answers(serverUrl))
   }
 
   /** The same database through the pooler. */
@@ -65,9 +63,7 @@ export class PgBouncer {
   }
 
   async stop(): Promise<void> {
-    const exited = once(this.#process, 'exit')
-    this.#process.kill('SIGKILL')
-    await exited
+    await end(this.#process)
     rmSync(this.#directory, { recursive: true, force: true })
   }
 

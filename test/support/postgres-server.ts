@@ -1,6 +1,5 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { chownSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,6 +10,7 @@ import { MIGRATIONS } from '../../src/console/schema.ts'
 import { freePort } from './free-port.ts'
 import { clusterTemplate } from './postgres-cluster.ts'
 import { postgresPrograms, unprivilegedUser } from './postgres-programs.ts'
+import { end, isRunning, readyOrStopped } from './ready.ts'
 import { until } from './until.ts'
 
 /** A real PostgreSQL: the server at POSTERN_TEST_DATABASE_URL, or a temporary one. */
@@ -48,12 +48,7 @@ export class PostgresServer {
   /** A server of the test's own, which it may kill. */
   static async temporary(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
     const server = await startCluster(settings)
-    try {
-      return await server.untilItAnswers()
-    } catch (error) {
-      await server.stop()
-      throw error
-    }
+    return readyOrStopped(server, () => server.untilItAnswers())
   }
 
   static ofCluster(url: string, process: ChildProcess, directory: string): PostgresServer {
@@ -96,9 +91,7 @@ export class PostgresServer {
   /** Loses what was not sent to replicas. Its data stays until `stop`. */
   async kill(): Promise<void> {
     if (this.#process === null) throw new Error('The server is not one of the test')
-    const exited = once(this.#process, 'exit')
-    this.#process.kill('SIGKILL')
-    await exited
+    await end(this.#process)
   }
 
   /** Answers nothing, while its connections stay open. `stop` also ends it. */
@@ -128,40 +121,43 @@ export class PostgresServer {
   }
 
   async stop(): Promise<void> {
-    const isRunning = this.#process?.exitCode === null && this.#process.signalCode === null
-    if (isRunning) this.thaw()
+    if (this.#process !== null && isRunning(this.#process)) this.thaw()
     await this.#creator.end()
     if (this.#process === null) {
       for (const name of this.#databases) await this.#run(`drop database if exists ${name} with (force)`)
       return
     }
-    if (isRunning) {
-      const exited = once(this.#process, 'exit')
-      // At once: a checkpoint of every database would be for a directory that is deleted.
-      this.#process.kill('SIGQUIT')
-      await exited
-    }
+    // At once: a checkpoint of every database would be for a directory that is deleted.
+    await end(this.#process, 'SIGQUIT')
     if (this.#directory !== null) rmSync(this.#directory, { recursive: true, force: true, maxRetries: 10 })
   }
 
   async untilItAnswers(): Promise<PostgresServer> {
-    const answers = () =>
-      this.#run('select 1').then(
+    const answers = () => {
+      this.#requireRunning()
+      return this.#run('select 1').then(
         () => true,
         () => false,
       )
+    }
     await until('PostgreSQL answers', answers)
     return this
   }
 
   async untilItRefuses(): Promise<PostgresServer> {
-    const refuses = () =>
-      this.#run('select 1').then(
+    const refuses = () => {
+      this.#requireRunning()
+      return this.#run('select 1').then(
         () => false,
         (error: unknown) => error instanceof pg.DatabaseError && error.code === '57P03',
       )
+    }
     await until('PostgreSQL says that it does not accept connections yet', refuses)
     return this
+  }
+
+  #requireRunning(): void {
+    if (this.#process !== null && !isRunning(this.#process)) throw new Error('PostgreSQL has ended')
   }
 
   async #run(statement: string): Promise<void> {
@@ -206,10 +202,17 @@ export async function startReplica(
   const data = join(directory, 'data')
   const copy = [`--pgdata=${data}`, '--write-recovery-conf', '--checkpoint=fast', '--no-sync']
   const backUp = join(programs, 'pg_basebackup')
-  await promisify(execFile)(backUp, [...copy, `--dbname=${primaryUrl}`], { ...owner, cwd: '/' })
+  try {
+    await promisify(execFile)(backUp, [...copy, `--dbname=${primaryUrl}`], { ...owner, cwd: '/' })
+  } catch (error) {
+    rmSync(directory, { recursive: true, force: true })
+    throw error
+  }
   const { password } = new URL(primaryUrl)
   const server = await startServer(programs, { directory, data, password, more })
-  return more['hot_standby'] === 'off' ? server.untilItRefuses() : server.untilItAnswers()
+  return readyOrStopped(server, () =>
+    more['hot_standby'] === 'off' ? server.untilItRefuses() : server.untilItAnswers(),
+  )
 }
 
 interface ServerParts {

@@ -1,11 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { freePort } from './free-port.ts'
-import { until } from './until.ts'
+import { end, ready } from './ready.ts'
 
 export interface Target {
   readonly url: string
@@ -87,8 +86,7 @@ export class PrometheusServer {
       { stdio: ['ignore', 'ignore', 'inherit'] },
     )
     const server = new PrometheusServer(process, directory, `http://${address}`)
-    await until('Prometheus is ready', () => server.#isReady(), START_DEADLINE_MS)
-    return server
+    return ready(server, process, () => server.#isReady(), START_DEADLINE_MS)
   }
 
   /** Processor time that it has used. */
@@ -133,13 +131,11 @@ export class PrometheusServer {
   }
 
   async stop(): Promise<void> {
-    this.#process.kill('SIGKILL')
-    await once(this.#process, 'exit')
+    await end(this.#process)
     await rm(this.#directory, { recursive: true, force: true })
   }
 
   async #isReady(): Promise<boolean> {
-    if (this.#process.exitCode !== null) throw new Error('Prometheus exited during start')
     const response = await fetch(`${this.url}/-/ready`).catch(() => null)
     return response?.status === 200
   }

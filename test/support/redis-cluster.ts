@@ -1,7 +1,8 @@
 import { recordKeyName } from '../../src/domain/wire.ts'
 import { freePort } from './free-port.ts'
+import { Parts } from './parts.ts'
 import { addUsers, NOWHERE, type Place, type RedisGroup, refusedBy } from './redis-group.ts'
-import { RedisServer } from './redis-server.ts'
+import type { RedisServer } from './redis-server.ts'
 import { CONSOLE_RIGHTS, GATEWAY_RIGHTS } from './redis-users.ts'
 import { until } from './until.ts'
 
@@ -32,15 +33,23 @@ export class ClusterGroup implements RedisGroup {
   readonly servers: readonly RedisServer[]
 
   readonly #host: string
+  readonly #parts: Parts
 
-  private constructor(servers: readonly RedisServer[], host: string) {
+  private constructor(servers: readonly RedisServer[], host: string, parts: Parts) {
     this.servers = servers
     this.#host = host
+    this.#parts = parts
   }
 
-  static async start({ replicas, settings = [], host = '127.0.0.1' }: ClusterOptions): Promise<ClusterGroup> {
-    const count = PRIMARIES * (1 + replicas)
-    const nodes = await Promise.all(Array.from({ length: count }, () => startNode(settings)))
+  static start(options: ClusterOptions): Promise<ClusterGroup> {
+    return Parts.start(parts => ClusterGroup.#build(parts, options))
+  }
+
+  static async #build(
+    parts: Parts,
+    { replicas, settings = [], host = '127.0.0.1' }: ClusterOptions,
+  ): Promise<ClusterGroup> {
+    const nodes = await Parts.several(PRIMARIES * (1 + replicas), () => startNode(parts, settings))
     const [first] = nodes
     for (const [index, { server }] of nodes.entries()) {
       await server.admin.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1)
@@ -53,6 +62,7 @@ export class ClusterGroup implements RedisGroup {
     const group = new ClusterGroup(
       nodes.map(({ server }) => server),
       host,
+      parts,
     )
     await until(
       'all nodes know each other',
@@ -133,7 +143,7 @@ export class ClusterGroup implements RedisGroup {
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.servers.map(server => server.stop()))
+    await this.#parts.stop()
   }
 
   async #isWhole(): Promise<boolean> {
@@ -157,7 +167,10 @@ function rangeOf(index: number): [number, number] | null {
   return [from, Math.ceil((SLOTS * (index + 1)) / PRIMARIES) - 1]
 }
 
-async function startNode(more: readonly string[]): Promise<{ server: RedisServer; busPort: number }> {
+async function startNode(
+  parts: Parts,
+  more: readonly string[],
+): Promise<{ server: RedisServer; busPort: number }> {
   const busPort = await freePort()
   const settings = [
     ...['--cluster-enabled', 'yes', '--cluster-port', String(busPort)],
@@ -167,5 +180,5 @@ async function startNode(more: readonly string[]): Promise<{ server: RedisServer
     ...['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1'],
     ...more,
   ]
-  return { server: await RedisServer.start({ settings }), busPort }
+  return { server: await parts.redis({ settings }), busPort }
 }

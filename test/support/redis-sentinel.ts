@@ -1,9 +1,9 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { freePort } from './free-port.ts'
+import { Parts } from './parts.ts'
 import { addUsers, NOWHERE, type Place, type RedisGroup, refusedBy } from './redis-group.ts'
-import { RedisServer } from './redis-server.ts'
+import type { RedisServer } from './redis-server.ts'
 import { CONSOLE_RIGHTS, GATEWAY_RIGHTS, SENTINEL_RIGHTS, SENTINEL_USER } from './redis-users.ts'
 import { until } from './until.ts'
 
@@ -18,25 +18,29 @@ export class SentinelGroup implements RedisGroup {
   readonly kind = 'sentinel'
   readonly servers: readonly RedisServer[]
   readonly sentinels: readonly RedisServer[]
-  readonly #directory: string
+  readonly #parts: Parts
 
-  private constructor(servers: readonly RedisServer[], sentinels: readonly RedisServer[], directory: string) {
+  private constructor(servers: readonly RedisServer[], sentinels: readonly RedisServer[], parts: Parts) {
     this.servers = servers
     this.sentinels = sentinels
-    this.#directory = directory
+    this.#parts = parts
   }
 
-  static async start(): Promise<SentinelGroup> {
-    const directory = await mkdtemp(join(tmpdir(), 'postern-sentinel-'))
+  static start(): Promise<SentinelGroup> {
+    return Parts.start(parts => SentinelGroup.#build(parts))
+  }
+
+  static async #build(parts: Parts): Promise<SentinelGroup> {
+    const directory = await parts.directory('sentinel')
     // A new replica gets its copy at once instead of after five seconds.
     const quick = ['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1']
-    const primary = await RedisServer.start({ settings: quick })
+    const primary = await parts.redis({ settings: quick })
     const following = ['--replicaof', `127.0.0.1 ${primary.port}`]
-    const replica = await RedisServer.start({ settings: [...quick, ...following] })
-    const sentinels = await Promise.all(
-      Array.from({ length: SENTINELS }, (_, index) => startSentinel(directory, index, primary.port)),
+    const replica = await parts.redis({ settings: [...quick, ...following] })
+    const sentinels = await Parts.several(SENTINELS, index =>
+      startSentinel(parts, join(directory, `sentinel-${index}.conf`), primary.port),
     )
-    const group = new SentinelGroup([primary, replica], sentinels, directory)
+    const group = new SentinelGroup([primary, replica], sentinels, parts)
     for (const server of group.servers) {
       await addUsers(server, RIGHTS)
     }
@@ -101,8 +105,7 @@ export class SentinelGroup implements RedisGroup {
   }
 
   async stop(): Promise<void> {
-    await Promise.all([...this.servers, ...this.sentinels].map(server => server.stop()))
-    await rm(this.#directory, { recursive: true, force: true })
+    await this.#parts.stop()
   }
 
   async #isWhole(): Promise<boolean> {
@@ -114,21 +117,20 @@ export class SentinelGroup implements RedisGroup {
   }
 }
 
-async function startSentinel(directory: string, index: number, primaryPort: number): Promise<RedisServer> {
+async function startSentinel(parts: Parts, file: string, primaryPort: number): Promise<RedisServer> {
   const port = await freePort()
-  const file = join(directory, `sentinel-${index}.conf`)
   const { username, password } = SENTINEL_USER
   const lines = [
     `port ${port}`,
     'bind 127.0.0.1',
-    `dir ${directory}`,
+    `dir ${dirname(file)}`,
     `sentinel monitor ${NAME} 127.0.0.1 ${primaryPort} 2`,
     `sentinel down-after-milliseconds ${NAME} ${DOWN_AFTER_MS}`,
     `sentinel failover-timeout ${NAME} 3000`,
     `user ${username} on >${password} ${SENTINEL_RIGHTS.join(' ')}`,
   ]
   await writeFile(file, `${lines.join('\n')}\n`)
-  return await RedisServer.start({ port, command: [file, '--sentinel'] })
+  return await parts.redis({ port, command: [file, '--sentinel'] })
 }
 
 async function primaryPortAt(sentinel: RedisServer): Promise<number> {

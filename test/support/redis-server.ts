@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { freePort } from './free-port.ts'
+import { end, isRunning, readyOrStopped } from './ready.ts'
 import { redisProgram } from './redis-program.ts'
 import { until } from './until.ts'
 
@@ -43,13 +43,7 @@ export class RedisServer {
 
   static async start(options: RedisServerOptions = {}): Promise<RedisServer> {
     const server = await RedisServer.absent(options)
-    try {
-      await server.revive()
-    } catch (error) {
-      await server.stop()
-      throw error
-    }
-    return server
+    return readyOrStopped(server, () => server.revive())
   }
 
   /** Not started: no server listens on its port until `revive`. */
@@ -95,16 +89,12 @@ export class RedisServer {
   }
 
   get isRunning(): boolean {
-    return this.#process?.exitCode === null && this.#process.signalCode === null
+    return this.#process !== null && isRunning(this.#process)
   }
 
   /** Kills the server; its data is lost. */
   async kill(): Promise<void> {
-    const running = this.#process
-    if (running === null || !this.isRunning) return
-    const exited = once(running, 'exit')
-    running.kill('SIGKILL')
-    await exited
+    if (this.#process !== null) await end(this.#process)
   }
 
   /** Starts the server on its port, empty. */

@@ -1,9 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from './free-port.ts'
-import { until } from './until.ts'
+import { end, ready } from './ready.ts'
+
+/** It compiles its configuration with a C compiler. */
+const START_DEADLINE_MS = 20_000
 
 /**
  * `careful` is Varnish with its defaults: it passes requests with an Authorization field. `greedy` also stores their
@@ -29,22 +31,16 @@ export class Varnish {
     const words = ['-j', 'none', '-F', '-a', `127.0.0.1:${port}`, '-f', file, '-s', 'malloc,16m']
     const started = spawn('varnishd', [...words, '-n', join(directory, temper)], { stdio: 'ignore' })
     const url = `http://127.0.0.1:${port}`
-    await until(
-      'Varnish answers',
-      () =>
-        fetch(url).then(
-          () => true,
-          () => false,
-        ),
-      20_000,
-    )
-    return new Varnish(url, started)
+    const answers = () =>
+      fetch(url).then(
+        () => true,
+        () => false,
+      )
+    return ready(new Varnish(url, started), started, answers, START_DEADLINE_MS)
   }
 
   async stop(): Promise<void> {
-    const exited = once(this.#process, 'exit')
-    this.#process.kill('SIGTERM')
-    await exited
+    await end(this.#process, 'SIGTERM')
   }
 }
 
