@@ -9,6 +9,9 @@ const RUN_VARIABLE = 'POSTERN_TEST_RUN'
 /** Names this run, however often the configuration is loaded. */
 const THIS_RUN = `${process.pid}-${Math.round(performance.timeOrigin)}`
 
+/** Vitest's own process that ends the workers of a runner that dies. It ends with the runner. */
+const WATCHDOG = 'watchdog'
+
 interface Running {
   readonly pid: number
   readonly parent: number
@@ -21,22 +24,30 @@ interface Running {
 /** A process that a test started and did not stop fails the run, and is ended. Only Linux says which there are. */
 export class LeftBehindReporter implements Reporter {
   readonly #before = new Set(running().map(({ pid }) => pid))
+  readonly #graceMs: number
 
-  constructor() {
+  /** @param graceMs in which processes that tests have just stopped may end */
+  constructor(graceMs = GRACE_MS) {
+    this.#graceMs = graceMs
     process.env[RUN_VARIABLE] = THIS_RUN
   }
 
   async onTestRunEnd(): Promise<void> {
-    const patience = new Patience(GRACE_MS)
-    while (this.#leftBehind().length > 0 && !patience.isOver) {
-      await new Promise(resolve => setTimeout(resolve, PAUSE_MS))
-    }
-    const left = this.#leftBehind()
+    // Vitest does not wait for its last workers. What they leave behind shows only once they have ended.
+    await endOf(() => this.#workers(), GRACE_MS)
+    const left = await endOf(() => this.#leftBehind(), this.#graceMs)
     if (left.length === 0) return
     for (const { pid } of left) end(pid)
     const names = left.map(({ pid, command }) => `  ${pid} ${command}`).join('\n')
     process.stdout.write(`\nTests left these processes behind, which have been ended now:\n${names}\n`)
     process.exitCode = 1
+  }
+
+  #workers(): readonly Running[] {
+    return running().filter(
+      ({ pid, parent, command }) =>
+        parent === process.pid && !this.#before.has(pid) && !command.includes(WATCHDOG),
+    )
   }
 
   /** The run's own processes without its workers, and those of its group that lost both their parent and their environment. */
@@ -51,6 +62,16 @@ export class LeftBehindReporter implements Reporter {
         !this.#before.has(one.pid) &&
         (one.run === THIS_RUN || (one.run === undefined && inGroup.has(one.pid) && !inGroup.has(one.parent))),
     )
+  }
+}
+
+/** Waits for some time until there are no such processes. @returns those that are left */
+async function endOf(processes: () => readonly Running[], graceMs: number): Promise<readonly Running[]> {
+  const patience = new Patience(graceMs)
+  for (;;) {
+    const left = processes()
+    if (left.length === 0 || patience.isOver) return left
+    await new Promise(resolve => setTimeout(resolve, PAUSE_MS))
   }
 }
 
