@@ -9,7 +9,7 @@ const FAST = '/**/!(*.full).test.ts'
 const PARTS: Readonly<Record<string, readonly string[]>> = {
   domain: [`domain${FAST}`, `gateway${FAST}`, `http${FAST}`, `limits${FAST}`],
   keys: [`keys${FAST}`],
-  gateway: [`gateway${FAST}`, `http${FAST}`, 'observability/tracing/sampling.test.ts'],
+  gateway: [`gateway${FAST}`, `http${FAST}`, 'observability/sampling.test.ts'],
   limits: [`limits${FAST}`, 'domain/rate-limit.test.ts', `gateway${FAST}`, 'redis/limits.full.test.ts'],
   upstream: [
     'upstream/!(deadlines|fair-shares|faults|forwarding-contract|pieces|queueing|*.full).test.ts',
@@ -196,6 +196,12 @@ export function mayFind(part: string, test: string, source: string): boolean {
 export function testsFor(part: string, sources: readonly string[]): readonly string[] {
   if (part !== 'console') return PARTS[part] ?? []
   return [...new Set(sources.flatMap(testsOfConsole))]
+}
+
+/** Every pattern that says which tests find the faults of a part, or read a source when it is loaded; without `test/`. */
+export function allPatterns(): readonly string[] {
+  const read = READ_AT_LOAD.map(([, test]) => test.replace('test/', ''))
+  return [...Object.values(PARTS), ...Object.values(CONSOLE), WHOLE_CONSOLE, read].flat()
 }
 
 function testsOfConsole(source: string): readonly string[] {

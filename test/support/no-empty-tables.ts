@@ -4,16 +4,21 @@ type OfTests = (this: unknown, ...values: readonly unknown[]) => unknown
 
 const GUARDED = Symbol.for('tables are not empty')
 
-interface Chain extends Record<'each' | 'for' | 'skipIf' | 'runIf', OfTests> {
+interface Chain extends Record<'each' | 'for', OfTests> {
   [GUARDED]?: true
+}
+
+/** Vitest gives the functions of `fn` to each chain that it makes of this one, such as `test.concurrent` or `test.skipIf(…)`. */
+interface Root extends Chain {
+  readonly fn: Chain
 }
 
 /**
  * `test.each` over a list that is computed, from documents or files, makes no test if the list is empty, and Vitest passes. Here
  * the file fails. Vitest runs this before each file, also where several share a process.
  */
-function guard(chain: Chain): Chain {
-  if (chain[GUARDED] === true) return chain
+function guard(chain: Chain): void {
+  if (chain[GUARDED] === true) return
   chain[GUARDED] = true
   for (const name of ['each', 'for'] as const) {
     const original = chain[name]
@@ -22,15 +27,10 @@ function guard(chain: Chain): Chain {
       return original.call(this, table, ...values)
     }
   }
-  for (const name of ['skipIf', 'runIf'] as const) {
-    const original = chain[name]
-    chain[name] = function (condition) {
-      // Vitest returns a chain of the same functions.
-      return guard(original.call(this, condition) as Chain)
-    }
-  }
-  return chain
 }
 
 // Vitest's own types say what a test may pass to them, which all of this passes on.
-for (const chain of [test, describe] as unknown as Chain[]) guard(chain)
+for (const root of [test, describe] as unknown as Root[]) {
+  guard(root)
+  guard(root.fn)
+}
