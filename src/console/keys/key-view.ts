@@ -9,13 +9,12 @@ import {
   type Html,
   hintHtml,
   html,
-  instant,
   instantAndAgo,
   markInvisible,
 } from '../platform/html/html.ts'
 import { notFound, requireWorkspace } from '../platform/html/page-request.ts'
 import { readParameter } from '../platform/http/request-context.ts'
-import { type RecentUse, recentUseText, type UsageService } from '../usage/index.ts'
+import type { UsageService } from '../usage/index.ts'
 import { restrictionFacts, textFacts } from './key-form.ts'
 import type { Registry } from './operations/registry.ts'
 import { EXPIRING_SOON_MS } from './search/key-query.ts'
@@ -110,19 +109,6 @@ export function expiryHtml(key: KeyView, nowMs: number): Html {
 
 export function lastUsed({ lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>, nowMs: number): Html {
   return lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, nowMs)
-}
-
-/** Shown before a key is revoked. Gateways report use with a delay. */
-export function lastUseWarning(
-  { lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>,
-  recent: RecentUse | null,
-  nowMs: number,
-): Html {
-  const counted = recent === null ? null : html`<p>${recentUseText(recent, nowMs)}.</p>`
-  if (lastUsedAtMs === null) {
-    return html`<p><strong>This key was never used.</strong> Gateways report use with a delay, so a first use may not show yet.</p>${counted}`
-  }
-  return html`<p><strong>This key was last used ${ago(lastUsedAtMs, nowMs)}</strong>, at ${instant(lastUsedAtMs)}. Requests with it are rejected as soon as you confirm.</p>${counted}`
 }
 
 /** A person's name, or who it was in words. @param name null if the audit log has none */

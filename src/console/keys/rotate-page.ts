@@ -33,15 +33,8 @@ import {
 import { keyPath, WORKSPACES } from '../platform/html/paths.ts'
 import { type RecentUse, readRecentUse, recentUseText } from '../usage/index.ts'
 import { keyExpiryField } from './key-form.ts'
-import {
-  type KeyPageParts,
-  type KeyView,
-  lastUsed,
-  lastUseWarning,
-  readKeyView,
-  requireKey,
-  scopeList,
-} from './key-view.ts'
+import { type KeyPageParts, type KeyView, lastUsed, readKeyView, requireKey, scopeList } from './key-view.ts'
+import { lastUseWarning } from './last-use-warning.ts'
 import { rotateKey } from './operations/key-operations.ts'
 import { explainRejection, formTroubles, type ShownForm, sendSecret } from './secret-page.ts'
 

@@ -25,14 +25,8 @@ import {
   readLastProgress,
 } from './change-progress.ts'
 import { STATE_STEPS, type StateStep, type Step } from './key-steps.ts'
-import {
-  type KeyPageParts,
-  type KeyView,
-  lastUseWarning,
-  readKeyView,
-  requireKey,
-  viewAfter,
-} from './key-view.ts'
+import { type KeyPageParts, type KeyView, readKeyView, requireKey, viewAfter } from './key-view.ts'
+import { lastUseWarning } from './last-use-warning.ts'
 import type { Registry } from './operations/registry.ts'
 
 interface StepTexts {
