@@ -150,6 +150,13 @@ describe('a wrong command line exits 64', () => {
     expect(errors).not.toBe('')
   })
 
+  test.each([
+    ['workspaces plan ..', '<id>'],
+    ['keys list --workspace ..', '--workspace'],
+  ])('postern %s names %s, which is wrong', async (line, name) => {
+    expect((await run(line)).errors).toContain(`${name} must be 1 to 128 characters`)
+  })
+
   test('a wrong setting exits 78', async () => {
     expect((await run('config check --gateway-port eighty')).code).toBe(78)
   })

@@ -91,7 +91,7 @@ function addPlan(workspaces: Command, cli: Cli): void {
     .option('--clear', 'no plan')
     .option('--yes', 'do not ask for confirmation')
   addAccessOptions(addJsonOption(plan)).action(async (text: string, options: PlanOptions, self: Command) => {
-    const workspace = checkWorkspace(text)
+    const workspace = checkWorkspace(text, '<id>')
     const { set, clear = false, yes = false } = options
     if (set !== undefined && clear) throw new CliError('--set and --clear exclude each other', EXIT.usage)
     const session = openSession(cli, self)

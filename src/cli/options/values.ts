@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander'
 import { isKeyId } from '../../domain/id-form.ts'
 import { MAX_LIFETIME_DAYS, parseInstant } from '../../domain/key/issue-key.ts'
-import { isWorkspaceId } from '../../domain/key/key-record.ts'
+import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
@@ -68,11 +68,11 @@ export function givenParameters(
   return Object.fromEntries(given)
 }
 
-export function checkWorkspace(text: string): string {
+/** @param name of the option or argument, for the error message */
+export function checkWorkspace(text: string, name = '--workspace'): string {
   const id = plainPasted(text)
   if (isWorkspaceId(id)) return id
-  const expected = '1 to 128 characters of A-Z, a-z, 0-9 and "-", ".", "_", "~"'
-  throw new CliError(`--workspace must be ${expected}`, EXIT.usage)
+  throw new CliError(`${name} must be ${WORKSPACE_ID_EXPECTED}`, EXIT.usage)
 }
 
 /** A secret pasted here by mistake must not reach an error message, a URL or the console's log. */

@@ -1,8 +1,8 @@
 import type { TSchema } from 'typebox'
 import { idPattern } from '../../domain/id-form.ts'
+import { WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { API_ERROR_CODES, type ApiErrorCode, httpStatus } from '../platform/http/api-error.ts'
 import type { AdminCall } from '../platform/http/calls.ts'
-import { WORKSPACE_ID_EXPECTED } from '../platform/http/fields.ts'
 
 export const ADMIN_PREFIX = '/admin/v1'
 

@@ -1,4 +1,4 @@
-import { isWorkspaceId } from '../../domain/key/key-record.ts'
+import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { type RouteConfig, WORKSPACE_PARAMETER } from '../../domain/route/route.ts'
@@ -56,7 +56,7 @@ export function prepareRequest(
   for (const name of names) {
     if (textOf(name) === '') return { ok: false, problem: `Enter a value for ${name}.` }
     if (!isWorkspaceId(textOf(name)))
-      return { ok: false, problem: `${name} must be 1 to 128 characters of A-Z, a-z, 0-9, -, ., _, ~.` }
+      return { ok: false, problem: `${name} must be ${WORKSPACE_ID_EXPECTED}` }
   }
   const path = route.path.replace(PARAMETER, (_, name: string) => textOf(name))
   const query = new URLSearchParams()

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { readAuditRow } from '../platform/audit/chain.ts'
 import { AUDIT_ACTIONS_EXPECTED, type AuditEntry, isAuditAction } from '../platform/audit/entries.ts'
 import type { AuditRow } from '../platform/database/tables.ts'
@@ -14,7 +15,6 @@ import {
   pageSchema,
   parameter,
   textOrNull,
-  WORKSPACE_ID_EXPECTED,
 } from '../platform/http/fields.ts'
 import {
   readConditions,

@@ -8,10 +8,9 @@ import {
   type ImportEntry,
   PAST_EXPECTED,
   planImport,
-  WORKSPACE_ID_EXPECTED,
 } from '../../domain/key/issue-key.ts'
 import { NAME_EXPECTED } from '../../domain/key/key-fields.ts'
-import { isWorkspaceId, type StoredKey } from '../../domain/key/key-record.ts'
+import { isWorkspaceId, type StoredKey, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { isDigest, toRecordJson } from '../../domain/wire.ts'
 import { isAnnounced } from '../announcing/index.ts'
 import type { Caller } from '../platform/access/principal.ts'

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { MAX_NAME_LENGTH } from '../../domain/key/key-fields.ts'
-import { isWorkspaceId } from '../../domain/key/key-record.ts'
+import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { type AdminToken, PERMISSIONS, type Permission } from '../platform/access/principal.ts'
 import {
   errorSummary,
@@ -37,7 +37,6 @@ import {
   sendPage,
 } from '../platform/html/page-request.ts'
 import { NEW_TOKEN, TOKEN_MADE, TOKENS } from '../platform/html/paths.ts'
-import { WORKSPACE_ID_EXPECTED } from '../platform/http/fields.ts'
 import { requirePrincipal } from '../platform/http/request-context.ts'
 import { MAX_TOKEN_WORKSPACES, type TokenRequest, type TokenResult } from './operations.ts'
 import { backToTokens, TITLE, type TokenPageParts, tokenFacts, tokenFrame } from './pages.ts'

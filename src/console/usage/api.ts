@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
 import { toInstant } from '../../domain/instant.ts'
-import type { KeyRecord } from '../../domain/key/key-record.ts'
+import { type KeyRecord, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, type CheckedRequest, declareCalls } from '../platform/http/calls.ts'
 import {
@@ -13,7 +13,6 @@ import {
   listJson,
   pageSchema,
   parameter,
-  WORKSPACE_ID_EXPECTED,
 } from '../platform/http/fields.ts'
 import {
   noSuchKey,

@@ -6,7 +6,7 @@ import {
   type RequestedFields,
   wrong,
 } from './key-fields.ts'
-import { isWorkspaceId, type KeyRecord, normalizeScopes } from './key-record.ts'
+import { isWorkspaceId, type KeyRecord, normalizeScopes, WORKSPACE_ID_EXPECTED } from './key-record.ts'
 import { TEXT_NAMES } from './key-texts.ts'
 import { digestKey, holdsKeyForm } from './secret.ts'
 import { hasVisible } from './visible-text.ts'
@@ -109,8 +109,6 @@ const HINT = /^[^\p{Cc}\p{Cs}]{1,64}$/u
 
 export const DIGEST_EXPECTED = 'the SHA-256 digest of the whole key, in 64 lower-case hexadecimal digits'
 export const HINT_EXPECTED = '1 to 64 characters that are not the key, such as its last four'
-export const WORKSPACE_ID_EXPECTED =
-  '1 to 128 characters of A-Z, a-z, 0-9 and "-", ".", "_", "~", not "." or ".."'
 export const IMPORTED_EXPIRY_EXPECTED = `an instant such as 2027-02-18T09:00:00Z, at most ${MAX_LIFETIME_DAYS} days from now`
 
 /** The record of a key of another system. Its types are checked; what it says is not. */

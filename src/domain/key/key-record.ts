@@ -81,6 +81,9 @@ export function isWorkspaceId(text: string): boolean {
   return WORKSPACE_ID.test(text) && text !== '.' && text !== '..'
 }
 
+export const WORKSPACE_ID_EXPECTED =
+  '1 to 128 characters of A-Z, a-z, 0-9 and "-", ".", "_", "~", not "." or ".."'
+
 /** The stores of records, in the order in which a connected gateway asks them. */
 export type TierName = 'memory' | 'redis' | 'key_service'
 

@@ -6,6 +6,7 @@ import {
   KEY_STATES,
   type KeyRecord,
   type KeyState,
+  WORKSPACE_ID_EXPECTED,
 } from '../../../domain/key/key-record.ts'
 import { SHORT_NAME } from '../../../domain/key/short-name.ts'
 import type { Tables } from '../../platform/database/tables.ts'
@@ -134,7 +135,7 @@ const INSTANT_EXPECTED = 'an instant such as 2027-02-18T09:00:00Z'
 
 /** What each parameter must be. */
 export const KEY_QUERY_EXPECTED = {
-  workspaceId: '1 to 128 characters of A-Z, a-z, 0-9 and "-", ".", "_", "~"',
+  workspaceId: WORKSPACE_ID_EXPECTED,
   state: `one of ${KEY_STATES.join(', ')}`,
   q: `1 to ${MAX_TEXT_LENGTH} characters, none of them a control character`,
   scope: 'a scope',

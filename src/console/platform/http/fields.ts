@@ -22,7 +22,6 @@ const closed = { additionalProperties: false }
 /** Query parameters are text: 1 to 200 in plain digits. */
 const PAGE_LIMIT = '^(?:[1-9][0-9]?|1[0-9][0-9]|200)$'
 
-export const WORKSPACE_ID_EXPECTED = '1 to 128 characters of A-Z, a-z, 0-9 and "-", ".", "_", "~"'
 const CURSOR_EXPECTED = 'a single cursor from an earlier response'
 const LIMIT_EXPECTED = 'a single whole number from 1 to 200'
 export const KEY_ID_EXPECTED = 'a key id'

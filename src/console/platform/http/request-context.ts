@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { plainAddress } from '../../../domain/address/ip-address.ts'
 import { isKeyId } from '../../../domain/id-form.ts'
 import { parseInstant } from '../../../domain/key/issue-key.ts'
-import { isWorkspaceId } from '../../../domain/key/key-record.ts'
+import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../../domain/key/key-record.ts'
 import { compileProxies, findClientAddress } from '../../../http/client-address.ts'
 import {
   allowedWorkspaces,
@@ -15,7 +15,7 @@ import {
 } from '../access/principal.ts'
 import type { PageOptions } from '../database/query-parts.ts'
 import { ApiError, invalidField } from './api-error.ts'
-import { INSTANT_EXPECTED, KEY_ID_EXPECTED, type PageQuery, WORKSPACE_ID_EXPECTED } from './fields.ts'
+import { INSTANT_EXPECTED, KEY_ID_EXPECTED, type PageQuery } from './fields.ts'
 import { type Idempotency, identifyRequest } from './idempotency.ts'
 
 declare module 'fastify' {
