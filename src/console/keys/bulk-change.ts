@@ -70,15 +70,11 @@ export function revokeAllKeys(
   return registry.count('revoke_all', () => changeLiveKeys(registry, workspaceId, { changeSome }, context))
 }
 
-function recordRevocation(
-  { newAuditId, createEvents }: BulkRegistry,
-  { record, digest }: StoredKey,
-  caller: Caller,
-) {
+function recordRevocation({ newAuditId, createEvents }: BulkRegistry, replaced: StoredKey, caller: Caller) {
+  const { record } = replaced
   const atMs = record.revokedAtMs ?? 0
   const audit = auditRevocation(record, 'bulk', { id: newAuditId(atMs), atMs, caller })
-  const change = { kind: 'planned', issued: null, record, digest, secret: null } as const
-  return { audit, events: createEvents({ ...change, replaced: { record, digest }, audit: [audit] }) }
+  return { audit, events: createEvents({ issued: null, replaced, record, audit: [audit] }) }
 }
 
 /**

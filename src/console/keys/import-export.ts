@@ -317,9 +317,9 @@ function importResult(key: PlannedEntry, imported: ReadonlySet<StoredKey>): Impo
   return { digest, status: 'invalid', error, ...(field === null ? {} : { field }) }
 }
 
-function recordImport({ newAuditId, createEvents }: Registry, { record, digest }: StoredKey, caller: Caller) {
+function recordImport({ newAuditId, createEvents }: Registry, issued: StoredKey, caller: Caller) {
+  const { record } = issued
   const { createdAtMs } = record
   const audit = auditImport(record, { id: newAuditId(createdAtMs), atMs: createdAtMs, caller })
-  const change = { kind: 'planned', replaced: null, record, digest, secret: null } as const
-  return { audit, events: createEvents({ ...change, issued: { record, digest }, audit: [audit] }) }
+  return { audit, events: createEvents({ issued, replaced: null, record, audit: [audit] }) }
 }

@@ -76,7 +76,9 @@ export interface OperationParts {
   readonly inEachRegion: InEachRegion
   readonly clock: Clock
   /** The webhook events of a change; none without a webhook. */
-  readonly createEvents: (change: PlannedChange) => readonly WebhookEvent[]
+  readonly createEvents: (
+    change: Pick<PlannedChange, 'issued' | 'replaced' | 'record' | 'audit'>,
+  ) => readonly WebhookEvent[]
   readonly count: OperationCounter
 }
 
