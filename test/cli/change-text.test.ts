@@ -16,7 +16,7 @@ const euAndUs = (us: object) => ({
 test('a change names the regions that do not have it, and counts the gateways of each', () => {
   expect(progressLines(SAVED_AT, euAndUs({}))).toEqual([
     'Saved at 2026-11-24 12:00 UTC.',
-    'Not announced to us yet: the console cannot reach Redis there and keeps retrying. Disconnected gateways verify each key with the console before they accept it.',
+    'Not announced yet. The console cannot reach Redis in us and keeps retrying. Disconnected gateways verify each key with the console before they accept it.',
     'Confirmed by 3 of 5 gateways; 1 is disconnected and checks each key with the console before accepting it; no confirmation within one second from pod-7.',
     'Region eu: announced, confirmed by 2 of 2.',
     'Region us: not announced yet, confirmed by 1 of 3, 1 disconnected, 1 without confirmation.',
@@ -34,5 +34,5 @@ test('without regions, a change says nothing of them', () => {
     'Saved and announced at 2026-11-24 12:00 UTC.',
     'Confirmed by 2 of 2 gateways.',
   ])
-  expect(notAnnouncedText({})).toMatch(/^Not announced yet: the console cannot reach Redis and keeps/)
+  expect(notAnnouncedText({})).toMatch(/^Not announced yet. The console cannot reach Redis and keeps/)
 })

@@ -246,7 +246,7 @@ describe('rotate', () => {
     const [issued, , saved, announced, confirmed] = exit.stderr.split('\n')
     expect(issued).toMatch(/^Issued key_/)
     expect(saved).toBe('Saved at 2026-11-20 00:00 UTC.')
-    expect(announced).toMatch(/^Not announced yet: the console cannot reach Redis/)
+    expect(announced).toMatch(/^Not announced yet. The console cannot reach Redis/)
     expect(confirmed).toBe('Confirmed by 2 of 2 gateways.')
   })
 
@@ -286,7 +286,7 @@ describe('revoke', () => {
     ],
     [
       { known: 0, confirmed: 0, verifying: 0, silent: [] },
-      'No gateway has reported to the console within the last minute, so none can confirm it.',
+      'No gateway has reported to this console within the last minute, so none can confirm the change.',
     ],
     [
       {
@@ -324,7 +324,7 @@ describe('revoke', () => {
     expect(exit.stdout.split('\n')).toEqual([
       `Revoked ${ID} (wsk_…x7Qf, billing importer) of workspace ws_1.`,
       'Saved at 2026-11-20 00:00 UTC.',
-      'Not announced yet: the console cannot reach Redis and keeps retrying. Disconnected gateways verify each key with the console before they accept it.',
+      'Not announced yet. The console cannot reach Redis and keeps retrying. Disconnected gateways verify each key with the console before they accept it.',
       'Confirmed by 0 of 2 gateways; 2 are disconnected and check each key with the console before accepting it.',
     ])
   })
@@ -333,7 +333,7 @@ describe('revoke', () => {
     admin.answers(says(200, { ...revoked, announced: false }))
     const exit = await postern('keys', 'revoke', ID, '--yes', '--json')
     expect(JSON.parse(exit.stdout)).toEqual({ ...revoked, announced: false })
-    expect(exit).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Not announced yet: /) })
+    expect(exit).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Not announced yet\. /) })
   })
 
   test('says that an expired key needs no revocation', async () => {

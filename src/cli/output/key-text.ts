@@ -1,3 +1,11 @@
+import {
+  confirmedText,
+  elsewhereText,
+  NO_GATEWAY_KNOWN,
+  regionText,
+  retryText,
+  verifyingText,
+} from '../../domain/progress-text.ts'
 import { relativeTime } from '../../domain/relative-time.ts'
 import type { ShownGateways, ShownKey } from '../client/responses.ts'
 import type { AdminSession } from '../client/session.ts'
@@ -124,18 +132,15 @@ interface ShownRegion {
   readonly gateways: ShownGateways | null
 }
 
-/** Of a change that is not announced to all regions. The console says the same on its page. */
+/** Of a change that is not announced to all regions. */
 export function notAnnouncedText({ regions = [] }: ShownProgress): string {
   const away = regions.filter(({ announced }) => !announced).map(({ name }) => plainText(name))
-  const [where, redis] = away.length === 0 ? ['', 'Redis'] : [` to ${away.join(', ')}`, 'Redis there']
-  return `Not announced${where} yet: the console cannot reach ${redis} and keeps retrying. Disconnected gateways verify each key with the console before they accept it.`
+  return `Not announced yet. ${retryText(away)}`
 }
 
-const NONE_KNOWN = 'No gateway has reported to the console within the last minute, so none can confirm it.'
-
 /**
- * How far a change has come, in the words of the console's page: saved, announced, confirmed. One text on one stream, so
- * that two streams cannot say different things.
+ * How far a change has come: saved, announced, confirmed. One text on one stream, so that two streams cannot say different
+ * things.
  * @param savedAt null if the change has no time of its own
  */
 export function progressLines(savedAt: string | null, progress: ShownProgress): string[] {
@@ -144,48 +149,31 @@ export function progressLines(savedAt: string | null, progress: ShownProgress): 
   return [
     savedAt === null ? `${how}.` : `${how} at ${minuteText(savedAt)} UTC.`,
     ...(announced === false ? [notAnnouncedText(progress)] : []),
-    ...(gateways == null ? [] : [confirmedText(gateways)]),
-    ...regions.map(regionText),
-    ...elsewhereText(progress),
+    ...(gateways == null ? [] : [confirmationText(gateways)]),
+    ...regions.map(({ name, ...region }) => `Region ${plainText(name)}: ${regionText(region)}.`),
+    ...elsewhereLines(progress),
   ]
 }
 
-function regionText({ name, announced, gateways }: ShownRegion): string {
-  const state = announced ? 'announced' : 'not announced yet'
-  if (gateways === null) return `Region ${plainText(name)}: ${state}.`
-  const { known, confirmed, verifying, silent } = gateways
-  const parts = [
-    state,
-    `confirmed by ${confirmed} of ${known}`,
-    ...(verifying > 0 ? [`${verifying} disconnected`] : []),
-    ...(silent.length > 0 ? [`${silent.length} without confirmation`] : []),
-  ]
-  return `Region ${plainText(name)}: ${parts.join(', ')}.`
-}
-
-/** Gateways whose setting `region` is none of the console's: they count in no region. */
-function elsewhereText({ gateways, regions = [] }: ShownProgress): string[] {
+function elsewhereLines({ gateways, regions = [] }: ShownProgress): string[] {
   if (gateways == null || regions.length === 0) return []
-  const inRegions = regions.reduce((sum, region) => sum + (region.gateways?.known ?? 0), 0)
-  const count = gateways.known - inRegions
-  if (count <= 0) return []
-  const named = count === 1 ? '1 gateway names' : `${count} gateways name`
-  return [`${named} none of these regions: set region there as the console does.`]
+  const text = elsewhereText(
+    gateways,
+    regions.map(region => region.gateways?.known ?? 0),
+  )
+  return text === null ? [] : [`${text}.`]
 }
 
-/** Which gateways have confirmed a revocation. */
-function confirmedText({ known, confirmed, verifying, silent }: ShownGateways): string {
-  if (known === 0) return NONE_KNOWN
-  const parts = [`Confirmed by ${confirmed} of ${known} ${known === 1 ? 'gateway' : 'gateways'}`]
-  if (verifying > 0) {
-    const checks = verifying === 1 ? 'is disconnected and checks' : 'are disconnected and check'
-    parts.push(`${verifying} ${checks} each key with the console before accepting it`)
-  }
-  if (silent.length > 0) {
-    const names = silent.map(({ name }) => plainText(name)).join(', ')
-    parts.push(`no confirmation within one second from ${names}`)
-  }
-  return `${parts.join('; ')}.`
+/** Which gateways have confirmed a change. */
+function confirmationText(gateways: ShownGateways): string {
+  if (gateways.known === 0) return NO_GATEWAY_KNOWN
+  const names = gateways.silent.map(({ name }) => plainText(name)).join(', ')
+  const parts = [
+    confirmedText(gateways),
+    verifyingText(gateways),
+    names === '' ? null : `no confirmation within one second from ${names}`,
+  ]
+  return `${parts.filter(part => part !== null).join('; ')}.`
 }
 
 /**

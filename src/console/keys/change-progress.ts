@@ -1,6 +1,14 @@
 import { toInstant } from '../../domain/instant.ts'
 import type { KeyRecord, StoredKey } from '../../domain/key/key-record.ts'
 import {
+  confirmedText,
+  elsewhereText,
+  NO_GATEWAY_KNOWN,
+  regionText,
+  retryText,
+  verifyingText,
+} from '../../domain/progress-text.ts'
+import {
   type Announced,
   areNamed,
   awaitConfirmations,
@@ -186,53 +194,41 @@ export function looksAgainNote(watched: string | null): Html | null {
 }
 
 function notAnnouncedText(announced: Announced): string {
-  if (!areNamed(announced)) return NOT_ANNOUNCED
   const away = announced.filter(region => !region.announced).map(({ region }) => region)
-  return `${NOT_ANNOUNCED} Regions that wait: ${away.join(', ')}.`
+  return retryText(areNamed(announced) ? away : [])
 }
-
-const NOT_ANNOUNCED =
-  'The console cannot reach Redis and keeps retrying. Disconnected gateways verify each key with the console before they accept it.'
 
 function announcedText(committedAtMs: number | null, announcedAtMs: number | null): Piece {
   if (committedAtMs === null || announcedAtMs === null) return 'An earlier request announced it.'
   return html`${exactInstant(announcedAtMs)}, ${Math.max(0, announcedAtMs - committedAtMs)} ms later`
 }
 
-const NONE_KNOWN =
-  'No gateway has reported to this console within the last minute, so none can confirm the change.'
-
 function confirmationStep(report: ConfirmationReport): Html {
-  const { known, confirmed, verifying, silent } = report
-  if (known === 0) return step(false, 'No gateways known', NONE_KNOWN)
-  const title = `Confirmed by ${confirmed} of ${known} ${known === 1 ? 'gateway' : 'gateways'}`
-  if (silent.length === 0) return step(true, title, html`${verifyingText(verifying)} ${regionList(report)}`)
+  const { known, silent } = report
+  if (known === 0) return step(false, 'No gateways known', NO_GATEWAY_KNOWN)
+  const verifying = verifyingText(report)
   const names = silent.map(
     ({ name, lastSeenAtMs }) => html`<li><code>${name}</code>, last seen ${exactInstant(lastSeenAtMs)}</li>`,
   )
   return step(
-    false,
-    title,
-    html`${verifyingText(verifying)} No confirmation within one second from:<ul>${names}</ul>${regionList(report)}`,
+    silent.length === 0,
+    confirmedText(report),
+    html`${verifying === null ? null : `${verifying}.`} ${silent.length === 0 ? null : html`No confirmation within one second from:<ul>${names}</ul>`}${regionList(report)}`,
   )
 }
 
 /** How many gateways of each region have confirmed; nothing without regions in the settings. */
-function regionList({ known, regions }: ConfirmationReport): Piece {
+function regionList(report: ConfirmationReport): Piece {
+  const { regions } = report
   if (!areNamed(regions.map(({ name, announced }) => ({ region: name, announced })))) return null
   const rows = regions.map(
-    ({ name, announced, gateways: { known, confirmed } }) =>
-      html`<li><code>${name}</code>: ${announced ? '' : 'not announced yet; '}confirmed by ${confirmed} of ${known}</li>`,
+    ({ name, ...region }) => html`<li><code>${name}</code>: ${regionText(region)}</li>`,
   )
-  const elsewhere = regions.reduce((left, { gateways }) => left - gateways.known, known)
-  return html`<ul>${rows}${elsewhere > 0 ? html`<li>${elsewhere} in none of these regions: set <code>region</code> there as here</li>` : null}</ul>`
-}
-
-/** A disconnected gateway counts as safe: it accepts no key unverified. */
-function verifyingText(verifying: number): string {
-  if (verifying === 0) return ''
-  const checks = verifying === 1 ? 'is disconnected and checks' : 'are disconnected and check'
-  return `${verifying} ${checks} each key with the console before accepting it.`
+  const elsewhere = elsewhereText(
+    report,
+    regions.map(({ gateways }) => gateways.known),
+  )
+  return html`<ul>${rows}${elsewhere === null ? null : html`<li>${elsewhere}</li>`}</ul>`
 }
 
 function step(done: boolean, title: string, text: Piece): Html {

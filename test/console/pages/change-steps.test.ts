@@ -113,10 +113,10 @@ test('a page names the regions of gateways, and gateways of none', () => {
   const times = { committedAtMs: NOW_MS, announcedAtMs: null, announced }
   const page = String(changeSteps({ ...times, gateways: { ...counts(4), regions } }))
   for (const words of [
-    'Regions that wait: us.',
-    '<code>eu</code>: confirmed by 2 of 2',
-    '<code>us</code>: not announced yet; confirmed by 1 of 1',
-    '1 in none of these regions',
+    'The console cannot reach Redis in us and keeps retrying.',
+    '<code>eu</code>: announced, confirmed by 2 of 2',
+    '<code>us</code>: not announced yet, confirmed by 1 of 1',
+    '1 gateway names none of these regions',
   ]) {
     expect(page).toContain(words)
   }
