@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
-import { key as describedKey } from '../../console/platform/http/fields.ts'
+import { key as describedKey, gateways, regions } from '../../console/platform/http/fields.ts'
 import type { AdminClient, AdminRequest, AdminResponse } from './client.ts'
 
 const PAGE_SIZE = 200
@@ -73,21 +73,13 @@ export type ShownKey = Static<typeof key>
 /** The secret is null in the response to a retry: the first response held it. */
 export const issuedResponse = Type.Object({ key, secret: nullable(Type.String()) })
 export const keyResponse = Type.Object({ key })
-const gateways = Type.Object({
-  known: Type.Integer(),
-  confirmed: Type.Integer(),
-  verifying: Type.Integer(),
-  silent: Type.Array(Type.Object({ name: Type.String(), lastSeenAt: instant })),
-})
-export type ShownGateways = Static<typeof gateways>
+export type ShownGateways = NonNullable<Static<typeof gateways>>
 /** Which gateways have confirmed that a key was revoked. An older console leaves these fields out. */
 const progress = {
   announced: Type.Optional(Type.Boolean()),
-  gateways: Type.Optional(nullable(gateways)),
+  gateways: Type.Optional(gateways),
   /** Only from a console with regions. */
-  regions: Type.Optional(
-    Type.Array(Type.Object({ name: Type.String(), announced: Type.Boolean(), gateways: nullable(gateways) })),
-  ),
+  regions,
 }
 export const revokedResponse = Type.Object({ key, ...progress })
 export const revokedAllResponse = Type.Object({

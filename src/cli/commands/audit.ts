@@ -1,10 +1,11 @@
 import { setTimeout } from 'node:timers/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Static, Type } from 'typebox'
+import { auditEntry } from '../../console/platform/http/items.ts'
 import { systemClock } from '../../domain/clock.ts'
 import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define } from '../cli.ts'
-import { instant, nullable, readPages } from '../client/responses.ts'
+import { readPages } from '../client/responses.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { addSettings, loadOrThrow } from '../options/settings-flags.ts'
 import { checkKeyId, checkWorkspace, givenParameters, parseInstantArgument } from '../options/values.ts'
@@ -27,19 +28,10 @@ const AWAY_MS = 60_000
 const OVERLAP_MS = 10_000
 const HASH = /^[0-9a-f]{64}$/
 
-const entry = Type.Object({
-  id: Type.String(),
-  at: instant,
-  workspaceId: nullable(Type.String()),
-  actor: Type.String(),
-  action: Type.String(),
-  keyId: nullable(Type.String()),
-  detail: Type.Record(Type.String(), Type.Unknown()),
-})
-type ShownEntry = Static<typeof entry>
+type ShownEntry = Static<typeof auditEntry>
 
 const entriesResponse = Type.Object({
-  entries: Type.Array(entry),
+  entries: Type.Array(auditEntry),
   cursor: Type.Optional(Type.String()),
 })
 

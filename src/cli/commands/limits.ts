@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
+import { nearLimit as describedLimit } from '../../console/platform/http/items.ts'
 import type { Define } from '../cli.ts'
-import { count, instant, nullable, readPages } from '../client/responses.ts'
+import { readPages } from '../client/responses.ts'
 import { addAccessOptions, openSession } from '../client/session.ts'
 import { checkWorkspace } from '../options/values.ts'
 import {
@@ -13,17 +14,7 @@ import {
 } from '../output/list.ts'
 import { plainText, secondText } from '../text.ts'
 
-const nearLimit = Type.Object({
-  workspaceId: Type.String(),
-  keyId: nullable(Type.String()),
-  policy: Type.String(),
-  plan: nullable(Type.String()),
-  region: nullable(Type.String()),
-  limit: count,
-  used: count,
-  remaining: count,
-  resetsAt: instant,
-})
+const nearLimit = Type.Omit(describedLimit, ['per', 'reportedAt'])
 const limitsResponse = Type.Object({ limits: Type.Array(nearLimit), cursor: Type.Optional(Type.String()) })
 
 /** The key, or the workspace where all its keys are counted together, is never cut: it is what people look for. */

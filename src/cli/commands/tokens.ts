@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Static, Type } from 'typebox'
 import { PERMISSIONS } from '../../console/platform/access/principal.ts'
+import { caller, token as describedToken } from '../../console/platform/http/items.ts'
 import { systemClock } from '../../domain/clock.ts'
 import { isId } from '../../domain/id-form.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
@@ -8,7 +9,7 @@ import { relativeTime } from '../../domain/relative-time.ts'
 import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define } from '../cli.ts'
 import { DatabaseUnavailableError, NoResponseError } from '../client/failures.ts'
-import { instant, nullable, readPages, readResponse } from '../client/responses.ts'
+import { nullable, readPages, readResponse } from '../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
 import { checkWorkspace, DAY_SECONDS, expiresInOption, idempotencyKeyOption } from '../options/values.ts'
 import { addListOptions, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
@@ -19,18 +20,9 @@ import { lastUseText, minuteText, plainText } from '../text.ts'
 
 const DEFAULT_SECONDS = 90 * DAY_SECONDS
 
-const token = Type.Object({
-  id: Type.String(),
-  name: Type.String(),
-  hint: Type.String(),
-  permissions: Type.Array(Type.String()),
-  workspaces: nullable(Type.Array(Type.String())),
-  createdAt: instant,
-  createdBy: Type.String(),
-  expiresAt: instant,
-  revokedAt: nullable(instant),
-  lastUsedAt: nullable(instant),
-})
+/** A newer console may know more permissions. */
+const permissions = Type.Array(Type.String())
+const token = Type.Object({ ...describedToken.properties, permissions })
 type ShownToken = Static<typeof token>
 
 /** The secret is null in the response to a retry. */
@@ -38,14 +30,7 @@ const tokenIssuedResponse = Type.Object({ token, secret: nullable(Type.String())
 const tokenResponse = Type.Object({ token })
 const tokensResponse = Type.Object({ tokens: Type.Array(token), cursor: Type.Optional(Type.String()) })
 
-const whoamiResponse = Type.Object({
-  actor: Type.String(),
-  kind: Type.String(),
-  name: nullable(Type.String()),
-  permissions: Type.Array(Type.String()),
-  workspaces: nullable(Type.Array(Type.String())),
-  expiresAt: nullable(instant),
-})
+const whoamiResponse = Type.Object({ ...caller.properties, kind: Type.String(), permissions })
 
 /** `postern tokens …`: admin tokens of programs. */
 export const defineTokens: Define = (tokens, cli) => {

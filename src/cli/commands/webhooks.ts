@@ -1,14 +1,14 @@
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
+import { webhook } from '../../console/platform/http/items.ts'
 import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define } from '../cli.ts'
-import { instant, nullable, readResponse } from '../client/responses.ts'
+import { nullable, readResponse } from '../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
 import { checkWorkspace } from '../options/values.ts'
 import { requireOutput, showSecret, undoIssue } from '../output/show-secret.ts'
 import { minuteText, plainText } from '../text.ts'
 
-const webhook = Type.Object({ url: Type.String(), createdAt: instant, createdBy: Type.String() })
 const shown = Type.Object({ webhook: nullable(webhook) })
 const set = Type.Object({ webhook, secret: Type.String() })
 const removed = Type.Object({ removed: Type.Boolean() })

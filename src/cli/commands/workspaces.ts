@@ -1,13 +1,11 @@
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
+import { workspace } from '../../console/platform/http/items.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define } from '../cli.ts'
 import {
   callUntilDone,
-  count,
-  instant,
-  nullable,
   planChangedResponse,
   planResponse,
   readPages,
@@ -21,11 +19,6 @@ import type { Column } from '../output/table.ts'
 import { requirePrompt, requireYes } from '../output/terminal.ts'
 import { keyCount, lastUseText, plainText } from '../text.ts'
 
-const workspace = Type.Object({
-  workspaceId: Type.String(),
-  keys: Type.Object({ active: count, retiring: count, suspended: count, expired: count, revoked: count }),
-  lastUsedAt: nullable(instant),
-})
 type ShownWorkspace = Static<typeof workspace>
 const workspacesResponse = Type.Object({
   workspaces: Type.Array(workspace),

@@ -7,15 +7,14 @@ import { invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
   fields,
-  instant,
   instantParameter,
   keyIdParameter,
   listJson,
   pageQuery,
   pageSchema,
   parameter,
-  textOrNull,
 } from '../platform/http/fields.ts'
+import { auditEntry } from '../platform/http/items.ts'
 import {
   readConditions,
   readPage,
@@ -49,19 +48,10 @@ const searchQuery = fields({
   ...page.properties,
 })
 
-const ENTRY_FIELDS = {
-  id: Type.String(),
-  at: instant,
-  workspaceId: textOrNull,
-  actor: Type.String(),
-  action: Type.String({ description: 'A newer release can add actions' }),
-  keyId: textOrNull,
-  detail: Type.Record(Type.String(), Type.Unknown()),
-}
-const entries = pageSchema('entries', Type.Object(ENTRY_FIELDS, { title: 'AuditEntry' }))
+const entries = pageSchema('entries', auditEntry)
 const exportedEntry = Type.Object(
   {
-    ...ENTRY_FIELDS,
+    ...auditEntry.properties,
     sequence: Type.Integer({ description: 'Place in the chain' }),
     hash: Type.String({ description: 'Over this entry and the hash of the one before' }),
   },

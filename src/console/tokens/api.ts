@@ -14,16 +14,14 @@ import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
   fields,
-  instant,
-  instantOrNull,
   listJson,
   name,
   noFields,
   pageQuery,
   pageSchema,
   secret as secretSchema,
-  textOrNull,
 } from '../platform/http/fields.ts'
+import { caller, token as tokenSchema } from '../platform/http/items.ts'
 import {
   readPage,
   readParameter,
@@ -46,22 +44,6 @@ interface TokenCallParts {
 const adminCall = declareCalls<TokenCallParts>()
 
 const WRITES = { permission: 'tokens:write', workspaces: 'own' } as const
-
-const tokenSchema = Type.Object(
-  {
-    id: Type.String({ description: '`tok_` and a ULID' }),
-    name: Type.String(),
-    hint: Type.String(),
-    permissions: Type.Array(Type.Enum([...PERMISSIONS])),
-    workspaces: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null for all' }),
-    createdAt: instant,
-    createdBy: Type.String(),
-    expiresAt: instant,
-    revokedAt: instantOrNull,
-    lastUsedAt: instantOrNull,
-  },
-  { title: 'Token' },
-)
 
 const ISSUE = adminCall({
   id: 'issueToken',
@@ -124,20 +106,6 @@ const REVOKE = adminCall({
     return { token: tokenJson(requireSuccess(result).token) }
   },
 })
-
-const caller = Type.Object(
-  {
-    actor: Type.String(),
-    kind: Type.Enum(['operator', 'token', 'person']),
-    name: textOrNull,
-    permissions: Type.Array(Type.Enum([...PERMISSIONS])),
-    workspaces: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null for all' }),
-    expiresAt: Type.Union(instantOrNull.anyOf, {
-      description: 'Null if it does not expire by itself; a person’s session ends when it is idle',
-    }),
-  },
-  { title: 'Caller' },
-)
 
 /** Who makes the request. Every caller may know that. */
 const WHOAMI = adminCall({

@@ -14,6 +14,7 @@ import {
   pageSchema,
   parameter,
 } from '../platform/http/fields.ts'
+import { limitWindow, nearLimit, usagePoint } from '../platform/http/items.ts'
 import {
   noSuchKey,
   readKeyId,
@@ -27,41 +28,6 @@ import { NEAR_LIMIT_CURSOR, nearLimitJson, readNearLimitCursor } from './near-li
 import { bucketStartMs, parseUsageRange, type Usage, type UsagePoint, type UsageRange } from './read-usage.ts'
 import { REFUSAL_CALLS } from './refusals-api.ts'
 import { requireCounts } from './require-stored.ts'
-
-const requests = Type.Integer({ minimum: 0 })
-/** What is left of a rate limit, in the admin API. */
-const limitWindow = Type.Object(
-  {
-    policy: Type.String({ description: 'Its name' }),
-    plan: Type.Union([Type.String(), Type.Null()], {
-      description: 'Whose policy it is; null: of keys without a plan',
-    }),
-    per: Type.Union([Type.Literal('workspace'), Type.Literal('key')]),
-    region: Type.Union([Type.String(), Type.Null()], { description: 'Null if the console names no regions' }),
-    limit: requests,
-    remaining: Type.Union([requests, Type.Null()], { description: 'Requests; null: unknown' }),
-    resetsAt: Type.Union([instant, Type.Null()], {
-      description: 'Null: the window begins with the next request, or unknown',
-    }),
-  },
-  { title: 'LimitWindow' },
-)
-
-/** A limit that is nearly used up, in the admin API. */
-const nearLimit = Type.Object(
-  {
-    workspaceId: Type.String(),
-    keyId: Type.Union([Type.String(), Type.Null()], {
-      description: 'Null: the requests of all keys of the workspace are counted together',
-    }),
-    ...Type.Omit(limitWindow, ['remaining', 'resetsAt']).properties,
-    used: requests,
-    remaining: requests,
-    resetsAt: instant,
-    reportedAt: Type.String({ format: 'date-time', description: 'When a gateway last said so' }),
-  },
-  { title: 'NearLimit' },
-)
 
 export interface UsageCallParts {
   readonly usage: Usage
@@ -82,21 +48,12 @@ const rangeQuery = fields({
 })
 type RangeQuery = Static<typeof rangeQuery>
 
-const requestsBy = (description: string) => Type.Record(Type.String(), requests, { description })
 const usageResponse = Type.Object(
   {
     step: Type.Union([...STEPS]),
     from: instant,
     to: instant,
-    usage: Type.Array(
-      Type.Object({
-        at: instant,
-        requests,
-        byCode: requestsBy('`ok`, and the codes of requests that were not served'),
-        byRoute: requestsBy('Names of routes'),
-      }),
-      { description: 'An entry for each hour or day, also without requests' },
-    ),
+    usage: Type.Array(usagePoint, { description: 'An entry for each hour or day, also without requests' }),
     windows: Type.Array(limitWindow, {
       description:
         'What is left of each rate limit; of a workspace, of those that count all its keys. One for each region',

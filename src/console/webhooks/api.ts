@@ -15,6 +15,7 @@ import {
   pageSchema,
   textOrNull,
 } from '../platform/http/fields.ts'
+import { webhook } from '../platform/http/items.ts'
 import {
   describeCaller,
   readPageOptions,
@@ -61,15 +62,6 @@ const delivery = Type.Object(
     lastError: textOrNull,
   },
   { title: 'Delivery' },
-)
-
-const webhook = Type.Object(
-  {
-    url: Type.String({ description: 'Without its path for callers that may not change it' }),
-    createdAt: instant,
-    createdBy: Type.String(),
-  },
-  { title: 'WorkspaceWebhook' },
 )
 
 const LIST_DELIVERIES = adminCall({

@@ -1,19 +1,10 @@
-import { Type } from 'typebox'
 import { toInstant } from '../../domain/instant.ts'
 import { isSearchText, KEY_QUERY_EXPECTED } from '../keys/index.ts'
 import { allowedWorkspaces } from '../platform/access/principal.ts'
 import { invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
-import {
-  cursorField,
-  fields,
-  instantOrNull,
-  keyCounts,
-  limit,
-  listJson,
-  pageSchema,
-  parameter,
-} from '../platform/http/fields.ts'
+import { cursorField, fields, limit, listJson, pageSchema, parameter } from '../platform/http/fields.ts'
+import { workspace } from '../platform/http/items.ts'
 import { readPage, requirePrincipal } from '../platform/http/request-context.ts'
 import { listWorkspaces, type WorkspaceSources, type WorkspaceSummary } from './rows.ts'
 
@@ -33,13 +24,7 @@ const WORKSPACES = adminCall({
     cursor: cursorField('^[A-Za-z0-9._~-]{1,128}$'),
   }),
   status: 200,
-  response: pageSchema(
-    'workspaces',
-    Type.Object(
-      { workspaceId: Type.String(), keys: keyCounts, lastUsedAt: instantOrNull },
-      { title: 'Workspace' },
-    ),
-  ),
+  response: pageSchema('workspaces', workspace),
   handle: async (sources, { request, query: { q, ...page } }) => {
     if (q !== undefined && !isSearchText(q)) throw invalidField('q', KEY_QUERY_EXPECTED.q)
     const { workspaces, nextAfterId } = await listWorkspaces(sources, {

@@ -1,9 +1,10 @@
 import { type Command, Option } from 'commander'
 import { type Static, Type } from 'typebox'
+import { limitWindow, usagePoint } from '../../../console/platform/http/items.ts'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
 import { type Cli, CliError } from '../../cli.ts'
-import { count, instant, nullable, readResponse } from '../../client/responses.ts'
+import { readResponse } from '../../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import { checkKeyId, DAY_SECONDS, durationWithin } from '../../options/values.ts'
 import { type Paint, paintFor, terminalWidth } from '../../output/terminal.ts'
@@ -20,21 +21,13 @@ const PARTS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉']
 const MAX_BAR = 50
 const MIN_BAR = 8
 
-const counts = Type.Record(Type.String(), count)
-const limitWindow = Type.Object({
-  policy: Type.String(),
-  region: nullable(Type.String()),
-  limit: count,
-  remaining: nullable(count),
-  resetsAt: nullable(instant),
-})
 const usageResponse = Type.Object({
   step: Type.Union([Type.Literal('hour'), Type.Literal('day')]),
-  usage: Type.Array(Type.Object({ at: instant, requests: count, byCode: counts, byRoute: counts })),
-  windows: Type.Array(limitWindow),
+  usage: Type.Array(usagePoint),
+  windows: Type.Array(Type.Omit(limitWindow, ['plan', 'per'])),
 })
 type ShownUsage = Static<typeof usageResponse>
-type Window = Static<typeof limitWindow>
+type Window = ShownUsage['windows'][number]
 
 interface Options {
   readonly last: number

@@ -1,0 +1,110 @@
+import { Type } from 'typebox'
+import { PERMISSIONS } from '../access/principal.ts'
+import { instant, instantOrNull, keyCounts, textOrNull } from './fields.ts'
+
+/** What responses of the admin API hold besides keys, as far as commands show it too. */
+
+const requests = Type.Integer({ minimum: 0 })
+const requestsBy = (description: string) => Type.Record(Type.String(), requests, { description })
+
+/** What is left of a rate limit. */
+export const limitWindow = Type.Object(
+  {
+    policy: Type.String({ description: 'Its name' }),
+    plan: Type.Union([Type.String(), Type.Null()], {
+      description: 'Whose policy it is; null: of keys without a plan',
+    }),
+    per: Type.Union([Type.Literal('workspace'), Type.Literal('key')]),
+    region: Type.Union([Type.String(), Type.Null()], { description: 'Null if the console names no regions' }),
+    limit: requests,
+    remaining: Type.Union([requests, Type.Null()], { description: 'Requests; null: unknown' }),
+    resetsAt: Type.Union([instant, Type.Null()], {
+      description: 'Null: the window begins with the next request, or unknown',
+    }),
+  },
+  { title: 'LimitWindow' },
+)
+
+/** A limit that is nearly used up. */
+export const nearLimit = Type.Object(
+  {
+    workspaceId: Type.String(),
+    keyId: Type.Union([Type.String(), Type.Null()], {
+      description: 'Null: the requests of all keys of the workspace are counted together',
+    }),
+    ...Type.Omit(limitWindow, ['remaining', 'resetsAt']).properties,
+    used: requests,
+    remaining: requests,
+    resetsAt: instant,
+    reportedAt: Type.String({ format: 'date-time', description: 'When a gateway last said so' }),
+  },
+  { title: 'NearLimit' },
+)
+
+/** The requests of an hour or a day. */
+export const usagePoint = Type.Object({
+  at: instant,
+  requests,
+  byCode: requestsBy('`ok`, and the codes of requests that were not served'),
+  byRoute: requestsBy('Names of routes'),
+})
+
+const rights = {
+  permissions: Type.Array(Type.Enum([...PERMISSIONS])),
+  workspaces: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null for all' }),
+}
+
+export const token = Type.Object(
+  {
+    id: Type.String({ description: '`tok_` and a ULID' }),
+    name: Type.String(),
+    hint: Type.String(),
+    ...rights,
+    createdAt: instant,
+    createdBy: Type.String(),
+    expiresAt: instant,
+    revokedAt: instantOrNull,
+    lastUsedAt: instantOrNull,
+  },
+  { title: 'Token' },
+)
+
+export const caller = Type.Object(
+  {
+    actor: Type.String(),
+    kind: Type.Enum(['operator', 'token', 'person']),
+    name: textOrNull,
+    ...rights,
+    expiresAt: Type.Union(instantOrNull.anyOf, {
+      description: 'Null if it does not expire by itself; a person’s session ends when it is idle',
+    }),
+  },
+  { title: 'Caller' },
+)
+
+export const auditEntry = Type.Object(
+  {
+    id: Type.String(),
+    at: instant,
+    workspaceId: textOrNull,
+    actor: Type.String(),
+    action: Type.String({ description: 'A newer release can add actions' }),
+    keyId: textOrNull,
+    detail: Type.Record(Type.String(), Type.Unknown()),
+  },
+  { title: 'AuditEntry' },
+)
+
+export const webhook = Type.Object(
+  {
+    url: Type.String({ description: 'Without its path for callers that may not change it' }),
+    createdAt: instant,
+    createdBy: Type.String(),
+  },
+  { title: 'WorkspaceWebhook' },
+)
+
+export const workspace = Type.Object(
+  { workspaceId: Type.String(), keys: keyCounts, lastUsedAt: instantOrNull },
+  { title: 'Workspace' },
+)
