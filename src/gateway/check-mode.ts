@@ -116,7 +116,7 @@ const FORGED_IDENTITY = denied('invalid_query', {
 })
 
 /** Servers that read `_` and `.` as `-` would take such a field for one of the gateway's own. */
-const OTHER_SPELLING = /^x[-_.]postern[-_.]/
+const IDENTITY_VARIANT = /^x[-_.]postern[-_.]/
 
 /**
  * The last check of a permitted request. The gateway would rebuild its target and headers. A proxy forwards what the
@@ -134,7 +134,7 @@ export function denyUnforwardable(
     const name = rawHeaders[at]?.toLowerCase() ?? ''
     if (isAuthorization(name) || namesOriginal(proxy, name)) continue
     if (holdsStrayKey(name, keys) || holdsStrayKey(rawHeaders[at + 1] ?? '', keys)) return KEY_IN_HEADER
-    if (OTHER_SPELLING.test(name) && /[_.]/.test(name)) return FORGED_IDENTITY
+    if (IDENTITY_VARIANT.test(name) && /[_.]/.test(name)) return FORGED_IDENTITY
   }
   return null
 }

@@ -81,7 +81,7 @@ export function compileRequestHeaders(
   }
 }
 
-/** CGI-like interfaces treat `_` and `.` as `-`, so a name in such a spelling is forbidden as well. */
+/** CGI-like interfaces treat `_` and `.` as `-`, so such variants of a name are forbidden as well. */
 function assertNamesAllowed(names: readonly string[], forbidden: ReadonlySet<string>): void {
   const found = names.find(name => forbidden.has(name.replace(/[_.]/g, '-')))
   if (found !== undefined) throw new Error(`The header ${found} cannot be forwarded to the upstream`)

@@ -133,7 +133,7 @@ describe('what the proxy would forward in another form than the gateway is refus
     ['a question mark without a query', `${PATH}?`, () => []],
     ['a key in a cookie', PATH, ours => [`Cookie: a=${ours}`]],
     ['a key in a header that upstreams log', PATH, ours => [`Referer: http://x/?${ours}`]],
-    ['an identity header in another spelling', PATH, () => ['X_Postern_Workspace_Id: ws_2']],
+    ['a variant of an identity header', PATH, () => ['X_Postern_Workspace_Id: ws_2']],
   ])('%s', async (_, target, lines) => {
     const answer = await fromEnvoy(get(target, key.secret, ...lines(key.secret)))
     expect([answer.status, jsonOf(answer).code]).toEqual([400, 'invalid_request'])

@@ -267,7 +267,7 @@ async function collect(answers: readonly RawAnswer[]): Promise<void> {
 }
 
 /** Encodings in which a program may emit a text unintentionally. */
-function spellings(secret: string): string[] {
+function encodings(secret: string): string[] {
   const bytes = Buffer.from(secret)
   return [secret, encodeURIComponent(secret), bytes.toString('base64'), bytes.toString('hex')].map(text =>
     text.replace(/=+$/, ''),
@@ -278,7 +278,7 @@ function leaks(): string[] {
   const secrets = Object.entries({ ...planted, 'service token': SERVICE_TOKEN })
   const found = [...outputs].flatMap(([output, text]) =>
     secrets
-      .filter(([, secret]) => spellings(secret).some(spelling => text.includes(spelling)))
+      .filter(([, secret]) => encodings(secret).some(encoded => text.includes(encoded)))
       .map(([name]) => `${name} in ${output}`),
   )
   const canaries = [...outputs]

@@ -28,7 +28,7 @@ describe('an invalid query is rejected', () => {
     // Q01: one parameter twice
     'limit=1&limit=1000',
     'limit=5&limit=5',
-    // Q02: other spellings
+    // Q02: variants of the name
     'limit[]=1',
     'limit[0]=1',
     'limit.x=1',
@@ -44,7 +44,7 @@ describe('an invalid query is rejected', () => {
     'limit=9007199254740993',
     'limit=1000000000000000',
     `limit=${'9'.repeat(5000)}`,
-    // other spellings of a number
+    // other forms of a number
     'limit=-1',
     'limit=+1',
     'limit=01',

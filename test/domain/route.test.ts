@@ -108,7 +108,7 @@ describe('a path that another server might read as another path matches no route
 
 describe('an unknown path matches no route', () => {
   it.each([
-    // P19, P22: an encoded or differently cased spelling of a fixed part is another path
+    // P19, P22: an encoded or differently cased form of a fixed part is another path
     '/%61pi/v1/workspaces/ws_A',
     `${B}/ws_A/%66iles`,
     '/API/v1/workspaces/ws_A',

@@ -159,7 +159,7 @@ function faultsOf(request: string, key: IssuedKey): string[] {
     line =>
       /^x[-_.]postern/i.test(line) && !/^x-postern-(?:workspace-id|key-id|scopes|assertion):/i.test(line),
   )
-  if (others.length > 0) faults.push('has another spelling of an identity header')
+  if (others.length > 0) faults.push('has a variant of an identity header')
   if (valuesOf(request, 'connection').some(value => /postern/i.test(value)))
     faults.push('names an identity header in Connection')
   return faults.map(fault => `${fault}: ${request.slice(0, 300)}`)

@@ -62,11 +62,11 @@ export class RawClient {
   /** Checks the condition after every event of the connection. */
   #until(condition: () => boolean): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const complain = () =>
+    const fail = () =>
       reject(
         new Error(`Deadline reached after receiving: ${JSON.stringify(this.received.toString('latin1'))}`),
       )
-    const cancel = whenOver(ANSWER_DEADLINE_MS, complain)
+    const cancel = whenOver(ANSWER_DEADLINE_MS, fail)
     this.#onEvent = () => {
       if (condition()) resolve()
     }

@@ -81,7 +81,7 @@ async function publishHeartbeat({
   // Another console may have announced a change to a server that replaced this one, and deleted it from the outbox.
   const askedAtMs = clock.monotonicMs()
   if (!(await announcer.confirm()) || clock.monotonicMs() - askedAtMs > allowedMs) return 'not_confirmed'
-  // Stamped before the query: what is true of then must not count as news where the database was slow.
+  // Stamped before the query: where the database is slow, an earlier state must not count as the present one.
   const heartbeat = messages.heartbeat()
   const pending = await repository.pendingSpan()
   const isLate = !isAllAnnounced(pending, clock.wallMs(), allowedMs)

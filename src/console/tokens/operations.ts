@@ -226,7 +226,7 @@ async function identifyToken(
 ): Promise<AdminToken | 'revoked' | 'expired' | null> {
   const { database, clock } = parts
   const format = { kind: 'signed', prefix: TOKEN_PREFIX, signingKeys: parts.signingKeys() } as const
-  // Junk costs no query.
+  // A malformed or forged token costs no query.
   if (!hasKeyForm(text, format) || !hasKeyMac(text, format)) return null
   const token = await findToken(database.reader, 'digest', digestKey(text))
   if (token === null) return null

@@ -8,7 +8,7 @@ import type { LimitUseRow, Tables } from '../platform/database/tables.ts'
 const HOUR_MS = 3_600_000
 /** The shortest month. */
 const MONTH_MS = 28 * 24 * HOUR_MS
-/** A window that ended earlier is news to no receiver: its gateway could not report for long. */
+/** No event is sent of a window that ended earlier: its gateway could not report for long. */
 const LATEST_MS = HOUR_MS
 /** Percentages of a limit at which webhooks get an event. */
 const SHARES = [NEAR_LIMIT_PERCENT, 100] as const
@@ -59,8 +59,10 @@ export async function storeLimitUses(
     }
     return [stored]
   })
-  const news = sql.join(NEWS.map(name => sql`${sql.ref(name)} = ${sql.ref(`excluded.${name}`)}`))
-  await sql`${insertion(changed, dialect)} on conflict (id) do update set ${news}`.execute(tx)
+  const changes = sql.join(
+    CHANGED_COLUMNS.map(name => sql`${sql.ref(name)} = ${sql.ref(`excluded.${name}`)}`),
+  )
+  await sql`${insertion(changed, dialect)} on conflict (id) do update set ${changes}`.execute(tx)
   return reached
 }
 
@@ -102,7 +104,7 @@ function toRow(use: LimitUse, region: string, nowMs: number): LimitUseRow {
 
 /**
  * What a report changes. The ends of one window differ by what clocks differ, those of two windows by its length at least.
- * Windows of less than an hour have an event once an hour at most: a customer at a limit of a minute is news once.
+ * Windows of less than an hour have an event once an hour at most: a customer at a limit of a minute causes one event.
  * @returns null if the report is of an earlier window
  */
 function continueWindow(
@@ -134,7 +136,7 @@ function continueWindow(
 const TEXTS = ['id', 'workspace_id', 'key_id', 'plan', 'policy', 'region'] as const
 const NUMBERS = ['window_seconds', 'requests', 'ends_at_ms'] as const
 /** What a report can change. */
-const NEWS = [
+const CHANGED_COLUMNS = [
   'plan',
   'used',
   'percent',
@@ -143,7 +145,7 @@ const NEWS = [
   'sent_percent',
   'sent_at_ms',
 ] as const
-const COLUMNS = [...new Set([...TEXTS, ...NUMBERS, ...NEWS])]
+const COLUMNS = [...new Set([...TEXTS, ...NUMBERS, ...CHANGED_COLUMNS])]
 
 function insertion(rows: readonly LimitUseRow[], dialect: Dialect) {
   const columns = COLUMNS.map((name): Column => {

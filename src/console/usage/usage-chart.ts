@@ -35,7 +35,7 @@ export function usagePart(
     ${
       served + notServed === 0
         ? html`<p>No requests in ${span.label}.</p>`
-        : html`${figures(served, notServed)}
+        : html`${totals(served, notServed)}
     ${drawing(bars, span, summary)}
     <div class="pair tables">${byRoute(points)}${byCode(points)}</div>`
     }`
@@ -59,9 +59,9 @@ function rangeChoice(
     ${problem === null ? null : html`<p class="notice warn" role="alert">${problem}</p>`}`
 }
 
-function figures(served: number, notServed: number): Html {
-  const figure = (name: string, value: string) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`
-  return html`<dl class="figures">${figure('Requests', numberText(served + notServed))}${figure('Success rate', successRate(served, notServed))}${figure('Not served', numberText(notServed))}</dl>`
+function totals(served: number, notServed: number): Html {
+  const total = (name: string, value: string) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`
+  return html`<dl class="figures">${total('Requests', numberText(served + notServed))}${total('Success rate', successRate(served, notServed))}${total('Not served', numberText(notServed))}</dl>`
 }
 
 /** Rounded down: 100% means that every request was served. */

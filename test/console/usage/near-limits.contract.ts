@@ -122,7 +122,7 @@ export function describeNearLimits(name: string, freshUrl: () => Promise<string>
       expect(await types()).toEqual(['limit.approaching', 'limit.reached', 'limit.approaching'])
       nowMs = MONTH_END_MS + 1000
       await reportAll([quota(100)])
-      // An earlier window, of a gateway that could not report in time, is no news.
+      // An earlier window, of a gateway that could not report in time, causes no event.
       expect(await types()).toHaveLength(3)
       await reportAll([quota(85, { endsAt: Date.parse('2027-01-01T00:00:00Z') })], 3)
       await reportAll([quota(100)])

@@ -67,7 +67,7 @@ describe('an event to the address that a workspace has set', () => {
     ['the address itself', '127.0.0.1'],
     ['its name', 'hooks.test'],
     ['its IPv4-mapped form', '[::ffff:127.0.0.1]'],
-    ['another spelling', '2130706433'],
+    ['its number', '2130706433'],
   ])('is not sent into the operator’s network, and makes no connection: %s', async (_, host) => {
     let connections = 0
     const server = createServer(socket => {

@@ -27,7 +27,7 @@ afterEach(async () => {
 
 const assertionsSeen = () => upstream.requests.map(({ headers }) => headers.get('x-postern-assertion'))
 
-test('a request carries its assertion, and none that the client sent in any spelling', async () => {
+test('a request carries its assertion, and none that the client sent in any form', async () => {
   await start(() => 'signed')
   const forged = { 'x-postern-assertion': 'f', X_Postern_Assertion: 'g', 'x.postern.assertion': 'h' }
   expect(await get(gateway.port, WORKSPACE_PATH, forged)).toMatchObject({ status: 200 })

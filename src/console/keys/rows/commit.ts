@@ -142,7 +142,7 @@ async function isHintTaken(
   nowMs: number,
   dialect: Dialect,
 ): Promise<boolean> {
-  // Two consoles that drew the same hint would both see it free: the second waits for the first to commit.
+  // Two consoles that generate the same hint would both see it free: the second waits for the first to commit.
   if (dialect === 'postgres') {
     await sql`select pg_advisory_xact_lock(hashtextextended(${`${workspaceId} ${hint}`}, 0))`.execute(tx)
   }
