@@ -6,6 +6,7 @@ import { toInstant } from '../../domain/instant.ts'
 import type { PolicySettings } from '../../domain/rate-limit.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
 import type { Database } from '../platform/database/database.ts'
+import { isLive } from '../platform/database/key-row.ts'
 import { firstRows, listAsRows, takePage } from '../platform/database/query-parts.ts'
 import type { LimitUseRow } from '../platform/database/tables.ts'
 
@@ -119,7 +120,7 @@ function listRules({ policies, plans }: PolicySettings): string[] {
  */
 function isOfPresentPlan(plans: readonly string[], nowMs: number): RawBuilder<SqlBool> {
   const known = plans.length === 0 ? sql`null` : sql.join(plans)
-  const works = sql`revoked_at_ms is null and expires_at_ms > ${nowMs}`
+  const works = isLive(nowMs)
   const own = sql`limit_uses.plan = case when present.plan in (${known}) then present.plan else '' end`
   return sql<SqlBool>`case when key_id <> '' then
       exists (select 1 from keys as present where id = limit_uses.key_id and ${works} and ${own})

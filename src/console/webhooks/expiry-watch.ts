@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
-import { readKeyRow } from '../platform/database/key-row.ts'
+import { isLive, readKeyRow } from '../platform/database/key-row.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import type { ReceiverKind } from '../platform/jobs/delivery-rows.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
@@ -94,8 +94,7 @@ async function findExpiringKeys(
   let query = database
     .selectFrom('keys')
     .selectAll()
-    .where('revoked_at_ms', 'is', null)
-    .where('expires_at_ms', '>', afterMs)
+    .where(isLive(afterMs))
     .where('expires_at_ms', '<=', untilMs)
     .where(
       // The key of `createExpiryEvent`.

@@ -4,7 +4,7 @@ import type { PendingChange } from '../../announcing/index.ts'
 import { appendAudit, type WritableAudit } from '../../platform/audit/chain.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
-import { readKeyRow, toKeyRow } from '../../platform/database/key-row.ts'
+import { isLive, readKeyRow, toKeyRow } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import type { WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
 import { writeEffects } from './commit.ts'
@@ -63,8 +63,7 @@ export function revokeKeys(
         changed_at_ms: nowMs,
       }))
       .where('id', 'in', ids)
-      .where('revoked_at_ms', 'is', null)
-      .where('expires_at_ms', '>', nowMs)
+      .where(isLive(nowMs))
       .returningAll()
       .execute()
     return rows.map(readKeyRow).sort(byId)
@@ -79,8 +78,7 @@ export function givePlan({ ids, plan }: BulkPlanChange, target: WritableAudit): 
       .updateTable('keys')
       .set(row => ({ plan, version: row('version', '+', 1), changed_at_ms: nowMs }))
       .where('id', 'in', ids)
-      .where('revoked_at_ms', 'is', null)
-      .where('expires_at_ms', '>', nowMs)
+      .where(isLive(nowMs))
       .where('plan', 'is distinct from', plan)
       .returningAll()
       .execute()
@@ -180,7 +178,7 @@ export async function listLive(
   const { rows } = await sql<{ id: string; expires_at_ms: number }>`
     select id, expires_at_ms from keys
     where workspace_id = ${workspaceId} and (expires_at_ms, id) > (${start.expiresAtMs}, ${start.id})
-      and expires_at_ms > ${nowMs} and id <= ${untilId} and revoked_at_ms is null ${others}
+      and ${isLive(nowMs)} and id <= ${untilId} ${others}
     order by expires_at_ms, id limit ${limit}`.execute(database)
   return rows.map(({ id, expires_at_ms }) => ({ id, expiresAtMs: expires_at_ms }))
 }

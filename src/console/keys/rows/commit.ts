@@ -6,7 +6,7 @@ import type { AuditEntry } from '../../platform/audit/entries.ts'
 import type { AuditQueue } from '../../platform/audit/queue.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
-import { toKeyRow } from '../../platform/database/key-row.ts'
+import { isLive, toKeyRow } from '../../platform/database/key-row.ts'
 import { isRejected } from '../../platform/database/postgres/errors.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { type EarlierResponse, insertResponse, type StoredResponse } from '../../platform/http/idempotency.ts'
@@ -151,8 +151,7 @@ async function isHintTaken(
     .select('id')
     .where('workspace_id', '=', workspaceId)
     .where('hint', '=', hint)
-    .where('revoked_at_ms', 'is', null)
-    .where('expires_at_ms', '>', nowMs)
+    .where(isLive(nowMs))
     .executeTakeFirst()
   return twin !== undefined
 }

@@ -3,6 +3,7 @@ import { appendAudit, type WritableAudit } from '../../platform/audit/chain.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
+import { isLive } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { type CountContext, DEADLINE_MS, EXAMINED_AT_ONCE } from '../search/count-keys.ts'
 import { rowsWithin } from '../search/search-keys.ts'
@@ -79,11 +80,11 @@ export async function countByPlan(
   database: Kysely<Tables>,
   { nowMs, dialect, clock }: Pick<CountContext, 'nowMs' | 'dialect' | 'clock'>,
 ): Promise<readonly PlanCount[] | null> {
-  const isLive = sql`revoked_at_ms is null and expires_at_ms > ${nowMs}`
+  const live = isLive(nowMs)
   if (dialect === 'postgres') {
     const counts = sql<PlanCount>`
       select plan, count(*) as keys, count(distinct workspace_id) as workspaces from keys
-      where ${isLive} group by plan`
+      where ${live} group by plan`
     return rowsWithin(database, { statement_timeout: DEADLINE_MS }, counts)
   }
   const endMs = clock.monotonicMs() + DEADLINE_MS
@@ -91,7 +92,7 @@ export async function countByPlan(
   for (let afterId: string | null = ''; afterId !== null; ) {
     if (clock.monotonicMs() > endMs) return null
     const { rows } = await sql<{ plan: string | null; workspace_id: string; keys: number; last: string }>`
-      select plan, workspace_id, count(case when ${isLive} then 1 end) as keys, max(id) as last
+      select plan, workspace_id, count(case when ${live} then 1 end) as keys, max(id) as last
       from (select * from keys where id > ${afterId} order by id limit ${EXAMINED_AT_ONCE})
       group by plan, workspace_id`.execute(database)
     for (const { plan, workspace_id, keys } of rows) {

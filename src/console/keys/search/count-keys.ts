@@ -3,6 +3,7 @@ import type { Clock } from '../../../domain/clock.ts'
 import type { KeyState } from '../../../domain/key/key-record.ts'
 import type { KEY_STATE_LABELS } from '../../../observability/metrics/metrics.ts'
 import type { Dialect } from '../../platform/database/database.ts'
+import { isLive } from '../../platform/database/key-row.ts'
 import { listAsRows } from '../../platform/database/query-parts.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { EXPIRING_SOON_MS, isSelected, type KeyFilter, type KeySelector } from './key-query.ts'
@@ -123,7 +124,7 @@ export async function countLive(
     database,
     sql`select count(*) as count from (
       select 1 from keys
-      where workspace_id = ${workspaceId} and expires_at_ms > ${nowMs} and revoked_at_ms is null
+      where workspace_id = ${workspaceId} and ${isLive(nowMs)}
       limit ${MAX_LIVE + 1}) as counted`,
   )
 }
@@ -154,8 +155,7 @@ export async function countUnused(
       count(case when is_active and created_at_ms < ${days30} then 1 end) as days30,
       count(case when is_active and created_at_ms < ${days90} and used_at_ms < ${days90} then 1 end) as days90
     from (
-      select created_at_ms, used_at_ms, revoked_at_ms is null and suspended_at_ms is null and replaced_by is null
-        and expires_at_ms > ${nowMs} as is_active
+      select created_at_ms, used_at_ms, ${isLive(nowMs)} and suspended_at_ms is null and replaced_by is null as is_active
       from (
         select key_id, last_used_at_ms as used_at_ms from key_use
         where workspace_id = ${workspaceId} and last_used_at_ms < ${days30}
@@ -265,8 +265,8 @@ async function countExpiring(database: Kysely<Tables>, workspaceId: string, nowM
   const { rows } = await sql<{ count: number }>`
     select count(*) as count from (
       select 1 from keys where workspace_id = ${workspaceId}
-        and expires_at_ms > ${nowMs} and expires_at_ms <= ${nowMs + EXPIRING_SOON_MS}
-        and revoked_at_ms is null and suspended_at_ms is null and replaced_by is null
+        and ${isLive(nowMs)} and expires_at_ms <= ${nowMs + EXPIRING_SOON_MS}
+        and suspended_at_ms is null and replaced_by is null
       limit ${MAX_EXPIRING + 1}
     ) as counted`.execute(database)
   return Number(rows[0]?.count ?? 0)

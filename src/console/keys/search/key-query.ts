@@ -9,6 +9,7 @@ import {
   WORKSPACE_ID_EXPECTED,
 } from '../../../domain/key/key-record.ts'
 import { SHORT_NAME } from '../../../domain/key/short-name.ts'
+import { isLive } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 
 export const KEY_SORTS = ['createdAt', 'expiresAt', 'lastUsedAt', 'name'] as const
@@ -91,15 +92,15 @@ export function isSelected(
   row: ExpressionBuilder<Tables, 'keys'>,
   { filter, nowMs, soonMs }: KeySelection,
 ): Expression<SqlBool> {
-  const unended = [row('revoked_at_ms', 'is', null), row('expires_at_ms', '>', nowMs)]
-  const working = [...unended, row('suspended_at_ms', 'is', null)]
+  const unended = isLive(nowMs)
+  const working = [unended, row('suspended_at_ms', 'is', null)]
   switch (filter) {
     case 'revoked':
       return row('revoked_at_ms', 'is not', null)
     case 'expired':
       return row.and([row('revoked_at_ms', 'is', null), row('expires_at_ms', '<=', nowMs)])
     case 'suspended':
-      return row.and([...unended, row('suspended_at_ms', 'is not', null)])
+      return row.and([unended, row('suspended_at_ms', 'is not', null)])
     case 'retiring':
       return row.and([...working, row('replaced_by', 'is not', null)])
     case 'active':

@@ -1,3 +1,4 @@
+import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
 import { eachText } from '../../../domain/key/key-texts.ts'
 import type { KeyRow } from './tables.ts'
@@ -47,4 +48,9 @@ export function toKeyRow({ record, digest }: StoredKey, changedAtMs: number): Ke
     version: record.version,
     changed_at_ms: changedAtMs,
   }
+}
+
+/** Neither revoked nor expired, as a condition on columns of `keys`. */
+export function isLive(nowMs: number): RawBuilder<SqlBool> {
+  return sql`revoked_at_ms is null and expires_at_ms > ${nowMs}`
 }
