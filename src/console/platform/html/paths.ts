@@ -1,6 +1,6 @@
 import { isId, isKeyId } from '../../../domain/id-form.ts'
-import type { FileFormat } from '../http/send-file.ts'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
+import type { FileFormat } from '../http/send-file.ts'
 
 /** Paths of the pages; ids need no escaping in a path. */
 export const WORKSPACES = '/workspaces'
