@@ -39,7 +39,7 @@ describe.skipIf(!has(CHROMIUM))('an id is copied with one click', () => {
     await page.getByRole('status').getByText('Copied').waitFor({ state: 'attached' })
     expect(await copied(page)).toMatch(/^[0-9a-f]{32}$/)
     await buttonOf(page, 'Entry').click()
-    await expect.poll(() => copied(page)).toMatch(/^aud_[0-9A-Z]{26}$/)
+    await expect.poll(() => copied(page)).toMatch(/^audit_[0-9A-Z]{26}$/)
   })
 
   test('the button says so for two seconds, and can be used again', async () => {

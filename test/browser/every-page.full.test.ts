@@ -173,6 +173,9 @@ describe.skipIf(!has(CHROMIUM))('every page is accessible, and its controls are 
         writeFileSync(file, await pictureOf(page))
       }
     }
+    // Where tables have hardly room for their columns.
+    await page.setViewportSize({ width: 1120, height: 740 })
+    expect(await overflowOf(page)).toBe(0)
     const withoutScript = personOf('none', scene)
     await showTo(withoutScript, scene)
     expect([await overflowOf(withoutScript.page), withoutScript.pageErrors]).toEqual([0, []])

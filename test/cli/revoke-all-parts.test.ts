@@ -56,6 +56,6 @@ test('revoke-all --json that fails says so in its one line', async () => {
   expect([code, stdout, JSON.parse(stderr)]).toEqual([
     69,
     '',
-    { code: 'database_unavailable', error: expect.stringContaining('Before that, 300 keys revoked') },
+    { code: 'unavailable', error: expect.stringContaining('Before that, 300 keys revoked') },
   ])
 })

@@ -106,7 +106,7 @@ function row(token: AdminToken, nowMs: number): Html {
   const { permissions, createdAtMs, createdBy, expiresAtMs } = token
   const problem = tokenProblem(token, nowMs)
   const { label, badge } = STATES[problem ?? 'active']
-  const expires = html`${dateText(expiresAtMs)} ${problem === null ? html`<span class="muted small">${ago(expiresAtMs, nowMs)}</span>` : null}`
+  const expires = html`${dateText(expiresAtMs)}${problem === null ? html`<br><span class="muted small">${ago(expiresAtMs, nowMs)}</span>` : null}`
   const codes = permissions.map(permission => html`<li><code>${permission}</code></li>`)
   return html`<tr${problem === null ? null : html` class="dead"`}>
     <th scope="row"><span class="breaks">${markInvisible(token.name)}</span> ${hintHtml(token)} <span class="small">${copyable(`id-${token.id}`, token.id)}</span></th>
@@ -124,7 +124,7 @@ function row(token: AdminToken, nowMs: number): Html {
 function actions({ id, name }: AdminToken, works: boolean): Html {
   const shown = markInvisible(name)
   const audit = html`<a href="${auditPath(null, { actor: `token:${id}` })}">Audit<span class="hidden"> of ${shown}</span></a>`
-  return html`${audit} ${works ? html`<a href="${revokeTokenPath(id)}">Revoke<span class="hidden"> ${shown}</span></a>` : null}`
+  return html`${audit}${works ? html`<br><a href="${revokeTokenPath(id)}">Revoke<span class="hidden"> ${shown}</span></a>` : null}`
 }
 
 function lastUse({ lastUsedAtMs }: AdminToken, nowMs: number): Html {

@@ -10,11 +10,13 @@ import {
   instant,
   instantParameter,
   limit,
+  limitWindow,
   listJson,
   pageSchema,
   parameter,
+  usagePoint,
 } from '../platform/http/fields.ts'
-import { limitWindow, nearLimit, usagePoint } from '../platform/http/items.ts'
+import { nearLimit } from '../platform/http/items.ts'
 import {
   noSuchKey,
   readKeyId,

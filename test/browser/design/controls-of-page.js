@@ -20,7 +20,12 @@ function styleOf(element, { properties, sizes }) {
   const computed = getComputedStyle(element)
   const isSized = element.checkVisibility() && element.localName !== 'textarea'
   const names = isSized ? [...properties, ...sizes] : properties
-  return Object.fromEntries(names.map(name => [name, computed.getPropertyValue(name)]))
+  // Within a grid, no least height is `auto`.
+  const valueOf = name => {
+    const value = computed.getPropertyValue(name)
+    return name === 'min-height' && value === 'auto' ? '0px' : value
+  }
+  return Object.fromEntries(names.map(name => [name, valueOf(name)]))
 }
 
 /** Every control of the page. @param families the first that matches an element is its own */

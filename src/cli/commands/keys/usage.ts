@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
 import { type Static, Type } from 'typebox'
-import { limitWindow, usagePoint } from '../../../console/platform/http/items.ts'
+import { limitWindow, usagePoint } from '../../../console/platform/http/fields.ts'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
 import { type Cli, CliError } from '../../cli.ts'

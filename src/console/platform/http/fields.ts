@@ -148,7 +148,7 @@ export const key = Type.Object(
   { title: 'Key' },
 )
 
-const count = Type.Integer({ minimum: 0 })
+export const count = Type.Integer({ minimum: 0 })
 
 export const gateways = Type.Union([
   Type.Object(
@@ -193,3 +193,31 @@ export const keyCounts = Type.Object(
   { active: count, retiring: count, suspended: count, expired: count, revoked: count },
   { title: 'KeyCounts' },
 )
+
+const requestsBy = (description: string) => Type.Record(Type.String(), count, { description })
+
+/** What is left of a rate limit. */
+export const limitWindow = Type.Object(
+  {
+    policy: Type.String({ description: 'Its name' }),
+    plan: Type.Union([Type.String(), Type.Null()], {
+      description: 'Whose policy it is; null: of keys without a plan',
+    }),
+    per: Type.Union([Type.Literal('workspace'), Type.Literal('key')]),
+    region: Type.Union([Type.String(), Type.Null()], { description: 'Null if the console names no regions' }),
+    limit: count,
+    remaining: Type.Union([count, Type.Null()], { description: 'Requests; null: unknown' }),
+    resetsAt: Type.Union([instant, Type.Null()], {
+      description: 'Null: the window begins with the next request, or unknown',
+    }),
+  },
+  { title: 'LimitWindow' },
+)
+
+/** The requests of an hour or a day. */
+export const usagePoint = Type.Object({
+  at: instant,
+  requests: count,
+  byCode: requestsBy('`ok`, and the codes of requests that were not served'),
+  byRoute: requestsBy('Names of routes'),
+})

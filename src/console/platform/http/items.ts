@@ -1,29 +1,8 @@
 import { Type } from 'typebox'
 import { PERMISSIONS } from '../access/principal.ts'
-import { instant, instantOrNull, keyCounts, textOrNull } from './fields.ts'
+import { count, instant, instantOrNull, keyCounts, limitWindow, textOrNull } from './fields.ts'
 
 /** What responses of the admin API hold besides keys, as far as commands show it too. */
-
-const requests = Type.Integer({ minimum: 0 })
-const requestsBy = (description: string) => Type.Record(Type.String(), requests, { description })
-
-/** What is left of a rate limit. */
-export const limitWindow = Type.Object(
-  {
-    policy: Type.String({ description: 'Its name' }),
-    plan: Type.Union([Type.String(), Type.Null()], {
-      description: 'Whose policy it is; null: of keys without a plan',
-    }),
-    per: Type.Union([Type.Literal('workspace'), Type.Literal('key')]),
-    region: Type.Union([Type.String(), Type.Null()], { description: 'Null if the console names no regions' }),
-    limit: requests,
-    remaining: Type.Union([requests, Type.Null()], { description: 'Requests; null: unknown' }),
-    resetsAt: Type.Union([instant, Type.Null()], {
-      description: 'Null: the window begins with the next request, or unknown',
-    }),
-  },
-  { title: 'LimitWindow' },
-)
 
 /** A limit that is nearly used up. */
 export const nearLimit = Type.Object(
@@ -33,21 +12,13 @@ export const nearLimit = Type.Object(
       description: 'Null: the requests of all keys of the workspace are counted together',
     }),
     ...Type.Omit(limitWindow, ['remaining', 'resetsAt']).properties,
-    used: requests,
-    remaining: requests,
+    used: count,
+    remaining: count,
     resetsAt: instant,
     reportedAt: Type.String({ format: 'date-time', description: 'When a gateway last said so' }),
   },
   { title: 'NearLimit' },
 )
-
-/** The requests of an hour or a day. */
-export const usagePoint = Type.Object({
-  at: instant,
-  requests,
-  byCode: requestsBy('`ok`, and the codes of requests that were not served'),
-  byRoute: requestsBy('Names of routes'),
-})
 
 const rights = {
   permissions: Type.Array(Type.Enum([...PERMISSIONS])),
