@@ -58,11 +58,11 @@ class Connector extends AbstractConnector {
 
   async connect(): Promise<Socket> {
     this.connecting = true
-    this.stream = await this.#open().catch((error: Error) => {
+    return this.#open().catch((error: Error) => {
       this.firstError = error
-      return new Socket().destroy()
+      this.stream = new Socket().destroy()
+      return this.stream
     })
-    return this.stream
   }
 
   async #open(): Promise<Socket> {
@@ -73,6 +73,8 @@ class Connector extends AbstractConnector {
     // ioredis listens for the first error only; a second one, such as the alert of a server whose certificate was rejected,
     // would end the process.
     const socket = openSocket(server, tls()).on('error', () => {})
+    // At once: `disconnect` ends this stream, and may be called before the caller has it.
+    this.stream = socket
     onSocket(socket)
     return socket
   }

@@ -1,13 +1,19 @@
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { createServer, type Server } from 'node:net'
+import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { connectorTo, connectorToNode } from '../../src/redis/endpoint.ts'
+import { settled, until } from '../support/until.ts'
 
 const TIMEOUT_MS = 1_000
 let server: Server
 let port: number
+const open = new Set<Socket>()
 beforeAll(async () => {
-  server = createServer(socket => socket.resume())
+  server = createServer(socket => {
+    open.add(socket.resume())
+    socket.on('close', () => open.delete(socket)).on('error', () => {})
+  })
   await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
   port = (server.address() as AddressInfo).port
 })
@@ -33,3 +39,29 @@ test.each(Object.entries(connectors))(
     socket.destroy()
   },
 )
+
+test('a client that is disconnected while it connects leaves no connection, at whichever moment that is', async () => {
+  const options = {
+    lazyConnect: true,
+    retryStrategy: () => null,
+    enableReadyCheck: false,
+    disableClientInfo: true,
+  }
+  const Connector = connectorTo({
+    find: () => ({ host, port }),
+    tls: () => null,
+    disconnectTimeoutMs: TIMEOUT_MS,
+  })
+  const ended: Promise<unknown>[] = []
+  for (let moments = 0; moments < 24; moments++) {
+    const client = new Redis({ ...options, Connector })
+    ended.push(new Promise(resolve => client.once('end', resolve)))
+    client.on('error', () => {})
+    client.connect().catch(() => {})
+    for (let moment = 0; moment < moments; moment++) await Promise.resolve()
+    client.disconnect()
+    await settled()
+  }
+  await Promise.all(ended)
+  await until('no connection is open', () => open.size === 0)
+})
