@@ -3,6 +3,7 @@ import { createServer } from 'node:net'
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { connectionConfig } from '../../src/console/platform/database/postgres/connection.ts'
+import { makeCertificates } from '../support/certificates.ts'
 
 test.each([
   ['postgres://console:p%40ss@db.prod.svc.cluster.local.:5432/postern', 'db.prod.svc.cluster.local'],
@@ -28,6 +29,33 @@ test.each([
   const connection = connectionConfig(url, 'database.url')
   expect(connection.host).toBe(host)
   expect(connection.stream).toBeUndefined()
+})
+
+test.each([
+  [
+    'postgres://u:p@db:6000/d?options=-c%20jit%3Doff&sslmode=disable',
+    { host: 'db', port: 6000, user: 'u', password: 'p', database: 'd', options: '-c jit=off', ssl: false },
+  ],
+  ['postgres://db', { host: 'db' }],
+  ['postgres://u@db?sslmode=no-verify', { host: 'db', user: 'u', ssl: { rejectUnauthorized: false } }],
+  ['postgres://db/d?sslmode=require', { host: 'db', database: 'd', ssl: {} }],
+  ['postgres://db:1?sslmode=verify-full&sslrootcert=system', { host: 'db', port: 1, ssl: {} }],
+  ['postgres:///d?host=/run/postgresql', { host: '/run/postgresql', database: 'd', ssl: false }],
+])('the driver gets what %s says, and no more: the rest it takes from the environment', (url, config) => {
+  expect(connectionConfig(url, 'database.url')).toEqual(config)
+})
+
+test('with sslmode=verify-ca a certificate of the CA is accepted for any name', async () => {
+  const { caFile, remove } = await makeCertificates()
+  onTestFinished(remove)
+  const url = (mode: string) => `postgres://db?sslmode=${mode}&sslrootcert=${caFile}`
+  const { ssl } = connectionConfig(url('verify-ca'), 'database.url')
+  if (typeof ssl !== 'object') throw new Error('It speaks no TLS')
+  // What Node calls with the name and the certificate of the server; it returns an error for one that is not admitted.
+  expect(ssl.checkServerIdentity?.('another', {} as never)).toBeUndefined()
+  expect(Object.keys(ssl)).toEqual(['ca', 'checkServerIdentity'])
+  const { ssl: full } = connectionConfig(url('verify-full'), 'database.url')
+  expect(full).toEqual({ ca: ssl.ca })
 })
 
 test('a server at an IPv6 address is reached there', async () => {

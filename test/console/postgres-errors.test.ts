@@ -4,6 +4,7 @@ import {
   type DatabaseTrouble,
   DatabaseUnavailable,
 } from '../../src/console/platform/database/database-unavailable.ts'
+import { adviceFor } from '../../src/console/platform/database/postgres/database.ts'
 import {
   explainConnectError,
   explainQueryError,
@@ -175,4 +176,49 @@ test('a user without a right, a standby and a value that the schema refuses are 
   expect(rejections.map(code => isRejected(ofServer(code)))).toEqual([true, true, false, false, false])
   expect(isRejected(new Error('x', { cause: ofServer('23505') }))).toBe(true)
   expect([isRejected(new Error('x')), isRejected(null)]).toEqual([false, false])
+})
+
+/** What PostgreSQL, PgBouncer, the driver and OpenSSL say, and what helps. */
+test.each([
+  ['The server does not support SSL connections', /^Turn on TLS at the server, or set sslmode=disable/],
+  [
+    'no pg_hba.conf entry for host "::1", user "u", no encryption',
+    /^The server may admit only TLS: set sslmode/,
+  ],
+  ['SSL required', /^The server may admit only TLS/],
+  ['connection is insecure: SSL connection is required', /^The server may admit only TLS/],
+  ['SSL is required', /^The server may admit only TLS/],
+  ['no pg_hba.conf entry for host "::1", user "u", SSL encryption', /^Add a line for this user/],
+  ['self-signed certificate in certificate chain', /^The certificate is not of a known CA: set sslrootcert/],
+  ['self signed certificate', /^The certificate is not of a known CA/],
+  ['unable to verify the first certificate', /^The certificate is not of a known CA/],
+  ['unable to get local issuer certificate', /^The certificate is not of a known CA/],
+  ['unable to get issuer certificate', /^The certificate is not of a known CA/],
+  ['unable to verify certificate', /^The certificate is not of a known CA/],
+  [
+    "Hostname/IP does not match certificate's altnames: db",
+    /^The certificate is for another name: use a name/,
+  ],
+  ['server name does not match certificate', /^The certificate is for another name/],
+  ['certificate has expired', /^Renew the certificate of the server$/],
+  ['unsupported startup parameter: options', /^A pooler refuses the parameter options: set it for the user/],
+  ['unsupported startup parameter in options: jit', /^A pooler refuses the parameter options/],
+  ['invalid command-line options', /^A pooler refuses the parameter options/],
+  ['unrecognized configuration parameter "x_y"', /^Correct the parameter options$/],
+  ['invalid value for parameter "jit": "x"', /^Correct the parameter options$/],
+  ['invalid command-line argument for server process: x', /^Correct the parameter options$/],
+  ['prepared statements: statement pooling mode', /^The pooler splits transactions: set its pool_mode/],
+  ['database "a b" does not exist', /^Create the database, or correct its name$/],
+  ['no such database: d', /^Create the database/],
+  ['password authentication failed for user "u"', /^Correct the user or the password$/],
+  ['auth failed', /^Correct the user or the password$/],
+  ['role "a b" does not exist', /^Correct the user or the password$/],
+  ['no such user: u', /^Correct the user or the password$/],
+  ['SASL: SCRAM: client password must be a string', /^Correct the user or the password$/],
+  ['the database system is starting up', null],
+  ['', null],
+])('a connection that is not admitted, for "%s", is explained with what helps: %s', (reason, advice) => {
+  const found = adviceFor(new DatabaseUnavailable('refused', reason))
+  if (advice === null) expect(found).toBeNull()
+  else expect(found).toMatch(advice)
 })

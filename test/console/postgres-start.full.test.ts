@@ -1,8 +1,8 @@
-import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, chownSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { SettingError } from '../../src/domain/start-error.ts'
 import { type Certificates, makeCertificates } from '../support/certificates.ts'
 import { openDatabase } from '../support/open-database.ts'
@@ -12,6 +12,8 @@ import { PostgresServer } from '../support/postgres-server.ts'
 import { tlsSettings, writeServerFile } from '../support/postgres-tls.ts'
 import { SIGNING_SECRET } from '../support/signing-secret.ts'
 import { has, POSTGRES } from '../support/tools.ts'
+import { until } from '../support/until.ts'
+import { pidOf } from '../support/watched-sessions.ts'
 
 /** Only TLS, but for the database in which the test makes others. */
 const HBA = `hostnossl postgres all 127.0.0.1/32 scram-sha-256
@@ -138,6 +140,34 @@ describe.skipIf(!has(POSTGRES))('a console that starts on PostgreSQL', () => {
       select ssl from pg_stat_ssl where pid = pg_backend_pid()`.execute(reader)
     expect(rows).toEqual([{ ssl: true }])
     await close()
+  })
+
+  test('trusts a renewed CA from the next session on, and the last good one while its file is being replaced', async () => {
+    const [file, others] = [join(directory, 'renewed.pem'), await makeCertificates()]
+    onTestFinished(() => others.remove())
+    copyFileSync(certificates.caFile, file)
+    const { reader, writer, close } = await openDatabase(of(secured, `sslrootcert=${file}`))
+    onTestFinished(close)
+    const ended = async (pid: number | undefined) => {
+      const { rows } = await sql`select from pg_stat_activity where pid = ${pid}`.execute(writer)
+      return rows.length === 0
+    }
+    /** Of a new session. */
+    const nextPid = async () => {
+      const pid = await pidOf(reader)
+      await sql`select pg_terminate_backend(${pid})`.execute(writer)
+      await until('the session has ended', () => ended(pid))
+      return pidOf(reader)
+    }
+    writeFileSync(file, 'no certificate')
+    const [first, second] = [await nextPid(), await nextPid()]
+    expect(first).not.toBe(second)
+    rmSync(file)
+    expect(await nextPid()).not.toBe(second)
+    copyFileSync(others.caFile, file)
+    await expect(nextPid()).rejects.toMatchObject({ kind: 'refused' })
+    copyFileSync(certificates.caFile, file)
+    await pidOf(reader)
   })
 
   test.each([

@@ -38,17 +38,25 @@ export async function migrate(
   migrations: Migrations,
   last: string | null = null,
 ): Promise<void> {
-  await missingMigrations(database, migrations)
+  const missing = await missingMigrations(database, migrations)
+  // A lock that Kysely takes behind a pooler may stay with a session of the pooler, so it takes none at most starts.
+  if (missing.length === 0 && last === null) return
+  let failure: unknown
+  const noteFailure = (error: unknown) => {
+    failure = error
+    throw error
+  }
   const ofKysely = Object.entries(migrations).map(([name, change]) => [
     name,
-    { up: (database: Kysely<Tables>) => change(database, dialect) },
+    { up: (database: Kysely<Tables>) => change(database, dialect).catch(noteFailure) },
   ])
   const migrator = new Migrator({
     db: database,
     provider: { getMigrations: async () => Object.fromEntries(ofKysely) },
   })
   const { error } = await (last === null ? migrator.migrateToLatest() : migrator.migrateTo(last))
-  if (error !== undefined) throw new Error('The database could not be migrated', { cause: error })
+  // Where the session of a migration has ended, Kysely's error is that it cannot release its lock.
+  if (error !== undefined) throw new Error('The database could not be migrated', { cause: failure ?? error })
 }
 
 /** Makes the whole schema in the first schema of the search path, without a list of what was applied. */

@@ -1,0 +1,120 @@
+import { sql } from 'kysely'
+import { expect, onTestFinished, test } from 'vitest'
+import {
+  compareSchemas,
+  createSchema,
+  describeDifferences,
+  lastMigration,
+  migrate,
+  missingMigrations,
+  type SchemaDifference,
+} from '../../src/console/platform/database/migrations.ts'
+import { openDatabase as openMigrated } from '../../src/console/platform/open-database.ts'
+import { MIGRATIONS } from '../../src/console/schema.ts'
+import { openDatabase } from '../support/open-database.ts'
+import type { Connection } from '../support/watched-sessions.ts'
+
+const statement = (text: string) => async (database: Connection) =>
+  void (await sql.raw(text).execute(database))
+/** The later one is listed first, and cannot run before the other. */
+const TWO = {
+  '0003_column': statement('alter table made_up add column more text'),
+  '0002_table': statement('create table made_up (id text)'),
+}
+const NEXT = { ...TWO, ...MIGRATIONS }
+
+async function empty(): Promise<Connection> {
+  const { writer, close } = await openMigrated('sqlite::memory:', {})
+  onTestFinished(close)
+  return writer
+}
+
+async function columnsOf(database: Connection): Promise<unknown[]> {
+  const { rows } = await sql<{ name: string }>`select name from pragma_table_info('made_up')`.execute(
+    database,
+  )
+  return rows.map(({ name }) => name)
+}
+
+test('migrations run in the order of their names, up to the one that was asked for', async () => {
+  const database = await empty()
+  expect(await lastMigration(database)).toBeNull()
+  expect(await missingMigrations(database, NEXT)).toEqual(['0003_column', '0002_table', '0001_first_tables'])
+  await migrate(database, 'sqlite', NEXT, '0002_table')
+  expect([await lastMigration(database), await columnsOf(database)]).toEqual(['0002_table', ['id']])
+  expect(await missingMigrations(database, NEXT)).toEqual(['0003_column'])
+  await migrate(database, 'sqlite', NEXT)
+  expect([await lastMigration(database), await columnsOf(database)]).toEqual(['0003_column', ['id', 'more']])
+  expect(await missingMigrations(database, NEXT)).toEqual([])
+})
+
+test('a schema that is made for a comparison has its migrations in the order of their names', async () => {
+  const database = await empty()
+  await createSchema(database, 'sqlite', NEXT)
+  expect(await columnsOf(database)).toEqual(['id', 'more'])
+})
+
+test('a newer database is refused with the names of all its migrations, and one that fails with its cause', async () => {
+  const database = await empty()
+  await migrate(database, 'sqlite', NEXT)
+  const refusal = missingMigrations(database, MIGRATIONS)
+  await expect(refusal).rejects.toThrow(
+    'newer Postern: it has 0002_table, 0003_column, which this version does not know. Start that newer version',
+  )
+  const broken = migrate(database, 'sqlite', {
+    ...NEXT,
+    '0004_x': statement('create table made_up (id text)'),
+  })
+  await expect(broken).rejects.toMatchObject({
+    message: 'The database could not be migrated',
+    cause: { message: expect.stringContaining('already exists') },
+  })
+  expect(await lastMigration(database)).toBe('0003_column')
+})
+
+test('texts of SQLite are of the type text', async () => {
+  const { reader, close } = await openDatabase('sqlite::memory:')
+  onTestFinished(close)
+  const { rows } = await sql<{ name: string }>`
+    select name from pragma_table_info('keys') where type = 'TEXT' order by cid`.execute(reader)
+  expect(rows.map(({ name }) => name).slice(0, 4)).toEqual(['id', 'digest', 'workspace_id', 'name'])
+})
+
+test('what differs between two schemas is named: missing, changed or added, also where two objects share a name', () => {
+  const expected = [
+    { name: 'table same', definition: 'a' },
+    { name: 'table other', definition: 'a' },
+    { name: 'table gone', definition: 'a' },
+    { name: 'index twice', definition: 'a' },
+  ]
+  const actual = [
+    { name: 'table same', definition: 'a' },
+    { name: 'table other', definition: 'b' },
+    { name: 'table new', definition: 'a' },
+    { name: 'index twice', definition: 'a' },
+    { name: 'index twice', definition: 'a' },
+  ]
+  const found = compareSchemas(expected, actual)
+  expect(found.map(({ change, name }) => `${change} ${name}`).toSorted()).toEqual([
+    'added table new',
+    'changed index twice',
+    'changed table other',
+    'missing table gone',
+  ])
+  expect(compareSchemas(actual, actual)).toEqual([])
+  const [, ...others] = actual.slice(3)
+  expect(compareSchemas([...others, ...others], actual.slice(3))).toEqual([])
+})
+
+test.each([
+  [1, 'added x0'],
+  [5, 'added x0, added x1, added x2, added x3, added x4'],
+  [6, 'added x0, added x1, added x2, added x3, added x4 and 1 more'],
+  [9, 'added x0, added x1, added x2, added x3, added x4 and 4 more'],
+])('of %d differences at most five are named: %s', (count, text) => {
+  const differences = Array.from(
+    { length: count },
+    (_, index): SchemaDifference => ({ change: 'added', name: `x${index}` }),
+  )
+  expect(describeDifferences(differences)).toBe(text)
+})
