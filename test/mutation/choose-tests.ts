@@ -48,7 +48,7 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     'console/{stops,pages/change-steps}.test.ts',
     'console/{confirmations,heartbeat-pauses,region-outboxes,announcing,admin-document,signing-secrets}.test.ts',
     'console/{key-repository,revoke-all,housekeeping}.test.ts',
-    'console/key-repository.full.test.ts',
+    'console/{postgres-locks,key-repository}.full.test.ts',
   ],
   'api-reference': [
     'console/{admin-document,admin-schemas}.test.ts',
@@ -67,6 +67,7 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     'console/key-repository.full.test.ts',
   ],
   keys: [
+    'console/change-progress.test.ts',
     'console/{admin-document,admin-schemas,admin-api,operation,key-as-resource,key-fields,explained-errors}.test.ts',
     `console/pages${FAST}`,
     'console/access/{roles,audited-changes,every-call,principal}.test.ts',
@@ -77,10 +78,11 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   ],
   'keys/rows': [
     'console/{write-record,operation,outbox,recovery,sync,sync-many,restore-revocations,shared-lookups}.test.ts',
+    'console/plan-counts.test.ts',
     'console/pages/{outlines,lists,key-changes}.test.ts',
     'console/{key-export,key-import,confirmations,webhooks,housekeeping}.test.ts',
     'console/{key-repository,revoke-all,workspace-plan}.test.ts',
-    'console/key-repository.full.test.ts',
+    'console/{postgres-locks,key-repository}.full.test.ts',
   ],
   'keys/search': [
     `console/search${FAST}`,
@@ -100,13 +102,18 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     'console/access/{principal,roles,admin-tokens,every-call,people,audited-changes}.test.ts',
   ],
   'platform/audit': AUDIT,
+  // Without those that wait for time limits of PostgreSQL: a mutant would take minutes in each.
   'platform/database': [
-    'console/{postgres-errors,postgres-address,postgres-tls,disk-trouble,database,database-unavailable,key-repository}.test.ts',
-    'console/{foreign-schema,database-exits,next-release,housekeeping}.test.ts',
-    'console/access/audit-search.test.ts',
+    'console/{postgres-errors,postgres-address,postgres-tls,disk-trouble,query-parts,database-health,ids}.test.ts',
+    'console/{migrations,change-writer,sqlite-files,sqlite-statements,database,foreign-schema}.test.ts',
+    'console/{postgres-sessions,postgres-connections,pooled-sessions}.full.test.ts',
+    'console/foreign-schema-postgres.full.test.ts',
     'console/search/{key-search,many-workspaces}.test.ts',
-    'console/{key-repository,postgres,database-unavailable,next-release,foreign-schema-postgres}.full.test.ts',
-    'console/{sqlite-turns,sqlite-lock,postgres-start,database-exits-postgres}.full.test.ts',
+    'console/{key-repository,next-release,database-unavailable,database-exits,housekeeping}.test.ts',
+    'console/access/audit-search.test.ts',
+    'console/{key-repository,next-release}.full.test.ts',
+    'console/search/key-search.full.test.ts',
+    'console/{sqlite-turns,postgres-start,postgres}.full.test.ts',
     'console/access/audit-search.full.test.ts',
   ],
   'platform/html': [

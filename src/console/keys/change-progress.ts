@@ -44,7 +44,7 @@ export interface ChangeProgress {
  * @param mustWait waits for up to a second until at least one gateway is known and all have confirmed
  */
 export async function readChangeProgress(
-  registry: Registry,
+  registry: Pick<Registry, 'clock' | 'timers' | 'announcing'>,
   success: OperationSuccess,
   mustWait: boolean,
 ): Promise<ChangeProgress> {
