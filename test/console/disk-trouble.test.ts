@@ -1,5 +1,12 @@
 import { expect, test } from 'vitest'
-import { DatabaseUnavailable, mayRunAgain } from '../../src/console/platform/database/database-unavailable.ts'
+import {
+  AuditWriteError,
+  DatabaseUnavailable,
+  findTrouble,
+  mayRunAgain,
+  naming,
+  OutcomeUnknown,
+} from '../../src/console/platform/database/database-unavailable.ts'
 import { diskTroubleIn } from '../../src/console/platform/database/sqlite/file.ts'
 
 const coded = (code: string, message = 'failed') => Object.assign(new Error(message), { code })
@@ -26,4 +33,29 @@ test.each([
   [new Error('x'), false],
 ])('another session may do the work again only where nothing was committed: %o: %s', (error, may) => {
   expect(mayRunAgain(error)).toBe(may)
+})
+
+test('a change that could not be written with its audit entry says so, once, with what is wrong with the database', () => {
+  const lost = new DatabaseUnavailable('unreachable', 'gone')
+  const error = AuditWriteError.of(lost)
+  expect(error).toMatchObject({ message: 'A change and its audit entry could not be written', cause: lost })
+  expect(AuditWriteError.of(error)).toBe(error)
+  expect([findTrouble(error), findTrouble(new Error('x')), findTrouble('x')]).toEqual([lost, null, null])
+})
+
+test('a change that may be committed names what to look for, and any other error stays as it is', async () => {
+  const about = { keyId: 'key_1' }
+  const unknown = new AuditWriteError(
+    new DatabaseUnavailable('timeout', 'no answer', { isOutcomeUnknown: true }),
+  )
+  const named = await naming(about, () => Promise.reject(unknown)).catch((error: unknown) => error)
+  expect(named).toBeInstanceOf(OutcomeUnknown)
+  expect(named).toMatchObject({
+    ...{ about, cause: unknown },
+    message: 'The database did not say whether a change was committed',
+  })
+  for (const error of [new DatabaseUnavailable('timeout', 'no answer'), new Error('x')]) {
+    await expect(naming(about, () => Promise.reject(error))).rejects.toBe(error)
+  }
+  expect(await naming(about, async () => 7)).toBe(7)
 })

@@ -16,12 +16,13 @@ import type { Connection } from '../support/watched-sessions.ts'
 
 const statement = (text: string) => async (database: Connection) =>
   void (await sql.raw(text).execute(database))
-/** The later one is listed first, and cannot run before the other. */
-const TWO = {
+/** In no order; each needs the one before it. */
+const NEXT = {
   '0003_column': statement('alter table made_up add column more text'),
+  ...MIGRATIONS,
   '0002_table': statement('create table made_up (id text)'),
+  '0004_column': statement('alter table made_up rename column more to most'),
 }
-const NEXT = { ...TWO, ...MIGRATIONS }
 
 async function empty(): Promise<Connection> {
   const { writer, close } = await openMigrated('sqlite::memory:', {})
@@ -39,19 +40,21 @@ async function columnsOf(database: Connection): Promise<unknown[]> {
 test('migrations run in the order of their names, up to the one that was asked for', async () => {
   const database = await empty()
   expect(await lastMigration(database)).toBeNull()
-  expect(await missingMigrations(database, NEXT)).toEqual(['0003_column', '0002_table', '0001_first_tables'])
+  expect(await missingMigrations(database, NEXT)).toEqual([
+    ...['0003_column', '0001_first_tables', '0002_table', '0004_column'],
+  ])
   await migrate(database, 'sqlite', NEXT, '0002_table')
   expect([await lastMigration(database), await columnsOf(database)]).toEqual(['0002_table', ['id']])
-  expect(await missingMigrations(database, NEXT)).toEqual(['0003_column'])
+  expect(await missingMigrations(database, NEXT)).toEqual(['0003_column', '0004_column'])
   await migrate(database, 'sqlite', NEXT)
-  expect([await lastMigration(database), await columnsOf(database)]).toEqual(['0003_column', ['id', 'more']])
+  expect([await lastMigration(database), await columnsOf(database)]).toEqual(['0004_column', ['id', 'most']])
   expect(await missingMigrations(database, NEXT)).toEqual([])
 })
 
 test('a schema that is made for a comparison has its migrations in the order of their names', async () => {
   const database = await empty()
   await createSchema(database, 'sqlite', NEXT)
-  expect(await columnsOf(database)).toEqual(['id', 'more'])
+  expect(await columnsOf(database)).toEqual(['id', 'most'])
 })
 
 test('a newer database is refused with the names of all its migrations, and one that fails with its cause', async () => {
@@ -59,17 +62,22 @@ test('a newer database is refused with the names of all its migrations, and one 
   await migrate(database, 'sqlite', NEXT)
   const refusal = missingMigrations(database, MIGRATIONS)
   await expect(refusal).rejects.toThrow(
-    'newer Postern: it has 0002_table, 0003_column, which this version does not know. Start that newer version',
+    'newer Postern: it has 0002_table, 0003_column, 0004_column, which this version does not know. Start that newer version',
   )
   const broken = migrate(database, 'sqlite', {
     ...NEXT,
-    '0004_x': statement('create table made_up (id text)'),
+    '0005_x': async (database: Connection) => {
+      await sql`create table left_behind (id text)`.execute(database)
+      await sql`create table made_up (id text)`.execute(database)
+    },
   })
   await expect(broken).rejects.toMatchObject({
     message: 'The database could not be migrated',
     cause: { message: expect.stringContaining('already exists') },
   })
-  expect(await lastMigration(database)).toBe('0003_column')
+  expect(await lastMigration(database)).toBe('0004_column')
+  const { rows } = await sql`select name from sqlite_master where name = 'left_behind'`.execute(database)
+  expect(rows).toEqual([])
 })
 
 test('texts of SQLite are of the type text', async () => {

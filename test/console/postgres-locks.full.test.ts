@@ -168,7 +168,7 @@ describe.skipIf(!has(POSTGRES))('several consoles on one PostgreSQL', () => {
     const stale = repository.importKeys({ keys: [someKey()], workspacePlans: changed, describeChange })
     await expect(stale).rejects.toBeInstanceOf(PlansChanged)
     expect(await query('select count(*)::int as count from keys')).toEqual([{ count: 2 }])
-    expect(await repository.findPlans([])).toEqual(new Map())
+    for (const find of [repository.findPlans, repository.lastUses]) expect(await find([])).toEqual(new Map())
   })
 
   test('do not try each of several changes alone whose server went away twice', async () => {

@@ -154,10 +154,14 @@ describe('with a Redis', () => {
   })
 
   test('that rejects commands, they count alone, and say so until it accepts them again', async () => {
-    const { setUser, count, health, metrics, log, untilHealthIs } = await startAs()
+    const { setUser, count, health, metrics, log, connections, untilHealthIs } = await startAs()
     await untilHealthIs('shared')
     await setUser('-incrby')
     await untilHealthIs('local')
+    // It connects again, in case another server accepts them.
+    await until('it is connected again', async () => (await connections()) === 1)
+    for (let asked = 0; asked < 50; asked++) await server.admin.ping()
+    expect(health()).toBe('local')
     expect(await metricValue(metrics.redisFailing, { cause: 'noperm' })).toBe(1)
     expect(log.lines).toMatchObject([{ message: 'redis rate limits failing', fields: { cause: 'noperm' } }])
     await setUser('+incrby')
@@ -185,7 +189,7 @@ describe('with a Redis', () => {
   })
 })
 
-test('before Redis is there, and while it is away, gateways count alone', async () => {
+test('before Redis is there, and while it is down, gateways count alone', async () => {
   const server = await RedisServer.absent()
   onTestFinished(() => server.stop())
   const { health, count, metrics, log, untilHealthIs } = await start({ redis: { redisUrl: server.url } })
@@ -216,17 +220,19 @@ test('a Redis that answers nothing is left alone after as many failures as the s
   for (let request = 0; request < 20; request++) await count()
   expect(performance.now() - startedMs).toBeLessThan(200)
   server.thaw()
-  await count()
+  const isConnected = async () => String(await server.admin.client('LIST')).split('id=').length > 2
+  await until('it is connected again', isConnected)
+  for (let asked = 0; asked < 50; asked++) await server.admin.ping()
   expect(health()).toBe('local')
 })
 
 test('a gateway without Redis counts alone, and takes a reload', async () => {
-  const { health, count, reload, stop } = await start({})
+  const { health, count, reload, stop, log } = await start({})
   expect([health(), await count(), await count()]).toEqual(['local', [99], [98]])
   reload([{ ...MINUTE, requests: 10 }])
   expect([health(), await count()]).toEqual(['local', [7]])
   reload([])
-  expect([health(), await count()]).toEqual(['off', null])
+  expect([health(), await count(), log.lines]).toEqual(['off', null, []])
   stop()
 })
 

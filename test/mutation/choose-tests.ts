@@ -105,8 +105,8 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
   // Without those that wait for time limits of PostgreSQL: a mutant would take minutes in each.
   'platform/database': [
     'console/{postgres-errors,postgres-address,postgres-tls,disk-trouble,query-parts,database-health,ids}.test.ts',
-    'console/{migrations,change-writer,sqlite-files,sqlite-statements,database,foreign-schema}.test.ts',
-    'console/{postgres-sessions,postgres-connections,pooled-sessions}.full.test.ts',
+    'console/{migrations,change-writer,sqlite-schema,sqlite-files,sqlite-statements,database,foreign-schema}.test.ts',
+    'console/{postgres-sessions,postgres-connections,pooled-sessions,postgres-locks}.full.test.ts',
     'console/foreign-schema-postgres.full.test.ts',
     'console/search/{key-search,many-workspaces}.test.ts',
     'console/{key-repository,next-release,database-unavailable,database-exits,housekeeping}.test.ts',
@@ -183,6 +183,17 @@ const READ_AT_LOAD: readonly (readonly [source: RegExp, test: string])[] = [
   [/^src\/console\/platform\/html\/paths\.ts$/, 'test/console/sign-in/values.test.ts'],
   [/^src\/console\/platform\/audit\/(?:mac|chain)\.ts$/, 'test/console/access/audit-signatures.test.ts'],
   [/^src\/console\/platform\/html\/assets\.ts$/, 'test/console/pages/pages.test.ts'],
+  [/^src\/console\/platform\/database\/database\.ts$/, 'test/console/sqlite-files.test.ts'],
+  [/^src\/console\/platform\/database\/sqlite\/dialect\.ts$/, 'test/console/sqlite-statements.test.ts'],
+  [
+    /^src\/console\/platform\/database\/postgres\/(?:errors|database)\.ts$/,
+    'test/console/postgres-errors.test.ts',
+  ],
+  [
+    /^src\/console\/platform\/database\/postgres\/database\.ts$/,
+    'test/console/postgres-connections.full.test.ts',
+  ],
+  [/^src\/console\/platform\/database\/postgres\/pool\.ts$/, 'test/console/postgres-sessions.full.test.ts'],
   [
     /^src\/console\/(?:.*\/api|keys\/(?:.*-calls|import-export)|.*\/fields|.*\/describe-admin-api)\.ts$/,
     'test/console/admin-document.test.ts',
