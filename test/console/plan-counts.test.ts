@@ -34,6 +34,20 @@ test('keys are counted by plan across statements, those that have ended left out
   ])
 })
 
+test('the plan of a workspace is found; one that has none has no plan', async () => {
+  const database = await openDatabase('sqlite::memory:')
+  const repository = createRepository(database, { wallMs: () => NOW_MS, monotonicMs: () => 0 })
+  onTestFinished(() => repository.close())
+  await database.writer.insertInto('workspace_plans').values({ workspace_id: 'ws_1', plan: 'free' }).execute()
+  expect([await repository.findPlan('ws_1'), await repository.findPlan('ws_2')]).toEqual(['free', null])
+  expect(await repository.findPlans(['ws_2', 'ws_1'])).toEqual(
+    new Map([
+      ['ws_2', null],
+      ['ws_1', 'free'],
+    ]),
+  )
+})
+
 test('keys are not counted by plan for longer than two seconds', async () => {
   const repository = await setUp(1_100)
   expect(await repository.countByPlan()).toBeNull()

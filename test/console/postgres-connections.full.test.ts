@@ -86,7 +86,7 @@ describe.skipIf(!has(POSTGRES))('connections of a console to PostgreSQL', () => 
     await until('it sees both', async () => (await countConsoles(copy)) === 2)
   })
 
-  test('texts compare byte by byte, in each table, whatever the locale of the database', async () => {
+  test('texts compare byte by byte, in each table, under any locale of the database', async () => {
     const { query } = await setUp()
     const columns =
       await query(`select collation_name as name, count(*)::int as count from information_schema.columns
