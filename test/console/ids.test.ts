@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { createIds, isKeyId } from '../../src/console/platform/database/ids.ts'
+import { createIds } from '../../src/console/platform/database/ids.ts'
+import { isKeyId } from '../../src/domain/id-form.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 20)
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'

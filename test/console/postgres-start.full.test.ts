@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, chownSync, copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'

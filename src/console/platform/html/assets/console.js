@@ -78,12 +78,9 @@ function updateTimes() {
   }
 }
 
-/** Without clipboard access (plain http), copies by selection. */
+/** Without clipboard access (plain http), copies by selection. @returns false if it could not */
 async function copy(element) {
-  if (navigator.clipboard !== undefined) {
-    await navigator.clipboard.writeText(element.textContent)
-    return true
-  }
+  if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(element.textContent)
   getSelection().selectAllChildren(element)
   return document.execCommand('copy')
 }
@@ -107,7 +104,7 @@ function setUpCopying() {
     button.addEventListener('click', async () => {
       say('Copy', '')
       const done = await copy(document.getElementById(button.dataset.copies)).catch(() => false)
-      if (!done) return say('Copy manually', 'Copy manually')
+      if (done === false) return say('Copy manually', 'Copy manually')
       say('Copied', 'Copied')
       timer = setTimeout(say, COPIED_MS, 'Copy', '')
     })
@@ -121,15 +118,12 @@ function setUpDialogs() {
     if (dialog === null) continue
     link.setAttribute('role', 'button')
     link.setAttribute('aria-haspopup', 'dialog')
-    link.addEventListener('click', event => {
+    const open = event => {
       event.preventDefault()
       dialog.showModal()
-    })
-    link.addEventListener('keydown', event => {
-      if (event.key !== ' ') return
-      event.preventDefault()
-      dialog.showModal()
-    })
+    }
+    link.addEventListener('click', open)
+    link.addEventListener('keydown', event => event.key === ' ' && open(event))
     dialog.querySelector('[data-closes]')?.addEventListener('click', event => {
       event.preventDefault()
       dialog.close()
