@@ -45,6 +45,7 @@ describe.skipIf(!has(CHROMIUM))('admin tokens, for an administrator', () => {
     await look('its secret')
     await page.goto(`${site.origin}/tokens`)
     await look('the list')
+    await page.setViewportSize({ width: 360, height: 740 })
     const tops = await page
       .getByRole('row', { name: `looked at ${view}` })
       .locator('.scopes > li')

@@ -61,9 +61,7 @@ export async function listWorkspaces(
       : laterIds(query.workspaceIds, query.afterId)
   const text = query.text?.toLowerCase() ?? ''
   const names = new Map(Object.entries(query.names ?? {}))
-  const matching = examined.filter(id =>
-    [id, names.get(id) ?? ''].some(part => part.toLowerCase().includes(text)),
-  )
+  const matching = examined.filter(id => `${id}\n${names.get(id) ?? ''}`.toLowerCase().includes(text))
   const isBounded = query.workspaceIds === null && examined.length === count
   const endId = isBounded ? (examined.at(-1) ?? null) : null
   const { rows: shown, next } = takePage(matching, query.limit, id => id, endId)

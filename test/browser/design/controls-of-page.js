@@ -21,11 +21,11 @@ function styleOf(element, { properties, sizes }) {
   const isSized = element.checkVisibility() && element.localName !== 'textarea'
   const names = isSized ? [...properties, ...sizes] : properties
   // Within a grid, no least height is `auto`.
-  const valueOf = name => {
+  const read = name => {
     const value = computed.getPropertyValue(name)
     return name === 'min-height' && value === 'auto' ? '0px' : value
   }
-  return Object.fromEntries(names.map(name => [name, valueOf(name)]))
+  return Object.fromEntries(names.map(name => [name, read(name)]))
 }
 
 /** Every control of the page. @param families the first that matches an element is its own */

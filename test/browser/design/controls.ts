@@ -30,7 +30,7 @@ const LOOK = [
 const FAMILIES: readonly Family[] = [
   family('checkbox', 'input[type="checkbox"]', { sizes: ['width', 'height'] }),
   family('radio', 'input[type="radio"]', { sizes: ['width', 'height'] }),
-  // Of any type: what the style sheet forgets is unlike the others.
+  // Of every type: one that the style sheet forgets is unlike the others.
   family('field', 'input:not([type="hidden"]), select, textarea', { sizes: ['height'] }),
   family('button', 'button, a.button', {
     marks: ['button'],
