@@ -61,8 +61,7 @@ test('a file that is no SQLite database is refused with what it is, and an archi
     [written('other', 'xPGDMP'), 'the backup is not a SQLite database'],
     [
       dump,
-      'the backup is an archive of pg_dump. Stop every console and run: pg_restore --clean --if-exists ' +
-        `--exit-on-error --single-transaction --dbname=DATABASE ${dump}`,
+      'the backup is an archive of pg_dump. Restore it with pg_restore: see docs/operate/backup.md, section "With the tools of PostgreSQL"',
     ],
     [at('gone'), 'the backup cannot be read: ENOENT, it does not exist, or its folder does not'],
     [databaseDirectory(), 'the backup cannot be read: EISDIR, it is a folder'],

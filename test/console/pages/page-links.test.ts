@@ -32,8 +32,8 @@ test('every link of every page that an administrator can reach leads somewhere, 
   expect(visited.size).toBeGreaterThan(20)
   expect(visited.size).toBeLessThan(MAX_PAGES)
   const forgotten = [...visited.keys()].flatMap(address => parametersForgotten(address))
-  // People paste keys into the field of the one, and the other is what the provider calls a person.
-  const meant = ['workspace', 'subject']
+  // What the provider calls a person.
+  const meant = ['subject']
   expect([...new Set(forgotten)], 'LINK_PARAMETERS of platform/html/paths.ts').toEqual(meant)
 })
 
