@@ -126,6 +126,9 @@ describe.skipIf(!has(CHROMIUM))('every page is accessible, and its controls are 
     const { origin, stop } = await startDesign()
     const { page, close } = await visitor(browser)
     await page.goto(origin)
+    // A line that is open looks like one that the pointer is over.
+    await page.locator('.entries summary').first().click()
+    await page.mouse.move(0, 0)
     for (const view of VIEW_NAMES) {
       await page.setViewportSize(VIEWS[view].size)
       await page.emulateMedia({ colorScheme: VIEWS[view].colorScheme })

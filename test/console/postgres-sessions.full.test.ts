@@ -60,7 +60,7 @@ describe.skipIf(!has(POSTGRES))('sessions of a console on PostgreSQL', () => {
     'what writes is not sent again when its session has ended: %s',
     async statement => {
       const { writer, reported, end } = await setUp()
-      const lost = { kind: 'unreachable', sqlState: null, isOutcomeUnknown: false }
+      const lost = { kind: 'unreachable', isOutcomeUnknown: false }
       await hold(writer, async (session, first) => {
         await end(first)
         for (const _ of [1, 2]) await expect(sql.raw(statement).execute(session)).rejects.toMatchObject(lost)

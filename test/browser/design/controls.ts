@@ -36,7 +36,7 @@ const FAMILIES: readonly Family[] = [
     marks: ['button'],
     within: ['.person', '.search', '.title', 'form'],
   }),
-  family('summary', 'summary', { within: ['.person', '.fold', '.entries'] }),
+  family('summary', 'summary', { within: ['.person', '.fold', '.entries [open]', '.entries'] }),
   family('filter', '.filters a'),
   family('badge', '.badge', { marks: ['badge'], within: ['.keys'] }),
   family('notice', '.notice', { marks: ['notice'] }),

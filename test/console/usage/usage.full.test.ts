@@ -42,6 +42,7 @@ describe.skipIf(!has(POSTGRES))('with a real PostgreSQL', () => {
     const usage = (await send('GET', '/admin/v1/workspaces/ws_1/usage')).body as unknown as {
       readonly usage: readonly { readonly requests: number }[]
     }
-    expect(usage.usage.at(-1)?.requests).toBe(6)
+    // In one hour, or the hour turned meanwhile.
+    expect(usage.usage.reduce((sum, { requests }) => sum + requests, 0)).toBe(6)
   })
 })
