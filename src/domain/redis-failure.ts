@@ -77,7 +77,7 @@ const ROWS: readonly Row[] = [
   },
   {
     cause: 'noperm',
-    pattern: /^NOPERM |can't run this command|can't access at least one of the keys/,
+    pattern: /^NOPERM |ACL failure in script|can't run this command|can't access at least one of the keys/,
     advice: 'the ACL user lacks a right: give it those of docs/redis.md, section "Users and rights"',
     ...MISCONFIGURED,
   },

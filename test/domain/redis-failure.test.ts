@@ -9,6 +9,8 @@ describe('an error that Redis answers with', () => {
     ["NOPERM User g has no permissions to run the 'cluster|slots' command", 'noperm', '+cluster|slots'],
     ['NOPERM No permissions to access a channel', 'noperm', 'Users and rights'],
     ["ERR The user executing the script can't run this command or subcommand", 'noperm', 'Users and rights'],
+    // Since Redis 7.2, and in Valkey.
+    ["ERR ACL failure in script: User a has no permissions to run the 'incrby' command", 'noperm', '+incrby'],
     ['MOVED 1234 10.0.0.1:6379', 'moved', 'redis.cluster.urls'],
     ["CROSSSLOT Keys in request don't hash to the same slot", 'moved', 'redis.cluster.urls'],
     [
