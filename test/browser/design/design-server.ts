@@ -2,7 +2,7 @@ import Fastify from 'fastify'
 import { registerAssets } from '../../../src/console/platform/html/assets.ts'
 import { designPage } from './design-page.ts'
 
-/** Serves the page of the design with the style sheet and the script of the console. @param port 0: any */
+/** Serves the page of the design with the style sheet and the script of the console. @param port 0 for a free one */
 export async function startDesign(port = 0) {
   const app = Fastify()
   registerAssets(app)
