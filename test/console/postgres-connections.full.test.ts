@@ -18,6 +18,7 @@ import {
   hold,
   insertChange,
   openWatched,
+  POOLS,
   pidOf,
   readValue,
 } from '../support/watched-sessions.ts'
@@ -25,7 +26,6 @@ import { describeQueryParts } from './query-parts.contract.ts'
 
 /** Kysely's. */
 const LOCK_OF_MIGRATIONS = '3853314791062309107'
-const POOLS = ['writer', 'reader', 'announcing'] as const
 
 describe.skipIf(!has(POSTGRES))('connections of a console to PostgreSQL', () => {
   let server: PostgresServer
@@ -197,12 +197,18 @@ describe.skipIf(!has(POSTGRES))('connections of a console to PostgreSQL', () => 
       return state
     }
 
-    test.each(POOLS)('statements of the %s are given up after six seconds', async pool => {
-      const { [pool]: connection, proxy, reported, holdAt } = await behindProxy()
-      await pidOf(connection)
+    type Proxied = Awaited<ReturnType<typeof behindProxy>>
+
+    /** Holds back the answers from this text on until the work is given up, after which the connection works again. */
+    async function expectGivenUp(
+      { proxy, reported, holdAt }: Proxied,
+      connection: Connection,
+      text: string,
+      start: () => Promise<unknown>,
+    ): Promise<void> {
       holdTimers()
-      const sent = holdAt('made up')
-      const work = readValue(connection, `'made up'`)
+      const sent = holdAt(text)
+      const work = start()
       await sent
       expect(await stateAfter(work, 5_900)).toBe('waits')
       expect(await stateAfter(work, 200)).toBe('timeout')
@@ -210,20 +216,19 @@ describe.skipIf(!has(POSTGRES))('connections of a console to PostgreSQL', () => 
       vi.useRealTimers()
       proxy.resume()
       await pidOf(connection)
+    }
+
+    test.each(POOLS)('statements of the %s are given up after six seconds', async pool => {
+      const proxied = await behindProxy()
+      const { [pool]: connection } = proxied
+      await pidOf(connection)
+      await expectGivenUp(proxied, connection, 'made up', () => readValue(connection, `'made up'`))
     })
 
     test('sessions are given up that do not become ready within six seconds', async () => {
-      const { announcing, proxy, reported, holdAt } = await behindProxy()
-      holdTimers()
-      const sent = holdAt('set_config')
-      const work = pidOf(announcing)
-      await sent
-      expect(await stateAfter(work, 5_900)).toBe('waits')
-      expect(await stateAfter(work, 200)).toBe('timeout')
-      expect(reported).toEqual(['timeout'])
-      vi.useRealTimers()
-      proxy.resume()
-      await pidOf(announcing)
+      const proxied = await behindProxy()
+      const { announcing } = proxied
+      await expectGivenUp(proxied, announcing, 'set_config', () => pidOf(announcing))
     })
 
     test('connections are given up after three seconds, and the console may try again', async () => {

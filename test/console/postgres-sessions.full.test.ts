@@ -11,11 +11,10 @@ import {
   hold,
   insertChange,
   openWatched,
+  POOLS,
   pidOf,
   readValue,
 } from '../support/watched-sessions.ts'
-
-const POOLS = ['writer', 'reader', 'announcing'] as const
 
 describe.skipIf(!has(POSTGRES))('sessions of a console on PostgreSQL', () => {
   let server: PostgresServer

@@ -7,6 +7,9 @@ import { until } from './until.ts'
 
 export type Connection = Kysely<Tables>
 
+/** Of a console. */
+export const POOLS = ['writer', 'reader', 'announcing'] as const
+
 const CHANGE = {
   ...{ digest: 'a'.repeat(64), region: 'made-up', version: 1, at_ms: 1 },
   ...{ claimed_by: '', claimed_until_ms: 0 },
