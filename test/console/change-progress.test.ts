@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readChangeProgress } from '../../src/console/keys/change-progress.ts'
+import { readChangeProgress } from '../../src/console/keys/operations/change-progress.ts'
 import type { OperationSuccess } from '../../src/console/keys/operations/run-operation.ts'
 import { DatabaseUnavailable } from '../../src/console/platform/database/database-unavailable.ts'
 import { ManualTimers } from '../support/manual-timers.ts'

@@ -6,7 +6,7 @@ import { type AuditedDatabase, signQueued } from '../../src/console/platform/aud
 import { createIds } from '../../src/console/platform/database/ids.ts'
 import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
 import type { AuditFields, QueuedAuditRow, Tables } from '../../src/console/platform/database/tables.ts'
-import { createPartitions, partitionsCovering } from '../../src/console/usage/rows.ts'
+import { createPartitions, partitionsCovering } from '../../src/console/usage/reports/rows.ts'
 import { fingerprintSecret } from '../../src/domain/key/secret.ts'
 import { trustIn } from './audit-trust.ts'
 import { openDatabase } from './open-database.ts'

@@ -26,9 +26,9 @@ import { keysPath, planPath, revokeAllPath, WORKSPACES } from '../platform/html/
 import { describeCaller } from '../platform/http/request-context.ts'
 import { type BulkOutcome, revokeAllKeys, setWorkspacePlan } from './bulk-change.ts'
 import { watchedSteps } from './bulk-progress-page.ts'
-import { type BulkProgress, bulkSteps } from './change-progress.ts'
 import { describeRejectedField, planInput } from './key-form.ts'
 import type { KeyPageParts } from './key-view.ts'
+import { type BulkProgress, bulkSteps } from './operations/change-progress.ts'
 import type { Registry } from './operations/registry.ts'
 import { MAX_LIVE } from './search/count-keys.ts'
 

@@ -13,6 +13,7 @@ import {
   sendPage,
 } from '../platform/html/page-request.ts'
 import { ALL_KEYS, bulkProgressPath, keysPath, WORKSPACES } from '../platform/html/paths.ts'
+import type { KeyPageParts } from './key-view.ts'
 import {
   type BulkProgress,
   bulkSteps,
@@ -20,8 +21,7 @@ import {
   looksAgainNote,
   REFRESH_SECONDS,
   readLastProgress,
-} from './change-progress.ts'
-import type { KeyPageParts } from './key-view.ts'
+} from './operations/change-progress.ts'
 import type { Registry } from './operations/registry.ts'
 
 /** How far a change to several keys has come: the later state of the page that answered it. */

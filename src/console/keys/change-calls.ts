@@ -34,7 +34,7 @@ import {
   seesWorkspace,
 } from '../platform/http/request-context.ts'
 import { type BulkContext, type BulkOutcome, revokeAllKeys, setWorkspacePlan } from './bulk-change.ts'
-import { bulkProgressJson, progressJson, readChangeProgress } from './change-progress.ts'
+import { bulkProgressJson, progressJson, readChangeProgress } from './operations/change-progress.ts'
 import {
   checkEdit,
   editKey,

@@ -16,7 +16,6 @@ import {
   readRecentUse,
   recentUseText,
 } from '../usage/index.ts'
-import { stepsFrom } from './key-steps.ts'
 import {
   creatorName,
   facts,
@@ -28,6 +27,7 @@ import {
   requireKey,
   stateBadge,
 } from './key-view.ts'
+import { stepsFrom } from './operations/key-steps.ts'
 import { type KeyStep, stepDialog } from './step-pages.ts'
 
 /** The page of a key. */

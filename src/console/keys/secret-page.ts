@@ -11,9 +11,14 @@ import { ago, type Html, hintHtml, html, instant, nameHtml, secretCard } from '.
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, FORM_NOTICES, notFound, sendPage } from '../platform/html/page-request.ts'
 import { keyPath, keysPath } from '../platform/html/paths.ts'
-import { type ChangeProgress, changeSteps, isWatched, readChangeProgress } from './change-progress.ts'
 import { describeRejectedField } from './key-form.ts'
 import { facts, type KeyPageParts, type KeyView, viewAfter } from './key-view.ts'
+import {
+  type ChangeProgress,
+  changeSteps,
+  isWatched,
+  readChangeProgress,
+} from './operations/change-progress.ts'
 import type { OperationRejection, OperationSuccess } from './operations/run-operation.ts'
 
 /** A form that makes a key, by issuing or by rotation: as it is shown, and shown again. */

@@ -22,8 +22,8 @@ import { describeCaller, requirePrincipal } from '../platform/http/request-conte
 import { type ChangedKey, changeSelected, type SelectedOutcome } from './bulk-change.ts'
 import { watchedSteps } from './bulk-progress-page.ts'
 import { keyListPath, keyListQuery, readKeyList } from './key-list.ts'
-import { STATE_STEPS, type StateStep, type Step } from './key-steps.ts'
 import { type KeyPageParts, type KeyView, lastUsed, stateBadge } from './key-view.ts'
+import { STATE_STEPS, type StateStep, type Step } from './operations/key-steps.ts'
 
 /** More than a page of the list has. */
 const MAX_SELECTED = 100

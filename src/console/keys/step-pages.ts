@@ -15,6 +15,8 @@ import {
 import { keyPath, keysPath, WORKSPACES } from '../platform/html/paths.ts'
 import { describeCaller } from '../platform/http/request-context.ts'
 import { type RecentUse, readRecentUse } from '../usage/index.ts'
+import { type KeyPageParts, type KeyView, readKeyView, requireKey, viewAfter } from './key-view.ts'
+import { lastUseWarning } from './last-use-warning.ts'
 import {
   type ChangeProgress,
   changeSteps,
@@ -23,10 +25,8 @@ import {
   REFRESH_SECONDS,
   readChangeProgress,
   readLastProgress,
-} from './change-progress.ts'
-import { STATE_STEPS, type StateStep, type Step } from './key-steps.ts'
-import { type KeyPageParts, type KeyView, readKeyView, requireKey, viewAfter } from './key-view.ts'
-import { lastUseWarning } from './last-use-warning.ts'
+} from './operations/change-progress.ts'
+import { STATE_STEPS, type StateStep, type Step } from './operations/key-steps.ts'
 import type { Registry } from './operations/registry.ts'
 
 interface StepTexts {

@@ -1,7 +1,7 @@
 import { type FormFields, textField } from '../platform/html/form-parts.ts'
 import { dateText } from '../platform/html/html.ts'
 import { bucketStartMs, lastPoints, type UsageRange, type UsageStep } from './read-usage.ts'
-import { oldestBucket } from './rows.ts'
+import { oldestBucket } from './reports/rows.ts'
 
 const DAY_MS = 86_400_000
 const DAY_HOURS = 24

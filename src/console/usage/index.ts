@@ -4,17 +4,17 @@ import type { ConsoleContext } from '../platform/console-context.ts'
 import type { Database } from '../platform/database/database.ts'
 import { bindCalls, type Call } from '../platform/http/calls.ts'
 import { USAGE_CALLS, type UsageCallParts } from './api.ts'
-import { createFindKnown } from './check-report.ts'
-import { ReportGatherer } from './gather-reports.ts'
 import { createLimitReader } from './limit-windows.ts'
 import { limitRoutes } from './limits-page.ts'
 import { createNearLimitsReader } from './near-limits-reader.ts'
 import { type UsagePageParts, usageRoutes } from './pages.ts'
 import { createUsageQueries, type Usage } from './read-usage.ts'
 import { usageCall } from './receive-report.ts'
-import { makePartitions, purgeUsage } from './rows.ts'
-import type { CreateLimitEvents } from './store-reports.ts'
-import { UseWriter, type UseWriterParts } from './use-writer.ts'
+import { createFindKnown } from './reports/check-report.ts'
+import { ReportGatherer } from './reports/gather-reports.ts'
+import { makePartitions, purgeUsage } from './reports/rows.ts'
+import type { CreateLimitEvents } from './reports/store-reports.ts'
+import { UseWriter, type UseWriterParts } from './reports/use-writer.ts'
 
 export { USAGE_CALLS } from './api.ts'
 export { readChartRange } from './chart-range.ts'
@@ -26,12 +26,12 @@ export {
   readRecentUse,
   recentUseText,
 } from './key-usage.ts'
-export type { ReachedLimit } from './limit-uses.ts'
 export type { LimitsInUse } from './limit-windows.ts'
 export { limitsCard } from './limits-card.ts'
 export { nearLimitJson } from './near-limits-reader.ts'
-export { createPartitions, partitionsCovering } from './rows.ts'
-export type { CreateLimitEvents } from './store-reports.ts'
+export type { ReachedLimit } from './reports/limit-uses.ts'
+export { createPartitions, partitionsCovering } from './reports/rows.ts'
+export type { CreateLimitEvents } from './reports/store-reports.ts'
 
 /** Counts and refusals: receiving, storing and reading them. */
 export interface UsageService extends Usage {

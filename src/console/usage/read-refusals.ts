@@ -3,8 +3,8 @@ import { type Kysely, sql } from 'kysely'
 import { DENIAL_REASONS, denialRow } from '../../domain/denial.ts'
 import { takePage } from '../platform/database/query-parts.ts'
 import type { RefusalRow, Tables } from '../platform/database/tables.ts'
-import type { Refusal } from './check-report.ts'
-import { REFUSALS_KEPT_MS } from './rows.ts'
+import type { Refusal } from './reports/check-report.ts'
+import { REFUSALS_KEPT_MS } from './reports/rows.ts'
 
 export const MAX_REQUEST_ID = 128
 /** Each that a client can see, in the order of the alphabet. */

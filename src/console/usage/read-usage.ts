@@ -8,7 +8,7 @@ import type { Tables, UsageRow } from '../platform/database/tables.ts'
 import type { LimitReader } from './limit-windows.ts'
 import type { NearLimitsReader } from './near-limits-reader.ts'
 import { type RefusalQuery, type RefusalSelection, readRefusals, searchRefusals } from './read-refusals.ts'
-import { type CountTable, oldestBucket } from './rows.ts'
+import { type CountTable, oldestBucket } from './reports/rows.ts'
 
 /** Which parts of the reports are stored: the settings `usage.enabled` and `refusals.enabled`. */
 export interface StoredUsage {

@@ -6,10 +6,10 @@ import { DEFAULT_REGION, isRegionName, REGION_HEADER } from '../../domain/region
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
-import { checkReport, type FindKnown, LISTS, type RefusedEntries } from './check-report.ts'
-import type { ReportGatherer } from './gather-reports.ts'
 import type { StoredUsage } from './read-usage.ts'
-import type { UseWriter } from './use-writer.ts'
+import { checkReport, type FindKnown, LISTS, type RefusedEntries } from './reports/check-report.ts'
+import type { ReportGatherer } from './reports/gather-reports.ts'
+import type { UseWriter } from './reports/use-writer.ts'
 
 /** 10,000 of the longest entries. */
 const REPORT_LIMIT_BYTES = 6 * 1024 * 1024

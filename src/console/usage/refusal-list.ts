@@ -12,7 +12,7 @@ import {
 import type { Frame } from '../platform/html/layout.ts'
 import { fact, type OpeningLine, openingLines } from '../platform/html/opening-lines.ts'
 import { refusalsPath } from '../platform/html/paths.ts'
-import type { Refusal } from './check-report.ts'
+import type { Refusal } from './reports/check-report.ts'
 
 export type KeysById = ReadonlyMap<string, { readonly record: KeyRecord }>
 

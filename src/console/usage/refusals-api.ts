@@ -15,7 +15,6 @@ import {
 } from '../platform/http/fields.ts'
 import { readConditions, readPage, readWorkspaceId } from '../platform/http/request-context.ts'
 import { sendLines } from '../platform/http/send-lines.ts'
-import type { Refusal } from './check-report.ts'
 import {
   MAX_REQUEST_ID,
   REFUSAL_CODES,
@@ -26,6 +25,7 @@ import {
   refusalCursor,
 } from './read-refusals.ts'
 import type { Usage } from './read-usage.ts'
+import type { Refusal } from './reports/check-report.ts'
 import { requireRefusals } from './require-stored.ts'
 
 const adminCall = declareCalls<{ readonly usage: Usage }>()

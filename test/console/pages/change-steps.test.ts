@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { areNamed, combineAnnounced, isAnnounced } from '../../../src/console/announcing/regions.ts'
-import { bulkSteps, changeSteps } from '../../../src/console/keys/change-progress.ts'
 import { expiryHtml, stateBadge } from '../../../src/console/keys/key-view.ts'
+import { bulkSteps, changeSteps } from '../../../src/console/keys/operations/change-progress.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'
 
 const silent = [{ name: 'pod-7', lastSeenAtMs: NOW_MS - 1_000 }]

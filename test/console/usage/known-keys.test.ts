@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
 import { toKeyRow } from '../../../src/console/platform/database/key-row.ts'
-import { createFindKnown } from '../../../src/console/usage/check-report.ts'
+import { createFindKnown } from '../../../src/console/usage/reports/check-report.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'
 

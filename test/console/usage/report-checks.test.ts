@@ -9,10 +9,10 @@ import {
 import { describe, expect, test } from 'vitest'
 import { usageTables } from '../../../src/console/first-tables.ts'
 import type { Tables } from '../../../src/console/platform/database/tables.ts'
-import { checkReport } from '../../../src/console/usage/check-report.ts'
-import { foldReports, REFUSALS_KEPT } from '../../../src/console/usage/fold-reports.ts'
 import { parseUsageRange } from '../../../src/console/usage/read-usage.ts'
-import { partitionsCovering, partitionsFor, pastPartitions } from '../../../src/console/usage/rows.ts'
+import { checkReport } from '../../../src/console/usage/reports/check-report.ts'
+import { foldReports, REFUSALS_KEPT } from '../../../src/console/usage/reports/fold-reports.ts'
+import { partitionsCovering, partitionsFor, pastPartitions } from '../../../src/console/usage/reports/rows.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 import { count, report } from './usage.contract.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { UseWriter } from '../../../src/console/usage/use-writer.ts'
+import { UseWriter } from '../../../src/console/usage/reports/use-writer.ts'
 import { ManualTimers } from '../../support/manual-timers.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'

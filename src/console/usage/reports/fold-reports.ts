@@ -1,4 +1,4 @@
-import type { UsageRow } from '../platform/database/tables.ts'
+import type { UsageRow } from '../../platform/database/tables.ts'
 import type { CheckedEntries, Count, Refusal } from './check-report.ts'
 
 /** Refusals that are kept of each workspace. */

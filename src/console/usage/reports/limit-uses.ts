@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { sql, type Transaction } from 'kysely'
-import { type LimitUse, NEAR_LIMIT_PERCENT } from '../../domain/rate-limit.ts'
-import type { Dialect } from '../platform/database/database.ts'
-import { type Column, listAsRows, rowsFrom } from '../platform/database/query-parts.ts'
-import type { LimitUseRow, Tables } from '../platform/database/tables.ts'
+import { type LimitUse, NEAR_LIMIT_PERCENT } from '../../../domain/rate-limit.ts'
+import type { Dialect } from '../../platform/database/database.ts'
+import { type Column, listAsRows, rowsFrom } from '../../platform/database/query-parts.ts'
+import type { LimitUseRow, Tables } from '../../platform/database/tables.ts'
 
 const HOUR_MS = 3_600_000
 /** The shortest month. */

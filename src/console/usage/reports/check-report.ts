@@ -2,12 +2,12 @@ import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import { Type } from 'typebox'
 import { Compile } from 'typebox/compile'
-import { isKeyId } from '../../domain/id-form.ts'
-import { isWorkspaceId } from '../../domain/key/key-record.ts'
-import type { LimitUse } from '../../domain/rate-limit.ts'
-import { ROUTE_NAME } from '../../domain/route/route.ts'
-import type { Database } from '../platform/database/database.ts'
-import { listAsRows } from '../platform/database/query-parts.ts'
+import { isKeyId } from '../../../domain/id-form.ts'
+import { isWorkspaceId } from '../../../domain/key/key-record.ts'
+import type { LimitUse } from '../../../domain/rate-limit.ts'
+import { ROUTE_NAME } from '../../../domain/route/route.ts'
+import type { Database } from '../../platform/database/database.ts'
+import { listAsRows } from '../../platform/database/query-parts.ts'
 
 const MINUTE_MS = 60_000
 /** A gateway's clock may be ahead by this much. */

@@ -1,5 +1,5 @@
-import { toInstant } from '../../domain/instant.ts'
-import type { KeyRecord, StoredKey } from '../../domain/key/key-record.ts'
+import { toInstant } from '../../../domain/instant.ts'
+import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
 import {
   confirmedText,
   elsewhereText,
@@ -7,7 +7,7 @@ import {
   regionText,
   retryText,
   verifyingText,
-} from '../../domain/progress-text.ts'
+} from '../../../domain/progress-text.ts'
 import {
   type Announced,
   areNamed,
@@ -17,11 +17,11 @@ import {
   type Confirmations,
   isAnnounced,
   readConfirmations,
-} from '../announcing/index.ts'
-import { findTrouble } from '../platform/database/database-unavailable.ts'
-import { exactInstant, type Html, html, type Piece } from '../platform/html/html.ts'
-import type { Registry } from './operations/registry.ts'
-import type { OperationSuccess } from './operations/run-operation.ts'
+} from '../../announcing/index.ts'
+import { findTrouble } from '../../platform/database/database-unavailable.ts'
+import { exactInstant, type Html, html, type Piece } from '../../platform/html/html.ts'
+import type { Registry } from './registry.ts'
+import type { OperationSuccess } from './run-operation.ts'
 
 /** How often a page looks whether a change has come further. */
 export const REFRESH_SECONDS = 3

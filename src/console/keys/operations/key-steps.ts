@@ -1,5 +1,5 @@
-import type { KeyState } from '../../domain/key/key-record.ts'
-import { resumeKey, revokeKey, suspendKey } from './operations/key-operations.ts'
+import type { KeyState } from '../../../domain/key/key-record.ts'
+import { resumeKey, revokeKey, suspendKey } from './key-operations.ts'
 
 export interface Step {
   readonly change: typeof revokeKey

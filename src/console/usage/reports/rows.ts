@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import type { Database } from '../platform/database/database.ts'
-import type { Tables } from '../platform/database/tables.ts'
+import type { Database } from '../../platform/database/database.ts'
+import type { Tables } from '../../platform/database/tables.ts'
 
 const COUNT_TABLES = ['usage_hours', 'usage_days'] as const
 /** Counts by hour, and by day. */
