@@ -26,6 +26,8 @@ test('the key service receives what each known key did, and why requests were re
     POSTERN_KEY_SERVICE_TOKEN: KEY_SERVICE_TOKEN,
     POSTERN_UPSTREAM_URL: upstream.url,
     POSTERN_DRAIN_DELAY_MS: '0',
+    // The one report is that of the end.
+    POSTERN_USAGE_REPORT_SECONDS: '300',
   })
   onTestFinished(async () => {
     await gateway.process.stop()
