@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { publish, publishNew, withUnfinished } from '../../src/console/backup/unfinished-file.ts'
+import { publish, publishNew, withUnfinished } from '../../src/console/backup/write-database.ts'
 import { isLockedSqliteFile, lockSqliteFile } from '../../src/console/platform/database/sqlite/database.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 

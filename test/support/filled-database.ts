@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely'
-import { COPIED_TABLES } from '../../src/console/backup/fill-database.ts'
+import { COPIED_TABLES } from '../../src/console/backup/write-database.ts'
 import { appendAudit } from '../../src/console/platform/audit/chain.ts'
 import { auditIssue } from '../../src/console/platform/audit/entries.ts'
 import { type AuditedDatabase, signQueued } from '../../src/console/platform/audit/mac.ts'

@@ -5,7 +5,12 @@ import { formats } from '../../config/formats.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { backUp } from '../../console/backup/back-up.ts'
 import { copyDatabase } from '../../console/backup/copy-database.ts'
-import { nameUnknown, type SeenRecords } from '../../console/backup/newer-records.ts'
+import {
+  nameUnknown,
+  RedisUnreachable,
+  type SeenRecords,
+  withSeenRecords,
+} from '../../console/backup/newer-records.ts'
 import { type RestoreReport, restoreDatabase } from '../../console/backup/restore.ts'
 import { importAuditKeys } from '../../console/platform/audit/mac.ts'
 import { importSecrets } from '../../console/platform/console-context.ts'
@@ -16,6 +21,7 @@ import { systemClock } from '../../domain/clock.ts'
 import { findRedisTopology } from '../../domain/redis-address.ts'
 import { StartError } from '../../domain/start-error.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
+import { createMetrics } from '../../observability/metrics/metrics.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
 import { createProgress, type Progress } from '../output/progress.ts'
@@ -223,9 +229,6 @@ async function withRedis<Result>(
       EXIT.config,
     )
   }
-  // Loaded here, since a backup needs neither.
-  const { createMetrics } = await import('../../observability/metrics/metrics.ts')
-  const { RedisUnreachable, withSeenRecords } = await import('../../console/backup/seen-records.ts')
   const parts = { config, metrics: createMetrics([]), logger: SILENT }
   return withSeenRecords(parts, run).catch((error: unknown) => {
     if (!(error instanceof RedisUnreachable)) throw error

@@ -12,11 +12,10 @@ import {
 } from '../platform/database/sqlite/file.ts'
 import { compareSqliteSchema } from '../platform/database/sqlite/schema.ts'
 import type { Tables } from '../platform/database/tables.ts'
-import { openReadOnly } from '../platform/open-database.ts'
+import { openReadOnly, readDatabase } from '../platform/open-database.ts'
 import { MIGRATIONS } from '../schema.ts'
-import { fillSqlite } from './fill-database.ts'
-import { type CheckedAudit, checkAudit, readPostgres } from './read-database.ts'
-import { publish, publishNew, withUnfinished } from './unfinished-file.ts'
+import { type CheckedAudit, checkAudit, countKeys, readPostgres } from './read-database.ts'
+import { fillSqlite, publish, publishNew, withUnfinished } from './write-database.ts'
 
 export interface BackupOptions {
   /** `database.url`: a SQLite file or PostgreSQL, also while consoles use it. */
@@ -89,30 +88,21 @@ async function copySqlite(url: string, from: string, to: string, progress: Progr
 }
 
 /** The copy of a SQLite database has what was added to its schema. @throws NewerSchema */
-async function describeSchema(file: string): Promise<string | null> {
-  const database = await openReadOnly(`sqlite:${file}`)
-  try {
+function describeSchema(file: string): Promise<string | null> {
+  return readDatabase(`sqlite:${file}`, async database => {
     await missingMigrations(database, MIGRATIONS)
     const differences = await compareSqliteSchema(database, MIGRATIONS, await lastMigration(database))
     return differences.length === 0 ? null : describeDifferences(differences)
-  } finally {
-    await database.destroy()
-  }
+  })
 }
 
-export async function inspectBackup(
+export function inspectBackup(
   file: string,
   check: (database: Kysely<Tables>) => Promise<CheckedAudit>,
 ): Promise<BackupReport> {
-  const database = await openReadOnly(`sqlite:${file}`)
-  try {
+  return readDatabase(`sqlite:${file}`, async database => {
     const { head, read, broken } = await check(database)
-    const { count } = await database
-      .selectFrom('keys')
-      .select(({ fn }) => fn.countAll<number>().as('count'))
-      .executeTakeFirstOrThrow()
-    return { keys: count, auditEntries: read, auditHead: head?.hash ?? 'none', brokenAudit: broken }
-  } finally {
-    await database.destroy()
-  }
+    const keys = await countKeys(database)
+    return { keys, auditEntries: read, auditHead: head?.hash ?? 'none', brokenAudit: broken }
+  })
 }

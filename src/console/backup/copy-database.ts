@@ -2,10 +2,16 @@ import type { Kysely } from 'kysely'
 import { Refused } from '../platform/database/database.ts'
 import { diskTroubleIn, isEmptyOrMissing, sqliteFilePath } from '../platform/database/sqlite/file.ts'
 import type { Tables } from '../platform/database/tables.ts'
-import { type CopyOptions, fillPostgres, fillSqlite, notEmptyText } from './fill-database.ts'
 import { KnownKeys, keysWithEntries, newerGrant, requireRecords, type SeenRecords } from './newer-records.ts'
 import { readStopped, requireSigningSecret, whileLocked } from './read-database.ts'
-import { publish, withUnfinished } from './unfinished-file.ts'
+import {
+  type CopyOptions,
+  fillPostgres,
+  fillSqlite,
+  notEmptyText,
+  publish,
+  withUnfinished,
+} from './write-database.ts'
 
 /** The arguments, as errors name them. */
 const [FROM, TO] = ['<from>', '<to>'] as const

@@ -17,7 +17,7 @@ import { lockSqliteFile } from '../platform/database/sqlite/database.ts'
 import { checkIntegrity, sqliteFilePath } from '../platform/database/sqlite/file.ts'
 import { compareSqliteSchema } from '../platform/database/sqlite/schema.ts'
 import type { Tables } from '../platform/database/tables.ts'
-import { openReadOnly } from '../platform/open-database.ts'
+import { readDatabase } from '../platform/open-database.ts'
 import { MIGRATIONS } from '../schema.ts'
 
 interface ReadOptions {
@@ -37,19 +37,17 @@ export async function readPostgres<Result>(
   read: (source: Kysely<Tables>) => Promise<Result>,
   { name = DATABASE_SETTING, seesConsoles = false, check }: ReadOptions = {},
 ): Promise<Result> {
-  const connection = await openReadOnly(url, { name, seesConsoles })
-  try {
+  const readNow = async (connection: Kysely<Tables>) => {
     await check?.(connection)
-    return await connection
+    return connection
       .transaction()
       .setIsolationLevel('repeatable read')
       .execute(async source => {
         await requireSchema(source, 'The database')
         return read(source)
       })
-  } finally {
-    await connection.destroy()
   }
+  return readDatabase(url, readNow, { name, seesConsoles })
 }
 
 /**
@@ -73,17 +71,22 @@ export async function readStopped<Result>(
     }
     return readPostgres(url, readAlone, { name, seesConsoles: true, check })
   }
-  const source = await openReadOnly(url, { name })
-  try {
-    return await whileLocked(url, name, async () => {
+  const readAlone = (source: Kysely<Tables>) =>
+    whileLocked(url, name, async () => {
       checkIntegrity(file, `${name} (${file})`, true)
       await requireSchema(source, `${name}: the database`)
       await requireOwnFile(source, name)
       return read(source)
     })
-  } finally {
-    await source.destroy()
-  }
+  return readDatabase(url, readAlone, { name })
+}
+
+export async function countKeys(database: Kysely<Tables>): Promise<number> {
+  const { count } = await database
+    .selectFrom('keys')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow()
+  return count
 }
 
 /** No console can start on the SQLite file meanwhile. @throws if one runs */

@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs'
 import { copyFile, link, mkdtemp, realpath, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import type { Kysely, Transaction } from 'kysely'
+import type { Transaction } from 'kysely'
+import type { StoredKey } from '../../domain/key/key-record.ts'
 import { appendAudit } from '../platform/audit/chain.ts'
 import { type AuditContext, auditAccess, auditRevocation } from '../platform/audit/entries.ts'
 import { type AuditKeys, UNSIGNED_AUDIT } from '../platform/audit/mac.ts'
@@ -21,10 +22,9 @@ import {
   sqliteFilePath,
 } from '../platform/database/sqlite/file.ts'
 import type { Tables } from '../platform/database/tables.ts'
-import { openDatabase, openReadOnly } from '../platform/open-database.ts'
+import { openDatabase, readDatabase } from '../platform/open-database.ts'
 import { MIGRATIONS } from '../schema.ts'
 import { inspectBackup } from './back-up.ts'
-import { fillPostgres } from './fill-database.ts'
 import {
   type Adopted,
   adoptNewer,
@@ -33,29 +33,56 @@ import {
   requireKnown,
   type SeenRecords,
 } from './newer-records.ts'
-import { requireAuditChain, requireOwnFile, requireSigningSecret, whileLocked } from './read-database.ts'
-import { publish, sync, withUnfinished } from './unfinished-file.ts'
+import {
+  countKeys,
+  requireAuditChain,
+  requireOwnFile,
+  requireSigningSecret,
+  whileLocked,
+} from './read-database.ts'
+import { fillPostgres, publish, sync, withUnfinished } from './write-database.ts'
 
-export interface RestoreOptions extends RestoreChoices {
+export interface RestoreOptions {
   /** `database.url` */
   readonly url: string
   /** A backup. */
   readonly file: string
   /** Replaces a database that holds data. */
   readonly replace: boolean
+  /** Null: revocations after the backup are not known. */
+  readonly seen: SeenRecords | null
+  /** Keys of which Redis has no record become as they were in the backup. */
+  readonly allowsMissing: boolean
+  /** Admin tokens of programs stay as they were in the backup, also those revoked since. */
+  readonly keepsTokens: boolean
+  /** Also restores an audit log that was changed, or has entries that no console wrote. */
+  readonly allowsBrokenAudit: boolean
   /** Of the signing secrets: one of them must have signed keys of the backup. Empty if no secret is given. */
   readonly fingerprints: readonly string[]
+  /** Of the signing secrets: the entry of the restore is signed with the first. */
+  readonly auditKeys: AuditKeys
+  readonly nowMs: number
+  readonly newAuditId: (nowMs: number) => string
+  readonly progress: ProgressDisplay
 }
 
-interface PreparedCopy extends Restored {
+interface Restored {
+  readonly keys: number
+  readonly revoked: number
+  readonly changed: number
+  readonly tokensRevoked: number
+  /** What Redis did not know; null if it was not asked. */
+  readonly known: Known | null
+}
+
+export interface RestoreReport extends Restored {
   /** What breaks the audit chain of the backup, which was allowed; null if it is intact. */
   readonly brokenAudit: string | null
-}
-
-export interface RestoreReport extends PreparedCopy {
   /** The replaced SQLite database; null if there was none. */
   readonly aside: string | null
 }
+
+type PreparedCopy = Omit<RestoreReport, 'aside'>
 
 const ALLOW_BROKEN_AUDIT =
   '. Nothing was changed. Use an earlier backup, or add --allow-broken-audit, which restores these entries as they are'
@@ -93,22 +120,10 @@ async function restorePostgres(options: RestoreOptions): Promise<RestoreReport> 
   try {
     const copy = join(directory, 'copy.db')
     const restored = await prepareCopy(options, copy)
-    await readFile(copy, source => fillPostgres(source, url, options))
+    await readDatabase(`sqlite:${copy}`, source => fillPostgres(source, url, options))
     return { ...restored, aside: null }
   } finally {
     await rm(directory, { recursive: true, force: true })
-  }
-}
-
-async function readFile<Result>(
-  file: string,
-  read: (database: Kysely<Tables>) => Promise<Result>,
-): Promise<Result> {
-  const database = await openReadOnly(`sqlite:${file}`)
-  try {
-    return await read(database)
-  } finally {
-    await database.destroy()
   }
 }
 
@@ -117,7 +132,7 @@ async function prepareCopy(options: RestoreOptions, copy: string): Promise<Prepa
   await copyFile(options.file, copy)
   checkIntegrity(copy, options.file)
   // Before anything is written, which could run what was added.
-  await readFile(copy, database => requireOwnFile(database, options.file))
+  await readDatabase(`sqlite:${copy}`, database => requireOwnFile(database, options.file))
   const database = await openDatabase(`sqlite:${copy}`, MIGRATIONS)
   let restored: PreparedCopy
   try {
@@ -159,33 +174,6 @@ function replaceText(name: string): string {
   return `${name} holds data, so nothing was changed. Add --replace to restore in its place`
 }
 
-interface RestoreChoices {
-  /** Null: revocations after the backup are not known. */
-  readonly seen: SeenRecords | null
-  /** Keys of which Redis has no record become as they were in the backup. */
-  readonly allowsMissing: boolean
-  /** Admin tokens of programs stay as they were in the backup, also those revoked since. */
-  readonly keepsTokens: boolean
-  /** Also restores an audit log that was changed, or has entries that no console wrote. */
-  readonly allowsBrokenAudit: boolean
-  /** Of the signing secrets: the entry of the restore is signed with the first. */
-  readonly auditKeys: AuditKeys
-  readonly nowMs: number
-  readonly newAuditId: (nowMs: number) => string
-  readonly progress: ProgressDisplay
-}
-
-export interface Restored {
-  readonly keys: number
-  readonly revoked: number
-  readonly changed: number
-  readonly tokensRevoked: number
-  /** What Redis did not know; null if it was not asked. */
-  readonly known: Known | null
-}
-
-/** The latest time of a `Date`. */
-const MAX_DATE_MS = 8.64e15
 const NOTHING_ADOPTED: Pick<Adopted, 'revoked' | 'changed'> = { revoked: [], changed: 0 }
 
 /**
@@ -195,46 +183,21 @@ const NOTHING_ADOPTED: Pick<Adopted, 'revoked' | 'changed'> = { revoked: [], cha
  */
 async function prepareRestored(
   { writer }: Pick<Database, 'writer'>,
-  { seen, allowsMissing, keepsTokens, auditKeys, nowMs, newAuditId, progress }: RestoreChoices,
+  options: RestoreOptions,
 ): Promise<Restored> {
-  const context = (): AuditContext => ({
-    id: newAuditId(nowMs),
-    atMs: nowMs,
-    caller: { actor: 'operator', address: 'local', requestId: 'restore' },
-  })
+  const { seen, allowsMissing, keepsTokens, auditKeys, nowMs } = options
   return writer.transaction().execute(async tx => {
     if (auditKeys.size === 0) await requireUnsigned(tx)
-    const adopted = seen === null ? null : await adoptNewer(tx, seen, { nowMs, progress })
-    if (adopted !== null) requireKnown(adopted, allowsMissing)
-    const { revoked, changed } = adopted ?? NOTHING_ADOPTED
+    const known = seen === null ? null : await adoptNewer(tx, seen, options)
+    if (known !== null) requireKnown(known, allowsMissing)
+    const { revoked, changed } = known ?? NOTHING_ADOPTED
     await announceAgain(tx, nowMs)
     await tx.deleteFrom('sessions').execute()
     const tokensRevoked = keepsTokens ? 0 : await revokeTokens(tx, nowMs)
-    const { count: keys } = await tx
-      .selectFrom('keys')
-      .select(({ fn }) => fn.countAll<number>().as('count'))
-      .executeTakeFirstOrThrow()
-    const newest = await tx
-      .selectFrom('audit')
-      .select(({ fn }) => fn.max('at_ms').as('atMs'))
-      // A forged entry can have any time.
-      .where('at_ms', '<=', MAX_DATE_MS)
-      .executeTakeFirst()
-    const about = {
-      newestEntry: newest?.atMs == null ? null : new Date(newest.atMs).toISOString(),
-      keys,
-      revokedSince: revoked.length,
-      changedSince: changed,
-      tokensRevoked,
-      comparedWithRedis: adopted === null ? 'no' : 'yes',
-      unknownToRedis: adopted?.unknown ?? keys,
-    }
-    const entries = [
-      auditAccess('database.restored', about, context()),
-      ...revoked.map(({ record }) => auditRevocation(record, 'restore', context())),
-    ]
-    await appendAudit(tx, entries, { dialect: 'sqlite', audit: { ...UNSIGNED_AUDIT, keys: auditKeys } })
-    return { keys, revoked: revoked.length, changed, tokensRevoked, known: adopted }
+    const keys = await countKeys(tx)
+    const restored = { keys, revoked: revoked.length, changed, tokensRevoked, known }
+    await recordRestore(tx, restored, revoked, options)
+    return restored
   })
 }
 
@@ -255,4 +218,41 @@ async function revokeTokens(tx: Transaction<Tables>, nowMs: number): Promise<num
     .where('expires_at_ms', '>', nowMs)
     .executeTakeFirst()
   return Number(numUpdatedRows)
+}
+
+/** The latest time of a `Date`. */
+const MAX_DATE_MS = 8.64e15
+
+/** In the audit log: the restore, and what it revoked. */
+async function recordRestore(
+  tx: Transaction<Tables>,
+  { keys, changed, tokensRevoked, known }: Restored,
+  revoked: readonly StoredKey[],
+  { auditKeys, nowMs, newAuditId }: RestoreOptions,
+): Promise<void> {
+  const newest = await tx
+    .selectFrom('audit')
+    .select(({ fn }) => fn.max('at_ms').as('atMs'))
+    // A forged entry can have any time.
+    .where('at_ms', '<=', MAX_DATE_MS)
+    .executeTakeFirst()
+  const about = {
+    newestEntry: newest?.atMs == null ? null : new Date(newest.atMs).toISOString(),
+    keys,
+    revokedSince: revoked.length,
+    changedSince: changed,
+    tokensRevoked,
+    comparedWithRedis: known === null ? 'no' : 'yes',
+    unknownToRedis: known?.unknown ?? keys,
+  }
+  const context = (): AuditContext => ({
+    id: newAuditId(nowMs),
+    atMs: nowMs,
+    caller: { actor: 'operator', address: 'local', requestId: 'restore' },
+  })
+  const entries = [
+    auditAccess('database.restored', about, context()),
+    ...revoked.map(({ record }) => auditRevocation(record, 'restore', context())),
+  ]
+  await appendAudit(tx, entries, { dialect: 'sqlite', audit: { ...UNSIGNED_AUDIT, keys: auditKeys } })
 }

@@ -97,6 +97,20 @@ export async function openReadOnly(
   return new Kysely<Tables>({ dialect: new NodeSqliteDialect(openFile(file, name)) })
 }
 
+/** Reads on such a connection, which is closed in the end. */
+export async function readDatabase<Result>(
+  url: string,
+  read: (database: Kysely<Tables>) => Promise<Result>,
+  options?: Options,
+): Promise<Result> {
+  const database = await openReadOnly(url, options)
+  try {
+    return await read(database)
+  } finally {
+    await database.destroy()
+  }
+}
+
 function openFile(file: string, name: string): DatabaseSync {
   let database: DatabaseSync | undefined
   try {
