@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import type { ShownKey } from '../../src/cli/client/responses.ts'
+import type { ShownKey } from '../../src/cli/client/client.ts'
 import { keyColumns } from '../../src/cli/output/key-text.ts'
-import { fitColumns, renderTable } from '../../src/cli/output/table.ts'
+import { fitColumns, renderTable } from '../../src/cli/output/list.ts'
 import { keyJson } from '../support/scripted-admin.ts'
 
 const NOW = Date.parse('2026-11-20T12:00:00Z')

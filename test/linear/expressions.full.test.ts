@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import * as answerSchemas from '../../src/cli/client/responses.ts'
+import * as answerSchemas from '../../src/cli/client/client.ts'
 import * as configSchemas from '../../src/config/schema/schema.ts'
 import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
 import { confirmationsBody, lookupsBody } from '../../src/console/key-service/api.ts'

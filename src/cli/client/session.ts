@@ -7,6 +7,7 @@ import { parse, stringify } from 'yaml'
 import { formats } from '../../config/formats.ts'
 import { fileErrorText } from '../../config/setting-files.ts'
 import { similarTo } from '../../config/similar-name.ts'
+import { hasKeyForm } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { type Cli, CliError } from '../cli.ts'
@@ -125,6 +126,12 @@ function takeFirst(text: string): string {
 export function checkToken({ source, text }: GivenText): void {
   if (TOKEN.test(text)) return
   throw usage(`${source} is not a token: only letters, digits and ._~+/-= are allowed`)
+}
+
+/** Any text that can be sent: this machine does not know the format of the installation's keys. @returns the key */
+export function checkKey(source: string, key: string): string {
+  if (hasKeyForm(key, { kind: 'opaque' })) return key
+  throw usage(`The key ${source} is not one: only letters, digits and ._~+/-= are allowed`)
 }
 
 function readContextAccess(name: string | undefined, environment: NodeJS.ProcessEnv): GivenAccess {

@@ -5,19 +5,19 @@ import { auditEntry } from '../../console/platform/http/items.ts'
 import { systemClock } from '../../domain/clock.ts'
 import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define } from '../cli.ts'
-import { readPages } from '../client/responses.ts'
+import { readPages } from '../client/client.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { addSettings, loadOrThrow } from '../options/settings-flags.ts'
 import { checkKeyId, checkWorkspace, givenParameters, parseInstantArgument } from '../options/values.ts'
 import {
   addListOptions,
+  type Column,
   chooseOutputFormat,
   type ListView,
   limitOption,
   type OutputFormat,
   printList,
 } from '../output/list.ts'
-import type { Column } from '../output/table.ts'
 import { minuteText, plainText, secondText } from '../text.ts'
 
 const DEFAULT_LIMIT = 100

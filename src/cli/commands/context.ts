@@ -7,6 +7,7 @@ import { type Cli, CliError, type Define } from '../cli.ts'
 import {
   type Context,
   type Contexts,
+  checkKey,
   checkToken,
   findContextsFile,
   isContextName,
@@ -16,7 +17,6 @@ import {
 } from '../client/session.ts'
 import { addListOptions, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
 import { readPiped } from '../output/terminal.ts'
-import { checkKey } from './api-access.ts'
 
 const NO_TOKEN = 'Name the file of the admin token in --token-file, or write the token to standard input'
 const NO_KEY = 'Name the file of the API key in --key-file, or write the key to standard input'

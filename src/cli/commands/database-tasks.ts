@@ -24,7 +24,7 @@ import { type ControlLogger, describeError } from '../../observability/control-l
 import { createMetrics } from '../../observability/metrics/metrics.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
-import { createProgress, type Progress } from '../output/progress.ts'
+import { createProgress, type Progress } from '../output/terminal.ts'
 import { keyCount } from '../text.ts'
 
 /** Names of backups in a folder: they sort by time. */

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { nearLimit as describedLimit } from '../../console/platform/http/items.ts'
 import type { Define } from '../cli.ts'
-import { readPages } from '../client/responses.ts'
+import { readPages } from '../client/client.ts'
 import { addAccessOptions, openSession } from '../client/session.ts'
 import { checkWorkspace } from '../options/values.ts'
 import {

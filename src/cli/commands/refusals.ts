@@ -2,18 +2,18 @@ import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import type { Define } from '../cli.ts'
-import { instant, readPages } from '../client/responses.ts'
+import { instant, readPages } from '../client/client.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { checkKeyId, checkWorkspace, givenParameters, parseInstantArgument } from '../options/values.ts'
 import {
   addListOptions,
+  type Column,
   chooseOutputFormat,
   firstItems,
   type ListView,
   limitOption,
   printList,
 } from '../output/list.ts'
-import type { Column } from '../output/table.ts'
 import { plainText, secondText } from '../text.ts'
 
 const refusal = Type.Object({

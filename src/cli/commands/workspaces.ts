@@ -10,12 +10,11 @@ import {
   planResponse,
   readPages,
   readResponse,
-} from '../client/responses.ts'
+} from '../client/client.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
 import { checkWorkspace } from '../options/values.ts'
 import { printOutcome, progressLines } from '../output/key-text.ts'
-import { addListOptions, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
-import type { Column } from '../output/table.ts'
+import { addListOptions, type Column, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
 import { requirePrompt, requireYes } from '../output/terminal.ts'
 import { keyCount, lastUseText, plainText } from '../text.ts'
 

@@ -4,7 +4,7 @@ import type { ChosenField, Restriction } from '../../domain/key/key-fields.ts'
 import { eachText, KEY_TEXTS, TEXT_NAMES, type TextName } from '../../domain/key/key-texts.ts'
 import { EXIT } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
-import type { ShownKey } from '../client/responses.ts'
+import type { ShownKey } from '../client/client.ts'
 import { plainText } from '../text.ts'
 
 /** What options say of the fields of a key that people choose. */

@@ -1,3 +1,4 @@
+import { Option } from 'commander'
 import {
   confirmedText,
   elsewhereText,
@@ -7,11 +8,11 @@ import {
   verifyingText,
 } from '../../domain/progress-text.ts'
 import { relativeTime } from '../../domain/relative-time.ts'
-import type { ShownGateways, ShownKey } from '../client/responses.ts'
+import type { ShownGateways, ShownKey } from '../client/client.ts'
 import type { AdminSession } from '../client/session.ts'
 import { restrictionFacts, textFacts } from '../options/key-fields.ts'
 import { lastUseText, minuteText, plainText } from '../text.ts'
-import type { Column } from './table.ts'
+import type { Column } from './list.ts'
 import type { Colour, Fact, Paint } from './terminal.ts'
 
 const STATE_COLOURS: Readonly<Record<string, Colour>> = {
@@ -189,4 +190,35 @@ export function printOutcome(
 ): void {
   host.write(`${json ? response : lines.join('\n')}\n`)
   if (json && progress.announced === false) host.writeError(`${notAnnouncedText(progress)}\n`)
+}
+
+export const NOTHING_CHANGED = 'Nothing was changed.'
+/** Keys that a dry run names. */
+export const SHOWN_AT_MOST = 10
+
+export function dryRunOption(): Option {
+  return new Option('--dry-run', 'say what would change, and change nothing')
+}
+
+/**
+ * What a command would change.
+ * @param facts for `--json`
+ * @param title without its end
+ * @param lines one for each of the first keys, or for each difference
+ * @param total how many of them there are
+ */
+export function printDryRun(
+  { host, json }: AdminSession,
+  facts: object,
+  title: string,
+  lines: readonly string[],
+  total: number,
+): void {
+  if (json) {
+    host.write(`${JSON.stringify({ dryRun: true, ...facts })}\n`)
+    return
+  }
+  const more = total > lines.length ? [`and ${total - lines.length} more`] : []
+  const shown = [...lines, ...more].map(line => `  ${line}`)
+  host.write(`${[`${title}${shown.length === 0 ? '.' : ':'}`, ...shown, NOTHING_CHANGED].join('\n')}\n`)
 }

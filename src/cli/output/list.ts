@@ -1,9 +1,9 @@
+import Table from 'cli-table3'
 import { type Command, Option } from 'commander'
 import { systemClock } from '../../domain/clock.ts'
 import type { Host } from '../../run/host.ts'
 import { wholeNumberTo } from '../options/values.ts'
-import { type Column, renderTable } from './table.ts'
-import { paintFor, terminalWidth } from './terminal.ts'
+import { type Colour, type Paint, paintFor, terminalWidth } from './terminal.ts'
 
 const MAX_LISTED = 999_999
 
@@ -105,4 +105,136 @@ function formatTable<Item>(host: Host, isWide: boolean, { columns }: ListView<It
     nowMs: systemClock.wallMs(),
     paint,
   })
+}
+
+/** Between two columns. */
+const GAP = 2
+
+/** How a column may give way if a table is wider than the terminal. A column without any of these stays, uncut. */
+interface Room {
+  /** The column may be cut to this width. */
+  readonly atLeast?: number
+  /** The column may be left out; lower numbers go first. */
+  readonly leaves?: number
+  /** The column is left out before any other is cut: it says in full what another says in short. */
+  readonly leavesEarly?: true
+}
+
+/** A column of a table, declared once with what it shows. */
+export interface Column<Item> extends Room {
+  readonly title: string
+  readonly text: (item: Item, nowMs: number) => string
+  readonly colour?: (item: Item, nowMs: number) => Colour
+  /** Shown with `-o wide` alone. */
+  readonly wideOnly?: true
+}
+
+interface TableRoom {
+  /** Infinity where nothing limits it; a wide table ignores it. */
+  readonly width: number
+  readonly isWide: boolean
+  readonly nowMs: number
+  readonly paint: Paint
+}
+
+const NO_BORDERS = {
+  top: '',
+  'top-mid': '',
+  'top-left': '',
+  'top-right': '',
+  bottom: '',
+  'bottom-mid': '',
+  'bottom-left': '',
+  'bottom-right': '',
+  left: '',
+  'left-mid': '',
+  mid: '',
+  'mid-mid': '',
+  right: '',
+  'right-mid': '',
+  middle: ' '.repeat(GAP),
+}
+/** No colours of the library: `paintFor` decides about them. */
+const PLAIN = { head: [], border: [], 'padding-left': 0, 'padding-right': 0, compact: true }
+/** Characters that take two columns of a terminal. */
+const DOUBLE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60]|\p{Emoji_Presentation}/gu
+const CHARACTERS = new Intl.Segmenter('en', { granularity: 'grapheme' })
+
+/** A head and one line per item. Columns give way until the table fits. */
+export function renderTable<Item>(
+  columns: readonly Column<Item>[],
+  items: readonly Item[],
+  { width, isWide, nowMs, paint }: TableRoom,
+): string {
+  const filled = columns
+    .filter(({ wideOnly }) => isWide || wideOnly !== true)
+    .map(column => ({ ...column, cells: items.map(item => column.text(item, nowMs)) }))
+  const measured = filled.map(({ title, cells, ...room }) => ({
+    ...room,
+    width: Math.max(...[title, ...cells].map(displayWidth)),
+  }))
+  const widths = fitColumns(measured, isWide ? Number.POSITIVE_INFINITY : width)
+  const shown = filled.flatMap((column, index) => {
+    const fitted = widths[index]
+    return fitted == null ? [] : [{ ...column, fitted }]
+  })
+  const table = new Table({ chars: NO_BORDERS, style: PLAIN, colWidths: shown.map(({ fitted }) => fitted) })
+  table.push(shown.map(({ title }) => paint('bold', title)))
+  for (const [row, item] of items.entries()) {
+    table.push(
+      shown.map(({ cells, colour }) => {
+        const cell = cells[row] ?? ''
+        return colour === undefined ? cell : paint(colour(item, nowMs), cell)
+      }),
+    )
+  }
+  return `${trimmedLines(table).join('\n')}\n`
+}
+
+/** Without the spaces with which the library pads the last column. */
+function trimmedLines(table: Table.Table): string[] {
+  return table
+    .toString()
+    .split('\n')
+    .map(line => line.trimEnd())
+}
+
+function displayWidth(text: string): number {
+  return [...CHARACTERS.segment(text)].length + (text.match(DOUBLE)?.length ?? 0)
+}
+
+/**
+ * Which columns a table shows, and how wide.
+ * @param columns each with the width of its longest cell
+ * @returns the width of each column, and null for one that is left out
+ */
+export function fitColumns(
+  columns: readonly (Room & { readonly width: number })[],
+  available: number,
+): (number | null)[] {
+  let shown = [...columns]
+  const uncut = () => totalWidth(shown.map(({ width }) => width))
+  const cut = () => totalWidth(shown.map(({ width, atLeast = width }) => Math.min(width, atLeast)))
+  const byRank = columns.filter(({ leaves }) => leaves !== undefined)
+  byRank.sort((a, b) => (a.leaves ?? 0) - (b.leaves ?? 0))
+  for (const column of byRank) {
+    const needed = column.leavesEarly === true ? uncut() : cut()
+    if (needed > available) shown = shown.filter(other => other !== column)
+  }
+  let excess = uncut() - available
+  // The last column is cut first.
+  return columns
+    .toReversed()
+    .map(column => {
+      if (!shown.includes(column)) return null
+      const { width, atLeast = width } = column
+      const removed = Math.max(0, Math.min(excess, width - atLeast))
+      excess -= removed
+      return width - removed
+    })
+    .reverse()
+}
+
+function totalWidth(widths: readonly number[]): number {
+  return widths.reduce((sum, width) => sum + width, 0) + GAP * Math.max(0, widths.length - 1)
 }

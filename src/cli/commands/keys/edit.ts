@@ -2,9 +2,14 @@ import { type Command, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
 import { type Cli, CliError } from '../../cli.ts'
-import type { AdminResponse } from '../../client/client.ts'
+import {
+  type AdminResponse,
+  changedResponse,
+  keyResponse,
+  readResponse,
+  type ShownKey,
+} from '../../client/client.ts'
 import { RejectedError } from '../../client/failures.ts'
-import { changedResponse, keyResponse, readResponse, type ShownKey } from '../../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import {
   addFieldOptions,
@@ -16,8 +21,7 @@ import {
   textFacts,
 } from '../../options/key-fields.ts'
 import { checkKeyId, expiresInOption, parseInstantArgument } from '../../options/values.ts'
-import { dryRunOption, printDryRun } from '../../output/dry-run.ts'
-import { keyName, printOutcome, progressLines } from '../../output/key-text.ts'
+import { dryRunOption, keyName, printDryRun, printOutcome, progressLines } from '../../output/key-text.ts'
 import { plainText, secondText } from '../../text.ts'
 
 interface EditOptions extends FieldOptions {

@@ -2,9 +2,14 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import { MAX_OVERLAP_SECONDS } from '../../../domain/key/change-key.ts'
 import { type Cli, CliError } from '../../cli.ts'
-import type { AdminClient } from '../../client/client.ts'
+import {
+  type AdminClient,
+  issuedResponse,
+  readResponse,
+  rotatedResponse,
+  type ShownKey,
+} from '../../client/client.ts'
 import { DatabaseUnavailableError, NoResponseError } from '../../client/failures.ts'
-import { issuedResponse, readResponse, rotatedResponse, type ShownKey } from '../../client/responses.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import { addFieldOptions, type FieldOptions, givenFields } from '../../options/key-fields.ts'
 import {

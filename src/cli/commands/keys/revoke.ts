@@ -3,8 +3,8 @@ import { Type } from 'typebox'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
 import { type Cli, CliError } from '../../cli.ts'
-import type { AdminResponse } from '../../client/client.ts'
 import {
+  type AdminResponse,
   callUntilDone,
   count,
   keyResponse,
@@ -14,13 +14,20 @@ import {
   revokedAllResponse,
   revokedResponse,
   type ShownKey,
-} from '../../client/responses.ts'
+} from '../../client/client.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import { checkKeyId, checkWorkspace } from '../../options/values.ts'
-import { dryRunOption, printDryRun, SHOWN_AT_MOST } from '../../output/dry-run.ts'
-import { keyName, printOutcome, progressLines, scopesText, stateColour } from '../../output/key-text.ts'
-import { createProgress } from '../../output/progress.ts'
-import { paintFor, requirePrompt, requireYes } from '../../output/terminal.ts'
+import {
+  dryRunOption,
+  keyName,
+  printDryRun,
+  printOutcome,
+  progressLines,
+  SHOWN_AT_MOST,
+  scopesText,
+  stateColour,
+} from '../../output/key-text.ts'
+import { createProgress, paintFor, requirePrompt, requireYes } from '../../output/terminal.ts'
 import { keyCount, lastUseText, plainText } from '../../text.ts'
 
 const FINAL = new Set(['expired', 'revoked'])

@@ -4,7 +4,7 @@ import { limitWindow, usagePoint } from '../../../console/platform/http/fields.t
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
 import { type Cli, CliError } from '../../cli.ts'
-import { readResponse } from '../../client/responses.ts'
+import { readResponse } from '../../client/client.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import { checkKeyId, DAY_SECONDS, durationWithin } from '../../options/values.ts'
 import { type Paint, paintFor, terminalWidth } from '../../output/terminal.ts'
