@@ -1,7 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { Metrics } from '../observability/metrics/metrics.ts'
-import { ADMIN_CALLS } from './api-reference/admin-calls.ts'
-import { ADMIN_PREFIX } from './api-reference/describe-admin-api.ts'
+import { ADMIN_CALLS, ADMIN_PREFIX } from './api-reference/admin-api.ts'
 import type { AccessAudit } from './platform/audit/access-audit.ts'
 import type { Capability } from './platform/capability.ts'
 import type { ConsoleContext } from './platform/console-context.ts'

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
+import { ADMIN_CALLS } from '../../src/console/api-reference/admin-api.ts'
 import { eachText } from '../../src/domain/key/key-texts.ts'
 import { ADMIN_API_DOCUMENT, currentAdminApiDocument } from '../docs/admin-api-document.ts'
 import { adminDocument, requireDescribed } from '../support/admin-contract.ts'

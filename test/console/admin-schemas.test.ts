@@ -1,6 +1,6 @@
 import { Ajv } from 'ajv'
 import { expect, test } from 'vitest'
-import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
+import { ADMIN_CALLS } from '../../src/console/api-reference/admin-api.ts'
 import { confirmationsBody, lookupsBody } from '../../src/console/key-service/api.ts'
 import { usageReportBody } from '../../src/console/usage/receive-report.ts'
 

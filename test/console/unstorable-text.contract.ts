@@ -1,6 +1,6 @@
 import type { InjectOptions } from 'fastify'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
+import { ADMIN_CALLS } from '../../src/console/api-reference/admin-api.ts'
 import { ADMIN_TOKEN } from '../support/console.ts'
 import { type EveryRoute, pathOf, type Route, startWithEveryRoute } from '../support/every-route.ts'
 

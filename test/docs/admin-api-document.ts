@@ -1,6 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
-import { describeAdminApi } from '../../src/console/api-reference/describe-admin-api.ts'
+import { ADMIN_CALLS, describeAdminApi } from '../../src/console/api-reference/admin-api.ts'
 
 /** The OpenAPI document of the admin API, of no version: that of a release has its own. */
 export const ADMIN_API_DOCUMENT = fileURLToPath(new URL('../../docs/admin-api.json', import.meta.url))

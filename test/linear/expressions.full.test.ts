@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import * as answerSchemas from '../../src/cli/client/client.ts'
 import * as configSchemas from '../../src/config/schema/schema.ts'
-import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
+import { ADMIN_CALLS } from '../../src/console/api-reference/admin-api.ts'
 import { confirmationsBody, lookupsBody } from '../../src/console/key-service/api.ts'
 import { type Attack, attacksOn, textOf } from './attacks.ts'
 import { expressionsIn, expressionsOfSource, patternsIn } from './expressions.ts'

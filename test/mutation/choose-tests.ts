@@ -195,7 +195,7 @@ const READ_AT_LOAD: readonly (readonly [source: RegExp, test: string])[] = [
   ],
   [/^src\/console\/platform\/database\/postgres\/pool\.ts$/, 'test/console/postgres-sessions.full.test.ts'],
   [
-    /^src\/console\/(?:.*\/api|keys\/(?:.*-calls|import-export)|.*\/fields|.*\/describe-admin-api)\.ts$/,
+    /^src\/console\/(?:.*\/api|keys\/(?:.*-calls|import-export)|.*\/fields|.*\/admin-api)\.ts$/,
     'test/console/admin-document.test.ts',
   ],
   [

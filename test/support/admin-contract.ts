@@ -1,6 +1,5 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
-import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
-import { ADMIN_PREFIX, describeAdminApi } from '../../src/console/api-reference/describe-admin-api.ts'
+import { ADMIN_CALLS, ADMIN_PREFIX, describeAdminApi } from '../../src/console/api-reference/admin-api.ts'
 
 interface Responses {
   readonly [status: string]: { readonly $ref: string } | DescribedResponse | undefined

@@ -42,7 +42,6 @@ export const defineOpenApi: Define = (command, cli) => {
 
 /** Loads the calls of the console only here. */
 async function describeAdmin({ console: { publicUrl } }: Config, version: string): Promise<object> {
-  const { ADMIN_CALLS } = await import('../../console/api-reference/admin-calls.ts')
-  const { describeAdminApi } = await import('../../console/api-reference/describe-admin-api.ts')
+  const { ADMIN_CALLS, describeAdminApi } = await import('../../console/api-reference/admin-api.ts')
   return describeAdminApi(ADMIN_CALLS, { version, publicUrl })
 }

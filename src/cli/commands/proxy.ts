@@ -187,10 +187,7 @@ interface ApiOptions {
 }
 
 /** The key of a context is for its own API: with `--url` it comes from a file or standard input. */
-async function readApiAccess(
-  { url, keyFile, context: name }: ApiOptions,
-  host: Host,
-): Promise<ApiAccess> {
+async function readApiAccess({ url, keyFile, context: name }: ApiOptions, host: Host): Promise<ApiAccess> {
   if (url !== undefined) {
     const checked = checkUrl('--url', url)
     const key = keyFile === undefined ? await givenKey(host) : fileKey(keyFile)

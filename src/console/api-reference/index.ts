@@ -15,11 +15,9 @@ import {
 } from '../platform/html/page-request.ts'
 import { WORKSPACES } from '../platform/html/paths.ts'
 import { bindCalls } from '../platform/http/calls.ts'
-import { ADMIN_CALLS, OPENAPI_CALLS } from './admin-calls.ts'
+import { ADMIN_CALLS, describeAdminApi, OPENAPI_CALLS } from './admin-api.ts'
 import { apiPage, type TriedRequest } from './api-page.ts'
-import { describeAdminApi } from './describe-admin-api.ts'
-import { prepareRequest } from './prepare-request.ts'
-import { RequestTrial, type TriedOutcome } from './try-request.ts'
+import { prepareRequest, RequestTrial, type TriedOutcome } from './try-request.ts'
 
 const API = `${WORKSPACES}/:workspaceId/api`
 

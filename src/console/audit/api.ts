@@ -21,7 +21,7 @@ import {
   readPageOptions,
   readWorkspaces,
 } from '../platform/http/request-context.ts'
-import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-lines.ts'
+import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-file.ts'
 import {
   type AuditFilter,
   type AuditPage,

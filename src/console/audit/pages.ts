@@ -1,15 +1,57 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
-import type { AuditEntry } from '../platform/audit/entries.ts'
-import { downloads, filterQuery } from '../platform/html/filter-parts.ts'
-import { errorSummary, NO_PROBLEMS, type Problems } from '../platform/html/form-parts.ts'
-import { type Html, html, type ListPlace, pageLinks } from '../platform/html/html.ts'
+import { isWorkspaceId, type KeyRecord } from '../../domain/key/key-record.ts'
+import { holdsKeyForm } from '../../domain/key/secret.ts'
+import { plainPasted } from '../../domain/pasted-text.ts'
+import {
+  AUDIT_ACTIONS,
+  type AuditEntry,
+  type AuditValue,
+  actionLabel,
+  isAuditAction,
+  readChanges,
+  WORKSPACE_AUDIT_ACTIONS,
+} from '../platform/audit/entries.ts'
+import {
+  checkKeyId,
+  checkSpan,
+  downloads,
+  filterQuery,
+  foldedFilters,
+  keyIdInput,
+  searchInput,
+} from '../platform/html/filter-parts.ts'
+import {
+  errorSummary,
+  type FormFields,
+  NO_PROBLEMS,
+  type Problems,
+  select,
+  textField,
+} from '../platform/html/form-parts.ts'
+import {
+  copyable,
+  exactInstantAndAgo,
+  fact,
+  type Html,
+  hintHtml,
+  html,
+  instant,
+  type ListPlace,
+  markInvisible,
+  nameHtml,
+  type OpeningLine,
+  openingLines,
+  type Piece,
+  pageLinks,
+} from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, readCursor, readQuery, sendPage } from '../platform/html/page-request.ts'
 import { auditFilePath, auditPath, FIND_KEY, keyPath } from '../platform/html/paths.ts'
-import { entryList, type KeysById } from './entry-list.ts'
-import { checkFilterForm, type FilterForm, filterForm, holdsKey, readFilterForm } from './filter-form.ts'
-import { type ReadableAudit, searchAudit } from './rows.ts'
+import { ApiError } from '../platform/http/api-error.ts'
+import { type FileFormat, ROWS_AT_ONCE, sendFile } from '../platform/http/send-file.ts'
+import { entryJson } from './api.ts'
+import { type AuditFilter, type AuditPage, type AuditQuery, type ReadableAudit, searchAudit } from './rows.ts'
 
 const PAGE_SIZE = 50
 const ORDER = { first: 'Newest entries', next: 'Older entries' }
@@ -98,4 +140,218 @@ function files({ workspaceId, form }: AuditView): Html {
     ...{ items: 'entries', path: auditPath(workspaceId) },
     filePath: (format, query) => auditFilePath(workspaceId, format, query),
   })
+}
+
+const MAX_ACTOR_LENGTH = 300
+const FIELDS = ['workspace', 'action', 'keyId', 'actor', 'from', 'to'] as const
+
+/** Conditions on entries as they stand in the address; empty for none. The workspace is one where entries of all are shown. */
+type FilterForm = Readonly<Record<(typeof FIELDS)[number], string>>
+
+export function readFilterForm(query: FormFields): FilterForm {
+  return {
+    workspace: plainPasted(textField(query, 'workspace')),
+    action: textField(query, 'action'),
+    keyId: plainPasted(textField(query, 'keyId')),
+    actor: textField(query, 'actor').trim(),
+    from: textField(query, 'from'),
+    to: textField(query, 'to'),
+  }
+}
+
+/** Whether a key was pasted where its id belongs. */
+function holdsKey({ workspace, keyId, actor }: FilterForm, keyPrefix: string): boolean {
+  return [workspace, keyId, actor].some(text => holdsKeyForm(text, keyPrefix))
+}
+
+type FilterResult =
+  /** @property workspaces null for all */
+  | { readonly ok: true; readonly filter: AuditFilter; readonly workspaces: readonly string[] | null }
+  | { readonly ok: false; readonly problems: Problems }
+
+/** @param workspaceId null: of all workspaces, or of the one that the form names */
+function checkFilterForm(
+  { workspace, action, keyId, actor, from, to }: FilterForm,
+  workspaceId: string | null,
+): FilterResult {
+  const problems = new Map<string, string>()
+  const only = workspaceId ?? (workspace === '' ? null : workspace)
+  if (only !== null && !isWorkspaceId(only))
+    problems.set('workspace', 'Enter the id of a workspace, such as ws_1')
+  if (action !== '' && !isAuditAction(action)) problems.set('action', 'Choose one of these actions')
+  checkKeyId(keyId, problems)
+  if (actor.length > MAX_ACTOR_LENGTH) problems.set('actor', `Enter at most ${MAX_ACTOR_LENGTH} characters`)
+  const span = checkSpan({ from, to }, problems)
+  if (problems.size > 0) return { ok: false, problems }
+  const chosen = action !== '' && isAuditAction(action) ? { action } : {}
+  return {
+    ok: true,
+    workspaces: only === null ? null : [only],
+    filter: { ...chosen, keyId: keyId || undefined, actor: actor || undefined, ...span },
+  }
+}
+
+/** A form whose response is at an address that can be shared. */
+export function filterForm(workspaceId: string | null, form: FilterForm, problems: Problems): Html {
+  const ofAll = workspaceId === null
+  const actions = [{ value: '', label: 'Any' }, ...(ofAll ? AUDIT_ACTIONS : WORKSPACE_AUDIT_ACTIONS)]
+  const action = select({ name: 'action', label: 'Action', value: form.action, options: actions, problems })
+  const workspace = { name: 'workspace', label: 'Workspace' }
+  const actor = { name: 'actor', label: 'Actor' }
+  return html`<form class="search" role="search" method="get" action="${auditPath(workspaceId)}" novalidate data-submits>
+    ${ofAll ? searchInput(workspace, form, problems, html`maxlength="128" placeholder="ws_1"`) : null}
+    ${keyIdInput(form, problems)}
+    ${searchInput(actor, form, problems, html`maxlength="${MAX_ACTOR_LENGTH}" placeholder="person:…"`)}
+    ${foldedFilters({ name: 'action', field: action }, form, problems)}
+    <button>Filter</button>
+  </form>`
+}
+
+type KeysById = ReadonlyMap<string, { readonly record: KeyRecord }>
+
+/** A line for each entry, which opens to all that it says. @param keys those that the entries are about, by id */
+export function entryList(entries: readonly AuditEntry[], keys: KeysById, nowMs: number): Html {
+  const lines = entries.map(entry => line(entry, keys.get(entry.keyId ?? '')?.record ?? null, nowMs))
+  return openingLines('Audit entries, newest first', lines)
+}
+
+/** @param record as it is now; the name is that of the time */
+function line(entry: AuditEntry, record: KeyRecord | null, nowMs: number): OpeningLine {
+  const { atMs, action, actor, detail } = entry
+  const by = asText(detail['by'])
+  return {
+    summary: [
+      html`<span>${instant(atMs)}</span>`,
+      html`<span><span class="badge ${action.replace('.', '-')}">${actionLabel(action)}</span></span>`,
+      html`<span class="about">${about(entry)}${record === null ? null : html` ${hintHtml(record)}`}</span>`,
+      html`<span class="about">${markInvisible(by === '' ? actor : by)}</span>`,
+    ],
+    facts: [
+      fact('Time', exactInstantAndAgo(atMs, nowMs)),
+      entry.workspaceId === null
+        ? null
+        : fact('Workspace', html`<a href="${auditPath(entry.workspaceId)}">${entry.workspaceId}</a>`),
+      keyFact(entry),
+      fact('Actor', html`${by === '' ? null : html`${markInvisible(by)}, `}${actorHtml(entry)}`),
+      ...Object.entries(readChanges(entry)).map(([field, change]) =>
+        fact(LABELS[field] ?? field, html`${valueText(change.old)} → ${valueText(change.new)}`),
+      ),
+      ...Object.entries(detail).map(([name, value]) =>
+        isPlain(name, value) ? fact(LABELS[name] ?? name, detailHtml(entry, name, value)) : null,
+      ),
+      fact('Entry', copyable(`entry-${entry.id}`, entry.id)),
+    ],
+  }
+}
+
+/** As the field `Actor` of the search takes it. */
+function actorHtml({ id, actor }: AuditEntry): Html {
+  return actor.startsWith('token:')
+    ? copyable(`actor-${id}`, actor)
+    : html`<code>${markInvisible(actor)}</code>`
+}
+
+/** Ids that people look for elsewhere. */
+const COPIED = new Set(['requestId', 'tokenId'])
+
+function detailHtml({ id }: AuditEntry, name: string, value: AuditValue): Html {
+  return COPIED.has(name) && typeof value === 'string' ? copyable(`${name}-${id}`, value) : valueText(value)
+}
+
+/** The key by its name of the time, the host of a webhook, or what else an entry is about. */
+function about(entry: AuditEntry): Piece {
+  const { keyId, detail } = entry
+  const name = asText(detail['name'])
+  if (keyId !== null) return html`<span class="key-name">${nameHtml({ name, id: keyId })}</span>`
+  const { site } = readChanges(entry)
+  if (site !== undefined) return markInvisible(asText(site.new ?? site.old))
+  return name === '' ? null : markInvisible(name)
+}
+
+function keyFact({ workspaceId, keyId }: AuditEntry): Html | null {
+  if (workspaceId === null || keyId === null) return null
+  return fact('Key', html`<a href="${keyPath(workspaceId, keyId)}"><code>${keyId}</code></a>`)
+}
+
+/** Names that people read; others stand as the admin API has them. */
+const LABELS: Readonly<Record<string, string>> = {
+  from: 'Address',
+  requestId: 'Request id',
+  tokenId: 'Token id',
+  site: 'Address of the webhook',
+  reason: 'Reason',
+  scopes: 'Scopes',
+  expiresAt: 'Expires',
+  description: 'Description',
+  plan: 'Plan',
+  overlapSeconds: 'Overlap, in s',
+  successor: 'New key',
+  successorExpiresAt: 'It expires',
+}
+/** They stand elsewhere. */
+const SHOWN = new Set(['by', 'name', 'changes'])
+
+function isPlain(name: string, value: AuditEntry['detail'][string]): value is AuditValue {
+  return !SHOWN.has(name) && (typeof value !== 'object' || value === null || Array.isArray(value))
+}
+
+function valueText(value: AuditValue): Html {
+  const text = typeof value === 'object' && value !== null ? value.join(', ') : String(value ?? '')
+  return text === '' ? html`<span class="muted">none</span>` : markInvisible(text)
+}
+
+function asText(value: AuditEntry['detail'][string] | undefined): string {
+  return typeof value === 'string' ? value : ''
+}
+
+const COLUMNS = [
+  'at',
+  'action',
+  'keyId',
+  'name',
+  'actor',
+  'by',
+  'address',
+  'workspaceId',
+  'id',
+  'detail',
+] as const
+
+/** The entries of a page's filter, newest first, as a file. */
+export function sendAuditFile(
+  database: ReadableAudit,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { workspaceId, format }: { readonly workspaceId: string | null; readonly format: FileFormat },
+): FastifyReply {
+  const checked = checkFilterForm(readFilterForm(readQuery(request)), workspaceId)
+  if (!checked.ok) throw new ApiError('invalid_request', [...checked.problems.values()].join('. '))
+  const file = {
+    name: `audit${workspaceId === null ? '' : `-${workspaceId}`}`,
+    columns: COLUMNS,
+    toCells: entryCells,
+    toJson: entryJson,
+    readParts: () => readEntries(database, checked),
+  }
+  return sendFile(request, reply, file, format)
+}
+
+/** Entries that are added meanwhile are left out. */
+async function* readEntries(
+  database: ReadableAudit,
+  { filter, workspaces }: Pick<AuditQuery, 'filter' | 'workspaces'>,
+): AsyncGenerator<readonly AuditEntry[]> {
+  const query = { filter, workspaces, limit: ROWS_AT_ONCE }
+  let afterId: string | null = null
+  do {
+    const { entries, nextAfterId }: AuditPage = await searchAudit(database, { ...query, afterId })
+    yield entries
+    afterId = nextAfterId
+  } while (afterId !== null)
+}
+
+function entryCells(entry: AuditEntry): Record<(typeof COLUMNS)[number], unknown> {
+  const { detail, ...fields } = entryJson(entry)
+  const shown = { by: detail['by'], name: detail['name'], address: detail['from'] }
+  return { ...fields, ...shown, detail: JSON.stringify(detail) }
 }

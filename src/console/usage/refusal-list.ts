@@ -3,14 +3,16 @@ import type { KeyRecord } from '../../domain/key/key-record.ts'
 import {
   clock,
   exactInstantAndAgo,
+  fact,
   type Html,
   hintHtml,
   html,
   keyLink,
   nameHtml,
+  type OpeningLine,
+  openingLines,
 } from '../platform/html/html.ts'
 import type { Frame } from '../platform/html/layout.ts'
-import { fact, type OpeningLine, openingLines } from '../platform/html/opening-lines.ts'
 import { refusalsPath } from '../platform/html/paths.ts'
 import type { Refusal } from './reports/check-report.ts'
 

@@ -14,7 +14,7 @@ import {
   parameter,
 } from '../platform/http/fields.ts'
 import { readConditions, readPage, readWorkspaceId } from '../platform/http/request-context.ts'
-import { sendLines } from '../platform/http/send-lines.ts'
+import { sendLines } from '../platform/http/send-file.ts'
 import {
   MAX_REQUEST_ID,
   REFUSAL_CODES,

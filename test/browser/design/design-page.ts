@@ -1,5 +1,4 @@
-import { entryList } from '../../../src/console/audit/entry-list.ts'
-import { filterForm, readFilterForm } from '../../../src/console/audit/filter-form.ts'
+import { entryList, filterForm, readFilterForm } from '../../../src/console/audit/pages.ts'
 import { BLANK_FORM, nameInput, restrictionInputs, textInputs } from '../../../src/console/keys/key-form.ts'
 import { keyTable, readKeyList } from '../../../src/console/keys/key-list.ts'
 import { facts, type KeyView, stateBadge } from '../../../src/console/keys/key-view.ts'

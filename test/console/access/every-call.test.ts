@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ADMIN_CALLS } from '../../../src/console/api-reference/admin-calls.ts'
+import { ADMIN_CALLS } from '../../../src/console/api-reference/admin-api.ts'
 import { PERMISSIONS } from '../../../src/console/platform/access/principal.ts'
 import { type RunningConsole, startConsole } from '../../support/console.ts'
 
