@@ -1,4 +1,4 @@
-import { parseAssertionKey } from '../domain/assertion-key.ts'
+import { parseAssertionKey } from '../domain/pem.ts'
 import type { ConfigProblem } from './config-error.ts'
 import type { Config } from './schema/schema.ts'
 import type { SettingFiles } from './setting-files.ts'

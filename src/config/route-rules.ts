@@ -16,16 +16,12 @@ export function findRouteProblems({ routes }: Config): ConfigProblem[] {
 }
 
 export function findUnknownScopes({ routes, scopes }: Config): ConfigProblem[] {
-  return routes.flatMap(({ name, scope }) =>
-    scope === undefined || Object.hasOwn(scopes, scope)
-      ? []
-      : [
-          {
-            source: `routes.${name}.scope`,
-            problem: `is ${scope}, which is not in scopes: add it there, or remove the route (routes.${name}: null)`,
-          },
-        ],
-  )
+  return routes
+    .filter(({ scope }) => scope !== undefined && !Object.hasOwn(scopes, scope))
+    .map(({ name, scope }) => ({
+      source: `routes.${name}.scope`,
+      problem: `is ${scope}, which is not in scopes: add it there, or remove the route (routes.${name}: null)`,
+    }))
 }
 
 function findProblemsIn(route: Config['routes'][number]): ConfigProblem[] {
@@ -55,10 +51,8 @@ function findForwardingProblems(route: RouteConfig, parameters: readonly string[
   const problems: ConfigProblem[] = []
   const workspace = `{${WORKSPACE_PARAMETER}}`
   if (!parameters.includes(WORKSPACE_PARAMETER)) {
-    problems.push({
-      source: `${at}.path`,
-      problem: `must have ${workspace} in it: keys are bound to a workspace`,
-    })
+    const problem = `must have ${workspace} in it: keys are bound to a workspace`
+    problems.push({ source: `${at}.path`, problem })
   }
   if (route.upstreamPath === undefined) return problems
   const source = `${at}.upstreamPath`

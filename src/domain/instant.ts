@@ -4,3 +4,30 @@ export function toInstant(ms: number | null): string | null
 export function toInstant(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString()
 }
+
+const INSTANT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/
+
+/** Rejects days that do not exist: Date.parse reads 30 February as 2 March. */
+export function parseInstant(text: string): number | null {
+  const [, year, month, day] = INSTANT.exec(text) ?? []
+  const ms = Date.parse(text)
+  if (day === undefined || Number.isNaN(ms)) return null
+  return Number(day) <= new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate() ? ms : null
+}
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const DAY_MS = 24 * HOUR_MS
+const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
+
+/** `in 90 days`, `3 minutes ago`, rounded to the nearest unit. Used by console and command line; console.js has the same code. */
+export function relativeTime(atMs: number, nowMs: number): string {
+  const differenceMs = atMs - nowMs
+  const count = (unitMs: number) => Math.round(Math.abs(differenceMs) / unitMs)
+  const format = (amount: number, unit: Intl.RelativeTimeFormatUnit) =>
+    RELATIVE.format(Math.sign(differenceMs) * amount, unit)
+  if (count(MINUTE_MS) === 0) return differenceMs <= 0 ? 'just now' : 'in under a minute'
+  if (count(MINUTE_MS) < 60) return format(count(MINUTE_MS), 'minute')
+  if (count(HOUR_MS) < 24) return format(count(HOUR_MS), 'hour')
+  return format(count(DAY_MS), 'day')
+}

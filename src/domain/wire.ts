@@ -1,5 +1,6 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
 import { MAX_CIDRS, normalizeCidrs } from './address/ip-address.ts'
+import { SHORT_NAME } from './id-form.ts'
 import { toInstant } from './instant.ts'
 import {
   isScope,
@@ -10,7 +11,6 @@ import {
   normalizeScopes,
 } from './key/key-record.ts'
 import type { TextName } from './key/key-texts.ts'
-import { SHORT_NAME } from './key/short-name.ts'
 
 /** The names in Redis and the format of a record, used by both planes. Messages: `invalidation-message.ts`. */
 export const CHANGES_CHANNEL = 'postern:keys:changed'

@@ -6,13 +6,15 @@ import { type Denial, denied } from '../domain/denial.ts'
 import {
   digestKey,
   findKeyPrefix,
+  findStrayKeys,
   hasKeyForm,
   hasKeyMac,
+  holdsStrayKey,
   importSigningSecret,
+  isAuthorization,
   isUnsignedKey,
   type KeyFormat,
 } from '../domain/key/secret.ts'
-import { findStrayKeys, holdsStrayKey, isAuthorization } from '../domain/key/stray-keys.ts'
 import type { ClientRequest } from '../upstream/client-request.ts'
 import type { RequestHead } from './request-head.ts'
 

@@ -12,7 +12,7 @@ import {
   SignJWT,
 } from 'jose'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { parseAssertionKey } from '../../src/domain/assertion-key.ts'
+import { parseAssertionKey } from '../../src/domain/pem.ts'
 import { assertionKeyPem } from '../support/assertion-keys.ts'
 import { startVerifier, type Verifier } from '../support/assertion-verifiers.ts'
 import { startPostern } from '../support/postern-process.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { searchAudit } from '../../src/console/audit/rows.ts'
 import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
-import { planRevocation } from '../../src/domain/key/change-key.ts'
+import { planRevocation } from '../../src/domain/key/key-life.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { startConsole } from '../support/console.ts'
 import { readMessage } from '../support/messages.ts'

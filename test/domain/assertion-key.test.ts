@@ -1,7 +1,7 @@
 import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
 import { calculateJwkThumbprint } from 'jose'
 import { expect, test } from 'vitest'
-import { parseAssertionKey } from '../../src/domain/assertion-key.ts'
+import { parseAssertionKey } from '../../src/domain/pem.ts'
 import { assertionKeyPem } from '../support/assertion-keys.ts'
 
 /** RFC 8037, appendices A.1 to A.3. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
-import { createWorkspaceRequestCounts } from '../../src/observability/request-counters.ts'
+import { createWorkspaceRequestCounts } from '../../src/observability/request-observer.ts'
 import { mistakesOf } from '../config/examples.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { metricValue } from '../support/metric-value.ts'

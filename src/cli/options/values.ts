@@ -1,6 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander'
 import { isKeyId } from '../../domain/id-form.ts'
-import { MAX_LIFETIME_DAYS, parseInstant } from '../../domain/key/issue-key.ts'
+import { parseInstant } from '../../domain/instant.ts'
+import { MAX_LIFETIME_DAYS } from '../../domain/key/key-life.ts'
 import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT } from '../../run/host.ts'

@@ -1,4 +1,5 @@
 import { Option } from 'commander'
+import { relativeTime } from '../../domain/instant.ts'
 import {
   confirmedText,
   elsewhereText,
@@ -7,7 +8,6 @@ import {
   retryText,
   verifyingText,
 } from '../../domain/progress-text.ts'
-import { relativeTime } from '../../domain/relative-time.ts'
 import type { ShownGateways, ShownKey } from '../client/client.ts'
 import type { AdminSession } from '../client/session.ts'
 import { restrictionFacts, textFacts } from '../options/key-fields.ts'

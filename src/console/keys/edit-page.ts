@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { EditRequest } from '../../domain/key/change-key.ts'
 import { CHOSEN_FIELDS } from '../../domain/key/key-fields.ts'
+import type { EditRequest } from '../../domain/key/key-life.ts'
 import { isFinal, type KeyRecord, type StoredKey } from '../../domain/key/key-record.ts'
 import {
   type AuditChanges,

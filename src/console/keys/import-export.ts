@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
+import { NAME_EXPECTED } from '../../domain/key/key-fields.ts'
 import {
   DIGEST_EXPECTED,
   HINT_EXPECTED,
@@ -8,8 +9,7 @@ import {
   type ImportEntry,
   PAST_EXPECTED,
   planImport,
-} from '../../domain/key/issue-key.ts'
-import { NAME_EXPECTED } from '../../domain/key/key-fields.ts'
+} from '../../domain/key/key-life.ts'
 import { isWorkspaceId, type StoredKey, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { isDigest, toRecordJson } from '../../domain/wire.ts'
 import { isAnnounced } from '../announcing/index.ts'

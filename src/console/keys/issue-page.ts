@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { IssueRequest } from '../../domain/key/issue-key.ts'
+import type { IssueRequest } from '../../domain/key/key-life.ts'
 import {
   type FormFields,
   group,

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../domain/key/change-key.ts'
+import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../domain/key/key-life.ts'
 import type { KeyState, StoredKey } from '../../domain/key/key-record.ts'
 import {
   confirmForm,

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { toInstant } from '../../domain/instant.ts'
-import { EXPIRES_IN_DAYS_EXPECTED } from '../../domain/key/issue-key.ts'
+import { EXPIRES_IN_DAYS_EXPECTED } from '../../domain/key/key-life.ts'
 import {
   type AdminToken,
   allowedWorkspaces,

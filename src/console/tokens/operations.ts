@@ -1,6 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
-import { planExpiry } from '../../domain/key/issue-key.ts'
 import { type Planned, problemOfKeyName, wrong } from '../../domain/key/key-fields.ts'
+import { planExpiry } from '../../domain/key/key-life.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import {
   digestKey,

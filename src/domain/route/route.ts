@@ -1,5 +1,5 @@
+import { SHORT_NAME } from '../id-form.ts'
 import { isWorkspaceId } from '../key/key-record.ts'
-import { SHORT_NAME } from '../key/short-name.ts'
 
 /** The form of a route's name, by which requests are counted. */
 export const ROUTE_NAME = SHORT_NAME

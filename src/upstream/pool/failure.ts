@@ -88,23 +88,18 @@ export function toLogCause({ kind, cause }: UpstreamFailure): { message: string;
   return { message: text, code: textProperty(cause, 'code') || kind }
 }
 
+const DENIALS: Readonly<Partial<Record<UpstreamFailureKind, DenialReason>>> = {
+  connect_timeout: 'upstream_timeout',
+  headers_timeout: 'upstream_timeout',
+  total_timeout: 'upstream_timeout',
+  queue_full: 'upstream_queue_full',
+  preempted: 'workspace_overloaded',
+  circuit_open: 'upstream_unavailable',
+  assertion: 'internal_error',
+}
+
 export function toDenialReason(kind: UpstreamFailureKind): DenialReason {
-  switch (kind) {
-    case 'connect_timeout':
-    case 'headers_timeout':
-    case 'total_timeout':
-      return 'upstream_timeout'
-    case 'queue_full':
-      return 'upstream_queue_full'
-    case 'preempted':
-      return 'workspace_overloaded'
-    case 'circuit_open':
-      return 'upstream_unavailable'
-    case 'assertion':
-      return 'internal_error'
-    default:
-      return 'upstream_error'
-  }
+  return DENIALS[kind] ?? 'upstream_error'
 }
 
 /** Codes that belong neither to the network nor to undici come from OpenSSL, which has many. */

@@ -27,9 +27,8 @@ import {
 import type { PolicyDecision, ResponsePolicy } from '../response-policy.ts'
 import type { Sending } from '../send.ts'
 import { fitsKey } from './cache-key.ts'
-import { type CachedResponse, responseFor } from './cached-response.ts'
 import type { Freshness } from './freshness.ts'
-import type { CacheUpdate } from './response-cache.ts'
+import { type CachedResponse, type CacheUpdate, responseFor } from './response-cache.ts'
 
 /** A permitted request that waits for a coalesced request. */
 export interface Waiter {

@@ -15,7 +15,6 @@ import {
   validatorKey,
   withValidators,
 } from './cache-key.ts'
-import { type CachedResponse, responseFor, validatorsFor } from './cached-response.ts'
 import {
   CoalescedRequest,
   type CoalescingParts,
@@ -23,7 +22,13 @@ import {
   type Waiter,
 } from './coalesced-request.ts'
 import { type Directives, hasValidator, parseDirectives, wantsFresher } from './freshness.ts'
-import { CacheUpdate, ResponseCache } from './response-cache.ts'
+import {
+  type CachedResponse,
+  CacheUpdate,
+  ResponseCache,
+  responseFor,
+  validatorsFor,
+} from './response-cache.ts'
 
 interface ResponseCacheDeps {
   readonly upstream: Upstream

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type EditRequest, planEdit } from '../../../src/domain/key/change-key.ts'
+import { type EditRequest, planEdit } from '../../../src/domain/key/key-life.ts'
 import type { KeyRecord } from '../../../src/domain/key/key-record.ts'
 import { NOW_MS, revoked, someKey } from '../../support/stored-keys.ts'
 

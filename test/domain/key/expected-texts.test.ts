@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest'
-import { planRotation, type RotateRequest } from '../../../src/domain/key/change-key.ts'
-import { type IssueRequest, planIssue } from '../../../src/domain/key/issue-key.ts'
+import {
+  type IssueRequest,
+  planIssue,
+  planRotation,
+  type RotateRequest,
+} from '../../../src/domain/key/key-life.ts'
 import { mintSecret } from '../../../src/domain/key/secret.ts'
 import { exampleRecord, NOW_MS, SIGNING_KEY } from '../examples.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { type ImportEntry, planImport } from '../../../src/domain/key/issue-key.ts'
 import { BLANK_FIELDS } from '../../../src/domain/key/key-fields.ts'
+import { type ImportEntry, planImport } from '../../../src/domain/key/key-life.ts'
 import { digestKey, mintSecret } from '../../../src/domain/key/secret.ts'
 import { SIGNING_KEY } from '../examples.ts'
 

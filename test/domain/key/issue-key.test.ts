@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { type IssueRequest, planIssue } from '../../../src/domain/key/issue-key.ts'
 import { BLANK_FIELDS } from '../../../src/domain/key/key-fields.ts'
+import { type IssueRequest, planIssue } from '../../../src/domain/key/key-life.ts'
 
 const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
 const DAY_MS = 86_400_000

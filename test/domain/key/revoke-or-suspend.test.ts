@@ -4,7 +4,7 @@ import {
   planRevocation,
   planRotation,
   planSuspension,
-} from '../../../src/domain/key/change-key.ts'
+} from '../../../src/domain/key/key-life.ts'
 import { keyState } from '../../../src/domain/key/key-record.ts'
 import { NOW_MS, revoked, someKey } from '../../support/stored-keys.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { MAX_OVERLAP_SECONDS, planRotation } from '../../../src/domain/key/change-key.ts'
+import { MAX_OVERLAP_SECONDS, planRotation } from '../../../src/domain/key/key-life.ts'
 import { keyState } from '../../../src/domain/key/key-record.ts'
 import { NOW_MS, revoked, someKey } from '../../support/stored-keys.ts'
 

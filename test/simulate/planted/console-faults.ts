@@ -160,7 +160,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'a rotation without an overlap does not revoke the old key',
     mutations: [
       {
-        file: 'domain/key/change-key.ts',
+        file: 'domain/key/key-life.ts',
         from: 'revokedAtMs: overlapEndsMs > nowMs ? null : nowMs,',
         to: '',
       },

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
-import { parseAssertionKey } from '../../../src/domain/assertion-key.ts'
+import { parseAssertionKey } from '../../../src/domain/pem.ts'
 import { FailureLog } from '../../../src/observability/failure-log.ts'
 import { createSigner, withinDeadline } from '../../../src/upstream/assertion/assertions.ts'
 import { assertionKeyPem } from '../../support/assertion-keys.ts'

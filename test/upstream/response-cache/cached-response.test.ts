@@ -7,7 +7,7 @@ import {
   responseFor,
   toCachedResponse,
   validatorsFor,
-} from '../../../src/upstream/response-cache/cached-response.ts'
+} from '../../../src/upstream/response-cache/response-cache.ts'
 
 const cached = (more: Partial<CacheableResponse> = {}) =>
   toCachedResponse({

@@ -4,10 +4,10 @@ import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import {
   type CachedResponse,
   matchesValidators,
+  ResponseCache,
   refreshedHeaders,
   toCachedResponse,
-} from '../../../src/upstream/response-cache/cached-response.ts'
-import { ResponseCache } from '../../../src/upstream/response-cache/response-cache.ts'
+} from '../../../src/upstream/response-cache/response-cache.ts'
 import { metricValue } from '../../support/forwarding-app.ts'
 
 const BOUND = 1_000_000

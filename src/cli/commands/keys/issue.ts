@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
-import { MAX_OVERLAP_SECONDS } from '../../../domain/key/change-key.ts'
+import { MAX_OVERLAP_SECONDS } from '../../../domain/key/key-life.ts'
 import { type Cli, CliError } from '../../cli.ts'
 import {
   type AdminClient,

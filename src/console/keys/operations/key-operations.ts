@@ -1,13 +1,14 @@
 import {
   type EditRequest,
+  type IssueRequest,
   planEdit,
+  planIssue,
   planResumption,
   planRevocation,
   planRotation,
   planSuspension,
   type RotateRequest,
-} from '../../../domain/key/change-key.ts'
-import { type IssueRequest, planIssue } from '../../../domain/key/issue-key.ts'
+} from '../../../domain/key/key-life.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import { digestKey, keyHint, mintSecret, type Secret } from '../../../domain/key/secret.ts'
 import {

@@ -1,5 +1,6 @@
 import type { Expression, ExpressionBuilder, SqlBool } from 'kysely'
-import { parseInstant } from '../../../domain/key/issue-key.ts'
+import { SHORT_NAME } from '../../../domain/id-form.ts'
+import { parseInstant } from '../../../domain/instant.ts'
 import {
   isScope,
   isWorkspaceId,
@@ -8,7 +9,6 @@ import {
   type KeyState,
   WORKSPACE_ID_EXPECTED,
 } from '../../../domain/key/key-record.ts'
-import { SHORT_NAME } from '../../../domain/key/short-name.ts'
 import { isLive } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 

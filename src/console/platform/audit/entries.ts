@@ -1,6 +1,6 @@
 import { toInstant } from '../../../domain/instant.ts'
-import type { EditedField, Rotation } from '../../../domain/key/change-key.ts'
 import { CHOSEN_FIELDS } from '../../../domain/key/key-fields.ts'
+import type { EditedField, Rotation } from '../../../domain/key/key-life.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import type { Caller } from '../access/principal.ts'
 

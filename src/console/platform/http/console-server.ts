@@ -9,8 +9,7 @@ import {
   fastify,
 } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
-import { holdsKeyForm } from '../../../domain/key/secret.ts'
-import { findStrayKeys, holdsStrayKey } from '../../../domain/key/stray-keys.ts'
+import { findStrayKeys, holdsKeyForm, holdsStrayKey } from '../../../domain/key/secret.ts'
 import { guardConnections } from '../../../http/guard-connections.ts'
 import { requestTimeouts } from '../../../http/server-options.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'

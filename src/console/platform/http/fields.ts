@@ -1,7 +1,6 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
 import { MAX_CIDRS } from '../../../domain/address/ip-address.ts'
 import { type IdKind, idPattern } from '../../../domain/id-form.ts'
-import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED } from '../../../domain/key/issue-key.ts'
 import {
   ALLOWED_CIDRS_EXPECTED,
   type ChosenField,
@@ -9,6 +8,7 @@ import {
   PLAN_EXPECTED,
   textExpected,
 } from '../../../domain/key/key-fields.ts'
+import { EXPIRES_AT_EXPECTED, EXPIRES_IN_DAYS_EXPECTED } from '../../../domain/key/key-life.ts'
 import { KEY_STATES } from '../../../domain/key/key-record.ts'
 import { eachText } from '../../../domain/key/key-texts.ts'
 import type { RecordJson } from '../../../domain/wire.ts'

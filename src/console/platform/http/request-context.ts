@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { plainAddress } from '../../../domain/address/ip-address.ts'
 import { isKeyId } from '../../../domain/id-form.ts'
-import { parseInstant } from '../../../domain/key/issue-key.ts'
+import { parseInstant } from '../../../domain/instant.ts'
 import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../../domain/key/key-record.ts'
 import { compileProxies, findClientAddress } from '../../../http/client-address.ts'
 import {
