@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { SettingError } from '../domain/start-error.ts'
 import type { ConfigProblem } from './config-error.ts'
 import type { GivenValue } from './settings.ts'
@@ -36,13 +37,40 @@ export class SettingFiles {
   }
 }
 
-export function fingerprintFile(bytes: Uint8Array): string {
+function fingerprintFile(bytes: Uint8Array): string {
   return hash('sha256', bytes, 'hex')
 }
 
 /** A file that cannot be read counts as changed once it can. */
-export function fingerprintFailure(error: unknown): string {
+function fingerprintFailure(error: unknown): string {
   return `unreadable: ${error instanceof Error && 'code' in error ? String(error.code) : 'unknown'}`
+}
+
+/** A read that takes longer counts as failed. */
+const READ_DEADLINE_MS = 5_000
+
+/** By path, a fingerprint of the content that was last read. */
+export type Fingerprints = ReadonlyMap<string, string>
+
+/**
+ * Compares contents: Kubernetes swaps the directory of a mounted file, and editors replace files. A watch on the file would
+ * miss both.
+ * @returns the files whose content has changed
+ */
+export async function findChangedFiles(known: Fingerprints): Promise<ReadonlyMap<string, string>> {
+  const reads = [...known].map(
+    async ([file, before]) => [file, before, await fingerprintOfFile(file)] as const,
+  )
+  const found = await Promise.all(reads)
+  return new Map(found.flatMap(([file, before, now]) => (before === now ? [] : [[file, now] as const])))
+}
+
+async function fingerprintOfFile(file: string): Promise<string> {
+  try {
+    return fingerprintFile(await readFile(file, { signal: AbortSignal.timeout(READ_DEADLINE_MS) }))
+  } catch (error) {
+    return fingerprintFailure(error)
+  }
 }
 
 /** Without the path: by mistake it may be the secret itself. */

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { BlockList, isIP, isIPv6 } from 'node:net'
 import { plainAddress } from '../domain/address/ip-address.ts'
 
@@ -65,4 +66,42 @@ export function isTrustedProxy(trusted: BlockList | null, peerAddress: string): 
   if (trusted === null) return false
   const peer = plainAddress(peerAddress)
   return trusted.check(peer, isIPv6(peer) ? 'ipv6' : 'ipv4')
+}
+
+/** Client address, protocol and host that the upstream receives. */
+export interface Forwarded {
+  readonly for: string
+  readonly proto: 'http' | 'https'
+  readonly host: string
+}
+
+/**
+ * Builds X-Forwarded-For, -Proto and -Host for the upstream. The client's own fields count only from trusted proxies.
+ * @param peerAddress `remoteAddress` of the client's socket
+ * @param trusted null if no proxy is trusted
+ */
+export function buildForwarded(
+  peerAddress: string,
+  trusted: BlockList | null,
+  headers: IncomingHttpHeaders,
+): Forwarded {
+  const peer = plainAddress(peerAddress)
+  const host = headers.host ?? ''
+  if (!isTrustedProxy(trusted, peer)) return { for: peer, proto: 'http', host }
+  const received = joinValues(headers['x-forwarded-for'])
+  return {
+    for: received === '' ? peer : `${received}, ${peer}`,
+    proto: parseScheme(joinValues(headers['x-forwarded-proto'])),
+    host: joinValues(headers['x-forwarded-host']) || host,
+  }
+}
+
+/** Each proxy may add its own: the first value is that of the client's connection. Some write it in capitals. */
+function parseScheme(text: string): 'http' | 'https' {
+  const [first = ''] = text.split(',', 1)
+  return first.trim().toLowerCase() === 'https' ? 'https' : 'http'
+}
+
+function joinValues(value: string | string[] | undefined): string {
+  return typeof value === 'string' ? value : (value?.join(', ') ?? '')
 }

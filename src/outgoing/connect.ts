@@ -3,7 +3,7 @@ import { request as requestSecure } from 'node:https'
 import { isIP, isIPv6, type Socket } from 'node:net'
 import { buildConnector } from 'undici'
 import { withoutBrackets, withoutFinalDot } from '../domain/address/host-name.ts'
-import { effectivePort, type HttpProxy } from '../domain/proxy.ts'
+import { effectivePort, type HttpProxy, type ProxySettings, proxyFor, type Target } from '../domain/proxy.ts'
 
 /** undici's connector, which would send the final dot of an absolute name in TLS. */
 export function createConnector(options: buildConnector.BuildOptions): buildConnector.connector {
@@ -11,6 +11,27 @@ export function createConnector(options: buildConnector.BuildOptions): buildConn
   return (target, callback) => {
     const name = target.servername || target.hostname
     connect(name.endsWith('.') ? { ...target, servername: withoutFinalDot(name) } : target, callback)
+  }
+}
+
+/** Connects to targets of https by a tunnel of the proxy, if there is one for them; to others, and the proxy itself, directly. */
+export function connectorThrough(
+  proxies: ProxySettings,
+  settings: buildConnector.BuildOptions,
+  timeoutMs: number,
+): buildConnector.connector {
+  const connect = createConnector(settings)
+  const isProxyForHttp = ({ protocol, hostname, port }: Target) => {
+    const proxy = URL.parse(proxies.httpProxy ?? '')
+    return proxy?.protocol === protocol && proxy.host === hostAndPort(hostname, port)
+  }
+  return (target, callback) => {
+    const proxy = target.protocol === 'https:' ? proxyFor(target, proxies) : null
+    if (proxy === null || isProxyForHttp(target)) return connect(target, callback)
+    openTunnel(proxy, hostAndPort(target.hostname, target.port || '443'), timeoutMs).then(
+      httpSocket => connect({ ...target, httpSocket }, callback),
+      (error: Error) => callback(error, null),
+    )
   }
 }
 

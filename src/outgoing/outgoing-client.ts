@@ -1,9 +1,7 @@
 import { Agent, type buildConnector, type Dispatcher, fetch, type RequestInit, type Response } from 'undici'
 import { type HttpProxy, NO_PROXIES, type ProxySettings, proxyFor, type Target } from '../domain/proxy.ts'
 import {
-  createConnector,
-  hostAndPort,
-  openTunnel,
+  connectorThrough,
   ProxyError,
   proxyAuthorization,
   proxyUnreachable,
@@ -114,25 +112,5 @@ function inAbsoluteForm(
     origin: url.origin,
     path: origin + options.path,
     headers: { ...fields, host, ...proxyAuthorization(url) },
-  }
-}
-
-function connectorThrough(
-  proxies: ProxySettings,
-  settings: buildConnector.BuildOptions,
-  timeoutMs: number,
-): buildConnector.connector {
-  const connect = createConnector(settings)
-  const isProxyForHttp = ({ protocol, hostname, port }: Target) => {
-    const proxy = URL.parse(proxies.httpProxy ?? '')
-    return proxy?.protocol === protocol && proxy.host === hostAndPort(hostname, port)
-  }
-  return (target, callback) => {
-    const proxy = target.protocol === 'https:' ? proxyFor(target, proxies) : null
-    if (proxy === null || isProxyForHttp(target)) return connect(target, callback)
-    openTunnel(proxy, hostAndPort(target.hostname, target.port || '443'), timeoutMs).then(
-      httpSocket => connect({ ...target, httpSocket }, callback),
-      (error: Error) => callback(error, null),
-    )
   }
 }

@@ -1,11 +1,10 @@
-import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { configOrThrow, type LoadedConfig } from '../config/load-config.ts'
 import { type ReloadedSettings, reloadSettings } from '../config/reload-settings.ts'
 import type { OnReload, PrepareReload } from '../config/reloadable.ts'
 import type { Config } from '../config/schema/schema.ts'
-import { fingerprintFailure, fingerprintFile } from '../config/setting-files.ts'
+import { type Fingerprints, findChangedFiles } from '../config/setting-files.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 
@@ -107,37 +106,10 @@ export class Reloader {
   }
 }
 
-/** A read that takes longer counts as failed. */
-const READ_DEADLINE_MS = 5_000
-
-/** By path, a fingerprint of the content that was last read. */
-type Fingerprints = ReadonlyMap<string, string>
-
-/**
- * Compares contents: Kubernetes swaps the directory of a mounted file, and editors replace files. A watch on the file would
- * miss both.
- * @returns the files whose content has changed
- */
-async function findChangedFiles(known: Fingerprints): Promise<ReadonlyMap<string, string>> {
-  const reads = [...known].map(
-    async ([file, before]) => [file, before, await fingerprintOfFile(file)] as const,
-  )
-  const found = await Promise.all(reads)
-  return new Map(found.flatMap(([file, before, now]) => (before === now ? [] : [[file, now] as const])))
-}
-
 /** Runs `action` at this interval, one run at a time, without keeping the process alive. */
 async function repeat(intervalMs: number, action: () => Promise<void>): Promise<never> {
   for (;;) {
     await sleep(intervalMs, undefined, { ref: false })
     await action()
-  }
-}
-
-async function fingerprintOfFile(file: string): Promise<string> {
-  try {
-    return fingerprintFile(await readFile(file, { signal: AbortSignal.timeout(READ_DEADLINE_MS) }))
-  } catch (error) {
-    return fingerprintFailure(error)
   }
 }

@@ -19,10 +19,10 @@ import { matchRoute, parseQuery } from '../../src/domain/route/route.ts'
 import { decodeRecord } from '../../src/domain/wire.ts'
 import { readBearerKey } from '../../src/gateway/credentials.ts'
 import { chooseRequestId, readHead } from '../../src/gateway/request-head.ts'
+import { buildForwarded } from '../../src/http/client-address.ts'
 import { readBatch, readSingle } from '../../src/keys/tiers/key-service-store.ts'
 import { readTraceId } from '../../src/observability/tracing.ts'
 import { isValidHead } from '../../src/upstream/pool/exchange.ts'
-import { buildForwarded } from '../../src/upstream/request-headers.ts'
 import { readRejection } from '../../src/upstream/respond.ts'
 import {
   assessFreshness,

@@ -1,6 +1,6 @@
 import { BlockList } from 'node:net'
 import { expect, test } from 'vitest'
-import { buildForwarded } from '../../src/upstream/request-headers.ts'
+import { buildForwarded } from '../../src/http/client-address.ts'
 
 const trusted = new BlockList()
 trusted.addSubnet('10.0.0.0', 8, 'ipv4')
