@@ -3,9 +3,13 @@ import { Client } from 'undici'
 import type { Config } from '../config/schema/schema.ts'
 import { hostAndPort } from '../outgoing/connect.ts'
 import { buildUpstreamConnector, type UpstreamSettings } from '../upstream/pool/connection.ts'
-import type { SocketConnector } from '../upstream/pool/connector.ts'
+import {
+  type Address,
+  listUpstreamTargets,
+  resolveName,
+  type SocketConnector,
+} from '../upstream/pool/connector.ts'
 import type { FailurePhase } from '../upstream/pool/failure.ts'
-import { type Address, listUpstreamTargets, resolveName } from '../upstream/pool/upstream-addresses.ts'
 import { expiryNote, peerExpiry } from './certificates.ts'
 import { HTTP_DATE_RESOLUTION_MS, readClock } from './clocks.ts'
 import { ANSWER_MS, type Check, type CheckFailure, type ClockReading, type Examined } from './finding.ts'

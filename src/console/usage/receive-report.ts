@@ -8,7 +8,7 @@ import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
 import type { StoredUsage } from './read-usage.ts'
 import { checkReport, type FindKnown, LISTS, type RefusedEntries } from './reports/check-report.ts'
-import type { ReportGatherer } from './reports/gather-reports.ts'
+import type { ReportGatherer } from './reports/store-reports.ts'
 import type { UseWriter } from './reports/use-writer.ts'
 
 /** 10,000 of the longest entries. */

@@ -5,8 +5,13 @@ import type { Config } from '../../config/schema/schema.ts'
 import { readNamedFile } from '../../config/setting-files.ts'
 import { withoutBrackets } from '../../domain/address/host-name.ts'
 import { requireAuthorities, requirePair } from '../../domain/pem.ts'
-import { type ConnectDeps, connectToUpstream, type SocketConnector, socketConnector } from './connector.ts'
-import type { Address } from './upstream-addresses.ts'
+import {
+  type Address,
+  type ConnectDeps,
+  connectToUpstream,
+  type SocketConnector,
+  socketConnector,
+} from './connector.ts'
 
 /** Validated settings of the upstream, with its URL and the header values that were read from files. */
 export type UpstreamSettings = Omit<Config['upstream'], 'url' | 'headers' | 'assertion'> & {

@@ -1,10 +1,11 @@
+import { lookup } from 'node:dns/promises'
 import { connect, isIP, type Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { type buildConnector, errors } from 'undici'
-import { withoutFinalDot } from '../../domain/address/host-name.ts'
-import { asError } from '../../observability/failure-log.ts'
+import { withoutBrackets, withoutFinalDot } from '../../domain/address/host-name.ts'
+import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import { UpstreamFailure } from './failure.ts'
-import type { Address, UpstreamAddresses } from './upstream-addresses.ts'
 
 /** @param address server that the socket is connected to */
 export type Connected = (error: Error | null, socket: Socket | null, address: Address | null) => void
@@ -176,4 +177,197 @@ function socketOptions({ hostname, port, accepts }: ConnectOptions, socket: () =
     port: Number(port),
     onread: { buffer, callback },
   }
+}
+
+/** @returns the IP addresses of a name, in any order */
+export type Resolve = (name: string) => Promise<readonly string[]>
+
+interface AddressDeps {
+  /** Monotonic. */
+  readonly nowMs: () => number
+  readonly resolve: Resolve
+  /** Reports failed lookups; the last known addresses stay in use. */
+  readonly failures: Pick<FailureLog, 'failed' | 'succeeded'>
+}
+
+/** One address of the upstream as configured. */
+interface UpstreamTarget {
+  /** A name or an IP address. */
+  readonly host: string
+  readonly port: number
+}
+
+interface PendingResolution {
+  /** Resolves with the first name that resolves; rejects if none does. */
+  readonly first: Promise<void>
+  readonly all: Promise<unknown>
+  readonly startedAtMs: number
+}
+
+/** How long resolved addresses are used before the names are resolved again. */
+const FRESH_MS = 5_000
+/** How long a connection waits for fresh addresses if older ones are known. */
+const MAX_REFRESH_WAIT_MS = 200
+
+/** The system's resolver: it honours the hosts file and the cluster's search domains, unlike `dns.resolve`. */
+export const resolveName: Resolve = async name => {
+  const found = await lookup(name, { all: true, order: 'verbatim' })
+  return found.map(({ address }) => address)
+}
+
+/**
+ * The current addresses of the upstream. Names are resolved when a connection is made, at most once in five seconds and
+ * never twice at a time. If resolution fails, the last known addresses stay in use.
+ */
+export class UpstreamAddresses {
+  readonly book = new AddressBook()
+  readonly #targets: readonly UpstreamTarget[]
+  readonly #deps: AddressDeps
+  readonly #known = new Map<UpstreamTarget, readonly Address[]>()
+  #pending: PendingResolution | null = null
+  #resolvedAtMs = Number.NEGATIVE_INFINITY
+
+  constructor(targets: readonly UpstreamTarget[], deps: AddressDeps) {
+    this.#targets = targets
+    this.#deps = deps
+    for (const target of targets) if (isIP(target.host) !== 0) this.#known.set(target, [target])
+    this.#updateBook()
+  }
+
+  /** @returns addresses in the order in which to try them @throws if no name was ever resolved */
+  async candidates(): Promise<Address[]> {
+    const pending = this.#refresh()
+    if (this.book.isEmpty) {
+      await pending?.first
+    } else if (pending !== null) {
+      const leftMs = pending.startedAtMs + MAX_REFRESH_WAIT_MS - this.#deps.nowMs()
+      if (leftMs > 0) await Promise.race([pending.all, wait(leftMs, undefined, { ref: false })])
+    }
+    return this.book.order(this.#deps.nowMs())
+  }
+
+  #refresh(): PendingResolution | null {
+    const nowMs = this.#deps.nowMs()
+    const names = this.#targets.filter(({ host }) => isIP(host) === 0)
+    if (names.length === 0) return null
+    if (this.#pending !== null) return this.#pending
+    if (!this.book.isEmpty && nowMs - this.#resolvedAtMs < FRESH_MS) return null
+    this.#resolvedAtMs = nowMs
+    const resolutions = names.map(target => this.#resolve(target))
+    const all = Promise.allSettled(resolutions).finally(() => {
+      this.#pending = null
+    })
+    const first = Promise.any(resolutions).catch(({ errors: [error] }: AggregateError) =>
+      Promise.reject(error),
+    )
+    // A caller may not await it: its rejection must not count as unhandled.
+    first.catch(() => {})
+    this.#pending = { first, all, startedAtMs: nowMs }
+    return this.#pending
+  }
+
+  async #resolve(target: UpstreamTarget): Promise<void> {
+    try {
+      const hosts = await this.#deps.resolve(target.host)
+      if (hosts.length === 0)
+        throw Object.assign(new Error('The upstream’s host name has no address'), { code: 'ENOTFOUND' })
+      this.#known.set(
+        target,
+        hosts.map(host => ({ host, port: target.port })),
+      )
+      this.#updateBook()
+      this.#deps.failures.succeeded()
+    } catch (error) {
+      this.#deps.failures.failed(asError(error))
+      throw error
+    }
+  }
+
+  #updateBook(): void {
+    this.book.replace(this.#targets.flatMap(target => this.#known.get(target) ?? []))
+  }
+}
+
+/** @returns the configured addresses, or the host and port of the URL if none are configured */
+export function listUpstreamTargets({
+  url,
+  addresses,
+}: {
+  readonly url: string
+  readonly addresses: readonly string[]
+}): UpstreamTarget[] {
+  const { protocol, hostname, port } = new URL(url)
+  const defaultPort = protocol === 'https:' ? 443 : 80
+  if (addresses.length === 0) return [{ host: withoutBrackets(hostname), port: Number(port || defaultPort) }]
+  return addresses.map(address => {
+    const colon = address.lastIndexOf(':')
+    return { host: withoutBrackets(address.slice(0, colon)), port: Number(address.slice(colon + 1)) }
+  })
+}
+
+/** Address of one server of the upstream. */
+export interface Address {
+  /** An IP address. */
+  readonly host: string
+  readonly port: number
+}
+
+/** How long an unreachable address is tried after all others. */
+const AVOIDED_MS = 10_000
+/** A name may have hundreds of addresses; this many suffice for spreading load and for retries. */
+const MAX_ADDRESSES = 64
+
+/** Decides in which order the addresses of the upstream are tried, by earlier results and time. */
+export class AddressBook {
+  #addresses: readonly Address[] = []
+  #avoidedUntilMs = new Map<string, number>()
+  #turn = 0
+
+  get isEmpty(): boolean {
+    return this.#addresses.length === 0
+  }
+
+  /** Replaces all addresses. An avoided address that is among the new ones stays avoided. */
+  replace(addresses: readonly Address[]): void {
+    const byName = new Map(addresses.map(address => [addressName(address), address]))
+    this.#addresses = [...byName.values()].slice(0, MAX_ADDRESSES)
+    const known = new Set(this.#addresses.map(addressName))
+    for (const name of this.#avoidedUntilMs.keys()) if (!known.has(name)) this.#avoidedUntilMs.delete(name)
+  }
+
+  /** @returns usable addresses in rotation, then avoided ones, the one that becomes usable first before the others */
+  order(nowMs: number): Address[] {
+    const usable = this.#addresses.filter(address => this.#avoidedMs(address, nowMs) === 0)
+    const avoided = this.#addresses.filter(address => !usable.includes(address))
+    const start = usable.length === 0 ? 0 : this.#turn++ % usable.length
+    return [
+      ...usable.slice(start),
+      ...usable.slice(0, start),
+      ...avoided.toSorted((one, other) => this.#avoidedMs(one, nowMs) - this.#avoidedMs(other, nowMs)),
+    ]
+  }
+
+  failed(address: Address, nowMs: number): void {
+    const name = addressName(address)
+    if (this.#addresses.some(known => addressName(known) === name)) {
+      this.#avoidedUntilMs.set(name, nowMs + AVOIDED_MS)
+    }
+  }
+
+  worked(address: Address): void {
+    this.#avoidedUntilMs.delete(addressName(address))
+  }
+
+  stats(nowMs: number): { usable: number; avoided: number } {
+    const avoided = this.#addresses.filter(address => this.#avoidedMs(address, nowMs) > 0).length
+    return { usable: this.#addresses.length - avoided, avoided }
+  }
+
+  #avoidedMs(address: Address, nowMs: number): number {
+    return Math.max(0, (this.#avoidedUntilMs.get(addressName(address)) ?? 0) - nowMs)
+  }
+}
+
+function addressName({ host, port }: Address): string {
+  return `${host} ${port}`
 }

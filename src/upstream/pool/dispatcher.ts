@@ -5,7 +5,13 @@ import { FailureLog, type Log } from '../../observability/failure-log.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { buildUpstreamConnector, UpstreamClient, type UpstreamSettings } from './connection.ts'
 import { ConnectionShares, selectForPreemption } from './connection-shares.ts'
-import type { ConnectDeps } from './connector.ts'
+import {
+  type ConnectDeps,
+  listUpstreamTargets,
+  type Resolve,
+  resolveName,
+  UpstreamAddresses,
+} from './connector.ts'
 import { type DeadlineLimits, DeadlineSweeper, type HasDeadline, NO_SLOT } from './deadlines.ts'
 import { UpstreamExchange } from './exchange.ts'
 import type {
@@ -16,7 +22,6 @@ import type {
 } from './exchange-parties.ts'
 import { isUnreachable, toLogCause, UpstreamFailure } from './failure.ts'
 import { PoolMetrics } from './pool-metrics.ts'
-import { listUpstreamTargets, type Resolve, resolveName, UpstreamAddresses } from './upstream-addresses.ts'
 
 export interface DispatcherDeps {
   readonly settings: UpstreamSettings

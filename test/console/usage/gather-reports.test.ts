@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { createUsageQueries, lastPoints } from '../../../src/console/usage/read-usage.ts'
 import type { CheckedReport } from '../../../src/console/usage/reports/check-report.ts'
-import { ReportGatherer } from '../../../src/console/usage/reports/gather-reports.ts'
+import { ReportGatherer } from '../../../src/console/usage/reports/store-reports.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { ManualTimers } from '../../support/manual-timers.ts'
 import { metricValue } from '../../support/metric-value.ts'

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import { AddressBook } from '../../../src/upstream/pool/upstream-addresses.ts'
+import { AddressBook } from '../../../src/upstream/pool/connector.ts'
 
 const at = (host: string, port = 80) => ({ host, port })
 const hosts = (nowMs: number) => book.order(nowMs).map(({ host }) => host)

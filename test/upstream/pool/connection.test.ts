@@ -6,7 +6,7 @@ import {
   UpstreamClient,
   type UpstreamSettings,
 } from '../../../src/upstream/pool/connection.ts'
-import { UpstreamAddresses } from '../../../src/upstream/pool/upstream-addresses.ts'
+import { UpstreamAddresses } from '../../../src/upstream/pool/connector.ts'
 import { makeCertificates } from '../../support/certificates.ts'
 import { DEFAULT_SETTINGS } from '../../support/forwarding-app.ts'
 

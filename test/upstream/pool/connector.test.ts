@@ -1,7 +1,6 @@
 import type { Socket } from 'node:net'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { type Connected, connectToUpstream } from '../../../src/upstream/pool/connector.ts'
-import { UpstreamAddresses } from '../../../src/upstream/pool/upstream-addresses.ts'
+import { type Connected, connectToUpstream, UpstreamAddresses } from '../../../src/upstream/pool/connector.ts'
 
 const TIMEOUT_MS = 1000
 

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { withoutBrackets } from '../../../src/domain/address/host-name.ts'
-import { resolveName, UpstreamAddresses } from '../../../src/upstream/pool/upstream-addresses.ts'
+import { resolveName, UpstreamAddresses } from '../../../src/upstream/pool/connector.ts'
 
 /** Addresses of an upstream whose names the test resolves. */
 function start(...hosts: string[]) {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { listUpstreamTargets } from '../../../src/upstream/pool/upstream-addresses.ts'
+import { listUpstreamTargets } from '../../../src/upstream/pool/connector.ts'
 
 test.each([
   ['http://files', [], [{ host: 'files', port: 80 }]],
