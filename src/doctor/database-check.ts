@@ -1,21 +1,25 @@
+import { once } from 'node:events'
 import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
+import { connect, isIP } from 'node:net'
 import { dirname } from 'node:path'
+import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { type Kysely, sql } from 'kysely'
+import pg from 'pg'
 import type { Config } from '../config/schema/schema.ts'
 import { COPIED_TABLES } from '../console/backup/write-database.ts'
-import { DatabaseUnreachable } from '../console/platform/database/database.ts'
+import { DATABASE_SETTING, DatabaseUnreachable } from '../console/platform/database/database.ts'
 import { missingMigrations } from '../console/platform/database/migrations.ts'
+import { connectionConfig } from '../console/platform/database/postgres/connection.ts'
 import { sqliteFilePath } from '../console/platform/database/sqlite/file.ts'
 import type { Tables } from '../console/platform/database/tables.ts'
-import { openReadOnly } from '../console/platform/open-database.ts'
+import { openReadOnly, readDatabase } from '../console/platform/open-database.ts'
 import { requireKnownSecret } from '../console/platform/signing-secrets.ts'
 import { MIGRATIONS } from '../console/schema.ts'
 import { fingerprintSecret } from '../domain/key/secret.ts'
-import { expiryNote } from './certificates.ts'
+import { expiryNote, peerExpiry } from './certificates.ts'
 import { readClock } from './clocks.ts'
-import { type Check, CheckFailure, type ClockReading, type Examined } from './finding.ts'
-import { postgresExpiry } from './postgres-certificate.ts'
+import { ANSWER_MS, type Check, CheckFailure, type ClockReading, type Examined } from './finding.ts'
 
 const NAME = 'database'
 
@@ -33,14 +37,12 @@ async function checkSqlite(url: string, file: string, keys: Config['keys']): Pro
   await requireWritable(dirname(file), `the folder of the SQLite file ${file}`)
   if (found === null) return ok(`SQLite, no file ${file} yet: the console makes it`)
   await requireWritable(file, `the SQLite file ${file}`)
-  const database = await openReadOnly(url)
-  try {
+  const missing = await readDatabase(url, async database => {
     const missing = await missingMigrations(database, MIGRATIONS)
     await requireSigningSecret(database, missing, keys)
-    return ok(`SQLite ${file}, ${describeSchema(missing)}`)
-  } finally {
-    await database.destroy()
-  }
+    return missing
+  })
+  return ok(`SQLite ${file}, ${describeSchema(missing)}`)
 }
 
 /** As the start of the console does, of a schema that it knows. */
@@ -139,4 +141,44 @@ function describeSchema(missing: readonly string[]): string {
 
 function ok(found: string, clock?: ClockReading): Examined {
   return { finding: { check: NAME, isOk: true, found, advice: null }, clock }
+}
+
+/** Asks for TLS (PostgreSQL, "Message Formats", SSLRequest): its length and its code. */
+const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
+const ACCEPTED = 'S'.charCodeAt(0)
+
+/** Of a client of the driver, whose types say less of `ssl`. */
+interface Reached {
+  readonly host: string
+  readonly port: number
+  readonly ssl: boolean | ConnectionOptions
+}
+
+/**
+ * The driver shows no certificate, so this is a connection of its own, which ends before it names a user. It verifies what the
+ * driver verifies.
+ * @returns when the certificate expires, in milliseconds since the epoch; null without TLS, or if the server breaks off
+ */
+export async function postgresExpiry(url: string): Promise<number | null> {
+  const config = connectionConfig(url, DATABASE_SETTING)
+  // Knows the variables that complete the address, such as PGSSLMODE.
+  const { host, port, ssl }: Reached = new pg.Client(config)
+  if (!ssl) return null
+  const signal = AbortSignal.timeout(ANSWER_MS)
+  const socket = connect(port, host).on('error', () => {})
+  try {
+    socket.write(SSL_REQUEST)
+    const [answer]: Buffer[] = await once(socket, 'data', { signal })
+    if (answer?.[0] !== ACCEPTED) return null
+    const options = typeof ssl === 'object' ? ssl : {}
+    const name = isIP(host) === 0 ? { servername: host } : {}
+    const secure = connectTls({ ...options, ...name, socket }).on('error', () => {})
+    await once(secure, 'secureConnect', { signal })
+    return peerExpiry(secure)
+  } catch {
+    // The check of the database has succeeded, so a date is all that is missing.
+    return null
+  } finally {
+    socket.destroy()
+  }
 }
