@@ -1,6 +1,16 @@
-import { parse } from 'yaml'
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parse,
+  parseDocument,
+} from 'yaml'
+import { isJsonObject } from '../domain/json.ts'
 import type { ConfigProblem } from './config-error.ts'
-import { type LocatedYaml, parseLocatedYaml, type YamlFault } from './located-yaml.ts'
 import {
   CONTRACT_NAMES,
   type GivenValue,
@@ -158,7 +168,7 @@ function collect(
       // A name with a merge key or a tag has no place of its own.
       const source = sourceOf(names) ?? `${label}: ${written}`
       if (sectionPaths.has(path)) {
-        if (isMap(value)) collectSection(value, names)
+        if (isJsonObject(value)) collectSection(value, names)
         else if (value !== null) problems.push({ source, problem: 'must hold settings by name', path })
       } else if (settingByPath.has(path) || isSecretOrTwin(path)) {
         const partSource = (within: readonly string[]) => sourceOf(names, within)
@@ -168,7 +178,7 @@ function collect(
     }
   }
   if (root === null || root === undefined) return
-  if (isMap(root)) collectSection(root, [])
+  if (isJsonObject(root)) collectSection(root, [])
   else
     problems.push({
       source: label,
@@ -195,10 +205,6 @@ function isSecretOrTwin(path: string): boolean {
 /** Kubernetes sets variables for each Service of the namespace, such as `POSTERN_GATEWAY_PORT=tcp://…`. */
 function isServiceLink(name: string, text: string): boolean {
   return /^(?:tcp|udp|sctp):\/\//.test(text) || /_SERVICE_(?:HOST|PORT)|_PORT_\d+_(?:TCP|UDP|SCTP)/.test(name)
-}
-
-function isMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Settings whose entries have names: each layer adds to them. */
@@ -233,10 +239,10 @@ function mergeByName(
 
 /** A map by name, or a list whose entries hold their names. @returns null if it is neither */
 function namedEntries(value: unknown): [name: string, entry: unknown][] | null {
-  if (isMap(value)) return Object.entries(value)
+  if (isJsonObject(value)) return Object.entries(value)
   if (!Array.isArray(value) || value.length === 0) return null
   const entries = value.flatMap((item: unknown): [string, unknown][] => {
-    if (!isMap(item) || typeof item['name'] !== 'string') return []
+    if (!isJsonObject(item) || typeof item['name'] !== 'string') return []
     const { name, ...entry } = item
     return [[item['name'], entry]]
   })
@@ -252,4 +258,66 @@ export function removedNames(defaults: Layer, given: Layer): ReadonlyMap<string,
       return [path, namesIn(defaults, path).filter(name => !left.has(name))]
     }),
   )
+}
+
+/** A YAML file, and where its parts are. */
+interface LocatedYaml {
+  readonly value: unknown
+  /** The line of a name or entry, from 1; null if the file does not have it. Entries of a list go by number or by their `name`. */
+  readonly lineOf: (path: readonly string[]) => number | null
+}
+
+interface YamlFault {
+  readonly line: number
+  /** Without text of the file, which may be secret. */
+  readonly what: string
+}
+
+type Located =
+  | { readonly ok: true; readonly yaml: LocatedYaml }
+  | { readonly ok: false; readonly faults: YamlFault[] }
+
+function parseLocatedYaml(text: string): Located {
+  const lineCounter = new LineCounter()
+  // Warnings stay off the terminal: like the parser's messages, they repeat lines of the file.
+  const document = parseDocument(text, { lineCounter, logLevel: 'error' })
+  const faults = document.errors.map(({ code, pos }) => ({
+    line: Math.max(1, lineCounter.linePos(pos[0]).line),
+    what: code.toLowerCase().replaceAll('_', ' '),
+  }))
+  if (faults.length > 0) return { ok: false, faults }
+  const lineOf = (path: readonly string[]) => {
+    const offset = findOffset(document, path)
+    return offset === null ? null : lineCounter.linePos(offset).line
+  }
+  return { ok: true, yaml: { value: document.toJS(), lineOf } }
+}
+
+interface Place {
+  readonly node: unknown
+  /** Of a pair, its name: the value may begin on another line. */
+  readonly named: unknown
+}
+
+function findOffset(document: Document, path: readonly string[]): number | null {
+  let place: Place | null = { node: document.contents, named: null }
+  for (const name of path) {
+    place = childAt(document, place.node, name)
+    if (place === null) return null
+  }
+  // Only nodes that were parsed have a range.
+  return (place.named as Partial<Node> | null)?.range?.[0] ?? null
+}
+
+function childAt(document: Document, parent: unknown, name: string): Place | null {
+  const node = isAlias(parent) ? parent.resolve(document) : parent
+  if (isMap(node)) {
+    const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === name)
+    return pair === undefined ? null : { node: pair.value, named: pair.key }
+  }
+  if (!isSeq(node)) return null
+  const item = /^\d+$/.test(name)
+    ? node.items[Number(name)]
+    : node.items.find(entry => isMap(entry) && entry.get('name') === name)
+  return item === undefined ? null : { node: item, named: item }
 }

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { isJsonObject } from '../domain/json.ts'
 import { ASSERTION_KEY_FILES, checkAssertionKeys } from './assertion-keys.ts'
 import { ConfigError, type ConfigProblem } from './config-error.ts'
 import {
@@ -132,9 +133,8 @@ function readHeaderFiles(
 ): void {
   const path = 'upstream.headers'
   const upstream = candidate['upstream'] as { headers?: unknown }
-  if (typeof upstream.headers !== 'object' || upstream.headers === null || Array.isArray(upstream.headers))
-    return
-  const headers: Record<string, unknown> = { ...upstream.headers }
+  if (!isJsonObject(upstream.headers)) return
+  const headers = { ...upstream.headers }
   for (const [name, value] of Object.entries(headers)) {
     const file = valueAt(value, 'file')
     if (typeof file !== 'string') continue

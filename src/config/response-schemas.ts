@@ -1,4 +1,5 @@
 import { Errors, Meta } from 'typebox/schema'
+import { parseJsonObject } from '../domain/json.ts'
 import {
   isInside,
   type JsonSchema,
@@ -36,22 +37,12 @@ export function readResponseSchemas(
 /** @returns the schema, or what is wrong with the file */
 function parseSchema(text: string): JsonSchema | string {
   if (text.length > MAX_BYTES) return `is larger than ${MAX_BYTES / 1024} KiB`
-  const schema = parseJson(text)
-  if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return 'is no JSON object'
+  const schema: JsonSchema | null = parseJsonObject(text)
+  if (schema === null) return 'is no JSON object'
   const [isValid, [error]] = Errors(Meta, DIALECT, schema)
   if (!isValid) return `is no JSON Schema (2020-12): at ${error?.instancePath || '/'} it ${error?.message}`
-  // Only arrays and null are objects without names, and neither gets here.
-  const named = schema as JsonSchema
-  const outside = referencesIn(named).find(reference => !isInside(named, reference))
+  const outside = referencesIn(schema).find(reference => !isInside(schema, reference))
   return outside === undefined
-    ? named
+    ? schema
     : `refers to ${outside.slice(0, 100)}: a reference must be a JSON pointer into the same file, such as #/$defs/file`
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }

@@ -1,6 +1,7 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from 'node:crypto'
+import { parseJsonObject } from './json.ts'
 import { DEFAULT_REGION, isRegionName } from './region.ts'
-import { isCount, isDigest, isVersion, parseJsonObject } from './wire.ts'
+import { isCount, isDigest, isVersion } from './wire.ts'
 
 /** Longer messages were not published by a console or key service. */
 const MAX_MESSAGE_LENGTH = 1024

@@ -2,6 +2,7 @@ import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:cryp
 import { MAX_CIDRS, normalizeCidrs } from './address/ip-address.ts'
 import { SHORT_NAME } from './id-form.ts'
 import { toInstant } from './instant.ts'
+import { parseJsonObject } from './json.ts'
 import {
   isScope,
   isWorkspaceId,
@@ -203,20 +204,6 @@ function macOfGrant(grant: KeyGrant, digest: string, recordKey: KeyObject): stri
     ...(schema >= PLAN_SCHEMA_VERSION ? [plan] : []),
   ])
   return createHmac('sha256', recordKey).update(signed).digest('base64url')
-}
-
-/** @returns null if the text is no JSON object, or longer than `maxLength` characters */
-export function parseJsonObject(text: string, maxLength: number): Record<string, unknown> | null {
-  if (text.length > maxLength) return null
-  try {
-    const json: unknown = JSON.parse(text)
-    // The cast states what the three checks have shown: a JSON object, its values unknown.
-    return typeof json === 'object' && json !== null && !Array.isArray(json)
-      ? (json as Record<string, unknown>)
-      : null
-  } catch {
-    return null
-  }
 }
 
 function isScopeList(value: unknown): value is string[] {

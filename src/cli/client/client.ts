@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { key as describedKey, gateways, regions } from '../../console/platform/http/fields.ts'
+import { parseJson } from '../../domain/json.ts'
 import { EXIT } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
 import {
@@ -147,14 +148,6 @@ export class AdminClient {
     const json = parseJson(text)
     if (response.ok && json !== undefined) return { text, json }
     throw responseError(this.url, response, json)
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }
 

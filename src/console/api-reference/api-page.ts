@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import { denyScope } from '../../domain/authorize.ts'
 import { DENIAL_REASONS, denialRow } from '../../domain/denial.ts'
+import { parseJsonObject } from '../../domain/json.ts'
 import type { ApiDocument, ApiOperation, ApiParameter } from '../../domain/route/describe-api.ts'
 import type { JsonSchema } from '../../domain/route/response-schema.ts'
 import { type RouteConfig, WORKSPACE_PARAMETER } from '../../domain/route/route.ts'
@@ -217,13 +218,8 @@ function meaning({ status, body }: Answer): Html | null {
 
 /** @returns null if the body is in another form than the errors of a gateway */
 function readCode(body: string): string | null {
-  try {
-    const parsed: unknown = JSON.parse(body)
-    const code = typeof parsed === 'object' && parsed !== null && 'code' in parsed ? parsed.code : null
-    return typeof code === 'string' ? code : null
-  } catch {
-    return null
-  }
+  const code = parseJsonObject(body)?.['code']
+  return typeof code === 'string' ? code : null
 }
 
 function body({ body, isCut }: Answer): Html {

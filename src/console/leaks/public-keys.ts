@@ -4,6 +4,7 @@ import { type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { readNamedFile } from '../../config/setting-files.ts'
 import type { Clock } from '../../domain/clock.ts'
+import { isJsonObject, parseJson } from '../../domain/json.ts'
 import { requireAuthorities } from '../../domain/pem.ts'
 import type { ProxySettings } from '../../domain/proxy.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
@@ -198,19 +199,11 @@ export function parsePublicKeys(text: string): ReportKeys {
 }
 
 function listIn(text: string): Record<string, unknown>[] {
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(text)
-  } catch {
-    throw new Error('the list of public keys is not JSON')
-  }
-  const list = isObject(parsed) ? parsed['public_keys'] : undefined
+  const parsed = parseJson(text)
+  if (parsed === undefined) throw new Error('the list of public keys is not JSON')
+  const list = isJsonObject(parsed) ? parsed['public_keys'] : undefined
   if (!Array.isArray(list)) throw new Error('the list of public keys has no public_keys')
-  return list.filter(isObject)
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return list.filter(isJsonObject)
 }
 
 function importKey(pem: string): KeyObject | null {

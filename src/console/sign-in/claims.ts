@@ -1,3 +1,4 @@
+import { isJsonObject, parseJson } from '../../domain/json.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { hasVisible } from '../../domain/key/visible-text.ts'
 import type { Person, UnusedClaim, WorkspaceNames } from '../platform/access/principal.ts'
@@ -103,7 +104,7 @@ function readWorkspaceNames(
   const claim = name === undefined ? null : (claimAt(claims, name) ?? null)
   if (claim === null) return { read: {}, fault: null }
   const object = typeof claim === 'string' ? parseJson(claim) : claim
-  if (typeof object !== 'object' || object === null || Array.isArray(object)) {
+  if (!isJsonObject(object)) {
     const shape = typeof claim === 'string' ? 'a text that is no JSON object' : describeKind(claim)
     return { read: {}, fault: { shape, remedy: 'Send an object whose members are workspace ids with names' } }
   }
@@ -231,14 +232,6 @@ function describeKind(value: unknown): string {
 function parseList(text: string): readonly unknown[] | null {
   const parsed = parseJson(text)
   return Array.isArray(parsed) ? parsed : null
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }
 
 /** OpenID Connect Core 1.0, section 5.6.2; Entra also sends `hasgroups` alone. */

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { type Clock, systemTimers, type Timers } from '../../domain/clock.ts'
+import { parseJsonObject } from '../../domain/json.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { isCount } from '../../domain/wire.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
@@ -227,22 +228,15 @@ interface ReportResponse {
   readonly regions: readonly string[]
 }
 
-const NOTHING: ReportResponse = { fingerprints: [], gateways: null, atMs: null, regions: [] }
-
 /** @param text the body, which may be missing or that of another server */
 export function readReportResponse(text: string): ReportResponse {
-  try {
-    // Any value but null has fields, if not these.
-    const body = JSON.parse(text) as Record<string, unknown>
-    const { signingSecrets, gateways, at, regions } = body
-    return {
-      fingerprints: textsIn(signingSecrets),
-      gateways: typeof gateways === 'number' ? gateways : null,
-      atMs: isCount(at) ? at : null,
-      regions: textsIn(regions),
-    }
-  } catch {
-    return NOTHING
+  const { signingSecrets, gateways, at, regions }: Readonly<Record<string, unknown>> =
+    parseJsonObject(text) ?? {}
+  return {
+    fingerprints: textsIn(signingSecrets),
+    gateways: typeof gateways === 'number' ? gateways : null,
+    atMs: isCount(at) ? at : null,
+    regions: textsIn(regions),
   }
 }
 

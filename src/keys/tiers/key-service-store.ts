@@ -1,4 +1,5 @@
 import { type Clock, systemClock, systemTimers, type TurnTimers } from '../../domain/clock.ts'
+import { isJsonObject, parseJsonObject } from '../../domain/json.ts'
 import { decodeRecord } from '../../domain/wire.ts'
 import { asError } from '../../observability/failure-log.ts'
 import {
@@ -161,7 +162,8 @@ export class KeyServiceStore implements KeyTier {
 
 /** Reads the response to a single lookup. Only the code `not_found` means that there is no such key. */
 export function readSingle({ status, text }: KeyServiceResponse, digest: string): TierResult {
-  if (status === 404 && parseObject(text)?.['code'] === 'not_found') return { kind: 'absent' }
+  // The response of another server, such as a proxy's error page, is no object.
+  if (status === 404 && parseJsonObject(text)?.['code'] === 'not_found') return { kind: 'absent' }
   return status === 200 ? readRecord(text, digest) : failed(`The key service responded with status ${status}`)
 }
 
@@ -171,8 +173,8 @@ export function readSingle({ status, text }: KeyServiceResponse, digest: string)
  */
 export function readBatch({ status, text }: KeyServiceResponse): (digest: string) => TierResult {
   if (status !== 200) return () => failed(`The key service responded with status ${status}`)
-  const records = parseObject(text)?.['records']
-  if (!isObject(records))
+  const records = parseJsonObject(text)?.['records']
+  if (!isJsonObject(records))
     return () => failed('The response of the key service to a batch contains no records')
   return digest => {
     if (!Object.hasOwn(records, digest))
@@ -192,17 +194,4 @@ function readRecord(text: string, digest: string): TierResult {
   return decoded.ok
     ? { kind: 'found', grant: decoded.grant }
     : failed(`The key service returned an invalid record: ${decoded.why}`)
-}
-
-function parseObject(text: string): Record<string, unknown> | null {
-  try {
-    const json: unknown = JSON.parse(text)
-    return isObject(json) ? json : null
-  } catch {
-    return null // The response of another server, such as a proxy's error page.
-  }
-}
-
-function isObject(json: unknown): json is Record<string, unknown> {
-  return typeof json === 'object' && json !== null && !Array.isArray(json)
 }

@@ -1,3 +1,4 @@
+import { parseJsonObject } from '../../domain/json.ts'
 import { isCount } from '../../domain/wire.ts'
 import type { ReportContent, ReportedCount } from './usage-counts.ts'
 
@@ -68,7 +69,7 @@ function nameOne(entry: { readonly keyId: string | null; readonly workspaceId: s
  * that it names. A response that refuses nothing, or is in another form, loses nothing.
  */
 export function refusedCounts({ counts }: UsageReport, response: string): number {
-  const { requests, first } = readResponse(response)
+  const { requests, first }: Readonly<Record<string, unknown>> = parseJsonObject(response) ?? {}
   if (isCount(requests)) return Math.min(requests, sumCounts(counts))
   const named = Array.isArray(first) ? first.filter(isOfCounts) : []
   const indexes = new Set(named.map(({ index }) => index))
@@ -77,15 +78,6 @@ export function refusedCounts({ counts }: UsageReport, response: string): number
 
 function sumCounts(counts: readonly ReportedCount[]): number {
   return counts.reduce((sum, { count }) => sum + count, 0)
-}
-
-function readResponse(response: string): { readonly requests?: unknown; readonly first?: unknown } {
-  try {
-    const json: unknown = JSON.parse(response)
-    return typeof json === 'object' && json !== null ? json : {}
-  } catch {
-    return {}
-  }
 }
 
 interface RefusedEntry {

@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
+import { parseJsonObject } from '../../../domain/json.ts'
 import { EXIT, type Host } from '../../../run/host.ts'
 import { CliError } from '../../cli.ts'
 
@@ -68,24 +69,13 @@ function decodeLine(bytes: Uint8Array, number: number): string {
 }
 
 function parseEntry(text: string, number: number): Line['entry'] {
-  const entry = parsed(text)
-  if (typeof entry === 'object' && entry !== null && !Array.isArray(entry)) {
-    // The checks have shown it: a JSON object, its values unknown.
-    return entry as Line['entry']
-  }
-  throw notAnObject(number)
+  const entry = parseJsonObject(text)
+  if (entry === null) throw notAnObject(number)
+  return entry
 }
 
 function notAnObject(number: number): CliError {
   return wrong(`Line ${number} must be one JSON object of at most ${MAX_LINE_BYTES} bytes`)
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }
 
 function wrong(message: string): CliError {
