@@ -1,8 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
+import { RateLimiterMemory } from 'rate-limiter-flexible'
 import type { Clock } from '../../../domain/clock.ts'
 import { type ControlLogger, describeError } from '../../../observability/control-logger.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
+import { secondsToWait } from '../http/authenticate-programs.ts'
 import { describeCaller } from '../http/request-context.ts'
 import { appendAudit, audited } from './chain.ts'
 import { auditAccess } from './entries.ts'
@@ -55,7 +56,7 @@ async function record(
   const caller = describeCaller(request)
   const operation = request.routeOptions.config.operation ?? 'other'
   logger.warn({ requestId: request.id, actor: caller.actor, workspaceId, operation }, 'access refused')
-  if (!(await consume(limiter, caller.actor))) return
+  if ((await secondsToWait(limiter, caller.actor)) > 0) return
   const nowMs = clock.wallMs()
   const about = { workspaceId, operation, method: request.method }
   const entry = auditAccess('access.refused', about, { id: newAuditId(nowMs), atMs: nowMs, caller })
@@ -63,15 +64,5 @@ async function record(
     await audited(metrics, () => database.changes.run(tx => appendAudit(tx, [entry], database)))
   } catch (error) {
     logger.error({ requestId: request.id, cause: describeError(error) }, 'refused access not audited')
-  }
-}
-
-async function consume(limiter: RateLimiterMemory, actor: string): Promise<boolean> {
-  try {
-    await limiter.consume(actor)
-    return true
-  } catch (refusal) {
-    if (refusal instanceof RateLimiterRes) return false
-    throw refusal
   }
 }

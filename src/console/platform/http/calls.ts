@@ -28,6 +28,7 @@ export const NO_RESOURCE = 'No resource at this path'
 export interface Call {
   /** A GET answers HEAD too. */
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH'
+  /** Without the prefix; parameters as `:name`. */
   readonly url: string
   /** Its name in logs and metrics. */
   readonly operation: string
@@ -131,22 +132,9 @@ function rejectOtherMethods(app: FastifyInstance, url: string, allowed: readonly
 }
 
 /** What a call says of itself: its route, its schemas and its place in the OpenAPI document. */
-interface AdminCallDescription {
+interface AdminCallDescription extends Omit<ProtectedCall, 'schema' | 'admit' | 'handle'> {
   /** The operation's id in the OpenAPI document. */
   readonly id: string
-  /** A GET answers HEAD too. */
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH'
-  /** Without the prefix; parameters as `:name`. */
-  readonly url: string
-  /** Its name in logs and metrics. */
-  readonly operation: string
-  /** Null if every authenticated caller may make the call. */
-  readonly permission: Permission | null
-  /**
-   * Where the caller needs the permission. `own`: in some workspace; the handler must check which. `all`: in every
-   * workspace, also in those that do not exist yet.
-   */
-  readonly workspaces: 'own' | 'all'
   readonly summary: string
   readonly description?: string
   /** Request headers with a meaning for this call. */
@@ -158,8 +146,6 @@ interface AdminCallDescription {
   readonly format?: 'json' | 'lines'
   /** Besides those that every call can have. */
   readonly errors?: readonly ApiErrorCode[]
-  /** Default: 64 KiB. */
-  readonly bodyLimitBytes?: number
 }
 
 /**
@@ -221,20 +207,12 @@ export function declareCalls<Parts>() {
 
 /** The routes of calls, with what their handlers use. */
 export function bindCalls<Parts>(calls: readonly AdminCall<Parts>[], parts: Parts): ProtectedCall[] {
-  return calls.map(call => {
-    const { method, url, operation, permission, workspaces, status, query, body, bodyLimitBytes } = call
-    return {
-      method,
-      url,
-      operation,
-      permission,
-      workspaces,
-      schema: {
-        ...(query === null ? {} : { querystring: query }),
-        ...(body === null ? {} : { body }),
-      },
-      ...(bodyLimitBytes === undefined ? {} : { bodyLimitBytes }),
-      handle: (request, reply) => call.handle(parts, request, reply.code(status)),
-    }
-  })
+  return calls.map(({ query, body, status, handle, ...route }) => ({
+    ...route,
+    schema: {
+      ...(query === null ? {} : { querystring: query }),
+      ...(body === null ? {} : { body }),
+    },
+    handle: (request, reply) => handle(parts, request, reply.code(status)),
+  }))
 }
