@@ -104,7 +104,7 @@ export const formats: Readonly<Record<string, Format>> = {
 }
 
 /** Base64 in either alphabet, padded or not, of 32 bytes or more. */
-export function isSigningSecret(text: string): boolean {
+function isSigningSecret(text: string): boolean {
   if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(text)) return false
   return Buffer.from(text, 'base64').length >= 32
 }

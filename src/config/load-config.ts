@@ -30,7 +30,7 @@ export type LoadedConfig =
     }
   | { readonly ok: false; readonly problems: readonly ConfigProblem[] }
 
-export interface ConfigSources {
+interface ConfigSources {
   readonly environment: NodeJS.ProcessEnv
   readonly flags?: ReadonlyMap<string, string>
   readonly configFile?: string | undefined

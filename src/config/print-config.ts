@@ -2,7 +2,7 @@ import { stringify } from 'yaml'
 import type { Config, RegionSettings } from './schema/schema.ts'
 import { settings } from './settings.ts'
 
-export const HIDDEN = '[hidden]'
+const HIDDEN = '[hidden]'
 
 /**
  * The effective settings as YAML that could be loaded again, with secrets hidden.

@@ -152,7 +152,7 @@ function startPurges(context: ConsoleContext, capabilities: readonly Capability[
   }
 }
 
-export interface ConsoleHealth {
+interface ConsoleHealth {
   readonly database: 'ok' | 'failed'
   /** Without Redis, changes wait in the database and are announced later. */
   readonly announcer: AnnouncerState | 'degraded'

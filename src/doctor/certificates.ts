@@ -18,7 +18,7 @@ export function peerExpiry(socket: Socket | null): number | null {
   return Number.isNaN(expiry) ? null : expiry
 }
 
-export interface SeenCertificates {
+interface SeenCertificates {
   /** When the certificate of this server expires, in milliseconds since the epoch; null without TLS. */
   expiryOf(url: URL): number | null
   stop(): void

@@ -3,7 +3,7 @@ import type { ClockReading, Finding } from './finding.ts'
 /** As the alert PosternClockSkew has it: a key expires by the gateway's clock, and is issued by the console's. */
 export const GATEWAY_LIMIT_MS = 1_000
 /** What the sign-in of the console tolerates of a provider, and more than an intermediary adds to a response. */
-export const LIMIT_MS = 30_000
+const LIMIT_MS = 30_000
 /** `Date` is in seconds (RFC 9110, section 5.6.7). */
 export const HTTP_DATE_RESOLUTION_MS = 1_000
 

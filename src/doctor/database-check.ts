@@ -159,7 +159,7 @@ interface Reached {
  * driver verifies.
  * @returns when the certificate expires, in milliseconds since the epoch; null without TLS, or if the server breaks off
  */
-export async function postgresExpiry(url: string): Promise<number | null> {
+async function postgresExpiry(url: string): Promise<number | null> {
   const config = connectionConfig(url, DATABASE_SETTING)
   // Knows the variables that complete the address, such as PGSSLMODE.
   const { host, port, ssl }: Reached = new pg.Client(config)

@@ -1,7 +1,7 @@
 /** Who caused a denial: `gateway` counts against the gateway's objective, `upstream` only against the end-to-end one. */
 type Responsible = 'client' | 'gateway' | 'upstream'
 
-export interface DenialRow {
+interface DenialRow {
   readonly status: number
   /** The public `code`: docs/integrators.md. */
   readonly code: string
@@ -48,7 +48,7 @@ function invalidToken<Code extends string>(code: Code, text: string) {
 }
 
 /** All properties of each denial reason. A new reason is one row here. */
-export const DENIALS = {
+const DENIALS = {
   malformed_request: {
     status: 400,
     code: 'invalid_request',

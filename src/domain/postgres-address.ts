@@ -8,7 +8,7 @@ export interface PostgresTls {
 }
 
 /** A postgres: address. What it leaves out, the driver takes from `PGUSER`, `PGPASSWORD`, `PGDATABASE`, `PGPORT` or `PGSSLMODE`. */
-export interface PostgresAddress {
+interface PostgresAddress {
   /** A name, an IP address, or the directory of a Unix socket. */
   readonly host: string
   readonly port: number | null

@@ -25,7 +25,7 @@ export const REDIS_CAUSES = [
   'other',
 ] as const
 
-export type RedisCause = (typeof REDIS_CAUSES)[number]
+type RedisCause = (typeof REDIS_CAUSES)[number]
 
 export interface RedisFailure {
   readonly cause: RedisCause

@@ -123,7 +123,7 @@ function schemaVersion({ suspendedAtMs, allowedCidrs, plan }: KeyGrant): number 
   return suspendedAtMs !== null || allowedCidrs.length > 0 ? RESTRICTED_SCHEMA_VERSION : SCHEMA_VERSION
 }
 
-export type DecodedRecord =
+type DecodedRecord =
   | { readonly ok: true; readonly grant: KeyGrant }
   | { readonly ok: false; readonly why: 'malformed' | 'unknown_schema' | 'bad_mac' }
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { DenialReason } from '../domain/denial.ts'
 import { NO_HOST, NOT_HTTP_VERSION, TWO_HOSTS } from '../http/malformed-request.ts'
 
-export const MAX_TARGET_LENGTH = 8 * 1024
+const MAX_TARGET_LENGTH = 8 * 1024
 const MAX_HEADERS_LENGTH = 16 * 1024
 export const MAX_HEADER_FIELDS = 100
 

@@ -53,7 +53,7 @@ export interface KeyStoreSettings {
   readonly onGatewayCount?: (count: number) => void
 }
 
-export interface KeyStoreHealth {
+interface KeyStoreHealth {
   /** `failed`: it answers with errors. */
   readonly redis: 'ok' | 'down' | 'failed' | 'off'
   readonly changes: 'connected' | 'disconnected'
@@ -172,7 +172,7 @@ function keyServiceHealth(
 }
 
 /** One of these must have made the MAC of a record or message; null if no MAC is required. */
-export interface VerifyingKeys {
+interface VerifyingKeys {
   readonly records: readonly KeyObject[] | null
   readonly messages: readonly KeyObject[] | null
 }

@@ -7,7 +7,7 @@ const MAX_NOTED = 10_000
 const MAX_OF_WORKSPACE = 1_000
 
 /** Whose requests a window counts, and the plan that set its limit. */
-export interface LimitedKey {
+interface LimitedKey {
   readonly grant: Pick<KeyGrant, 'workspaceId' | 'id'>
   /** Null: no plan, or an unknown one. */
   readonly plan: string | null

@@ -13,7 +13,7 @@ const MIN_INTERVAL_MS = 5_000
 const REPEAT_MS = 60_000
 
 /** What is known of a failure beyond its error. */
-export interface Explanation {
+interface Explanation {
   readonly cause: string
   /** What an operator can do. */
   readonly advice: string | null

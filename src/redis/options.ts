@@ -8,7 +8,7 @@ import { findRedisTopology, isEncryptedRedis, type RedisTopology } from '../doma
 export type RedisSettings = RegionSettings['redis']
 
 /** Without the mapping of RESP3 replies: the connections use RESP2. */
-export type RedisOptions = Omit<IoredisOptions, 'replyMapping'>
+type RedisOptions = Omit<IoredisOptions, 'replyMapping'>
 
 const RETRY_MIN_MS = 50
 const RETRY_MAX_MS = 1_000

@@ -1,7 +1,7 @@
 import type { PublicError } from '../../domain/denial.ts'
 
 /** What an error of the API means, and what a client does about it. Text between backticks is code. */
-export interface ErrorMeaning {
+interface ErrorMeaning {
   readonly meaning: string
   readonly advice: string
 }

@@ -17,7 +17,7 @@ import { MIGRATIONS } from '../schema.ts'
 import { type CheckedAudit, checkAudit, countKeys, readPostgres } from './read-database.ts'
 import { fillSqlite, publish, publishNew, withUnfinished } from './write-database.ts'
 
-export interface BackupOptions {
+interface BackupOptions {
   /** `database.url`: a SQLite file or PostgreSQL, also while consoles use it. */
   readonly url: string
   readonly file: string

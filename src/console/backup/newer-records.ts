@@ -105,7 +105,7 @@ export async function announceAgain(tx: Transaction<Tables>, nowMs: number): Pro
 const MAX_NAMED = 10
 
 /** What the Redis of one region holds about a key. */
-export interface SeenEntry {
+interface SeenEntry {
   /** Null if the settings name no regions. */
   readonly region: string | null
   /** Null without a genuine record. */

@@ -42,7 +42,7 @@ import {
 } from './read-database.ts'
 import { fillPostgres, publish, sync, withUnfinished } from './write-database.ts'
 
-export interface RestoreOptions {
+interface RestoreOptions {
   /** `database.url` */
   readonly url: string
   /** A backup. */

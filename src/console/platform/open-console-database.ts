@@ -14,7 +14,7 @@ import { openDatabase, waitForDatabase } from './open-database.ts'
 import { checkSigningSecrets } from './signing-secrets.ts'
 
 /** The database of a running console. A SQLite file is locked until it is closed. */
-export interface ConsoleDatabase extends AuditedDatabase {
+interface ConsoleDatabase extends AuditedDatabase {
   readonly health: DatabaseHealth
 }
 

@@ -22,7 +22,7 @@ interface SessionLimits {
   readonly maxPerPerson: number
 }
 
-export interface Session {
+interface Session {
   readonly person: Person
   /** Basis of the CSRF tokens in forms. */
   readonly csrfSecret: string

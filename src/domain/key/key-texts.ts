@@ -1,5 +1,5 @@
 /** An optional text about a key, for people: no decision reads it, and no gateway gets it. */
-export interface KeyText {
+interface KeyText {
   /** On pages and in the output of commands. */
   readonly label: string
   /** In characters. */

@@ -159,7 +159,7 @@ const MIN_CREDENTIALS_LENGTH = 8
 const NONE: readonly string[] = []
 
 /** Values allowed only in `Authorization`: a copy elsewhere would reach logs or the upstream. */
-export interface StrayKeys {
+interface StrayKeys {
   /** Prefix of signed keys; null if keys are opaque. */
   readonly prefix: string | null
   /** Credentials of this request that do not have the form of a signed key. */

@@ -35,7 +35,7 @@ export interface ApiParameter {
   readonly schema: Readonly<Record<string, unknown>>
 }
 
-export interface ApiResponse {
+interface ApiResponse {
   readonly description: string
   readonly content: Readonly<Record<string, { readonly schema: unknown }>>
 }

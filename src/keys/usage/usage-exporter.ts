@@ -11,7 +11,7 @@ const MAX_WAITING = 50
 /** Client errors that a repetition may cure (RFC 9110, section 15.5), as for reports to the key service. */
 const RETRYABLE_STATUSES = new Set([401, 403, 404, 408, 425, 429])
 
-export interface UsageExporterParts {
+interface UsageExporterParts {
   readonly url: string
   readonly failures: FailureLog
   readonly metrics: Pick<Metrics, 'usageExports'>

@@ -71,7 +71,7 @@ export interface Caller {
 }
 
 /** Rights that a new token would have. */
-export interface Grant {
+interface Grant {
   readonly permissions: readonly Permission[]
   /** Null for all. */
   readonly workspaces: readonly string[] | null

@@ -25,7 +25,7 @@ export type ChainHead = Pick<AuditHeadRow, 'sequence' | 'hash'>
 type ChainedRow = AuditRow & { readonly sequence: number; readonly hash: string }
 
 /** A database, as far as its audit log needs it. */
-export type AuditTarget = Pick<AuditedDatabase, 'dialect' | 'audit'>
+type AuditTarget = Pick<AuditedDatabase, 'dialect' | 'audit'>
 
 /** A database whose transactions write entries. */
 export interface WritableAudit extends AuditTarget {

@@ -47,7 +47,7 @@ export function group(field: Field, inputs: Piece): Html {
   </fieldset>`
 }
 
-export interface Option {
+interface Option {
   readonly type: 'checkbox' | 'radio'
   readonly name: string
   readonly value: string

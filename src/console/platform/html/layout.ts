@@ -47,7 +47,7 @@ const NAVIGATION = {
   deliveries: { label: 'Webhook', path: deliveriesPath },
   api: { label: 'API reference', path: apiPath },
 }
-export type Section = keyof typeof NAVIGATION
+type Section = keyof typeof NAVIGATION
 
 /** What the menu of an administrator offers besides. */
 const ADMINISTRATION_MENU = [

@@ -82,7 +82,7 @@ function describeProblem(apiError: ApiError, { id }: FastifyRequest): Problem {
   return { title: 'Request rejected', text: `${apiError.message}.`, requestId: id }
 }
 
-export interface Problem {
+interface Problem {
   readonly title: string
   readonly text: string
   /** Shown to find the request in the log; null if the log has nothing to add. */

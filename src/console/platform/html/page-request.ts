@@ -138,7 +138,7 @@ declare module 'fastify' {
 export const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /** @returns the token for the field `_csrf` or the header `X-CSRF-Token`; empty without a session */
-export function generateCsrfToken(request: FastifyRequest, reply: FastifyReply): string {
+function generateCsrfToken(request: FastifyRequest, reply: FastifyReply): string {
   return request.session === null ? '' : reply.generateCsrf()
 }
 

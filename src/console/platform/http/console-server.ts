@@ -39,7 +39,7 @@ type RawRequest = { readonly headers: IncomingHttpHeaders; readonly rawHeaders: 
 /** `console`: for people and programs; `internal`: for gateways. */
 type ListenerName = 'console' | 'internal'
 
-export interface ServerParts {
+interface ServerParts {
   readonly listener: ListenerName
   readonly logger: ControlLogger
   readonly metrics: Metrics
