@@ -14,68 +14,6 @@ import {
   type ValueOf,
 } from './schema-builders.ts'
 
-/** Each policy costs one Redis command for each request that it applies to, and each name of a policy four metric series. */
-const MAX_POLICIES = 16
-const MAX_PLANS = 32
-const NAME_PATTERN = ROUTE_NAME
-
-const policy = section({
-  name: text({
-    pattern: NAME_PATTERN.source,
-    description: 'Name in the `RateLimit` response fields and in metrics',
-  }),
-  per: oneOf(['workspace', 'key'], {
-    description: 'What each window counts: all keys of a workspace, or one key',
-  }),
-  route: optional(text({ pattern: NAME_PATTERN.source, description: 'The one route that is limited' })),
-  scope: optional(
-    text({
-      format: 'scope',
-      description: 'Limits the routes that require this scope; without both, all routes',
-    }),
-  ),
-  requests: integer({ minimum: 1, maximum: 1_000_000_000, description: 'Requests that a window allows' }),
-  windowSeconds: optional(
-    integer({
-      minimum: 1,
-      maximum: 86_400,
-      description: 'Length of a window, which begins with its first request',
-    }),
-  ),
-  window: optional(
-    oneOf(['month'], { description: 'Instead of a length: `month` is the calendar month, in UTC' }),
-  ),
-})
-
-const plan = section({
-  policies: list(policy, {
-    maxItems: MAX_POLICIES,
-    description: 'Its policies, as in `limits.policies`; none are no limits',
-  }),
-})
-
-export const limits = section({
-  policies: list(policy, {
-    default: [],
-    maxItems: MAX_POLICIES,
-    description:
-      'Rate limits per workspace or per key, for keys without a plan; requests above them get 429 `rate_limited`',
-  }),
-  plans: mapOf(NAME_PATTERN, plan, {
-    default: {},
-    maxProperties: MAX_PLANS,
-    description:
-      'Rate limits by plan, such as `free: { policies: […] }`: for keys of a plan they stand in the place of `limits.policies`',
-  }),
-  replicas: integer({
-    default: 1,
-    minimum: 1,
-    maximum: 10_000,
-    description:
-      'Number of gateways until the console has said it; each enforces its share of a limit if Redis, where they count together, is unavailable',
-  }),
-})
-
 const queryRule = anyOf(
   section({
     type: constant('integer'),
@@ -141,7 +79,7 @@ export const DEFAULT_ROUTES: Record<string, ValueOf<typeof route>> = {
   },
 }
 
-export const routes = mapOf(NAME_PATTERN, route, {
+export const routes = mapOf(ROUTE_NAME, route, {
   default: DEFAULT_ROUTES,
   minProperties: 1,
   maxProperties: 200,

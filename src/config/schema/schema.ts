@@ -1,13 +1,15 @@
 import { SCOPE_TOKEN } from '../../domain/key/key-record.ts'
 import type { ResponseSchema } from '../../domain/route/response-schema.ts'
+import { ROUTE_NAME } from '../../domain/route/route.ts'
 import { consoleSettings, leaks, webhooks } from './console-schema.ts'
 import { gateway, upstream } from './gateway-schema.ts'
-import { limits, type route, routes } from './route-schema.ts'
+import { type route, routes } from './route-schema.ts'
 import {
   boolean,
   EVERY_ADDRESS,
   host,
   httpUrl,
+  integer,
   list,
   mapOf,
   milliseconds,
@@ -32,6 +34,67 @@ import {
   regions,
   usage,
 } from './store-schema.ts'
+
+/** Each policy costs one Redis command for each request that it applies to, and each name of a policy four metric series. */
+const MAX_POLICIES = 16
+const MAX_PLANS = 32
+
+const policy = section({
+  name: text({
+    pattern: ROUTE_NAME.source,
+    description: 'Name in the `RateLimit` response fields and in metrics',
+  }),
+  per: oneOf(['workspace', 'key'], {
+    description: 'What each window counts: all keys of a workspace, or one key',
+  }),
+  route: optional(text({ pattern: ROUTE_NAME.source, description: 'The one route that is limited' })),
+  scope: optional(
+    text({
+      format: 'scope',
+      description: 'Limits the routes that require this scope; without both, all routes',
+    }),
+  ),
+  requests: integer({ minimum: 1, maximum: 1_000_000_000, description: 'Requests that a window allows' }),
+  windowSeconds: optional(
+    integer({
+      minimum: 1,
+      maximum: 86_400,
+      description: 'Length of a window, which begins with its first request',
+    }),
+  ),
+  window: optional(
+    oneOf(['month'], { description: 'Instead of a length: `month` is the calendar month, in UTC' }),
+  ),
+})
+
+const plan = section({
+  policies: list(policy, {
+    maxItems: MAX_POLICIES,
+    description: 'Its policies, as in `limits.policies`; none are no limits',
+  }),
+})
+
+const limits = section({
+  policies: list(policy, {
+    default: [],
+    maxItems: MAX_POLICIES,
+    description:
+      'Rate limits per workspace or per key, for keys without a plan; requests above them get 429 `rate_limited`',
+  }),
+  plans: mapOf(ROUTE_NAME, plan, {
+    default: {},
+    maxProperties: MAX_PLANS,
+    description:
+      'Rate limits by plan, such as `free: { policies: […] }`: for keys of a plan they stand in the place of `limits.policies`',
+  }),
+  replicas: integer({
+    default: 1,
+    minimum: 1,
+    maximum: 10_000,
+    description:
+      'Number of gateways until the console has said it; each enforces its share of a limit if Redis, where they count together, is unavailable',
+  }),
+})
 
 const ops = section({
   host: host(EVERY_ADDRESS, 'Address of probes and metrics'),
