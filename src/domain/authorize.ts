@@ -1,4 +1,4 @@
-import { isInCidrs } from './address/ip-address.ts'
+import { isInCidrs } from './address.ts'
 import { type Denial, denied } from './denial.ts'
 import type { KeyGrant, Lookup } from './key/key-record.ts'
 import { buildUpstreamPath, parseQuery, type RouteMatch, WORKSPACE_PARAMETER } from './route/route.ts'

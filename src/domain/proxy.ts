@@ -1,5 +1,4 @@
-import { withoutBrackets, withoutFinalDot } from './address/host-name.ts'
-import { isInCidrs, normalizeCidrs } from './address/ip-address.ts'
+import { isInCidrs, normalizeCidrs, withoutBrackets, withoutFinalDot } from './address.ts'
 
 /** The settings of outgoing calls, which the variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY set. */
 export interface ProxySettings {

@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
-import { MAX_CIDRS, normalizeCidrs } from './address/ip-address.ts'
+import { MAX_CIDRS, normalizeCidrs } from './address.ts'
 import { SHORT_NAME } from './id-form.ts'
 import { toInstant } from './instant.ts'
 import { parseJsonObject } from './json.ts'

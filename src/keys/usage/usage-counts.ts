@@ -1,4 +1,4 @@
-import { anonymizeAddress } from '../../domain/address/ip-address.ts'
+import { anonymizeAddress } from '../../domain/address.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { type DenialReason, denialRow } from '../../domain/denial.ts'
 import type { LimitUse } from '../../domain/rate-limit.ts'

@@ -3,7 +3,7 @@ import type { ConnectionOptions } from 'node:tls'
 import { type buildConnector, Client, type Dispatcher } from 'undici'
 import type { Config } from '../../config/schema/schema.ts'
 import { readNamedFile } from '../../config/setting-files.ts'
-import { withoutBrackets } from '../../domain/address/host-name.ts'
+import { withoutBrackets } from '../../domain/address.ts'
 import { requireAuthorities, requirePair } from '../../domain/pem.ts'
 import {
   type Address,

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { plainAddress } from '../../../domain/address/ip-address.ts'
+import { plainAddress } from '../../../domain/address.ts'
 import { isKeyId } from '../../../domain/id-form.ts'
 import { parseInstant } from '../../../domain/instant.ts'
 import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../../domain/key/key-record.ts'
