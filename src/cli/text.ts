@@ -1,4 +1,4 @@
-import { relativeTime } from '../domain/instant.ts'
+import { relativeTime } from '../domain/form/instant.ts'
 
 /** Control characters, and those that change the direction of text: a terminal would act on them. */
 const UNPRINTABLE = /[\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu

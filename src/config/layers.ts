@@ -9,7 +9,7 @@ import {
   parse,
   parseDocument,
 } from 'yaml'
-import { isJsonObject } from '../domain/json.ts'
+import { isJsonObject } from '../domain/form/json.ts'
 import type { ConfigProblem } from './config-error.ts'
 import {
   CONTRACT_NAMES,

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { isJsonObject } from '../domain/json.ts'
+import { isJsonObject } from '../domain/form/json.ts'
 import { ASSERTION_KEY_FILES, checkAssertionKeys } from './assertion-keys.ts'
 import { ConfigError, type ConfigProblem } from './config-error.ts'
 import {

@@ -1,5 +1,5 @@
 import { Errors, Meta } from 'typebox/schema'
-import { parseJsonObject } from '../domain/json.ts'
+import { parseJsonObject } from '../domain/form/json.ts'
 import {
   isInside,
   type JsonSchema,

@@ -1,5 +1,5 @@
-import { isInCidrs } from './address.ts'
 import { type Denial, denied } from './denial.ts'
+import { isInCidrs } from './form/address.ts'
 import type { KeyGrant, Lookup } from './key/key-record.ts'
 import { buildUpstreamPath, parseQuery, type RouteMatch, WORKSPACE_PARAMETER } from './route/route.ts'
 

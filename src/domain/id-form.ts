@@ -24,6 +24,3 @@ export function isKeyId(text: string): boolean {
 export function idPattern(kind: IdKind): string {
   return FORMS[kind].source.slice(1, -1)
 }
-
-/** The name of a route, of a rate limit policy or of a plan. */
-export const SHORT_NAME = /^[a-z][a-z0-9-]{0,31}$/

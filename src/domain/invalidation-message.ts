@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from 'node:crypto'
-import { parseJsonObject } from './json.ts'
+import { parseJsonObject } from './form/json.ts'
 import { DEFAULT_REGION, isRegionName } from './region.ts'
 import { isCount, isDigest, isVersion } from './wire.ts'
 

@@ -1,4 +1,4 @@
-import { isInCidrs, normalizeCidrs, withoutBrackets, withoutFinalDot } from './address.ts'
+import { isInCidrs, normalizeCidrs, withoutBrackets, withoutFinalDot } from './form/address.ts'
 
 /** The settings of outgoing calls, which the variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY set. */
 export interface ProxySettings {

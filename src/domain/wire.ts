@@ -1,8 +1,7 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
-import { MAX_CIDRS, normalizeCidrs } from './address.ts'
-import { SHORT_NAME } from './id-form.ts'
-import { toInstant } from './instant.ts'
-import { parseJsonObject } from './json.ts'
+import { MAX_CIDRS, normalizeCidrs } from './form/address.ts'
+import { toInstant } from './form/instant.ts'
+import { parseJsonObject } from './form/json.ts'
 import {
   isScope,
   isWorkspaceId,
@@ -10,6 +9,7 @@ import {
   type KeyRecord,
   MAX_VERSION,
   normalizeScopes,
+  SHORT_NAME,
 } from './key/key-record.ts'
 import type { TextName } from './key/key-texts.ts'
 

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { BlockList, isIP, isIPv6 } from 'node:net'
-import { plainAddress } from '../domain/address.ts'
+import { plainAddress } from '../domain/form/address.ts'
 
 /** Stands for a forwarded value that is not an IP address: it is in no network that a key allows. */
 export const UNKNOWN_ADDRESS = 'an unknown address'

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { findClientNetwork, plainAddress } from '../domain/address.ts'
+import { findClientNetwork, plainAddress } from '../domain/form/address.ts'
 import { ClientConnection } from './client-connection.ts'
 
 /** Which limit closed a connection: that of its address, or that of the listener. */

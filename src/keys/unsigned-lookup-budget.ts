@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { findClientNetwork } from '../domain/address.ts'
+import { findClientNetwork } from '../domain/form/address.ts'
 import { TokenBucket } from '../domain/rate-limit.ts'
 
 /** Clients that are remembered. One that is forgotten starts with a full budget; the total still limits it. */

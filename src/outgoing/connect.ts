@@ -2,7 +2,7 @@ import { request as requestPlain } from 'node:http'
 import { request as requestSecure } from 'node:https'
 import { isIP, isIPv6, type Socket } from 'node:net'
 import { buildConnector } from 'undici'
-import { withoutBrackets, withoutFinalDot } from '../domain/address.ts'
+import { withoutBrackets, withoutFinalDot } from '../domain/form/address.ts'
 import { effectivePort, type HttpProxy, type ProxySettings, proxyFor, type Target } from '../domain/proxy.ts'
 
 /** undici's connector, which would send the final dot of an absolute name in TLS. */

@@ -2,7 +2,7 @@ import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { isIP, Socket } from 'node:net'
 import { type ConnectionOptions, connect } from 'node:tls'
-import { withoutBrackets, withoutFinalDot } from '../domain/address.ts'
+import { withoutBrackets, withoutFinalDot } from '../domain/form/address.ts'
 import { effectivePort, type ProxySettings, proxyFor } from '../domain/proxy.ts'
 import { hostAndPort, openTunnel } from './connect.ts'
 

@@ -1,7 +1,7 @@
 import { connect as connectPlain, isIP, Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectEncrypted } from 'node:tls'
 import { AbstractConnector, type RedisOptions } from 'ioredis'
-import { withoutBrackets, withoutFinalDot } from '../domain/address.ts'
+import { withoutBrackets, withoutFinalDot } from '../domain/form/address.ts'
 
 /** The address of a server. */
 export interface Endpoint {

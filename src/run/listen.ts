@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import { EVERY_ADDRESS } from '../config/schema/schema-builders.ts'
-import { withoutBrackets } from '../domain/address.ts'
+import { withoutBrackets } from '../domain/form/address.ts'
 import { StartError } from '../domain/start-error.ts'
 
 const EVERY_IPV4 = '0.0.0.0'

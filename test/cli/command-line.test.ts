@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'
-import { runProgram } from '../../src/cli/program.ts'
+import { runProgram } from '../../src/cli/program/program.ts'
 import { settings } from '../../src/config/settings.ts'
 import type { Host } from '../../src/run/host.ts'
 

@@ -2,7 +2,7 @@ import { stringify } from 'yaml'
 import { layerOfDefaults } from '../../src/config/layers.ts'
 import type { Plane } from '../../src/config/rules.ts'
 import { type Setting, settings } from '../../src/config/settings.ts'
-import { PUBLIC_NETWORKS, SPECIAL_NETWORKS } from '../../src/domain/address.ts'
+import { PUBLIC_NETWORKS, SPECIAL_NETWORKS } from '../../src/domain/form/address.ts'
 
 /** Defaults that the chart's templates use; only the program needs the others. */
 const READ_BY_TEMPLATES = [

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { isInCidrs, isPublicAddress, MAX_CIDRS, normalizeCidrs } from '../../src/domain/address.ts'
+import { isInCidrs, isPublicAddress, MAX_CIDRS, normalizeCidrs } from '../../src/domain/form/address.ts'
 
 test.each([
   '192.0.2.1 ',

@@ -1,7 +1,7 @@
 import { BlockList } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isInCidrs, normalizeCidrs } from '../../src/domain/address.ts'
+import { isInCidrs, normalizeCidrs } from '../../src/domain/form/address.ts'
 
 describe('a network', () => {
   it.each([

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { anonymizeAddress, findClientNetwork, plainAddress } from '../../src/domain/address.ts'
+import { anonymizeAddress, findClientNetwork, plainAddress } from '../../src/domain/form/address.ts'
 
 test.each([
   ['192.0.2.7', '192.0.2.7'],

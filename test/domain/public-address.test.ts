@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { isPublicAddress, mayConnectTo } from '../../src/domain/address.ts'
+import { isPublicAddress, mayConnectTo } from '../../src/domain/form/address.ts'
 
 describe('an address is not public', () => {
   test.each([

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
-import { relativeTime } from '../../src/domain/instant.ts'
+import { relativeTime } from '../../src/domain/form/instant.ts'
 
 const SCRIPT = new URL('../../src/console/platform/html/assets/console.js', import.meta.url)
 const NOW = Date.parse('2026-11-20T12:00:00Z')

@@ -1,7 +1,7 @@
 import { createSecretKey } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { KEY_INVALID } from '../../src/domain/denial.ts'
-import { parseInstant } from '../../src/domain/instant.ts'
+import { parseInstant } from '../../src/domain/form/instant.ts'
 import { isScope, OTHER_WORKSPACES } from '../../src/domain/key/key-record.ts'
 import { endsAsKey, findStrayKeys, isUnsignedKey, mintSecret } from '../../src/domain/key/secret.ts'
 import { certificatesIn } from '../../src/domain/pem.ts'

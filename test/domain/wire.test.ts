@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseJsonObject } from '../../src/domain/json.ts'
+import { parseJsonObject } from '../../src/domain/form/json.ts'
 import type { KeyRecord } from '../../src/domain/key/key-record.ts'
 import { eachText, TEXT_NAMES } from '../../src/domain/key/key-texts.ts'
 import {

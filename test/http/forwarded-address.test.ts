@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isInCidrs } from '../../src/domain/address.ts'
+import { isInCidrs } from '../../src/domain/form/address.ts'
 import { compileProxies, findClientAddress, readForwardedAddress } from '../../src/http/client-address.ts'
 
 const PROXY = '10.0.0.1'

@@ -40,7 +40,7 @@ function cached(): string[] {
 test('a start from sources caches compiled code, and an edited source is compiled again', () => {
   expect(start('gateway', '--help').stdout).toContain('the data plane')
   expect(cached().length).toBeGreaterThan(60)
-  const program = join(checkout, 'src/cli/program.ts')
+  const program = join(checkout, 'src/cli/program/program.ts')
   writeFileSync(program, readFileSync(program, 'utf8').replace('the data plane', 'the other plane'))
   expect(start('gateway', '--help')).toMatchObject({
     status: 0,

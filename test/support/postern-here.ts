@@ -1,5 +1,5 @@
 import { PassThrough, Readable } from 'node:stream'
-import { runProgram } from '../../src/cli/program.ts'
+import { runProgram } from '../../src/cli/program/program.ts'
 import type { Host } from '../../src/run/host.ts'
 import type { Exit } from './postern-process.ts'
 

@@ -43,7 +43,7 @@ class ProgramHere extends EventEmitter {
       onSignal: (name, listener) => this.#onSignal.set(name, listener),
       onUncaughtException: () => {},
     }
-    import('../../src/cli/program.ts')
+    import('../../src/cli/program/program.ts')
       .then(({ runProgram }) => runProgram(host))
       .then(() => {
         if (!SERVERS.has(args[0] ?? '')) this.#end(0)

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { key as describedKey, gateways, regions } from '../../console/platform/http/fields.ts'
-import { parseJson } from '../../domain/json.ts'
+import { parseJson } from '../../domain/form/json.ts'
 import { EXIT } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
 import {

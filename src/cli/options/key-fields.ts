@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { normalizeCidrs } from '../../domain/address.ts'
+import { normalizeCidrs } from '../../domain/form/address.ts'
 import type { ChosenField, Restriction } from '../../domain/key/key-fields.ts'
 import { eachText, KEY_TEXTS, TEXT_NAMES, type TextName } from '../../domain/key/key-texts.ts'
 import { EXIT } from '../../run/host.ts'

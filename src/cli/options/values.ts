@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander'
+import { parseInstant } from '../../domain/form/instant.ts'
 import { isKeyId } from '../../domain/id-form.ts'
-import { parseInstant } from '../../domain/instant.ts'
 import { MAX_LIFETIME_DAYS } from '../../domain/key/key-life.ts'
 import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'

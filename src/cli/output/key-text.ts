@@ -1,5 +1,5 @@
 import { Option } from 'commander'
-import { relativeTime } from '../../domain/instant.ts'
+import { relativeTime } from '../../domain/form/instant.ts'
 import {
   confirmedText,
   elsewhereText,

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import { denyScope } from '../../domain/authorize.ts'
 import { DENIAL_REASONS, denialRow } from '../../domain/denial.ts'
-import { parseJsonObject } from '../../domain/json.ts'
+import { parseJsonObject } from '../../domain/form/json.ts'
 import type { ApiDocument, ApiOperation, ApiParameter } from '../../domain/route/describe-api.ts'
 import type { JsonSchema } from '../../domain/route/response-schema.ts'
 import { type RouteConfig, WORKSPACE_PARAMETER } from '../../domain/route/route.ts'

@@ -1,4 +1,4 @@
-import { isJsonObject, parseJson } from '../../domain/json.ts'
+import { isJsonObject, parseJson } from '../../domain/form/json.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { hasVisible } from '../../domain/key/visible-text.ts'
 import type { Person, UnusedClaim, WorkspaceNames } from '../platform/access/principal.ts'

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { toInstant } from '../../domain/instant.ts'
+import { toInstant } from '../../domain/form/instant.ts'
 import { EXPIRES_IN_DAYS_EXPECTED } from '../../domain/key/key-life.ts'
 import {
   type AdminToken,

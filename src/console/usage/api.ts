@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
-import { toInstant } from '../../domain/instant.ts'
+import { toInstant } from '../../domain/form/instant.ts'
 import { type KeyRecord, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, type CheckedRequest, declareCalls } from '../platform/http/calls.ts'

@@ -1,6 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
-import { parseInstant } from '../../domain/instant.ts'
+import { parseInstant } from '../../domain/form/instant.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
 import { listAsRows } from '../platform/database/query-parts.ts'

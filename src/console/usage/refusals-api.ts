@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { toInstant } from '../../domain/instant.ts'
+import { toInstant } from '../../domain/form/instant.ts'
 import { invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {

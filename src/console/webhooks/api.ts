@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { toInstant } from '../../domain/instant.ts'
+import { toInstant } from '../../domain/form/instant.ts'
 import { may } from '../platform/access/principal.ts'
 import type { PageOptions } from '../platform/database/query-parts.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'

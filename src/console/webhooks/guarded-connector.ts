@@ -1,7 +1,7 @@
 import { Resolver } from 'node:dns/promises'
 import { isIP, isIPv6, type LookupFunction, type Socket } from 'node:net'
 import type { buildConnector } from 'undici'
-import { withoutBrackets } from '../../domain/address.ts'
+import { withoutBrackets } from '../../domain/form/address.ts'
 import { type HttpProxy, type ProxySettings, proxyFor } from '../../domain/proxy.ts'
 import { createConnector, hostAndPort, openTunnel } from '../../outgoing/connect.ts'
 

@@ -1,4 +1,4 @@
-import { toInstant } from '../../domain/instant.ts'
+import { toInstant } from '../../domain/form/instant.ts'
 import { isSearchText, KEY_QUERY_EXPECTED } from '../keys/index.ts'
 import { allowedWorkspaces } from '../platform/access/principal.ts'
 import { invalidField } from '../platform/http/api-error.ts'

@@ -1,4 +1,4 @@
-import { MAX_CIDRS, normalizeCidrs } from '../address.ts'
+import { MAX_CIDRS, normalizeCidrs } from '../form/address.ts'
 import { eachText, KEY_TEXTS, type KeyTexts, TEXT_NAMES, type TextName } from './key-texts.ts'
 import { holdsKeyForm } from './secret.ts'
 import { hasVisible } from './visible-text.ts'

@@ -1,4 +1,4 @@
-import { parseInstant } from '../instant.ts'
+import { parseInstant } from '../form/instant.ts'
 import {
   BLANK_FIELDS,
   CHOSEN_FIELDS,

@@ -1,5 +1,4 @@
-import { SHORT_NAME } from '../id-form.ts'
-import { isWorkspaceId } from '../key/key-record.ts'
+import { isWorkspaceId, SHORT_NAME } from '../key/key-record.ts'
 
 /** The form of a route's name, by which requests are counted. */
 export const ROUTE_NAME = SHORT_NAME

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { type Clock, systemTimers, type Timers } from '../../domain/clock.ts'
-import { parseJsonObject } from '../../domain/json.ts'
+import { parseJsonObject } from '../../domain/form/json.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { isCount } from '../../domain/wire.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'

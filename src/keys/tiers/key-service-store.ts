@@ -1,5 +1,5 @@
 import { type Clock, systemClock, systemTimers, type TurnTimers } from '../../domain/clock.ts'
-import { isJsonObject, parseJsonObject } from '../../domain/json.ts'
+import { isJsonObject, parseJsonObject } from '../../domain/form/json.ts'
 import { decodeRecord } from '../../domain/wire.ts'
 import { asError } from '../../observability/failure-log.ts'
 import {

@@ -1,6 +1,6 @@
-import { anonymizeAddress } from '../../domain/address.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { type DenialReason, denialRow } from '../../domain/denial.ts'
+import { anonymizeAddress } from '../../domain/form/address.ts'
 import type { LimitUse } from '../../domain/rate-limit.ts'
 import {
   type CounterHandle,

@@ -1,4 +1,4 @@
-import { parseJsonObject } from '../../domain/json.ts'
+import { parseJsonObject } from '../../domain/form/json.ts'
 import { isCount } from '../../domain/wire.ts'
 import type { ReportContent, ReportedCount } from './usage-counts.ts'
 

@@ -3,7 +3,7 @@ import type { ConnectionOptions } from 'node:tls'
 import { type buildConnector, Client, type Dispatcher } from 'undici'
 import type { Config } from '../../config/schema/schema.ts'
 import { readNamedFile } from '../../config/setting-files.ts'
-import { withoutBrackets } from '../../domain/address.ts'
+import { withoutBrackets } from '../../domain/form/address.ts'
 import { requireAuthorities, requirePair } from '../../domain/pem.ts'
 import {
   type Address,

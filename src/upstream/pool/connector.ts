@@ -3,7 +3,7 @@ import { connect, isIP, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { type buildConnector, errors } from 'undici'
-import { withoutBrackets, withoutFinalDot } from '../../domain/address.ts'
+import { withoutBrackets, withoutFinalDot } from '../../domain/form/address.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
 import { UpstreamFailure } from './failure.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { planWebhookUrl } from '../../../src/console/webhooks/workspace-webhooks.ts'
-import { isPublicAddress } from '../../../src/domain/address.ts'
+import { isPublicAddress } from '../../../src/domain/form/address.ts'
 
 const KEY = `wsk_${'A'.repeat(54)}`
 const HTTPS =

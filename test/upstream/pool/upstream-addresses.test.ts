@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import { withoutBrackets } from '../../../src/domain/address.ts'
+import { withoutBrackets } from '../../../src/domain/form/address.ts'
 import { resolveName, UpstreamAddresses } from '../../../src/upstream/pool/connector.ts'
 
 /** Addresses of an upstream whose names the test resolves. */

@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
-import { parseJsonObject } from '../../../domain/json.ts'
+import { parseJsonObject } from '../../../domain/form/json.ts'
 import { EXIT, type Host } from '../../../run/host.ts'
 import { CliError } from '../../cli.ts'
 

@@ -1,4 +1,4 @@
-import { toInstant } from '../../../domain/instant.ts'
+import { toInstant } from '../../../domain/form/instant.ts'
 import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
 import {
   confirmedText,

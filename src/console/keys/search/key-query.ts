@@ -1,12 +1,12 @@
 import type { Expression, ExpressionBuilder, SqlBool } from 'kysely'
-import { SHORT_NAME } from '../../../domain/id-form.ts'
-import { parseInstant } from '../../../domain/instant.ts'
+import { parseInstant } from '../../../domain/form/instant.ts'
 import {
   isScope,
   isWorkspaceId,
   KEY_STATES,
   type KeyRecord,
   type KeyState,
+  SHORT_NAME,
   WORKSPACE_ID_EXPECTED,
 } from '../../../domain/key/key-record.ts'
 import { isLive } from '../../platform/database/key-row.ts'

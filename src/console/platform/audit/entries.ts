@@ -1,4 +1,4 @@
-import { toInstant } from '../../../domain/instant.ts'
+import { toInstant } from '../../../domain/form/instant.ts'
 import { CHOSEN_FIELDS } from '../../../domain/key/key-fields.ts'
 import type { EditedField, Rotation } from '../../../domain/key/key-life.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'

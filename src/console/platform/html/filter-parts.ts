@@ -1,5 +1,5 @@
+import { parseInstant } from '../../../domain/form/instant.ts'
 import { isKeyId } from '../../../domain/id-form.ts'
-import { parseInstant } from '../../../domain/instant.ts'
 import type { FileFormat } from '../http/send-file.ts'
 import { type Problems, textInput } from './form-parts.ts'
 import { type Html, html, type Piece } from './html.ts'

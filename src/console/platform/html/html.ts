@@ -1,5 +1,5 @@
 import { html as htmlTag, type SafeHtml } from '@remix-run/html-template'
-import { relativeTime } from '../../../domain/instant.ts'
+import { relativeTime } from '../../../domain/form/instant.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import { hasVisible } from '../../../domain/key/visible-text.ts'
 import { keyPath } from './paths.ts'

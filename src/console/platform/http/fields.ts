@@ -1,5 +1,5 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
-import { MAX_CIDRS } from '../../../domain/address.ts'
+import { MAX_CIDRS } from '../../../domain/form/address.ts'
 import { type IdKind, idPattern } from '../../../domain/id-form.ts'
 import {
   ALLOWED_CIDRS_EXPECTED,

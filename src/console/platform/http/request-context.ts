@@ -1,8 +1,8 @@
 import { isIP } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { plainAddress } from '../../../domain/address.ts'
+import { plainAddress } from '../../../domain/form/address.ts'
+import { parseInstant } from '../../../domain/form/instant.ts'
 import { isKeyId } from '../../../domain/id-form.ts'
-import { parseInstant } from '../../../domain/instant.ts'
 import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../../domain/key/key-record.ts'
 import { compileProxies, findClientAddress } from '../../../http/client-address.ts'
 import {

@@ -5,7 +5,7 @@ const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
 
-/** The same as in domain/instant.ts, which a browser cannot load. A test compares the two. */
+/** The same as in domain/form/instant.ts, which a browser cannot load. A test compares the two. */
 function relativeTime(atMs, nowMs) {
   const differenceMs = atMs - nowMs
   const count = unitMs => Math.round(Math.abs(differenceMs) / unitMs)

@@ -1,11 +1,11 @@
 import { Command, CommanderError } from 'commander'
-import manifest from '../../package.json' with { type: 'json' }
-import { ConfigError } from '../config/config-error.ts'
-import { similarTo } from '../config/similar-name.ts'
-import { SettingError, StartError } from '../domain/start-error.ts'
-import { EXIT, type Host } from '../run/host.ts'
-import { handlesFailure, outputErrorCode } from '../run/standard-output.ts'
-import { type Cli, CliError, COMPLETE, type Define, errorJson, printsJson } from './cli.ts'
+import manifest from '../../../package.json' with { type: 'json' }
+import { ConfigError } from '../../config/config-error.ts'
+import { similarTo } from '../../config/similar-name.ts'
+import { SettingError, StartError } from '../../domain/start-error.ts'
+import { EXIT, type Host } from '../../run/host.ts'
+import { handlesFailure, outputErrorCode } from '../../run/standard-output.ts'
+import { type Cli, CliError, COMPLETE, type Define, errorJson, printsJson } from '../cli.ts'
 
 /** Words that stand for a flag, anywhere before the first option. */
 const WORDS_FOR_FLAGS: ReadonlyMap<string, string> = new Map([
@@ -23,7 +23,7 @@ export async function runProgram(host: Host): Promise<void> {
   const { version } = manifest
   if (host.argv[0] === COMPLETE) {
     const program = await createCommandTree({ host, version, showsAll: false }, () => true)
-    const { completions } = await import('./commands/completion.ts')
+    const { completions } = await import('../commands/completion.ts')
     host.write(completions(program, host.argv.slice(1)))
     return
   }
@@ -131,92 +131,92 @@ const COMMANDS: readonly TopCommand[] = [
   {
     name: 'demo',
     description: 'run gateway, console and a sample upstream in one process, in memory',
-    load: async () => (await import('./commands/servers.ts')).defineDemo,
+    load: async () => (await import('../commands/servers.ts')).defineDemo,
   },
   {
     name: 'gateway',
     description: 'run the data plane, which verifies keys and forwards requests',
-    load: async () => (await import('./commands/servers.ts')).defineGateway,
+    load: async () => (await import('../commands/servers.ts')).defineGateway,
   },
   {
     name: 'console',
     description: 'run the control plane, which issues, lists and revokes keys',
-    load: async () => (await import('./commands/servers.ts')).defineConsole,
+    load: async () => (await import('../commands/servers.ts')).defineConsole,
   },
   {
     name: 'keys',
     description: 'issue, list, edit, rotate, suspend and revoke keys, through the console',
-    load: async () => (await import('./commands/keys/keys.ts')).define,
+    load: async () => (await import('../commands/keys/keys.ts')).define,
   },
   {
     name: 'workspaces',
     description: 'list workspaces, through the console',
-    load: async () => (await import('./commands/workspaces.ts')).define,
+    load: async () => (await import('../commands/workspaces.ts')).define,
   },
   {
     name: 'refusals',
     description: 'list rejected requests and their reasons',
-    load: async () => (await import('./commands/refusals.ts')).define,
+    load: async () => (await import('../commands/refusals.ts')).define,
   },
   {
     name: 'limits',
     description: 'list rate limits that are nearly used up',
-    load: async () => (await import('./commands/limits.ts')).define,
+    load: async () => (await import('../commands/limits.ts')).define,
   },
   {
     name: 'tokens',
     description: 'issue, list and revoke admin tokens of programs',
-    load: async () => (await import('./commands/tokens.ts')).defineTokens,
+    load: async () => (await import('../commands/tokens.ts')).defineTokens,
   },
   {
     name: 'webhooks',
     description: 'show, set, test and remove webhooks of workspaces',
-    load: async () => (await import('./commands/webhooks.ts')).define,
+    load: async () => (await import('../commands/webhooks.ts')).define,
   },
   {
     name: 'whoami',
     description: 'show who the admin token is, and what it may do',
-    load: async () => (await import('./commands/tokens.ts')).defineWhoami,
+    load: async () => (await import('../commands/tokens.ts')).defineWhoami,
   },
   {
     name: 'audit',
     description: 'list, follow and check the audit log',
-    load: async () => (await import('./commands/audit.ts')).define,
+    load: async () => (await import('../commands/audit.ts')).define,
   },
   {
     name: 'database',
     description: 'back up, restore and copy the database of the console',
-    load: async () => (await import('./commands/database.ts')).define,
+    load: async () => (await import('../commands/database.ts')).define,
   },
   {
     name: 'proxy',
     description: 'forward to the API from this machine, with a key',
-    load: async () => (await import('./commands/proxy.ts')).define,
+    load: async () => (await import('../commands/proxy.ts')).define,
   },
   {
     name: 'context',
     description: 'remember addresses of consoles and APIs, with token and key',
-    load: async () => (await import('./commands/context.ts')).define,
+    load: async () => (await import('../commands/context.ts')).define,
   },
   {
     name: 'config',
     description: 'inspect the settings',
-    load: async () => (await import('./commands/config.ts')).define,
+    load: async () => (await import('../commands/config.ts')).define,
   },
   {
     name: 'doctor',
     description: 'ask Redis, key service or database, upstream and clock what a process needs of them',
-    load: async () => (await import('./commands/doctor.ts')).define,
+    load: async () => (await import('../commands/doctor.ts')).define,
   },
   {
     name: 'openapi',
     description: 'print the public API, or the admin API, as an OpenAPI 3.1 document',
-    load: async () => (await import('./commands/config.ts')).defineOpenApi,
+    load: async () => (await import('../commands/config.ts')).defineOpenApi,
   },
   {
     name: 'completion',
     description: 'print a script that completes commands and options in a shell',
-    load: async () => (await import('./commands/completion.ts')).define,
+    load: async () => (await import('../commands/completion.ts')).define,
   },
 ]
 
