@@ -1,4 +1,4 @@
-import { type ControlLogger, describeError } from '../observability/control-logger.ts'
+import { describeError } from '../observability/control-logger.ts'
 
 /** What one check found. */
 export interface Finding {
@@ -85,6 +85,3 @@ export function formatFindings(findings: readonly Finding[]): string {
     })
     .join('')
 }
-
-/** For clients that log: a check reports failures itself. */
-export const SILENT: ControlLogger = { debug() {}, info() {}, warn() {}, error() {} }

@@ -5,7 +5,7 @@ import { listPolicies } from '../domain/rate-limit.ts'
 import { findRedisTopology } from '../domain/redis-address.ts'
 import type { RedisFailure } from '../domain/redis-failure.ts'
 import { CHANGES_CHANNEL, REDIS_PROBE_KEYS, recordKeyName } from '../domain/wire.ts'
-import { describeError } from '../observability/control-logger.ts'
+import { describeError, SILENT } from '../observability/control-logger.ts'
 import { asError } from '../observability/failure-log.ts'
 import { createMetrics } from '../observability/metrics/metrics.ts'
 import { type AnnouncingRedis, createRedisConnection } from '../redis/announcing-connection.ts'
@@ -23,7 +23,7 @@ import { patientSettings, type RedisSettings, requireTopology } from '../redis/o
 import { RedisConnection } from '../redis/redis-connection.ts'
 import { expiryNote, peerExpiry } from './certificates.ts'
 import { readClock } from './clocks.ts'
-import { ANSWER_MS, type Check, CheckFailure, type ClockReading, type Examined, SILENT } from './finding.ts'
+import { ANSWER_MS, type Check, CheckFailure, type ClockReading, type Examined } from './finding.ts'
 
 /** For a better answer after the first trouble: of another Sentinel or node, or the cause of a closed connection. */
 const GRACE_MS = 1_000

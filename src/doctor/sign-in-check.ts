@@ -1,9 +1,9 @@
 import type { Config } from '../config/schema/schema.ts'
 import { createProvider } from '../console/sign-in/provider.ts'
 import { systemClock } from '../domain/clock.ts'
-import { describeError } from '../observability/control-logger.ts'
+import { describeError, SILENT } from '../observability/control-logger.ts'
 import { expiryNote, watchCertificates } from './certificates.ts'
-import { type Check, CheckFailure, type Examined, SILENT } from './finding.ts'
+import { type Check, CheckFailure, type Examined } from './finding.ts'
 
 const NAME = 'sign-in'
 

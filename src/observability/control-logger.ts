@@ -3,6 +3,9 @@ import type { Logger } from 'pino'
 /** The part of a logger that the control plane uses. */
 export type ControlLogger = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
 
+/** For commands, which report failures themselves. */
+export const SILENT: ControlLogger = { debug() {}, info() {}, warn() {}, error() {} }
+
 /**
  * The message of an error. Errors of ioredis must not be logged whole: they contain the command with its arguments, and so
  * the password of AUTH.

@@ -20,7 +20,7 @@ import { isConnectionLost, isForbidden } from '../../console/platform/database/p
 import { systemClock } from '../../domain/clock.ts'
 import { findRedisTopology } from '../../domain/redis-address.ts'
 import { StartError } from '../../domain/start-error.ts'
-import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
+import { describeError, SILENT } from '../../observability/control-logger.ts'
 import { createMetrics } from '../../observability/metrics/metrics.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
@@ -29,8 +29,6 @@ import { keyCount } from '../text.ts'
 
 /** Names of backups in a folder: they sort by time. */
 const NAME = /^postern-\d{8}T\d{6}Z\.db$/
-/** The command reports failures itself. */
-const SILENT: ControlLogger = { debug() {}, info() {}, warn() {}, error() {} }
 
 interface BackupRequest {
   readonly to: string

@@ -1,6 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
-import { parseInstant } from '../../domain/form/instant.ts'
+import { INSTANT_EXPECTED, parseInstant } from '../../domain/form/instant.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
 import { listAsRows } from '../platform/database/query-parts.ts'
@@ -98,7 +98,6 @@ type ParsedRange =
   | { readonly ok: true; readonly range: UsageRange }
   | { readonly ok: false; readonly field: 'from' | 'to'; readonly expected: string }
 
-const INSTANT_EXPECTED = 'an instant such as 2027-02-18T09:00:00Z'
 const KEPT = { hour: 'within the last 14 days, for step=hour', day: 'within the last 400 days' } as const
 
 /** The hours or days that hold a span of time: never more than are kept, which is at most 401 points. */

@@ -7,6 +7,9 @@ export function toInstant(ms: number | null): string | null {
 
 const INSTANT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/
 
+/** Completes the sentence "must be …". */
+export const INSTANT_EXPECTED = 'an instant such as 2027-02-18T09:00:00Z'
+
 /** Rejects days that do not exist: Date.parse reads 30 February as 2 March. */
 export function parseInstant(text: string): number | null {
   const [, year, month, day] = INSTANT.exec(text) ?? []

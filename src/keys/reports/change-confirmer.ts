@@ -4,7 +4,7 @@ import { parseJsonObject } from '../../domain/form/json.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { isCount } from '../../domain/wire.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
-import { isNotOffered, type KeyServiceClient } from '../tiers/key-service-client.ts'
+import { type KeyServiceClient, outcomeOfReport } from '../tiers/key-service-client.ts'
 
 const { confirmationGatherMs, presenceIntervalMs, disconnectedPresenceIntervalMs } = REVOCATION_TIMING
 /** Pause after a failure. */
@@ -17,8 +17,6 @@ const MAX_BATCH = 250
 const MAX_RESPONSE_BYTES = 16 * 1024
 /** Version of a new key. No gateway can hold an older one, so it needs no confirmation. */
 const FIRST_VERSION = 1
-/** Client errors caused by the caller or the moment, not by the report (RFC 9110, section 15.5): it may be repeated. */
-const RETRYABLE_STATUSES = new Set([401, 403, 408, 425, 429])
 
 /** `timed_out`: requests in flight were cut off at `drain.timeoutMs`. */
 export type DrainOutcome = 'completed' | 'timed_out'
@@ -167,16 +165,13 @@ export class ChangeConfirmer {
     }
     const request = { method: 'POST', path: '/confirmations', body, maxBytes: MAX_RESPONSE_BYTES } as const
     const response = await this.#parts.client.request(request, deadline)
-    const { status } = response
-    // The call is optional for key services of other makers.
-    if (isNotOffered(response)) return 'not_offered'
-    if (status >= 200 && status <= 299) {
-      this.#parts.onAccepted?.(readReportResponse(response.text))
-      return 'accepted'
+    const outcome = outcomeOfReport(response)
+    if (outcome === 'rejected') {
+      const message = `The key service responded with status ${response.status}`
+      throw new RejectedReport(`${message}; ${confirmed.length} confirmations dropped`)
     }
-    const message = `The key service responded with status ${status}`
-    if (status < 400 || status > 499 || RETRYABLE_STATUSES.has(status)) throw new Error(message)
-    throw new RejectedReport(`${message}; ${confirmed.length} confirmations dropped`)
+    if (outcome === 'accepted') this.#parts.onAccepted?.(readReportResponse(response.text))
+    return outcome
   }
 
   /** Removes the oldest confirmations. A later version of the same key that is applied during the call waits. */

@@ -35,6 +35,22 @@ export function isNotOffered({ status }: KeyServiceResponse): boolean {
   return NOT_OFFERED.has(status)
 }
 
+/** Client errors caused by the caller or the moment, not by the report (RFC 9110, section 15.5): it is repeated. */
+const RETRYABLE_STATUSES = new Set([401, 403, 408, 425, 429])
+
+/**
+ * A report that the key service would reject again is dropped: it would delay all later ones.
+ * @throws if the report may be accepted later
+ */
+export function outcomeOfReport(response: KeyServiceResponse): 'accepted' | 'rejected' | 'not_offered' {
+  const { status } = response
+  // The call is optional for key services of other makers.
+  if (isNotOffered(response)) return 'not_offered'
+  if (status >= 200 && status <= 299) return 'accepted'
+  if (status >= 400 && status <= 499 && !RETRYABLE_STATUSES.has(status)) return 'rejected'
+  throw new Error(`The key service responded with status ${status}`)
+}
+
 export const KEY_SERVICE_CONNECTIONS = 8
 
 /** The response has more bytes than any valid one. The key service is reachable. */

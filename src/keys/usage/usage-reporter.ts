@@ -7,11 +7,11 @@ import {
   USAGE_REPORT_OUTCOMES,
 } from '../../observability/metrics/metrics.ts'
 import {
-  isNotOffered,
   type KeyServiceClient,
   type KeyServiceRequest,
   type KeyServiceResponse,
   OversizedResponse,
+  outcomeOfReport,
 } from '../tiers/key-service-client.ts'
 import { type NotedLimits, type ReportContent, UsageCounts } from './usage-counts.ts'
 import { UsageExporter } from './usage-exporter.ts'
@@ -85,8 +85,6 @@ const MAX_LAST_EXPORT_MS = 1_000
 /** Without requests, one report in so many periods says that there were none: the console shows until when counts are complete. */
 const IDLE_PERIODS = 3
 const EMPTY: ReportContent = { used: {}, counts: [], refusals: [] }
-/** Client errors caused by the caller or the moment, not by the report (RFC 9110, section 15.5): it is repeated. */
-const RETRYABLE_STATUSES = new Set([401, 403, 408, 425, 429])
 
 interface UsageReporterParts {
   readonly client: Pick<KeyServiceClient, 'request'>
@@ -234,17 +232,4 @@ export class UsageReporter {
   #delaySeconds(): number {
     return this.#lateSinceMs === null ? 0 : (this.#parts.clock.monotonicMs() - this.#lateSinceMs) / 1000
   }
-}
-
-/**
- * A report that the key service would reject again is dropped: it would delay all later ones.
- * @throws if the report may be accepted later
- */
-function outcomeOfReport(response: KeyServiceResponse): 'accepted' | 'rejected' | 'not_offered' {
-  const { status } = response
-  // The call is optional for key services of other makers.
-  if (isNotOffered(response)) return 'not_offered'
-  if (status >= 200 && status <= 299) return 'accepted'
-  if (status >= 400 && status <= 499 && !RETRYABLE_STATUSES.has(status)) return 'rejected'
-  throw new Error(`The key service responded with status ${status}`)
 }

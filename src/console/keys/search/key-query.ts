@@ -1,5 +1,5 @@
 import type { Expression, ExpressionBuilder, SqlBool } from 'kysely'
-import { parseInstant } from '../../../domain/form/instant.ts'
+import { INSTANT_EXPECTED, parseInstant } from '../../../domain/form/instant.ts'
 import {
   isScope,
   isWorkspaceId,
@@ -131,8 +131,6 @@ export type ParsedKeyQuery =
   | { readonly ok: true; readonly query: KeyQuery }
   /** @property expected what the parameter must be, in words that follow `must be` */
   | { readonly ok: false; readonly field: string; readonly expected: string }
-
-const INSTANT_EXPECTED = 'an instant such as 2027-02-18T09:00:00Z'
 
 /** What each parameter must be. */
 export const KEY_QUERY_EXPECTED = {

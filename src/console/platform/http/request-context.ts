@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { plainAddress } from '../../../domain/form/address.ts'
-import { parseInstant } from '../../../domain/form/instant.ts'
+import { INSTANT_EXPECTED, parseInstant } from '../../../domain/form/instant.ts'
 import { isKeyId } from '../../../domain/id-form.ts'
 import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../../domain/key/key-record.ts'
 import { compileProxies, findClientAddress } from '../../../http/client-address.ts'
@@ -15,7 +15,7 @@ import {
 } from '../access/principal.ts'
 import type { PageOptions } from '../database/query-parts.ts'
 import { ApiError, invalidField } from './api-error.ts'
-import { INSTANT_EXPECTED, KEY_ID_EXPECTED, type PageQuery } from './fields.ts'
+import { KEY_ID_EXPECTED, type PageQuery } from './fields.ts'
 import { type Idempotency, identifyRequest } from './idempotency.ts'
 
 declare module 'fastify' {
