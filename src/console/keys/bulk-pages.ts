@@ -28,7 +28,7 @@ import { type BulkOutcome, revokeAllKeys, setWorkspacePlan } from './bulk-change
 import { watchedSteps } from './bulk-progress-page.ts'
 import { describeRejectedField, planInput } from './key-form.ts'
 import type { KeyPageParts } from './key-view.ts'
-import { type BulkProgress, bulkSteps } from './operations/change-progress.ts'
+import type { BulkProgress } from './operations/change-progress.ts'
 import type { Registry } from './operations/registry.ts'
 import { MAX_LIVE } from './search/count-keys.ts'
 
@@ -243,8 +243,9 @@ function describeExtent(liveKeys: number): string {
 function planChangedPage(
   frame: Frame,
   { workspaceId, plan }: PlanChoice,
-  { changed, announced, gateways, leftUntilId }: BulkOutcome,
+  outcome: BulkOutcome,
 ): Html {
+  const { changed, leftUntilId } = outcome
   const rest = { _csrf: frame.csrfToken, plan: plan ?? '', confirmed: '1', until: leftUntilId ?? '' }
   const goOn = html`<form class="card" method="post" action="${planPath(workspaceId)}" data-continues>
       ${hidden(rest)}
@@ -254,7 +255,7 @@ function planChangedPage(
   const main = html`<p class="back"><a href="${keysPath(workspaceId)}">Keys</a></p>
     <h1>Plan changed</h1>
     <p class="lead" role="status">Workspace <strong>${workspaceId}</strong> has ${planName(plan)}. This step changed ${describeExtent(changed)}.</p>
-    ${leftUntilId === null ? bulkSteps({ announced, gateways }) : goOn}
+    ${leftUntilId === null ? watchedSteps(frame, outcome, 'plan') : goOn}
     <p class="actions"><a class="button" href="${keysPath(workspaceId)}">All keys</a></p>`
   return page(frame, { title: 'Plan changed', section: 'keys', main })
 }

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isKeyId } from '../../domain/id-form.ts'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { combineAnnounced } from '../announcing/index.ts'
 import { textField } from '../platform/html/form-parts.ts'
 import { type Html, html } from '../platform/html/html.ts'
@@ -12,7 +13,7 @@ import {
   SHOWS,
   sendPage,
 } from '../platform/html/page-request.ts'
-import { ALL_KEYS, bulkProgressPath, keysPath, WORKSPACES } from '../platform/html/paths.ts'
+import { ALL_KEYS, bulkProgressPath, keysPath, planProgressPath, WORKSPACES } from '../platform/html/paths.ts'
 import type { KeyPageParts } from './key-view.ts'
 import {
   type BulkProgress,
@@ -21,6 +22,7 @@ import {
   looksAgainNote,
   REFRESH_SECONDS,
   readLastProgress,
+  readPlanProgress,
 } from './operations/change-progress.ts'
 import type { Registry } from './operations/registry.ts'
 
@@ -32,7 +34,13 @@ export function bulkProgressRoutes(scope: FastifyInstance, { registry }: KeyPage
   scope.get(`${ALL_KEYS}/progress`, ADMINISTRATION, (request, reply) =>
     showBulkProgress(registry, request, reply, null),
   )
+  scope.get(`${WORKSPACES}/:workspaceId/plan/progress`, ADMINISTRATION, (request, reply) =>
+    showBulkProgress(registry, request, reply, requireWorkspace(request), 'plan'),
+  )
 }
+
+/** What was changed: the state of the keys, or the plan of their workspace. */
+type Changed = 'state' | 'plan'
 
 /** @param workspaceId null: keys of any were changed */
 async function showBulkProgress(
@@ -40,23 +48,33 @@ async function showBulkProgress(
   request: FastifyRequest,
   reply: FastifyReply,
   workspaceId: string | null,
+  changed: Changed = 'state',
 ): Promise<FastifyReply> {
   const { repository, clock, inEachRegion } = registry
   const keyId = textField(readQuery(request), 'key')
   const key = isKeyId(keyId) ? await repository.findById(keyId) : null
   const isHere = key !== null && (workspaceId === null || key.record.workspaceId === workspaceId)
-  const last = isHere ? await readLastProgress(registry, key) : null
+  const readProgress = changed === 'plan' ? readPlanProgress : readLastProgress
+  const last = isHere ? await readProgress(registry, key) : null
   if (key === null || last === null) return reply.redirect(keysPath(workspaceId), 303)
   const ofAll = await inEachRegion(outbox => outbox.hasAnnounced(workspaceId, clock.wallMs(), 0))
   const progress = { ...last, announced: combineAnnounced([last.announced, ofAll]), lastKeyId: keyId }
   const frame = createFrame(request, reply, { workspaceId, clock })
-  const { revokedAtMs, suspendedAtMs } = key.record
-  const done = revokedAtMs !== null ? 'revoked' : suspendedAtMs !== null ? 'suspended' : 'resumed'
-  return sendPage(reply, bulkProgressPage(frame, progress, `Keys ${done}`))
+  return sendPage(reply, bulkProgressPage(frame, progress, { changed, title: titleOf(changed, key.record) }))
 }
 
-function bulkProgressPage(frame: Frame, progress: BulkProgress, title: string): Html {
-  const watched = watchedPath(frame, progress)
+function titleOf(changed: Changed, { revokedAtMs, suspendedAtMs }: KeyRecord): string {
+  if (changed === 'plan') return 'Plan changed'
+  if (revokedAtMs !== null) return 'Keys revoked'
+  return suspendedAtMs !== null ? 'Keys suspended' : 'Keys resumed'
+}
+
+function bulkProgressPage(
+  frame: Frame,
+  progress: BulkProgress,
+  { changed, title }: { readonly changed: Changed; readonly title: string },
+): Html {
+  const watched = watchedPath(frame, progress, changed)
   const back = keysPath(frame.workspaceId)
   const main = html`<p class="back"><a href="${back}">Keys</a></p>
     <h1>${title}</h1>
@@ -69,14 +87,17 @@ function bulkProgressPage(frame: Frame, progress: BulkProgress, title: string): 
 }
 
 /** Where the later state is; null once it is final. */
-function watchedPath({ workspaceId, nowMs }: Frame, progress: BulkProgress): string | null {
+function watchedPath({ workspaceId, nowMs }: Frame, progress: BulkProgress, changed: Changed): string | null {
   const { lastKeyId } = progress
-  return lastKeyId !== null && isWatched(progress, nowMs) ? bulkProgressPath(workspaceId, lastKeyId) : null
+  if (lastKeyId === null || !isWatched(progress, nowMs)) return null
+  // A plan is that of one workspace.
+  if (changed === 'plan' && workspaceId !== null) return planProgressPath(workspaceId, lastKeyId)
+  return bulkProgressPath(workspaceId, lastKeyId)
 }
 
 /** On the page that answers the change. Without the script it stays, since it says what became of each key, and links to the later state. */
-export function watchedSteps(frame: Frame, progress: BulkProgress): Html {
-  const watched = watchedPath(frame, progress)
+export function watchedSteps(frame: Frame, progress: BulkProgress, changed: Changed = 'state'): Html {
+  const watched = watchedPath(frame, progress, changed)
   const link = html`<noscript><p><a href="${watched}">How far the change has come since</a></p></noscript>`
   return html`${bulkSteps(progress, watched)}${watched === null ? null : link}`
 }

@@ -162,6 +162,7 @@ const SCENES: Readonly<Record<string, readonly Scene[]>> = {
     ['root', `${W}/plan`, { plan: 'free' }],
     ['root', `${W}/plan`, { plan: 'gold', confirmed: '1' }],
     ['root', `${W}/plan`, { plan: 'free', confirmed: '1' }],
+    ['root', `${W}/plan/progress?key={suspended}`],
     ['ada', `${W}/keys`],
     ['root', `${W}/plan`, { plan: '', confirmed: '1' }],
     ['ada', `${W}/revoke-all`],

@@ -11,7 +11,7 @@ async function started() {
   const clock = new ManualClock()
   const announcer = new ScriptedAnnouncer()
   const oidc = { administratorClaim: 'roles', administratorValue: 'admin' }
-  const world = await startSignIn({ signIn: { oidc }, parts: { clock, announcer } })
+  const world = await startSignIn({ plans: ['free'], signIn: { oidc }, parts: { clock, announcer } })
   const ada = await world.signedIn({ sub: 'ada', name: 'Ada', workspaces: ['ws_1'] })
   const root = await world.signedIn({ sub: 'root', name: 'Root', workspaces: [], roles: ['admin'] })
   const digests = new Map<string, string>()
@@ -103,6 +103,37 @@ test('keys of several workspaces are announced once each of them is', async () =
   expect(partLooksAgain(waiting.text, path)).toBe(true)
   announcer.set('ready')
   await expect.poll(async () => partLooksAgain((await root.browser.visit(path)).text, path)).toBe(false)
+})
+
+test('after a change of the plan it looks again too, for those who may change it', async () => {
+  const { ada, root, last, clock, confirm, change } = await started()
+  const { text } = await change(root, `${W}/plan`, { plan: 'free', confirmed: '1' })
+  const path = `${W}/plan/progress?key=${last}`
+  expect(text).toContain('Confirmed by 0 of 2 gateways')
+  expect(partLooksAgain(text, path)).toBe(true)
+  expect(text).toContain(`<noscript><p><a href="${path}">`)
+  await confirm('pod-1', last)
+  const half = await root.browser.visit(path)
+  expect(half.text).toContain('<h1>Plan changed</h1>')
+  expect(half.text).toContain('Confirmed by 1 of 2 gateways')
+  expect([partLooksAgain(half.text, path), pageLooksAgain(half.text, path)]).toEqual([true, true])
+  await confirm('pod-2', last)
+  expect(partLooksAgain((await root.browser.visit(path)).text, path)).toBe(false)
+  expect((await ada.browser.visit(path)).status).toBe(403)
+  clock.advance(121_000)
+  await confirm('pod-3', null)
+  const { text: late } = await root.browser.visit(path)
+  expect(late).toContain('Confirmed by 0 of 1 gateway')
+  expect(partLooksAgain(late, path)).toBe(false)
+})
+
+test('a key that was never changed leads from the progress of a plan to the list', async () => {
+  const { root, own, other } = await started()
+  for (const key of [own, other, 'key_x', '']) {
+    expect((await root.browser.visit(`${W}/plan/progress?key=${key}`)).url).toMatch(
+      /\/workspaces\/ws_1\/keys$/,
+    )
+  }
 })
 
 test('a key of another workspace, one that was not changed and none at all lead to the list', async () => {

@@ -67,12 +67,27 @@ export async function readChangeProgress(
  * waits is announced.
  */
 export async function readLastProgress(registry: Registry, key: StoredKey): Promise<ChangeProgress | null> {
-  const { revokedAtMs, suspendedAtMs, version } = key.record
+  const { revokedAtMs, suspendedAtMs } = key.record
   const committedAtMs = revokedAtMs ?? suspendedAtMs ?? (await findResumedAtMs(registry, key.record))
+  return readProgressSince(registry, key, committedAtMs)
+}
+
+/** How far a change of the plan has come, which the record of the key does not date; null for a key that was never changed. */
+export async function readPlanProgress(registry: Registry, key: StoredKey): Promise<ChangeProgress | null> {
+  const { id, version } = key.record
+  const committedAtMs = version === 1 ? null : await registry.repository.findCommitTime(id)
+  return readProgressSince(registry, key, committedAtMs)
+}
+
+async function readProgressSince(
+  registry: Registry,
+  key: StoredKey,
+  committedAtMs: number | null,
+): Promise<ChangeProgress | null> {
   if (committedAtMs === null) return null
   const announced = await registry.inEachRegion(outbox => outbox.announcePending(key))
   const isKnown = registry.clock.wallMs() - committedAtMs <= CONFIRMATIONS_KEPT_MS
-  const change = { digest: key.digest, version, committedAtMs }
+  const change = { digest: key.digest, version: key.record.version, committedAtMs }
   const gateways = isKnown ? await readConfirmations(registry, change, announced) : null
   return { announced, committedAtMs, announcedAtMs: null, gateways }
 }

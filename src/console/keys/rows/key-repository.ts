@@ -100,6 +100,11 @@ function createReads({ database, clock }: KeyRepositoryParts) {
       (await findKeys(reader, 'digest', [digest])).get(digest) ?? null,
     findByDigests: (digests: readonly string[]) => findKeys(reader, 'digest', digests),
     findByIds: (ids: readonly string[]) => findKeys(reader, 'id', ids),
+    /** When the present version of the key was committed; null without the key. */
+    findCommitTime: async (id: string): Promise<number | null> => {
+      const query = reader.selectFrom('keys').select('changed_at_ms').where('id', '=', id)
+      return (await query.executeTakeFirst())?.changed_at_ms ?? null
+    },
     lastUses: (ids: readonly string[]) => usesById(ids),
     /** Newest first, by id: ids grow with time, and new keys never move a page. */
     async list({ workspaceId, limit, afterId }: PageOptions): Promise<KeyPage> {

@@ -64,6 +64,11 @@ export function bulkProgressPath(workspaceId: string | null, lastKeyId: string):
   return withQuery(`${keysPath(workspaceId)}/progress`, { key: lastKeyId })
 }
 
+/** How far a change of the plan has come. @param lastKeyId as above */
+export function planProgressPath(workspaceId: string, lastKeyId: string): string {
+  return withQuery(`${planPath(workspaceId)}/progress`, { key: lastKeyId })
+}
+
 type KeySubpage = 'rotate' | 'finish' | 'revoke' | 'edit' | 'suspend' | 'resume' | 'issued' | 'progress'
 
 export function keyPath(workspaceId: string, keyId: string, act?: KeySubpage): string {
