@@ -137,10 +137,14 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('%s', name => {
       await until('all is announced', async () => (await recordInRedis(c.digest)) !== null)
       expect((await database(url, 'restore', backup, '--replace')).code).toBe(65)
       await console.stop()
-      expect((await database(url, 'restore', backup)).stderr).toContain('--replace')
+      const refused = await database(url, 'restore', backup)
+      expect(refused.stderr).toContain('--replace')
+      expect(refused.stderr).not.toMatch(/\b(?:done|restored|copied)\b/)
 
       const restored = await database(url, 'restore', backup, '--replace')
       expect(restored.stderr).not.toMatch(/error/i)
+      expect(restored.stderr).toContain('3 of 3 keys compared with Redis\n')
+      if (name === 'PostgreSQL') expect(restored.stderr).toContain('rows written, not committed yet\n')
       expect(restored).toMatchObject({
         code: 0,
         stdout: expect.stringContaining('1 key revoked since the backup'),

@@ -116,6 +116,8 @@ describe('a restore never makes a key work again that was revoked since, unless 
       const { code, stderr } = await restore({}, ...flags)
       expect({ code, stderr }).toEqual({ code: 65, stderr: expect.stringMatching(WORKS_AGAIN) })
       expect(stderr).toContain('--without-redis')
+      // What was counted before is true of a restore that was refused.
+      expect(stderr.split('\n')[0]).toBe('2 of 2 keys compared with Redis')
     }
     expect(readState()).toEqual(before)
     expect(await restore({}, '--without-redis')).toMatchObject({

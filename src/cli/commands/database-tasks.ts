@@ -14,7 +14,11 @@ import {
 import { type RestoreReport, restoreDatabase } from '../../console/backup/restore.ts'
 import { importAuditKeys } from '../../console/platform/audit/mac.ts'
 import { importSecrets } from '../../console/platform/console-context.ts'
-import { DatabaseForbidden, DatabaseUnreachable } from '../../console/platform/database/database.ts'
+import {
+  DatabaseForbidden,
+  DatabaseUnreachable,
+  type ProgressDisplay,
+} from '../../console/platform/database/database.ts'
 import { createIds } from '../../console/platform/database/ids.ts'
 import { isConnectionLost, isForbidden } from '../../console/platform/database/postgres/errors.ts'
 import { systemClock } from '../../domain/clock.ts'
@@ -24,7 +28,7 @@ import { describeError, SILENT } from '../../observability/control-logger.ts'
 import { createMetrics } from '../../observability/metrics/metrics.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
-import { createProgress, type Progress } from '../output/terminal.ts'
+import { createProgress } from '../output/terminal.ts'
 import { keyCount } from '../text.ts'
 
 /** Names of backups in a folder: they sort by time. */
@@ -46,7 +50,7 @@ export async function runBackup(host: Host, config: Config, request: BackupReque
   )
   if (keep !== null && !isFolder) throw new CliError(`--keep needs a folder, which ${to} is not`, EXIT.usage)
   const file = isFolder ? join(to, nameAt(nowMs)) : to
-  const report = await runTask(host, 'parts copied', progress =>
+  const report = await runTask(host, progress =>
     backUp({ url: config.database.url, file, force, auditKeys: importAuditKeys(config), nowMs, progress }),
   )
   host.write(
@@ -89,7 +93,7 @@ interface RestoreRequest {
 
 export async function runRestore(host: Host, config: Config, request: RestoreRequest): Promise<void> {
   const { withoutRedis, ...choices } = request
-  const report = await runTask(host, 'parts done', progress =>
+  const report = await runTask(host, progress =>
     withRedis(config, withoutRedis, seen =>
       restoreDatabase({
         ...choices,
@@ -147,7 +151,7 @@ export async function runCopy(
   // An installation without Redis has nothing to compare with.
   const isCompared = !withoutRedis && hasRedis(config)
   const nowMs = systemClock.wallMs()
-  const rows = await runTask(host, 'rows copied', progress =>
+  const rows = await runTask(host, progress =>
     withRedis(config, !isCompared, seen =>
       copyDatabase(fromUrl, toUrl, {
         seen,
@@ -169,10 +173,9 @@ export async function runCopy(
 /** Runs a task on a database, with progress on standard error. @throws CliError if it was not done */
 async function runTask<Result>(
   host: Host,
-  unit: string,
-  task: (progress: Progress) => Promise<Result>,
+  task: (progress: ProgressDisplay) => Promise<Result>,
 ): Promise<Result> {
-  const progress = createProgress(host.streams.errors, false, unit)
+  const progress = createProgress(host.streams.errors, false)
   try {
     return await task(progress)
   } catch (error) {

@@ -113,35 +113,36 @@ export async function readPiped({ input }: HostStreams, what: 'key' | 'token'): 
 }
 
 export interface Progress {
-  show(done: number, total: number): void
+  /** @param what counts so far: another step has another text, and is counted from its start */
+  show(done: number, total: number, what?: string): void
   end(): void
 }
 
-const FORMAT = '{bar} {percentage} % | {value} of {total} | {eta_formatted} left'
+const FORMAT = '{bar} {percentage} % | {value} of {total} {what} | {eta_formatted} left'
 /** Number of lines that a log gets. */
 const LOG_LINES = 10
 
-/** A bar at a terminal, a few plain lines in a log, and nothing for programs. */
+/** A bar at a terminal, a few plain lines in a log, and nothing with `--json`, where standard error holds JSON alone. */
 export function createProgress(
   stream: NodeJS.WriteStream,
   forProgram: boolean,
   unit = 'keys written',
 ): Progress {
-  if (stream.isTTY === true) return createBar(stream)
-  return forProgram ? { show() {}, end() {} } : createLines(stream, unit)
+  if (forProgram) return { show() {}, end() {} }
+  return stream.isTTY === true ? createBar(stream, unit) : createLines(stream, unit)
 }
 
-function createBar(stream: NodeJS.WriteStream): Progress {
+function createBar(stream: NodeJS.WriteStream, unit: string): Progress {
   // Ctrl-C must end the program: the bar installs no handler, and changes no terminal mode that would need restoring.
   const options = { stream, format: FORMAT, gracefulExit: false, linewrap: true }
   const bar = new bars.SingleBar(options, bars.Presets.shades_classic)
   let started = false
   return {
-    show(done, total) {
+    show(done, total, what = unit) {
       if (started) bar.setTotal(total)
-      else bar.start(total, 0)
+      else bar.start(total, 0, { what })
       started = true
-      bar.update(done)
+      bar.update(done, { what })
     },
     end: () => bar.stop(),
   }
@@ -149,12 +150,15 @@ function createBar(stream: NodeJS.WriteStream): Progress {
 
 function createLines(stream: NodeJS.WriteStream, unit: string): Progress {
   let linesWritten = 0
+  let step = unit
   return {
-    show(done, total) {
+    show(done, total, what = unit) {
+      if (what !== step) linesWritten = 0
+      step = what
       const part = total === 0 ? LOG_LINES : Math.floor((done / total) * LOG_LINES)
       if (part <= linesWritten) return
       linesWritten = part
-      stream.write(`${done} of ${total} ${unit}\n`)
+      stream.write(`${done} of ${total} ${what}\n`)
     },
     end() {},
   }

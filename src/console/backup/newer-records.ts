@@ -66,7 +66,7 @@ export async function* keysWithEntries(
     const found = await seen.read(rows.map(({ digest }) => digest))
     for (const key of rows.map(readKeyRow)) yield { key, entries: found.get(key.digest) ?? [] }
     done += rows.length
-    progress.show(done, count)
+    progress.show(done, count, 'keys compared with Redis')
     if (rows.length < KEYS_AT_ONCE) return
     afterId = rows.at(-1)?.id ?? ''
   }

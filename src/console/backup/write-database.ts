@@ -114,13 +114,14 @@ async function copyRows(
   const counts = await countRows(from)
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0)
   if (dialect === 'postgres') await makePartitionsFor(from, to)
+  const what = dialect === 'postgres' ? 'rows written, not committed yet' : 'rows copied'
   let done = 0
   for (const table of COPIED_TABLES) {
     if (FILLED_BY_ITSELF.has(table.table)) await sql`delete from ${sql.table(table.table)}`.execute(to)
     for await (const rows of readBatches(from, table)) {
       await insert(to, table, rows)
       done += rows.length
-      progress.show(done, total)
+      progress.show(done, total, what)
     }
   }
   requireSame(counts, await countRows(to))

@@ -47,5 +47,6 @@ export class DatabaseUnreachable extends Error {}
 export class Refused extends StartError {}
 
 export interface ProgressDisplay {
-  show(done: number, total: number): void
+  /** @param what is counted, in words that stay true if the task is refused later */
+  show(done: number, total: number, what: string): void
 }

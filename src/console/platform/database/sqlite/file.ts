@@ -74,7 +74,8 @@ export async function copyPages(from: string, to: string, progress: ProgressDisp
     createPrivateFile(to)
     await backup(source, to, {
       rate: PAGES_AT_ONCE,
-      progress: ({ totalPages, remainingPages }) => progress.show(totalPages - remainingPages, totalPages),
+      progress: ({ totalPages, remainingPages }) =>
+        progress.show(totalPages - remainingPages, totalPages, 'pages copied'),
     })
   } finally {
     source.close()
