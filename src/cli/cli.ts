@@ -44,5 +44,10 @@ export function errorJson(error: string, code: string, details: object = {}): st
   return `${JSON.stringify({ error, code, ...details })}\n`
 }
 
+/** A remark beside the outcome on standard error. @param code of the remark for programs, which read it as JSON */
+export function warn(host: Host, warning: string, code: string): void {
+  host.writeError(printsJson(host.argv) ? `${JSON.stringify({ warning, code })}\n` : `${warning}\n`)
+}
+
 /** The hidden command that the scripts of `postern completion` call. */
 export const COMPLETE = '__complete'

@@ -158,10 +158,8 @@ describe('other output that is cut short', () => {
     const file = join(temporaryDirectory(), 'list')
     const exit = await runTo(`>${file}`, ['keys', 'list', '--json'], 'ulimit -S -f 1;')
     expect(readFileSync(file)).toHaveLength(SIZE_LIMIT_BYTES)
-    expect(exit).toEqual({
-      code: 1,
-      stderr: 'Standard output cannot be written (EFBIG): the output is incomplete\n',
-    })
+    const error = 'Standard output cannot be written (EFBIG): the output is incomplete'
+    expect([exit.code, JSON.parse(exit.stderr)]).toEqual([1, { error, code: 'failure' }])
   })
 
   test('is an error of an export too', async () => {

@@ -4,7 +4,7 @@ import { type Static, Type } from 'typebox'
 import { auditEntry } from '../../console/platform/http/items.ts'
 import { systemClock } from '../../domain/clock.ts'
 import { EXIT } from '../../run/host.ts'
-import { type Cli, CliError, type Define } from '../cli.ts'
+import { type Cli, CliError, type Define, warn } from '../cli.ts'
 import { readPages } from '../client/client.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { addSettings, loadOrThrow } from '../options/settings-flags.ts'
@@ -115,9 +115,8 @@ async function* readNewest(session: AdminSession, query: Record<string, string>,
   for await (const entries of readEntries(session, query)) {
     if (entries.length > left) {
       yield entries.slice(0, left)
-      session.host.writeError(
-        `More entries match than ${limit}: raise --limit, or narrow with --from and --to.\n`,
-      )
+      const text = `More entries match than ${limit}: raise --limit, or narrow with --from and --to.`
+      warn(session.host, text, 'more_entries')
       return
     }
     left -= entries.length

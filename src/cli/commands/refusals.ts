@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
 import { plainPasted } from '../../domain/pasted-text.ts'
-import type { Define } from '../cli.ts'
+import { type Define, warn } from '../cli.ts'
 import { instant, readPages } from '../client/client.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { checkKeyId, checkWorkspace, givenParameters, parseInstantArgument } from '../options/values.ts'
@@ -110,6 +110,8 @@ async function* readMatches(session: AdminSession, workspaceId: string | null, o
     return refusals
   })
   yield* firstItems(pages, options.limit)
-  if (isSampled)
-    session.host.writeError('The list is not complete: gateways left some rejected requests out.\n')
+  if (isSampled) {
+    const text = 'The list is not complete: gateways left some rejected requests out.'
+    warn(session.host, text, 'incomplete')
+  }
 }

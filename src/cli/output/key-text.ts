@@ -8,6 +8,9 @@ import {
   retryText,
   verifyingText,
 } from '../../domain/progress-text.ts'
+import { relativeTime } from '../../domain/form/instant.ts'
+import type { Host } from '../../run/host.ts'
+import { warn } from '../cli.ts'
 import type { ShownGateways, ShownKey } from '../client/client.ts'
 import type { AdminSession } from '../client/session.ts'
 import { restrictionFacts, textFacts } from '../options/key-fields.ts'
@@ -177,6 +180,11 @@ function confirmationText(gateways: ShownGateways): string {
   return `${parts.filter(part => part !== null).join('; ')}.`
 }
 
+/** For a program: people read it among the other lines. */
+export function warnUnlessAnnounced(host: Host, progress: ShownProgress): void {
+  if (progress.announced === false) warn(host, notAnnouncedText(progress), 'not_announced')
+}
+
 /**
  * Prints what happened and how far it has come. A program gets the response, and on standard error only that the change is
  * not announced.
@@ -189,7 +197,7 @@ export function printOutcome(
   lines: readonly string[],
 ): void {
   host.write(`${json ? response : lines.join('\n')}\n`)
-  if (json && progress.announced === false) host.writeError(`${notAnnouncedText(progress)}\n`)
+  if (json) warnUnlessAnnounced(host, progress)
 }
 
 export const NOTHING_CHANGED = 'Nothing was changed.'

@@ -79,8 +79,8 @@ function exitWhenOutputFails(host: Host): void {
     if (handlesFailure(output)) return
     const code = outputErrorCode(error)
     if (code === 'EPIPE') return host.exit(EXIT.unread)
-    host.writeError(`Standard output cannot be written (${code}): the output is incomplete\n`)
-    host.exit(EXIT.failure)
+    const message = `Standard output cannot be written (${code}): the output is incomplete`
+    host.exit(reportFailure(new CliError(message, EXIT.failure), host))
   })
 }
 

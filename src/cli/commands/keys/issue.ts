@@ -20,7 +20,13 @@ import {
   expiresInOption,
   idempotencyKeyOption,
 } from '../../options/values.ts'
-import { expiryInFull, issuedText, keyName, notAnnouncedText, progressLines } from '../../output/key-text.ts'
+import {
+  expiryInFull,
+  issuedText,
+  keyName,
+  progressLines,
+  warnUnlessAnnounced,
+} from '../../output/key-text.ts'
 import { requireOutput, showSecret, undoIssue } from '../../output/show-secret.ts'
 import { minuteText, plainText } from '../../text.ts'
 
@@ -133,9 +139,7 @@ async function rotateKey(session: AdminSession, id: string, options: RotateOptio
   const { key, secret, replaced, ...progress } = readResponse(session.client, rotatedResponse, response)
   const nowMs = systemClock.wallMs()
   const isRevoked = replaced.revokedAt !== null
-  if (session.json && isRevoked && progress.announced === false) {
-    session.host.writeError(`${notAnnouncedText(progress)}\n`)
-  }
+  if (session.json && isRevoked) warnUnlessAnnounced(session.host, progress)
   const lines = [
     issuedText(key, nowMs),
     `It replaces ${keyName(replaced)}, which ${describeEnd(replaced, nowMs)}.`,

@@ -14,6 +14,8 @@ import { type Line, readEntries, STANDARD_STREAM } from './read-entries.ts'
 
 const OWNER_ONLY = 0o600
 const LINE_FEED = 10
+/** Invalid lines that `--json` names; `invalid` counts all. */
+const MAX_NAMED = 100
 /** Of one call; the admin API takes as many. */
 const ENTRIES_AT_ONCE = 1000
 /** The admin API takes 4 MiB. */
@@ -156,8 +158,8 @@ async function importKeys(session: AdminSession, file: string, dryRun: boolean):
           first.push(line)
         if (result.status !== 'invalid') continue
         const invalid = { line: line?.number ?? 0, error: plainText(result.error ?? 'invalid') }
-        if (json) errors.push(invalid)
-        else host.writeError(`Line ${invalid.line}: ${invalid.error}\n`)
+        if (json && errors.length < MAX_NAMED) errors.push(invalid)
+        if (!json) host.writeError(`Line ${invalid.line}: ${invalid.error}\n`)
       }
       lastDone = batch.at(-1)?.number ?? lastDone
       sent = []
@@ -166,7 +168,10 @@ async function importKeys(session: AdminSession, file: string, dryRun: boolean):
   } catch (error) {
     if (!(error instanceof CliError)) throw error
     const left = dryRun ? NOTHING_CHANGED : leftText(sums, lastDone, sent, error)
-    throw new CliError(`${error.message}. ${left}`, error.exitCode, error.code, { errors })
+    throw new CliError(`${error.message}. ${left}`, error.exitCode, error.code, {
+      invalid: sums.invalid,
+      errors,
+    })
   }
   if (lastDone === 0 && !json) host.writeError('There is no line with a key\n')
   if (dryRun) printImportPlan(session, { ...sums, errors }, first)
