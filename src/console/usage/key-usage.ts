@@ -1,6 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { ago, clock, type Html, html } from '../platform/html/html.ts'
+import { ago, clock, type Html, hourClock, html } from '../platform/html/html.ts'
 import { keyPath } from '../platform/html/paths.ts'
 import { type ChartRange, chartSpan } from './chart-range.ts'
 import { lastPoints, type Usage } from './read-usage.ts'
@@ -76,11 +76,11 @@ export async function readRecentUse(
   return { sinceMs: points[0]?.atMs ?? 0, ...sumPoints(points) }
 }
 
-/** `Requests since 08:00:00 UTC: 120 served, 3 not served` @param what names the requests otherwise */
+/** `Requests since 08:00 UTC: 120 served, 3 not served` @param what names the requests otherwise */
 export function recentUseText(
   { sinceMs, served, notServed }: RecentUse,
   nowMs: number,
   what = 'Requests',
 ): Html {
-  return html`${what} since ${clock(sinceMs, nowMs)}: <strong>${numberText(served)} served, ${numberText(notServed)} not served</strong>`
+  return html`${what} since ${hourClock(sinceMs, nowMs)}: <strong>${numberText(served)} served, ${numberText(notServed)} not served</strong>`
 }

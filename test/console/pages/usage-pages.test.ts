@@ -62,7 +62,7 @@ test('the key’s page shows requests of a day, a week, 30 and 400 days, and oth
 })
 
 /** The hour before the present one can be of yesterday. */
-const RECENT = /Requests since (?:\d+ \w+ \d{4}, )?\d\d:00:00 UTC ?: 42 served, 2 not served/
+const RECENT = /Requests since (?:\d+ \w+ \d{4}, )?\d\d:00 UTC ?: 42 served, 2 not served/
 
 test('questions before a rotation or revocation show the requests of the key’s last hour', async () => {
   const { report, page, keyPath } = await started()

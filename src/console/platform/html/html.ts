@@ -80,6 +80,11 @@ export function clock(atMs: number, nowMs: number): Html {
   return localTime(atMs, 'second', clockText(atMs, nowMs))
 }
 
+/** An hour that began, with the date unless it is today. To the minute: some time zones are half an hour off. */
+export function hourClock(atMs: number, nowMs: number): Html {
+  return localTime(atMs, 'hour', clockText(atMs, nowMs).replace(':00 UTC', ' UTC'))
+}
+
 /** `18 Feb 2027, 09:00 to 15:00 UTC` */
 export function instantSpan(fromMs: number, untilMs: number): Html {
   const time = (atMs: number) => new Date(atMs).toISOString().slice(11, 16)
@@ -92,7 +97,7 @@ export function zoneName(atMs: number): Html {
   return html`<span data-zone="${new Date(atMs).toISOString()}">UTC</span>`
 }
 
-type Precision = 'minute' | 'second' | 'millisecond' | 'start' | 'end'
+type Precision = 'minute' | 'hour' | 'second' | 'millisecond' | 'start' | 'end'
 
 /** In UTC. The script shows it in the time zone of the browser, and UTC as its tooltip. */
 function localTime(atMs: number, precision: Precision, text: string): Html {

@@ -21,21 +21,19 @@ const aheadMs = Number(document.body.dataset.now ?? Date.now()) - Date.now()
 
 const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }
 const MINUTE = { ...CLOCK, timeZoneName: 'short' }
-/** `start` and `end` are those of a span of time. */
+/** The others are to the minute. `start` is that of a span of time, and `end` has no day. */
 const PRECISIONS = {
-  minute: MINUTE,
   second: { ...MINUTE, second: '2-digit' },
   millisecond: { ...MINUTE, second: '2-digit', fractionalSecondDigits: 3 },
   start: CLOCK,
-  end: MINUTE,
 }
 const DAY = { day: 'numeric', month: 'short', year: 'numeric' }
 
-/** In the time zone of the browser, as html.ts writes it in UTC: a time to the second without the date if it is today. */
+/** In the time zone of the browser, as html.ts writes it in UTC: an hour, and a time to the second, without the date if it is today. */
 function localTime(atMs, precision, nowMs) {
   const isToday = new Date(atMs).toDateString() === new Date(nowMs).toDateString()
-  const day = precision === 'end' || (precision === 'second' && isToday) ? {} : DAY
-  return new Intl.DateTimeFormat('en-GB', { ...day, ...PRECISIONS[precision] }).format(atMs)
+  const day = precision === 'end' || (isToday && ['hour', 'second'].includes(precision)) ? {} : DAY
+  return new Intl.DateTimeFormat('en-GB', { ...day, ...(PRECISIONS[precision] ?? MINUTE) }).format(atMs)
 }
 
 const withZone = utc => (utc.endsWith('UTC') ? utc : `${utc} UTC`)
