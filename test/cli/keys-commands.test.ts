@@ -333,7 +333,8 @@ describe('revoke', () => {
     admin.answers(says(200, { ...revoked, announced: false }))
     const exit = await postern('keys', 'revoke', ID, '--yes', '--json')
     expect(JSON.parse(exit.stdout)).toEqual({ ...revoked, announced: false })
-    expect(exit).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Not announced yet\. /) })
+    const warning = expect.stringMatching(/^Not announced yet\. /)
+    expect([exit.code, JSON.parse(exit.stderr)]).toEqual([0, { warning, code: 'not_announced' }])
   })
 
   test('says that an expired key needs no revocation', async () => {
