@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createCommandTree } from '../../src/cli/program/command-tree.ts'
+import { createCommandTree } from '../../src/cli/program/program.ts'
 import type { Host } from '../../src/run/host.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { keyJson, refuses, ScriptedAdmin, says } from '../support/scripted-admin.ts'
@@ -129,10 +129,13 @@ describe.each(Object.keys(COMMANDS))('with --json standard error of %s is JSON, 
   })
 })
 
-test.each([['-o', 'json'], ['-o', 'ndjson'], ['--output=ndjson']])('so it is with %s %s', async (...format) => {
-  admin.answers(says(200, RICH))
-  expect((await linesOf('refusals list', format)).lines).toMatchObject([{ code: 'incomplete' }])
-})
+test.each([['-o', 'json'], ['-o', 'ndjson'], ['--output=ndjson']])(
+  'so it is with %s %s',
+  async (...format) => {
+    admin.answers(says(200, RICH))
+    expect((await linesOf('refusals list', format)).lines).toMatchObject([{ code: 'incomplete' }])
+  },
+)
 
 test('without it the same warning is a plain line', async () => {
   admin.answers(says(200, RICH))

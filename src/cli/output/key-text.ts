@@ -8,7 +8,6 @@ import {
   retryText,
   verifyingText,
 } from '../../domain/progress-text.ts'
-import { relativeTime } from '../../domain/form/instant.ts'
 import type { Host } from '../../run/host.ts'
 import { warn } from '../cli.ts'
 import type { ShownGateways, ShownKey } from '../client/client.ts'

@@ -240,11 +240,7 @@ function describeExtent(liveKeys: number): string {
 }
 
 /** Where some keys are left, the script goes on by itself, and without it a person does. */
-function planChangedPage(
-  frame: Frame,
-  { workspaceId, plan }: PlanChoice,
-  outcome: BulkOutcome,
-): Html {
+function planChangedPage(frame: Frame, { workspaceId, plan }: PlanChoice, outcome: BulkOutcome): Html {
   const { changed, leftUntilId } = outcome
   const rest = { _csrf: frame.csrfToken, plan: plan ?? '', confirmed: '1', until: leftUntilId ?? '' }
   const goOn = html`<form class="card" method="post" action="${planPath(workspaceId)}" data-continues>

@@ -188,7 +188,5 @@ test('a key that was never used says so, and the recent requests say since when'
   expect(textOf(lastUseAsOf(null, NOW_MS, NOW_MS))).toBe('Never used, as of 04:31:15 UTC')
   expect(textOf(lastUseAsOf(NOW_MS - 120_000, null, NOW_MS))).toBe('Last used 2 minutes ago')
   const recent = { sinceMs: Date.parse('2026-11-20T03:00:00Z'), served: 1200, notServed: 3 }
-  expect(textOf(recentUseText(recent, NOW_MS))).toBe(
-    'Requests since 03:00 UTC: 1,200 served, 3 not served',
-  )
+  expect(textOf(recentUseText(recent, NOW_MS))).toBe('Requests since 03:00 UTC: 1,200 served, 3 not served')
 })
