@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { ADMIN_CALLS } from '../../src/console/api-reference/admin-calls.ts'
 import { adminDocument } from '../support/admin-contract.ts'
 import { ADMIN_TOKEN, startConsole } from '../support/console.ts'
 import { pythonEnvironment } from '../support/python-environment.ts'
@@ -20,7 +21,7 @@ const run = promisify(execFile)
 describe.skipIf(!has(PYTHON))('a Python client generated from the OpenAPI document', () => {
   beforeAll(() => void pythonEnvironment('clientGenerator'), 300_000)
 
-  test('is made without a warning, and calls a console', async () => {
+  test('is made without a warning, and calls the whole admin API of a console', async () => {
     const python = join(pythonEnvironment('clientGenerator'), 'python3')
     const directory = temporaryDirectory()
     const inside = (name: string) => join(directory, name)
@@ -28,17 +29,25 @@ describe.skipIf(!has(PYTHON))('a Python client generated from the OpenAPI docume
     writeFileSync(inside('settings.yaml'), SETTINGS)
     copyFileSync(ROUND_TRIP, inside('round_trip.py'))
     const place = ['--path', inside('admin-api.json'), '--output-path', inside('admin_client')]
-    const options = ['--config', inside('settings.yaml'), '--meta', 'none', '--fail-on-warning']
+    const flags = ['--config', inside('settings.yaml'), '--meta', 'none', '--fail-on-warning']
     const generated = await run(python, [
-      ...['-m', 'openapi_python_client', 'generate', ...place, ...options],
+      ...['-m', 'openapi_python_client', 'generate', ...place, ...flags],
     ])
     expect(`${generated.stdout}${generated.stderr}`).not.toMatch(/warning/i)
 
     const redis = await RedisServer.start()
     onTestFinished(() => redis.stop())
-    const { app, console: running } = await startConsole({ redisUrl: redis.url })
+    const options = { redisUrl: redis.url, workspaceWebhooks: { enabled: true } }
+    const { app, console: running } = await startConsole(options)
+    const called = new Set<string>()
+    app.addHook(
+      'onResponse',
+      async ({ method, routeOptions }) => void called.add(`${method} ${routeOptions.url}`),
+    )
     await until('Redis is ready', async () => (await running.health()).announcer === 'ready')
     const origin = await app.listen({ host: '127.0.0.1', port: 0 })
     await run(python, [inside('round_trip.py'), origin, ADMIN_TOKEN], { cwd: directory })
+    const missing = ADMIN_CALLS.filter(({ method, url }) => !called.has(`${method} /admin/v1${url}`))
+    expect(missing.map(({ id }) => id)).toEqual([])
   })
 })
