@@ -1,11 +1,10 @@
-import type { Browser, Page } from 'playwright-core'
+import type { Browser } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { signIn, visitor } from '../support/browser.ts'
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
+import { focusedName, tabTo } from '../support/keyboard.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
-
-const MOST_STOPS = 40
 
 describe.skipIf(!has(CHROMIUM))('with a keyboard alone', () => {
   let browser: Browser
@@ -15,25 +14,6 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', () => {
     site = started.site
   })
 
-  /** What a screen reader announces for the focused element. */
-  function focused(page: Page): Promise<string> {
-    return page.evaluate<string>(
-      '(e => (e.labels?.[0] ?? e).textContent.trim().replace(/\\s+/g, " ") || e.getAttribute("aria-label") || e.id)(document.activeElement)',
-    )
-  }
-
-  /** Presses Tab until the element has focus, and checks that every focused element on the way is visible. */
-  async function tabTo(page: Page, name: string): Promise<void> {
-    for (let stops = 0; stops < MOST_STOPS; stops++) {
-      await page.keyboard.press('Tab')
-      const outline = await page.evaluate<string>('getComputedStyle(document.activeElement).outlineStyle')
-      if ((await focused(page)) !== name) continue
-      expect(`${name}: ${outline}`).toBe(`${name}: solid`)
-      return
-    }
-    throw new Error(`${name} cannot be reached with Tab; the last focused element was ${await focused(page)}`)
-  }
-
   test('a user issues a key, copies it and revokes it', async () => {
     const ada = await visitor(browser, { permissions: ['clipboard-read', 'clipboard-write'] })
     const { page } = ada
@@ -41,7 +21,7 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', () => {
     await signIn(ada, site)
 
     await keyboard.press('Tab')
-    expect(await focused(page)).toBe('Skip to content')
+    expect(await focusedName(page)).toBe('Skip to content')
     await keyboard.press('Enter')
     expect(await page.evaluate<string>('document.activeElement.id')).toBe('main')
     await tabTo(page, 'Issue a key')
@@ -73,13 +53,13 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', () => {
     await keyboard.press('Space')
     const dialog = page.getByRole('dialog', { name: 'Revoke key' })
     await dialog.waitFor()
-    expect(await focused(page)).toBe('Keep it')
+    expect(await focusedName(page)).toBe('Keep it')
     await keyboard.press('Escape')
     await dialog.waitFor({ state: 'hidden' })
-    expect(await focused(page)).toBe('Revoke')
+    expect(await focusedName(page)).toBe('Revoke')
     await keyboard.press('Enter')
     await dialog.waitFor()
-    expect(await focused(page)).toBe('Keep it')
+    expect(await focusedName(page)).toBe('Keep it')
     await keyboard.press('Enter')
     await dialog.waitFor({ state: 'hidden' })
     await keyboard.press('Enter')
