@@ -173,7 +173,10 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', () => {
     const whoami = async () => {
       const headers = { authorization: `Bearer ${secret}` }
       const response = await fetch(`${site.origin}/admin/v1/whoami`, { headers })
-      return [response.status, ((await response.json()) as { permissions?: string[] }).permissions?.toSorted()]
+      return [
+        response.status,
+        ((await response.json()) as { permissions?: string[] }).permissions?.toSorted(),
+      ]
     }
     expect(await whoami()).toEqual([200, ['audit:read', 'keys:read', 'keys:write']])
     await tabTo(page, 'I have saved it')

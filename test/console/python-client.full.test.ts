@@ -30,9 +30,7 @@ describe.skipIf(!has(PYTHON))('a Python client generated from the OpenAPI docume
     copyFileSync(ROUND_TRIP, inside('round_trip.py'))
     const place = ['--path', inside('admin-api.json'), '--output-path', inside('admin_client')]
     const flags = ['--config', inside('settings.yaml'), '--meta', 'none', '--fail-on-warning']
-    const generated = await run(python, [
-      ...['-m', 'openapi_python_client', 'generate', ...place, ...flags],
-    ])
+    const generated = await run(python, [...['-m', 'openapi_python_client', 'generate', ...place, ...flags]])
     expect(`${generated.stdout}${generated.stderr}`).not.toMatch(/warning/i)
 
     const redis = await RedisServer.start()
