@@ -8,13 +8,13 @@ import {
   CHAIN_START,
   type ChainHead,
   chainRows,
+  createAuditQueue,
   isInChain,
   lockHead,
   signAgain,
 } from '../../../src/console/platform/audit/chain.ts'
 import type { AuditEntry } from '../../../src/console/platform/audit/entries.ts'
 import type { AuditedDatabase, AuditTrust } from '../../../src/console/platform/audit/mac.ts'
-import { createAuditQueue } from '../../../src/console/platform/audit/queue.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
 import type { AuditFields, QueuedAuditRow, Tables } from '../../../src/console/platform/database/tables.ts'
 import { openReadOnly } from '../../../src/console/platform/open-database.ts'
