@@ -243,7 +243,7 @@ export const webhookTables: SchemaStatements = (_dialect, text) => [
   sql`create table webhook_receivers (
     receiver ${text} primary key, failures integer not null, paused_until_ms bigint not null,
     claimed_until_ms bigint not null, attempted_at_ms bigint not null)`,
-  // The operator: see `OPERATOR` in delivery-rows.ts.
+  // The operator: see `OPERATOR` in webhooks/rows.ts.
   sql`insert into webhook_receivers values ('', 0, 0, 0, 0)`,
   sql`create table webhook_deliveries (
     receiver ${text} not null, id ${text} not null, workspace_id ${text} not null, key_id ${text} not null,

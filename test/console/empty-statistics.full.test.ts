@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
-import { claimDue } from '../../src/console/platform/jobs/delivery-rows.ts'
+import { claimDue } from '../../src/console/webhooks/rows.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { PostgresServer } from '../support/postgres-server.ts'

@@ -12,7 +12,7 @@ import { createUsageQueries, type Usage } from './read-usage.ts'
 import { usageCall } from './receive-report.ts'
 import { createFindKnown } from './reports/check-report.ts'
 import { makePartitions, purgeUsage } from './reports/rows.ts'
-import { type CreateLimitEvents, ReportGatherer } from './reports/store-reports.ts'
+import { type AddLimitEvents, ReportGatherer } from './reports/store-reports.ts'
 import { UseWriter, type UseWriterParts } from './reports/use-writer.ts'
 
 export { USAGE_CALLS } from './api.ts'
@@ -30,7 +30,7 @@ export { limitsCard } from './limits-card.ts'
 export { nearLimitJson } from './near-limits-reader.ts'
 export type { ReachedLimit } from './reports/limit-uses.ts'
 export { createPartitions, partitionsCovering } from './reports/rows.ts'
-export type { CreateLimitEvents } from './reports/store-reports.ts'
+export type { AddLimitEvents } from './reports/store-reports.ts'
 
 /** Counts and refusals: receiving, storing and reading them. */
 export interface UsageService extends Usage {
@@ -49,13 +49,13 @@ interface OpenKeys {
 export function createUsageService(
   context: ConsoleContext,
   { database, regions, repository: keys }: OpenKeys,
-  createLimitEvents: CreateLimitEvents,
+  addLimitEvents: AddLimitEvents,
 ): UsageService {
   const { config, clock, metrics } = context
   const counts = config.usage.enabled
   const stores = { counts, refusals: counts && config.refusals.enabled }
   const uses = new UseWriter({ ...context, repository: keys })
-  const gatherer = new ReportGatherer({ ...context, database, uses, createLimitEvents })
+  const gatherer = new ReportGatherer({ ...context, database, uses, addLimitEvents })
   const limits = createLimitReader({ ...context, regions })
   const nearLimits = createNearLimitsReader(database, context)
   const usage = { stores, queries: createUsageQueries(database, clock), limits, nearLimits }

@@ -22,8 +22,8 @@ import {
   readWorkspaceId,
   requirePrincipal,
 } from '../platform/http/request-context.ts'
-import type { Delivery } from '../platform/jobs/delivery-rows.ts'
 import type { DeliveryLog } from './deliveries.ts'
+import type { Delivery } from './rows.ts'
 import {
   MAX_URL_LENGTH,
   URL_EXPECTED,

@@ -4,9 +4,9 @@ import { readNamedFile } from '../../config/setting-files.ts'
 import { NO_PROXIES, type ProxySettings } from '../../domain/proxy.ts'
 import { ProxyError } from '../../outgoing/connect.ts'
 import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
-import type { DueDelivery, ReceiverKind } from '../platform/jobs/delivery-rows.ts'
 import type { OperatorWebhook } from './events.ts'
 import { createGuardedConnector, type Guard } from './guarded-connector.ts'
+import type { DueDelivery, ReceiverKind } from './rows.ts'
 
 const MAX_RESPONSE_BYTES = 64 * 1024
 const FIRST_REST_MS = 5_000

@@ -1,6 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import type { Database } from '../platform/database/database.ts'
 import type { PageOptions } from '../platform/database/query-parts.ts'
+import { createTestEvent } from './events.ts'
 import {
   type AttemptOutcome,
   type Claim,
@@ -14,8 +15,7 @@ import {
   recordAttempt,
   releaseReceiver,
   type WebhookEvent,
-} from '../platform/jobs/delivery-rows.ts'
-import { createTestEvent } from './events.ts'
+} from './rows.ts'
 
 /** The queue of webhook events for all receivers. Events of a change are inserted in the transaction of the change. */
 export type Deliveries = ReturnType<typeof createDeliveries>

@@ -1,10 +1,10 @@
 import type { Clock } from '../../domain/clock.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
-import type { ClaimedReceiver, DueDelivery, ReceiverKind } from '../platform/jobs/delivery-rows.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
 import type { Channel, SendResult } from './channels.ts'
 import type { Deliveries } from './deliveries.ts'
+import type { ClaimedReceiver, DueDelivery, ReceiverKind } from './rows.ts'
 
 const POLL_INTERVAL_MS = 1_000
 /** A claim outlasts an attempt by this; then another console takes over what one that died had claimed. */

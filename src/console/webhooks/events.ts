@@ -2,8 +2,8 @@ import type { Config } from '../../config/schema/schema.ts'
 import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
 import { toRecordJson } from '../../domain/wire.ts'
 import { isLeak, type KeyAction, type KeyAuditEntry } from '../platform/audit/entries.ts'
-import type { ReceiverKind, WebhookEvent } from '../platform/jobs/delivery-rows.ts'
 import { nearLimitJson, type ReachedLimit } from '../usage/index.ts'
+import type { ReceiverKind, WebhookEvent } from './rows.ts'
 
 export type WebhookEventType =
   | KeyAction

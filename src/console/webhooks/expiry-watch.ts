@@ -4,10 +4,10 @@ import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { isLive, readKeyRow } from '../platform/database/key-row.ts'
 import type { Tables } from '../platform/database/tables.ts'
-import type { ReceiverKind } from '../platform/jobs/delivery-rows.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
 import type { Deliveries } from './deliveries.ts'
 import { createExpiryEvent, WARNING_DAYS } from './events.ts'
+import type { ReceiverKind } from './rows.ts'
 
 const POLL_INTERVAL_MS = 60_000
 const DAY_MS = 86_400_000

@@ -6,8 +6,7 @@ import type { ConsoleContext } from '../platform/console-context.ts'
 import type { Database } from '../platform/database/database.ts'
 import { createIds } from '../platform/database/ids.ts'
 import { bindCalls } from '../platform/http/calls.ts'
-import type { WebhookEvent } from '../platform/jobs/delivery-rows.ts'
-import type { CreateLimitEvents } from '../usage/index.ts'
+import type { AddLimitEvents } from '../usage/index.ts'
 import { WEBHOOK_CALLS } from './api.ts'
 import { type Channel, createOperatorChannel, createWorkspaceChannel } from './channels.ts'
 import { createDeliveries, type Deliveries } from './deliveries.ts'
@@ -22,6 +21,7 @@ import {
 import { startExpiryWatch } from './expiry-watch.ts'
 import { createResolver } from './guarded-connector.ts'
 import { type KeysById, webhookPages } from './pages.ts'
+import { insertEvents, type WebhookEvent } from './rows.ts'
 import {
   addressGuard,
   createWorkspaceWebhooks,
@@ -30,6 +30,7 @@ import {
 } from './workspace-webhooks.ts'
 
 export { WEBHOOK_CALLS } from './api.ts'
+export { insertEvents, type WebhookEvent } from './rows.ts'
 
 /** Makes the events of a change, for the receivers that the settings allow. */
 export function eventsBy(config: Config): (change: EventfulChange) => readonly WebhookEvent[] {
@@ -37,15 +38,17 @@ export function eventsBy(config: Config): (change: EventfulChange) => readonly W
   return change => createChangeEvents(change, receivers)
 }
 
-/** Makes the events of limits that were nearly or wholly used up, for the same receivers. */
-export function limitEventsBy({ config, clock, randomBytes }: ConsoleContext): CreateLimitEvents {
+/** Adds the events of limits that were nearly or wholly used up, for the same receivers. */
+export function limitEventsBy({ config, clock, randomBytes }: ConsoleContext): AddLimitEvents {
   const receivers = configuredReceivers(config)
   const newEventId = createIds('msg', randomBytes)
-  return reached =>
-    reached.flatMap(limit => {
+  return async (tx, reached) => {
+    const events = reached.flatMap(limit => {
       const event = createLimitEvent(limit, newEventId(clock.wallMs()))
       return receivers.map(receiver => ({ ...event, receiver }))
     })
+    await insertEvents(tx, events)
+  }
 }
 
 /** What webhooks need of the registry of keys. */

@@ -46,10 +46,10 @@ import {
   webhookPath,
 } from '../platform/html/paths.ts'
 import { describeCaller, readParameter } from '../platform/http/request-context.ts'
-import type { Delivery } from '../platform/jobs/delivery-rows.ts'
 import { deliveryState } from './api.ts'
 import type { DeliveryLog } from './deliveries.ts'
 import type { WebhookEventType } from './events.ts'
+import type { Delivery } from './rows.ts'
 import {
   MAX_URL_LENGTH,
   type WorkspaceWebhook,

@@ -12,10 +12,10 @@ import { auditWebhook, type WebhookAction } from '../platform/audit/entries.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import type { Tables, WorkspaceWebhookRow } from '../platform/database/tables.ts'
-import { closeReceiver, openReceiver } from '../platform/jobs/delivery-rows.ts'
 import { REMOVED } from './channels.ts'
 import type { DeliveryLog } from './deliveries.ts'
 import type { Guard } from './guarded-connector.ts'
+import { closeReceiver, openReceiver } from './rows.ts'
 
 const SECRET_BYTES = 32
 export const MAX_URL_LENGTH = 2_048

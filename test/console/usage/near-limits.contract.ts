@@ -5,8 +5,9 @@ import { createIds } from '../../../src/console/platform/database/ids.ts'
 import { toKeyRow } from '../../../src/console/platform/database/key-row.ts'
 import { createNearLimitsReader } from '../../../src/console/usage/near-limits-reader.ts'
 import { purgeUsage } from '../../../src/console/usage/reports/rows.ts'
-import { type CreateLimitEvents, storeReports } from '../../../src/console/usage/reports/store-reports.ts'
+import { type AddLimitEvents, storeReports } from '../../../src/console/usage/reports/store-reports.ts'
 import { createLimitEvent } from '../../../src/console/webhooks/events.ts'
+import { insertEvents } from '../../../src/console/webhooks/rows.ts'
 import type { LimitUse } from '../../../src/domain/rate-limit.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { NOW_MS, someKey } from '../../support/stored-keys.ts'
@@ -40,8 +41,13 @@ export function describeNearLimits(name: string, freshUrl: () => Promise<string>
     })
 
     const newId = createIds('msg', randomBytes)
-    const createEvents: CreateLimitEvents = reached =>
-      reached.map(limit => ({ ...createLimitEvent(limit, newId(nowMs)), receiver: 'operator' }))
+    const addEvents: AddLimitEvents = async (tx, reached) => {
+      const events = reached.map(limit => createLimitEvent(limit, newId(nowMs)))
+      await insertEvents(
+        tx,
+        events.map(event => ({ ...event, receiver: 'operator' })),
+      )
+    }
     const first = () => {
       const [database] = opened
       if (database === undefined) throw new Error('No database is open')
@@ -61,7 +67,7 @@ export function describeNearLimits(name: string, freshUrl: () => Promise<string>
         Array.from({ length: gateways }, (_, gateway) => {
           const database = opened[gateway % consoles] ?? first()
           const sent = report(`g${gateway}`, sequence, [], { limits: uses })
-          return storeReports(database, [sent], nowMs, createEvents)
+          return storeReports(database, [sent], nowMs, addEvents)
         }),
       )
     }
@@ -215,7 +221,7 @@ export function describeNearLimits(name: string, freshUrl: () => Promise<string>
     test('of several regions count each by itself', async () => {
       for (const region of ['eu', 'us', 'eu']) {
         const sent = report('g1', ++sequence, [], { region, limits: [quota(80)] })
-        await storeReports(first(), [sent], nowMs, createEvents)
+        await storeReports(first(), [sent], nowMs, addEvents)
       }
       expect((await events()).map(({ data }) => data.region)).toEqual(['eu', 'us'])
     })

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
-import type { ReceiverKind, WebhookEvent } from '../../../src/console/platform/jobs/delivery-rows.ts'
 import { createDeliveries } from '../../../src/console/webhooks/deliveries.ts'
+import type { ReceiverKind, WebhookEvent } from '../../../src/console/webhooks/rows.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 

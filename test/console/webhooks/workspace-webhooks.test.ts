@@ -4,7 +4,6 @@ import { sql } from 'kysely'
 import { Webhook } from 'standardwebhooks'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
-import { MAX_WAITING, type ReceiverKind } from '../../../src/console/platform/jobs/delivery-rows.ts'
 import {
   createOperatorChannel,
   createWorkspaceChannel,
@@ -12,6 +11,7 @@ import {
 } from '../../../src/console/webhooks/channels.ts'
 import { createDeliveries } from '../../../src/console/webhooks/deliveries.ts'
 import { Dispatcher } from '../../../src/console/webhooks/dispatcher.ts'
+import { MAX_WAITING, type ReceiverKind } from '../../../src/console/webhooks/rows.ts'
 import { createWorkspaceWebhooks, findWebhook } from '../../../src/console/webhooks/workspace-webhooks.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { beyondFast } from '../../support/beyond-fast.ts'

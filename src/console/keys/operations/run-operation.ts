@@ -18,7 +18,7 @@ import {
   type Idempotency,
 } from '../../platform/http/idempotency.ts'
 import type { OperationContext } from '../../platform/http/request-context.ts'
-import type { WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
+import type { WebhookEvent } from '../../webhooks/index.ts'
 import type { CommitOutcome, KeyChange } from '../rows/commit.ts'
 import type { KeyRepository } from '../rows/key-repository.ts'
 

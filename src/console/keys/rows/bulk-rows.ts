@@ -6,7 +6,7 @@ import type { AuditEntry } from '../../platform/audit/entries.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
 import { isLive, readKeyRow, toKeyRow } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
-import type { WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
+import type { WebhookEvent } from '../../webhooks/index.ts'
 import { writeEffects } from './commit.ts'
 import { areCurrent, type WorkspacePlans } from './plans.ts'
 

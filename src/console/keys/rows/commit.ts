@@ -9,8 +9,8 @@ import { isLive, toKeyRow } from '../../platform/database/key-row.ts'
 import { isRejected } from '../../platform/database/postgres/errors.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { type EarlierResponse, insertResponse, type StoredResponse } from '../../platform/http/idempotency.ts'
-import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
 import { shareBatches } from '../../platform/jobs/share-runs.ts'
+import { insertEvents, type WebhookEvent } from '../../webhooks/index.ts'
 import { areCurrent } from './plans.ts'
 
 /** Bounds the time of one transaction. */

@@ -9,7 +9,6 @@ import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import type { Database, Dialect } from '../../platform/database/database.ts'
 import { rowsFrom } from '../../platform/database/query-parts.ts'
 import type { RefusalRow, Tables, UsageRow } from '../../platform/database/tables.ts'
-import { insertEvents, type WebhookEvent } from '../../platform/jobs/delivery-rows.ts'
 import { shareRuns } from '../../platform/jobs/share-runs.ts'
 import type { Timers } from '../../platform/jobs/timers.ts'
 import type { CheckedEntries, CheckedReport, Count, Refusal } from './check-report.ts'
@@ -35,7 +34,7 @@ interface GatheringParts {
   readonly logger: ControlLogger
   readonly metrics: Pick<Metrics, 'usageReports'>
   /** Without it no webhook learns of limits. */
-  readonly createLimitEvents?: CreateLimitEvents
+  readonly addLimitEvents?: AddLimitEvents
 }
 
 /** A report, with the times at which keys were last used. */
@@ -143,11 +142,11 @@ export class ReportGatherer {
 
   /** @returns how many were new */
   async #storeReports(reports: readonly ReceivedReport[]): Promise<number> {
-    const { database, uses, clock, createLimitEvents } = this.#parts
+    const { database, uses, clock, addLimitEvents } = this.#parts
     const nowMs = clock.wallMs()
     if (!this.#hasPartitions) await makePartitions(database, nowMs)
     this.#hasPartitions = true
-    const stored = await storeReports(database, reports, nowMs, createLimitEvents)
+    const stored = await storeReports(database, reports, nowMs, addLimitEvents)
     // Afterwards: a time only moves forward, so that a repeated report changes nothing.
     await uses.record(latestUses(reports))
     return stored.size
@@ -172,8 +171,8 @@ const LOCK_TIMEOUT_MS = 2000
 /** Of one statement: a few milliseconds in SQLite. */
 const ROWS_AT_ONCE = 500
 
-/** Makes the webhook events of limits that were nearly or wholly used up. */
-export type CreateLimitEvents = (reached: readonly ReachedLimit[]) => readonly WebhookEvent[]
+/** Adds the webhook events of limits that were nearly or wholly used up, in the transaction that stores this. */
+export type AddLimitEvents = (tx: Transaction<Tables>, reached: readonly ReachedLimit[]) => Promise<void>
 
 /**
  * Stores reports of different gateways in one transaction. The number of a gateway's last report is stored with its counts,
@@ -184,7 +183,7 @@ export function storeReports(
   { writer, dialect }: Pick<Database, 'writer' | 'dialect'>,
   reports: readonly CheckedReport[],
   nowMs: number,
-  createLimitEvents: CreateLimitEvents = () => [],
+  addLimitEvents: AddLimitEvents = async () => {},
 ): Promise<ReadonlySet<string>> {
   const store = async (tx: Transaction<Tables>) => {
     if (dialect === 'postgres') await limitTime(tx)
@@ -194,7 +193,7 @@ export function storeReports(
     await addCounts(tx, 'usage_hours', folded.hours, dialect)
     await addCounts(tx, 'usage_days', folded.days, dialect)
     await addRefusals(tx, folded, nowMs)
-    await insertEvents(tx, createLimitEvents(await storeLimitUses(tx, fresh, nowMs, dialect)))
+    await addLimitEvents(tx, await storeLimitUses(tx, fresh, nowMs, dialect))
     return accepted
   }
   const transaction = writer.transaction()

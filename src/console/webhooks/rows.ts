@@ -1,7 +1,7 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
-import type { Dialect } from '../database/database.ts'
-import { isChosen, type PageOptions, takePage } from '../database/query-parts.ts'
-import type { DeliveryRow, Tables } from '../database/tables.ts'
+import type { Dialect } from '../platform/database/database.ts'
+import { isChosen, type PageOptions, takePage } from '../platform/database/query-parts.ts'
+import type { DeliveryRow, Tables } from '../platform/database/tables.ts'
 
 const KEPT_MS = 30 * 86_400_000
 const PURGED_AT_ONCE = 1_000
