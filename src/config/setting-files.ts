@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { errorCode } from '../domain/error-code.ts'
 import { SettingError } from '../domain/start-error.ts'
 import type { ConfigProblem } from './config-error.ts'
 import type { GivenValue } from './settings.ts'
@@ -43,7 +44,7 @@ function fingerprintFile(bytes: Uint8Array): string {
 
 /** A file that cannot be read counts as changed once it can. */
 function fingerprintFailure(error: unknown): string {
-  return `unreadable: ${error instanceof Error && 'code' in error ? String(error.code) : 'unknown'}`
+  return `unreadable: ${errorCode(error) ?? 'unknown'}`
 }
 
 /** A read that takes longer counts as failed. */

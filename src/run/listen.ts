@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import { EVERY_ADDRESS } from '../config/schema/schema-builders.ts'
+import { errorCode } from '../domain/error-code.ts'
 import { withoutBrackets } from '../domain/form/address.ts'
 import { StartError } from '../domain/start-error.ts'
 
@@ -65,8 +66,4 @@ function explainError(error: unknown, setting: string, host: string, port: numbe
     default:
       return error
   }
-}
-
-function errorCode(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined
 }

@@ -1,13 +1,14 @@
 import { fstatSync, fsyncSync, statfsSync, statSync, writeSync } from 'node:fs'
 import { Writable } from 'node:stream'
 import { isatty } from 'node:tty'
+import { errorCode } from '../domain/error-code.ts'
 import type { Output } from './host.ts'
 
 const FD = 1
 
 /** The code of the system, such as `ENOSPC`. */
 export function outputErrorCode(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : String(error)
+  return errorCode(error) ?? String(error)
 }
 
 /**

@@ -11,6 +11,7 @@ import type { Command } from 'commander'
 import { createProxyServer, type ProxyServer } from 'http-proxy-3'
 import { formats } from '../../config/formats.ts'
 import { fileErrorText } from '../../config/setting-files.ts'
+import { errorCode } from '../../domain/error-code.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT, type Host } from '../../run/host.ts'
 import { type Cli, CliError, type Define } from '../cli.ts'
@@ -23,6 +24,8 @@ import { plainText } from '../text.ts'
 const LOOPBACK = '127.0.0.1'
 const DEFAULT_PORT = 8001
 const MAX_CONNECTIONS = 256
+/** Where an error has no code. */
+const NO_RESPONSE = 'no response'
 const RESPONSE_TIMEOUT_MS = 60_000
 
 interface ProxyOptions {
@@ -92,7 +95,7 @@ function createForwarder({ url }: ApiAccess, environment: NodeJS.ProcessEnv): Pr
       response,
       502,
       'bad_gateway',
-      `${url} cannot be reached (${errorCode(error)}): check --url or the context`,
+      `${url} cannot be reached (${errorCode(error) ?? NO_RESPONSE}): check --url or the context`,
     )
   })
   return proxy
@@ -156,15 +159,11 @@ async function listen(server: Server, port: number): Promise<string> {
   try {
     await promise
   } catch (error) {
-    const message = `Port ${port} of ${LOOPBACK} cannot be used (${errorCode(error)}): choose another by --port`
+    const message = `Port ${port} of ${LOOPBACK} cannot be used (${errorCode(error) ?? NO_RESPONSE}): choose another by --port`
     throw new CliError(message, EXIT.unavailable)
   }
   const bound = server.address()
   return `${LOOPBACK}:${typeof bound === 'object' ? bound?.port : port}`
-}
-
-function errorCode(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'no response'
 }
 
 const NO_URL =

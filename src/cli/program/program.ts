@@ -224,7 +224,7 @@ const COMMANDS: readonly TopCommand[] = [
  * The commands.
  * @param loads whether a top-level command is loaded in full; the others have only their names
  */
-async function createCommandTree(cli: Cli, loads: (name: string) => boolean): Promise<Command> {
+export async function createCommandTree(cli: Cli, loads: (name: string) => boolean): Promise<Command> {
   const program = new Command('postern')
     .description('API key gateway in front of your service')
     .helpCommand(false)

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
-import { isWorkspaceId, type KeyRecord } from '../../domain/key/key-record.ts'
+import { isWorkspaceId, type KeyRecord, type KeysById } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import {
@@ -206,8 +206,6 @@ export function filterForm(workspaceId: string | null, form: FilterForm, problem
     <button>Filter</button>
   </form>`
 }
-
-type KeysById = ReadonlyMap<string, { readonly record: KeyRecord }>
 
 /** A line for each entry, which opens to all that it says. @param keys those that the entries are about, by id */
 export function entryList(entries: readonly AuditEntry[], keys: KeysById, nowMs: number): Html {

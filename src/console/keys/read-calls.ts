@@ -16,6 +16,7 @@ import {
   pageQuery,
   pageSchema,
   parameter,
+  parametersOf,
   textOrNull,
 } from '../platform/http/fields.ts'
 import {
@@ -85,16 +86,7 @@ const SEARCH = adminCall({
     '`q` is a part of the name, id, hint or description, in any case. Default order: `-createdAt`.',
   // `parseKeyQuery` checks the values.
   query: fields({
-    workspaceId: parameter(KEY_QUERY_EXPECTED.workspaceId),
-    state: parameter(KEY_QUERY_EXPECTED.state),
-    q: parameter(KEY_QUERY_EXPECTED.q),
-    scope: parameter(KEY_QUERY_EXPECTED.scope),
-    plan: parameter(KEY_QUERY_EXPECTED.plan),
-    expiresBefore: parameter(KEY_QUERY_EXPECTED.expiresBefore),
-    createdBefore: parameter(KEY_QUERY_EXPECTED.createdBefore),
-    lastUsedBefore: parameter(KEY_QUERY_EXPECTED.lastUsedBefore),
-    sort: parameter(KEY_QUERY_EXPECTED.sort),
-    limit: parameter(KEY_QUERY_EXPECTED.limit),
+    ...parametersOf(KEY_QUERY_EXPECTED),
     cursor: parameter('a single cursor from an earlier response'),
     count: Type.Optional(Type.Literal('1', { description: '1 or omitted' })),
   }),

@@ -1,4 +1,5 @@
 import { AuthorizationResponseError, ResponseBodyError, WWWAuthenticateChallengeError } from 'openid-client'
+import { errorCode } from '../../domain/error-code.ts'
 import { describeError } from '../../observability/control-logger.ts'
 import type { LOGIN_OUTCOMES } from '../../observability/metrics/metrics.ts'
 
@@ -60,7 +61,7 @@ export function explainProviderError(error: unknown): never {
       `the provider rejected the authorization code: ${plainErrorCode(error.error)}`,
     )
   }
-  const code = errorCode(error)
+  const code = errorCode(error) ?? ''
   const outcome = INVALID_CODE.test(code) ? 'invalid' : 'unavailable'
   throw new SignInError(outcome, `${describeInnermostCause(error)}${code === '' ? '' : ` (${code})`}`, {
     cause: error,
@@ -86,10 +87,6 @@ function rejectsClient(error: unknown): boolean {
 function responseStatus(error: unknown): unknown {
   if (!(error instanceof Error) || typeof error.cause !== 'object' || error.cause === null) return undefined
   return error.cause instanceof Error ? responseStatus(error.cause) : Reflect.get(error.cause, 'status')
-}
-
-function errorCode(error: unknown): string {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
 }
 
 /** The innermost cause is the most specific. */

@@ -1,5 +1,5 @@
 import { DENIAL_REASONS, type DenialReason, denialRow } from '../../domain/denial.ts'
-import type { KeyRecord } from '../../domain/key/key-record.ts'
+import type { KeyRecord, KeysById } from '../../domain/key/key-record.ts'
 import {
   clock,
   exactInstantAndAgo,
@@ -15,8 +15,6 @@ import {
 import type { Frame } from '../platform/html/layout.ts'
 import { refusalsPath } from '../platform/html/paths.ts'
 import type { Refusal } from './reports/check-report.ts'
-
-export type KeysById = ReadonlyMap<string, { readonly record: KeyRecord }>
 
 type Place = Pick<Frame, 'workspaceId' | 'nowMs'>
 

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
+import type { KeysById } from '../../domain/key/key-record.ts'
 import { downloads, filterQuery } from '../platform/html/filter-parts.ts'
 import { errorSummary, NO_PROBLEMS, type Problems, textField } from '../platform/html/form-parts.ts'
 import { type Html, html, type ListPlace, pageLinks } from '../platform/html/html.ts'
@@ -8,7 +9,7 @@ import { createFrame, readQuery, sendPage } from '../platform/html/page-request.
 import { FIND_KEY, keyPath, refusalsFilePath, refusalsPath } from '../platform/html/paths.ts'
 import { REFUSAL_CURSOR, type RefusalPage, readRefusalCursor, refusalCursor } from './read-refusals.ts'
 import type { Usage } from './read-usage.ts'
-import { type KeysById, refusalList } from './refusal-list.ts'
+import { refusalList } from './refusal-list.ts'
 import {
   checkRefusalForm,
   holdsKey,

@@ -1,5 +1,6 @@
 import { narrowReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
+import type { KeysById } from '../../domain/key/key-record.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
@@ -20,7 +21,7 @@ import {
 } from './events.ts'
 import { startExpiryWatch } from './expiry-watch.ts'
 import { createResolver } from './guarded-connector.ts'
-import { type KeysById, webhookPages } from './pages.ts'
+import { webhookPages } from './pages.ts'
 import { insertEvents, type WebhookEvent } from './rows.ts'
 import {
   addressGuard,

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { isId } from '../../domain/id-form.ts'
-import type { KeyRecord } from '../../domain/key/key-record.ts'
+import type { KeyRecord, KeysById } from '../../domain/key/key-record.ts'
 import {
   confirmForm,
   errorSummary,
@@ -61,8 +61,6 @@ const DELIVERIES = `${WORKSPACES}/:workspaceId/deliveries`
 const OWN = `${WORKSPACES}/:workspaceId/webhook`
 const OWN_TITLE = 'Webhook of this workspace'
 const PAGE_SIZE = 50
-
-export type KeysById = ReadonlyMap<string, { readonly record: KeyRecord }>
 
 interface WebhookPageParts {
   readonly clock: Clock

@@ -31,6 +31,9 @@ export interface StoredKey {
   readonly digest: string
 }
 
+/** Those that a page shows, by id. */
+export type KeysById = ReadonlyMap<string, Pick<StoredKey, 'record'>>
+
 /** The fields of a record that decide a request. A gateway stores only these. */
 export type KeyGrant = Pick<
   KeyRecord,

@@ -1,5 +1,6 @@
 import type { Expression, ExpressionBuilder, SqlBool } from 'kysely'
 import { INSTANT_EXPECTED, parseInstant } from '../../../domain/form/instant.ts'
+import { parseJson } from '../../../domain/form/json.ts'
 import {
   isScope,
   isWorkspaceId,
@@ -230,12 +231,4 @@ function orderName(sort: KeySort, descending: boolean): string {
 /** PostgreSQL accepts no text with U+0000. */
 function hasNul(text: string): boolean {
   return text.includes('\0')
-}
-
-function parseJson(json: string): unknown {
-  try {
-    return JSON.parse(json)
-  } catch {
-    return null
-  }
 }

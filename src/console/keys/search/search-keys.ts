@@ -1,4 +1,5 @@
 import { expressionBuilder, type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
+import { errorCode } from '../../../domain/error-code.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import { readKeyRow } from '../../platform/database/key-row.ts'
 import { MAY_TIME_OUT, QUERY_CANCELED } from '../../platform/database/postgres/errors.ts'
@@ -334,7 +335,7 @@ export async function rowsWithin<Row>(
       return (await sql<Row>`${sql.raw(MAY_TIME_OUT)} ${query}`.execute(tx)).rows
     })
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === QUERY_CANCELED) return null
+    if (errorCode(error) === QUERY_CANCELED) return null
     throw error
   }
 }

@@ -71,6 +71,13 @@ export function parameter(expected: string) {
   return Type.Optional(Type.String({ description: expected }))
 }
 
+/** Those of a list that says what each must be. */
+export function parametersOf<Name extends string>(expected: Readonly<Record<Name, string>>) {
+  const schemas = Object.entries<string>(expected).map(([name, text]) => [name, parameter(text)])
+  // Object.entries() forgets the type of names.
+  return Object.fromEntries(schemas) as Record<Name, ReturnType<typeof parameter>>
+}
+
 export const keyIdParameter = parameter(KEY_ID_EXPECTED)
 export const instantParameter = Type.Optional(Type.String({ ...dateTime, description: INSTANT_EXPECTED }))
 

@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { errorCode } from '../../../../domain/error-code.ts'
 import { StartError } from '../../../../domain/start-error.ts'
 import { type DatabaseTrouble, DatabaseUnavailable, findTrouble, isCommit } from '../database-unavailable.ts'
 
@@ -119,10 +120,6 @@ function errorText(error: unknown): string {
   // Some errors repeat a malformed address, with the password in it.
   if (code === MALFORMED_ADDRESS) return 'the address is malformed'
   return error.message || code || error.name
-}
-
-function errorCode(error: unknown): string | null {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
 }
 
 function sqlState(error: unknown): string | null {
