@@ -3,14 +3,15 @@ import { narrowReload } from '../config/reloadable.ts'
 import type { Announcer } from './announcing/announcer.ts'
 import {
   createAnnouncing,
-  createAnnouncingRepository,
+  createGatewayRows,
+  createRegionRows,
   createRegions,
   type Regions,
 } from './announcing/index.ts'
 import { createApiReference } from './api-reference/index.ts'
 import { createAudit } from './audit/index.ts'
 import { createInternalListener } from './key-service/index.ts'
-import { createKeyRepository, createKeys, createRegistry } from './keys/index.ts'
+import { createKeys, createRegistry, openKeyRows } from './keys/index.ts'
 import { createLeaks } from './leaks/index.ts'
 import { createAccessAudit } from './platform/audit/access-audit.ts'
 import type { Capability } from './platform/capability.ts'
@@ -103,17 +104,19 @@ type Shared = Awaited<ReturnType<typeof openShared>>
 async function openShared(context: ConsoleContext, migrations: Migrations, announcer?: Announcer) {
   const { config, clock, consoleId } = context
   const database = await openConsoleDatabase(context, migrations)
-  const repository = createKeyRepository({ database, clock })
-  const announcing = createAnnouncingRepository({ database, consoleId, now: () => clock.wallMs() })
-  const regions = createRegions(context, { announcing, keys: repository, announcer })
+  const now = () => clock.wallMs()
+  const keyRows = openKeyRows({ database, clock })
+  const regionRows = createRegionRows({ database, consoleId, now })
+  const gateways = createGatewayRows(database, now)
+  const regions = createRegions(context, { regionRows, keys: keyRows.stored, announcer })
   await regions.register()
   const registry = createRegistry(context, {
-    repository,
-    announcing,
+    ...keyRows,
+    gateways,
     inEachRegion: regions.inEach,
     createEvents: eventsBy(config),
   })
-  return { database, repository, announcing, regions, registry }
+  return { ...keyRows, database, regionRows, gateways, regions, registry }
 }
 
 /** Who may call: people by sign-in, programs by token, and the record of what either was refused. */

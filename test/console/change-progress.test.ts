@@ -20,7 +20,7 @@ const gateway = { name: 'g', region: 'default', disconnectedAtMs: 0, confirmed: 
 function registry(answer: () => Promise<never>, laterMs = 0) {
   const nowMs = NOW_MS + laterMs
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
-  return { clock, timers: new ManualTimers(), announcing: { listGatewayStatuses: answer } }
+  return { clock, timers: new ManualTimers(), gateways: { listGatewayStatuses: answer } }
 }
 
 const failing = (error: Error) => registry(() => Promise.reject(error))
@@ -53,8 +53,8 @@ test('confirmations are read for an hour, for which they are kept', async () => 
   const progressAfter = (laterMs: number) => {
     const { clock, timers } = registry(() => Promise.reject(lost()), laterMs)
     const statuses = [{ ...gateway, seenAtMs: clock.wallMs() }]
-    const announcing = { listGatewayStatuses: async () => statuses }
-    return readChangeProgress({ clock, timers, announcing }, SUCCESS, true)
+    const gateways = { listGatewayStatuses: async () => statuses }
+    return readChangeProgress({ clock, timers, gateways }, SUCCESS, true)
   }
   expect((await progressAfter(HOUR_MS)).gateways).toMatchObject({ known: 1, confirmed: 1 })
   expect((await progressAfter(HOUR_MS + 1)).gateways).toBeNull()

@@ -1,12 +1,12 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { type ReceivedReport, shareReports } from '../../src/console/announcing/repository.ts'
+import { type DatedReport, shareReports } from '../../src/console/announcing/gateway-rows.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { createRepository } from '../support/repository.ts'
 import { NOW_MS } from '../support/stored-keys.ts'
 
 const HOUR_MS = 3_600_000
 const [DIGEST, OTHER] = ['a'.repeat(64), 'b'.repeat(64)]
-const gateway = (id: string, more: Partial<ReceivedReport> = {}) => ({
+const gateway = (id: string, more: Partial<DatedReport> = {}) => ({
   ...{
     id,
     name: `name of ${id}`,

@@ -24,7 +24,7 @@ async function opened(logger: ControlLogger = silentLogger) {
   const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
   const database = await openDatabase('sqlite::memory:')
   const repository = createRepository(database, clock, 'console-1')
-  return { database, repository, announcing: repository, metrics: createMetrics(), clock, timers, logger }
+  return { database, repository, regionRows: repository, metrics: createMetrics(), clock, timers, logger }
 }
 
 test('pending changes are counted, with the age of the oldest', async () => {
@@ -108,14 +108,14 @@ test('counting keys by state takes a small share of the time, however long it ta
   const { timers } = parts
   const counts = { active: 0, expiring_30d: 0, expiring: 0, suspended: 0, expired: 0, revoked: 0 }
   const begunAtMs: number[] = []
-  const repository = {
+  const search = {
     async countByState() {
       begunAtMs.push(timers.nowMs)
       await new Promise<void>(resolve => void timers.after(4_000, resolve))
       return counts
     },
   }
-  const stop = startCountingKeys({ ...parts, repository })
+  const stop = startCountingKeys({ ...parts, search })
   while (timers.nowMs < 600_000) {
     timers.advance(1_000)
     await settled()

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { GatewayReport } from '../../src/console/announcing/repository.ts'
+import type { GatewayReport } from '../../src/console/announcing/gateway-rows.ts'
 import { searchAudit } from '../../src/console/audit/rows.ts'
 import type { Change } from '../../src/console/keys/rows/commit.ts'
 import { isSelected, KEY_FILTERS } from '../../src/console/keys/search/key-query.ts'

@@ -5,7 +5,7 @@ import { type PlannedChange, runOperation } from '../../src/console/keys/operati
 import { encodeOutcome } from '../../src/console/platform/http/idempotency.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf } from '../support/messages.ts'
-import { insert, openRepository, type Repository } from '../support/repository.ts'
+import { insert, openRepository, type Repository, surfacesOf } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
@@ -22,7 +22,8 @@ beforeEach(async () => {
   const shared = { messages, timers: new ManualTimers(), logger: silentLogger, random: () => 0 }
   const ofDefault = new Outbox({ repository, announcer: new ScriptedAnnouncer(), clock, ...shared })
   const inEachRegion = createInEachRegion([{ name: 'default', outbox: ofDefault }])
-  parts = { repository, inEachRegion, clock, createEvents: () => [], count: (_, run) => run() }
+  const surfaces = surfacesOf(repository)
+  parts = { ...surfaces, inEachRegion, clock, createEvents: () => [], count: (_, run) => run() }
 })
 
 test('a repeated request that conflicts with its own first attempt gets the first response', async () => {

@@ -1,9 +1,10 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { GatewayReport } from '../../src/console/announcing/repository.ts'
+import type { GatewayReport } from '../../src/console/announcing/gateway-rows.ts'
 import { PlansChanged } from '../../src/console/keys/rows/bulk-rows.ts'
 import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
-import type { StoredKey } from '../../src/domain/key/key-record.ts'
+import { planNewPlan, planRevocation } from '../../src/domain/key/key-life.ts'
+import type { KeyRecord, StoredKey } from '../../src/domain/key/key-record.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { createRepository, insert, replace } from '../support/repository.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
@@ -115,10 +116,12 @@ describe.skipIf(!has(POSTGRES))('several consoles on one PostgreSQL', () => {
       const [first, second, third] = await storedKeys(3)
       const other = await begin(lockKey(first))
       const ids = [third, second, first].map(key => key?.record.id ?? '')
+      const describeChange = (key: StoredKey) => ({ audit: auditOf(key), events: [] })
+      const giveFree = (record: KeyRecord, nowMs: number) => planNewPlan(record, 'free', nowMs)
       const change =
         how === 'revoked'
-          ? repository.revokeKeys({ ids, describeChange: key => ({ audit: auditOf(key), events: [] }) })
-          : repository.givePlan({ ids, plan: 'free' })
+          ? repository.changeKeys({ ids, plan: planRevocation, describeChange })
+          : repository.changeKeys({ ids, plan: giveFree, describeChange: null })
       await untilWaiting(1)
       for (const key of [second, third]) expect(await isLocked('keys', key?.record.id ?? '')).toBe(false)
       await other.query('rollback')

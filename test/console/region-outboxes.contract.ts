@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { insertChanges } from '../../src/console/announcing/outbox-rows.ts'
+import { enqueueChanges } from '../../src/console/announcing/outbox-rows.ts'
 import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { createRepository, insert, type Repository, replace } from '../support/repository.ts'
@@ -57,7 +57,8 @@ export function describeRegionOutboxes(name: string, freshUrl: () => Promise<str
         version: 2,
         atMs: nowMs,
       }))
-      await database.writer.transaction().execute(tx => insertChanges(tx, regions, changes))
+      await repository.registerRegions(regions)
+      await database.writer.transaction().execute(tx => enqueueChanges(tx, changes))
       for (const region of regions) {
         expect(await repository.pendingIn(region).claimChanges(10_000)).toEqual(changes)
       }

@@ -9,7 +9,7 @@ import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf } from '../support/messages.ts'
 import { openDatabase } from '../support/open-database.ts'
-import { createRepository } from '../support/repository.ts'
+import { createRepository, surfacesOf } from '../support/repository.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
@@ -57,7 +57,7 @@ async function revokeAll(announcerOf: (timers: ManualTimers) => ScriptedAnnounce
   const ofDefault = new Outbox({ ...parts, messages: messagesOf(clock) })
   const inEachRegion = createInEachRegion([{ name: 'default', outbox: ofDefault }])
   const registry: Parameters<typeof revokeAllKeys>[0] = {
-    ...{ ...parts, inEachRegion, announcing: repository },
+    ...{ ...parts, ...surfacesOf(repository), inEachRegion },
     newAuditId: createIds('audit', randomBytes),
     createEvents: () => [],
     count: (_, run) => run(),

@@ -103,7 +103,7 @@ async function edit(
   { console: { registry }, id }: Target,
   request: { allowedCidrs?: string[]; expiresAt?: string },
 ): Promise<boolean> {
-  const key = await registry.repository.findById(id)
+  const key = await registry.stored.findById(id)
   if (key === null) return false
   const { kind } = await editKey(registry, id, { request, versions: [key.record.version] }, CONTEXT)
   return kind === 'done'

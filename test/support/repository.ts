@@ -1,7 +1,12 @@
-import { type AnnouncingRepository, createAnnouncingRepository } from '../../src/console/announcing/index.ts'
+import {
+  createGatewayRows,
+  createRegionRows,
+  type GatewayRows,
+  type RegionRows,
+} from '../../src/console/announcing/index.ts'
 import type { PendingChange, PendingChanges } from '../../src/console/announcing/outbox-rows.ts'
 import type { Change } from '../../src/console/keys/rows/commit.ts'
-import { createKeyRepository, type KeyRepository } from '../../src/console/keys/rows/key-repository.ts'
+import { type KeyRows, openKeyRows } from '../../src/console/keys/rows/key-rows.ts'
 import type { SearchBounds } from '../../src/console/keys/search/search-keys.ts'
 import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
 import { listWorkspaces, type WorkspacePage, type WorkspaceQuery } from '../../src/console/workspaces/rows.ts'
@@ -10,9 +15,19 @@ import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { DEFAULT_REGION } from '../../src/domain/region.ts'
 import { openDatabase } from './open-database.ts'
 
-/** What a console reads and writes: keys, what waits for regions, and the outbox of the region `default`. */
+/** What a console reads and writes of keys: each method of its surfaces, by name. */
+export type KeyRepository = Pick<KeyRows, 'commit'> &
+  KeyRows['stored'] &
+  KeyRows['uses'] &
+  KeyRows['history'] &
+  Omit<KeyRows['search'], 'find'> & { readonly search: KeyRows['search']['find'] } & KeyRows['plans'] &
+  KeyRows['bulk'] &
+  KeyRows['responses']
+
+/** The same, what gateways report, what waits for regions, and the outbox of the region `default`. */
 export type Repository = KeyRepository &
-  AnnouncingRepository &
+  RegionRows &
+  GatewayRows &
   PendingChanges &
   Pick<AuditedDatabase, 'close'> & { listWorkspaces(query: WorkspaceQuery): Promise<WorkspacePage> }
 
@@ -22,16 +37,23 @@ export function createRepository(
   consoleId = 'console-1',
   bounds?: SearchBounds,
 ): Repository {
-  const keys = createKeyRepository({ database, clock }, bounds)
-  const announcing = createAnnouncingRepository({ database, consoleId, now: () => clock.wallMs() })
+  const now = () => clock.wallMs()
+  const { commit, search, stored, uses, history, plans, bulk, responses } = openKeyRows(
+    { database, clock },
+    bounds,
+  )
+  const [regions, gateways] = [
+    createRegionRows({ database, consoleId, now }),
+    createGatewayRows(database, now),
+  ]
+  const { find, ...counts } = search
   return {
-    ...announcing.pendingIn(DEFAULT_REGION),
-    ...announcing,
-    ...keys,
-    listWorkspaces: (query: WorkspaceQuery) => listWorkspaces({ database, repository: keys }, query),
+    ...{ ...regions.pendingIn(DEFAULT_REGION), ...regions, ...gateways },
+    ...{ ...stored, ...uses, ...history, ...plans, ...bulk, ...responses, ...counts },
+    ...{ commit, search: find },
+    listWorkspaces: (query: WorkspaceQuery) => listWorkspaces({ database, search }, query),
     async purge() {
-      await keys.purge()
-      await announcing.purge()
+      for (const surface of [responses, gateways, regions]) await surface.purge()
     },
     close: database.close,
   }
@@ -39,6 +61,16 @@ export function createRepository(
 
 export async function openRepository(url: string, clock: Clock, me = 'console-1'): Promise<Repository> {
   return createRepository(await openDatabase(url), clock, me)
+}
+
+/** The surfaces that operations on keys use, all of the same repository. */
+export function surfacesOf(
+  repository: KeyRepository & GatewayRows,
+): KeyRows & { readonly gateways: GatewayRows } {
+  const { commit } = repository
+  const search = { ...repository, find: repository.search }
+  const same = { stored: repository, uses: repository, history: repository, plans: repository }
+  return { ...same, bulk: repository, responses: repository, gateways: repository, commit, search }
 }
 
 const NOTHING: Change = { issued: null, replaced: null, audit: [], response: null }

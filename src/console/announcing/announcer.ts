@@ -327,10 +327,7 @@ export function encodeRecordOnce(key: StoredKey, recordKey: KeyObject): string {
 }
 
 /** Encodes and signs the messages of this process to one region. */
-export interface MessageEncoder {
-  change(change: PendingChange): string
-  heartbeat(): string
-}
+export type MessageEncoder = ReturnType<typeof createMessageEncoder>
 
 interface Sender {
   /** Identifies this run of this process, since its monotonic clock starts anew with each run. */
@@ -341,11 +338,11 @@ interface Sender {
   readonly messageKey: () => KeyObject | null
 }
 
-export function createMessageEncoder({ sender, region, clock, messageKey }: Sender): MessageEncoder {
+export function createMessageEncoder({ sender, region, clock, messageKey }: Sender) {
   return {
-    change: ({ digest, version, atMs }) =>
+    change: ({ digest, version, atMs }: PendingChange): string =>
       encodeMessage({ kind: 'change', region, sender, digest, version, atMs }, messageKey()),
-    heartbeat() {
+    heartbeat(): string {
       const times = { monotonicMs: Math.floor(clock.monotonicMs()), atMs: clock.wallMs() }
       return encodeMessage({ kind: 'heartbeat', region, sender, ...times }, messageKey())
     },

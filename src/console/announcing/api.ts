@@ -36,7 +36,7 @@ interface SyncRange {
 }
 
 interface SyncParts {
-  readonly repository: KeysToSync
+  readonly stored: KeysToSync
   readonly clock: Clock
   readonly regions: Regions
 }
@@ -88,16 +88,16 @@ export const ANNOUNCING_CALLS: readonly AdminCall<SyncParts>[] = [
 
 /** Every key that Redis should hold, oldest first, in any state. Keys issued meanwhile are announced anyway. */
 async function syncPage(parts: SyncParts, { limit, cursor, region }: SyncPage) {
-  const { repository, clock } = parts
+  const { stored, clock } = parts
   const regions = parts.regions.list.filter(({ name }) => region === undefined || name === region)
   if (regions.length === 0) throw invalidField('region', 'the name of a region of this console')
   for (const each of regions) requireReady(each)
   const expiresAfterMs = clock.wallMs() - KEPT_AFTER_EXPIRY_MS
   // Counted once: the cursor carries the total, or nothing in its place.
   const [total = '', afterId = null] = cursor?.split('.') ?? [
-    String((await repository.countForSync(expiresAfterMs)) ?? ''),
+    String((await stored.countForSync(expiresAfterMs)) ?? ''),
   ]
-  const page = await repository.listForSync({ expiresAfterMs, limit: limit ?? DEFAULT_PAGE_SIZE, afterId })
+  const page = await stored.listForSync({ expiresAfterMs, limit: limit ?? DEFAULT_PAGE_SIZE, afterId })
   await Promise.all(regions.map(each => putPage(each, page.keys)))
   const synced = { synced: page.keys.length, ...(total === '' ? {} : { total: Number(total) }) }
   return page.nextAfterId === null ? synced : { ...synced, cursor: `${total}.${page.nextAfterId}` }

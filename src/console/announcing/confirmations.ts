@@ -1,7 +1,7 @@
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import type { Timers } from '../platform/jobs/timers.ts'
+import type { GatewayRows, GatewayStatus } from './gateway-rows.ts'
 import type { Announced } from './regions.ts'
-import type { AnnouncingRepository, GatewayStatus } from './repository.ts'
 
 /** Which gateways have applied a change to a key. */
 export interface Confirmations {
@@ -52,7 +52,7 @@ export function summarizeConfirmations(
 }
 
 interface Parts {
-  readonly announcing: Pick<AnnouncingRepository, 'listGatewayStatuses'>
+  readonly gateways: Pick<GatewayRows, 'listGatewayStatuses'>
   readonly clock: { wallMs(): number }
   readonly timers: Timers
 }
@@ -71,11 +71,11 @@ interface RegionConfirmations {
 
 /** @param announced of which regions to tell */
 export async function readConfirmations(
-  { announcing, clock }: Pick<Parts, 'announcing' | 'clock'>,
+  { gateways, clock }: Pick<Parts, 'gateways' | 'clock'>,
   change: CommittedChange,
   announced: Announced,
 ): Promise<ConfirmationReport> {
-  const statuses = await announcing.listGatewayStatuses(change)
+  const statuses = await gateways.listGatewayStatuses(change)
   const summarize = (gateways: readonly GatewayStatus[]) =>
     summarizeConfirmations(gateways, change.committedAtMs, clock.wallMs())
   // Without regions in the settings, all gateways belong to the only one.

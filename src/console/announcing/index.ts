@@ -5,8 +5,9 @@ import type { ConsoleContext } from '../platform/console-context.ts'
 import { bindCalls } from '../platform/http/calls.ts'
 import { keepUp } from '../platform/jobs/timers.ts'
 import { ANNOUNCING_CALLS, type KeysToSync } from './api.ts'
+import type { GatewayRows } from './gateway-rows.ts'
+import type { RegionRows } from './region-rows.ts'
 import type { Regions } from './regions.ts'
-import type { AnnouncingRepository } from './repository.ts'
 
 export { type Announcer, encodeRecordOnce } from './announcer.ts'
 export { ANNOUNCING_CALLS } from './api.ts'
@@ -17,8 +18,10 @@ export {
   type Confirmations,
   readConfirmations,
 } from './confirmations.ts'
+export { CONFIRMATIONS_KEPT_MS, createGatewayRows, type GatewayRows } from './gateway-rows.ts'
 export { enqueueChanges, type PendingChange } from './outbox-rows.ts'
 export { type CounterReadings, parseCounters, READ_COUNTERS } from './read-counters.ts'
+export { createRegionRows, type RegionRows } from './region-rows.ts'
 export {
   type Announced,
   areNamed,
@@ -28,32 +31,35 @@ export {
   isAnnounced,
   type Regions,
 } from './regions.ts'
-export { type AnnouncingRepository, CONFIRMATIONS_KEPT_MS, createAnnouncingRepository } from './repository.ts'
 
 const COUNT_PERIOD_MS = 5000
 
 interface Announcing {
-  readonly announcing: AnnouncingRepository
+  readonly regionRows: RegionRows
+  readonly gateways: GatewayRows
   readonly regions: Regions
   /** The keys that it is about. */
-  readonly repository: KeysToSync
+  readonly stored: KeysToSync
 }
 
 /** Changes of keys on their way to the Redis of each region. */
 export function createAnnouncing(
   context: ConsoleContext,
-  { announcing, regions, repository }: Announcing,
+  { regionRows, gateways, regions, stored }: Announcing,
 ): Capability {
   const names = regions.list.map(({ name }) => name)
-  const count = () => countPendingChanges({ ...context, announcing }, names)
+  const count = () => countPendingChanges({ ...context, regionRows }, names)
   let stopCounting = () => {}
   return {
-    calls: bindCalls(ANNOUNCING_CALLS, { ...context, repository, regions }),
+    calls: bindCalls(ANNOUNCING_CALLS, { ...context, stored, regions }),
     start() {
       regions.start()
       stopCounting = keepUp(context, { everyMs: COUNT_PERIOD_MS, work: count })
     },
-    purge: () => announcing.purge(),
+    async purge() {
+      await gateways.purge()
+      await regionRows.purge()
+    },
     stop() {
       stopCounting()
       return regions.stop()
@@ -62,19 +68,19 @@ export function createAnnouncing(
 }
 
 interface CountParts {
-  readonly announcing: Pick<AnnouncingRepository, 'pendingIn'>
+  readonly regionRows: Pick<RegionRows, 'pendingIn'>
   readonly metrics: Metrics
   readonly clock: Clock
 }
 
 /** Counts pending changes, so that a scrape waits for no database. @param regions that this console announces to */
 export async function countPendingChanges(
-  { announcing, metrics, clock }: CountParts,
+  { regionRows, metrics, clock }: CountParts,
   regions: readonly string[],
 ): Promise<void> {
   let all = 0
   for (const region of regions) {
-    const outbox = announcing.pendingIn(region)
+    const outbox = regionRows.pendingIn(region)
     const pending = await outbox.countPending()
     const oldestMs = await outbox.oldestPendingMs()
     metrics.regionPending.set({ region }, pending)

@@ -1,5 +1,4 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
-import type { StoredKey } from '../../domain/key/key-record.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
 import type { ChangeWriter, Database, Dialect } from '../platform/database/database.ts'
 import { isChosen, rowPlace } from '../platform/database/query-parts.ts'
@@ -89,33 +88,19 @@ function deletionsTogether(changes: ChangeWriter): DeleteAnnounced {
 
 /**
  * Adds the changes to the outbox of each registered region. A region that is being registered waits for this transaction,
- * or this one sees it.
- * @returns one for each key, in the same order
+ * or this one sees it. A change that waits already keeps its time.
+ * @param only the region to add them to; default: each
  */
 export async function enqueueChanges(
   tx: Transaction<Tables>,
-  keys: readonly StoredKey[],
-  atMs: number,
-): Promise<PendingChange[]> {
-  const changes = keys.map(({ digest, record }) => ({ digest, version: record.version, atMs }))
-  if (changes.length === 0) return changes
-  const regions = await tx.selectFrom('regions').select('name').execute()
-  await insertChanges(
-    tx,
-    regions.map(({ name }) => name),
-    changes,
-  )
-  return changes
-}
-
-/** A change that waits already keeps its time. */
-export async function insertChanges(
-  tx: Transaction<Tables>,
-  regions: readonly string[],
   changes: readonly PendingChange[],
+  only?: string,
 ): Promise<void> {
+  if (changes.length === 0) return
+  const registered = tx.selectFrom('regions').select('name')
+  const regions = only === undefined ? await registered.execute() : [{ name: only }]
   // One statement for all regions: a round trip for each would be most of the time of a change.
-  const rows = regions.flatMap(region =>
+  const rows = regions.flatMap(({ name: region }) =>
     changes.map(({ digest, version, atMs }) => ({
       region,
       digest,
@@ -335,7 +320,7 @@ async function requeueNextKeys(tx: Transaction<Tables>, region: string, nowMs: n
   const changes = keys
     .filter(key => key.version > 1 && key.expires_at_ms + KEPT_AFTER_EXPIRY_MS > nowMs)
     .map(({ digest, version }) => ({ digest, version, atMs: nowMs }))
-  if (changes.length > 0) await insertChanges(tx, [region], changes)
+  await enqueueChanges(tx, changes, region)
   const until = keys.length < KEYS_AT_ONCE ? null : (keys.at(-1)?.id ?? null)
   await tx.updateTable('regions').set({ requeued_until: until }).where('name', '=', region).execute()
   return until !== null

@@ -6,7 +6,6 @@ import { findTrouble } from '../platform/database/database-unavailable.ts'
 import { backoffMs, type Timers } from '../platform/jobs/timers.ts'
 import type { Announcement, Announcer, MessageEncoder } from './announcer.ts'
 import type { PendingChange, PendingChanges } from './outbox-rows.ts'
-import type { AnnouncedKeys } from './repository.ts'
 
 /**
  * Changes announced concurrently, so that a burst of revocations does not queue one by one, and a far region, to which each batch
@@ -17,6 +16,13 @@ const POLL_INTERVAL_MS = 25
 /** A write that takes longer may come after that of a newer version, which another console has announced meanwhile. */
 const LATE_MS = 100
 const MAX_DOUBTFUL = 10_000
+
+/** The keys whose records are announced. */
+export interface AnnouncedKeys {
+  findByDigest(digest: string): Promise<StoredKey | null>
+  /** Those that exist, by digest; in one query. */
+  findByDigests(digests: readonly string[]): Promise<ReadonlyMap<string, StoredKey>>
+}
 
 export interface OutboxParts {
   readonly repository: PendingChanges & AnnouncedKeys
@@ -190,7 +196,7 @@ export class Outbox {
     const found = await repository.findByDigests([...changesByDigest.keys()])
     const keys = [...changesByDigest.keys()].flatMap(digest => found.get(digest) ?? [])
     const ofKey = ({ digest }: StoredKey) => changesByDigest.get(digest) ?? []
-    const results = await this.#putAll(keys.map(key => this.#createAnnouncement(key, ofKey(key))))
+    const results = await this.#putAll(() => keys.map(key => this.#createAnnouncement(key, ofKey(key))))
     const announced = keys.flatMap((key, index) => (results[index]?.status === 'fulfilled' ? ofKey(key) : []))
     const orphans = changes.filter(({ digest }) => !found.has(digest))
     await this.#requireConfirmation()
@@ -198,12 +204,9 @@ export class Outbox {
     throwFirstFailure(results)
   }
 
-  async #requireAll(announcements: () => readonly Announcement[]): Promise<void> {
-    throwFirstFailure(await this.#putAll(announcements()))
-  }
-
-  async #putAll(announcements: readonly Announcement[]): Promise<readonly PromiseSettledResult<void>[]> {
+  async #putAll(create: () => readonly Announcement[]): Promise<readonly PromiseSettledResult<void>[]> {
     const { announcer, clock } = this.#parts
+    const announcements = create()
     const beganMs = clock.monotonicMs()
     const results = await announcer.putAll(announcements)
     const isLate = clock.monotonicMs() - beganMs > LATE_MS
@@ -229,7 +232,7 @@ export class Outbox {
       const key = found.get(digest)
       return key === undefined || key.record.version <= version ? [] : [key]
     })
-    await this.#requireAll(() => keys.map(key => this.#createAnnouncement(key, [])))
+    throwFirstFailure(await this.#putAll(() => keys.map(key => this.#createAnnouncement(key, []))))
     if (doubtful.length === BATCH_SIZE) await this.#settleDoubtful()
   }
 
@@ -246,7 +249,7 @@ export class Outbox {
     announcements: () => readonly Announcement[],
     changes: readonly PendingChange[],
   ): Promise<boolean> {
-    const announcement = this.#requireAll(announcements)
+    const announcement = this.#putAll(announcements).then(throwFirstFailure)
     const { promise: late, resolve: giveUp } = Promise.withResolvers<boolean>()
     const cancel = this.#parts.timers.after(REVOCATION_TIMING.announceTimeoutMs, () => giveUp(false))
     // No answer waits for this: announcing a change twice does no harm.

@@ -14,9 +14,9 @@ import {
   type MessageEncoder,
 } from './announcer.ts'
 import { RoundTrip, startHeartbeats } from './heartbeats.ts'
-import { Outbox } from './outbox.ts'
+import { type AnnouncedKeys, Outbox } from './outbox.ts'
 import type { PendingChanges } from './outbox-rows.ts'
-import type { AnnouncedKeys, AnnouncingRepository } from './repository.ts'
+import type { RegionRows } from './region-rows.ts'
 
 /** Several times within the time after which a region is forgotten. */
 const REGISTER_PERIOD_MS = 60_000
@@ -35,53 +35,45 @@ export interface Region {
 }
 
 /** All regions that this console announces to; one, if its settings name none. */
-export interface Regions {
-  readonly list: readonly Region[]
-  readonly inEach: InEachRegion
-  /** Whether the settings name regions. */
-  readonly areNamed: boolean
-  /**
-   * Writes records that Redis lacks, without delaying the response.
-   * @param region of the gateway that lacked them; without one, or for one of another name, they are written in every region
-   */
-  refill(keys: readonly StoredKey[], region?: string | null): void
-  /** States that this console announces to these regions; before it commits its first change. */
-  register(): Promise<void>
-  start(): void
-  stop(): Promise<void>
-}
+export type Regions = ReturnType<typeof createRegions>
 
 interface RegionParts {
-  readonly announcing: AnnouncingRepository
+  readonly regionRows: RegionRows
   readonly keys: AnnouncedKeys
   /** Of an installation without regions. Default: the Redis of the settings, or none. */
   readonly announcer?: Announcer | undefined
 }
 
-export function createRegions(context: ConsoleContext, parts: RegionParts): Regions {
+export function createRegions(context: ConsoleContext, parts: RegionParts) {
   const { config, timers, logger } = context
-  const { announcing } = parts
+  const { regionRows } = parts
   const up = new Set<string>()
   const list = listSources(context).map(source => openRegion({ ...context, up }, source, parts))
   const names = list.map(({ name }) => name)
   const refills = new Map(list.map(({ name, announcer, logger }) => [name, createRefill(announcer, logger)]))
-  const register = () => announcing.registerRegions(names)
+  const register = () => regionRows.registerRegions(names)
   const registerAgain = async () => {
     await register()
     for (const { outbox } of list) outbox.requestDrainUnlessWaiting()
-    for (const region of await announcing.forgetRegions()) logger.warn({ region }, 'region forgotten')
+    for (const region of await regionRows.forgetRegions()) logger.warn({ region }, 'region forgotten')
   }
   let stops: readonly (() => void)[] = []
   return {
     list,
     inEach: createInEachRegion(list),
+    /** Whether the settings name regions. */
     areNamed: config.regions.length > 0,
-    refill(keys, region = null) {
+    /**
+     * Writes records that Redis lacks, without delaying the response.
+     * @param region of the gateway that lacked them; without one, or for one of another name, they are written in every region
+     */
+    refill(keys: readonly StoredKey[], region: string | null = null): void {
       const own = region === null ? undefined : refills.get(region)
       for (const refill of own === undefined ? refills.values() : [own]) refill(keys)
     },
+    /** States that this console announces to these regions; before it commits its first change. */
     register,
-    start() {
+    start(): void {
       const failed = (error: unknown) =>
         logger.warn({ cause: describeError(error) }, 'regions not registered, retrying')
       stops = [
@@ -93,7 +85,7 @@ export function createRegions(context: ConsoleContext, parts: RegionParts): Regi
         outbox.requestDrain()
       }
     },
-    async stop() {
+    async stop(): Promise<void> {
       for (const stop of stops) stop()
       await Promise.all(list.map(({ outbox }) => outbox.stop()))
       await Promise.all(list.map(({ announcer }) => announcer.stop()))
@@ -132,7 +124,7 @@ interface RegionContext extends ConsoleContext {
 function openRegion(
   context: RegionContext,
   source: RegionSource,
-  { announcing, keys, announcer: given }: RegionParts,
+  { regionRows, keys, announcer: given }: RegionParts,
 ): Region {
   const { consoleId: sender, clock, secrets } = context
   const { name, isNamed } = source
@@ -141,7 +133,7 @@ function openRegion(
   const messageKey = () => secrets.value.messageKey
   const messages = createMessageEncoder({ sender, region: name, clock, messageKey })
   const { findByDigest, findByDigests } = keys
-  const repository = { ...announcing.pendingIn(name), findByDigest, findByDigests }
+  const repository = { ...regionRows.pendingIn(name), findByDigest, findByDigests }
   const announcer =
     (isNamed ? undefined : given) ?? createAnnouncer({ ...context, logger, roundTrip }, source)
   const outbox = new Outbox({ ...context, logger, repository, announcer, messages })

@@ -23,11 +23,11 @@ const NOTE_HEAD_PERIOD_MS = 3_600_000
 
 interface OpenKeys {
   readonly database: AuditedDatabase
-  readonly repository: AuditPageParts['keys']
+  readonly stored: AuditPageParts['keys']
 }
 
 /** Reading who did what to which key, and keeping the chain up. `platform/audit` writes it. */
-export function createAudit(context: ConsoleContext, { database, repository: keys }: OpenKeys): Capability {
+export function createAudit(context: ConsoleContext, { database, stored: keys }: OpenKeys): Capability {
   const { clock, config } = context
   let endUpkeep = () => {}
   return {

@@ -6,8 +6,8 @@ import { DEFAULT_REGION, REGION_HEADER, REGION_NAME } from '../../domain/region.
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { isDigest } from '../../domain/wire.ts'
 import { describeError } from '../../observability/control-logger.ts'
-import { type AnnouncingRepository, encodeRecordOnce, type Regions } from '../announcing/index.ts'
-import type { KeyRepository } from '../keys/index.ts'
+import { encodeRecordOnce, type GatewayRows, type Regions } from '../announcing/index.ts'
+import type { KeyRows } from '../keys/index.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
@@ -72,8 +72,8 @@ type ConfirmationsBody = Static<typeof confirmationsBody>
 
 /** What gateways ask for, and what they report to. */
 export interface KeyServiceSources {
-  readonly repository: Pick<KeyRepository, 'findByDigests'>
-  readonly announcing: AnnouncingRepository
+  readonly stored: Pick<KeyRows['stored'], 'findByDigests'>
+  readonly gateways: GatewayRows
   readonly regions: Regions
 }
 
@@ -87,7 +87,7 @@ interface KeyServiceParts
 export function keyServiceCalls(parts: KeyServiceParts): Call[] {
   for (const outcome of ['completed', 'timed_out']) parts.metrics.gatewayDrains.inc({ outcome }, 0)
   const lookups = shareLookups(parts)
-  const liveGateways = new LiveGateways(parts.announcing, parts.clock)
+  const liveGateways = new LiveGateways(parts.gateways, parts.clock)
   return [
     {
       method: 'GET',
@@ -127,7 +127,7 @@ type LookupResult = FoundRecord | null
 
 function shareLookups(parts: KeyServiceParts): SharedLookups<LookupResult> {
   return new SharedLookups(async digests => {
-    const keys = await parts.repository.findByDigests(digests)
+    const keys = await parts.stored.findByDigests(digests)
     const found = new Map([...keys].map(([digest, key]) => [digest, encodeFound(parts, key)]))
     return digest => found.get(digest) ?? null
   })
@@ -209,7 +209,7 @@ function abandonedSignal({ raw }: FastifyReply): AbortSignal {
 }
 
 async function recordConfirmations(
-  { announcing, clock, secrets, regions, metrics }: KeyServiceParts,
+  { gateways, clock, secrets, regions, metrics }: KeyServiceParts,
   liveGateways: LiveGateways,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -218,7 +218,7 @@ async function recordConfirmations(
   const { gateway, connected, leaving, confirmed, drain } = request.body as ConfirmationsBody
   // Here, because Prometheus may never scrape the gateway between the end of its drain and its exit.
   if (leaving && drain !== undefined) metrics.gatewayDrains.inc({ outcome: drain })
-  await announcing.recordGateway({
+  await gateways.recordGateway({
     ...gateway,
     region: gateway.region ?? DEFAULT_REGION,
     isConnected: connected,
@@ -226,12 +226,12 @@ async function recordConfirmations(
     confirmed,
   })
   // Gateways share the rate limits that they cannot count together.
-  const gateways = await liveGateways.count()
+  const liveCount = await liveGateways.count()
   return reply.send({
     // By them a gateway notices that it has other secrets, or a region that changes are not announced to.
     signingSecrets: secrets.value.fingerprints,
     regions: regions.list.map(({ name }) => name),
-    gateways,
+    gateways: liveCount,
     // Read last: by it, gateways recognize heartbeats that are replayed.
     at: clock.wallMs(),
   })
@@ -242,13 +242,13 @@ const COUNT_FOR_MS = 1_000
 
 /** Counts the gateways that reported within the last minute, at most once a second. */
 class LiveGateways {
-  readonly #announcing: KeyServiceParts['announcing']
+  readonly #gateways: KeyServiceParts['gateways']
   readonly #clock: Clock
   #count = Promise.resolve(0)
   #countedAtMs = Number.NEGATIVE_INFINITY
 
-  constructor(announcing: KeyServiceParts['announcing'], clock: Clock) {
-    this.#announcing = announcing
+  constructor(gateways: KeyServiceParts['gateways'], clock: Clock) {
+    this.#gateways = gateways
     this.#clock = clock
   }
 
@@ -257,7 +257,7 @@ class LiveGateways {
     if (nowMs - this.#countedAtMs >= COUNT_FOR_MS) {
       this.#countedAtMs = nowMs
       const sinceMs = this.#clock.wallMs() - REVOCATION_TIMING.gatewayExpiryMs
-      this.#count = this.#announcing.countGateways(sinceMs)
+      this.#count = this.#gateways.countGateways(sinceMs)
       this.#count.catch(() => {
         // The caller gets the error; the next call counts again.
         this.#countedAtMs = Number.NEGATIVE_INFINITY

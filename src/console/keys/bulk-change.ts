@@ -1,6 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import { isKnownPlan, planExpected } from '../../domain/key/key-fields.ts'
-import type { StoredKey } from '../../domain/key/key-record.ts'
+import { planNewPlan, planRevocation } from '../../domain/key/key-life.ts'
+import type { KeyRecord, StoredKey } from '../../domain/key/key-record.ts'
 import {
   type Announced,
   awaitConfirmations,
@@ -18,8 +19,7 @@ import { type KeyView, viewAfter } from './key-view.ts'
 import { type BulkProgress, readChangeProgress } from './operations/change-progress.ts'
 import type { Registry } from './operations/registry.ts'
 import type { OperationRejection, OperationResult, OperationSuccess } from './operations/run-operation.ts'
-import type { BulkChanged, LivePosition } from './rows/bulk-rows.ts'
-import type { KeyRepository } from './rows/key-repository.ts'
+import type { BulkChanged, BulkChanges, LivePosition } from './rows/bulk-rows.ts'
 
 /** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
 const BATCH_SIZE = 250
@@ -31,7 +31,7 @@ const MAX_WAIT_MS = 30_000
 
 export type BulkRegistry = Pick<
   Registry,
-  'repository' | 'announcing' | 'inEachRegion' | 'clock' | 'timers' | 'newAuditId' | 'createEvents' | 'count'
+  'bulk' | 'gateways' | 'inEachRegion' | 'clock' | 'timers' | 'newAuditId' | 'createEvents' | 'count'
 >
 
 export interface BulkOutcome extends BulkProgress {
@@ -66,7 +66,8 @@ export function revokeAllKeys(
   context: BulkContext,
 ): Promise<BulkOutcome> {
   const describeChange = (key: StoredKey) => recordRevocation(registry, key, context.caller)
-  const changeSome = (ids: readonly string[]) => registry.repository.revokeKeys({ ids, describeChange })
+  const changeSome = (ids: readonly string[]) =>
+    registry.bulk.changeKeys({ ids, plan: planRevocation, describeChange })
   return registry.count('revoke_all', () => changeLiveKeys(registry, workspaceId, { changeSome }, context))
 }
 
@@ -83,19 +84,22 @@ function recordRevocation({ newAuditId, createEvents }: BulkRegistry, replaced: 
  * @param plan null: none
  */
 export function setWorkspacePlan(
-  registry: BulkRegistry & Pick<Registry, 'knownPlans'>,
+  registry: BulkRegistry & Pick<Registry, 'plans' | 'knownPlans'>,
   { workspaceId, plan }: { readonly workspaceId: string; readonly plan: string | null },
   context: BulkContext,
 ): Promise<BulkOutcome | Extract<OperationRejection, { kind: 'invalid' }>> {
-  const { repository, knownPlans, newAuditId } = registry
+  const { plans, bulk, knownPlans, newAuditId } = registry
   return registry.count('workspace_plan', async () => {
     if (!isKnownPlan(plan, knownPlans)) {
       return { kind: 'invalid', field: 'plan', expected: planExpected(knownPlans) } as const
     }
     const describeChange = (old: string | null, atMs: number) =>
       auditPlan(workspaceId, { old, new: plan }, { id: newAuditId(atMs), atMs, caller: context.caller })
-    await repository.changePlan({ workspaceId, plan, describeChange })
-    const changeSome = (ids: readonly string[]) => repository.givePlan({ ids, plan })
+    await plans.changePlan({ workspaceId, plan, describeChange })
+    const planOne = (record: KeyRecord, nowMs: number) => planNewPlan(record, plan, nowMs)
+    // The audit log names one change of the workspace.
+    const changeSome = (ids: readonly string[]) =>
+      bulk.changeKeys({ ids, plan: planOne, describeChange: null })
     const change = { withoutPlan: plan, includesNew: true, changeSome }
     return changeLiveKeys(registry, workspaceId, change, context)
   })
@@ -112,7 +116,7 @@ async function changeLiveKeys(
   change: BulkChange,
   { mustWait, untilId: earlierId = null }: Pick<BulkContext, 'mustWait' | 'untilId'>,
 ): Promise<BulkOutcome> {
-  const { repository, inEachRegion, clock } = registry
+  const { bulk, inEachRegion, clock } = registry
   const allowance = new WaitAllowance(clock)
   const waitFor = (maxMs: number) => {
     const atMs = clock.wallMs()
@@ -120,11 +124,11 @@ async function changeLiveKeys(
   }
   const endMs = clock.monotonicMs() + CALL_MS
   // A key issued later has a greater id, so that the calls end however many are issued meanwhile.
-  const untilId = earlierId ?? (await repository.newestKeyId(workspaceId))
+  const untilId = earlierId ?? (await bulk.newestKeyId(workspaceId))
   let [changed, isLeft] = [0, false]
   let last: LastChange | null = null
   let announcing: Promise<Announced> = Promise.resolve([])
-  for await (const ids of liveBatches(repository, workspaceId, untilId, change)) {
+  for await (const ids of liveBatches(bulk, workspaceId, untilId, change)) {
     isLeft = changed > 0 && clock.monotonicMs() > endMs
     if (isLeft) break
     const { keys, pending } = await change.changeSome(ids)
@@ -154,7 +158,7 @@ function lastOf(keys: readonly StoredKey[], pending: readonly PendingChange[]): 
 
 /** Ids of keys that have not ended, until there are none. */
 async function* liveBatches(
-  repository: Pick<KeyRepository, 'listLive' | 'newestKeyId'>,
+  bulk: Pick<BulkChanges, 'listLive' | 'newestKeyId'>,
   workspaceId: string,
   newestId: string | null,
   { withoutPlan, includesNew = false }: BulkChange,
@@ -163,12 +167,12 @@ async function* liveBatches(
   let after: LivePosition | null = null
   while (untilId !== null) {
     const range = { workspaceId, after, untilId, withoutPlan, limit: BATCH_SIZE }
-    const live: LivePosition[] = await repository.listLive(range)
+    const live: LivePosition[] = await bulk.listLive(range)
     // An edit may have moved one to before what was read.
     if (live.length === 0 && after === null) {
       if (!mayExtend) return
       mayExtend = false
-      untilId = await repository.newestKeyId(workspaceId)
+      untilId = await bulk.newestKeyId(workspaceId)
     }
     if (live.length > 0) yield live.map(({ id }) => id)
     after = live.at(-1) ?? null

@@ -40,7 +40,7 @@ export function revokeAllRoutes(scope: FastifyInstance, { registry }: KeyPagePar
   scope.get(REVOKE_ALL, CHANGE_FORMS, async (request, reply) => {
     const workspaceId = requireWorkspace(request)
     const frame = createFrame(request, reply, { workspaceId, clock })
-    const liveKeys = await registry.repository.countLive(workspaceId)
+    const liveKeys = await registry.search.countLive(workspaceId)
     return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed: '', problems: NO_PROBLEMS }))
   })
   scope.post(REVOKE_ALL, CHANGES, async (request, reply) => {
@@ -49,7 +49,7 @@ export function revokeAllRoutes(scope: FastifyInstance, { registry }: KeyPagePar
     const typed = plainPasted(textField(readFormFields(request), 'workspace'))
     if (typed !== workspaceId) {
       const problems = new Map([['workspace', `Enter ${workspaceId}, the id of this workspace`]])
-      const liveKeys = await registry.repository.countLive(workspaceId)
+      const liveKeys = await registry.search.countLive(workspaceId)
       return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed, problems }), 422)
     }
     const { untilId, revokedBefore } = readContinuation(readFormFields(request))
@@ -59,7 +59,7 @@ export function revokeAllRoutes(scope: FastifyInstance, { registry }: KeyPagePar
     if (outcome.leftUntilId === null) {
       return sendPage(reply, allRevokedPage(frame, workspaceId, { ...outcome, revoked }))
     }
-    const liveKeys = await registry.repository.countLive(workspaceId)
+    const liveKeys = await registry.search.countLive(workspaceId)
     const part = { revoked, untilId: outcome.leftUntilId }
     return sendPage(reply, partRevokedPage(frame, { workspaceId, liveKeys }, part))
   })
@@ -156,7 +156,7 @@ async function showPlanForm(
 ): Promise<FastifyReply> {
   const workspaceId = requireWorkspace(request)
   const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
-  const plan = await registry.repository.findPlan(workspaceId)
+  const plan = await registry.plans.findPlan(workspaceId)
   const input = planInput(plan ?? '', problems, registry.knownPlans)
   return sendPage(reply, planPage(frame, { workspaceId, input, problems }), problems.size > 0 ? 422 : 200)
 }
@@ -172,7 +172,7 @@ async function choosePlan(
   const plan = chosen === '' ? null : chosen
   const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
   if (textField(fields, 'confirmed') !== '1') {
-    const liveKeys = await registry.repository.countLive(workspaceId)
+    const liveKeys = await registry.search.countLive(workspaceId)
     return sendPage(reply, confirmPlanPage(frame, { workspaceId, plan }, describeExtent(liveKeys)))
   }
   const context = {

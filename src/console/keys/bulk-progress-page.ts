@@ -50,9 +50,9 @@ async function showBulkProgress(
   workspaceId: string | null,
   changed: Changed = 'state',
 ): Promise<FastifyReply> {
-  const { repository, clock, inEachRegion } = registry
+  const { stored, clock, inEachRegion } = registry
   const keyId = textField(readQuery(request), 'key')
-  const key = isKeyId(keyId) ? await repository.findById(keyId) : null
+  const key = isKeyId(keyId) ? await stored.findById(keyId) : null
   const isHere = key !== null && (workspaceId === null || key.record.workspaceId === workspaceId)
   const readProgress = changed === 'plan' ? readPlanProgress : readLastProgress
   const last = isHere ? await readProgress(registry, key) : null

@@ -352,10 +352,10 @@ function mustWait({ wait }: WaitQuery): boolean {
  * A key of another workspace is refused like an unknown one, before anything else of the request is checked. A key
  * never changes its workspace, so the result stays true.
  */
-async function readVisibleKeyId({ repository }: Registry, request: FastifyRequest): Promise<string> {
+async function readVisibleKeyId({ stored }: Registry, request: FastifyRequest): Promise<string> {
   const id = readKeyId(request)
   if (sees(requirePrincipal(request), null)) return id
-  const key = await repository.findById(id)
+  const key = await stored.findById(id)
   if (key === null || !seesWorkspace(request, key.record.workspaceId)) throw noSuchKey()
   return id
 }

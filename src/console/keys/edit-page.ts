@@ -128,7 +128,7 @@ async function showConflict(
   const { record } = await requireKey(request, registry)
   const changes = Math.min(Math.max(1, record.version - (form.version ?? record.version)), MAX_CHANGES_SHOWN)
   const since = { sinceMs: registry.clock.wallMs() - FORM_AGE_MS, limit: changes }
-  const meanwhile = await registry.repository.listHistory(record, since)
+  const meanwhile = await registry.history.listHistory(record, since)
   const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const key = await readKeyView(record, registry)
   const view = { key, problems, meanwhile, knownPlans: registry.knownPlans }

@@ -43,18 +43,18 @@ async function findKey(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { repository, clock } = registry
+  const { stored, history, clock } = registry
   const digest = readDigest(readFormFields(request))
   const outside = frameAround(request, reply, clock)
   if (digest === null) return sendPage(reply, findKeyPage(outside, MISSING), 422)
-  const found = await repository.findByDigest(digest)
+  const found = await stored.findByDigest(digest)
   if (found === null || !sees(requirePrincipal(request), found.record.workspaceId)) {
     return sendPage(reply, noKeyFoundPage(outside))
   }
   const { record } = found
   request.keyId = record.id
   const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock })
-  const [key, origin] = await Promise.all([readKeyView(record, registry), repository.findOrigin(record)])
+  const [key, origin] = await Promise.all([readKeyView(record, registry), history.findOrigin(record)])
   return sendPage(reply, foundKeyPage(frame, key, creatorName(origin)))
 }
 

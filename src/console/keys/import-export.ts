@@ -22,8 +22,8 @@ import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-file.ts'
 import type { Registry } from './operations/registry.ts'
 import { choosesPlans, PLAN_NOT_CHOSEN } from './plan-choice.ts'
 import { PlansChanged } from './rows/bulk-rows.ts'
-import type { KeyPage, KeyRepository } from './rows/key-repository.ts'
 import type { WorkspacePlans } from './rows/plans.ts'
+import type { KeyPage, StoredKeys } from './rows/stored-keys.ts'
 
 const adminCall = declareCalls<Registry>()
 
@@ -40,15 +40,14 @@ const EXPORT = adminCall({
   status: 200,
   format: 'lines',
   response: Type.Object({ digest: Type.String(), ...RECORD_FIELDS }, { title: 'ExportedKey' }),
-  handle: async ({ repository }, { request, reply }) =>
-    sendLines(request, reply, () => exportParts(repository)),
+  handle: async ({ stored }, { request, reply }) => sendLines(request, reply, () => exportParts(stored)),
 })
 
 /** In the order of ids, so that a page costs the same wherever it begins. */
-async function* exportParts(repository: Pick<KeyRepository, 'listForSync'>): AsyncGenerator<string> {
+async function* exportParts(stored: Pick<StoredKeys, 'listForSync'>): AsyncGenerator<string> {
   let afterId: string | null = null
   do {
-    const page: KeyPage = await repository.listForSync({
+    const page: KeyPage = await stored.listForSync({
       expiresAfterMs: null,
       limit: ROWS_AT_ONCE,
       afterId,
@@ -144,7 +143,7 @@ const CHECK_IMPORT = adminCall({
   handle: async (registry, { request, body }) => {
     const entries = body.keys.map(entry => checkEntry(entry, request))
     const { planned, first } = await planEntries(registry, entries, describeCaller(request))
-    const known = await registry.repository.findByDigests([...first.keys()])
+    const known = await registry.stored.findByDigests([...first.keys()])
     const imported = new Set([...first.values()].filter(({ digest }) => !known.has(digest)))
     return { imported: imported.size, results: planned.map(key => importResult(key, imported)) }
   },
@@ -249,14 +248,14 @@ async function importValid(
   entries: readonly CheckedEntry[],
   caller: Caller,
 ): Promise<ImportOutcome> {
-  const { repository, inEachRegion } = registry
+  const { bulk, inEachRegion } = registry
   const { planned, first, workspacePlans } = await planEntries(registry, entries, caller)
   const describeChange = (key: StoredKey) => recordImport(registry, key, caller)
   const keys = [...first.values()]
   const done =
     keys.length === 0
       ? { keys: [], pending: [] }
-      : await repository.importKeys({ keys, workspacePlans, describeChange })
+      : await bulk.importKeys({ keys, workspacePlans, describeChange })
   for (let from = 0; from < done.keys.length; from += ANNOUNCED_AT_ONCE) {
     const until = from + ANNOUNCED_AT_ONCE
     // What is not announced in time is left to the outbox.
@@ -275,7 +274,7 @@ async function importValid(
 /** The keys that the entries make, before any of them is looked for. @returns as `first`, by digest, those to import */
 async function planEntries(registry: Registry, entries: readonly CheckedEntry[], caller: Caller) {
   const workspaces = new Set(entries.flatMap(checked => (checked.ok ? [checked.entry.workspaceId] : [])))
-  const workspacePlans = await registry.repository.findPlans([...workspaces])
+  const workspacePlans = await registry.plans.findPlans([...workspaces])
   const context = { caller, workspacePlans, nowMs: registry.clock.wallMs() }
   const planned = entries.map(checked => (checked.ok ? planEntry(registry, checked.entry, context) : checked))
   // Of entries with one digest the first is imported.

@@ -19,13 +19,13 @@ import type { Registry } from './operations/registry.ts'
 import { plansRoutes } from './plans-page.ts'
 import { READ_CALLS } from './read-calls.ts'
 import { rotateRoutes } from './rotate-page.ts'
-import type { ExpiryBounds, KeyCounts } from './search/count-keys.ts'
+import type { KeySearch } from './search/key-search.ts'
 import { selectedRoutes } from './selected-pages.ts'
 import { stepRoutes } from './step-pages.ts'
 
 export { type LeakAction, type LeakOutcome, reportLeak } from './operations/key-operations.ts'
 export { createRegistry, type Registry } from './operations/registry.ts'
-export { createKeyRepository, type KeyRepository } from './rows/key-repository.ts'
+export { type KeyRows, openKeyRows } from './rows/key-rows.ts'
 export { MAX_COUNTED, NO_KEYS, type WorkspaceKeyCounts } from './search/count-keys.ts'
 export { isSearchText, KEY_QUERY_EXPECTED } from './search/key-query.ts'
 
@@ -50,7 +50,7 @@ export function createKeys(context: ConsoleContext, registry: Registry, usage: U
   const { config } = context
   const { scopes, routes } = config
   const gatewayUrl = config.console.gatewayUrl?.replace(/\/$/, '') ?? null
-  const { repository } = registry
+  const { search, responses } = registry
   let stopCounting = () => {}
   return {
     calls: bindCalls(KEY_CALLS, registry),
@@ -58,9 +58,9 @@ export function createKeys(context: ConsoleContext, registry: Registry, usage: U
       for (const register of PAGES) register(scope, { registry, usage, scopes, routes, gatewayUrl })
     },
     start() {
-      stopCounting = startCountingKeys({ ...context, repository })
+      stopCounting = startCountingKeys({ ...context, search })
     },
-    purge: () => repository.purge(),
+    purge: () => responses.purge(),
     async stop() {
       stopCounting()
     },
@@ -75,7 +75,7 @@ const WEEK_MS = 7 * 86_400_000
 const MONTH_MS = 30 * 86_400_000
 
 interface CountParts {
-  readonly repository: { countByState(bounds: ExpiryBounds): Promise<KeyCounts> }
+  readonly search: Pick<KeySearch, 'countByState'>
   readonly metrics: Pick<Metrics, 'keys'>
   readonly clock: Clock
   readonly timers: Timers
@@ -104,9 +104,9 @@ export function startCountingKeys(parts: CountParts): () => void {
   }
 }
 
-async function setGauges({ repository, metrics, clock }: CountParts): Promise<void> {
+async function setGauges({ search, metrics, clock }: CountParts): Promise<void> {
   const nowMs = clock.wallMs()
   const bounds = { nowMs, weekMs: nowMs + WEEK_MS, monthMs: nowMs + MONTH_MS }
-  const counts = await repository.countByState(bounds)
+  const counts = await search.countByState(bounds)
   for (const state of KEY_STATE_LABELS) metrics.keys.set({ state }, counts[state])
 }

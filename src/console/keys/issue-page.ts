@@ -50,7 +50,7 @@ const PATH = `${WORKSPACES}/:workspaceId/keys/new`
 
 export function issueRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
-    const plan = await sources.registry.repository.findPlan(requireWorkspace(request))
+    const plan = await sources.registry.plans.findPlan(requireWorkspace(request))
     return showForm(sources, request, reply, { form: { ...NEW_ISSUE_FORM, plan: plan ?? '' } })
   })
   scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId/issued`, SHOWS, async (request, reply) => {

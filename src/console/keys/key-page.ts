@@ -45,12 +45,12 @@ async function showKey(
   const { registry, usage: counts } = sources
   const { record } = await requireKey(request, registry)
   const relative = async (id: string | null): Promise<KeyView | null> => {
-    const key = id === null ? null : await registry.repository.findById(id)
+    const key = id === null ? null : await registry.stored.findById(id)
     return key === null ? null : readKeyView(key.record, registry)
   }
   const [origin, leaks, key, predecessor, successor, usage, limits, recent] = await Promise.all([
-    registry.repository.findOrigin(record),
-    registry.repository.listLeaks(record.id),
+    registry.history.findOrigin(record),
+    registry.history.listLeaks(record.id),
     readKeyView(record, registry),
     relative(record.rotatedFrom),
     relative(record.replacedBy),

@@ -39,18 +39,18 @@ export interface KeyView {
 }
 
 /** The key of the path, in the workspace of the path. @throws if the person may not see it */
-export async function requireKey(request: FastifyRequest, { repository }: Registry): Promise<StoredKey> {
+export async function requireKey(request: FastifyRequest, { stored }: Registry): Promise<StoredKey> {
   const workspaceId = requireWorkspace(request)
   const keyId = readParameter(request, 'keyId')
-  const key = isKeyId(keyId) ? await repository.findById(keyId) : null
+  const key = isKeyId(keyId) ? await stored.findById(keyId) : null
   if (key === null || key.record.workspaceId !== workspaceId) throw notFound()
   request.keyId = keyId
   return key
 }
 
-export async function readKeyView(record: KeyRecord, { repository, clock }: Registry): Promise<KeyView> {
-  const uses = await repository.lastUses([record.id])
-  return { record, state: keyState(record, clock.wallMs()), lastUsedAtMs: uses.get(record.id) ?? null }
+export async function readKeyView(record: KeyRecord, { uses, clock }: Registry): Promise<KeyView> {
+  const lastUses = await uses.lastUses([record.id])
+  return { record, state: keyState(record, clock.wallMs()), lastUsedAtMs: lastUses.get(record.id) ?? null }
 }
 
 /** After a change: nothing is read, since what follows the commit must not fail. @param before the same key, or null if it is new */

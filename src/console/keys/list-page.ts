@@ -56,7 +56,7 @@ async function listKeys(
   reply: FastifyReply,
   workspaceId: string | null,
 ): Promise<FastifyReply> {
-  const { repository, clock, keyPrefix } = registry
+  const { search, plans, clock, keyPrefix } = registry
   const known = { scopes: Object.keys(scopes), plans: registry.knownPlans }
   const list = readKeyList(readQuery(request), known)
   // A redirect leaves no entry in the browser's history.
@@ -64,15 +64,15 @@ async function listKeys(
   const nowMs = clock.wallMs()
   const cursor = textField(readQuery(request), 'cursor')
   const query = createKeyQuery(list, { workspaceId, cursor, nowMs })
-  const found = await repository.search(query)
+  const found = await search.find(query)
   const keys = found.keys.map(key => ({ ...key, state: keyState(key.record, nowMs) }))
-  const counts = workspaceId === null ? null : await repository.countInWorkspace(workspaceId)
+  const counts = workspaceId === null ? null : await search.countInWorkspace(workspaceId)
   // Larger workspaces are searched page by page only: counting all matches would take too long.
   const isCounted = isFiltered(list) && counts !== null && counts.states !== null
-  const matches = isCounted ? await repository.count(query) : null
+  const matches = isCounted ? await search.count(query) : null
   const frame = createFrame(request, reply, { workspaceId, clock })
   const paging = { nextCursor: found.nextCursor, isFirstPage: query.after === null }
-  const plan = workspaceId === null ? null : await repository.findPlan(workspaceId)
+  const plan = workspaceId === null ? null : await plans.findPlan(workspaceId)
   const place = { workspaceId, list, cursor: query.after === null ? '' : cursor }
   const view = { ...place, keys, ...known, plan, counts, matches, ...paging }
   return sendPage(reply, keysPage(frame, view))

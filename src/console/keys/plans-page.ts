@@ -9,7 +9,7 @@ import type { PlanCount } from './rows/plans.ts'
 /** For administrators: how many keys and workspaces have each plan. */
 export function plansRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
   scope.get(PLANS, ADMINISTRATION, async (request, reply) => {
-    const counts = await registry.repository.countByPlan()
+    const counts = await registry.plans.countByPlan()
     const frame = createFrame(request, reply, { workspaceId: null, clock: registry.clock })
     const main = html`<p class="back"><a href="${ALL_USAGE}">Usage of all workspaces</a></p>
       <h1>Plans</h1>

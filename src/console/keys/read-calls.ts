@@ -50,10 +50,10 @@ const LIST = adminCall({
   status: 200,
   response: pageSchema('keys', keySchema),
   errors: ['not_found'],
-  handle: async ({ repository, clock }, { request, query }) => {
-    const { keys, nextAfterId } = await repository.list(readPageOptions(request, query))
-    const uses = await repository.lastUses(keys.map(key => key.record.id))
-    const records = keys.map(({ record }) => keyJson(record, clock, uses.get(record.id) ?? null))
+  handle: async ({ stored, uses, clock }, { request, query }) => {
+    const { keys, nextAfterId } = await stored.list(readPageOptions(request, query))
+    const lastUses = await uses.lastUses(keys.map(key => key.record.id))
+    const records = keys.map(({ record }) => keyJson(record, clock, lastUses.get(record.id) ?? null))
     return listJson({ keys: records }, nextAfterId)
   },
 })
@@ -70,7 +70,7 @@ const GET = adminCall({
   response: Type.Object({ key: keySchema }),
   errors: ['not_found'],
   handle: async (registry, { request, reply }) => {
-    const key = await registry.repository.findById(readKeyId(request))
+    const key = await registry.stored.findById(readKeyId(request))
     return showKey(registry, key, request, reply)
   },
 })
@@ -96,14 +96,14 @@ const SEARCH = adminCall({
     total: Type.Optional(Type.Integer({ minimum: 0, description: 'With `count=1`' })),
   }),
   errors: ['not_found'],
-  handle: async ({ repository, clock, keyPrefix }, { request, query: { count, ...parameters } }) => {
+  handle: async ({ search, clock, keyPrefix }, { request, query: { count, ...parameters } }) => {
     const parsed = parseKeyQuery(parameters)
     if (!parsed.ok) throw invalidField(parsed.field, parsed.expected)
     rejectKeyInSearch(parsed.query.text, keyPrefix)
     const wanted: KeyQuery = { ...parsed.query, workspaceIds: searchedWorkspaces(parsed.query, request) }
-    const { keys, nextCursor } = await repository.search(wanted)
+    const { keys, nextCursor } = await search.find(wanted)
     const found = keys.map(({ record, lastUsedAtMs }) => keyJson(record, clock, lastUsedAtMs))
-    const total = count === '1' ? await repository.count(wanted) : null
+    const total = count === '1' ? await search.count(wanted) : null
     return { ...listJson({ keys: found }, nextCursor), ...(total === null ? {} : { total }) }
   },
 })
@@ -118,8 +118,8 @@ const GET_PLAN = adminCall({
   status: 200,
   response: Type.Object({ plan: textOrNull }),
   errors: ['not_found'],
-  handle: async ({ repository }, { request }) => ({
-    plan: await repository.findPlan(readWorkspaceId(request)),
+  handle: async ({ plans }, { request }) => ({
+    plan: await plans.findPlan(readWorkspaceId(request)),
   }),
 })
 
@@ -136,7 +136,7 @@ const FIND = adminCall({
   response: Type.Object({ key: keySchema }),
   errors: ['not_found'],
   handle: async (registry, { request, reply, body }) => {
-    const key = await registry.repository.findByDigest(body.digest)
+    const key = await registry.stored.findByDigest(body.digest)
     return showKey(registry, key, request, reply)
   },
 })
@@ -168,8 +168,8 @@ export function keyJson(record: KeyRecord, clock: Clock, lastUsedAtMs: number | 
 }
 
 /** For a change read before it: what follows the commit must not fail. */
-export async function readLastUse({ repository }: Registry, keyId: string): Promise<number | null> {
-  return (await repository.lastUses([keyId])).get(keyId) ?? null
+export async function readLastUse({ uses }: Registry, keyId: string): Promise<number | null> {
+  return (await uses.lastUses([keyId])).get(keyId) ?? null
 }
 
 /** @returns the workspaces to search; null: all */

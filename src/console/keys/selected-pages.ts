@@ -99,7 +99,7 @@ async function change(
   if (records.length === 0) return reject(frame, reply, listPath, NONE)
   const formPath = selectedKeysPath(workspaceId, keyListQuery(list))
   const selection = { workspaceId, step, listPath, formPath }
-  const uses = await registry.repository.lastUses(records.map(({ id }) => id))
+  const uses = await registry.uses.lastUses(records.map(({ id }) => id))
   const nowMs = registry.clock.wallMs()
   const keys = records.map(record => ({
     record,
@@ -114,12 +114,12 @@ async function change(
 
 /** Those that the person may change, in the order of the list. Others are left out like unknown ones. */
 async function readRecords(
-  { repository }: KeyPageParts['registry'],
+  { stored }: KeyPageParts['registry'],
   request: FastifyRequest,
   ids: readonly string[],
   workspaceId: string | null,
 ): Promise<readonly KeyRecord[]> {
-  const found = await repository.findByIds(ids)
+  const found = await stored.findByIds(ids)
   return ids.flatMap(id => {
     const record = found.get(id)?.record
     const isHere = record !== undefined && (workspaceId === null || record.workspaceId === workspaceId)

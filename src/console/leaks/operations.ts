@@ -45,7 +45,7 @@ export function createTokenHandler(parts: LeakTokenParts): HandleTokens {
   return async (reporter, tokens, caller) => {
     // Every token is looked up, also one without the form or MAC of a key: so all that are unknown take the same time.
     const digests = tokens.map(({ token }) => digestKey(token))
-    const keys = await registry.repository.findByDigests([...new Set(digests)])
+    const keys = await registry.stored.findByDigests([...new Set(digests)])
     const outcomes: TokenOutcome[] = tokens.map(() => 'unknown')
     const ours = tokens.flatMap((reported, index) => {
       const key = keys.get(digests[index] ?? '')

@@ -33,10 +33,8 @@ import { requireCounts } from './require-stored.ts'
 
 export interface UsageCallParts {
   readonly usage: Usage
-  readonly keys: {
-    findById(id: string): Promise<{ readonly record: KeyRecord } | null>
-    findPlan(workspaceId: string): Promise<string | null>
-  }
+  readonly keys: { findById(id: string): Promise<{ readonly record: KeyRecord } | null> }
+  readonly plans: { findPlan(workspaceId: string): Promise<string | null> }
   readonly clock: Clock
 }
 
@@ -113,12 +111,12 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
     query: rangeQuery,
     response: usageResponse,
     errors: ['not_found', 'usage_disabled'],
-    handle: async ({ usage, keys, clock }, { request, query }) => {
+    handle: async ({ usage, plans, clock }, { request, query }) => {
       const workspaceId = readWorkspaceId(request)
       requireCounts(usage)
       const range = readRange(query, clock.wallMs())
       const points = await usage.queries.readWorkspace(workspaceId, range)
-      const limits = await usage.limits.ofWorkspace(workspaceId, await keys.findPlan(workspaceId))
+      const limits = await usage.limits.ofWorkspace(workspaceId, await plans.findPlan(workspaceId))
       return usageJson(range, points, limits)
     },
   }),

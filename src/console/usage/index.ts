@@ -43,23 +43,26 @@ interface OpenKeys {
   readonly database: Database
   readonly regions: Regions
   /** Of the keys that requests are counted by. */
-  readonly repository: UseWriterParts['repository'] & UsageCallParts['keys'] & UsagePageParts['keys']
+  readonly stored: UsageCallParts['keys'] & UsagePageParts['keys']
+  readonly plans: UsageCallParts['plans']
+  readonly search: UsagePageParts['search']
+  readonly uses: UseWriterParts['repository']
 }
 
 export function createUsageService(
   context: ConsoleContext,
-  { database, regions, repository: keys }: OpenKeys,
+  { database, regions, stored: keys, plans, search, uses: lastUses }: OpenKeys,
   addLimitEvents: AddLimitEvents,
 ): UsageService {
   const { config, clock, metrics } = context
   const counts = config.usage.enabled
   const stores = { counts, refusals: counts && config.refusals.enabled }
-  const uses = new UseWriter({ ...context, repository: keys })
+  const uses = new UseWriter({ ...context, repository: lastUses })
   const gatherer = new ReportGatherer({ ...context, database, uses, addLimitEvents })
   const limits = createLimitReader({ ...context, regions })
   const nearLimits = createNearLimitsReader(database, context)
   const usage = { stores, queries: createUsageQueries(database, clock), limits, nearLimits }
-  const parts = { usage, keys, clock, keyPrefix: config.keys.prefix }
+  const parts = { usage, keys, plans, search, clock, keyPrefix: config.keys.prefix }
   return {
     ...usage,
     call: usageCall({ uses, gatherer, findKnown: createFindKnown(database), clock, metrics, stores }),

@@ -49,10 +49,8 @@ interface UnusedCounts {
 }
 
 export interface UsagePageParts extends RefusalsPageParts {
-  readonly keys: RefusalsPageParts['keys'] & {
-    countUnused(workspaceId: string): Promise<UnusedCounts>
-    findPlan(workspaceId: string): Promise<string | null>
-  }
+  readonly search: { countUnused(workspaceId: string): Promise<UnusedCounts> }
+  readonly plans: { findPlan(workspaceId: string): Promise<string | null> }
 }
 
 /** Usage and rejections of a workspace, and usage of all. */
@@ -82,12 +80,12 @@ async function showUsage(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { keys, clock, usage: sources } = parts
+  const { search, plans, clock, usage: sources } = parts
   const workspaceId = requireWorkspace(request)
-  const readLimits = async () => sources.limits.ofWorkspace(workspaceId, await keys.findPlan(workspaceId))
+  const readLimits = async () => sources.limits.ofWorkspace(workspaceId, await plans.findPlan(workspaceId))
   const [usage, unused, limits] = await Promise.all([
     readWorkspace(parts, workspaceId, readChartRange(readQuery(request))),
-    keys.countUnused(workspaceId),
+    search.countUnused(workspaceId),
     readLimits(),
   ])
   const frame = createFrame(request, reply, { workspaceId, clock })

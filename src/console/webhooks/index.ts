@@ -55,14 +55,14 @@ export function limitEventsBy({ config, clock, randomBytes }: ConsoleContext): A
 /** What webhooks need of the registry of keys. */
 interface WebhookSources {
   readonly database: AuditedDatabase
-  readonly repository: { findByIds(ids: readonly string[]): Promise<KeysById> }
+  readonly stored: { findByIds(ids: readonly string[]): Promise<KeysById> }
   readonly registry: { readonly newAuditId: (nowMs: number) => string }
 }
 
 /** Events of keys, to the operator and to workspaces. */
 export function createWebhooks(context: ConsoleContext, sources: WebhookSources): Capability {
   const { config, clock, randomBytes } = context
-  const { database, repository } = sources
+  const { database, stored } = sources
   const newEventId = createIds('msg', randomBytes)
   const deliveries = createDeliveries(database, clock, newEventId)
   const channels = createChannels(context, database)
@@ -75,7 +75,7 @@ export function createWebhooks(context: ConsoleContext, sources: WebhookSources)
     registerPages: scope =>
       webhookPages(scope, {
         clock,
-        findKeys: ids => repository.findByIds(ids),
+        findKeys: ids => stored.findByIds(ids),
         workspaceWebhooks,
         deliveries: isWebhookConfigured(config.console.webhook) ? toOperator : null,
       }),

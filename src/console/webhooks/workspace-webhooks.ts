@@ -45,16 +45,7 @@ type SetResult =
   | { readonly ok: false; readonly field: string; readonly expected: string }
 
 /** What people and programs do with the webhook of a workspace. A change and its audit entry are one transaction. */
-export interface WorkspaceWebhooks {
-  readonly deliveries: DeliveryLog
-  /** Whether addresses of `http:` are allowed, too. */
-  readonly allowHttp: boolean
-  find(workspaceId: string): Promise<WorkspaceWebhook | null>
-  /** Sets the address and makes a new secret, also where the address stays. */
-  set(workspaceId: string, url: string, caller: Caller): Promise<SetResult>
-  /** @returns whether there was one */
-  remove(workspaceId: string, caller: Caller): Promise<boolean>
-}
+export type WorkspaceWebhooks = ReturnType<typeof createWorkspaceWebhooks>
 
 interface Parts {
   readonly database: AuditedDatabase
@@ -72,7 +63,7 @@ interface Change {
   readonly now: WorkspaceWebhook | null
 }
 
-export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
+export function createWorkspaceWebhooks(parts: Parts) {
   const { database, settings, keyPrefix, clock, randomBytes, newAuditId, metrics } = parts
   const rules = { keyPrefix, allowHttp: settings.allowHttp, mayConnectTo: addressGuard(settings) }
   const audit = (action: WebhookAction, workspaceId: string, { old, now }: Change, caller: Caller) => {
@@ -82,9 +73,11 @@ export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
   }
   return {
     deliveries: parts.deliveries,
+    /** Whether addresses of `http:` are allowed, too. */
     allowHttp: settings.allowHttp,
-    find: async workspaceId => readWebhookRow(await findWebhook(database.reader, workspaceId)),
-    async set(workspaceId, text, caller) {
+    find: async (workspaceId: string) => readWebhookRow(await findWebhook(database.reader, workspaceId)),
+    /** Sets the address and makes a new secret, also where the address stays. */
+    async set(workspaceId: string, text: string, caller: Caller): Promise<SetResult> {
       const planned = planWebhookUrl(text, rules)
       if (!planned.ok) return planned
       const webhook = { url: planned.value, createdAtMs: clock.wallMs(), createdBy: caller.actor }
@@ -99,7 +92,8 @@ export function createWorkspaceWebhooks(parts: Parts): WorkspaceWebhooks {
       )
       return { ok: true, webhook, secret }
     },
-    remove: (workspaceId, caller) =>
+    /** @returns whether there was one */
+    remove: (workspaceId: string, caller: Caller) =>
       audited(metrics, () =>
         database.changes.run(async tx => {
           const before = readWebhookRow(await findWebhook(tx, workspaceId))

@@ -42,7 +42,7 @@ export interface WorkspacePage {
 export interface WorkspaceSources {
   readonly database: Pick<Database, 'reader' | 'dialect'>
   /** The keys that are counted. */
-  readonly repository: {
+  readonly search: {
     countStates(
       workspaceIds: readonly string[],
       maxCounted: number | null,
@@ -102,12 +102,12 @@ async function findWorkspaces(
 }
 
 async function summarize(
-  { database, repository }: WorkspaceSources,
+  { database, search }: WorkspaceSources,
   workspaceIds: readonly string[],
   maxCounted: number | null,
 ): Promise<WorkspaceSummary[]> {
   if (workspaceIds.length === 0) return []
-  const counts = await repository.countStates(workspaceIds, maxCounted)
+  const counts = await search.countStates(workspaceIds, maxCounted)
   const uses = await findLastUses(database, workspaceIds)
   return workspaceIds.map(workspaceId => {
     const { states, expiringSoon }: WorkspaceKeyCounts = counts.get(workspaceId) ?? NO_KEYS

@@ -273,6 +273,15 @@ export function planResumption(record: KeyRecord, nowMs: number): PlannedStep {
   return { kind: 'planned', record: { ...record, suspendedAtMs: null, version: record.version + 1 } }
 }
 
+/**
+ * Gives a key that has not ended another plan; one that has it stays as it is.
+ * @param nowMs milliseconds since the epoch
+ */
+export function planNewPlan(record: KeyRecord, plan: string | null, nowMs: number): KeyRecord {
+  if (isFinal(keyState(record, nowMs)) || record.plan === plan) return record
+  return { ...record, plan, version: record.version + 1 }
+}
+
 export const DEFAULT_OVERLAP_SECONDS = 86_400
 export const MAX_OVERLAP_SECONDS = 30 * 86_400
 export const OVERLAP_EXPECTED = `a number of seconds, from 0 to ${MAX_OVERLAP_SECONDS} (30 days)`

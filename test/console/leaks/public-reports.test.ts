@@ -101,7 +101,7 @@ function startWatched() {
     },
   )
   // Only what the handler may use for a token that is unknown.
-  const registry = { repository: noted } as Parameters<typeof createTokenHandler>[0]['registry']
+  const registry = { stored: noted } as Parameters<typeof createTokenHandler>[0]['registry']
   const handle = createTokenHandler({ registry, metrics: createMetrics(), action: 'revoke' })
   const caller = { actor: 'leak-report', address: '192.0.2.1', requestId: 'r1' }
   return { repository, report: (token: string) => handle('public', [{ token }], caller) }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { CONFIRMATIONS_KEPT_MS } from '../../../src/console/announcing/repository.ts'
+import { CONFIRMATIONS_KEPT_MS } from '../../../src/console/announcing/gateway-rows.ts'
 import { digestKey } from '../../../src/domain/key/secret.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { ScriptedAnnouncer } from '../../support/scripted-announcer.ts'

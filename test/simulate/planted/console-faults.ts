@@ -136,7 +136,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/keys/rows/commit.ts',
-        from: "    .where('version', '=', changed.version - 1)\n",
+        from: 'if (versions.get(id) !== version - 1) return false',
         to: '',
       },
     ],

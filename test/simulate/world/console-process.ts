@@ -1,14 +1,14 @@
 import { createRegions } from '../../../src/console/announcing/regions.ts'
 import type { Registry } from '../../../src/console/keys/operations/registry.ts'
-import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import type { KeyServiceRequest, KeyServiceResponse } from '../../../src/keys/tiers/key-service-client.ts'
+import { surfacesOf } from '../../support/repository.ts'
 import type { Database } from './database.ts'
 import { answer } from './key-service-calls.ts'
 import { Process } from './process.ts'
 import { redisNetworkOf } from './redis-sites.ts'
-import { createSimulatedRepository } from './repository.ts'
+import { createSimulatedRepository, type Repository } from './repository.ts'
 import { CONSOLE_SECRETS, consoleConfig, NO_LOG, NO_METRICS, SCOPES } from './settings.ts'
 import { createSqliteRepository } from './sqlite-repository.ts'
 import type { World } from './world.ts'
@@ -49,7 +49,7 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
       consoleId: sender,
       secrets: { value: CONSOLE_SECRETS },
     },
-    { announcing: repository, keys: repository },
+    { regionRows: repository, keys: repository },
   )
   world.laws.sends(sender, process)
   let isRegistered = false
@@ -70,7 +70,7 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
   return {
     process,
     registry: {
-      ...{ repository, announcing: repository, clock, timers, randomBytes },
+      ...{ ...surfacesOf(repository), clock, timers, randomBytes },
       inEachRegion: regions.inEach,
       newKeyId: createIds('key', randomBytes),
       newAuditId: createIds('audit', randomBytes),
@@ -85,16 +85,13 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
       return isRegistered && process.isAlive
     },
     serve: request =>
-      answer(
-        { announcing: repository, clock, find: findFor(database, process, repository), refill },
-        request,
-      ),
+      answer({ gateways: repository, clock, find: findFor(database, process, repository), refill }, request),
     end: () => process.end(),
   }
 }
 
 /** Lookups of the key service, which may read from a replica. */
-function findFor(database: Database, process: Process, repository: Pick<KeyRepository, 'findByDigests'>) {
+function findFor(database: Database, process: Process, repository: Pick<Repository, 'findByDigests'>) {
   return async (digests: readonly string[]): Promise<(StoredKey | null)[]> => {
     if (database.sqlite === null)
       return database.call(process, () => digests.map(digest => database.findAtReplica(digest)))

@@ -1,5 +1,5 @@
+import type { GatewayStatus } from '../../../src/console/announcing/gateway-rows.ts'
 import type { PendingChange } from '../../../src/console/announcing/outbox-rows.ts'
-import type { GatewayStatus } from '../../../src/console/announcing/repository.ts'
 import type { AuditedDatabase as SqliteDatabase } from '../../../src/console/platform/audit/mac.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import type { Network, Way } from './network.ts'

@@ -1,4 +1,4 @@
-import type { AnnouncingRepository } from '../../../src/console/announcing/repository.ts'
+import type { GatewayRows } from '../../../src/console/announcing/gateway-rows.ts'
 import type { Clock } from '../../../src/domain/clock.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import { encodeRecord } from '../../../src/domain/wire.ts'
@@ -10,7 +10,7 @@ const [RECORD_KEY] = CONSOLE_SECRETS.recordKeys
 const TEXTS = new WeakMap<StoredKey, string>()
 
 interface Answering {
-  readonly announcing: Pick<AnnouncingRepository, 'recordGateway'>
+  readonly gateways: Pick<GatewayRows, 'recordGateway'>
   /** One for each digest, in their order. */
   readonly find: (digests: readonly string[]) => Promise<readonly (StoredKey | null)[]>
   readonly clock: Pick<Clock, 'wallMs'>
@@ -27,7 +27,7 @@ interface Body {
 
 /** What `key-service-calls.ts` does, without HTTP. */
 export async function answer(
-  { announcing, clock, find, refill }: Answering,
+  { gateways, clock, find, refill }: Answering,
   { path, body }: KeyServiceRequest,
 ): Promise<KeyServiceResponse> {
   if (path.startsWith('/keys/')) {
@@ -44,7 +44,7 @@ export async function answer(
     const texts = digests.map((digest, index) => `"${digest}":${textOrNull(keys[index] ?? null)}`)
     return { status: 200, text: `{"records":{${texts.join(',')}}}` }
   }
-  await announcing.recordGateway({
+  await gateways.recordGateway({
     ...gateway,
     isConnected: connected,
     isLeaving: leaving,

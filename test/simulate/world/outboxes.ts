@@ -6,7 +6,7 @@ import type { DatabaseWatcher } from './repository.ts'
 
 /** As in `outbox-rows.ts`. */
 const CLAIM_MS = 2_000
-/** As in `repository.ts`, but fewer, so that a new region takes several steps. */
+/** As in `outbox-rows.ts`, but fewer, so that a new region takes several steps. */
 const KEYS_AT_ONCE = 2
 
 const rowKeyOf = ({ digest, version }: { digest: string; version: number }): string => `${digest} ${version}`

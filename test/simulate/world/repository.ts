@@ -1,19 +1,20 @@
-import type { PendingChange, PendingChanges } from '../../../src/console/announcing/outbox-rows.ts'
 import type {
-  AnnouncingRepository,
   GatewayReport,
+  GatewayRows,
   GatewayStatus,
-} from '../../../src/console/announcing/repository.ts'
+} from '../../../src/console/announcing/gateway-rows.ts'
+import type { PendingChange, PendingChanges } from '../../../src/console/announcing/outbox-rows.ts'
+import type { RegionRows } from '../../../src/console/announcing/region-rows.ts'
 import type {
   BulkChanged,
-  BulkRevocation,
+  BulkKeyChange,
   KeyImport,
   LivePosition,
   LiveRange,
 } from '../../../src/console/keys/rows/bulk-rows.ts'
 import type { Change, CommitOutcome } from '../../../src/console/keys/rows/commit.ts'
-import type { KeyRepository } from '../../../src/console/keys/rows/key-repository.ts'
 import type { KeyRecord, StoredKey } from '../../../src/domain/key/key-record.ts'
+import type { KeyRepository } from '../../support/repository.ts'
 import type { Database } from './database.ts'
 import { enqueueChanges, pendingChangesIn, registerRegions } from './outboxes.ts'
 import type { Process } from './process.ts'
@@ -38,7 +39,7 @@ export interface DatabaseWatcher {
 /** Only what announcing, lookups and confirmations use: the rest would be no part of the guarantee. */
 export type UsedMethods =
   | 'commit'
-  | 'revokeKeys'
+  | 'changeKeys'
   | 'importKeys'
   | 'newestKeyId'
   | 'listLive'
@@ -55,7 +56,7 @@ export type UsedMethods =
   | 'listGatewayStatuses'
 
 /** What a console of a simulation reads and writes. */
-export type Repository = KeyRepository & AnnouncingRepository
+export type Repository = KeyRepository & RegionRows & GatewayRows
 
 /**
  * The registry in memory, as one console sees it.
@@ -76,9 +77,9 @@ export function createSimulatedRepository(
       const nowMs = wallMs()
       return write(() => commit(database, change, nowMs, watcher))
     },
-    revokeKeys(revocation) {
+    changeKeys(change) {
       const nowMs = wallMs()
-      return write(() => revokeMany(database, revocation, nowMs, watcher))
+      return write(() => changeMany(database, change, nowMs, watcher))
     },
     importKeys(keys) {
       const nowMs = wallMs()
@@ -149,19 +150,18 @@ function storeAll(
   return enqueueChanges(database, keys, nowMs)
 }
 
-/** As the statement of `bulk-rows.ts`. */
-function revokeMany(
+/** As `bulk-rows.ts` does. */
+function changeMany(
   database: Database,
-  { ids }: BulkRevocation,
+  { ids, plan }: BulkKeyChange,
   nowMs: number,
   watcher: DatabaseWatcher,
 ): BulkChanged {
   const found = ids.toSorted().map(id => database.find(database.digestById.get(id) ?? ''))
   const keys = found.flatMap(key => {
-    if (key === null || key.record.revokedAtMs !== null || key.record.expiresAtMs <= nowMs) return []
-    const { record, digest } = key
-    const version = record.version + 1
-    return [{ digest, record: { ...record, revokedAtMs: nowMs, suspendedAtMs: null, version } }]
+    if (key === null) return []
+    const record = plan(key.record, nowMs)
+    return record === key.record ? [] : [{ digest: key.digest, record }]
   })
   return { keys, pending: storeAll(database, keys, nowMs, watcher) }
 }

@@ -64,10 +64,10 @@ export function createSqliteRepository(
       if (outcome.kind === 'committed') committed([change.issued, change.replaced])
       return outcome
     }),
-    revokeKeys: write(async revocation => {
-      const revoked = await real.revokeKeys(revocation)
-      committed(revoked.keys)
-      return revoked
+    changeKeys: write(async change => {
+      const changed = await real.changeKeys(change)
+      committed(changed.keys)
+      return changed
     }),
     importKeys: write(async keys => {
       const imported = await real.importKeys(keys)

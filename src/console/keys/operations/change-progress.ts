@@ -44,7 +44,7 @@ export interface ChangeProgress {
  * @param mustWait waits for up to a second until at least one gateway is known and all have confirmed
  */
 export async function readChangeProgress(
-  registry: Pick<Registry, 'clock' | 'timers' | 'announcing'>,
+  registry: Pick<Registry, 'clock' | 'timers' | 'gateways'>,
   success: OperationSuccess,
   mustWait: boolean,
 ): Promise<ChangeProgress> {
@@ -75,7 +75,7 @@ export async function readLastProgress(registry: Registry, key: StoredKey): Prom
 /** How far a change of the plan has come, which the record of the key does not date; null for a key that was never changed. */
 export async function readPlanProgress(registry: Registry, key: StoredKey): Promise<ChangeProgress | null> {
   const { id, version } = key.record
-  const committedAtMs = version === 1 ? null : await registry.repository.findCommitTime(id)
+  const committedAtMs = version === 1 ? null : await registry.stored.findCommitTime(id)
   return readProgressSince(registry, key, committedAtMs)
 }
 
@@ -96,10 +96,10 @@ async function readProgressSince(
 const MAX_AFTER_RESUMPTION = 20
 
 /** The audit log has the time, which a record does not; null if confirmations of that time were deleted. */
-async function findResumedAtMs({ repository, clock }: Registry, record: KeyRecord): Promise<number | null> {
+async function findResumedAtMs({ history, clock }: Registry, record: KeyRecord): Promise<number | null> {
   const recent = { sinceMs: clock.wallMs() - CONFIRMATIONS_KEPT_MS, limit: MAX_AFTER_RESUMPTION }
-  const history = await repository.listHistory(record, recent)
-  return history.find(({ action }) => action === 'key.resumed')?.atMs ?? null
+  const entries = await history.listHistory(record, recent)
+  return entries.find(({ action }) => action === 'key.resumed')?.atMs ?? null
 }
 
 /** Longer than a gateway that has ended is waited for, and than one needs to start again. */

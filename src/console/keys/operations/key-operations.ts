@@ -40,10 +40,10 @@ export function issueKey(
   workspaceId: string,
   context: OperationContext,
 ): Promise<OperationResult> {
-  const { clock, repository, keyPrefix, knownScopes, knownPlans, newAuditId } = registry
+  const { clock, plans, keyPrefix, knownScopes, knownPlans, newAuditId } = registry
   const { caller } = context
   return runOperation(registry, 'issue', context, async () => {
-    const workspacePlan = await repository.findPlan(workspaceId)
+    const workspacePlan = await plans.findPlan(workspaceId)
     const nowMs = clock.wallMs()
     const { id, secret, hint, digest } = generateKey(registry, nowMs)
     const own = { id, workspaceId, hint, createdBy: caller.actor, nowMs }
@@ -73,7 +73,7 @@ async function planSuccessor(
   request: RotateRequest,
   { caller }: OperationContext,
 ): Promise<PlannedChange | OperationRejection> {
-  const old = await registry.repository.findById(keyId)
+  const old = await registry.stored.findById(keyId)
   if (old === null) return { kind: 'unknown_key' }
   const nowMs = registry.clock.wallMs()
   const { id, secret, hint, digest } = generateKey(registry, nowMs)
@@ -172,11 +172,11 @@ export function editKey(
 
 /** @returns what `editKey` would write now */
 export async function checkEdit(
-  { repository, clock, keyPrefix, knownPlans }: Registry,
+  { stored, clock, keyPrefix, knownPlans }: Registry,
   keyId: string,
   request: EditRequest,
 ): Promise<OperationRejection | ReturnType<typeof planEdit>> {
-  const key = await repository.findById(keyId)
+  const key = await stored.findById(keyId)
   if (key === null) return { kind: 'unknown_key' }
   return planEdit(key.record, request, { keyPrefix, knownPlans, nowMs: clock.wallMs() })
 }
@@ -197,10 +197,10 @@ function changeKey(
   context: OperationContext,
   plan: (record: KeyRecord, nowMs: number) => PlannedKeyChange | OperationRejection,
 ): Promise<OperationResult> {
-  const { repository, clock, newAuditId } = registry
+  const { stored, clock, newAuditId } = registry
   const { caller } = context
   return runOperation(registry, operation, context, async () => {
-    const key = await repository.findById(keyId)
+    const key = await stored.findById(keyId)
     if (key === null) return { kind: 'unknown_key' }
     const nowMs = clock.wallMs()
     const change = plan(key.record, nowMs)
@@ -235,12 +235,12 @@ export async function reportLeak(
   { finding, action }: LeakReport,
   context: OperationContext,
 ): Promise<(OperationSuccess & { readonly leak: LeakOutcome }) | OperationRejection> {
-  const { repository, clock, newAuditId } = registry
+  const { stored, history, clock, newAuditId } = registry
   let leak: LeakOutcome = 'known'
   const result = await runOperation(registry, 'leak', context, async () => {
-    const key = await repository.findById(keyId)
+    const key = await stored.findById(keyId)
     if (key === null) return { kind: 'unknown_key' }
-    const known = await repository.listLeaks(keyId)
+    const known = await history.listLeaks(keyId)
     const nowMs = clock.wallMs()
     const record = action === 'revoke' ? planRevocation(key.record, nowMs) : key.record
     const replaced = record === key.record ? null : { record, digest: key.digest }

@@ -1,14 +1,15 @@
 import type { KeyObject } from 'node:crypto'
 import { reloadable } from '../../../config/reloadable.ts'
-import type { AnnouncingRepository } from '../../announcing/index.ts'
+import type { GatewayRows } from '../../announcing/index.ts'
 import type { ConsoleContext } from '../../platform/console-context.ts'
 import { createIds, type RandomBytes } from '../../platform/database/ids.ts'
 import type { Timers } from '../../platform/jobs/timers.ts'
+import type { KeyRows } from '../rows/key-rows.ts'
 import { createOperationCounter, type OperationParts } from './run-operation.ts'
 
 /** What operations on keys need. */
-export interface Registry extends OperationParts {
-  readonly announcing: Pick<AnnouncingRepository, 'listGatewayStatuses'>
+export interface Registry extends OperationParts, KeyRows {
+  readonly gateways: Pick<GatewayRows, 'listGatewayStatuses'>
   readonly timers: Timers
   readonly randomBytes: RandomBytes
   readonly newKeyId: (nowMs: number) => string
@@ -21,7 +22,7 @@ export interface Registry extends OperationParts {
 
 export function createRegistry(
   { config, clock, timers, randomBytes, secrets, metrics, onReload }: ConsoleContext,
-  parts: Pick<Registry, 'repository' | 'announcing' | 'inEachRegion' | 'createEvents'>,
+  parts: KeyRows & Pick<Registry, 'gateways' | 'inEachRegion' | 'createEvents'>,
 ): Registry {
   const plans = reloadable(config, onReload, ({ limits }) => Object.keys(limits.plans))
   return {

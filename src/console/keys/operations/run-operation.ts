@@ -20,7 +20,7 @@ import {
 import type { OperationContext } from '../../platform/http/request-context.ts'
 import type { WebhookEvent } from '../../webhooks/index.ts'
 import type { CommitOutcome, KeyChange } from '../rows/commit.ts'
-import type { KeyRepository } from '../rows/key-repository.ts'
+import type { KeyRows } from '../rows/key-rows.ts'
 
 /** A retry follows a taken hint or a concurrent change of the same key. Both are rare. */
 const MAX_ATTEMPTS = 8
@@ -71,8 +71,7 @@ export interface OperationSuccess {
 export type OperationResult = OperationSuccess | OperationRejection
 
 /** What an operation on keys needs in any case. */
-export interface OperationParts {
-  readonly repository: KeyRepository
+export interface OperationParts extends Pick<KeyRows, 'stored' | 'commit' | 'responses'> {
   readonly inEachRegion: InEachRegion
   readonly clock: Clock
   /** The webhook events of a change; none without a webhook. */
@@ -95,8 +94,8 @@ export function runOperation(
   { idempotency }: OperationContext,
   plan: Plan,
 ): Promise<OperationResult> {
-  const { repository, count } = parts
-  const findEarlier = async () => (idempotency === null ? null : repository.findResponse(idempotency))
+  const { responses, count } = parts
+  const findEarlier = async () => (idempotency === null ? null : responses.findResponse(idempotency))
   return count(operation, async () => {
     const before = await findEarlier()
     if (before !== null) return replay(parts, before)
@@ -126,7 +125,7 @@ const GIVE_UP_REASONS: Readonly<Record<CommitOutcome['kind'], string>> = {
 
 /** A change of nothing is committed only for its audit entry, or to store the response for an Idempotency-Key. */
 async function save(
-  { repository, createEvents }: OperationParts,
+  { commit, createEvents }: OperationParts,
   planned: PlannedChange,
   idempotency: Idempotency | null,
 ): Promise<CommitOutcome> {
@@ -139,9 +138,7 @@ async function save(
   const response =
     idempotency === null ? null : { ...idempotency, outcome: encodeOutcome({ record, replaced: old }) }
   const { id: keyId, workspaceId } = record
-  return naming({ keyId, workspaceId }, () =>
-    repository.commit({ ...change, response, events: createEvents(planned) }),
-  )
+  return naming({ keyId, workspaceId }, () => commit({ ...change, response, events: createEvents(planned) }))
 }
 
 async function announce(
@@ -164,13 +161,13 @@ async function announce(
 
 /** The records of the first response, with the current state of the announcement. */
 async function replay(
-  { repository, inEachRegion }: OperationParts,
+  { stored, inEachRegion }: OperationParts,
   earlier: EarlierResponse,
 ): Promise<OperationResult> {
   if (earlier.kind === 'other_request') return earlier
   const { record, replaced } = decodeOutcome(earlier.outcome)
   const ids = replaced === null ? [record.id] : [record.id, replaced.id]
-  const keys = (await Promise.all(ids.map(id => repository.findById(id)))).filter(key => key !== null)
+  const keys = (await Promise.all(ids.map(id => stored.findById(id)))).filter(key => key !== null)
   const announced = combineAnnounced(
     await Promise.all(keys.map(key => inEachRegion(outbox => outbox.announcePending(key)))),
   )

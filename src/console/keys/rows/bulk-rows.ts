@@ -3,12 +3,13 @@ import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
 import type { PendingChange } from '../../announcing/index.ts'
 import { appendAudit, type WritableAudit } from '../../platform/audit/chain.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
+import type { Database } from '../../platform/database/database.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
 import { isLive, readKeyRow, toKeyRow } from '../../platform/database/key-row.ts'
-import type { Tables } from '../../platform/database/tables.ts'
+import type { KeyRow, Tables } from '../../platform/database/tables.ts'
 import type { WebhookEvent } from '../../webhooks/index.ts'
-import { writeEffects } from './commit.ts'
 import { areCurrent, type WorkspacePlans } from './plans.ts'
+import { lockKeys, replaceKeys, writeEffects } from './write-keys.ts'
 
 /** Rows of one statement: SQLite binds at most 32,766 values. */
 const ROWS_AT_ONCE = 500
@@ -19,16 +20,13 @@ type DescribeChange = (key: StoredKey) => {
   readonly events: readonly WebhookEvent[]
 }
 
-/** Keys to revoke in one transaction. */
-export interface BulkRevocation {
+/** Stored keys to change in one transaction. */
+export interface BulkKeyChange {
   readonly ids: readonly string[]
-  readonly describeChange: DescribeChange
-}
-
-/** Keys to give a plan in one transaction, which the audit log names as one change of their workspace. */
-export interface BulkPlanChange {
-  readonly ids: readonly string[]
-  readonly plan: string | null
+  /** @returns the next version of a key, or the same record if it stays as it is */
+  readonly plan: (record: KeyRecord, nowMs: number) => KeyRecord
+  /** Null if nothing belongs to one key, such as where the audit log names one change of their workspace. */
+  readonly describeChange: DescribeChange | null
 }
 
 /** Keys of another system, in one transaction. */
@@ -47,64 +45,53 @@ export interface BulkChanged {
   readonly pending: readonly PendingChange[]
 }
 
-/** The effect of `planRevocation` on many keys, in the order of their ids; keys that have ended stay as they are. */
-export function revokeKeys(
-  { ids, describeChange }: BulkRevocation,
+/** Changing many keys in one transaction, and what finds them. */
+export type BulkChanges = ReturnType<typeof createBulkChanges>
+
+export function createBulkChanges(target: WritableAudit & Pick<Database, 'reader'>) {
+  const { reader } = target
+  return {
+    changeKeys: (change: BulkKeyChange) => changeKeys(change, target),
+    importKeys: (keys: KeyImport) => importKeys(keys, target),
+    listLive: (range: LiveRange) => listLive(reader, range, target.now()),
+    newestKeyId: (workspaceId: string) => newestKeyId(reader, workspaceId),
+  }
+}
+
+/** In the order of their ids. */
+function changeKeys(
+  { ids, plan, describeChange }: BulkKeyChange,
   target: WritableAudit,
 ): Promise<BulkChanged> {
+  const { dialect } = target
   return changeAll(describeChange, target, async (tx, nowMs) => {
-    await lockKeys(tx, ids, target)
-    const rows = await tx
-      .updateTable('keys')
-      .set(row => ({
-        revoked_at_ms: nowMs,
-        suspended_at_ms: null satisfies KeyRecord['suspendedAtMs'],
-        version: row('version', '+', 1),
-        changed_at_ms: nowMs,
-      }))
-      .where('id', 'in', ids)
-      .where(isLive(nowMs))
-      .returningAll()
-      .execute()
-    return rows.map(readKeyRow).sort(byId)
+    const rows = await lockKeys(tx, ids, dialect).selectAll().execute()
+    const stored = rows.map(readKeyRow)
+    const planned = stored.map(({ record, digest }) => ({ record: plan(record, nowMs), digest }))
+    const changed = planned.filter(({ record }, index) => record !== stored[index]?.record)
+    await replaceKeys(tx, changed, { nowMs, dialect, columns: differing(rows, planned, nowMs) })
+    return changed
   })
 }
 
-/** Gives keys that have not ended another plan; those that have it stay as they are. */
-export function givePlan({ ids, plan }: BulkPlanChange, target: WritableAudit): Promise<BulkChanged> {
-  return changeAll(null, target, async (tx, nowMs) => {
-    await lockKeys(tx, ids, target)
-    const rows = await tx
-      .updateTable('keys')
-      .set(row => ({ plan, version: row('version', '+', 1), changed_at_ms: nowMs }))
-      .where('id', 'in', ids)
-      .where(isLive(nowMs))
-      .where('plan', 'is distinct from', plan)
-      .returningAll()
-      .execute()
-    return rows.map(readKeyRow).sort(byId)
-  })
-}
-
-/** In the order of every other writer. */
-async function lockKeys(
-  tx: Transaction<Tables>,
-  ids: readonly string[],
-  { dialect }: WritableAudit,
-): Promise<void> {
-  if (dialect !== 'postgres') return
-  await tx.selectFrom('keys').select('id').where('id', 'in', ids).orderBy('id').forUpdate().execute()
-}
-
-function byId(a: StoredKey, b: StoredKey): number {
-  return a.record.id < b.record.id ? -1 : 1
+/** Columns that differ in any of the rows. */
+function differing(rows: readonly KeyRow[], planned: readonly StoredKey[], nowMs: number): (keyof KeyRow)[] {
+  const columns = new Set<keyof KeyRow>()
+  for (const [index, key] of planned.entries()) {
+    const [before, after] = [rows[index], toKeyRow(key, nowMs)]
+    // Object.keys() forgets the type of names.
+    for (const column of Object.keys(after) as (keyof KeyRow)[]) {
+      if (before?.[column] !== after[column]) columns.add(column)
+    }
+  }
+  return [...columns]
 }
 
 /** The plan of a workspace is no longer the one that its keys were planned with: nothing was written. */
 export class PlansChanged extends Error {}
 
 /** Inserts the keys whose digests do not exist. */
-export function importKeys(
+function importKeys(
   { keys, workspacePlans, describeChange }: KeyImport,
   target: WritableAudit,
 ): Promise<BulkChanged> {
@@ -126,7 +113,7 @@ export function importKeys(
   })
 }
 
-/** Changes many keys with all that belongs to each: all or nothing. @param describeChange null if nothing belongs to one key */
+/** Changes many keys with all that belongs to each: all or nothing. */
 async function changeAll(
   describeChange: DescribeChange | null,
   target: WritableAudit,
@@ -168,7 +155,7 @@ export interface LiveRange {
 }
 
 /** Neither revoked nor expired, in the order of the index that holds both: those that expire first come first. */
-export async function listLive(
+async function listLive(
   database: Kysely<Tables>,
   { workspaceId, after, untilId, withoutPlan, limit }: LiveRange,
   nowMs: number,
@@ -184,7 +171,7 @@ export async function listLive(
 }
 
 /** The newest key of a workspace, in any state. */
-export async function newestKeyId(database: Kysely<Tables>, workspaceId: string): Promise<string | null> {
+async function newestKeyId(database: Kysely<Tables>, workspaceId: string): Promise<string | null> {
   const query = database.selectFrom('keys').select('id').where('workspace_id', '=', workspaceId)
   return (await query.orderBy('id', 'desc').limit(1).executeTakeFirst())?.id ?? null
 }

@@ -1,7 +1,12 @@
 import { sql, type Transaction } from 'kysely'
 import type { StoredKey } from '../../../domain/key/key-record.ts'
-import { enqueueChanges, type PendingChange } from '../../announcing/index.ts'
-import { type AuditQueue, appendAudit, type WritableAudit } from '../../platform/audit/chain.ts'
+import type { PendingChange } from '../../announcing/index.ts'
+import {
+  type AuditQueue,
+  appendAudit,
+  createAuditQueue,
+  type WritableAudit,
+} from '../../platform/audit/chain.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
@@ -10,8 +15,9 @@ import { isRejected } from '../../platform/database/postgres/errors.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { type EarlierResponse, insertResponse, type StoredResponse } from '../../platform/http/idempotency.ts'
 import { shareBatches } from '../../platform/jobs/share-runs.ts'
-import { insertEvents, type WebhookEvent } from '../../webhooks/index.ts'
+import type { WebhookEvent } from '../../webhooks/index.ts'
 import { areCurrent } from './plans.ts'
+import { lockKeys, replaceKeys, writeEffects } from './write-keys.ts'
 
 /** Bounds the time of one transaction. */
 const CHANGES_AT_ONCE = 256
@@ -46,25 +52,29 @@ export type CommitOutcome =
   /** Another request has used this Idempotency-Key. */
   | { readonly kind: 'repeated'; readonly earlier: EarlierResponse }
 
-interface CommitContext extends WritableAudit {
-  readonly auditQueue: AuditQueue
-}
-
 /**
- * All or nothing: a change to a key, its audit entry and its place in the outbox. On PostgreSQL, changes that arrive during a
- * transaction are committed by the next one, so that a burst costs a few round trips and disk syncs for each hundred of them.
+ * All or nothing: a change to a key, its audit entry and its place in the outbox. On PostgreSQL, changes of stored keys that
+ * arrive during a transaction are committed by the next one, so that a burst costs a few round trips and disk syncs for each hundred of them.
  */
-export function createCommit(context: CommitContext): (change: Change) => Promise<CommitOutcome> {
-  const commitTogether = shareBatches(
-    (changes: readonly Replacement[]) => commitReplacements(changes, context),
+export function createCommit(target: WritableAudit): (change: Change) => Promise<CommitOutcome> {
+  const queue = createAuditQueue(target)
+  const alone = (change: Change) => commitAlone(change, target, queue)
+  const together = shareBatches(
+    (changes: readonly Change[]) => commitTogether(changes, target, alone),
     CHANGES_AT_ONCE,
   )
   return async change => {
-    if (context.dialect === 'sqlite' || !isReplacement(change)) return commitChange(change, context)
-    const outcomes = await commitTogether([change])
-    return outcomes.get(change) ?? STALE
+    if (target.dialect === 'sqlite' || !isReplacement(change)) return alone(change)
+    return (await together([change])).get(change) ?? STALE
   }
 }
+
+/** A change of one stored key and nothing else: revoked, suspended, resumed, edited. */
+function isReplacement({ issued, replaced, response }: Change): boolean {
+  return issued === null && replaced !== null && response === null
+}
+
+const STALE: CommitOutcome = { kind: 'stale' }
 
 /** Rolls the transaction back and carries its outcome out. */
 class RolledBack extends Error {
@@ -76,12 +86,17 @@ class RolledBack extends Error {
   }
 }
 
-async function commitChange(change: Change, context: CommitContext): Promise<CommitOutcome> {
+async function commitAlone(change: Change, target: WritableAudit, queue: AuditQueue): Promise<CommitOutcome> {
   try {
-    const pending = await context.changes.run(tx => writeChange(tx, change, context))
+    const outcome = await target.changes.run(async tx => {
+      const nowMs = target.now()
+      await reserve(tx, change, nowMs, target.dialect)
+      const written = await writeChanges(tx, [change], { ...target, nowMs, append: queue.add })
+      return written.get(change) ?? rollBack(STALE)
+    })
     // Committed: what follows must not look like a failure. Entries that are not chained now are chained with the next ones.
-    if (change.audit.length > 0) await context.auditQueue.chain().catch(() => {})
-    return { kind: 'committed', pending }
+    if (change.audit.length > 0) await queue.chain().catch(() => {})
+    return outcome
   } catch (error) {
     if (error instanceof RolledBack) return error.outcome
     // The change and its audit entry are one transaction: neither was written, or both were.
@@ -89,50 +104,102 @@ async function commitChange(change: Change, context: CommitContext): Promise<Com
   }
 }
 
-/** Every writer takes locks in one order, which rules out deadlocks: hint, plan, response, key, audit chain. */
-async function writeChange(
-  tx: Transaction<Tables>,
-  { issued, replaced, workspacePlan, audit, response, events = [] }: Change,
-  { now, dialect, auditQueue }: CommitContext,
-): Promise<PendingChange[]> {
-  const nowMs = now()
-  if (issued !== null && (await isHintTaken(tx, issued, nowMs, dialect))) {
-    throw new RolledBack({ kind: 'hint_taken' })
+/** @returns the outcome of each, which is an error where the server rejected it; those without one are stale */
+async function commitTogether(
+  changes: readonly Change[],
+  target: WritableAudit,
+  commitOne: (change: Change) => Promise<CommitOutcome>,
+): Promise<ReadonlyMap<Change, CommitOutcome | Promise<CommitOutcome>>> {
+  try {
+    const append: AuditQueue['add'] = (tx, entries) => appendAudit(tx, entries, target)
+    return await target.changes.run(tx =>
+      writeChanges(tx, changes, { ...target, nowMs: target.now(), append }),
+    )
+  } catch (error) {
+    // The server rejected a statement, so that nothing was committed: the others must not fail with the one that it rejected.
+    if (changes.length === 1 || !isRejected(error)) throw AuditWriteError.of(error)
+    const alone = new Map<Change, Promise<CommitOutcome>>()
+    for (const change of changes) {
+      const outcome = commitOne(change)
+      alone.set(change, outcome)
+      await outcome.catch(() => {}) // Its caller gets the error.
+    }
+    return alone
   }
-  if (issued !== null && workspacePlan !== undefined) {
-    const plans = new Map([[issued.record.workspaceId, workspacePlan]])
-    if (!(await areCurrent(tx, plans, dialect))) throw new RolledBack(STALE)
-  }
-  const earlier = response === null ? null : await insertResponse(tx, response, nowMs)
-  if (earlier !== null) throw new RolledBack({ kind: 'repeated', earlier })
-  if (replaced !== null && !(await replaceKey(tx, replaced, nowMs))) throw new RolledBack({ kind: 'stale' })
-  if (issued !== null) await tx.insertInto('keys').values(toKeyRow(issued, nowMs)).execute()
-  const keys = [issued, replaced].filter(key => key !== null)
-  return writeEffects(tx, { keys, events, audit, nowMs }, auditQueue.add)
 }
 
-interface Effects {
-  /** As changed. */
-  readonly keys: readonly StoredKey[]
-  readonly events: readonly WebhookEvent[]
-  readonly audit: readonly AuditEntry[]
+interface Writing {
   readonly nowMs: number
+  readonly dialect: Dialect
+  readonly append: AuditQueue['add']
 }
 
 /**
- * Writes what belongs to a change of keys in its transaction: webhook events, a place in each outbox, audit entries. Call it last:
- * appending to the audit log makes other changes wait for the commit.
- * @returns a pending change for each key, in the same order
+ * Every writer takes locks in one order, which rules out deadlocks: what it reserves, keys in the order of their ids, audit chain.
+ * @returns what was written; the others are stale
  */
-export async function writeEffects(
+async function writeChanges(
   tx: Transaction<Tables>,
-  { keys, events, audit, nowMs }: Effects,
-  appendEntries: AuditQueue['add'],
-): Promise<PendingChange[]> {
-  await insertEvents(tx, events)
-  const pending = await enqueueChanges(tx, keys, nowMs)
-  await appendEntries(tx, audit)
-  return pending
+  changes: readonly Change[],
+  { nowMs, dialect, append }: Writing,
+): Promise<ReadonlyMap<Change, CommitOutcome>> {
+  const current = await selectCurrent(tx, changes, dialect)
+  const replaced = current.flatMap(change => change.replaced ?? [])
+  await replaceKeys(tx, replaced, { nowMs, dialect })
+  for (const { issued } of current) {
+    if (issued !== null) await tx.insertInto('keys').values(toKeyRow(issued, nowMs)).execute()
+  }
+  const keys = current.flatMap(keysOf)
+  const events = current.flatMap(change => change.events ?? [])
+  const audit = current.flatMap(change => change.audit)
+  const pending = await writeEffects(tx, { keys, events, audit, nowMs }, append)
+  const byDigest = new Map(pending.map(change => [change.digest, change]))
+  const pendingOf = (change: Change) => keysOf(change).flatMap(({ digest }) => byDigest.get(digest) ?? [])
+  return new Map(current.map(change => [change, { kind: 'committed', pending: pendingOf(change) }]))
+}
+
+function keysOf({ issued, replaced }: Change): StoredKey[] {
+  return [issued, replaced].filter(key => key !== null)
+}
+
+/** What a change may need besides the key that it replaces, in this order: a hint, the plan that it was planned with, its Idempotency-Key. */
+async function reserve(
+  tx: Transaction<Tables>,
+  { issued, workspacePlan, response }: Change,
+  nowMs: number,
+  dialect: Dialect,
+): Promise<void> {
+  if (issued !== null && (await isHintTaken(tx, issued, nowMs, dialect))) rollBack({ kind: 'hint_taken' })
+  if (issued !== null && workspacePlan !== undefined) {
+    const plans = new Map([[issued.record.workspaceId, workspacePlan]])
+    if (!(await areCurrent(tx, plans, dialect))) rollBack(STALE)
+  }
+  const earlier = response === null ? null : await insertResponse(tx, response, nowMs)
+  if (earlier !== null) rollBack({ kind: 'repeated', earlier })
+}
+
+function rollBack(outcome: CommitOutcome): never {
+  throw new RolledBack(outcome)
+}
+
+/** @returns the changes whose key is of the version before, and those that replace none */
+async function selectCurrent(
+  tx: Transaction<Tables>,
+  changes: readonly Change[],
+  dialect: Dialect,
+): Promise<readonly Change[]> {
+  const ids = changes.flatMap(({ replaced }) => replaced?.record.id ?? [])
+  if (ids.length === 0) return changes
+  const stored = await lockKeys(tx, ids, dialect).select(['id', 'version']).execute()
+  const versions = new Map(stored.map(({ id, version }) => [id, version]))
+  return changes.filter(({ replaced }) => {
+    if (replaced === null) return true
+    const { id, version } = replaced.record
+    if (versions.get(id) !== version - 1) return false
+    // Another change of the same key among these comes too late.
+    versions.delete(id)
+    return true
+  })
 }
 
 async function isHintTaken(
@@ -153,99 +220,4 @@ async function isHintTaken(
     .where(isLive(nowMs))
     .executeTakeFirst()
   return twin !== undefined
-}
-
-/** @returns false unless the stored record is the previous version */
-async function replaceKey(tx: Transaction<Tables>, key: StoredKey, nowMs: number): Promise<boolean> {
-  const { id, ...changed } = toKeyRow(key, nowMs)
-  const { numUpdatedRows } = await tx
-    .updateTable('keys')
-    .set(changed)
-    .where('id', '=', id)
-    .where('version', '=', changed.version - 1)
-    .executeTakeFirst()
-  return numUpdatedRows > 0n
-}
-
-/** A change of one stored key and nothing else: revoked, suspended, resumed, edited. */
-interface Replacement extends Change {
-  readonly issued: null
-  readonly replaced: StoredKey
-  readonly response: null
-}
-
-function isReplacement(change: Change): change is Replacement {
-  return change.issued === null && change.replaced !== null && change.response === null
-}
-
-/** @returns the outcome of each, which is an error where the server rejected it */
-async function commitReplacements(
-  changes: readonly Replacement[],
-  context: CommitContext,
-): Promise<ReadonlyMap<Change, CommitOutcome | Promise<CommitOutcome>>> {
-  try {
-    return await context.changes.run(tx => writeTogether(tx, changes, context))
-  } catch (error) {
-    // The server rejected a statement, so that nothing was committed: the others must not fail with the one that it rejected.
-    if (changes.length === 1 || !isRejected(error)) throw AuditWriteError.of(error)
-    const alone = new Map<Change, Promise<CommitOutcome>>()
-    for (const change of changes) {
-      const outcome = commitChange(change, context)
-      alone.set(change, outcome)
-      await outcome.catch(() => {}) // Its caller gets the error.
-    }
-    return alone
-  }
-}
-
-const STALE: CommitOutcome = { kind: 'stale' }
-
-/** Locks in the order of every other writer: keys, in one order, then the audit log. @returns what was committed; the others are stale */
-async function writeTogether(
-  tx: Transaction<Tables>,
-  changes: readonly Replacement[],
-  { now, dialect, audit }: CommitContext,
-): Promise<ReadonlyMap<Change, CommitOutcome>> {
-  const nowMs = now()
-  const ids = changes.map(({ replaced }) => replaced.record.id)
-  const stored = await tx
-    .selectFrom('keys')
-    .select(['id', 'version'])
-    .where('id', 'in', ids)
-    .orderBy('id')
-    .forUpdate()
-    .execute()
-  const versions = new Map(stored.map(({ id, version }) => [id, version]))
-  const current = changes.filter(({ replaced: { record } }) => {
-    if (versions.get(record.id) !== record.version - 1) return false
-    // Another change of the same key among these comes too late.
-    versions.set(record.id, record.version)
-    return true
-  })
-  const keys = current.map(({ replaced }) => replaced)
-  await replaceKeys(tx, keys, nowMs)
-  const events = current.flatMap(change => change.events ?? [])
-  const entries = current.flatMap(change => change.audit)
-  const pending = await writeEffects(tx, { keys, events, audit: entries, nowMs }, (tx, audited) =>
-    appendAudit(tx, audited, { dialect, audit }),
-  )
-  return new Map(
-    current.map((change, index) => [change, { kind: 'committed', pending: pending.slice(index, index + 1) }]),
-  )
-}
-
-/** @param keys locked, and of the version before */
-async function replaceKeys(
-  tx: Transaction<Tables>,
-  keys: readonly StoredKey[],
-  nowMs: number,
-): Promise<void> {
-  const rows = keys.map(key => toKeyRow(key, nowMs))
-  const [first] = rows
-  if (first === undefined) return
-  const columns = Object.keys(first).filter(column => column !== 'id')
-  const assignments = columns.map(column => sql`${sql.id(column)} = given.${sql.id(column)}`)
-  await sql`update keys set ${sql.join(assignments)}
-    from json_populate_recordset(null::keys, ${JSON.stringify(rows)}::json) as given
-    where keys.id = given.id`.execute(tx)
 }

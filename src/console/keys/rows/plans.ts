@@ -1,7 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
+import type { Clock } from '../../../domain/clock.ts'
 import { appendAudit, type WritableAudit } from '../../platform/audit/chain.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
-import type { Dialect } from '../../platform/database/database.ts'
+import type { Database, Dialect } from '../../platform/database/database.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
 import { isLive } from '../../platform/database/key-row.ts'
 import type { Tables } from '../../platform/database/tables.ts'
@@ -11,10 +12,21 @@ import { rowsWithin } from '../search/search-keys.ts'
 /** The plans of workspaces; null for one without a plan. */
 export type WorkspacePlans = ReadonlyMap<string, string | null>
 
-export async function findPlans(
-  database: Kysely<Tables>,
-  workspaceIds: readonly string[],
-): Promise<WorkspacePlans> {
+/** Plans of workspaces, and of keys by plan. */
+export type Plans = ReturnType<typeof createPlans>
+
+export function createPlans(target: WritableAudit & Pick<Database, 'reader'>, clock: Clock) {
+  const { reader, dialect } = target
+  return {
+    findPlan: async (workspaceId: string) =>
+      (await findPlans(reader, [workspaceId])).get(workspaceId) ?? null,
+    findPlans: (workspaceIds: readonly string[]) => findPlans(reader, workspaceIds),
+    changePlan: (change: PlanChange) => changePlan(change, target),
+    countByPlan: () => countByPlan(reader, { nowMs: clock.wallMs(), dialect, clock }),
+  }
+}
+
+async function findPlans(database: Kysely<Tables>, workspaceIds: readonly string[]): Promise<WorkspacePlans> {
   // PostgreSQL has no empty list.
   if (workspaceIds.length === 0) return new Map()
   const query = database.selectFrom('workspace_plans').selectAll().where('workspace_id', 'in', workspaceIds)
@@ -38,7 +50,7 @@ export async function areCurrent(
   return ids.every(id => (found.get(id) ?? null) === plans.get(id))
 }
 
-export interface PlanChange {
+interface PlanChange {
   readonly workspaceId: string
   readonly plan: string | null
   /** What the audit log says of it. @param before the plan so far */
@@ -46,7 +58,7 @@ export interface PlanChange {
 }
 
 /** Leaves a workspace unchanged that has this plan. */
-export async function changePlan(
+async function changePlan(
   { workspaceId, plan, describeChange }: PlanChange,
   target: WritableAudit,
 ): Promise<void> {

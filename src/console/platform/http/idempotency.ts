@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Kysely, Transaction } from 'kysely'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import type { Database } from '../database/database.ts'
 import type { Tables } from '../database/tables.ts'
 
 /** How long a request can be repeated with the same Idempotency-Key. */
@@ -96,8 +97,21 @@ export async function findResponse(
   return row.request === request ? { kind: 'same_request', outcome: row.outcome } : { kind: 'other_request' }
 }
 
+/** Stored responses, outside of the transactions that store them. */
+export type Responses = ReturnType<typeof createResponses>
+
+export function createResponses({ reader, changes }: Database, now: () => number) {
+  return {
+    findResponse: (idempotency: Idempotency) => findResponse(reader, idempotency, now()),
+    /** Deletes those past their retention. */
+    async purge(): Promise<void> {
+      while (await changes.run(tx => purgeResponses(tx, now()))) {}
+    },
+  }
+}
+
 /** @returns whether there may be more */
-export async function purgeResponses(tx: Transaction<Tables>, nowMs: number): Promise<boolean> {
+async function purgeResponses(tx: Transaction<Tables>, nowMs: number): Promise<boolean> {
   const old = tx
     .selectFrom('idempotent_responses')
     .select('id')

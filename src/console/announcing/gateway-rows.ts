@@ -1,14 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
-import type { StoredKey } from '../../domain/key/key-record.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
-import { isChosen, rowPlace } from '../platform/database/query-parts.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { shareBatches } from '../platform/jobs/share-runs.ts'
-import { createOutboxes } from './outbox-rows.ts'
 
-/** Longer than a console that announces to a region is ever out of touch with the database while another one works. */
-const REGION_FORGOTTEN_AFTER_MS = 600_000
-const DELETED_AT_ONCE = 5_000
 /** Confirmations are read right after a revocation. */
 export const CONFIRMATIONS_KEPT_MS = 3_600_000
 const PURGED_AT_ONCE = 1_000
@@ -18,92 +12,25 @@ const ROWS_AT_ONCE = 250
 const MAX_CONFIRMATIONS = 5_000
 const MAX_GATEWAYS = 1_000
 
-/** Changes that wait for regions, and what gateways report. */
-export type AnnouncingRepository = ReturnType<typeof createAnnouncingRepository>
+/** What gateways report: that they are there, and which changes they have applied. */
+export type GatewayRows = ReturnType<typeof createGatewayRows>
 
-/** The keys whose records are announced. */
-export interface AnnouncedKeys {
-  findByDigest(digest: string): Promise<StoredKey | null>
-  /** Those that exist, by digest; in one query. */
-  findByDigests(digests: readonly string[]): Promise<ReadonlyMap<string, StoredKey>>
-}
-
-interface AnnouncingParts {
-  readonly database: Database
-  /** Distinguishes the claims of consoles. */
-  readonly consoleId: string
-  readonly now: () => number
-}
-
-export function createAnnouncingRepository(parts: AnnouncingParts) {
-  const { database, now } = parts
-  const { reader, dialect, changes } = database
+export function createGatewayRows({ reader, dialect, changes }: Database, now: () => number) {
   const readStatuses = (versions: readonly KeyVersion[]) => readGatewayStatuses(reader, versions, dialect)
   // On PostgreSQL a burst would wait for the few connections.
   const statuses = dialect === 'postgres' ? shareBatches(readStatuses) : readStatuses
   return {
-    /** The outbox of a region. */
-    pendingIn: createOutboxes(parts),
-    /** States that this console announces to these regions. One that was not registered gets the changes of all keys. */
-    registerRegions: (names: readonly string[]) =>
-      changes.run(tx => registerRegions(tx, names, { nowMs: now(), dialect })),
-    /** Forgets regions that no console announces to any more. @returns their names */
-    forgetRegions: () => changes.run(tx => forgetRegions(tx, now())),
     recordGateway: shareReports(reports => changes.run(tx => recordGateways(tx, reports, dialect)), now),
     /** Gateways that reported since then and did not sign off. */
     countGateways: (sinceMs: number) => countGateways(reader, sinceMs),
     /** Gateways that reported in the last hour. */
     listGatewayStatuses: async (change: KeyVersion): Promise<GatewayStatus[]> =>
       (await statuses([change]))(change),
-    /** Deletes confirmations past their retention, and what waits for regions that are forgotten. */
+    /** Deletes confirmations past their retention. */
     async purge(): Promise<void> {
       while (await changes.run(tx => purgeConfirmations(tx, now()))) {}
-      while (await changes.run(tx => purgeForgotten(tx, dialect))) {}
     },
   }
-}
-
-/**
- * Registers the regions of a console. A new one waits for changes that are being committed: a transaction that has not seen
- * it ends before its keys are read, and a later one sees it.
- */
-async function registerRegions(
-  tx: Transaction<Tables>,
-  names: readonly string[],
-  { nowMs, dialect }: { nowMs: number; dialect: Dialect },
-): Promise<void> {
-  const known = await tx.selectFrom('regions').select('name').where('name', 'in', names).execute()
-  if (known.length < names.length && dialect === 'postgres') {
-    await sql`lock table keys in share row exclusive mode`.execute(tx)
-  }
-  // Before the first key, a new region has nothing to catch up with.
-  const hasKeys = (await tx.selectFrom('keys').select('id').limit(1).executeTakeFirst()) !== undefined
-  const rows = names.map(name => ({ name, seen_at_ms: nowMs, requeued_until: hasKeys ? '' : null }))
-  await tx
-    .insertInto('regions')
-    .values(rows)
-    .onConflict(conflict => conflict.column('name').doUpdateSet({ seen_at_ms: nowMs }))
-    .execute()
-}
-
-/** @returns names of regions that no console has registered for long */
-async function forgetRegions(tx: Transaction<Tables>, nowMs: number): Promise<string[]> {
-  const forgotten = await tx
-    .deleteFrom('regions')
-    .where('seen_at_ms', '<', nowMs - REGION_FORGOTTEN_AFTER_MS)
-    .returning('name')
-    .execute()
-  return forgotten.map(({ name }) => name)
-}
-
-/** Deletes changes that wait for a forgotten region. @returns whether there may be more */
-async function purgeForgotten(tx: Transaction<Tables>, dialect: Dialect): Promise<boolean> {
-  const place = rowPlace(dialect)
-  const ofOthers = sql`
-    select ${place} from outbox where region not in (select name from regions) limit ${DELETED_AT_ONCE}`
-  const { rows } = await sql`
-    delete from outbox where ${isChosen(place, ofOthers, dialect)} returning version`.execute(tx)
-  return rows.length === DELETED_AT_ONCE
 }
 
 /** What a gateway reports about itself. */
@@ -131,8 +58,8 @@ export interface GatewayStatus {
   readonly confirmed: boolean
 }
 
-/** A report, and when this console received it. */
-export interface ReceivedReport extends GatewayReport {
+/** With the time at which this console received it. */
+export interface DatedReport extends GatewayReport {
   readonly atMs: number
 }
 
@@ -141,19 +68,19 @@ export interface ReceivedReport extends GatewayReport {
  * moment: a transaction each would take all connections from changes, and more time than gateways wait.
  */
 export function shareReports(
-  record: (reports: readonly ReceivedReport[]) => Promise<void>,
+  record: (reports: readonly DatedReport[]) => Promise<void>,
   now: () => number,
 ): (report: GatewayReport) => Promise<void> {
-  const share = shareBatches(async (reports: readonly ReceivedReport[]) => {
+  const share = shareBatches(async (reports: readonly DatedReport[]) => {
     for (const batch of splitIntoBatches(reports)) await record(batch)
   })
   return report => share([{ ...report, atMs: now() }])
 }
 
 /** Several reports of one gateway stay in their order, each in another batch. */
-function splitIntoBatches(reports: readonly ReceivedReport[]): ReceivedReport[][] {
-  const batches: ReceivedReport[][] = []
-  let batch: ReceivedReport[] = []
+function splitIntoBatches(reports: readonly DatedReport[]): DatedReport[][] {
+  const batches: DatedReport[][] = []
+  let batch: DatedReport[] = []
   let ids = new Set<string>()
   let confirmations = 0
   for (const report of reports) {
@@ -174,7 +101,7 @@ function splitIntoBatches(reports: readonly ReceivedReport[]): ReceivedReport[][
 /** @param reports of different gateways: one statement cannot change a row twice */
 async function recordGateways(
   tx: Transaction<Tables>,
-  reports: readonly ReceivedReport[],
+  reports: readonly DatedReport[],
   dialect: Dialect,
 ): Promise<void> {
   // If the machine fails, the gateways report again within seconds.
@@ -196,7 +123,7 @@ async function recordGateways(
 
 async function upsertGateways(
   tx: Transaction<Tables>,
-  reports: readonly ReceivedReport[],
+  reports: readonly DatedReport[],
   isConnected: boolean,
 ): Promise<void> {
   if (reports.length === 0) return
@@ -224,7 +151,7 @@ async function upsertGateways(
 
 async function insertConfirmations(
   tx: Transaction<Tables>,
-  reports: readonly ReceivedReport[],
+  reports: readonly DatedReport[],
   dialect: Dialect,
 ): Promise<void> {
   const rows = reports.flatMap(({ id, atMs, confirmed }) =>

@@ -1,0 +1,38 @@
+import type { Clock } from '../../../domain/clock.ts'
+import type { AuditedDatabase } from '../../platform/audit/mac.ts'
+import { createResponses } from '../../platform/http/idempotency.ts'
+import { shareBatches } from '../../platform/jobs/share-runs.ts'
+import { createKeySearch } from '../search/key-search.ts'
+import { SEARCH_BOUNDS, type SearchBounds } from '../search/search-keys.ts'
+import { createBulkChanges } from './bulk-rows.ts'
+import { createCommit } from './commit.ts'
+import { createKeyHistory } from './key-history.ts'
+import { createKeyUses } from './key-uses.ts'
+import { createPlans } from './plans.ts'
+import { createStoredKeys } from './stored-keys.ts'
+
+/** The system of record, bound to one database: a surface for each use of it, so that each use names the one that it needs. */
+export type KeyRows = ReturnType<typeof openKeyRows>
+
+interface KeyRowsParts {
+  readonly database: AuditedDatabase
+  /** The time of commits. */
+  readonly clock: Clock
+}
+
+export function openKeyRows({ database, clock }: KeyRowsParts, bounds: SearchBounds = SEARCH_BOUNDS) {
+  const now = () => clock.wallMs()
+  const target = { ...database, now }
+  // On PostgreSQL a burst of what each change reads would wait for the few connections.
+  const share: typeof shareBatches = database.dialect === 'postgres' ? shareBatches : read => read
+  return {
+    stored: createStoredKeys(database, share),
+    uses: createKeyUses(database, share),
+    history: createKeyHistory(database),
+    search: createKeySearch(database, clock, bounds),
+    plans: createPlans(target, clock),
+    commit: createCommit(target),
+    bulk: createBulkChanges(target),
+    responses: createResponses(database, now),
+  }
+}
