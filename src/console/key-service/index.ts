@@ -6,9 +6,9 @@ import type { ConsoleContext } from '../platform/console-context.ts'
 import { AcceptedTokens, requireBearer } from '../platform/http/authenticate-programs.ts'
 import { mountCalls } from '../platform/http/calls.ts'
 import { createConsoleServer } from '../platform/http/console-server.ts'
-import { readTlsOptions, rejectSwitching, watchTls } from '../platform/http/server-tls.ts'
 import type { UsageService } from '../usage/index.ts'
 import { type KeyServiceSources, keyServiceCalls } from './api.ts'
+import { readTlsOptions, rejectSwitching, watchTls } from './listener-tls.ts'
 
 /** The listener for gateways: it serves `/internal/v1` and nothing else. It does not listen yet. */
 export function createInternalListener(

@@ -2,10 +2,10 @@ import type { Server, ServerOptions } from 'node:https'
 import type { Socket } from 'node:net'
 import { createSecureContext, type TLSSocket } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
-import type { OnReload, PrepareReload } from '../../../config/reloadable.ts'
-import type { Config } from '../../../config/schema/schema.ts'
-import { readNamedFile } from '../../../config/setting-files.ts'
-import { requireAuthorities, requirePair } from '../../../domain/pem.ts'
+import type { OnReload, PrepareReload } from '../../config/reloadable.ts'
+import type { Config } from '../../config/schema/schema.ts'
+import { readNamedFile } from '../../config/setting-files.ts'
+import { requireAuthorities, requirePair } from '../../domain/pem.ts'
 
 type TlsFiles = Config['console']['internal']['tls']
 
