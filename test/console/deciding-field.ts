@@ -114,8 +114,8 @@ const CHOICE: Changes = {
 /** The row. */
 const ROW: Changes = {
   'console/schema.ts': [
-    [/^import/, "import { sql } from 'kysely'\nimport"],
     [
+      // Behind that of the text, which has imported `sql`.
       /^\}\n$/m,
       `  '9999_only_route': migrationOf((_dialect, text) => [sql\`alter table keys add column only_route \${text}\`]),
 }
