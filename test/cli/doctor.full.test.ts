@@ -314,8 +314,9 @@ describe.each([
     for (const right of needed) {
       const others = rights[group.kind].filter(other => other !== right)
       for (const server of group.servers) await addUser(server, user, others)
-      expect(await redisOf(plane, env, user)).toMatch(/^FAILED: /)
-      expect(await redisOf(plane, env, user)).toContain(right)
+      const found = await redisOf(plane, env, user)
+      expect(found).toMatch(/^FAILED: /)
+      expect(found).toContain(right)
     }
     for (const server of group.servers) await addUser(server, user, rights[group.kind])
   })

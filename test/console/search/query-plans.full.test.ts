@@ -8,6 +8,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { PostgresServer } from '../../support/postgres-server.ts'
 import { createRepository } from '../../support/repository.ts'
+import { connect } from '../../support/sql-connection.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
 import { has, POSTGRES } from '../../support/tools.ts'
 import { until } from '../../support/until.ts'
@@ -133,20 +134,20 @@ interface Scans {
   readonly entries: number
 }
 
+/** By one session: a console's pools keep their first ones for ten seconds, and this would wait for its own. */
 async function scansOf(url: string): Promise<Scans> {
-  const database = await openDatabase(url)
+  const { run, close } = await connect(url)
   await until('the sessions that ended have reported what they did', async () => {
-    const { rows } = await sql<{ others: number }>`
-      select count(*) as others from pg_stat_activity
-      where datname = current_database() and pid <> pg_backend_pid()`.execute(database.reader)
-    return rows[0]?.others === 0
+    const others = await run(`
+      select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`)
+    return others.length === 0
   })
-  const { rows } = await sql<Scans>`
+  const [row] = await run(`
     select sum(seq_scan)::integer as sequential, sum(idx_scan)::integer as index,
       (select sum(idx_tup_read)::integer from pg_stat_user_indexes where relname = 'keys') as entries
-    from pg_stat_user_tables where relname in ('keys', 'key_use')`.execute(database.reader)
-  await database.close()
-  const [row] = rows
+    from pg_stat_user_tables where relname in ('keys', 'key_use')`)
+  await close()
   if (row === undefined) throw new Error('PostgreSQL has no statistics')
-  return row
+  const { sequential, index, entries } = row
+  return { sequential: Number(sequential), index: Number(index), entries: Number(entries) }
 }
