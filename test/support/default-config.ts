@@ -1,9 +1,16 @@
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { Config } from '../../src/config/schema/schema.ts'
 
-/** The default configuration, so that a new setting needs no change in unrelated tests. */
+let loaded: Config | undefined
+
+/** The default configuration, so that a new setting needs no change in unrelated tests. Read once: each console of a test has a copy. */
 export function defaultConfig(): Config {
-  const loaded = loadConfig({ environment: {}, planes: [] })
-  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems))
-  return loaded.config
+  loaded ??= load()
+  return structuredClone(loaded)
+}
+
+function load(): Config {
+  const outcome = loadConfig({ environment: {}, planes: [] })
+  if (!outcome.ok) throw new Error(JSON.stringify(outcome.problems))
+  return outcome.config
 }
