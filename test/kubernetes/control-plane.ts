@@ -17,6 +17,8 @@ import { kwokConfig } from './kwok-config.ts'
 const START_DEADLINE_MS = 90_000
 const VOLUMES = 40
 const COMMAND_DEADLINE_MS = 120_000
+/** Several tests wait at once, for what takes seconds, and each question costs the API server a millisecond. */
+const LONGEST_PAUSE_MS = 200
 /** Where the API has the kinds that tests ask for while they wait. */
 const PATHS: Readonly<Record<string, string>> = {
   configmap: '/api/v1',
@@ -273,6 +275,15 @@ export class ControlPlane {
     child.stdin?.end(input)
     return promise
   }
+}
+
+/** `until`, for what the cluster says. */
+export function untilInCluster<Value>(
+  what: string,
+  check: () => Value | Promise<Value>,
+  timeoutMs: number,
+): Promise<NonNullable<Exclude<Value, false>>> {
+  return until(what, check, timeoutMs, LONGEST_PAUSE_MS)
 }
 
 /** @param kind in the singular or plural */

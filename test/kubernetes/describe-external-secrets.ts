@@ -7,9 +7,8 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { parseAllDocuments } from 'yaml'
 import { goProgram } from '../support/go-module-program.ts'
 import { listAt, textAt } from '../support/manifests.ts'
-import { until } from '../support/until.ts'
 import { startWorld, type World } from '../support/world.ts'
-import type { ControlPlane } from './control-plane.ts'
+import { type ControlPlane, untilInCluster } from './control-plane.ts'
 import { exampleFile, keyIdAtGateway, keysWith, secretValue, tokenForKeys } from './key-examples.ts'
 import { EXTERNAL_SECRETS } from './key-programs.ts'
 import { type Part, STEP_MS } from './on-control-plane.ts'
@@ -63,7 +62,7 @@ const saveToken = (namespace: string, text: string) =>
 
 /** @returns the secret of the next key that the Kubernetes Secret gets */
 const nextSecret = (namespace: string, before: string | null = null) =>
-  until(
+  untilInCluster(
     `the Secret in ${namespace} has a new key:\n${log}`,
     async () => {
       const found = await secretValue(cluster, [namespace, TARGET])
@@ -131,7 +130,7 @@ export const describeExternalSecrets: Part = shared =>
     it('refreshes at once when it is annotated, and otherwise not within its interval', async () => {
       const before = (await keysWith(world, 'External Secrets')).length
       await deploy('annotated', '24h')
-      await until('the first refresh is complete', () => isReady('annotated'), WAIT_MS)
+      await untilInCluster('the first refresh is complete', () => isReady('annotated'), WAIT_MS)
       const first = await secretValue(cluster, ['annotated', TARGET])
       await cluster.kubectl('-n', 'annotated', 'annotate', 'externalsecret', TARGET, 'force-sync=1')
       const second = await nextSecret('annotated', first)
@@ -145,7 +144,7 @@ export const describeExternalSecrets: Part = shared =>
       await deploy('rejected')
       const first = await nextSecret('rejected')
       await saveToken('rejected', 'wrong')
-      await until('the refresh has failed', async () => !(await isReady('rejected')), WAIT_MS)
+      await untilInCluster('the refresh has failed', async () => !(await isReady('rejected')), WAIT_MS)
       const kept = await secretValue(cluster, ['rejected', TARGET])
       expect(await keyIdAtGateway(world, kept)).toMatch(/^key_/)
 
@@ -159,7 +158,7 @@ export const describeExternalSecrets: Part = shared =>
       await deploy('removed')
       const first = await nextSecret('removed')
       await cluster.kubectl('-n', 'removed', 'delete', 'externalsecret', TARGET)
-      await until(
+      await untilInCluster(
         'the Secret is removed',
         async () => (await secretValue(cluster, ['removed', TARGET])) === null,
         WAIT_MS,

@@ -2,8 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
 import { CHART, NAME, RELEASE, settingsFileOf, type Values, WITH_CONSOLE } from '../support/chart.ts'
 import { at, textAt, valueAt } from '../support/manifests.ts'
-import { until } from '../support/until.ts'
-import type { ControlPlane } from './control-plane.ts'
+import { type ControlPlane, untilInCluster } from './control-plane.ts'
 import { POD_LOG } from './kwok-config.ts'
 import { type Part, STEP_MS } from './on-control-plane.ts'
 
@@ -46,20 +45,20 @@ export const describeRelease: Part = shared =>
     it('gateway and console become ready in a restricted namespace, and keep their secrets on upgrade', async () => {
       const namespace = await makeNamespace('whole')
       await install(namespace, WITH_CONSOLE)
-      await until('both are ready', () => isRolledOut(namespace), ROLLOUT_MS)
+      await untilInCluster('both are ready', () => isRolledOut(namespace), ROLLOUT_MS)
       await cluster.kubectl('-n', namespace, 'patch', 'secret', `${NAME}-generated`, '-p', EDIT)
       const secret = await cluster.get('secret', `${NAME}-generated`, namespace)
       await install(namespace, { ...WITH_CONSOLE, gateway: { replicas: 3 } })
       expect(at(await cluster.get('secret', `${NAME}-generated`, namespace), 'data')).toEqual(
         at(secret, 'data'),
       )
-      await until('the third gateway is ready', () => isRolledOut(namespace, 3), ROLLOUT_MS)
+      await untilInCluster('the third gateway is ready', () => isRolledOut(namespace, 3), ROLLOUT_MS)
     })
 
     it('helm test passes and prints the log of its pod, and reads no other hook as a pod', async () => {
       const namespace = await makeNamespace('tested')
       await install(namespace, { ...WITH_CONSOLE, networkPolicy: { enabled: true } })
-      await until('both are ready', () => isRolledOut(namespace), ROLLOUT_MS)
+      await untilInCluster('both are ready', () => isRolledOut(namespace), ROLLOUT_MS)
       const { ok, stdout, stderr } = await cluster.helm(['test', RELEASE, '-n', namespace, '--logs'])
       expect(ok, stdout + stderr).toBe(true)
       expect(stdout).toContain(`POD LOGS: ${NAME}-test`)
@@ -78,7 +77,7 @@ export const describeRelease: Part = shared =>
       const away = await makeNamespace('region-gateways')
       await install(home, {}, ...file('regions-console'))
       await install(away, {}, ...file('region-gateways'))
-      await until(
+      await untilInCluster(
         'all are ready',
         async () =>
           (await readyOf(home, 'console')) === 2 &&
@@ -94,15 +93,19 @@ export const describeRelease: Part = shared =>
     it('a console whose pod cannot start is healed by a rollback', async () => {
       const namespace = await makeNamespace('rollback')
       await install(namespace, SHORT_DRAIN)
-      await until('the console is ready', () => isRolledOut(namespace), ROLLOUT_MS)
+      await untilInCluster('the console is ready', () => isRolledOut(namespace), ROLLOUT_MS)
       // No node has this label, so the new pod stays pending.
       await install(namespace, {
         ...SHORT_DRAIN,
         console: { enabled: true, pod: { nodeSelector: { no: 'node' } } },
       })
-      await until('the new pod is pending', async () => (await phaseOf(namespace)) === 'Pending', ROLLOUT_MS)
+      await untilInCluster(
+        'the new pod is pending',
+        async () => (await phaseOf(namespace)) === 'Pending',
+        ROLLOUT_MS,
+      )
       expect((await cluster.helm(['rollback', RELEASE, '1', '-n', namespace])).ok).toBe(true)
-      await until(
+      await untilInCluster(
         'the console is ready again',
         async () => (await phaseOf(namespace)) === 'Running',
         ROLLOUT_MS,

@@ -11,7 +11,7 @@ import { CHART, MINIMAL, settingsFileOf, type Values } from '../support/chart.ts
 import { at, valueAt } from '../support/manifests.ts'
 import { has, JQ } from '../support/tools.ts'
 import { until } from '../support/until.ts'
-import type { CommandResult, ControlPlane } from './control-plane.ts'
+import { type CommandResult, type ControlPlane, untilInCluster } from './control-plane.ts'
 import { buildChartTools, programOf } from './control-plane-programs.ts'
 import { definitionFiles } from './custom-resources.ts'
 import { type Part, STEP_MS } from './on-control-plane.ts'
@@ -171,7 +171,7 @@ class Release {
    * number that it chose before: a number set meanwhile would be lost.
    */
   async raisedTo(number: number): Promise<void> {
-    await until(`it has ${number} pods`, async () => (await this.replicas()) === number, ROLLOUT_MS)
+    await untilInCluster(`it has ${number} pods`, async () => (await this.replicas()) === number, ROLLOUT_MS)
   }
 
   async level(): Promise<string> {
@@ -182,7 +182,7 @@ class Release {
   async available(number: number): Promise<void> {
     const isSo = async () => valueAt(await this.#workload(), 'status.availableReplicas') === number
     try {
-      await until(`${number} pods are available`, isSo, ROLLOUT_MS)
+      await untilInCluster(`${number} pods are available`, isSo, ROLLOUT_MS)
     } catch (error) {
       throw new Error(await this.kubectl('get', 'deployments,replicasets,hpa,pods', '-o', 'wide'), {
         cause: error,

@@ -4,8 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CHART, NAME, RELEASE } from '../support/chart.ts'
 import { at, textAt, valueAt } from '../support/manifests.ts'
 import { nextChart } from '../support/next-chart.ts'
-import { until } from '../support/until.ts'
-import type { ControlPlane } from './control-plane.ts'
+import { type ControlPlane, untilInCluster } from './control-plane.ts'
 import { buildChartTools } from './control-plane-programs.ts'
 import { type Part, STEP_MS } from './on-control-plane.ts'
 
@@ -66,8 +65,8 @@ class InstalledRelease {
         status['updatedReplicas'] === valueAt(object, 'spec.replicas')
       )
     }
-    await until('gateways are ready', () => isReady('deployment', 'gateway'), ROLLOUT_MS)
-    await until('the console is ready', () => isReady(consoleKind, 'console'), ROLLOUT_MS)
+    await untilInCluster('gateways are ready', () => isReady('deployment', 'gateway'), ROLLOUT_MS)
+    await untilInCluster('the console is ready', () => isReady(consoleKind, 'console'), ROLLOUT_MS)
   }
 
   async image(): Promise<string> {

@@ -2,8 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
 import { CHART, NAME, RELEASE, render, type Values, WITH_CONSOLE } from '../support/chart.ts'
 import { at, listAt, textAt, valueAt } from '../support/manifests.ts'
-import { until } from '../support/until.ts'
-import type { ControlPlane } from './control-plane.ts'
+import { type ControlPlane, untilInCluster } from './control-plane.ts'
 import { type Part, STEP_MS } from './on-control-plane.ts'
 
 const READY_MS = 60_000
@@ -292,7 +291,7 @@ export const describeValues: Part = shared =>
       const ready = async () =>
         valueAt(await cluster.get('deployment', `${NAME}-gateway`, away), 'status.readyReplicas') === 2 &&
         valueAt(await cluster.get('statefulset', `${NAME}-console`, away), 'status.readyReplicas') === 1
-      await until('both planes are ready', ready, READY_MS)
+      await untilInCluster('both planes are ready', ready, READY_MS)
       const secret = await cluster.get('secret', `${NAME}-generated`, away)
       expect(await install(home, { ...values, gateway: { replicas: 3 } })).toMatchObject({ ok: true })
       expect(at(await cluster.get('secret', `${NAME}-generated`, away), 'data')).toEqual(at(secret, 'data'))

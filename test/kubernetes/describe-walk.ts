@@ -7,8 +7,7 @@ import { PostgresServer } from '../support/postgres-server.ts'
 import { RecordingUpstream } from '../support/recording-upstream.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { has, POSTGRES, REDIS } from '../support/tools.ts'
-import { until } from '../support/until.ts'
-import type { ControlPlane } from './control-plane.ts'
+import { type ControlPlane, untilInCluster } from './control-plane.ts'
 import { KubeletDouble, type RunningPod } from './kubelet-double.ts'
 import { type Part, STEP_MS } from './on-control-plane.ts'
 
@@ -64,7 +63,7 @@ const workload = (plane: string) => cluster.get('deployment', `${NAME}-${plane}`
 
 /** Waits until every pod of a plane is of the newest revision and ready. */
 function rolledOut(plane: string, replicas: number): Promise<boolean> {
-  return until(
+  return untilInCluster(
     `${replicas} pods of the ${plane} are ready`,
     async () => {
       const { metadata, status } = await workload(plane)
@@ -166,7 +165,7 @@ export const describeWalk: Part = shared =>
       it('its CronJob saves the database, with the command, settings and secrets of its pod', async () => {
         const job = ['job', 'backup-now']
         await cluster.kubectl('-n', NAMESPACE, 'create', ...job, `--from=cronjob/${NAME}-backup`)
-        const pod = await until(
+        const pod = await untilInCluster(
           'the job has a pod',
           async () =>
             (await cluster.list('pods', NAMESPACE)).find(
@@ -213,7 +212,7 @@ export const describeWalk: Part = shared =>
         const wrong = { upstream: { url: upstream.url, cache: { maxBytes: 1_000_000 } } }
         // Nothing runs in the cluster, so no node is what keeps the new pod from being ready.
         await upgrade({ pod: { nodeSelector: { no: 'node' } } }, wrong)
-        const pending = await until(
+        const pending = await untilInCluster(
           'the new pod is there',
           async () => (await podsOf('gateway'))[0],
           ROLLOUT_MS,
@@ -243,7 +242,7 @@ export const describeWalk: Part = shared =>
         await upgrade({ replicas: 4 })
         await rolledOut('gateway', 4)
         await upgrade({ autoscaling: { enabled: true, minReplicas: 3, maxReplicas: 6 } })
-        await until(
+        await untilInCluster(
           'the autoscaler found the Deployment',
           async () => {
             const autoscaler = await cluster.get('horizontalpodautoscaler', `${NAME}-gateway`, NAMESPACE)
@@ -252,7 +251,7 @@ export const describeWalk: Part = shared =>
           },
           ROLLOUT_MS,
         )
-        await until(
+        await untilInCluster(
           'the autoscaler has set its minimum',
           async () => valueAt(await workload('gateway'), 'spec.replicas') === 3,
           ROLLOUT_MS,
@@ -264,7 +263,7 @@ export const describeWalk: Part = shared =>
         await Promise.all([gateway.stop(), console_.stop()])
         const { ok, stderr } = await cluster.helm(['uninstall', RELEASE, '-n', NAMESPACE])
         expect(ok, stderr).toBe(true)
-        await until(
+        await untilInCluster(
           'no pod is left',
           async () => (await cluster.list('pods', NAMESPACE)).length === 0,
           ROLLOUT_MS,
