@@ -28,8 +28,23 @@ const SOURCES = [
   'test/blackbox/demo.full.test.ts',
 ]
 
-/** The two longest of the fast files that start a Redis. They are about bytes between client and gateway, on any server. */
-const OF_ANY_REDIS = ['test/blackbox/offers.test.ts', 'test/blackbox/client-connections.test.ts']
+/**
+ * Fast files that start a Redis only because a gateway needs one. They are about bytes between client and gateway, and about how a
+ * process starts, stops and uses memory, which is the same on any server.
+ */
+const OF_ANY_REDIS = [
+  'bad-requests',
+  'client-connections',
+  'coalesced-requests',
+  'framing',
+  'headers',
+  'log-forging',
+  'offers',
+  'paths',
+  'queries',
+]
+  .map(name => `test/blackbox/${name}.test.ts`)
+  .concat(['address-families', 'end', 'heap-limit'].map(name => `test/process/${name}.test.ts`))
 
 /**
  * Helm, Kubernetes, Prometheus and the compiler are programs in Go, which collect garbage whenever their memory has doubled. Tests have
