@@ -1,15 +1,9 @@
-import type { Browser, BrowserContextOptions } from 'playwright-core'
-import { describe, expect, onTestFinished, test } from 'vitest'
-import { barriersOf, overflowOf, signIn, visitor } from '../support/browser.ts'
+import type { Browser } from 'playwright-core'
+import { describe, onTestFinished, test } from 'vitest'
+import { signIn, visitor } from '../support/browser.ts'
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
-
-const VIEWS: readonly [string, BrowserContextOptions][] = [
-  ['light', { colorScheme: 'light' }],
-  ['dark', { colorScheme: 'dark' }],
-  ['narrow', { viewport: { width: 360, height: 740 } }],
-]
 
 describe.skipIf(!has(CHROMIUM))('people who are signed in, for an administrator', () => {
   let browser: Browser
@@ -27,24 +21,6 @@ describe.skipIf(!has(CHROMIUM))('people who are signed in, for an administrator'
     return person
   }
   const root = (options = {}) => enter({ sub: 'root', name: 'Root', roles: ['postern-admin'] }, options)
-
-  test.each(VIEWS)('the pages are accessible: %s', async (_, options) => {
-    const { page, pageErrors } = await root(options)
-    for (const path of ['/people', '/people/end?subject=root']) {
-      await page.goto(site.origin + path)
-      expect({
-        path,
-        barriers: await barriersOf(page),
-        overflow: await overflowOf(page),
-        pageErrors,
-      }).toEqual({
-        path,
-        barriers: [],
-        overflow: 0,
-        pageErrors: [],
-      })
-    }
-  })
 
   test.each([true, false])('sessions end at once, with JavaScript: %s', async javaScriptEnabled => {
     const ada = await enter({ sub: 'ada', name: 'Ada Lovelace' })

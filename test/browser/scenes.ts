@@ -387,6 +387,22 @@ function administratorScenes(origin: string): Scene[] {
     await page.getByRole('button', { name: 'Change the plan' }).click()
     await page.getByRole('heading', { name: 'Plan changed' }).waitFor()
   }
+  let tokens = 0
+  const makeToken = async (page: Page) => {
+    const name = `deploy ${++tokens}`
+    await page.goto(`${origin}/tokens/new`)
+    await page.getByLabel('Name').fill(name)
+    await page.getByLabel('audit:read').check()
+    await page.getByRole('button', { name: 'Make token' }).click()
+    await page.locator('#secret').waitFor()
+    return name
+  }
+  const revokeToken = async (page: Page) => {
+    const name = await makeToken(page)
+    await page.goto(`${origin}/tokens`)
+    await page.getByRole('link', { name: `Revoke ${name}` }).click()
+    await page.getByRole('button', { name: 'Revoke now' }).waitFor()
+  }
   const scenes = {
     'all-keys': open('/keys'),
     'all-usage': open('/usage'),
@@ -397,9 +413,12 @@ function administratorScenes(origin: string): Scene[] {
     plan: open('/workspaces/ws_1/plan'),
     'plan-confirmed': choosePlan,
     'plan-changed': changePlan,
-    tokens: open('/tokens'),
     'token-new': open('/tokens/new'),
+    'token-secret': makeToken,
+    'token-revoke': revokeToken,
+    tokens: open('/tokens'),
     people: open('/people'),
+    'people-end': open('/people/end?subject=root'),
   }
   return Object.entries(scenes).map(([name, show]) => ({ name, as: 'administrator' as const, show }))
 }
