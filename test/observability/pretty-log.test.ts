@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from 'node:util'
 import { expect, test } from 'vitest'
-import { prettyLines } from '../../src/observability/pretty-log.ts'
+import { prettyLines } from '../../src/observability/log-sink.ts'
 
 const shown = (...lines: readonly object[]) =>
   stripVTControlCharacters(prettyLines(lines.map(line => `${JSON.stringify(line)}\n`).join('')))

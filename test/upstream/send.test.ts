@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { Permit } from '../../src/domain/authorize.ts'
 import type { UpstreamExchange } from '../../src/upstream/pool/exchange.ts'
 import type { UpstreamRequest } from '../../src/upstream/pool/exchange-parties.ts'
-import { createSend } from '../../src/upstream/send.ts'
+import { createSend } from '../../src/upstream/upstream.ts'
 
 // Assertions of this test read nothing of it.
 const PERMIT = {} as Permit

@@ -25,7 +25,7 @@ import {
   respondBuffered,
 } from '../respond.ts'
 import type { PolicyDecision, ResponsePolicy } from '../response-policy.ts'
-import type { Sending } from '../send.ts'
+import type { Sending } from '../upstream.ts'
 import { fitsKey } from './cache-key.ts'
 import type { Freshness } from './freshness.ts'
 import { type CachedResponse, type CacheUpdate, responseFor } from './response-cache.ts'
