@@ -11,7 +11,7 @@ interface Fault {
   readonly cause: string
   /** Part of the advice in the log. */
   readonly advice: string
-  readonly options?: RedisServerOptions
+  readonly options?: () => Promise<RedisServerOptions>
   /** It begins before console and gateway start. */
   readonly isFirst?: true
   readonly begin: (server: RedisServer) => Promise<unknown>
@@ -88,7 +88,10 @@ const FAULTS: readonly [string, Fault][] = [
     {
       cause: 'moved',
       advice: 'set redis.cluster.urls',
-      options: { settings: ['--cluster-enabled', 'yes'] },
+      // Its own choice would be a port of other programs.
+      options: async () => ({
+        settings: ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())],
+      }),
       isFirst: true,
       begin: async ({ admin }) => {
         await admin.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
@@ -106,9 +109,9 @@ const warningsIn = (log: readonly Record<string, unknown>[]) =>
 
 describe.each(FAULTS)(
   'a Redis %s',
-  (_name, { cause, advice, options = {}, isFirst = false, begin, cure, gateway }) => {
+  (_name, { cause, advice, options, isFirst = false, begin, cure, gateway }) => {
     async function start() {
-      const server = await RedisServer.start(options)
+      const server = await RedisServer.start(await options?.())
       onTestFinished(() => server.stop())
       if (isFirst) await begin(server)
       const console = await startConsole({ redisUrl: server.url })

@@ -1,29 +1,34 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /**
- * Files that take half a minute and more, the longest first. A file that begins last and lasts long leaves the other workers
+ * Files that take some 25 seconds and more, the longest first. A file that begins last and lasts long leaves the other workers
  * idle, and what vitest remembers of earlier runs is missing in a fresh checkout.
  */
 export const LONGEST = [
-  'kubernetes/kubernetes.full',
   'revocation/revocation.full',
-  'console/key-repository.full',
-  'regions/regions.full',
-  'console/poolers.full',
+  'kubernetes/kubernetes.full',
   'browser/every-page.full',
-  'outage/stores.full',
-  'console/database-copies.full',
-  'image/image.full',
+  'console/key-repository.full',
   'observability/live/dashboards.full',
-  'console/search/query-plans.full',
+  'outage/stores.full',
+  'regions/regions.full',
+  'console/database-copies.full',
+  'blackbox/overload.full',
+  'image/image.full',
+  'docs/commands.full',
   'cli/doctor.full',
+  'console/database-unavailable.full',
+  'browser/watched-change.full',
+  'redis/sentinel.full',
+  'check/protocols.full',
+  'redis/cluster.full',
+  'console/event-loop.full',
+  'check/proxies.full',
+  'console/usage/usage.full',
+  'console/poolers.full',
   'console/export-memory.full',
   'console/admin-schema.full',
-  'check/proxies.full',
-  'docs/commands.full',
   'byo/key-service.full',
-  'redis/sentinel.full',
-  'console/database-unavailable.full',
   'console/postgres-failover.full',
   'process/rolling-restart.full',
   'blackbox/offers',
