@@ -69,25 +69,27 @@ export async function readChangeProgress(
 export async function readLastProgress(registry: Registry, key: StoredKey): Promise<ChangeProgress | null> {
   const { revokedAtMs, suspendedAtMs } = key.record
   const committedAtMs = revokedAtMs ?? suspendedAtMs ?? (await findResumedAtMs(registry, key.record))
-  return readProgressSince(registry, key, committedAtMs)
+  if (committedAtMs === null) return null
+  return readProgressSince(registry, key, { version: key.record.version, committedAtMs })
 }
 
-/** How far a change of the plan has come, which the record of the key does not date; null for a key that was never changed. */
+/**
+ * How far a change of the plan has come, which the record of the key does not date: as far as the last change of the key, which
+ * may be a later one. Null for a key that was never changed.
+ */
 export async function readPlanProgress(registry: Registry, key: StoredKey): Promise<ChangeProgress | null> {
-  const { id, version } = key.record
-  const committedAtMs = version === 1 ? null : await registry.stored.findCommitTime(id)
-  return readProgressSince(registry, key, committedAtMs)
+  const last = await registry.stored.findVersion(key.record.id)
+  return last === null || last.version === 1 ? null : readProgressSince(registry, key, last)
 }
 
 async function readProgressSince(
   registry: Registry,
   key: StoredKey,
-  committedAtMs: number | null,
-): Promise<ChangeProgress | null> {
-  if (committedAtMs === null) return null
+  { version, committedAtMs }: { readonly version: number; readonly committedAtMs: number },
+): Promise<ChangeProgress> {
   const announced = await registry.inEachRegion(outbox => outbox.announcePending(key))
   const isKnown = registry.clock.wallMs() - committedAtMs <= CONFIRMATIONS_KEPT_MS
-  const change = { digest: key.digest, version: key.record.version, committedAtMs }
+  const change = { digest: key.digest, version, committedAtMs }
   const gateways = isKnown ? await readConfirmations(registry, change, announced) : null
   return { announced, committedAtMs, announcedAtMs: null, gateways }
 }

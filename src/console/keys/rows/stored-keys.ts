@@ -21,10 +21,10 @@ export function createStoredKeys({ reader, dialect }: Database, share: typeof sh
       (await findKeys(reader, 'digest', [digest])).get(digest) ?? null,
     findByDigests: (digests: readonly string[]) => findKeys(reader, 'digest', digests),
     findByIds: (ids: readonly string[]) => findKeys(reader, 'id', ids),
-    /** When the present version of the key was committed; null without the key. */
-    findCommitTime: async (id: string): Promise<number | null> => {
-      const query = reader.selectFrom('keys').select('changed_at_ms').where('id', '=', id)
-      return (await query.executeTakeFirst())?.changed_at_ms ?? null
+    /** The present version of a key and when it was committed, read together; null without the key. */
+    findVersion: async (id: string): Promise<{ version: number; committedAtMs: number } | null> => {
+      const query = reader.selectFrom('keys').select(['version', 'changed_at_ms as committedAtMs'])
+      return (await query.where('id', '=', id).executeTakeFirst()) ?? null
     },
     /** Newest first, by id: ids grow with time, and new keys never move a page. */
     async list({ workspaceId, limit, afterId }: PageOptions): Promise<KeyPage> {

@@ -43,7 +43,7 @@ function givenRows(
   columns: readonly string[],
   dialect: Dialect,
 ): RawBuilder<unknown> {
-  const list = JSON.stringify(rows)
+  const list = JSON.stringify(rows, [...columns])
   if (dialect === 'postgres') return sql`json_populate_recordset(null::keys, ${list}::json) as given`
   const values = columns.map(column => sql`value ->> ${sql.lit(column)} as ${sql.id(column)}`)
   return sql`(select ${sql.join(values)} from json_each(${list})) as given`
