@@ -122,7 +122,7 @@ const FORMAT = '{bar} {percentage} % | {value} of {total} {what} | {eta_formatte
 /** Number of lines that a log gets. */
 const LOG_LINES = 10
 
-/** A bar at a terminal, a few plain lines in a log, and nothing with `--json`, where standard error holds JSON alone. */
+/** A bar at a terminal, a few plain lines in a log, and nothing with `--json`, whose standard error holds JSON alone. */
 export function createProgress(
   stream: NodeJS.WriteStream,
   forProgram: boolean,
