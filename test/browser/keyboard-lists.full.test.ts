@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { signIn, visitor } from '../support/browser.ts'
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
-import { focusedName, tabTo } from '../support/keyboard.ts'
+import { copyByKeyboard, focusedName, tabTo } from '../support/keyboard.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
 const ROOT = { sub: 'root', name: 'Root', workspaces: ['ws_1'], roles: ['postern-admin'] }
@@ -135,10 +135,7 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', () => {
     await keyboard.press('Space')
     await expect.poll(isOpen).toBe(false)
     await keyboard.press('Space')
-    await tabTo(page, 'Copy')
-    await keyboard.press('Enter')
-    await page.getByRole('status').getByText('Copied').waitFor({ state: 'attached' })
-    expect(await page.evaluate<string>('navigator.clipboard.readText()')).toMatch(/^\S{8,}$/)
+    expect(await copyByKeyboard(page)).toMatch(/^\S{8,}$/)
   })
 
   test('an administrator makes an admin token and revokes it after a question', async () => {
@@ -166,10 +163,7 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', () => {
 
     await page.locator('#secret').waitFor()
     const secret = (await page.locator('#secret').textContent()) ?? ''
-    await tabTo(page, 'Copy')
-    await keyboard.press('Enter')
-    await page.getByRole('status').getByText('Copied').waitFor({ state: 'attached' })
-    expect(await page.evaluate<string>('navigator.clipboard.readText()')).toBe(secret)
+    expect(await copyByKeyboard(page)).toBe(secret)
     const whoami = async () => {
       const headers = { authorization: `Bearer ${secret}` }
       const response = await fetch(`${site.origin}/admin/v1/whoami`, { headers })

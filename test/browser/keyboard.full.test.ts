@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { signIn, visitor } from '../support/browser.ts'
 import { useConsoleInBrowser } from '../support/console-in-browser.ts'
 import type { ConsoleSite } from '../support/console-site.ts'
-import { focusedName, tabTo } from '../support/keyboard.ts'
+import { copyByKeyboard, focusedName, tabTo } from '../support/keyboard.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
 
 describe.skipIf(!has(CHROMIUM))('with a keyboard alone', () => {
@@ -40,10 +40,7 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', () => {
     await page.locator('#secret').waitFor()
     const secret = await page.locator('#secret').textContent()
     await page.locator('button[data-copies=secret]').waitFor()
-    await tabTo(page, 'Copy')
-    await keyboard.press('Enter')
-    await page.getByRole('status').getByText('Copied').waitFor({ state: 'attached' })
-    expect(await page.evaluate<string>('navigator.clipboard.readText()')).toBe(secret)
+    expect(await copyByKeyboard(page)).toBe(secret)
     await tabTo(page, 'I have saved it')
     await keyboard.press('Enter')
 

@@ -23,3 +23,11 @@ export async function tabTo(page: Page, name: string | RegExp): Promise<void> {
   const last = await focusedName(page)
   throw new Error(`${name} cannot be reached with Tab; the last focused element was ${last}`)
 }
+
+/** Presses the next button "Copy". @returns what it copied */
+export async function copyByKeyboard(page: Page): Promise<string> {
+  await tabTo(page, 'Copy')
+  await page.keyboard.press('Enter')
+  await page.getByRole('status').getByText('Copied').waitFor({ state: 'attached' })
+  return page.evaluate<string>('navigator.clipboard.readText()')
+}
