@@ -17,7 +17,7 @@ export function lockKeys(tx: Transaction<Tables>, ids: readonly string[], dialec
 interface Replacing {
   readonly nowMs: number
   readonly dialect: Dialect
-  /** Columns that differ; default: any may. Indexes of others are not written. */
+  /** All but the id, unless the caller has read the rows and knows which differ: a column that is left out costs no write of its indexes. */
   readonly columns?: readonly (keyof KeyRow)[]
 }
 
