@@ -1,4 +1,5 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
+import type { StoredKey } from '../../domain/key/key-record.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
 import type { ChangeWriter, Database, Dialect } from '../platform/database/database.ts'
 import { isChosen, rowPlace } from '../platform/database/query-parts.ts'
@@ -22,6 +23,11 @@ export interface PendingChange {
   readonly version: number
   /** Time of the commit, in ms since the epoch. */
   readonly atMs: number
+}
+
+/** @param key as it is after the change */
+export function toPendingChange({ digest, record }: StoredKey, atMs: number): PendingChange {
+  return { digest, version: record.version, atMs }
 }
 
 /** The outbox of one region: committed changes that are not announced to it yet. */

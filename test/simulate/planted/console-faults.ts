@@ -146,8 +146,8 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/keys/rows/bulk-rows.ts',
-        from: 'const pending = await writeEffects(tx, { keys, events, audit, nowMs }',
-        to: 'const pending = await writeEffects(tx, { keys: [], events, audit, nowMs }',
+        from: 'await writeEffects(tx, { pending, events, audit }',
+        to: 'await writeEffects(tx, { pending: [], events, audit }',
       },
       {
         file: 'console/keys/bulk-change.ts',
@@ -176,8 +176,8 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
       },
       {
         file: 'console/keys/rows/bulk-rows.ts',
-        from: 'const pending = await writeEffects(tx, { keys, events, audit, nowMs }',
-        to: 'const pending = await writeEffects(tx, { keys: [], events, audit, nowMs }',
+        from: 'await writeEffects(tx, { pending, events, audit }',
+        to: 'await writeEffects(tx, { pending: [], events, audit }',
       },
     ],
   },

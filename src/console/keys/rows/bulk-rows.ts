@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
-import type { PendingChange } from '../../announcing/index.ts'
+import { type PendingChange, toPendingChange } from '../../announcing/index.ts'
 import { appendAudit, type WritableAudit } from '../../platform/audit/chain.ts'
 import type { AuditEntry } from '../../platform/audit/entries.ts'
 import type { Database } from '../../platform/database/database.ts'
@@ -65,26 +65,18 @@ function changeKeys(
 ): Promise<BulkChanged> {
   const { dialect } = target
   return changeAll(describeChange, target, async (tx, nowMs) => {
-    const rows = await lockKeys(tx, ids, dialect).selectAll().execute()
-    const stored = rows.map(readKeyRow)
-    const planned = stored.map(({ record, digest }) => ({ record: plan(record, nowMs), digest }))
-    const changed = planned.filter(({ record }, index) => record !== stored[index]?.record)
-    await replaceKeys(tx, changed, { nowMs, dialect, columns: differing(rows, planned, nowMs) })
-    return changed
-  })
-}
-
-/** Columns that differ in any of the rows. */
-function differing(rows: readonly KeyRow[], planned: readonly StoredKey[], nowMs: number): (keyof KeyRow)[] {
-  const columns = new Set<keyof KeyRow>()
-  for (const [index, key] of planned.entries()) {
-    const [before, after] = [rows[index], toKeyRow(key, nowMs)]
-    // Object.keys() forgets the type of names.
-    for (const column of Object.keys(after) as (keyof KeyRow)[]) {
-      if (before?.[column] !== after[column]) columns.add(column)
+    const keys: StoredKey[] = []
+    const before: KeyRow[] = []
+    for (const row of await lockKeys(tx, ids, dialect).selectAll().execute()) {
+      const { record, digest } = readKeyRow(row)
+      const next = plan(record, nowMs)
+      if (next === record) continue
+      keys.push({ record: next, digest })
+      before.push(row)
     }
-  }
-  return [...columns]
+    await replaceKeys(tx, keys, { nowMs, dialect, before })
+    return keys
+  })
 }
 
 /** The plan of a workspace is no longer the one that its keys were planned with: nothing was written. */
@@ -126,9 +118,8 @@ async function changeAll(
       const described = describeChange === null ? [] : keys.map(describeChange)
       const events = described.flatMap(change => change.events)
       const audit = described.map(change => change.audit)
-      const pending = await writeEffects(tx, { keys, events, audit, nowMs }, (tx, entries) =>
-        appendAudit(tx, entries, target),
-      )
+      const pending = keys.map(key => toPendingChange(key, nowMs))
+      await writeEffects(tx, { pending, events, audit }, (tx, entries) => appendAudit(tx, entries, target))
       return { keys, pending }
     })
   } catch (error) {

@@ -1,6 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import type { StoredKey } from '../../../domain/key/key-record.ts'
-import type { PendingChange } from '../../announcing/index.ts'
+import { type PendingChange, toPendingChange } from '../../announcing/index.ts'
 import {
   type AuditQueue,
   appendAudit,
@@ -144,22 +144,22 @@ async function writeChanges(
   { nowMs, dialect, append }: Writing,
 ): Promise<ReadonlyMap<Change, CommitOutcome>> {
   const current = await selectCurrent(tx, changes, dialect)
+  if (current.length === 0) return new Map()
   const replaced = current.flatMap(change => change.replaced ?? [])
   await replaceKeys(tx, replaced, { nowMs, dialect })
   for (const { issued } of current) {
     if (issued !== null) await tx.insertInto('keys').values(toKeyRow(issued, nowMs)).execute()
   }
-  const keys = current.flatMap(keysOf)
+  const committed = current.map(change => ({ change, pending: pendingChanges(change, nowMs) }))
+  const pending = committed.flatMap(({ pending }) => pending)
   const events = current.flatMap(change => change.events ?? [])
   const audit = current.flatMap(change => change.audit)
-  const pending = await writeEffects(tx, { keys, events, audit, nowMs }, append)
-  const byDigest = new Map(pending.map(change => [change.digest, change]))
-  const pendingOf = (change: Change) => keysOf(change).flatMap(({ digest }) => byDigest.get(digest) ?? [])
-  return new Map(current.map(change => [change, { kind: 'committed', pending: pendingOf(change) }]))
+  await writeEffects(tx, { pending, events, audit }, append)
+  return new Map(committed.map(({ change, pending }) => [change, { kind: 'committed', pending }]))
 }
 
-function keysOf({ issued, replaced }: Change): StoredKey[] {
-  return [issued, replaced].filter(key => key !== null)
+function pendingChanges({ issued, replaced }: Change, nowMs: number): PendingChange[] {
+  return [issued, replaced].filter(key => key !== null).map(key => toPendingChange(key, nowMs))
 }
 
 /** What a change may need besides the key that it replaces, in this order: a hint, the plan that it was planned with, its Idempotency-Key. */

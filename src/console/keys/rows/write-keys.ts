@@ -17,23 +17,28 @@ export function lockKeys(tx: Transaction<Tables>, ids: readonly string[], dialec
 interface Replacing {
   readonly nowMs: number
   readonly dialect: Dialect
-  /** All but the id, unless the caller has read the rows and knows which differ: a column that is left out costs no write of its indexes. */
-  readonly columns?: readonly (keyof KeyRow)[]
+  /** The rows of the keys, in the same order, where the caller has read them: a column that stays as it is in all costs no write of its indexes. */
+  readonly before?: readonly KeyRow[]
 }
 
 /** Writes the next version of each. @param keys locked, and of the version before */
 export async function replaceKeys(
   tx: Transaction<Tables>,
   keys: readonly StoredKey[],
-  { nowMs, dialect, columns }: Replacing,
+  { nowMs, dialect, before }: Replacing,
 ): Promise<void> {
   const rows = keys.map(key => toKeyRow(key, nowMs))
   const [first] = rows
   if (first === undefined) return
-  const written = columns ?? Object.keys(first).filter(column => column !== 'id')
-  const assignments = written.map(column => sql`${sql.id(column)} = given.${sql.id(column)}`)
+  const isChanged = (column: keyof KeyRow) =>
+    before === undefined || rows.some((row, index) => row[column] !== before[index]?.[column])
+  // Object.keys() forgets the type of names.
+  const columns = (Object.keys(first) as (keyof KeyRow)[]).filter(
+    column => column !== 'id' && isChanged(column),
+  )
+  const assignments = columns.map(column => sql`${sql.id(column)} = given.${sql.id(column)}`)
   await sql`
-    update keys set ${sql.join(assignments)} from ${givenRows(rows, ['id', ...written], dialect)}
+    update keys set ${sql.join(assignments)} from ${givenRows(rows, ['id', ...columns], dialect)}
     where keys.id = given.id`.execute(tx)
 }
 
@@ -50,26 +55,22 @@ function givenRows(
 }
 
 interface Effects {
-  /** As changed. */
-  readonly keys: readonly StoredKey[]
+  /** Of each key. */
+  readonly pending: readonly PendingChange[]
   readonly events: readonly WebhookEvent[]
   readonly audit: readonly AuditEntry[]
-  readonly nowMs: number
 }
 
 /**
  * Writes what belongs to a change of keys in its transaction: webhook events, a place in each outbox, audit entries. Call it last:
  * appending to the audit log makes other changes wait for the commit.
- * @returns a pending change for each key, in the same order
  */
 export async function writeEffects(
   tx: Transaction<Tables>,
-  { keys, events, audit, nowMs }: Effects,
+  { pending, events, audit }: Effects,
   appendEntries: AuditQueue['add'],
-): Promise<PendingChange[]> {
+): Promise<void> {
   await insertEvents(tx, events)
-  const pending = keys.map(({ digest, record }) => ({ digest, version: record.version, atMs: nowMs }))
   await enqueueChanges(tx, pending)
   await appendEntries(tx, audit)
-  return pending
 }
