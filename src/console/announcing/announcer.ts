@@ -126,7 +126,7 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
     state: () => connection.status,
     confirm: () => connection.confirm(),
     onReady: listener => void connection.on('ready', listener),
-    putAll: gathered(announcements => writeRecords(store, announcements, parts.recordKeys)),
+    putAll: createGatheredPut(store, parts),
     publish: store.publish,
     readCounters: (workspaceId, names) => readCounters(parts, workspaceId, names),
   }
@@ -152,9 +152,11 @@ async function readCounters(
 /**
  * Changes that were committed together are announced together: those whose commit has just been confirmed come in the same turn of
  * the microtasks.
- * @param putSome never rejects
  */
-function gathered(putSome: Announcer['putAll']): Announcer['putAll'] {
+function createGatheredPut(
+  store: RecordStore,
+  parts: Pick<RedisAnnouncerParts, 'recordKeys'>,
+): Announcer['putAll'] {
   let waiting: Announcement[] = []
   let run: ReturnType<Announcer['putAll']> | null = null
   const put = async () => {
@@ -164,7 +166,7 @@ function gathered(putSome: Announcer['putAll']): Announcer['putAll'] {
     run = null
     const results: PromiseSettledResult<void>[] = []
     for (let from = 0; from < together.length; from += MAX_AT_ONCE) {
-      results.push(...(await putSome(together.slice(from, from + MAX_AT_ONCE))))
+      results.push(...(await writeRecords(store, together.slice(from, from + MAX_AT_ONCE), parts.recordKeys)))
     }
     return results
   }

@@ -5,7 +5,7 @@ import { type ControlLogger, describeError } from '../../observability/control-l
 import { findTrouble } from '../platform/database/database-unavailable.ts'
 import { backoffMs, type Timers } from '../platform/jobs/timers.ts'
 import type { Announcement, Announcer, MessageEncoder } from './announcer.ts'
-import type { PendingChange, PendingChanges } from './outbox-rows.ts'
+import { type PendingChange, type PendingChanges, toPendingChange } from './outbox-rows.ts'
 
 /**
  * Changes announced concurrently, so that a burst of revocations does not queue one by one, and a far region, to which each batch
@@ -24,7 +24,7 @@ export interface AnnouncedKeys {
   findByDigests(digests: readonly string[]): Promise<ReadonlyMap<string, StoredKey>>
 }
 
-export interface OutboxParts {
+interface OutboxParts {
   readonly repository: PendingChanges & AnnouncedKeys
   readonly announcer: Announcer
   readonly messages: MessageEncoder
@@ -65,14 +65,28 @@ export class Outbox {
   }
 
   /**
-   * Announces changes that were just committed, one for each key and in the same order, all at once: callers bound their number.
+   * Announces the changes of these keys that were just committed, all at once: callers bound their number. No failure from here on
+   * may look as if they were not.
    * @returns false after a second, while announcing continues in the background
    */
   async announce(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<boolean> {
-    if (this.#parts.announcer.state() !== 'ready') return false
-    const announcements = () =>
-      keys.map((key, index) => this.#createAnnouncement(key, changes.slice(index, index + 1)))
-    return this.#announceInTime(announcements, changes)
+    const { announcer, repository, timers } = this.#parts
+    if (announcer.state() !== 'ready') return false
+    const announcement = this.#putAll(keys, changes).then(throwFirstFailure)
+    const { promise: late, resolve: giveUp } = Promise.withResolvers<boolean>()
+    const cancel = timers.after(REVOCATION_TIMING.announceTimeoutMs, () => giveUp(false))
+    // No answer waits for this: announcing a change twice does no harm.
+    const deletion = announcement
+      .then(() => this.#requireConfirmation())
+      .then(() => repository.deletePendingChanges(changes))
+      .catch(error => this.#retryLater(error))
+      .finally(() => this.#unfinished.delete(deletion))
+    this.#unfinished.add(deletion)
+    const announced = announcement.then(
+      () => true,
+      () => false,
+    )
+    return Promise.race([announced, late]).finally(cancel)
   }
 
   /** Announces the changes of a key that are still in the outbox. @returns as `announce` does */
@@ -82,7 +96,7 @@ export class Outbox {
     if (this.#parts.announcer.state() !== 'ready') return false
     // Read after the changes, so that it is at least as new as each of them.
     const stored = await this.#parts.repository.findByDigest(key.digest)
-    return stored === null || this.#announceInTime(() => [this.#createAnnouncement(stored, changes)], changes)
+    return stored === null || this.announce([stored], changes)
   }
 
   /**
@@ -191,26 +205,34 @@ export class Outbox {
   /** In the order of the commits. A key that cannot be announced does not hold up the others. */
   async #deliver(changes: readonly PendingChange[]): Promise<void> {
     const { repository } = this.#parts
-    const changesByDigest = Map.groupBy(changes, change => change.digest)
+    const digests = [...new Set(changes.map(({ digest }) => digest))]
     // Read after the changes, so that each is at least as new as they are.
-    const found = await repository.findByDigests([...changesByDigest.keys()])
-    const keys = [...changesByDigest.keys()].flatMap(digest => found.get(digest) ?? [])
-    const ofKey = ({ digest }: StoredKey) => changesByDigest.get(digest) ?? []
-    const results = await this.#putAll(() => keys.map(key => this.#createAnnouncement(key, ofKey(key))))
-    const announced = keys.flatMap((key, index) => (results[index]?.status === 'fulfilled' ? ofKey(key) : []))
-    const orphans = changes.filter(({ digest }) => !found.has(digest))
+    const found = await repository.findByDigests(digests)
+    const keys = digests.flatMap(digest => found.get(digest) ?? [])
+    const results = await this.#putAll(keys, changes)
+    const failed = new Set(
+      keys.flatMap(({ digest }, index) => (results[index]?.status === 'fulfilled' ? [] : digest)),
+    )
     await this.#requireConfirmation()
-    await repository.deletePendingChanges([...announced, ...orphans])
+    // A change whose key does not exist any more goes, too.
+    await repository.deletePendingChanges(changes.filter(({ digest }) => !failed.has(digest)))
     throwFirstFailure(results)
   }
 
-  async #putAll(create: () => readonly Announcement[]): Promise<readonly PromiseSettledResult<void>[]> {
+  /** @returns the result of each key, in their order */
+  async #putAll(
+    keys: readonly StoredKey[],
+    changes: readonly PendingChange[],
+  ): Promise<readonly PromiseSettledResult<void>[]> {
     const { announcer, clock } = this.#parts
-    const announcements = create()
+    const changesByDigest = Map.groupBy(changes, ({ digest }) => digest)
+    const announcements = keys.map(key =>
+      this.#createAnnouncement(key, changesByDigest.get(key.digest) ?? []),
+    )
     const beganMs = clock.monotonicMs()
     const results = await announcer.putAll(announcements)
     const isLate = clock.monotonicMs() - beganMs > LATE_MS
-    for (const [index, { key }] of announcements.entries()) {
+    for (const [index, key] of keys.entries()) {
       const hasFailed = results[index]?.status !== 'fulfilled'
       // What was sent before on this connection, Redis has carried out before.
       if (!hasFailed && !isLate) this.#doubtful.delete(key.digest)
@@ -232,38 +254,15 @@ export class Outbox {
       const key = found.get(digest)
       return key === undefined || key.record.version <= version ? [] : [key]
     })
-    throwFirstFailure(await this.#putAll(() => keys.map(key => this.#createAnnouncement(key, []))))
+    throwFirstFailure(await this.#putAll(keys, []))
     if (doubtful.length === BATCH_SIZE) await this.#settleDoubtful()
   }
 
   /** The record may be newer than the changes: its own version is published too. */
   #createAnnouncement(key: StoredKey, changes: readonly PendingChange[]): Announcement {
-    const { version } = key.record
-    const own = { digest: key.digest, version, atMs: this.#parts.clock.wallMs() }
-    const all = changes.some(change => change.version === version) ? changes : [...changes, own]
+    const own = toPendingChange(key, this.#parts.clock.wallMs())
+    const all = changes.some(({ version }) => version === own.version) ? changes : [...changes, own]
     return { key, messages: all.map(change => this.#parts.messages.change(change)) }
-  }
-
-  /** The change is committed: no failure from here on may look as if it were not. */
-  #announceInTime(
-    announcements: () => readonly Announcement[],
-    changes: readonly PendingChange[],
-  ): Promise<boolean> {
-    const announcement = this.#putAll(announcements).then(throwFirstFailure)
-    const { promise: late, resolve: giveUp } = Promise.withResolvers<boolean>()
-    const cancel = this.#parts.timers.after(REVOCATION_TIMING.announceTimeoutMs, () => giveUp(false))
-    // No answer waits for this: announcing a change twice does no harm.
-    const deletion = announcement
-      .then(() => this.#requireConfirmation())
-      .then(() => this.#parts.repository.deletePendingChanges(changes))
-      .catch(error => this.#retryLater(error))
-      .finally(() => this.#unfinished.delete(deletion))
-    this.#unfinished.add(deletion)
-    const announced = announcement.then(
-      () => true,
-      () => false,
-    )
-    return Promise.race([announced, late]).finally(cancel)
   }
 
   /** What only a server has that was replaced must stay in the outbox: another console announces it to the new one. */

@@ -157,7 +157,7 @@ export interface AdminCall<Parts = never> extends AdminCallDescription {
   readonly query: TObject | null
   readonly body: TSchema | null
   readonly response: TSchema
-  readonly handle: (parts: Parts, request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+  readonly handle: (parts: Parts, checked: CheckedRequest<never, never>) => Promise<unknown>
 }
 
 /** A request whose query and body have passed their schemas. */
@@ -191,17 +191,8 @@ export function declareCalls<Parts>() {
   return <Query extends TObject, Body extends TSchema, Response extends TSchema>(
     call: TypedCall<Parts, Query, Body, Response>,
   ): AdminCall<Parts> => {
-    const { query = null, body = null, handle } = call
-    return {
-      ...call,
-      query,
-      body,
-      handle: (parts, request, reply) => {
-        // The route's schemas, which are these two, have validated both.
-        const checked = { query: request.query as Static<Query>, body: request.body as Static<Body> }
-        return handle(parts, { request, reply, ...checked })
-      },
-    }
+    const { query = null, body = null } = call
+    return { ...call, query, body }
   }
 }
 
@@ -213,6 +204,10 @@ export function bindCalls<Parts>(calls: readonly AdminCall<Parts>[], parts: Part
       ...(query === null ? {} : { querystring: query }),
       ...(body === null ? {} : { body }),
     },
-    handle: (request, reply) => handle(parts, request, reply.code(status)),
+    handle: (request, reply) => {
+      // The schemas of the route, which have validated both, are those that gave the handler its types.
+      const checked = { query: request.query as never, body: request.body as never }
+      return handle(parts, { request, reply: reply.code(status), ...checked })
+    },
   }))
 }
