@@ -97,21 +97,14 @@ export function readAuditRow(row: AuditRow): AuditEntry {
   }
 }
 
-/**
- * Appends entries to the chain. Other changes that write audit entries wait until this transaction ends: call it last.
- * @throws AuditWriteError
- */
+/** Appends entries to the chain. Other changes that write audit entries wait until this transaction ends: call it last. */
 export async function appendAudit(
   tx: Transaction<Tables>,
   entries: readonly AuditEntry[],
   target: AuditTarget,
 ): Promise<void> {
   if (entries.length === 0) return
-  try {
-    await appendAfter(tx, await lockHead(tx, target.dialect), entries.map(toAuditFields), target)
-  } catch (error) {
-    throw new AuditWriteError(error)
-  }
+  await appendAfter(tx, await lockHead(tx, target.dialect), entries.map(toAuditFields), target)
 }
 
 /** @param head as locked by this transaction */
@@ -247,7 +240,7 @@ const CHAINED_AT_ONCE = 500
 
 /** The audit entries of single changes, which come in bursts. */
 export interface AuditQueue {
-  /** Writes the entries of a change in its transaction; call it last. @throws AuditWriteError */
+  /** Writes the entries of a change in its transaction; call it last. */
   add(tx: Transaction<Tables>, entries: readonly AuditEntry[]): Promise<void>
   /** Resolves once every entry that `add` has committed before the call is in the chain. */
   chain(): Promise<void>
@@ -273,11 +266,7 @@ async function add(tx: Transaction<Tables>, entries: readonly AuditEntry[], keys
   const rows = entries
     .map(toAuditFields)
     .map(row => ({ ...row, ...signQueued(keys, row), rejected_at_ms: null }))
-  try {
-    await tx.insertInto('audit_queue').values(rows).execute()
-  } catch (error) {
-    throw new AuditWriteError(error)
-  }
+  await tx.insertInto('audit_queue').values(rows).execute()
 }
 
 function createChaining(context: WritableAudit): () => Promise<void> {
