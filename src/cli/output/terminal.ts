@@ -112,7 +112,7 @@ export async function readPiped({ input }: HostStreams, what: 'key' | 'token'): 
   return text
 }
 
-export interface Progress {
+interface Progress {
   /** @param what counts so far: another step has another text, and is counted from its start */
   show(done: number, total: number, what?: string): void
   end(): void

@@ -20,7 +20,7 @@ interface SilentGateway {
   readonly lastSeenAtMs: number
 }
 
-export interface CommittedChange {
+interface CommittedChange {
   readonly digest: string
   readonly version: number
   readonly committedAtMs: number

@@ -13,7 +13,6 @@ export { type Announcer, encodeRecordOnce } from './announcer.ts'
 export { ANNOUNCING_CALLS } from './api.ts'
 export {
   awaitConfirmations,
-  type CommittedChange,
   type ConfirmationReport,
   type Confirmations,
   readConfirmations,

@@ -1,5 +1,5 @@
 /** A counter of a rate limit, as Redis has it. */
-export interface CounterReading {
+interface CounterReading {
   readonly used: number
   readonly endsInMs: number
 }

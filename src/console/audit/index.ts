@@ -14,7 +14,7 @@ import { AUDIT_CALLS } from './api.ts'
 import { type AuditPageParts, sendAuditFile, showAudit } from './pages.ts'
 
 export { AUDIT_CALLS } from './api.ts'
-export { type ChainReport, NoAuditChain, type VerifyOptions, verifyAudit } from './verify.ts'
+export { type ChainReport, NoAuditChain, verifyAudit } from './verify.ts'
 
 /** For what a console that died has left. */
 const CHAIN_PERIOD_MS = 5000

@@ -29,7 +29,7 @@ const CALL_MS = 5000
 const WAIT_PER_BATCH_MS = 1000
 const MAX_WAIT_MS = 30_000
 
-export type BulkRegistry = Pick<
+type BulkRegistry = Pick<
   Registry,
   'bulk' | 'gateways' | 'inEachRegion' | 'clock' | 'timers' | 'newAuditId' | 'createEvents' | 'count'
 >

@@ -28,7 +28,7 @@ export function readIfMatch({ headers }: FastifyRequest): AcceptedVersions {
 }
 
 /** Which versions of a key an edit may change; `any` for `*`. */
-export type AcceptedVersions = 'any' | readonly number[]
+type AcceptedVersions = 'any' | readonly number[]
 
 /** One entity tag and what separates it from the next (RFC 9110, sections 8.8.3 and 5.6.1): its text, which may hold commas. */
 const TAG = /[ \t]*(?:(?:W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y

@@ -35,7 +35,7 @@ export interface RefusalPage {
   readonly nextAfter: RefusalPosition | null
 }
 
-export interface RefusalPosition {
+interface RefusalPosition {
   readonly atMs: number
   readonly id: string
 }

@@ -27,7 +27,7 @@ export interface Usage {
 }
 
 /** What pages and the admin API ask about counts and refusals. */
-export type UsageQueries = ReturnType<typeof createUsageQueries>
+type UsageQueries = ReturnType<typeof createUsageQueries>
 
 export function createUsageQueries(database: UsageDatabase, clock: Clock) {
   const { reader } = database

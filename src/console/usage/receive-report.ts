@@ -53,7 +53,7 @@ export const usageReportBody = Type.Object(
 )
 type UsageReportBody = Static<typeof usageReportBody>
 
-export interface ReceivingParts {
+interface ReceivingParts {
   readonly uses: Pick<UseWriter, 'record'>
   readonly gatherer: Pick<ReportGatherer, 'store'>
   readonly findKnown: FindKnown

@@ -159,7 +159,7 @@ export function countTable(
 }
 
 /** Requests of some hours or days. */
-export interface UsageBar {
+interface UsageBar {
   readonly atMs: number
   readonly label: Piece
   readonly served: number

@@ -208,7 +208,7 @@ type Counted =
   | { readonly kind: 'import_done'; readonly imported: number }
 
 /** Runs an operation, and counts its outcome. */
-export type OperationCounter = <Result extends Counted>(
+type OperationCounter = <Result extends Counted>(
   operation: Operation,
   run: () => Promise<Result>,
 ) => Promise<Result>

@@ -13,8 +13,6 @@ const MAX_BEFORE_ORIGIN = 20
 const MAX_LEAKS = 20
 
 /** What the audit log says of a key. */
-export type KeyHistory = ReturnType<typeof createKeyHistory>
-
 export function createKeyHistory({ reader, audit }: AuditedDatabase) {
   return {
     /** The entry of issuing the key, or of the rotation that did; null if there is none. */

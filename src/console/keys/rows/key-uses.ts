@@ -7,8 +7,6 @@ import type { shareBatches } from '../../platform/jobs/share-runs.ts'
 const ACCURACY_MS = 1000
 
 /** When each key was last used. */
-export type KeyUses = ReturnType<typeof createKeyUses>
-
 export function createKeyUses({ reader, dialect, changes }: Database, share: typeof shareBatches) {
   const usesById = share((ids: readonly string[]) => lastUses(reader, ids))
   return {

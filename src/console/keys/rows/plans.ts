@@ -13,8 +13,6 @@ import { rowsWithin } from '../search/search-keys.ts'
 export type WorkspacePlans = ReadonlyMap<string, string | null>
 
 /** Plans of workspaces, and of keys by plan. */
-export type Plans = ReturnType<typeof createPlans>
-
 export function createPlans(target: WritableAudit & Pick<Database, 'reader'>, clock: Clock) {
   const { reader, dialect } = target
   return {
@@ -88,7 +86,7 @@ export interface PlanCount {
 }
 
 /** @returns null if there were too many to count in two seconds */
-export async function countByPlan(
+async function countByPlan(
   database: Kysely<Tables>,
   { nowMs, dialect, clock }: Pick<CountContext, 'nowMs' | 'dialect' | 'clock'>,
 ): Promise<readonly PlanCount[] | null> {

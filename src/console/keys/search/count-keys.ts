@@ -133,7 +133,7 @@ export async function countLive(
 const MAX_UNUSED_EXAMINED = 2500
 
 /** Active keys that nothing seems to use. A key younger than 30 or 90 days is not counted there. */
-export interface UnusedCounts {
+interface UnusedCounts {
   readonly never: number
   /** Not used in the last 30 days. */
   readonly days30: number
@@ -172,7 +172,7 @@ export async function countUnused(
 }
 
 /** Each key is in exactly one of these. */
-export type KeyCounts = Readonly<Record<(typeof KEY_STATE_LABELS)[number], number>>
+type KeyCounts = Readonly<Record<(typeof KEY_STATE_LABELS)[number], number>>
 
 /** In ms since the epoch: a working key that expires before `weekMs` is `expiring`, before `monthMs` `expiring_30d`. */
 export interface ExpiryBounds {

@@ -128,7 +128,7 @@ const WHOLE_NUMBER = /^[1-9][0-9]{0,2}$/
 /** Query parameters as they arrive. */
 export type KeyQueryText = Readonly<Partial<Record<keyof typeof KEY_QUERY_EXPECTED, string | undefined>>>
 
-export type ParsedKeyQuery =
+type ParsedKeyQuery =
   | { readonly ok: true; readonly query: KeyQuery }
   /** @property expected what the parameter must be, in words that follow `must be` */
   | { readonly ok: false; readonly field: string; readonly expected: string }

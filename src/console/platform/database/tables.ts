@@ -127,7 +127,7 @@ export interface SessionRow {
 }
 
 /** A committed change that is not announced to a region yet. */
-export interface OutboxRow {
+interface OutboxRow {
   readonly region: string
   readonly digest: string
   readonly version: number
@@ -177,7 +177,7 @@ export interface WorkspaceWebhookRow {
 }
 
 /** A receiver of webhook events, and how sending to it goes. */
-export interface WebhookReceiverRow {
+interface WebhookReceiverRow {
   /** A workspace; empty for the operator. */
   readonly receiver: string
   /** Attempts in a row that failed. */

@@ -98,8 +98,6 @@ export async function findResponse(
 }
 
 /** Stored responses, outside of the transactions that store them. */
-export type Responses = ReturnType<typeof createResponses>
-
 export function createResponses({ reader, changes }: Database, now: () => number) {
   return {
     findResponse: (idempotency: Idempotency) => findResponse(reader, idempotency, now()),

@@ -83,7 +83,7 @@ interface RefusedEntry {
 }
 
 /** What is known about the keys and workspaces of a report. */
-export interface Known {
+interface Known {
   /** Null for an unknown key. */
   readonly findWorkspace: (keyId: string) => string | null
   readonly hasWorkspace: (workspaceId: string) => boolean

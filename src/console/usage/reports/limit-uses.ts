@@ -14,7 +14,7 @@ const LATEST_MS = HOUR_MS
 const SHARES = [NEAR_LIMIT_PERCENT, 100] as const
 
 /** Windows of a report, and the region that their requests were counted in. */
-export interface ReportedLimits {
+interface ReportedLimits {
   readonly region: string
   readonly limits: readonly LimitUse[]
 }

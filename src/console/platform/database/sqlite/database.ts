@@ -10,7 +10,7 @@ import { type Migrations, migrate } from '../migrations.ts'
 import type { Tables } from '../tables.ts'
 import { NodeSqliteDialect } from './dialect.ts'
 
-export const IN_MEMORY = ':memory:'
+const IN_MEMORY = ':memory:'
 /** While opening; later waits must not block the process. */
 const OPENING_TIMEOUT_MS = 2000
 
