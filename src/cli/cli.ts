@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { Host } from '../run/host.ts'
+import { EXIT, type Host } from '../run/host.ts'
 
 /** What every command is defined with. */
 export interface Cli {
@@ -26,6 +26,11 @@ export class CliError extends Error {
     this.code = code
     this.details = details
   }
+}
+
+/** Arguments, options or input that the command cannot work with. */
+export function usageError(message: string): CliError {
+  return new CliError(message, EXIT.usage)
 }
 
 const JSON_FORMATS: ReadonlySet<string> = new Set(['json', 'ndjson'])

@@ -8,7 +8,7 @@ import { CHANGES_CHANNEL, REDIS_PROBE_KEYS, recordKeyName } from '../domain/wire
 import { describeError, SILENT } from '../observability/control-logger.ts'
 import { asError } from '../observability/failure-log.ts'
 import { createMetrics } from '../observability/metrics/metrics.ts'
-import { type AnnouncingRedis, createRedisConnection } from '../redis/announcing-connection.ts'
+import { type AnnouncingRedis, createRedisConnection, NEED } from '../redis/announcing-connection.ts'
 import { anyGoodAnswer } from '../redis/answering.ts'
 import {
   createCommandClient,
@@ -154,12 +154,7 @@ function readTime(reply: unknown): number {
 const LIMITS_TAG = '{doctor}'
 const LIMITS_KEY = `postern:limit:${LIMITS_TAG}`
 /** Asks for the rights to counters, and writes none. */
-const LIMITS_PROBE = `
-local function need(...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(...) then
-    return redis.error_reply("NOPERM User has no permissions to run the '" .. string.lower(...) .. "' command here")
-  end
-end
+const LIMITS_PROBE = `${NEED}
 return need('SET', KEYS[1], '0') or need('INCRBY', KEYS[1], 1) or need('PTTL', KEYS[1])
   or need('EVALSHA', '', 1, KEYS[1]) or 'OK'`
 

@@ -40,16 +40,19 @@ const PRIMARY_CHECK_MS = 500
 /** A server that fails for one cause and then another must not fill the log. */
 const MIN_LOG_INTERVAL_MS = 5_000
 
-/**
- * Writes nothing, since SET with XX leaves a missing key missing, and is refused whenever the script that announces would be: without the
- * rights, by a replica, by a server that is full or cannot save, and, as its keys are far apart, by one node of a cluster.
- */
-const PROBE = `
+/** The beginning of a script that returns an error for a command which the user may not run. It leaves no line in ACL LOG. */
+export const NEED = `
 local function need(...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(...) then
     return redis.error_reply("NOPERM User has no permissions to run the '" .. string.lower(...) .. "' command here")
   end
-end
+end`
+
+/**
+ * Writes nothing, since SET with XX leaves a missing key missing, and is refused whenever the script that announces would be: without the
+ * rights, by a replica, by a server that is full or cannot save, and, as its keys are far apart, by one node of a cluster.
+ */
+const PROBE = `${NEED}
 return need('GETRANGE', KEYS[1], 0, 0) or need('SET', KEYS[1], '') or need('PUBLISH', ARGV[1], '')
   or redis.call('SET', KEYS[1], '', 'XX')`
 /** The part of an ioredis client that announcing needs. In a cluster it combines two clients. */

@@ -178,6 +178,19 @@ export function withIdempotencyKey(error: CliError, key: string | null): CliErro
   return error
 }
 
+/**
+ * @param adviceOn what to do about a key or token of this id that may have been made
+ * @param advice the same if its id is not known
+ * @returns the error, with advice if something may have been made all the same
+ */
+export function adviseIfMade(error: unknown, adviceOn: (id: string) => string, advice: string): unknown {
+  if (error instanceof DatabaseUnavailableError && error.madeId !== null) {
+    return new CliError(`${error.message}. ${adviceOn(error.madeId)}`, error.exitCode)
+  }
+  if (!(error instanceof NoResponseError) || !error.mayHaveBeenProcessed) return error
+  return new CliError(`${error.message}. ${advice}`, error.exitCode)
+}
+
 /** The message of the innermost cause. */
 function innermostMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error)

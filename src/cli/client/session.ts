@@ -10,7 +10,7 @@ import { similarTo } from '../../config/similar-name.ts'
 import { hasKeyForm } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT, type Host } from '../../run/host.ts'
-import { type Cli, CliError } from '../cli.ts'
+import { type Cli, CliError, usageError } from '../cli.ts'
 import { AdminClient, type ConsoleAccess } from './client.ts'
 
 /** What the console accepts as a token. fetch would reject anything else with the token in its message. */
@@ -98,16 +98,19 @@ function readConsoleAccess(options: SessionOptions, environment: NodeJS.ProcessE
 
 function choose(given: readonly GivenAccess[]): ConsoleAccess {
   const chosen = given.find(({ url }) => url !== null)
-  if (chosen?.url == null) throw usage(NO_URL)
-  const { source, text } = chosen.url
-  if (formats['http-url']?.accepts(text) !== true) {
-    throw usage(`${source} must be ${formats['http-url']?.expectation}`)
-  }
+  if (chosen?.url == null) throw usageError(NO_URL)
+  const url = checkUrl(chosen.url.source, chosen.url.text)
   const token = firstToken(given.filter(access => access.isContext !== true || access === chosen))
-  if (token === null) throw usage(NO_TOKEN)
+  if (token === null) throw usageError(NO_TOKEN)
   const first = { ...token, text: takeFirst(token.text) }
   checkToken(first)
-  return { url: text.replace(/(?<!\/)\/+$/, ''), token: first.text }
+  return { url, token: first.text }
+}
+
+/** @returns the address without a trailing slash */
+export function checkUrl(source: string, url: string): string {
+  if (formats['http-url']?.accepts(url) === true) return url.replace(/(?<!\/)\/+$/, '')
+  throw usageError(`${source} must be ${formats['http-url']?.expectation}`)
 }
 
 function firstToken(given: readonly GivenAccess[]): GivenText | null {
@@ -125,13 +128,13 @@ function takeFirst(text: string): string {
 
 export function checkToken({ source, text }: GivenText): void {
   if (TOKEN.test(text)) return
-  throw usage(`${source} is not a token: only letters, digits and ._~+/-= are allowed`)
+  throw usageError(`${source} is not a token: only letters, digits and ._~+/-= are allowed`)
 }
 
 /** Any text that can be sent: this machine does not know the format of the installation's keys. @returns the key */
 export function checkKey(source: string, key: string): string {
   if (hasKeyForm(key, { kind: 'opaque' })) return key
-  throw usage(`The key ${source} is not one: only letters, digits and ._~+/-= are allowed`)
+  throw usageError(`The key ${source} is not one: only letters, digits and ._~+/-= are allowed`)
 }
 
 function readContextAccess(name: string | undefined, environment: NodeJS.ProcessEnv): GivenAccess {
@@ -139,7 +142,7 @@ function readContextAccess(name: string | undefined, environment: NodeJS.Process
   if (context === null) return { url: null, token: () => null }
   const source = `The context ${context.name}`
   const { url, token, tokenFile } = context
-  if (url === undefined) throw usage(`${source} has no console: remove it, and add it again with --url`)
+  if (url === undefined) throw usageError(`${source} has no console: remove it, and add it again with --url`)
   const access = givenAccess(givenText(source, url), givenText(source, token), givenText(source, tokenFile))
   return { ...access, isContext: true }
 }
@@ -162,7 +165,7 @@ export function chooseContext(
 }
 
 export function unknownContext(name: string, names: readonly string[]): CliError {
-  return usage(`There is no context ${name}${similarTo(name, names)}: \`postern context list\` shows them`)
+  return usageError(`There is no context ${name}${similarTo(name, names)}: \`postern context list\` shows them`)
 }
 
 /** An empty text counts as not set. */
@@ -175,7 +178,7 @@ function givenAccess(url: GivenText | null, own: GivenText | null, file: GivenTe
     url,
     token: () => {
       if (own !== null && file !== null)
-        throw usage(`The admin token is set twice: by ${own.source} and ${file.source}`)
+        throw usageError(`The admin token is set twice: by ${own.source} and ${file.source}`)
       return file === null ? own : { source: file.source, text: readToken(file) }
     },
   }
@@ -185,12 +188,8 @@ function readToken({ source, text }: GivenText): string {
   try {
     return readFileSync(text, 'utf8').trim()
   } catch (error) {
-    throw usage(`${source} names a file that cannot be read: ${fileErrorText(error)}`)
+    throw usageError(`${source} names a file that cannot be read: ${fileErrorText(error)}`)
   }
-}
-
-function usage(message: string): CliError {
-  return new CliError(message, EXIT.usage)
 }
 
 const CONTEXT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/

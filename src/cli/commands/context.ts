@@ -1,14 +1,14 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { formats } from '../../config/formats.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
-import { EXIT, type Host } from '../../run/host.ts'
-import { type Cli, CliError, type Define } from '../cli.ts'
+import type { Host } from '../../run/host.ts'
+import { type Cli, type Define, usageError } from '../cli.ts'
 import {
   type Context,
   type Contexts,
   checkKey,
   checkToken,
+  checkUrl,
   findContextsFile,
   isContextName,
   readContexts,
@@ -42,7 +42,7 @@ function addAdd(context: Command, cli: Cli): void {
       checkNew(name, options)
       const { contexts, ...rest } = read(cli.host)
       if (Object.hasOwn(contexts, name)) {
-        throw usage(
+        throw usageError(
           `There is a context ${name} already: remove it first (\`postern context remove ${name}\`)`,
         )
       }
@@ -66,7 +66,7 @@ async function readContext({ url, tokenFile, apiUrl, keyFile }: AddOptions, host
     token: url !== undefined && tokenFile === undefined,
     key: apiUrl !== undefined && keyFile === undefined,
   }
-  if (needs.token && needs.key) throw usage(ONE_INPUT)
+  if (needs.token && needs.key) throw usageError(ONE_INPUT)
   const console =
     url === undefined
       ? {}
@@ -150,33 +150,32 @@ function addRemove(context: Command, { host }: Cli): void {
 }
 
 function checkNew(name: string, { url, tokenFile, apiUrl, keyFile }: AddOptions): void {
-  if (!isContextName(name)) throw usage('The name of a context is 1 to 64 letters, digits, ".", "_" and "-"')
+  if (!isContextName(name)) throw usageError('The name of a context is 1 to 64 letters, digits, ".", "_" and "-"')
   if (url === undefined && apiUrl === undefined)
-    throw usage('Name a console by --url, an API by --api-url, or both')
-  if (url === undefined && tokenFile !== undefined) throw usage('--token-file needs --url')
-  if (apiUrl === undefined && keyFile !== undefined) throw usage('--key-file needs --api-url')
+    throw usageError('Name a console by --url, an API by --api-url, or both')
+  if (url === undefined && tokenFile !== undefined) throw usageError('--token-file needs --url')
+  if (apiUrl === undefined && keyFile !== undefined) throw usageError('--key-file needs --api-url')
   for (const [flag, address] of [
     ['--url', url],
     ['--api-url', apiUrl],
   ] as const) {
-    if (address !== undefined && formats['http-url']?.accepts(address) !== true)
-      throw usage(`${flag} must be ${formats['http-url']?.expectation}`)
+    if (address !== undefined) checkUrl(flag, address)
   }
 }
 
 async function readToken({ streams }: Host): Promise<Pick<Context, 'token'>> {
   // Typed at a terminal, it would stay on the screen.
-  if (streams.input.isTTY === true) throw usage(NO_TOKEN)
+  if (streams.input.isTTY === true) throw usageError(NO_TOKEN)
   const token = plainPasted(await readPiped(streams, 'token'))
-  if (token === '') throw usage(NO_TOKEN)
+  if (token === '') throw usageError(NO_TOKEN)
   checkToken({ source: 'Standard input', text: token })
   return { token }
 }
 
 async function readKey({ streams }: Host): Promise<Pick<Context, 'key'>> {
-  if (streams.input.isTTY === true) throw usage(NO_KEY)
+  if (streams.input.isTTY === true) throw usageError(NO_KEY)
   const key = plainPasted(await readPiped(streams, 'key'))
-  if (key === '') throw usage(NO_KEY)
+  if (key === '') throw usageError(NO_KEY)
   return { key: checkKey('from standard input', key) }
 }
 
@@ -192,8 +191,4 @@ function read(host: Host): Contexts {
 
 function write(host: Host, contexts: Contexts): void {
   writeContexts(findContextsFile(host.environment), contexts)
-}
-
-function usage(message: string): CliError {
-  return new CliError(message, EXIT.usage)
 }

@@ -9,13 +9,12 @@ import {
 import { Agent as HttpsAgent } from 'node:https'
 import type { Command } from 'commander'
 import { createProxyServer, type ProxyServer } from 'http-proxy-3'
-import { formats } from '../../config/formats.ts'
 import { fileErrorText } from '../../config/setting-files.ts'
 import { errorCode } from '../../domain/error-code.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT, type Host } from '../../run/host.ts'
-import { type Cli, CliError, type Define } from '../cli.ts'
-import { checkKey, chooseContext } from '../client/session.ts'
+import { type Cli, CliError, type Define, usageError } from '../cli.ts'
+import { checkKey, checkUrl, chooseContext } from '../client/session.ts'
 import { portNumber } from '../options/values.ts'
 import { readSecret } from '../output/terminal.ts'
 import { plainText } from '../text.ts'
@@ -28,10 +27,12 @@ const MAX_CONNECTIONS = 256
 const NO_RESPONSE = 'no response'
 const RESPONSE_TIMEOUT_MS = 60_000
 
-interface ProxyOptions {
+interface ApiOptions {
   readonly url?: string
   readonly keyFile?: string
   readonly context?: string
+}
+interface ProxyOptions extends ApiOptions {
   readonly port: number
 }
 
@@ -179,12 +180,6 @@ interface ApiAccess {
   readonly readKey: () => string
 }
 
-interface ApiOptions {
-  readonly url?: string
-  readonly keyFile?: string
-  readonly context?: string
-}
-
 /** The key of a context is for its own API: with `--url` it comes from a file or standard input. */
 async function readApiAccess({ url, keyFile, context: name }: ApiOptions, host: Host): Promise<ApiAccess> {
   if (url !== undefined) {
@@ -193,7 +188,7 @@ async function readApiAccess({ url, keyFile, context: name }: ApiOptions, host: 
     return { url: checked, ...key }
   }
   const context = chooseContext(name, host.environment)
-  if (context?.apiUrl === undefined) throw usage(NO_URL)
+  if (context?.apiUrl === undefined) throw usageError(NO_URL)
   const place = `of the context ${context.name}`
   const file = keyFile ?? context.keyFile
   const key = file === undefined ? keptKey(place, context.key ?? '') : fileKey(file)
@@ -223,15 +218,6 @@ function readKeyFile(source: string, file: string): string {
   try {
     return plainPasted(readFileSync(file, 'utf8').trim())
   } catch (error) {
-    throw usage(`The key ${source} cannot be read: ${fileErrorText(error)}`)
+    throw usageError(`The key ${source} cannot be read: ${fileErrorText(error)}`)
   }
-}
-
-function checkUrl(source: string, url: string): string {
-  if (formats['http-url']?.accepts(url) === true) return url.replace(/(?<!\/)\/+$/, '')
-  throw usage(`${source} must be ${formats['http-url']?.expectation}`)
-}
-
-function usage(message: string): CliError {
-  return new CliError(message, EXIT.usage)
 }

@@ -9,7 +9,7 @@ import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define } from '../cli.ts'
 import { nullable, readPages, readResponse } from '../client/client.ts'
-import { DatabaseUnavailableError, NoResponseError } from '../client/failures.ts'
+import { adviseIfMade } from '../client/failures.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
 import { checkWorkspace, DAY_SECONDS, expiresInOption, idempotencyKeyOption } from '../options/values.ts'
 import { addListOptions, type Column, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
@@ -89,14 +89,11 @@ async function issueToken(session: AdminSession, options: IssueOptions): Promise
   const response = await session.client
     .send({ method: 'POST', path: '/tokens', body, once: options.idempotencyKey ?? true })
     .catch((error: unknown) => {
-      if (error instanceof DatabaseUnavailableError && error.madeId !== null) {
-        const advice = `. Revoke it with \`postern tokens revoke ${error.madeId}\``
-        throw new CliError(error.message + advice, error.exitCode)
-      }
-      if (!(error instanceof NoResponseError) || !error.mayHaveBeenProcessed) throw error
-      const advice =
-        '. A token may have been issued: check with `postern tokens list`, and revoke it, since its secret is lost'
-      throw new CliError(error.message + advice, error.exitCode)
+      throw adviseIfMade(
+        error,
+        id => `Revoke it with \`postern tokens revoke ${id}\``,
+        'A token may have been issued: check with `postern tokens list`, and revoke it, since its secret is lost',
+      )
     })
   const { token, secret } = readResponse(session.client, tokenIssuedResponse, response)
   const { id } = token

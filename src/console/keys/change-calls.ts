@@ -27,6 +27,7 @@ import {
 import {
   describeCaller,
   noSuchKey,
+  otherRequest,
   readKeyId,
   readRequestContext,
   readWorkspaceId,
@@ -331,10 +332,7 @@ function toApiError(rejection: OperationRejection): ApiError {
     case 'other_version':
       return otherVersion(rejection.version)
     case 'other_request':
-      return new ApiError(
-        'idempotency_mismatch',
-        'This Idempotency-Key was used for a different request; use a new one',
-      )
+      return otherRequest()
   }
 }
 

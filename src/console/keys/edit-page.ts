@@ -43,7 +43,14 @@ import {
   textInputs,
   valueText,
 } from './key-form.ts'
-import { actorName, type KeyPageParts, type KeyView, readKeyView, requireKey } from './key-view.ts'
+import {
+  actorName,
+  type KeyPageParts,
+  type KeyView,
+  readActorName,
+  readKeyView,
+  requireKey,
+} from './key-view.ts'
 import { editKey } from './operations/key-operations.ts'
 import { withPlanChoice } from './plan-choice.ts'
 import { rejectFinal } from './step-pages.ts'
@@ -268,9 +275,8 @@ function conflict(meanwhile: readonly AuditEntry[], nowMs: number): Html {
 
 /** A change with its time and the person who made it. */
 function changeItem(entry: AuditEntry, nowMs: number): Html {
-  const { action, actor, atMs, detail } = entry
-  const by = detail['by']
-  return html`<li>${actionLabel(action)} by ${actorName(actor, typeof by === 'string' ? by : null)} ${ago(atMs, nowMs)}${changedFields(readChanges(entry))}</li>`
+  const { action, actor, atMs } = entry
+  return html`<li>${actionLabel(action)} by ${actorName(actor, readActorName(entry))} ${ago(atMs, nowMs)}${changedFields(readChanges(entry))}</li>`
 }
 
 function changedFields(changes: AuditChanges): Piece {

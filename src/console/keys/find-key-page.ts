@@ -17,7 +17,7 @@ import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, findWorkspace, readFormFields, SHOWS, sendPage } from '../platform/html/page-request.ts'
 import { FIND_KEY, findKeyPath, keyPath } from '../platform/html/paths.ts'
 import { requirePrincipal } from '../platform/http/request-context.ts'
-import { creatorName, facts, type KeyPageParts, type KeyView, readKeyView } from './key-view.ts'
+import { facts, type KeyPageParts, type KeyView, readActorName, readKeyView } from './key-view.ts'
 
 const DIGEST = /^[0-9a-f]{64}$/
 const MISSING = new Map([['key', 'Paste the whole key']])
@@ -55,7 +55,7 @@ async function findKey(
   request.keyId = record.id
   const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock })
   const [key, origin] = await Promise.all([readKeyView(record, registry), history.findOrigin(record)])
-  return sendPage(reply, foundKeyPage(frame, key, creatorName(origin)))
+  return sendPage(reply, foundKeyPage(frame, key, readActorName(origin)))
 }
 
 /** @returns null without a key */

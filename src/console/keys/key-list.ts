@@ -1,6 +1,15 @@
 import { isFinal } from '../../domain/key/key-record.ts'
 import { type FormFields, hidden, searchText, textField } from '../platform/html/form-parts.ts'
-import { cell, dateText, type Html, hintHtml, html, keyLink, nameHtml } from '../platform/html/html.ts'
+import {
+  cell,
+  dateText,
+  type Html,
+  hintHtml,
+  html,
+  keyLink,
+  lastUsed,
+  nameHtml,
+} from '../platform/html/html.ts'
 import type { Frame } from '../platform/html/layout.ts'
 import {
   keyPath,
@@ -10,7 +19,7 @@ import {
   UNUSED_NAMES,
   type UnusedFilter,
 } from '../platform/html/paths.ts'
-import { expiryHtml, type KeyView, lastUsed, scopeList, stateBadge } from './key-view.ts'
+import { expiryHtml, type KeyView, scopeList, stateBadge } from './key-view.ts'
 import {
   decodeCursor,
   EXPIRING_SOON_MS,
@@ -41,7 +50,7 @@ type KeyOrder = keyof typeof KEY_ORDERS
 const DEFAULT_ORDER: KeyOrder = '-createdAt'
 
 /** What the list shows, as the URL says. */
-export interface KeyList {
+interface KeyList {
   /** Part of the name, description, hint or id; empty for any. */
   readonly q: string
   readonly state: KeyFilter | null
@@ -115,7 +124,7 @@ function unusedTimes(
 }
 
 /** The list's part of an address. */
-export type KeyListQuery = Partial<Record<keyof KeyList, string | null>> & {
+type KeyListQuery = Partial<Record<keyof KeyList, string | null>> & {
   readonly cursor?: string | undefined
 }
 

@@ -1,7 +1,16 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isFinal } from '../../domain/key/key-record.ts'
 import type { AuditEntry } from '../platform/audit/entries.ts'
-import { ago, type Html, hintHtml, html, instant, markInvisible, nameHtml } from '../platform/html/html.ts'
+import {
+  ago,
+  type Html,
+  hintHtml,
+  html,
+  instant,
+  lastUsed,
+  markInvisible,
+  nameHtml,
+} from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, readQuery, SHOWS, sendPage } from '../platform/html/page-request.ts'
 import { auditPath, keyPath, keysPath, refusalsPath, WORKSPACES } from '../platform/html/paths.ts'
@@ -17,12 +26,11 @@ import {
   recentUseText,
 } from '../usage/index.ts'
 import {
-  creatorName,
   facts,
   isExpiring,
   type KeyPageParts,
   type KeyView,
-  lastUsed,
+  readActorName,
   readKeyView,
   requireKey,
   stateBadge,
@@ -63,7 +71,7 @@ async function showKey(
     predecessor?.state === 'retiring' ? predecessor.record : null,
   )
   const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  const details = { key, predecessor, successor, creator: creatorName(origin), leaks, usage, limits }
+  const details = { key, predecessor, successor, creator: readActorName(origin), leaks, usage, limits }
   return sendPage(reply, keyPage(frame, { ...details, recent: { key: recent, predecessor: recentOfOld } }))
 }
 

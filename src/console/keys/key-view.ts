@@ -10,6 +10,7 @@ import {
   hintHtml,
   html,
   instantAndAgo,
+  lastUsed,
   markInvisible,
 } from '../platform/html/html.ts'
 import { notFound, requireWorkspace } from '../platform/html/page-request.ts'
@@ -58,9 +59,9 @@ export function viewAfter(record: KeyRecord, before: KeyView | null, { clock }: 
   return { record, state: keyState(record, clock.wallMs()), lastUsedAtMs: before?.lastUsedAtMs ?? null }
 }
 
-/** Name of the person who issued a key; null if the audit log has none. */
-export function creatorName(origin: AuditEntry | null): string | null {
-  const by = origin?.detail['by']
+/** Name of the person who did it, such as issue a key; null if the audit log has none. */
+export function readActorName(entry: AuditEntry | null): string | null {
+  const by = entry?.detail['by']
   return typeof by === 'string' ? by : null
 }
 
@@ -105,10 +106,6 @@ export function expiryHtml(key: KeyView, nowMs: number): Html {
         ? html`<strong class="soon">${ago(expiresAtMs, nowMs)}</strong>`
         : ago(expiresAtMs, nowMs)
   }
-}
-
-export function lastUsed({ lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>, nowMs: number): Html {
-  return lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, nowMs)
 }
 
 /** A person's name, or who it was in words. @param name null if the audit log has none */

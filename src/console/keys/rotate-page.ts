@@ -11,7 +11,7 @@ import {
   type Problems,
   textField,
 } from '../platform/html/form-parts.ts'
-import { type Html, hintHtml, html, nameHtml } from '../platform/html/html.ts'
+import { type Html, hintHtml, html, lastUsed, nameHtml } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
   DEFAULT_EXPIRY,
@@ -33,7 +33,7 @@ import {
 import { keyPath, WORKSPACES } from '../platform/html/paths.ts'
 import { type RecentUse, readRecentUse, recentUseText } from '../usage/index.ts'
 import { keyExpiryField } from './key-form.ts'
-import { type KeyPageParts, type KeyView, lastUsed, readKeyView, requireKey, scopeList } from './key-view.ts'
+import { type KeyPageParts, type KeyView, readKeyView, requireKey, scopeList } from './key-view.ts'
 import { lastUseWarning } from './last-use-warning.ts'
 import { rotateKey } from './operations/key-operations.ts'
 import { explainRejection, formTroubles, type ShownForm, sendSecret } from './secret-page.ts'

@@ -3,7 +3,7 @@ import { isKeyId } from '../../domain/id-form.ts'
 import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
 import { may } from '../platform/access/principal.ts'
 import { hidden, listField, textField } from '../platform/html/form-parts.ts'
-import { cell, type Html, hintHtml, html, keyLink } from '../platform/html/html.ts'
+import { cell, type Html, hintHtml, html, keyLink, lastUsed } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { problemPage } from '../platform/html/page-errors.ts'
 import {
@@ -22,7 +22,7 @@ import { describeCaller, requirePrincipal } from '../platform/http/request-conte
 import { type ChangedKey, changeSelected, type SelectedOutcome } from './bulk-change.ts'
 import { watchedSteps } from './bulk-progress-page.ts'
 import { keyListPath, keyListQuery, readKeyList } from './key-list.ts'
-import { type KeyPageParts, type KeyView, lastUsed, stateBadge } from './key-view.ts'
+import { type KeyPageParts, type KeyView, stateBadge } from './key-view.ts'
 import { STATE_STEPS, type StateStep, type Step } from './operations/key-steps.ts'
 
 /** More than a page of the list has. */

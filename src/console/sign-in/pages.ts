@@ -5,7 +5,7 @@ import { LOGIN_OUTCOMES, type Metrics } from '../../observability/metrics/metric
 import { type Person, personActor, type UnusedClaim } from '../platform/access/principal.ts'
 import { type Html, html } from '../platform/html/html.ts'
 import { barePage } from '../platform/html/layout.ts'
-import { requirePerson } from '../platform/html/page-request.ts'
+import { readQuery, requirePerson, sendPage } from '../platform/html/page-request.ts'
 import { returnPath } from '../platform/html/paths.ts'
 import type { AddressLimit } from '../platform/http/authenticate-programs.ts'
 import { describeCaller } from '../platform/http/request-context.ts'
@@ -53,7 +53,7 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
 
   scope.get('/sign-in', PAGE, async (request, reply) => {
     const then = readReturnPath(request)
-    return request.person === null ? sendPage(parts, reply, then, null) : reply.redirect(then, 303)
+    return request.person === null ? showSignIn(parts, reply, then, null) : reply.redirect(then, 303)
   })
   // Without a public URL the provider has no address to return to.
   if (site === null) return
@@ -153,11 +153,11 @@ async function runStep(
     if (!(error instanceof SignInError)) throw error
     metrics.logins.inc({ outcome: error.outcome })
     logger.warn({ requestId: request.id, outcome: error.outcome, cause: error.message }, 'sign-in failed')
-    return sendPage(parts, reply, then, error.problem)
+    return showSignIn(parts, reply, then, error.problem)
   }
 }
 
-function sendPage(
+function showSignIn(
   { provider, oneTimeLink, site }: SignInParts,
   reply: FastifyReply,
   then: string,
@@ -165,19 +165,11 @@ function sendPage(
 ): FastifyReply {
   const way = site === null ? 'none' : provider !== null ? 'provider' : oneTimeLink !== null ? 'link' : 'none'
   const startPath = `/sign-in/start?then=${encodeURIComponent(then)}`
-  return reply
-    .code(problem === null ? 200 : STATUS[problem])
-    .type('text/html; charset=utf-8')
-    .send(signInPage({ way, startPath, problem }))
+  return sendPage(reply, signInPage({ way, startPath, problem }), problem === null ? 200 : STATUS[problem])
 }
 
 function readReturnPath(request: FastifyRequest): string {
   return returnPath(readQuery(request)['then'])
-}
-
-/** Fastify's parser yields text, or a list for a repeated name. */
-function readQuery(request: FastifyRequest): Readonly<Record<string, unknown>> {
-  return request.query as Record<string, unknown>
 }
 
 function setCookie(reply: FastifyReply, site: Site, name: string, value: string, maxAge: number): void {
@@ -212,14 +204,14 @@ const PROBLEMS: Readonly<Record<SignInProblem, string | Html>> = {
 }
 const USED_LINK = 'This link was already used or has expired.'
 
-function signInPage({ way, startPath, problem }: SignInView): string {
+function signInPage({ way, startPath, problem }: SignInView): Html {
   const text =
     problem === 'invalid' && way === 'link' ? USED_LINK : problem === null ? null : PROBLEMS[problem]
   const main = html`<h1>Sign in</h1>
     <p class="lead">Issue, rotate and revoke the API keys of your workspaces.</p>
     ${text === null ? null : html`<p class="notice bad" role="alert">${text}</p>`}
     ${signInOptions(way, startPath)}`
-  return barePage('Sign in', main).toString()
+  return barePage('Sign in', main)
 }
 
 function signInOptions(way: SignInView['way'], startPath: string): Html {

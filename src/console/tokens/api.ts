@@ -23,6 +23,7 @@ import {
 } from '../platform/http/fields.ts'
 import { caller, token as tokenSchema } from '../platform/http/items.ts'
 import {
+  otherRequest,
   readPage,
   readParameter,
   readRequestContext,
@@ -139,10 +140,7 @@ function requireSuccess(result: TokenResult): TokenSuccess {
     case 'unknown_token':
       throw new ApiError('not_found', 'No such token')
     case 'other_request':
-      throw new ApiError(
-        'idempotency_mismatch',
-        'This Idempotency-Key was used for a different request; use a new one',
-      )
+      throw otherRequest()
   }
 }
 

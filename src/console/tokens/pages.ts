@@ -13,6 +13,7 @@ import {
   hintHtml,
   html,
   instantAndAgo,
+  lastUsed,
   markInvisible,
   pageLinks,
 } from '../platform/html/html.ts'
@@ -115,7 +116,7 @@ function row(token: AdminToken, nowMs: number): Html {
     ${cell('Workspaces', html`<span class="breaks">${workspacesText(token)}</span>`)}
     ${cell('Created', html`<span class="breaks">${dateText(createdAtMs)} by ${markInvisible(createdBy)}</span>`)}
     ${cell('Expires', expires)}
-    ${cell('Last used', lastUse(token, nowMs))}
+    ${cell('Last used', lastUsed(token, nowMs))}
     <td>${actions(token, problem === null)}</td>
   </tr>`
 }
@@ -125,10 +126,6 @@ function actions({ id, name }: AdminToken, works: boolean): Html {
   const shown = markInvisible(name)
   const audit = html`<a href="${auditPath(null, { actor: `token:${id}` })}">Audit<span class="hidden"> of ${shown}</span></a>`
   return html`${audit}${works ? html`<br><a href="${revokeTokenPath(id)}">Revoke<span class="hidden"> ${shown}</span></a>` : null}`
-}
-
-function lastUse({ lastUsedAtMs }: AdminToken, nowMs: number): Html {
-  return lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, nowMs)
 }
 
 /** Revoking an admin token, after a question. */

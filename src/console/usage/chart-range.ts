@@ -1,5 +1,6 @@
 import { type FormFields, textField } from '../platform/html/form-parts.ts'
 import { dateText } from '../platform/html/html.ts'
+import { isoDay } from '../platform/html/name-and-expiry.ts'
 import { bucketStartMs, lastPoints, type UsageRange, type UsageStep } from './read-usage.ts'
 import { oldestBucket } from './reports/rows.ts'
 
@@ -71,10 +72,10 @@ export function chartSpan(asked: ChartRange, nowMs: number): ChartSpan {
     ...row,
     name,
     days: {
-      from: isoDate(bucketStartMs(step, from)),
-      to: isoDate(Math.min(nowMs, bucketStartMs(step, until) - 1)),
+      from: isoDay(bucketStartMs(step, from)),
+      to: isoDay(Math.min(nowMs, bucketStartMs(step, until) - 1)),
     },
-    bounds: { from: isoDate(oldestBucket('usage_days', nowMs) * DAY_MS), to: isoDate(nowMs) },
+    bounds: { from: isoDay(oldestBucket('usage_days', nowMs) * DAY_MS), to: isoDay(nowMs) },
     isOpen: bucketStartMs(step, until) > nowMs,
     problem: asked.name === CUSTOM && custom === null ? CUSTOM_EXPECTED : null,
   }
@@ -126,8 +127,4 @@ function customRange(
 function dayNumber(text: string): number | null {
   const ms = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(text) : Number.NaN
   return Number.isNaN(ms) ? null : ms / DAY_MS
-}
-
-function isoDate(atMs: number): string {
-  return new Date(atMs).toISOString().slice(0, 10)
 }

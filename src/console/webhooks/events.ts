@@ -46,15 +46,13 @@ export function createChangeEvents(
 ): WebhookEvent[] {
   const about = (replaced ?? issued)?.record ?? record
   const successor = replaced === null ? null : issued
-  const events = audit.map(entry =>
-    createEvent(entry.action, about, {
-      id: entry.id.replace(/^audit_/, 'msg_'),
-      deduplicationKey: entry.id,
-      atMs: entry.atMs,
-      data: { actor: entry.actor, ...actionData(entry, successor?.record ?? null) },
+  return receivers.flatMap(receiver =>
+    audit.map(entry => {
+      const data = { actor: entry.actor, ...actionData(entry, successor?.record ?? null) }
+      const own = { id: entry.id.replace(/^audit_/, 'msg_'), deduplicationKey: entry.id }
+      return { ...createEvent(entry.action, about, { ...own, atMs: entry.atMs, data }), receiver }
     }),
   )
-  return receivers.flatMap(receiver => events.map(event => ({ ...event, receiver })))
 }
 
 function actionData({ action, atMs, detail }: KeyAuditEntry, successor: KeyRecord | null): object {

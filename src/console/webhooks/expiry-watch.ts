@@ -1,10 +1,10 @@
 import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
+import type { ControlLogger } from '../../observability/control-logger.ts'
 import { isLive, readKeyRow } from '../platform/database/key-row.ts'
 import type { Tables } from '../platform/database/tables.ts'
-import type { Timers } from '../platform/jobs/timers.ts'
+import { keepUp, type Timers } from '../platform/jobs/timers.ts'
 import type { Deliveries } from './deliveries.ts'
 import { createExpiryEvent, WARNING_DAYS } from './events.ts'
 import type { ReceiverKind } from './rows.ts'
@@ -25,20 +25,12 @@ interface ExpiryWatchParts {
 
 /** @returns stops the watch */
 export function startExpiryWatch(parts: ExpiryWatchParts): () => void {
-  let isRunning = false
-  const run = () => {
-    if (isRunning) return
-    isRunning = true
-    void recordExpiries(parts)
-      .catch((error: unknown) =>
-        parts.logger.warn({ cause: describeError(error) }, 'expiring keys not listed, retrying'),
-      )
-      .finally(() => {
-        isRunning = false
-      })
-  }
-  run()
-  return parts.timers.every(POLL_INTERVAL_MS, run)
+  return keepUp(parts, {
+    everyMs: POLL_INTERVAL_MS,
+    work: () => recordExpiries(parts),
+    isDueNow: true,
+    failure: 'expiring keys not listed, retrying',
+  })
 }
 
 /** Inserts events for keys that expire; several consoles insert each once. */

@@ -11,7 +11,7 @@ import {
   textField,
   textInput,
 } from '../platform/html/form-parts.ts'
-import { ago, cell, type Html, html, type ListPlace, pageLinks } from '../platform/html/html.ts'
+import { cell, type Html, html, type ListPlace, lastUsed, pageLinks } from '../platform/html/html.ts'
 import { type Frame, page, workspaceName } from '../platform/html/layout.ts'
 import { createFrame, readQuery, sendPage, signedInPerson } from '../platform/html/page-request.ts'
 import {
@@ -114,11 +114,11 @@ function table(frame: Frame, workspaces: readonly WorkspaceSummary[]): Html {
 }
 
 function row(frame: Frame, workspace: WorkspaceSummary): Html {
-  const { workspaceId, moreThan, lastUsedAtMs } = workspace
+  const { workspaceId, moreThan } = workspace
   return html`<tr>
     <th scope="row"><a class="key-name" href="${keysPath(workspaceId)}">${workspaceId}</a>${workspaceName(frame, workspaceId)}</th>
     ${moreThan === null ? countCells(workspace) : largeCell(moreThan)}
-    ${cell('Last used', lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, frame.nowMs))}
+    ${cell('Last used', lastUsed(workspace, frame.nowMs))}
   </tr>`
 }
 

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import { MAX_OVERLAP_SECONDS } from '../../../domain/key/key-life.ts'
-import { type Cli, CliError } from '../../cli.ts'
+import type { Cli } from '../../cli.ts'
 import {
   type AdminClient,
   issuedResponse,
@@ -9,7 +9,7 @@ import {
   rotatedResponse,
   type ShownKey,
 } from '../../client/client.ts'
-import { DatabaseUnavailableError, NoResponseError } from '../../client/failures.ts'
+import { adviseIfMade } from '../../client/failures.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import { addFieldOptions, type FieldOptions, givenFields } from '../../options/key-fields.ts'
 import {
@@ -180,14 +180,12 @@ function revokeUnseen(client: AdminClient, id: string, advice: string): Promise<
 
 /** @returns the error, with advice if the key may have been issued all the same */
 function explainNoResponse(error: unknown, workspace: string | null): unknown {
-  if (error instanceof DatabaseUnavailableError && error.madeId !== null) {
-    const advice = `. Look at it with \`postern keys show ${error.madeId}\`, and revoke it with \`postern keys revoke ${error.madeId}\``
-    return new CliError(error.message + advice, error.exitCode)
-  }
-  if (!(error instanceof NoResponseError) || !error.mayHaveBeenProcessed) return error
   const place = workspace === null ? 'of its workspace' : `--workspace ${workspace}`
-  const advice = `. A key may have been issued: check with \`postern keys list ${place}\`, and revoke it, since its secret is lost`
-  return new CliError(error.message + advice, error.exitCode)
+  return adviseIfMade(
+    error,
+    id => `Look at it with \`postern keys show ${id}\`, and revoke it with \`postern keys revoke ${id}\``,
+    `A key may have been issued: check with \`postern keys list ${place}\`, and revoke it, since its secret is lost`,
+  )
 }
 
 function lostKeyRemedy(id: string): string {

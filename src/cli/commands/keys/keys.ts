@@ -7,7 +7,7 @@ import { EXIT } from '../../../run/host.ts'
 import { type Cli, CliError, type Define } from '../../cli.ts'
 import { keyResponse, keysResponse, readPages, readResponse, type ShownKey } from '../../client/client.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
-import { checkKeyId, checkWorkspace, parseDuration } from '../../options/values.ts'
+import { checkKeyId, checkWorkspace, givenParameters, parseDuration } from '../../options/values.ts'
 import { keyColumns, keyFacts } from '../../output/key-text.ts'
 import {
   addListOptions,
@@ -96,16 +96,8 @@ function createSearchQuery({
 }: SearchOptions): Record<string, string> {
   // Also the age: a younger key may be about to be used.
   const unusedSince = unused === undefined ? undefined : beforeNow(unused)
-  const given = Object.entries({
-    state,
-    q: search,
-    scope,
-    plan,
-    sort,
-    createdBefore: unusedSince,
-    lastUsedBefore: unusedSince,
-  })
-  return Object.fromEntries(given.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
+  const times = { createdBefore: unusedSince, lastUsedBefore: unusedSince }
+  return givenParameters({ state, q: search, scope, plan, sort, ...times })
 }
 
 function beforeNow(seconds: number): string {

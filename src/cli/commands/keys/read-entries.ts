@@ -1,8 +1,8 @@
 import { open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { parseJsonObject } from '../../../domain/form/json.ts'
-import { EXIT, type Host } from '../../../run/host.ts'
-import { CliError } from '../../cli.ts'
+import type { Host } from '../../../run/host.ts'
+import { type CliError, usageError } from '../../cli.ts'
 
 export const STANDARD_STREAM = '-'
 const LINE_FEED = 10
@@ -43,8 +43,8 @@ async function* readInput(file: string, { streams }: Pick<Host, 'streams'>): Asy
   } catch (error) {
     if (!(error instanceof Error && 'code' in error)) throw error
     const name = file === STANDARD_STREAM ? 'Standard input' : `The file ${file}`
-    if (error.code === 'EISDIR') throw wrong(`${name} is a folder: name a file with one JSON object a line`)
-    throw wrong(`${name} cannot be read (${error.code})`)
+    if (error.code === 'EISDIR') throw usageError(`${name} is a folder: name a file with one JSON object a line`)
+    throw usageError(`${name} cannot be read (${error.code})`)
   }
 }
 
@@ -64,7 +64,7 @@ function decodeLine(bytes: Uint8Array, number: number): string {
     const text = utf8.decode(bytes)
     return number === 1 ? text.replace(BYTE_ORDER_MARK, '') : text
   } catch {
-    throw wrong(`Line ${number} is not UTF-8: save the file as UTF-8`)
+    throw usageError(`Line ${number} is not UTF-8: save the file as UTF-8`)
   }
 }
 
@@ -75,11 +75,7 @@ function parseEntry(text: string, number: number): Line['entry'] {
 }
 
 function notAnObject(number: number): CliError {
-  return wrong(`Line ${number} must be one JSON object of at most ${MAX_LINE_BYTES} bytes`)
-}
-
-function wrong(message: string): CliError {
-  return new CliError(message, EXIT.usage)
+  return usageError(`Line ${number} must be one JSON object of at most ${MAX_LINE_BYTES} bytes`)
 }
 
 /**

@@ -66,6 +66,14 @@ export function ago(atMs: number, nowMs: number): Html {
   return html`<time datetime="${iso}" title="${text}" data-live>${relativeTime(atMs, nowMs)}</time>`
 }
 
+/** When a key or token was last used. */
+export function lastUsed(
+  { lastUsedAtMs }: { readonly lastUsedAtMs: number | null },
+  nowMs: number,
+): Html {
+  return lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, nowMs)
+}
+
 export function instant(atMs: number): Html {
   return localTime(atMs, 'minute', instantText(atMs))
 }

@@ -158,6 +158,12 @@ export function noSuchKey(): ApiError {
   return new ApiError('not_found', 'No such key')
 }
 
+/** An Idempotency-Key that was used for something else. */
+export function otherRequest(): ApiError {
+  const text = 'This Idempotency-Key was used for a different request; use a new one'
+  return new ApiError('idempotency_mismatch', text)
+}
+
 type PathParameter = 'workspaceId' | 'keyId' | 'tokenId' | 'eventId' | 'digest'
 
 /** @returns what the path has in place of `:name`; empty if the route has no such parameter */

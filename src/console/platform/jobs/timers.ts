@@ -21,6 +21,8 @@ interface Upkeep {
   readonly work: () => Promise<void>
   /** Whether the first run is now. */
   readonly isDueNow?: boolean
+  /** What the log says of a run that failed. */
+  readonly failure?: string
 }
 
 /**
@@ -29,14 +31,14 @@ interface Upkeep {
  */
 export function keepUp(
   { timers, logger }: { readonly timers: Timers; readonly logger: ControlLogger },
-  { everyMs, work, isDueNow = false }: Upkeep,
+  { everyMs, work, isDueNow = false, failure }: Upkeep,
 ): () => void {
   let isRunning = false
   const run = () => {
     if (isRunning) return
     isRunning = true
     void work()
-      .catch((error: unknown) => logUpkeepFailed(logger, error))
+      .catch((error: unknown) => logUpkeepFailed(logger, error, failure))
       .finally(() => {
         isRunning = false
       })
@@ -45,6 +47,10 @@ export function keepUp(
   return timers.every(everyMs, run)
 }
 
-export function logUpkeepFailed(logger: ControlLogger, error: unknown): void {
-  logger.warn({ cause: describeError(error) }, 'housekeeping failed, retrying')
+export function logUpkeepFailed(
+  logger: ControlLogger,
+  error: unknown,
+  failure = 'housekeeping failed, retrying',
+): void {
+  logger.warn({ cause: describeError(error) }, failure)
 }
