@@ -4,7 +4,7 @@ import type { AuditAction, AuditEntry } from '../platform/audit/entries.ts'
 import { type AuditedDatabase, genuineRows } from '../platform/audit/mac.ts'
 import type { Dialect } from '../platform/database/database.ts'
 import { firstIdAt } from '../platform/database/ids.ts'
-import { firstRows, listAsRows, mostFirstRows, takePage } from '../platform/database/query-parts.ts'
+import { allOf, firstRows, listAsRows, mostFirstRows, takePage } from '../platform/database/query-parts.ts'
 import type { AuditRow } from '../platform/database/tables.ts'
 
 /** An id is never older than its entry, and newer only while the clock of a console was set back. */
@@ -84,7 +84,7 @@ async function examineEntries(
     { ...order, workspaceIds, within: indexedConditions(query), after, count },
     dialect,
   )
-  const isMatch = all(filterConditions(filter, workspaces, dialect))
+  const isMatch = allOf(filterConditions(filter, workspaces, dialect)) ?? sql`true`
   const last = sql`(select examined.id from examined order by examined.id limit 1)`
   const { rows } = await sql<ExaminedRow>`
     with examined as (${entries})
@@ -126,10 +126,6 @@ function filterConditions(
   if (fromMs !== undefined) conditions.push(sql`audit.at_ms >= ${fromMs}`)
   if (toMs !== undefined) conditions.push(sql`audit.at_ms < ${toMs}`)
   return conditions
-}
-
-function all(conditions: readonly RawBuilder<SqlBool>[]): RawBuilder<unknown> {
-  return conditions.length === 0 ? sql`true` : sql`(${sql.join(conditions, sql` and `)})`
 }
 
 export interface ExportedAudit {

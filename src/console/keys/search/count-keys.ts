@@ -4,7 +4,7 @@ import type { KeyState } from '../../../domain/key/key-record.ts'
 import type { KEY_STATE_LABELS } from '../../../observability/metrics/metrics.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import { isLive } from '../../platform/database/key-row.ts'
-import { listAsRows } from '../../platform/database/query-parts.ts'
+import { listAsRows, whereClause } from '../../platform/database/query-parts.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import { EXPIRING_SOON_MS, isSelected, type KeyFilter, type KeySelector } from './key-query.ts'
 import {
@@ -14,7 +14,6 @@ import {
   keysAmong,
   rowsWithin,
   type SearchContext,
-  whereClause,
 } from './search-keys.ts'
 
 const DAY_MS = 86_400_000

@@ -3,7 +3,14 @@ import { errorCode } from '../../../domain/error-code.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import { readKeyRow } from '../../platform/database/key-row.ts'
 import { MAY_TIME_OUT, QUERY_CANCELED } from '../../platform/database/postgres/errors.ts'
-import { firstRows, listAsRows, mostFirstRows, takePage } from '../../platform/database/query-parts.ts'
+import {
+  allOf,
+  firstRows,
+  listAsRows,
+  mostFirstRows,
+  takePage,
+  whereClause,
+} from '../../platform/database/query-parts.ts'
 import type { KeyRow, Tables } from '../../platform/database/tables.ts'
 import {
   EVERY_KEY,
@@ -159,7 +166,7 @@ function timeRange(query: KeyQuery, nowMs: number): Condition | null {
       return lastUsedBeforeMs === null ? null : sql<SqlBool>`last_used_at_ms < ${lastUsedBeforeMs}`
     case 'expiresAt': {
       const isLive = state === 'active' || state === 'retiring' || state === 'suspended'
-      return all([
+      return allOf([
         isLive ? sql<SqlBool>`expires_at_ms > ${nowMs}` : null,
         state === 'expired' ? sql<SqlBool>`expires_at_ms <= ${nowMs}` : null,
         expiresBeforeMs === null ? null : sql<SqlBool>`expires_at_ms < ${expiresBeforeMs}`,
@@ -346,7 +353,7 @@ type Condition = RawBuilder<SqlBool>
 export function keyCondition(selector: KeySelector, nowMs: number, dialect: Dialect): Condition | null {
   const { state, text, scope, plan, expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs } = selector
   const row = expressionBuilder<Tables, 'keys'>()
-  return all([
+  return allOf([
     state === null ? null : sql<SqlBool>`${isSelected(row, { filter: state, nowMs, soonMs: nowMs })}`,
     expiresBeforeMs === null ? null : sql<SqlBool>`keys.expires_at_ms < ${expiresBeforeMs}`,
     createdBeforeMs === null ? null : sql<SqlBool>`keys.created_at_ms < ${createdBeforeMs}`,
@@ -385,15 +392,4 @@ export function inWorkspaces(workspaceIds: readonly string[] | null, dialect: Di
   if (workspaceIds === null) return null
   if (workspaceIds.length === 1) return sql<SqlBool>`keys.workspace_id = ${workspaceIds[0]}`
   return sql<SqlBool>`keys.workspace_id in (select listed.value from ${listAsRows(workspaceIds, dialect)})`
-}
-
-/** @returns null without any condition */
-function all(conditions: readonly (Condition | null)[]): Condition | null {
-  const held = conditions.filter(condition => condition !== null)
-  return held.length === 0 ? null : sql<SqlBool>`(${sql.join(held, sql` and `)})`
-}
-
-export function whereClause(conditions: readonly (Condition | null)[]): RawBuilder<unknown> {
-  const condition = all(conditions)
-  return condition === null ? sql`` : sql`where ${condition}`
 }

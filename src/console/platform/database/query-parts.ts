@@ -138,9 +138,7 @@ function ofOne(
   { within, limit }: { within: readonly (RawBuilder<SqlBool> | null)[]; limit: RawBuilder<unknown> },
 ): RawBuilder<unknown> {
   const direction = sortDirection(rows)
-  const conditions = [...within, ...rows.within].filter(condition => condition !== null)
-  const where = conditions.length === 0 ? sql`` : sql`where ${sql.join(conditions, sql` and `)}`
-  return sql`select ${columns} from ${sql.table(rows.table)} ${where}
+  return sql`select ${columns} from ${sql.table(rows.table)} ${whereClause([...within, ...rows.within])}
     order by ${sql.ref(rows.value)} ${direction}, ${sql.ref(rows.id)} ${direction} limit ${limit}`
 }
 
@@ -162,6 +160,17 @@ function isAfter(
   return value === id
     ? sql<SqlBool>`${sql.ref(id)} ${sign} ${afterId}`
     : sql<SqlBool>`(${sql.ref(value)}, ${sql.ref(id)}) ${sign} (${afterValue}, ${afterId})`
+}
+
+/** @returns null without any condition */
+export function allOf(conditions: readonly (RawBuilder<SqlBool> | null)[]): RawBuilder<SqlBool> | null {
+  const held = conditions.filter(condition => condition !== null)
+  return held.length === 0 ? null : sql<SqlBool>`(${sql.join(held, sql` and `)})`
+}
+
+export function whereClause(conditions: readonly (RawBuilder<SqlBool> | null)[]): RawBuilder<unknown> {
+  const condition = allOf(conditions)
+  return condition === null ? sql`` : sql`where ${condition}`
 }
 
 /** A list of texts as rows with the column `value`: one parameter, however many they are. */
