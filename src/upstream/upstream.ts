@@ -1,25 +1,18 @@
 import type { IncomingMessage } from 'node:http'
 import type { BlockList } from 'node:net'
-import { neverReloads, type OnReload, reloadable } from '../config/reloadable.ts'
+import { neverReloads, reloadable } from '../config/reloadable.ts'
 import type { Permit } from '../domain/authorize.ts'
-import type { Clock } from '../domain/clock.ts'
 import { buildForwarded, type Forwarded } from '../http/client-address.ts'
-import { asError, type Log } from '../observability/failure-log.ts'
-import type { Metrics } from '../observability/metrics/metrics.ts'
+import { asError } from '../observability/failure-log.ts'
 import type { Assertions } from './assertion/assertions.ts'
 import type { ClientRequest } from './client-request.ts'
-import type { UpstreamSettings } from './pool/connection.ts'
-import type { Resolve } from './pool/connector.ts'
-import { UpstreamDispatcher } from './pool/dispatcher.ts'
+import { type DispatcherDeps, UpstreamDispatcher } from './pool/dispatcher.ts'
 import type { ExchangeHandler, UpstreamRequest } from './pool/exchange-parties.ts'
 import { UpstreamFailure } from './pool/failure.ts'
 import { ASSERTION_HEADER, compileRequestHeaders } from './request-headers.ts'
 import { compileResponsePolicy, type ResponsePolicy } from './response-policy.ts'
 
-export interface UpstreamDeps {
-  readonly settings: UpstreamSettings
-  /** Fixed headers and TLS can change while the process runs. */
-  readonly onReload?: OnReload<UpstreamSettings>
+export interface UpstreamDeps extends DispatcherDeps {
   /** Names of the client's headers that reach the upstream. */
   readonly requestHeaders: readonly string[]
   /** Names of the upstream's headers that reach the client. */
@@ -28,11 +21,6 @@ export interface UpstreamDeps {
   readonly trustedProxies: BlockList | null
   /** Null or left out if requests carry no assertion. */
   readonly assertions?: Assertions | null
-  readonly metrics: Metrics
-  readonly clock: Clock
-  readonly logger: Log
-  readonly resolve?: Resolve
-  readonly clientStallMs?: number
 }
 
 /** Builds requests to the upstream, sends them, and decides what of a response reaches the client. */

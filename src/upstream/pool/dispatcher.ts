@@ -25,6 +25,7 @@ import { PoolMetrics } from './pool-metrics.ts'
 
 export interface DispatcherDeps {
   readonly settings: UpstreamSettings
+  /** Fixed headers and TLS can change while the process runs. */
   readonly onReload?: OnReload<UpstreamSettings>
   readonly metrics: Metrics
   readonly clock: Clock
