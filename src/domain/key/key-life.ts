@@ -39,12 +39,10 @@ export interface IssueRequest extends RequestedFields {
   readonly expiresAt?: string | undefined
 }
 
-/** The fields that the registry adds to the request. */
-interface IssueContext extends FieldContext {
+/** The fields that the registry adds to a key that it does not have yet. */
+interface NewKeyContext extends FieldContext {
   /** `key_` and a ULID. */
   readonly id: string
-  readonly workspaceId: string
-  readonly hint: string
   /** The plan of the workspace: that of a key for which none is chosen. */
   readonly workspacePlan: string | null
   readonly createdBy: string
@@ -52,6 +50,11 @@ interface IssueContext extends FieldContext {
   readonly knownScopes: readonly string[]
   /** Milliseconds since the epoch. */
   readonly nowMs: number
+}
+
+interface IssueContext extends NewKeyContext {
+  readonly workspaceId: string
+  readonly hint: string
 }
 
 /** The record of a new key, or the first field that is wrong. */
@@ -127,22 +130,11 @@ export interface ImportEntry extends RequestedFields {
   readonly suspendedAt?: string | null | undefined
 }
 
-/** The fields that the registry adds. */
-interface ImportContext extends FieldContext {
-  readonly id: string
-  /** The plan of the workspace: that of a key for which none is given. */
-  readonly workspacePlan: string | null
-  readonly createdBy: string
-  readonly knownScopes: readonly string[]
-  /** Milliseconds since the epoch. */
-  readonly nowMs: number
-}
-
 /**
  * The record of an imported key, or the first field that is wrong. A key keeps its state: one that has ended is imported
  * as ended, so that its owner still learns why it is rejected.
  */
-export function planImport(entry: ImportEntry, context: ImportContext): Planned<KeyRecord> {
+export function planImport(entry: ImportEntry, context: NewKeyContext): Planned<KeyRecord> {
   const { digest, hint, workspaceId } = entry
   const { id, keyPrefix, createdBy, knownScopes, nowMs } = context
   if (!DIGEST.test(digest)) return wrong('digest', DIGEST_EXPECTED)
