@@ -3,10 +3,10 @@ import type { Transaction } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { type Caller, type Person, personActor } from '../platform/access/principal.ts'
-import { appendAudit, audited } from '../platform/audit/chain.ts'
+import { appendAudit, runAudited } from '../platform/audit/chain.ts'
 import { type AccessAction, type AuditDetail, auditAccess } from '../platform/audit/entries.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
-import type { Database, RunWork } from '../platform/database/database.ts'
+import type { Database } from '../platform/database/database.ts'
 import { findTrouble } from '../platform/database/database-unavailable.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import { takePage } from '../platform/database/query-parts.ts'
@@ -65,24 +65,18 @@ export function isLive(
 }
 
 export function createSessions(parts: SessionParts): Sessions {
-  const run: RunWork = work => audited(parts.metrics, () => parts.database.changes.run(work))
-  const store = { ...parts, run }
   return {
-    start: (person, from) => startSession(store, person, from),
+    start: (person, from) => startSession(parts, person, from),
     find: id => findSession(parts, id),
-    end: (id, from) => endSession(store, id, from),
-    endAll: (person, caller) => endAllSessions(store, person, caller),
+    end: (id, from) => endSession(parts, id, from),
+    endAll: (person, caller) => endAllSessions(parts, person, caller),
     purge: () => purgeSessions(parts),
   }
 }
 
-interface Store extends SessionParts {
-  readonly run: RunWork
-}
-
 /** The session and its audit entry are one transaction. */
-async function startSession(store: Store, person: Person, from: Origin): Promise<string> {
-  const { clock, randomBytes } = store
+async function startSession(parts: SessionParts, person: Person, from: Origin): Promise<string> {
+  const { clock, randomBytes, limits } = parts
   const id = base64url(randomBytes(32))
   const nowMs = clock.wallMs()
   const row: SessionRow = {
@@ -94,16 +88,16 @@ async function startSession(store: Store, person: Person, from: Origin): Promise
     seen_at_ms: nowMs,
   }
   const role = person.administrator ? 'administrator' : person.role
-  await store.run(async tx => {
+  await runAudited(parts, async tx => {
     await tx.insertInto('sessions').values(row).execute()
-    await endOldestSessions(tx, person.subject, store.limits.maxPerPerson)
-    await audit(store, tx, 'person.signed_in', { role }, personCaller(person, from))
+    await endOldestSessions(tx, person.subject, limits.maxPerPerson)
+    await audit(parts, tx, 'person.signed_in', { role }, personCaller(person, from))
   })
   return id
 }
 
-async function endSession(store: Store, id: string, from: Origin): Promise<void> {
-  await store.run(async tx => {
+async function endSession(parts: SessionParts, id: string, from: Origin): Promise<void> {
+  await runAudited(parts, async tx => {
     const ended = await tx
       .deleteFrom('sessions')
       .where('digest', '=', digestSessionId(id))
@@ -111,29 +105,29 @@ async function endSession(store: Store, id: string, from: Origin): Promise<void>
       .executeTakeFirst()
     if (ended === undefined) return
     const person = readPersonRow(ended)
-    await audit(store, tx, 'person.signed_out', { sessions: 1 }, personCaller(person, from))
+    await audit(parts, tx, 'person.signed_out', { sessions: 1 }, personCaller(person, from))
   })
 }
 
 async function endAllSessions(
-  store: Store,
+  parts: SessionParts,
   { subject }: Pick<Person, 'subject'>,
   caller: Caller,
 ): Promise<number> {
-  return store.run(async tx => {
+  return runAudited(parts, async tx => {
     const { numDeletedRows } = await tx
       .deleteFrom('sessions')
       .where('subject', '=', subject)
       .executeTakeFirst()
     const sessions = Number(numDeletedRows)
     const about = { person: personActor({ subject }), sessions, endedBy: caller.actor }
-    if (sessions > 0) await audit(store, tx, 'person.signed_out', about, caller)
+    if (sessions > 0) await audit(parts, tx, 'person.signed_out', about, caller)
     return sessions
   })
 }
 
 async function audit(
-  { database, clock, newAuditId }: Store,
+  { database, clock, newAuditId }: SessionParts,
   tx: Transaction<Tables>,
   action: AccessAction,
   about: AuditDetail,

@@ -23,10 +23,9 @@ import {
   sees,
   TOKEN_PREFIX,
 } from '../platform/access/principal.ts'
-import { appendAudit, audited } from '../platform/audit/chain.ts'
+import { appendAudit, runAudited } from '../platform/audit/chain.ts'
 import { auditAccess } from '../platform/audit/entries.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
-import type { RunWork } from '../platform/database/database.ts'
 import { naming } from '../platform/database/database-unavailable.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import { type EarlierResponse, findResponse, insertResponse } from '../platform/http/idempotency.ts'
@@ -111,33 +110,27 @@ export interface AdminTokens {
 export function createAdminTokens(parts: AdminTokenParts): AdminTokens {
   const { database } = parts
   const recording = new Set<string>()
-  const run: RunWork = work => audited(parts.metrics, () => database.changes.run(work))
-  const store = { ...parts, run }
   return {
-    issue: (principal, request, context) => issueToken(store, principal, request, context),
+    issue: (principal, request, context) => issueToken(parts, principal, request, context),
     list: (principal, page) =>
       listTokens(database.reader, { ...page, workspaces: allowedWorkspaces(principal) }, database.dialect),
     find: (principal, id) => findVisible(database.reader, principal, id),
-    revoke: (principal, id, context) => revokeToken(store, principal, id, context),
+    revoke: (principal, id, context) => revokeToken(parts, principal, id, context),
     identify: text => identifyToken(parts, recording, text),
   }
 }
 
-interface Store extends AdminTokenParts {
-  readonly run: RunWork
-}
-
 async function issueToken(
-  store: Store,
+  parts: AdminTokenParts,
   principal: Principal,
   request: TokenRequest,
   { caller, idempotency }: OperationContext,
 ): Promise<TokenResult> {
-  const { database, clock, randomBytes, newTokenId, newAuditId, keyPrefix } = store
+  const { database, clock, randomBytes, newTokenId, newAuditId, keyPrefix } = parts
   const nowMs = clock.wallMs()
   const earlier = idempotency === null ? null : await findResponse(database.reader, idempotency, nowMs)
   if (earlier !== null) return replay(earlier)
-  const [signingKey] = store.signingKeys()
+  const [signingKey] = parts.signingKeys()
   if (signingKey === undefined) throw new Error('keys.signingSecrets: none to sign a token with')
   const secret = mintSecret(TOKEN_PREFIX, randomBytes(32), signingKey)
   const own = { id: newTokenId(nowMs), hint: keyHint(secret, TOKEN_PREFIX), createdBy: caller.actor }
@@ -151,7 +144,7 @@ async function issueToken(
     caller,
   })
   const meanwhile = await naming({ tokenId: token.id }, () =>
-    store.run(async tx => {
+    runAudited(parts, async tx => {
       const response = idempotency === null ? null : { ...idempotency, outcome: JSON.stringify(token) }
       const repeated = response === null ? null : await insertResponse(tx, response, nowMs)
       if (repeated !== null) return repeated
@@ -172,11 +165,12 @@ function replay(earlier: EarlierResponse): TokenResult {
 
 /** Leaves a revoked or expired token unchanged. A token of another workspace is rejected like an unknown one. */
 async function revokeToken(
-  { database, clock, newAuditId, run }: Store,
+  parts: AdminTokenParts,
   principal: Principal,
   id: string,
   { caller }: OperationContext,
 ): Promise<TokenResult> {
+  const { database, clock, newAuditId } = parts
   const token = await findVisible(database.writer, principal, id)
   if (token === null) return { kind: 'unknown_token' }
   const nowMs = clock.wallMs()
@@ -193,7 +187,7 @@ async function revokeToken(
     caller,
   })
   await naming({ tokenId: id }, () =>
-    run(async tx => {
+    runAudited(parts, async tx => {
       if (await revokeTokenRow(tx, id, nowMs)) await appendAudit(tx, [entry], database)
     }),
   )

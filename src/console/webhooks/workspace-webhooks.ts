@@ -7,7 +7,7 @@ import { type Planned, wrong } from '../../domain/key/key-fields.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { Caller } from '../platform/access/principal.ts'
-import { appendAudit, audited } from '../platform/audit/chain.ts'
+import { appendAudit, runAudited } from '../platform/audit/chain.ts'
 import { auditWebhook, type WebhookAction } from '../platform/audit/entries.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
@@ -64,7 +64,7 @@ interface Change {
 }
 
 export function createWorkspaceWebhooks(parts: Parts) {
-  const { database, settings, keyPrefix, clock, randomBytes, newAuditId, metrics } = parts
+  const { database, settings, keyPrefix, clock, randomBytes, newAuditId } = parts
   const rules = { keyPrefix, allowHttp: settings.allowHttp, mayConnectTo: addressGuard(settings) }
   const audit = (action: WebhookAction, workspaceId: string, { old, now }: Change, caller: Caller) => {
     const atMs = clock.wallMs()
@@ -82,28 +82,24 @@ export function createWorkspaceWebhooks(parts: Parts) {
       if (!planned.ok) return planned
       const webhook = { url: planned.value, createdAtMs: clock.wallMs(), createdBy: caller.actor }
       const secret = `whsec_${Buffer.from(randomBytes(SECRET_BYTES)).toString('base64')}`
-      await audited(metrics, () =>
-        database.changes.run(async tx => {
-          const before = readWebhookRow(await findWebhook(tx, workspaceId))
-          await storeWebhook(tx, toWebhookRow(workspaceId, webhook, secret))
-          const entry = audit('webhook.set', workspaceId, { old: before, now: webhook }, caller)
-          await appendAudit(tx, [entry], database)
-        }),
-      )
+      await runAudited(parts, async tx => {
+        const before = readWebhookRow(await findWebhook(tx, workspaceId))
+        await storeWebhook(tx, toWebhookRow(workspaceId, webhook, secret))
+        const entry = audit('webhook.set', workspaceId, { old: before, now: webhook }, caller)
+        await appendAudit(tx, [entry], database)
+      })
       return { ok: true, webhook, secret }
     },
     /** @returns whether there was one */
     remove: (workspaceId: string, caller: Caller) =>
-      audited(metrics, () =>
-        database.changes.run(async tx => {
-          const before = readWebhookRow(await findWebhook(tx, workspaceId))
-          if (before === null) return false
-          await deleteWebhook(tx, workspaceId)
-          const entry = audit('webhook.removed', workspaceId, { old: before, now: null }, caller)
-          await appendAudit(tx, [entry], database)
-          return true
-        }),
-      ),
+      runAudited(parts, async tx => {
+        const before = readWebhookRow(await findWebhook(tx, workspaceId))
+        if (before === null) return false
+        await deleteWebhook(tx, workspaceId)
+        const entry = audit('webhook.removed', workspaceId, { old: before, now: null }, caller)
+        await appendAudit(tx, [entry], database)
+        return true
+      }),
   }
 }
 

@@ -5,7 +5,7 @@ import { type ControlLogger, describeError } from '../../../observability/contro
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import { secondsToWait } from '../http/authenticate-programs.ts'
 import { describeCaller } from '../http/request-context.ts'
-import { appendAudit, audited } from './chain.ts'
+import { appendAudit, runAudited } from './chain.ts'
 import { auditAccess } from './entries.ts'
 import type { AuditedDatabase } from './mac.ts'
 
@@ -48,11 +48,12 @@ export function createAccessAudit(parts: AccessAuditParts): AccessAudit {
 }
 
 async function record(
-  { database, clock, newAuditId, metrics, logger }: AccessAuditParts,
+  parts: AccessAuditParts,
   limiter: RateLimiterMemory,
   request: FastifyRequest,
   workspaceId: string,
 ): Promise<void> {
+  const { database, clock, newAuditId, logger } = parts
   const caller = describeCaller(request)
   const operation = request.routeOptions.config.operation ?? 'other'
   logger.warn({ requestId: request.id, actor: caller.actor, workspaceId, operation }, 'access refused')
@@ -61,7 +62,7 @@ async function record(
   const about = { workspaceId, operation, method: request.method }
   const entry = auditAccess('access.refused', about, { id: newAuditId(nowMs), atMs: nowMs, caller })
   try {
-    await audited(metrics, () => database.changes.run(tx => appendAudit(tx, [entry], database)))
+    await runAudited(parts, tx => appendAudit(tx, [entry], database))
   } catch (error) {
     logger.error({ requestId: request.id, cause: describeError(error) }, 'refused access not audited')
   }

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { type Kysely, type SqlBool, sql, type Transaction } from 'kysely'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
-import type { ChangeWriter, Dialect } from '../database/database.ts'
+import type { ChangeWriter, Dialect, Work } from '../database/database.ts'
 import { AuditWriteError } from '../database/database-unavailable.ts'
 import type { AuditFields, AuditHeadRow, AuditRow, QueuedAuditRow, Tables } from '../database/tables.ts'
 import { shareRuns } from '../jobs/share-runs.ts'
@@ -40,15 +40,20 @@ export interface WritableAudit extends AuditTarget {
 
 export const CHAIN_START: ChainHead = { sequence: 0, hash: '0'.repeat(64) }
 
+interface AuditedParts {
+  readonly database: Pick<AuditedDatabase, 'changes'>
+  readonly metrics: Pick<Metrics, 'auditWriteFailures'>
+}
+
 /** Runs a transaction that writes an audit entry. @throws AuditWriteError for any failure: the outcome is unknown */
-export async function audited<Result>(
-  { auditWriteFailures }: Pick<Metrics, 'auditWriteFailures'>,
-  run: () => Promise<Result>,
+export async function runAudited<Result>(
+  { database, metrics }: AuditedParts,
+  work: Work<Result>,
 ): Promise<Result> {
   try {
-    return await run()
+    return await database.changes.run(work)
   } catch (error) {
-    auditWriteFailures.inc()
+    metrics.auditWriteFailures.inc()
     throw AuditWriteError.of(error)
   }
 }
