@@ -16,6 +16,7 @@ import { isAnnounced } from '../announcing/index.ts'
 import type { Caller } from '../platform/access/principal.ts'
 import { auditImport } from '../platform/audit/entries.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
+import { findExpectation } from '../platform/http/explain-error.ts'
 import { chosenFields, fields, RECORD_FIELDS, textOrNull } from '../platform/http/fields.ts'
 import { describeCaller, seesWorkspace } from '../platform/http/request-context.ts'
 import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-file.ts'
@@ -163,7 +164,7 @@ function checkEntry(entry: Readonly<Record<string, unknown>>, request: FastifyRe
   }
   if (!isEntry(entry)) {
     const field = findInvalidField(entry)
-    return refused(field, `${field} must be ${findExpectation(field)}`)
+    return refused(field, `${field} must be ${findExpectation(entrySchema, field)}`)
   }
   // Text that is no workspace id could be a key: the domain refuses it, and no log gets it.
   if (isWorkspaceId(entry.workspaceId) && !seesWorkspace(request, entry.workspaceId)) {
@@ -184,12 +185,6 @@ function findInvalidField(entry: Readonly<Record<string, unknown>>): string {
     return !Value.Check(alone, entry)
   })
   return wrong?.[0] ?? 'digest'
-}
-
-function findExpectation(field: string): string {
-  // TypeBox does not type the keywords that every schema can have.
-  const schemas = entrySchema.properties as Readonly<Record<string, { description?: string }>>
-  return schemas[field]?.description ?? 'in a valid format'
 }
 
 /** An import is planned again after a concurrent change of a workspace's plan, which is rare. */

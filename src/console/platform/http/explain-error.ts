@@ -95,8 +95,9 @@ function explainViolation(
   return invalidField(field, findExpectation(schema, field))
 }
 
-function findExpectation(schema: unknown, field: string): string {
-  // Every schema of a query or body is an object's, built with TypeBox.
+/** What the field must be, in words that follow `must be`. */
+export function findExpectation(schema: unknown, field: string): string {
+  // Every schema of a query, body or entry is an object's, built with TypeBox.
   const { properties = {} } = schema as { properties?: Record<string, { description?: string }> }
   return properties[field]?.description ?? 'in a valid format'
 }
