@@ -165,7 +165,9 @@ export function chooseContext(
 }
 
 export function unknownContext(name: string, names: readonly string[]): CliError {
-  return usageError(`There is no context ${name}${similarTo(name, names)}: \`postern context list\` shows them`)
+  return usageError(
+    `There is no context ${name}${similarTo(name, names)}: \`postern context list\` shows them`,
+  )
 }
 
 /** An empty text counts as not set. */

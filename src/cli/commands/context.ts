@@ -150,7 +150,8 @@ function addRemove(context: Command, { host }: Cli): void {
 }
 
 function checkNew(name: string, { url, tokenFile, apiUrl, keyFile }: AddOptions): void {
-  if (!isContextName(name)) throw usageError('The name of a context is 1 to 64 letters, digits, ".", "_" and "-"')
+  if (!isContextName(name))
+    throw usageError('The name of a context is 1 to 64 letters, digits, ".", "_" and "-"')
   if (url === undefined && apiUrl === undefined)
     throw usageError('Name a console by --url, an API by --api-url, or both')
   if (url === undefined && tokenFile !== undefined) throw usageError('--token-file needs --url')

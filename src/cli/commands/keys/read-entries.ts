@@ -43,7 +43,8 @@ async function* readInput(file: string, { streams }: Pick<Host, 'streams'>): Asy
   } catch (error) {
     if (!(error instanceof Error && 'code' in error)) throw error
     const name = file === STANDARD_STREAM ? 'Standard input' : `The file ${file}`
-    if (error.code === 'EISDIR') throw usageError(`${name} is a folder: name a file with one JSON object a line`)
+    if (error.code === 'EISDIR')
+      throw usageError(`${name} is a folder: name a file with one JSON object a line`)
     throw usageError(`${name} cannot be read (${error.code})`)
   }
 }

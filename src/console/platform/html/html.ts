@@ -67,10 +67,7 @@ export function ago(atMs: number, nowMs: number): Html {
 }
 
 /** When a key or token was last used. */
-export function lastUsed(
-  { lastUsedAtMs }: { readonly lastUsedAtMs: number | null },
-  nowMs: number,
-): Html {
+export function lastUsed({ lastUsedAtMs }: { readonly lastUsedAtMs: number | null }, nowMs: number): Html {
   return lastUsedAtMs === null ? html`<span class="muted">Never used</span>` : ago(lastUsedAtMs, nowMs)
 }
 
