@@ -90,17 +90,31 @@ function importKeyFormat(keys: Config['keys']): KeyFormat {
 
 const KEY_IN_TARGET = denied('invalid_query', { detail: 'Send the API key in the Authorization header only' })
 
+const FORWARDED_FOR = 'x-forwarded-for'
+/** What proxies write for an address that they do not know (RFC 7239, section 6.2). */
+const UNKNOWN_HOP = 'unknown'
+
 /**
  * Deletes from a request's headers each field except `Authorization` that holds a key, so that the key reaches no
  * upstream, log or trace. Call it before the headers are read.
  */
 export function dropStrayKeys(request: IncomingMessage, prefix: string | null): void {
-  const { rawHeaders } = request
+  const { rawHeaders, headers } = request
   const keys = findStrayKeys(rawHeaders, prefix)
   for (let at = 0; at < rawHeaders.length; at += 2) {
     if (isAuthorization(rawHeaders[at]) || !holdsStrayKey(rawHeaders[at + 1] ?? '', keys)) continue
-    delete request.headers[rawHeaders[at]?.toLowerCase() ?? '']
+    const name = rawHeaders[at]?.toLowerCase() ?? ''
+    if (name === FORWARDED_FOR) headers[name] = redactHops(String(headers[name] ?? ''), keys)
+    else delete headers[name]
   }
+}
+
+/** Keeps what proxies have added: without the field, the client would seem to be the proxy itself. */
+function redactHops(forwardedFor: string, keys: ReturnType<typeof findStrayKeys>): string {
+  const hops = forwardedFor.split(',').map(hop => (holdsStrayKey(hop, keys) ? UNKNOWN_HOP : hop))
+  const redacted = hops.join(',')
+  // Credentials with a comma.
+  return holdsStrayKey(redacted, keys) ? UNKNOWN_HOP : redacted
 }
 
 /** Upstreams write paths and queries to their logs, where a key must not appear. */

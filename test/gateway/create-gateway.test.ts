@@ -156,6 +156,23 @@ describe('a key outside of Authorization', () => {
     expect(JSON.stringify(gateway.lines)).not.toContain(key)
   })
 
+  test('in X-Forwarded-For hides no address that a trusted proxy has added', async () => {
+    const free = await start({ gateway: { trustedProxies: ['127.0.0.1'] } })
+    const limited = gateway.issue('ws_A', { allowedCidrs: ['127.0.0.0/8'] })
+    const ask = (key: string, addresses: string) => gateway.ask(get(A, key, `X-Forwarded-For: ${addresses}`))
+    // The address of the proxy itself is allowed.
+    for (const addresses of [
+      `${limited}, 198.51.100.7`,
+      `${free},198.51.100.7`,
+      `198.51.100.7, ${limited}`,
+    ]) {
+      expect(await ask(limited, addresses)).toBe('403 address_not_allowed keep-alive')
+    }
+    expect(await ask(free, `${free}, 198.51.100.7`)).toBe('200 - keep-alive')
+    expect(upstream.requests).toHaveLength(1)
+    expect(upstream.requests[0]).toMatch(/\r\nx-forwarded-for: unknown, 198\.51\.100\.7, 127\.0\.0\.1\r\n/i)
+  })
+
   test('in a path is refused, because upstreams log paths', async () => {
     const path = 'ws_0123456789abcdef'
     const [grant] = [await start({ keyFormat: 'opaque' })].map(key => gateway.grants.get(digestKey(key)))

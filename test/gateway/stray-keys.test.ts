@@ -11,16 +11,20 @@ const KEY = mintSecret('wsk_', Buffer.alloc(32, 3), SIGNING_KEY).reveal()
 const OTHER = mintSecret('wsk_', Buffer.alloc(32, 4), SIGNING_KEY).reveal()
 const FOREIGN = '0123456789abcdef0123456789abcdef'
 
-/** @returns names of the remaining fields, in lower case */
-function remaining(fields: Record<string, string>, format: KeyFormat): string[] {
+/** @returns the remaining fields, by names in lower case */
+function remainingFields(fields: Record<string, string>, format: KeyFormat): IncomingMessage['headers'] {
   const headers = Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [name.toLowerCase(), value]),
   )
   // The function reads no other part of a request.
   const request = { rawHeaders: Object.entries(fields).flat(), headers } as unknown as IncomingMessage
   dropStrayKeys(request, findKeyPrefix(format))
-  return Object.keys(request.headers)
+  return request.headers
 }
+
+/** @returns names of the remaining fields, in lower case */
+const remaining = (fields: Record<string, string>, format: KeyFormat) =>
+  Object.keys(remainingFields(fields, format))
 
 const isDropped = (text: string, authorization: string, format: KeyFormat = SIGNED) =>
   !remaining({ 'X-Text': text, Authorization: authorization }, format).includes('x-text')
@@ -65,6 +69,31 @@ describe('a field that holds a key is removed', () => {
     const names = ['Accept', 'Cookie', 'Host', 'If-None-Match', 'X-Request-Id', 'traceparent', 'tracestate']
     const fields = Object.fromEntries([...names, 'Authorization'].map(name => [name, `Bearer ${KEY}`]))
     expect(remaining({ ...fields, 'User-Agent': 'curl' }, SIGNED)).toEqual(['authorization', 'user-agent'])
+  })
+})
+
+describe('of X-Forwarded-For only the entries that hold a key are removed', () => {
+  const redacted = (addresses: string, authorization = `Bearer ${KEY}`, format: KeyFormat = SIGNED) => {
+    const fields = { 'X-Forwarded-For': addresses, Authorization: authorization }
+    return remainingFields(fields, format)['x-forwarded-for']
+  }
+
+  test.each([
+    [`${OTHER}, 198.51.100.7`, 'unknown, 198.51.100.7'],
+    [`198.51.100.7,${KEY}`, '198.51.100.7,unknown'],
+    [`a, ${KEY}, b, x${OTHER}`, 'a,unknown, b,unknown'],
+  ])('%s', (addresses, rest) => {
+    expect(redacted(addresses)).toBe(rest)
+  })
+
+  test('in any key format, if the request sends the same key', () => {
+    for (const format of [SIGNED, ANY, OPAQUE]) {
+      expect(redacted(`${FOREIGN}, 198.51.100.7`, `Bearer ${FOREIGN}`, format)).toBe('unknown, 198.51.100.7')
+    }
+  })
+
+  test('and the whole list, if the credentials have a comma', () => {
+    expect(redacted(`${FOREIGN},x, 198.51.100.7`, `Bearer ${FOREIGN},x`, OPAQUE)).toBe('unknown')
   })
 })
 
