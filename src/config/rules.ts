@@ -1,3 +1,4 @@
+import { mayBeFixed, mayReachClient, mayReachUpstream } from '../domain/header-names.ts'
 import { findIdleParts, findRedisTopology, isEncryptedRedis } from '../domain/redis-address.ts'
 import { findAssertionProblems } from './assertion-keys.ts'
 import type { ConfigProblem } from './config-error.ts'
@@ -43,6 +44,10 @@ const GATEWAY_RULES = onPlane('gateway', [
     setting: 'upstream.url',
     problem: 'is required (POSTERN_UPSTREAM_URL): the address of the upstream',
     isBroken: ({ upstream }) => upstream.url === undefined,
+  },
+  {
+    reads: ['upstream.headers', 'gateway.requestHeaders', 'gateway.responseHeaders'],
+    findProblems: findReservedHeaders,
   },
   {
     reads: ['upstream.cache.maxBytes', 'routes'],
@@ -236,6 +241,34 @@ function needsRule(given: string, needed: string, meaning: string): Rule {
     problem: `is required with ${given}: ${meaning}`,
     isBroken: config => isSet(valueAt(config, given)) && !isSet(valueAt(config, needed)),
   }
+}
+
+/** Headers that only the gateway may set: it would not start with them. */
+function findReservedHeaders({ upstream, gateway }: Config): ConfigProblem[] {
+  const { requestHeaders, responseHeaders } = gateway
+  const reserved = Object.keys(upstream.headers).filter(name => !mayBeFixed(name))
+  return [
+    ...reserved.map(name => ({ source: `upstream.headers.${name}`, problem: explainReserved(name) })),
+    ...namesReserved('gateway.requestHeaders', requestHeaders, mayReachUpstream),
+    ...namesReserved('gateway.responseHeaders', responseHeaders, mayReachClient),
+  ]
+}
+
+function namesReserved(
+  source: string,
+  names: readonly string[],
+  isAllowed: (name: string) => boolean,
+): ConfigProblem[] {
+  const reserved = names.filter(name => !isAllowed(name))
+  return reserved.map(name => ({ source, problem: `names ${name}, which the gateway sets itself` }))
+}
+
+function explainReserved(name: string): string {
+  const step =
+    name.toLowerCase() === 'host'
+      ? 'name the host in upstream.url, and the servers in upstream.addresses'
+      : 'remove it'
+  return `is a header that the gateway sets itself: ${step}`
 }
 
 function findRedisContradiction({ redis: { url, sentinel, cluster } }: Config): ConfigProblem[] {

@@ -1,8 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { ASSERTION_HEADER, mayBeFixed, mayReachUpstream } from '../domain/header-names.ts'
 import type { KeyGrant } from '../domain/key/key-record.ts'
 import type { Forwarded } from '../http/client-address.ts'
-
-export const ASSERTION_HEADER = 'x-postern-assertion'
 
 /** Values of the headers that the gateway sets itself. */
 interface OwnRequestHeaders {
@@ -16,37 +15,6 @@ type BuildRequestHeaders = (
   own: OwnRequestHeaders,
 ) => Record<string, string>
 
-/** Fields of one connection or of its framing (RFC 9110, section 7.6.1), which only undici sets. */
-const CONNECTION_FIELDS = [
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'expect',
-  'content-length',
-  'host',
-]
-const OWN_FIELDS = [
-  'x-postern-workspace-id',
-  'x-postern-key-id',
-  'x-postern-scopes',
-  ASSERTION_HEADER,
-  'x-request-id',
-  'x-forwarded-for',
-  'x-forwarded-proto',
-  'x-forwarded-host',
-]
-const FORBIDDEN_FIXED: ReadonlySet<string> = new Set([...CONNECTION_FIELDS, ...OWN_FIELDS])
-/** Credentials never reach the upstream. */
-const FORBIDDEN_FROM_CLIENT: ReadonlySet<string> = new Set([
-  ...FORBIDDEN_FIXED,
-  'authorization',
-  'proxy-authorization',
-])
-
 /**
  * @param allowed names of the client's headers that are forwarded
  * @param fixed headers that the operator configures; they replace the client's
@@ -59,8 +27,8 @@ export function compileRequestHeaders(
   const fixedEntries = Object.entries(fixed).map(([name, value]) => [name.toLowerCase(), value] as const)
   const fixedNames = new Set(fixedEntries.map(([name]) => name))
   const clientNames = allowed.map(name => name.toLowerCase()).filter(name => !fixedNames.has(name))
-  assertNamesAllowed(clientNames, FORBIDDEN_FROM_CLIENT)
-  assertNamesAllowed([...fixedNames], FORBIDDEN_FIXED)
+  assertNames(clientNames, mayReachUpstream)
+  assertNames([...fixedNames], mayBeFixed)
 
   return (client, grant, own) => {
     const headers: Record<string, string> = {}
@@ -79,9 +47,8 @@ export function compileRequestHeaders(
   }
 }
 
-/** CGI-like interfaces treat `_` and `.` as `-`, so such variants of a name are forbidden as well. */
-function assertNamesAllowed(names: readonly string[], forbidden: ReadonlySet<string>): void {
-  const found = names.find(name => forbidden.has(name.replace(/[_.]/g, '-')))
+function assertNames(names: readonly string[], isAllowed: (name: string) => boolean): void {
+  const found = names.find(name => !isAllowed(name))
   if (found !== undefined) throw new Error(`The header ${found} cannot be forwarded to the upstream`)
 }
 

@@ -1,4 +1,5 @@
 import { type Denial, denied } from '../domain/denial.ts'
+import { mayReachClient } from '../domain/header-names.ts'
 import type { UpstreamHeaders } from './pool/exchange-parties.ts'
 
 /** Which parts of a response reach the client. */
@@ -22,28 +23,13 @@ const SINGLETONS: ReadonlySet<string> = new Set([
   'retry-after',
 ])
 const FRAMING: ReadonlySet<string> = new Set(['content-type', 'content-length'])
-/** Connection fields (RFC 9110, section 7.6.1), the gateway's own fields, and fields that reveal software. */
-const NEVER_TO_CLIENT: ReadonlySet<string> = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'proxy-authenticate',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'server',
-  'x-powered-by',
-  'set-cookie',
-  'x-request-id',
-])
 /** A scheme, an authority, or a backslash, which some clients read as a slash. */
 const NAMES_A_HOST = /\/\/|\\|[<"]\s*[a-z][a-z0-9+.-]*:/i
 
 /** @param allowed names of the upstream's headers that reach the client */
 export function compileResponsePolicy(allowed: readonly string[]): ResponsePolicy {
   const names = allowed.map(name => name.toLowerCase())
-  const forbidden = names.find(name => NEVER_TO_CLIENT.has(name.replace(/[_.]/g, '-')))
+  const forbidden = names.find(name => !mayReachClient(name))
   if (forbidden !== undefined) throw new Error(`The header ${forbidden} cannot be forwarded to a client`)
 
   return (statusCode, headers) => {

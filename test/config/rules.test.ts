@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { configOf, mistakesOf, SIGNING_SECRET } from './examples.ts'
+import { configOf, mistakesOf, SIGNING_SECRET, withoutPlace } from './examples.ts'
 
 /** In place of the defaults, so that no other route has a part in what is wrong. */
 const NO_DEFAULTS = { auth: null, workspace: null, files: null }
@@ -13,6 +13,33 @@ function mistakesOfRoute({
 }): string[] {
   return mistakesOf({ environment: { POSTERN_ROUTES: JSON.stringify({ ...NO_DEFAULTS, [name]: route }) } })
 }
+
+describe('a header', () => {
+  const mistakesIn = (file: string) => mistakesOf({ file }).map(withoutPlace)
+
+  it.each(['Content-Length', 'X-Request-Id', 'X-Forwarded-For', 'x-postern-key-id'])(
+    'that the gateway sets itself cannot be added for the upstream: %s',
+    name => {
+      expect(mistakesIn(`upstream: { headers: { X-Tenant: t, ${name}: x } }`)).toEqual([
+        `upstream.headers, at ${name} is a header that the gateway sets itself: remove it`,
+      ])
+    },
+  )
+
+  it('Host is that of upstream.url, while upstream.addresses leads to the servers', () => {
+    expect(mistakesIn('upstream: { headers: { Host: files.internal } }')).toEqual([
+      'upstream.headers, at Host is a header that the gateway sets itself: name the host in upstream.url, and the servers in upstream.addresses',
+    ])
+  })
+
+  it('that the gateway sets itself cannot be taken from clients or from the upstream', () => {
+    const file = 'gateway: { requestHeaders: [Accept, X-Request-Id], responseHeaders: [X-Request-Id, Vary] }'
+    expect(mistakesIn(file)).toEqual([
+      'gateway.requestHeaders names X-Request-Id, which the gateway sets itself',
+      'gateway.responseHeaders names X-Request-Id, which the gateway sets itself',
+    ])
+  })
+})
 
 describe('a route', () => {
   it('must have coalesce for a response cache to have an effect', () => {

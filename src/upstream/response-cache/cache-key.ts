@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Permit } from '../../domain/authorize.ts'
+import { ASSERTION_HEADER } from '../../domain/header-names.ts'
 import type { Forwarded } from '../../http/client-address.ts'
 import type { UpstreamHeaders } from '../pool/exchange-parties.ts'
-import { ASSERTION_HEADER } from '../request-headers.ts'
 
 /** Fields by which the upstream chooses between 200 and 304 (RFC 9110, section 13.1). */
 const VALIDATORS: readonly string[] = ['if-none-match', 'if-modified-since']
