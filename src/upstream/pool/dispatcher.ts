@@ -20,7 +20,7 @@ import type {
   PreemptableExchange,
   UpstreamRequest,
 } from './exchange-parties.ts'
-import { isUnreachable, toLogCause, UpstreamFailure } from './failure.ts'
+import { isTimeout, isUnreachable, toLogCause, UpstreamFailure } from './failure.ts'
 import { PoolMetrics } from './pool-metrics.ts'
 
 export interface DispatcherDeps {
@@ -51,6 +51,8 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   readonly #circuit: Circuit
   /** The single request that a half-open circuit admits. */
   #probe: UpstreamExchange | null = null
+  /** When a response began last; monotonic. */
+  #answeredAtMs = Number.NEGATIVE_INFINITY
   readonly #shares: ConnectionShares<UpstreamExchange>
   readonly #addresses: UpstreamAddresses
   readonly #failures: FailureLog
@@ -137,6 +139,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   }
 
   headReceived(exchange: UpstreamExchange): void {
+    this.#answeredAtMs = this.nowMs()
     this.#circuit.succeeded()
     this.#failures.succeeded()
     this.#poolMetrics.headReceived(exchange.statusCode, exchange.waitedMs, exchange.retried)
@@ -144,9 +147,10 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
 
   failed(exchange: UpstreamExchange, failure: UpstreamFailure): void {
     if (exchange.statusCode === 0 && isUnreachable(failure.kind)) {
-      this.#circuit.failed(this.nowMs())
+      const nowMs = this.nowMs()
+      if (!this.#isSlowAlone(exchange, failure, nowMs)) this.#circuit.failed(nowMs)
       const address = exchange.client?.connection.address
-      if (address) this.#addresses.book.failed(address, this.nowMs())
+      if (address) this.#addresses.book.failed(address, nowMs)
     }
     const cause = exchange.statusCode === 0 && !this.#destroyed ? toLogCause(failure) : null
     if (cause !== null) this.#failures.failed(cause)
@@ -167,6 +171,14 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     for (const exchange of this.#shares.all()) exchange.fail(new UpstreamFailure('reset'))
     this.#sweeper.stop()
     this.#clients.destroy()
+  }
+
+  /**
+   * Whether the upstream answered other requests while this one waited: it works. Otherwise one workspace could open the
+   * circuit for all, with a few requests that take too long.
+   */
+  #isSlowAlone({ waitedMs }: UpstreamExchange, { kind }: UpstreamFailure, nowMs: number): boolean {
+    return isTimeout(kind) && this.#answeredAtMs > nowMs - waitedMs
   }
 
   #giveBack({ client }: UpstreamExchange, broken: boolean): void {

@@ -67,6 +67,13 @@ export function isUnreachable(kind: UpstreamFailureKind): boolean {
   return UNREACHABLE_KINDS.has(kind)
 }
 
+const TIMEOUT_KINDS: ReadonlySet<UpstreamFailureKind> = new Set(['headers_timeout', 'total_timeout'])
+
+/** Whether a connection was there but no response in time: one request alone can cause that. */
+export function isTimeout(kind: UpstreamFailureKind): boolean {
+  return TIMEOUT_KINDS.has(kind)
+}
+
 /** Failures that say nothing of the upstream. `circuit_open` follows from failures that were logged. */
 const OWN_KINDS: ReadonlySet<UpstreamFailureKind> = new Set([
   'queue_full',

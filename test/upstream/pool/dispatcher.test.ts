@@ -196,6 +196,26 @@ test('a server that does not respond in time opens the circuit, and its address 
   ])
 })
 
+test('requests that take too long open no circuit for others while the upstream answers these', async () => {
+  await start({ circuit: { failures: 2, openMs: 500 }, headersTimeoutMs: 300 })
+  const slow = [send('slow'), send('slow'), send('slow')]
+  await upstream.received(3)
+  clock.advance(200)
+  const quick = send('quick')
+  await upstream.received(4)
+  respond(3)
+  expect(await quick.outcome).toBe('200 3')
+  clock.advance(100)
+  expect(await outcomes(slow)).toEqual(['headers_timeout', 'headers_timeout', 'headers_timeout'])
+  expect(await shown('upstreamCircuit')).toEqual({ closed: 1 })
+  // Since then it has answered nothing.
+  const later = [send('quick'), send('slow')]
+  await upstream.received(6)
+  clock.advance(300)
+  expect(await outcomes(later)).toEqual(['headers_timeout', 'headers_timeout'])
+  expect(await shown('upstreamCircuit')).toEqual({ open: 1 })
+})
+
 test('a body that stalls does neither', async () => {
   await start({ circuit: { failures: 1, openMs: 500 }, bodyIdleTimeoutMs: 300 })
   const sent = send()
