@@ -54,6 +54,7 @@ export interface GatewayListeners {
   readonly app: FastifyInstance
   /** Null unless `gateway.check.port` is set. */
   readonly check: FastifyInstance | null
+  readonly upstreamHealth: () => Promise<'ok' | 'down' | 'unknown'>
 }
 
 /** Builds the gateway. The caller makes it listen. */
@@ -69,6 +70,7 @@ export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners
   const deny = createDeny(admission, observer)
   const trustedProxies = compileProxies(config.gateway.trustedProxies)
   const credentials = createBearerKeyScheme(config, deps.onReload, digest => deps.keys.holds(digest))
+  const { forward, upstreamHealth } = openForward(app, deps, { deny, trustedProxies })
   const gateway: Gateway = {
     reader: { original: ({ method = '' }, target) => ({ method, target }), credentials, trustedProxies },
     rules: {
@@ -81,7 +83,7 @@ export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners
       isStopping: () => deps.drainPhase() === 'closing',
     },
     responder: {
-      handlePermitted: createPermittedHandler(openForward(app, deps, { deny, trustedProxies })),
+      handlePermitted: createPermittedHandler(forward),
       deny,
       observer,
     },
@@ -90,12 +92,12 @@ export async function createGateway(deps: GatewayDeps): Promise<GatewayListeners
   serveRequests(app, gateway, serveDeps)
   await app.ready()
   const { proxy, port } = config.gateway.check
-  if (proxy === undefined || port === undefined) return { app, check: null }
+  if (proxy === undefined || port === undefined) return { app, check: null, upstreamHealth }
   const checkDeps = { ...serveDeps, admission, assertions: deps.assertions }
   const check = createCheckListener(config.gateway, proxy, gateway, checkDeps)
   limitListener(check.server, 'check', { maxConnections: config.gateway.maxConnections }, deps)
   await check.ready()
-  return { app, check }
+  return { app, check, upstreamHealth }
 }
 
 function openAdmission(
@@ -122,7 +124,7 @@ function openForward(
   app: FastifyInstance,
   deps: GatewayDeps,
   { deny, trustedProxies }: { readonly deny: Deny; readonly trustedProxies: BlockList | null },
-): Forward {
+): { readonly forward: Forward } & Pick<GatewayListeners, 'upstreamHealth'> {
   const { config, metrics, clock, logger } = deps
   const settings = requireUpstream(config)
   const onReload = narrowReload(deps.onReload, requireUpstream)
@@ -140,7 +142,7 @@ function openForward(
   })
   app.addHook('onClose', async () => upstream.pool.destroy())
   const { maxBytes } = settings.cache
-  return withResponseCache(createForward(upstream, deny), {
+  const forward = withResponseCache(createForward(upstream, deny), {
     upstream,
     deny,
     maxBytes,
@@ -149,6 +151,7 @@ function openForward(
     metrics,
     clock,
   })
+  return { forward, upstreamHealth: () => upstream.pool.health() }
 }
 
 function requireUpstream({ upstream }: Config): UpstreamSettings {

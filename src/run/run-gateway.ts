@@ -52,7 +52,7 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
   const store = createKeyStore({ ...parts, nearLimits, onGatewayCount: count => gateways.report(count) })
   const rateLimits = await createRateLimits({ ...parts, gateways, nearLimits })
   const assertions = await openAssertions({ ...parts, nowMs: () => Date.now() })
-  const { app, check } = await createGateway({
+  const { app, check, upstreamHealth } = await createGateway({
     config,
     metrics,
     logger,
@@ -80,6 +80,7 @@ export async function startGateway(context: ProcessContext): Promise<GatewayRun>
     health: async () => ({
       ...(config.region === undefined ? {} : { region: config.region }),
       ...store.health(),
+      upstream: await upstreamHealth(),
       limits: rateLimits.health(),
       signingSecrets: store.secretsMatch(),
     }),

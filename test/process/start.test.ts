@@ -18,7 +18,7 @@ test('a gateway that starts while Redis, key service and upstream are down is re
   })
   expect(await readiness(gateway.urls.ops)).toMatchObject({
     code: 200,
-    says: { status: 'ready', redis: 'down', changes: 'disconnected' },
+    says: { status: 'ready', redis: 'down', changes: 'disconnected', upstream: 'down' },
   })
 
   const redis = await parts.redis({ port: ports.redis })

@@ -22,6 +22,7 @@ import type {
 } from './exchange-parties.ts'
 import { isTimeout, isUnreachable, toLogCause, UpstreamFailure } from './failure.ts'
 import { PoolMetrics } from './pool-metrics.ts'
+import { canConnect, Reachability } from './reachability.ts'
 
 export interface DispatcherDeps {
   readonly settings: UpstreamSettings
@@ -56,6 +57,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   readonly #shares: ConnectionShares<UpstreamExchange>
   readonly #addresses: UpstreamAddresses
   readonly #failures: FailureLog
+  readonly #reachability: Reachability
   #admitting = false
   #destroyed = false
 
@@ -80,8 +82,9 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
       connectTimeoutMs: settings.connectTimeoutMs,
       nowMs,
     }
-    const { origin } = new URL(settings.url)
-    this.#clients = new UpstreamClients(() => new UpstreamClient(new URL(origin), connect, connecting))
+    const origin = new URL(new URL(settings.url).origin)
+    this.#clients = new UpstreamClients(() => new UpstreamClient(origin, connect, connecting))
+    this.#reachability = new Reachability(() => canConnect(connect, origin), nowMs)
     this.#poolMetrics = new PoolMetrics(deps.metrics, () => ({
       ...this.#clients.stats(),
       pending: connecting.count,
@@ -126,6 +129,12 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     return this.#sweeper.nowMs()
   }
 
+  /** `down`: the last request, or the last attempt to connect, failed, or the circuit is not closed. */
+  async health(): Promise<'ok' | 'down' | 'unknown'> {
+    const isClosed = this.#circuit.state(this.nowMs()) === 'closed'
+    return isClosed ? await this.#reachability.check() : 'down'
+  }
+
   withdraw(exchange: UpstreamExchange): void {
     if (!this.#shares.withdraw(exchange)) return
     this.#sweeper.delete(exchange)
@@ -139,7 +148,9 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   }
 
   headReceived(exchange: UpstreamExchange): void {
-    this.#answeredAtMs = this.nowMs()
+    const nowMs = this.nowMs()
+    this.#answeredAtMs = nowMs
+    this.#reachability.note('ok', nowMs)
     this.#circuit.succeeded()
     this.#failures.succeeded()
     this.#poolMetrics.headReceived(exchange.statusCode, exchange.waitedMs, exchange.retried)
@@ -148,7 +159,10 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   failed(exchange: UpstreamExchange, failure: UpstreamFailure): void {
     if (exchange.statusCode === 0 && isUnreachable(failure.kind)) {
       const nowMs = this.nowMs()
-      if (!this.#isSlowAlone(exchange, failure, nowMs)) this.#circuit.failed(nowMs)
+      if (!this.#isSlowAlone(exchange, failure, nowMs)) {
+        this.#circuit.failed(nowMs)
+        this.#reachability.note('down', nowMs)
+      }
       const address = exchange.client?.connection.address
       if (address) this.#addresses.book.failed(address, nowMs)
     }

@@ -207,13 +207,13 @@ test('requests that take too long open no circuit for others while the upstream 
   expect(await quick.outcome).toBe('200 3')
   clock.advance(100)
   expect(await outcomes(slow)).toEqual(['headers_timeout', 'headers_timeout', 'headers_timeout'])
-  expect(await shown('upstreamCircuit')).toEqual({ closed: 1 })
+  expect([await shown('upstreamCircuit'), await dispatcher.health()]).toEqual([{ closed: 1 }, 'ok'])
   // Since then it has answered nothing.
   const later = [send('quick'), send('slow')]
   await upstream.received(6)
   clock.advance(300)
   expect(await outcomes(later)).toEqual(['headers_timeout', 'headers_timeout'])
-  expect(await shown('upstreamCircuit')).toEqual({ open: 1 })
+  expect([await shown('upstreamCircuit'), await dispatcher.health()]).toEqual([{ open: 1 }, 'down'])
 })
 
 test('a body that stalls does neither', async () => {
@@ -228,6 +228,33 @@ test('a body that stalls does neither', async () => {
     { closed: 1 },
     { usable: 1 },
   ])
+})
+
+describe('whether the upstream can be reached', () => {
+  test('is found out by a connection, if no request has shown it in the last five seconds', async () => {
+    await start()
+    expect(await dispatcher.health()).toBe('ok')
+    await upstream.disconnected(1)
+    clock.advance(4_999)
+    expect(await dispatcher.health()).toBe('ok')
+    await upstream.stop()
+    expect(await dispatcher.health()).toBe('ok')
+    clock.advance(1)
+    expect(await dispatcher.health()).toBe('down')
+  })
+
+  test('is what the last request has shown', async () => {
+    await start()
+    const answered = send()
+    await upstream.received(1)
+    respond(0)
+    expect(await answered.outcome).toBe('200 0')
+    expect(await dispatcher.health()).toBe('ok')
+    expect(upstream.sockets).toHaveLength(1)
+    await upstream.stop()
+    expect(await send().outcome).toBe('refused')
+    expect(await dispatcher.health()).toBe('down')
+  })
 })
 
 test('a stale connection is replaced, and its request sent again once', async () => {
