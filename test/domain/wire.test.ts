@@ -304,13 +304,20 @@ describe('a reader', () => {
     expect(whyNot(tampered(changes))).toBe('malformed')
   })
 
-  it.each(['2027-01-01T00:00:00Z', '2027-01-01T00:00:00.5Z', '2027-01-01T00:00:00.123Z'])(
-    'reads the instant %s',
-    at => {
-      const decoded = decodeRecord(tampered({ expiresAt: at, mac: undefined, v: undefined }), DIGEST, null)
-      expect(decoded).toMatchObject({ ok: true, grant: { expiresAtMs: Date.parse(at) } })
-    },
-  )
+  it.each([
+    ['2027-01-01T00:00:00Z', '2027-01-01T00:00:00.000Z'],
+    ['2027-01-01T00:00:00.5Z', '2027-01-01T00:00:00.500Z'],
+    ['2027-01-01T00:00:00.123Z', '2027-01-01T00:00:00.123Z'],
+    ['2027-01-01T00:00:00.123456Z', '2027-01-01T00:00:00.123Z'],
+    ['2027-01-01T00:00:00.999999999Z', '2027-01-01T00:00:00.999Z'],
+    ['2027-01-01T00:00:00.123456+00:00', '2027-01-01T00:00:00.123Z'],
+    ['2027-01-01T02:00:00+02:00', '2027-01-01T00:00:00.000Z'],
+  ])('reads the instant %s, as the clocks of many languages write it', (at, read) => {
+    const changes = { expiresAt: at, revokedAt: at, mac: undefined, v: undefined }
+    const ms = Date.parse(read)
+    const decoded = decodeRecord(tampered(changes), DIGEST, null)
+    expect(decoded).toMatchObject({ ok: true, grant: { expiresAtMs: ms, revokedAtMs: ms } })
+  })
 
   it('accepts a record of another key service without revocation and hint', () => {
     const decoded = decodeRecord(tampered({ revokedAt: undefined, hint: undefined }), DIGEST, null)

@@ -10,8 +10,12 @@ const INSTANT = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\
 /** Completes the sentence "must be …". */
 export const INSTANT_EXPECTED = 'an instant such as 2027-02-18T09:00:00Z'
 
-/** Rejects days that do not exist: Date.parse reads 30 February as 2 March. */
+/**
+ * Reads an instant of RFC 3339, section 5.6, cut off to milliseconds. Rejects days and hours that do not exist: Date.parse reads 30
+ * February as 2 March, and the hour 24 as midnight.
+ */
 export function parseInstant(text: string): number | null {
+  if (text.includes('T24:')) return null
   const [, year, month, day] = INSTANT.exec(text) ?? []
   const ms = Date.parse(text)
   if (day === undefined || Number.isNaN(ms)) return null
