@@ -10,10 +10,12 @@ export interface CircuitSettings {
    * process. Default 0.
    */
   readonly mergeFailuresMs?: number
+  /** Probes at a time, each of another caller: one whose requests take long keeps no other out. Default 1. */
+  readonly maxProbes?: number
 }
 
 /**
- * A circuit breaker: opens after consecutive failures, then admits one probe at a time. It is not a library's, because
+ * A circuit breaker: opens after consecutive failures, then admits few probes at a time. It is not a library's, because
  * those wrap a promise, and an exchange with the upstream is none.
  */
 export class Circuit {
@@ -21,7 +23,8 @@ export class Circuit {
   #failures = 0
   #lastCountedAtMs = Number.NEGATIVE_INFINITY
   #openUntilMs: number | null = null
-  #probing = false
+  /** Callers with a probe on its way. */
+  readonly #probing = new Set<string>()
 
   constructor(settings: CircuitSettings) {
     this.#settings = settings
@@ -33,12 +36,13 @@ export class Circuit {
     return nowMs < this.#openUntilMs ? 'open' : 'half_open'
   }
 
-  /** Whether a request may be sent. While half open, only one request is admitted: the probe. */
-  admits(nowMs: number): boolean {
+  /** Whether a request of this caller may be sent. While half open, only probes are admitted, one of a caller at a time. */
+  admits(nowMs: number, caller = ''): boolean {
     const state = this.state(nowMs)
     if (state === 'closed') return true
-    if (state === 'open' || this.#probing) return false
-    this.#probing = true
+    const { maxProbes = 1 } = this.#settings
+    if (state === 'open' || this.#probing.has(caller) || this.#probing.size >= maxProbes) return false
+    this.#probing.add(caller)
     return true
   }
 
@@ -51,12 +55,12 @@ export class Circuit {
   succeeded(): void {
     this.#failures = 0
     this.#openUntilMs = null
-    this.#probing = false
+    this.#probing.clear()
   }
 
   /** The server could not be reached, or did not respond in time. */
   failed(nowMs: number): void {
-    this.#probing = false
+    this.#probing.clear()
     if (nowMs - this.#lastCountedAtMs >= (this.#settings.mergeFailuresMs ?? 0)) {
       this.#failures++
       this.#lastCountedAtMs = nowMs
@@ -64,8 +68,8 @@ export class Circuit {
     if (this.#failures >= this.#settings.failures) this.#openUntilMs = nowMs + this.#settings.openMs
   }
 
-  /** An admitted request ended without a result, such as when its client disconnected. */
-  abandoned(): void {
-    this.#probing = false
+  /** An admitted request of this caller ended without a result, such as when its client disconnected. */
+  abandoned(caller = ''): void {
+    this.#probing.delete(caller)
   }
 }

@@ -55,6 +55,19 @@ describe('a circuit', () => {
     expect(circuit.admits(1001)).toBe(true)
   })
 
+  it('admits a probe of each of several callers, up to a number', () => {
+    const circuit = new Circuit({ ...SETTINGS, maxProbes: 2 })
+    for (let failure = 0; failure < SETTINGS.failures; failure++) circuit.failed(0)
+    const admitted = (...callers: string[]) => callers.map(caller => circuit.admits(1000, caller))
+    expect(admitted('one', 'one', 'two', 'three')).toEqual([true, false, true, false])
+    circuit.abandoned('two')
+    expect(admitted('one', 'three', 'two')).toEqual([false, true, false])
+    circuit.failed(1000)
+    expect([circuit.admits(1999, 'one'), circuit.admits(2000, 'one')]).toEqual([false, true])
+    circuit.succeeded()
+    expect(admitted('one', 'one', 'two', 'three')).toEqual([true, true, true, true])
+  })
+
   it('always admits a request again, after every sequence of events', () => {
     const step = fc.constantFrom('admits', 'succeeded', 'failed', 'abandoned')
     fc.assert(
@@ -67,7 +80,8 @@ describe('a circuit', () => {
           if (name === 'admits') out += circuit.admits(nowMs) ? 1 : 0
           else if (out > 0) {
             out--
-            circuit[name](nowMs)
+            if (name === 'failed') circuit.failed(nowMs)
+            else circuit[name]()
           }
         }
         for (; out > 0; out--) circuit.failed(nowMs)

@@ -38,6 +38,8 @@ export interface DispatcherDeps {
 }
 
 const CLIENT_STALL_MS = 30_000
+/** As many as workspaces get a fair share: one whose requests are slow must not be the only one to probe. */
+const MAX_PROBES = 4
 
 /**
  * All exchanges with the upstream: at most as many at once as there are connections, shared fairly between workspaces.
@@ -50,8 +52,8 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   readonly #sweeper: DeadlineSweeper
   readonly #poolMetrics: PoolMetrics
   readonly #circuit: Circuit
-  /** The single request that a half-open circuit admits. */
-  #probe: UpstreamExchange | null = null
+  /** By workspace, the requests that a half-open circuit admits. */
+  readonly #probes = new Map<string, UpstreamExchange>()
   /** When a response began last; monotonic. */
   #answeredAtMs = Number.NEGATIVE_INFINITY
   readonly #shares: ConnectionShares<UpstreamExchange>
@@ -64,7 +66,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   constructor(deps: DispatcherDeps) {
     const { settings } = deps
     const connecting = { count: 0 }
-    this.#circuit = new Circuit(settings.circuit)
+    this.#circuit = new Circuit({ ...settings.circuit, maxProbes: MAX_PROBES })
     const connector = reloadable(settings, deps.onReload ?? neverReloads, buildUpstreamConnector)
     this.#shares = new ConnectionShares(settings)
     this.limits = { ...settings, clientStallMs: deps.clientStallMs ?? CLIENT_STALL_MS }
@@ -102,10 +104,10 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     const displaced = isFree ? undefined : this.#shares.displacedFor(exchange.workspaceId)
     if (!isFree && this.#shares.isQueueFull && displaced === undefined) {
       exchange.fail(new UpstreamFailure('queue_full'))
-    } else if (!this.#circuit.admits(nowMs)) {
+    } else if (!this.#circuit.admits(nowMs, exchange.workspaceId)) {
       exchange.fail(new UpstreamFailure('circuit_open'))
     } else {
-      if (this.#circuit.state(nowMs) === 'half_open') this.#probe = exchange
+      if (this.#circuit.state(nowMs) === 'half_open') this.#probes.set(exchange.workspaceId, exchange)
       this.#sweeper.add(exchange)
       displaced?.fail(new UpstreamFailure('preempted'))
       if (isFree) {
@@ -159,7 +161,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   failed(exchange: UpstreamExchange, failure: UpstreamFailure): void {
     if (exchange.statusCode === 0 && isUnreachable(failure.kind)) {
       const nowMs = this.nowMs()
-      if (!this.#isSlowAlone(exchange, failure, nowMs)) {
+      if (this.#saysUpstreamFails(exchange, failure, nowMs)) {
         this.#circuit.failed(nowMs)
         this.#reachability.note('down', nowMs)
       }
@@ -188,11 +190,12 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   }
 
   /**
-   * Whether the upstream answered other requests while this one waited: it works. Otherwise one workspace could open the
-   * circuit for all, with a few requests that take too long.
+   * Not if the upstream answered other requests while this one waited: otherwise one workspace could open the circuit for all, with a
+   * few requests that take too long. Nor if the request was sent before the circuit opened: those would keep it open.
    */
-  #isSlowAlone({ waitedMs }: UpstreamExchange, { kind }: UpstreamFailure, nowMs: number): boolean {
-    return isTimeout(kind) && this.#answeredAtMs > nowMs - waitedMs
+  #saysUpstreamFails(exchange: UpstreamExchange, { kind }: UpstreamFailure, nowMs: number): boolean {
+    if (isTimeout(kind) && this.#answeredAtMs > nowMs - exchange.waitedMs) return false
+    return this.#circuit.state(nowMs) === 'closed' || this.#probes.get(exchange.workspaceId) === exchange
   }
 
   #giveBack({ client }: UpstreamExchange, broken: boolean): void {
@@ -201,9 +204,10 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
 
   /** A probe that ended without an outcome must not keep the circuit half-open. */
   #endProbe(exchange: UpstreamExchange): void {
-    if (exchange !== this.#probe) return
-    this.#probe = null
-    this.#circuit.abandoned()
+    const { workspaceId } = exchange
+    if (this.#probes.get(workspaceId) !== exchange) return
+    this.#probes.delete(workspaceId)
+    this.#circuit.abandoned(workspaceId)
   }
 
   #enqueue(exchange: UpstreamExchange, nowMs: number): void {
