@@ -53,8 +53,8 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind a pooler, which leads
     return { ...watched, openOnly }
   }
 
-  test('each statement and each transaction has the settings of its pool', async () => {
-    const { writer, reader, announcing, openOnly } = await setUp()
+  test('each statement and each transaction has the settings of its pool, and none is left open', async () => {
+    const { writer, reader, announcing, openOnly, query } = await setUp()
     const settings = [
       'statement_timeout',
       'idle_in_transaction_session_timeout',
@@ -63,12 +63,18 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind a pooler, which leads
     ]
     const read = settings.map(setting => `current_setting('${setting}')`).join(` || ' ' || `)
     for (const pool of [writer, reader, announcing]) {
-      expect(await readValue(pool, read)).toBe('5s 6s off off')
+      await hold(pool, async session => {
+        // The second one after another of the same session.
+        for (const _ of [1, 2]) expect(await readValue(session, read)).toBe('5s 6s off off')
+      })
       expect(await pool.transaction().execute(tx => readValue(tx, read))).toBe('5s 6s off off')
     }
     const only = await openOnly()
     expect(await readValue(only, read)).toBe('0 0 off on')
     expect(await only.transaction().execute(tx => readValue(tx, read))).toBe('0 0 off on')
+    const open = await query(`select pid from pg_stat_activity
+      where datname = current_database() and state like 'idle in transaction%'`)
+    expect(open).toEqual([])
   })
 
   test('a change is committed, and one that fails leaves nothing, and its session in use', async () => {
@@ -87,6 +93,18 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind a pooler, which leads
       expect(Number(numDeletedRows)).toBe(1)
     })
     expect([await countChanges(reader), reported]).toEqual([0, []])
+  })
+
+  test('a read whose server goes away is answered by another one, also if that was before the end of its transaction', async () => {
+    const { reader, reported } = await setUp()
+    const first = await pidOf(reader)
+    address.onPiece = (direction, bytes) => {
+      if (direction === 'back' || !/commit|rollback/.test(bytes.toString('latin1'))) return
+      address.onPiece = () => {}
+      address.cut()
+    }
+    expect(await pidOf(reader)).not.toBe(first)
+    expect(reported).toEqual(['unreachable'])
   })
 
   test('what only reads writes nothing; only a comparison of schemas does, which it undoes', async () => {
@@ -158,15 +176,24 @@ describe.skipIf(!has(POSTGRES) || !has(PGBOUNCER))('behind a pooler, which leads
   test('a session that was not admitted is closed', async () => {
     const { direct } = await setUp()
     const url = replica.urlOf(new URL(direct).pathname.slice(1))
-    await until('the standby is refused', () =>
+    const refusal = await until('the standby is refused', () =>
       openPostgresForCopy(url, MIGRATIONS).then(
-        () => false,
-        (error: unknown) => String(error).includes('cannot reach PostgreSQL: this server is a standby'),
+        () => null,
+        (error: unknown) => (String(error).includes('standby') ? error : null),
       ),
     )
+    const text = 'cannot reach PostgreSQL: this server is a standby, which may be behind its primary'
+    expect(refusal).toMatchObject({ message: `database.url: ${text}` })
+    const through = Object.assign(new URL(direct), { port: String(address.port) }).href
+    const { reader } = await openWatched(direct, through)
+    await pidOf(reader)
+    address.leadTo(replica.urlOf('postgres'))
+    address.cut()
+    await expect(pidOf(reader)).rejects.toMatchObject(READ_ONLY)
     const only = await openReadOnly(url)
-    const others = `(select count(*) from pg_stat_activity where application_name = 'postern-database')`
+    onTestFinished(() => only.destroy())
+    const others = `(select count(*) from pg_stat_activity where datname = current_database()
+      and application_name in ('postern-database', 'postern-console'))`
     await until('no session is left', async () => (await readValue(only, others)) === 0)
-    await only.destroy()
   })
 })

@@ -99,8 +99,9 @@ class GuardedSession {
       if (sql === 'commit' || sql === 'rollback') this.#isInTransaction = false
       return this.#send(sql, parameters)
     }
-    const run = () => this.#runAlone(sql, parameters)
-    return READ.test(sql) ? this.#orOnNewSession(run) : run()
+    // A read has nothing to commit: with the answer to a commit it would be unknown whether it may run again.
+    if (READ.test(sql)) return this.#orOnNewSession(() => this.#runAlone(sql, parameters, 'rollback'))
+    return this.#runAlone(sql, parameters, 'commit')
   }
 
   /** Only for what changes nothing. */
@@ -116,14 +117,14 @@ class GuardedSession {
     }
   }
 
-  /** A statement without a transaction. */
-  async #runAlone(sql: string, parameters: readonly unknown[]): Promise<unknown> {
+  /** A statement without a transaction. @param end of the one that a pooler needs for it */
+  async #runAlone(sql: string, parameters: readonly unknown[], end: 'commit' | 'rollback'): Promise<unknown> {
     if (this.#session?.isDirect === true) return this.#send(sql, parameters)
     await this.#orOnNewSession(() => this.#begin('begin'))
     this.#isInTransaction = false
     try {
       const result = await this.#send(sql, parameters)
-      await this.#send('commit', [])
+      await this.#send(end, [])
       return result
     } catch (error) {
       // The first error counts; a session that cannot roll back is thrown away.
