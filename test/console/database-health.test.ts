@@ -51,6 +51,13 @@ test('readiness asks the database once a second, however often it is asked itsel
   expect(timers.nextDelayMs).toBeNull()
 })
 
+test('until the database has answered for the first time, readiness says what the start of the console has shown', async () => {
+  const { health, pass } = setUp()
+  const first = health.state()
+  pass(300)
+  expect(await first).toBe('ok')
+})
+
 test('after an error of the database readiness asks it at once', async () => {
   const { health, stateAfter, asked } = setUp()
   await stateAfter('ok')

@@ -37,6 +37,7 @@ test.each([
 
 test('a change that could not be written with its audit entry says so, once, with what is wrong with the database', () => {
   const lost = new DatabaseUnavailable('unreachable', 'gone')
+  expect(lost.message).toBe('The database is unavailable (unreachable): gone')
   const error = AuditWriteError.of(lost)
   expect(error).toMatchObject({ message: 'A change and its audit entry could not be written', cause: lost })
   expect(AuditWriteError.of(error)).toBe(error)

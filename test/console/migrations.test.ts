@@ -24,6 +24,10 @@ const NEXT = {
   '0004_column': statement('alter table made_up rename column more to most'),
 }
 
+/** Two objects of one name. */
+const sharing = (...definitions: readonly [string, string]) =>
+  definitions.map(definition => ({ name: 'index twice', definition }))
+
 async function empty(): Promise<Connection> {
   const { writer, close } = await openMigrated('sqlite::memory:', {})
   onTestFinished(close)
@@ -110,8 +114,15 @@ test('what differs between two schemas is named: missing, changed or added, also
     'missing table gone',
   ])
   expect(compareSchemas(actual, actual)).toEqual([])
-  const [, ...others] = actual.slice(3)
-  expect(compareSchemas([...others, ...others], actual.slice(3))).toEqual([])
+  expect(compareSchemas(sharing('a', 'b'), sharing('a', 'b'))).toEqual([])
+  for (const [first, second] of [
+    ['c', 'b'],
+    ['a', 'c'],
+  ] as const) {
+    expect(compareSchemas(sharing('a', 'b'), sharing(first, second))).toEqual([
+      { change: 'changed', name: 'index twice' },
+    ])
+  }
 })
 
 test.each([

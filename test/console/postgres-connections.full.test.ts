@@ -10,6 +10,7 @@ import { MIGRATIONS } from '../../src/console/schema.ts'
 import { StartError } from '../../src/domain/start-error.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
+import { keepAliveMs } from '../support/tcp-table.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 import { settled, until } from '../support/until.ts'
 import {
@@ -57,8 +58,40 @@ describe.skipIf(!has(POSTGRES))('connections of a console to PostgreSQL', () => 
     await until('they have ended', async () => (await sessions()).length === 0)
   })
 
+  /** A server that accepts connections, and sends nothing. */
+  async function startSilentServer() {
+    const silent = createServer()
+    await once(silent.listen(0, '127.0.0.1'), 'listening')
+    onTestFinished(() => void silent.close())
+    // A server on a port has an address that is an object.
+    const { port } = silent.address() as { port: number }
+    return { port, url: `postgres://u:secret@127.0.0.1:${port}/d`, connected: once(silent, 'connection') }
+  }
+
+  test.skipIf(process.platform !== 'linux')(
+    'the kernel probes each connection, on which nothing may be sent for hours',
+    async () => {
+      const { port, url, connected } = await startSilentServer()
+      const opening = openMigrated(url, MIGRATIONS).catch(() => {})
+      const [socket] = await connected
+      await until('it is to be probed', () => keepAliveMs(socket.remotePort, port))
+      socket.destroy()
+      await opening
+    },
+  )
+
+  test('a console sees whether there is an index for parts of texts', async () => {
+    const { direct, hasTextIndex, query } = await setUp()
+    const [found] = await query(`select to_regclass('keys_by_text') is not null as exists`)
+    expect(hasTextIndex).toBe(found?.['exists'])
+    await query('drop index if exists keys_by_text')
+    const without = await openMigrated(direct, MIGRATIONS)
+    onTestFinished(without.close)
+    expect(without.hasTextIndex).toBe(false)
+  })
+
   test('what only reads has one session without a time limit, which cannot write', async () => {
-    const { direct: url } = await setUp()
+    const { direct: url, end } = await setUp()
     const connection = await openReadOnly(url)
     onTestFinished(() => connection.destroy())
     const settings = ['statement_timeout', 'jit', 'application_name', 'default_transaction_read_only']
@@ -70,6 +103,9 @@ describe.skipIf(!has(POSTGRES))('connections of a console to PostgreSQL', () => 
     expect(new Set(pids).size).toBe(1)
     await expect(insertChange(connection)).rejects.toMatchObject({ kind: 'read_only' })
     await expect(connection.transaction().execute(insertChange)).rejects.toMatchObject({ kind: 'read_only' })
+    await end(pids[0] ?? 0)
+    const [next, again] = [await pidOf(connection), await pidOf(connection)]
+    expect([next === pids[0], again === next]).toEqual([false, true])
   })
 
   test('a copy has one session without a time limit, and sees the consoles beside it', async () => {
@@ -100,21 +136,32 @@ describe.skipIf(!has(POSTGRES))('connections of a console to PostgreSQL', () => 
     expect(await readValue(reader, 'true')).toBe(true)
   })
 
+  /** The version of a server cannot be set: a database can say another one. @returns its address */
+  async function urlOfVersion(expression: string): Promise<string> {
+    const { direct, query, name } = await setUp()
+    await query(`create schema other; create function other.current_setting(text) returns text language sql
+      as $$ select case when $1 = 'server_version_num' then ${expression} else pg_catalog.current_setting($1) end $$`)
+    await query(`alter database ${name} set search_path = other, pg_catalog, public`)
+    return direct
+  }
+
   test.each([
     ['140012', false],
     ['150000', true],
   ])('a server of the version %s is admitted: %s', async (version, isAdmitted) => {
-    const { direct: url, query, name } = await setUp()
-    // The version of a server cannot be set: this database says another one.
-    await query(`create schema other; create function other.current_setting(text) returns text
-      language sql as $$ select case when $1 = 'server_version_num' then '${version}' else pg_catalog.current_setting($1) end $$`)
-    await query(`alter database ${name} set search_path = other, pg_catalog, public`)
-    const opened = openReadOnly(url).then(connection => connection.destroy())
+    const opened = openReadOnly(await urlOfVersion(`'${version}'`)).then(connection => connection.destroy())
     if (isAdmitted) await opened
     else
       await expect(opened).rejects.toThrow(
         /database\.url: this is PostgreSQL 14; the console needs 15 or newer/,
       )
+  })
+
+  test('an error that is none of the connection is passed on as it is', async () => {
+    const url = await urlOfVersion('(1 / length(left($1, 0)))::text')
+    const refusal = await openReadOnly(url).catch((error: unknown) => error)
+    expect(refusal).not.toBeInstanceOf(StartError)
+    expect(refusal).toMatchObject({ message: 'division by zero' })
   })
 
   test('a migration whose session ends is tried again by the console; one that fails leaves nothing behind', async () => {
@@ -232,16 +279,9 @@ describe.skipIf(!has(POSTGRES))('connections of a console to PostgreSQL', () => 
     })
 
     test('connections are given up after three seconds, and the console may try again', async () => {
-      const silent = createServer()
-      await once(silent.listen(0, '127.0.0.1'), 'listening')
-      onTestFinished(() => void silent.close())
-      const connected = once(silent, 'connection')
-      // A server on a port has an address that is an object.
-      const { port } = silent.address() as { port: number }
+      const { url, connected } = await startSilentServer()
       holdTimers()
-      const opening = openMigrated(`postgres://u:secret@127.0.0.1:${port}/d`, MIGRATIONS).catch(
-        (error: unknown) => error,
-      )
+      const opening = openMigrated(url, MIGRATIONS).catch((error: unknown) => error)
       const [socket] = await connected
       expect(await stateAfter(opening, 2_900)).toBe('waits')
       await vi.advanceTimersByTimeAsync(200)

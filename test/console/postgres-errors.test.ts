@@ -72,7 +72,12 @@ test.each<[Error, DatabaseTrouble, string]>([
   ).map(code => [ofSystem(code), 'unreachable', 'said'] as [Error, DatabaseTrouble, string]),
   [ofSystem('DEPTH_ZERO_SELF_SIGNED_CERT'), 'refused', 'said'],
   [ofSystem('ERR_TLS_CERT_ALTNAME_INVALID', ''), 'refused', 'ERR_TLS_CERT_ALTNAME_INVALID'],
-  [ofSystem('ERR_INVALID_URL', 'postgres://user:password@['), 'refused', 'the address is malformed'],
+  // As Node makes it.
+  [
+    Object.assign(new TypeError('postgres://user:password@['), { code: 'ERR_INVALID_URL' }),
+    'refused',
+    'the address is malformed',
+  ],
   [
     ofDriver('The server does not support SSL connections'),
     'refused',
@@ -115,7 +120,7 @@ test.each([
   'auth failed',
   'password authentication failed',
   'SSL required',
-  'database "x" does not exist',
+  'database "a b" does not exist',
   'statement pooling mode does not allow it',
 ])('a pooler that refuses this console says so in words: %s', text => {
   expect(kindOf(explainConnectError(ofServer('08P01', text)))).toBe('refused')
@@ -150,6 +155,8 @@ test.each<[DatabaseTrouble, string | null, boolean, boolean, boolean]>([
   ['full', '53100', false, false, true],
   ['busy', '53300', false, false, true],
   ['busy', '40001', false, false, false],
+  // The class is what a code begins with.
+  ['busy', 'x5330', false, false, false],
   ['refused', '28P01', false, false, false],
   ['damaged', 'XX001', false, false, false],
 ])(
@@ -168,13 +175,14 @@ test.each<[DatabaseTrouble, string | null, boolean, boolean, boolean]>([
 
 test('a user without a right, a standby and a value that the schema refuses are three different things', () => {
   const of = (sqlState: string) => new DatabaseUnavailable('refused', 'x', { sqlState })
-  const codes = ['42501', '25006', '28P01', '28000', '3D000']
-  expect(codes.map(code => isNotPermitted(of(code)))).toEqual([true, true, false, false, false])
-  expect(codes.map(code => isForbidden(of(code)))).toEqual([true, false, true, true, false])
+  const codes = ['42501', '25006', '28P01', '28000', '3D000', 'x2800']
+  expect(codes.map(code => isNotPermitted(of(code)))).toEqual([true, true, false, false, false, false])
+  expect(codes.map(code => isForbidden(of(code)))).toEqual([true, false, true, true, false, false])
   expect([isNotPermitted(ofServer('42501')), isForbidden(ofServer('28P01'))]).toEqual([false, false])
   const rejections = ['22001', '23505', '42501', 'x22', '']
   expect(rejections.map(code => isRejected(ofServer(code)))).toEqual([true, true, false, false, false])
   expect(isRejected(new Error('x', { cause: ofServer('23505') }))).toBe(true)
+  expect(isRejected(new Error('x', { cause: ofServer('42501') }))).toBe(false)
   expect([isRejected(new Error('x')), isRejected(null)]).toEqual([false, false])
 })
 

@@ -244,6 +244,34 @@ describe.skipIf(!has(POSTGRES))('several consoles on one PostgreSQL', () => {
     expect(await repository.pendingIn('eu').countPending()).toBe(0)
   })
 
+  test('sync each change of a key to the disk, and neither what is deleted once it is announced nor reports of gateways', async () => {
+    const { repository, storedKeys, query, name } = await setUp()
+    await query(`alter database ${name} set synchronous_commit = on`)
+    await query(`create table seen (what text, setting text);
+      create function note() returns trigger language plpgsql as $$ begin
+        insert into seen values (tg_table_name || ' ' || lower(tg_op), current_setting('synchronous_commit'));
+        return null;
+      end $$`)
+    for (const table of ['keys', 'outbox', 'gateways']) {
+      await query(`create trigger note after insert or update or delete on ${table} execute function note()`)
+    }
+    const [key = someKey()] = await storedKeys(1)
+    const change = await replace(repository, revoked(key))
+    await repository.deletePendingChanges(change === null ? [] : [change])
+    await repository.recordGateway({
+      ...{ id: 'g', name: 'g', region: 'default', isConnected: true, isLeaving: false, confirmed: [] },
+    })
+    // An insertion that may update counts as both.
+    expect(await query('select distinct what, setting from seen order by what')).toEqual([
+      { what: 'gateways insert', setting: 'off' },
+      { what: 'gateways update', setting: 'off' },
+      { what: 'keys insert', setting: 'on' },
+      { what: 'keys update', setting: 'on' },
+      { what: 'outbox delete', setting: 'off' },
+      { what: 'outbox insert', setting: 'on' },
+    ])
+  })
+
   test('add a region once the changes before it are committed, and miss none; a known region waits for nothing', async () => {
     const { repository, begin, untilWaiting, storedKeys } = await setUp()
     const [key] = await storedKeys(1)

@@ -6,6 +6,7 @@ import { DatabaseUnavailable } from '../../src/console/platform/database/databas
 import { openDatabase } from '../support/open-database.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { has, POSTGRES } from '../support/tools.ts'
+import { settled } from '../support/until.ts'
 import {
   countChanges,
   hold,
@@ -29,17 +30,39 @@ describe.skipIf(!has(POSTGRES))('sessions of a console on PostgreSQL', () => {
     async begin => {
       const { reader, reported, end } = await setUp()
       await hold(reader, async (session, first) => {
-        await end(first)
-        const { rows } = await sql<{ pid: number }>`${sql.raw(begin)} pg_backend_pid() as pid`.execute(
-          session,
-        )
-        expect(rows).toEqual([{ pid: expect.any(Number) }])
-        expect(rows).not.toEqual([{ pid: first }])
-        expect(await pidOf(session)).toBe(rows[0]?.pid)
+        let last = first
+        for (const _ of ['once', 'and again']) {
+          await end(last)
+          const { rows } = await sql<{ pid: number }>`${sql.raw(begin)} pg_backend_pid() as pid`.execute(
+            session,
+          )
+          expect(rows).toEqual([{ pid: expect.any(Number) }])
+          expect(rows).not.toEqual([{ pid: last }])
+          last = rows[0]?.pid ?? 0
+          expect(await pidOf(session)).toBe(last)
+        }
       })
-      expect(reported).toEqual(['unreachable'])
+      expect(reported).toEqual(['unreachable', 'unreachable'])
     },
   )
+
+  test('a session that ends while nothing is asked on it ends no console', async () => {
+    const uncaught: unknown[] = []
+    const note = (error: unknown) => void uncaught.push(error)
+    process.on('uncaughtExceptionMonitor', note)
+    onTestFinished(() => void process.off('uncaughtExceptionMonitor', note))
+    const { reader, writer, announcing, end } = await setUp()
+    await end((await pidOf(announcing)) ?? 0)
+    await hold(reader, async (_session, pid) => end(pid))
+    const change = writer.transaction().execute(async tx => {
+      await insertChange(tx)
+      await end((await pidOf(tx)) ?? 0)
+      await settled()
+    })
+    await expect(change).rejects.toMatchObject({ kind: 'unreachable' })
+    for (const connection of [announcing, reader, writer]) expect(await pidOf(connection)).toBeGreaterThan(0)
+    expect(uncaught).toEqual([])
+  })
 
   test('a session is used again after its release, and after a statement that was a mistake', async () => {
     for (const pool of POOLS) {

@@ -1,4 +1,13 @@
-import { copyFileSync, existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { sql } from 'kysely'
@@ -28,6 +37,19 @@ function written(name: string, content: string | Buffer): string {
   const file = at(name)
   writeFileSync(file, content)
   return file
+}
+
+/** How often this process has the file open. */
+function openings(file: string): number {
+  const links = readdirSync('/proc/self/fd').map(descriptor => {
+    try {
+      return readlinkSync(`/proc/self/fd/${descriptor}`)
+    } catch {
+      // That of the folder itself has ended.
+      return ''
+    }
+  })
+  return links.filter(link => link === file).length
 }
 
 /** A file of 2,000 pages, as a console has it. */
@@ -100,9 +122,11 @@ test('a copy is as of one moment while a console writes, and is readable only by
   const { file, console } = filled()
   const copy = at('copy.db')
   const steps: (readonly [number, number])[] = []
+  const counted = new Set<string>()
   await copyPages(file, copy, {
-    show: (done, total) => {
+    show: (done, total, what) => {
       steps.push([done, total])
+      counted.add(what)
       console.exec(
         `update t set text = 'later' where n % 7 = ${steps.length % 7}; insert into t (text) values ('later')`,
       )
@@ -121,6 +145,30 @@ test('a copy is as of one moment while a console writes, and is readable only by
   expect(total).toBeGreaterThan(2_000)
   expect(steps.map(([done]) => done)).toEqual(steps.map(([done]) => done).toSorted((a, b) => a - b))
   expect(steps.every(([done, all]) => done > 0 && done <= total && all === total)).toBe(true)
+  expect([...counted]).toEqual(['pages copied'])
+})
+
+test('a file that is not there is neither copied nor examined, and none is made in its place', async () => {
+  const gone = at('gone.db')
+  await expect(copyPages(gone, at('copy.db'), { show: () => {} })).rejects.toThrow('unable to open')
+  expect(() => checkIntegrity(gone, 'the backup', true)).toThrow('unable to open')
+  expect(existsSync(gone)).toBe(false)
+})
+
+test.skipIf(process.platform !== 'linux')('no file stays open behind what was done with it', async () => {
+  const { file, console } = filled()
+  console.close()
+  const copy = at('copy.db')
+  await copyPages(file, copy, { show: () => {} })
+  makeSingleFile(copy)
+  checkIntegrity(copy)
+  await requireSqliteFile(copy)
+  const torn = written('torn.db', readFileSync(file).fill(0xff, 40_960, 4_096_000))
+  expect(() => checkIntegrity(torn)).toThrow('is damaged')
+  const release = lockSqliteFile(`sqlite:${file}`)
+  expect([isLockedSqliteFile(file), isLockedSqliteFile(file)]).toEqual([true, true])
+  release()
+  expect([file, copy, torn, `${file}-lock`].map(openings)).toEqual([0, 0, 0, 0])
 })
 
 test('what is in the write-ahead log is moved into the file, which is complete in itself', async () => {
@@ -143,6 +191,14 @@ test('a damaged file is refused with what is wrong, at most five of it, and a so
   checkIntegrity(file)
   const torn = written('torn.db', readFileSync(file).fill(0xff, 40_960, 4_096_000))
   expect(() => checkIntegrity(torn)).toThrow(`The database ${torn} is damaged: *** in database main`)
+  const unlike = at('unlike.db')
+  const single = new DatabaseSync(unlike, { defensive: false } as object)
+  single.exec(`create table t (a); insert into t values (null); pragma writable_schema = on;
+    update sqlite_master set sql = 'create table t (a not null)'`)
+  single.close()
+  expect(() => checkIntegrity(unlike)).toThrow(
+    new Refused(`The database ${unlike} is damaged: NULL value in t.a`),
+  )
   const damaged = at('damaged.db')
   const database = new DatabaseSync(damaged, { defensive: false } as object)
   database.exec(`create table t (a); create index i on t (a); create table empty (a); create index e on empty (a);
@@ -185,7 +241,7 @@ test('a SQLite file has one lock, under each of its names, which only its owner 
   lockSqliteFile(`sqlite:${link}`)()
   for (const other of ['sqlite::memory:', 'postgres://db', 'sqlite:', `xsqlite:${folder}/a`])
     lockSqliteFile(other)()
-  expect(existsSync(`${folder}/a-lock`)).toBe(false)
+  expect([existsSync(`${folder}/a-lock`), existsSync(':memory:-lock')]).toEqual([false, false])
 })
 
 test('a SQLite file that is in use, or whose lock cannot be opened, is refused with what to do', () => {
@@ -223,6 +279,9 @@ test('reads and announcing go on beside a change that is not committed, and all 
   const { rows } = await sql`select fold('ÄBc') as folded`.execute(database.reader)
   expect(rows).toEqual([{ folded: 'äbc' }])
   await database.close()
+  expect(existsSync(`${file}-wal`)).toBe(false)
+  // Also what was opened and never asked.
+  await (await openDatabase(`sqlite:${file}`)).close()
   expect(existsSync(`${file}-wal`)).toBe(false)
 })
 

@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely, sql } from 'kysely'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { DatabaseUnavailable } from '../../src/console/platform/database/database-unavailable.ts'
 import { NodeSqliteDialect } from '../../src/console/platform/database/sqlite/dialect.ts'
 
@@ -42,12 +42,14 @@ test.each([
   [22, 'full'],
   [23, 'refused'],
   [26, 'damaged'],
-])('an error of SQLite with the code %d says of the database: %s, once', async (errcode, kind) => {
+])('an error of SQLite with the code %d says of the database: %s, once each time', async (errcode, kind) => {
   const { database, reported } = open({ next: text => (text.includes('from') ? { errcode } : null) })
   const error = await rowsOf(database).catch((error: unknown) => error)
   expect(error).toBeInstanceOf(DatabaseUnavailable)
   expect(error).toMatchObject({ kind, reason: 'said', sqlState: null, isOutcomeUnknown: false })
   expect(reported).toEqual([kind])
+  await expect(rowsOf(database)).rejects.toMatchObject({ kind })
+  expect(reported).toEqual([kind, kind])
 })
 
 test.each([{ errcode: 1 }, { errcode: 19 }, { errcode: '10' }, { code: 10 }, {}])(
@@ -65,6 +67,28 @@ test.each([5, 261, 6, 262, 15])('a statement that meets a lock (%d) waits for it
   const { database, reported } = open({ next: () => (left-- > 0 ? { errcode } : null) })
   expect(await rowsOf(database)).toEqual([])
   expect([left, reported]).toEqual([-1, []])
+})
+
+test('a lock is waited for two seconds, and a later one as long', async () => {
+  let nowMs = performance.now()
+  const now = vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
+  onTestFinished(() => now.mockRestore())
+  /** How much later each statement finds it held. */
+  let held = [0, 1_999, 1]
+  const { database, reported } = open({
+    next: () => {
+      const passedMs = held.shift()
+      nowMs += passedMs ?? 0
+      return passedMs === undefined ? null : { errcode: 5 }
+    },
+  })
+  await expect(rowsOf(database)).rejects.toMatchObject({ kind: 'busy' })
+  expect([held, reported]).toEqual([[], ['busy']])
+  expect(await rowsOf(database)).toEqual([])
+  nowMs += 60_000
+  held = [0, 1_999]
+  expect(await rowsOf(database)).toEqual([])
+  expect([held, reported]).toEqual([[], ['busy']])
 })
 
 test.each([

@@ -40,7 +40,7 @@ export async function migrate(
 ): Promise<void> {
   const missing = await missingMigrations(database, migrations)
   // A lock that Kysely takes behind a pooler may stay with a session of the pooler, so it takes none at most starts.
-  if (missing.length === 0 && last === null) return
+  if (missing.length === 0) return
   let failure: unknown
   const noteFailure = (error: unknown) => {
     failure = error

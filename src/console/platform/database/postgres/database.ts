@@ -67,13 +67,13 @@ interface ReadOnlyOptions {
   /** Of the setting or argument. */
   readonly name: string
   /** Refuses a pooler. */
-  readonly seesConsoles?: boolean
+  readonly seesConsoles: boolean
 }
 
 /** One connection that the server lets write nothing, also to a standby. A long read is not cut off. */
 export async function openPostgresReadOnly(
   url: string,
-  { name, seesConsoles = false }: ReadOnlyOptions,
+  { name, seesConsoles }: ReadOnlyOptions,
 ): Promise<Kysely<Tables>> {
   const rules = { settings: SETTINGS, use: 'any', ...(seesConsoles ? seeingConsoles(name) : {}) } as const
   const connection = connectOnce(url, { name, applicationName: 'postern-audit', rules })

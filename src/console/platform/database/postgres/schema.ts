@@ -50,10 +50,10 @@ async function compareIn(tx: Transaction<Tables>, migrations: Migrations): Promi
 }
 
 async function readObjects(tx: Transaction<Tables>): Promise<SchemaObject[]> {
-  const { rows } = await sql<{ name: string; definition: string | null }>`
+  const { rows } = await sql<SchemaObject>`
     with ${sql.join(NAMED, sql`, `)}
     ${sql.join(OBJECTS, sql` union all `)}`.execute(tx)
-  return rows.map(({ name, definition }) => ({ name, definition: definition ?? '' }))
+  return rows
 }
 
 /**
