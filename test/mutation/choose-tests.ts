@@ -183,8 +183,16 @@ const READ_AT_LOAD: readonly (readonly [source: RegExp, test: string])[] = [
   [/^src\/console\/platform\/html\/paths\.ts$/, 'test/console/sign-in/values.test.ts'],
   [/^src\/console\/platform\/audit\/(?:mac|chain)\.ts$/, 'test/console/access/audit-signatures.test.ts'],
   [/^src\/console\/platform\/html\/assets\.ts$/, 'test/console/pages/pages.test.ts'],
-  [/^src\/console\/platform\/database\/database\.ts$/, 'test/console/sqlite-files.test.ts'],
+  [
+    /^src\/console\/platform\/database\/(?:database|sqlite\/(?:database|file))\.ts$/,
+    'test/console/sqlite-files.test.ts',
+  ],
+  [/^src\/console\/platform\/database\/database-health\.ts$/, 'test/console/database-health.test.ts'],
+  [/^src\/console\/platform\/database\/migrations\.ts$/, 'test/console/migrations.test.ts'],
+  [/^src\/console\/platform\/database\/ids\.ts$/, 'test/console/ids.test.ts'],
   [/^src\/console\/platform\/database\/sqlite\/dialect\.ts$/, 'test/console/sqlite-statements.test.ts'],
+  [/^src\/console\/platform\/database\/sqlite\/schema\.ts$/, 'test/console/sqlite-schema.test.ts'],
+  [/^src\/console\/platform\/database\/postgres\/connection\.ts$/, 'test/console/postgres-address.test.ts'],
   [
     /^src\/console\/platform\/database\/postgres\/(?:errors|database)\.ts$/,
     'test/console/postgres-errors.test.ts',
@@ -194,6 +202,10 @@ const READ_AT_LOAD: readonly (readonly [source: RegExp, test: string])[] = [
     'test/console/postgres-connections.full.test.ts',
   ],
   [/^src\/console\/platform\/database\/postgres\/pool\.ts$/, 'test/console/postgres-sessions.full.test.ts'],
+  [
+    /^src\/console\/platform\/database\/postgres\/schema\.ts$/,
+    'test/console/foreign-schema-postgres.full.test.ts',
+  ],
   [
     /^src\/console\/(?:.*\/api|keys\/(?:.*-calls|import-export)|.*\/fields|.*\/admin-api)\.ts$/,
     'test/console/admin-document.test.ts',

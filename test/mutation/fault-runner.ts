@@ -113,6 +113,8 @@ export default class FaultRunner extends TestRunner {
 
   override async onBeforeRunSuite(suite: RunnerTestSuite): Promise<void> {
     await super.onBeforeRunSuite(suite)
+    // Its hooks do not run either.
+    if (this.#plan.isLoadOnly) suite.mode = 'skip'
     // The test files could not be loaded.
     if (this.#plan.alone !== null && suite.result?.state === 'fail') {
       this.#killed(suite.file.name, this.#current, suite.result.errors?.[0]?.message ?? '')

@@ -14,6 +14,8 @@ export interface Plan {
   readonly alone: string | null
   /** Whether tests of the full suite are left out. */
   readonly isFast: boolean
+  /** Whether test files are only loaded, so that each mutant whose code that runs is known, and no test runs. */
+  readonly isLoadOnly: boolean
   /** Where events are appended, one a line. */
   readonly events: string
 }

@@ -26,6 +26,8 @@ const { values: options } = parseArgs({
     resume: { type: 'boolean', default: false },
     /** Leaves out the tests of the full suite: the share that is found is then a lower bound. */
     fast: { type: 'boolean', default: false },
+    /** Tries only those whose code runs while the sources are loaded, with the tests that are named for that. */
+    loaded: { type: 'boolean', default: false },
     /** Processes at once. */
     concurrency: { type: 'string', default: '2' },
   },
@@ -67,12 +69,15 @@ async function run(part: string): Promise<boolean> {
     processes: Number(options.concurrency),
     resume: options.resume,
     fast: options.fast,
+    loaded: options.loaded,
   })
   const verdicts = new Map([...before, ...found])
-  const extent = ranges !== null ? 'sample' : options.file.length > 0 ? 'files' : 'all'
-  const { text, isComplete } = report(part, chosen, verdicts, extent)
+  const reported = options.loaded ? chosen.filter(({ id }) => verdicts.has(id)) : chosen
+  const isSample = ranges !== null || options.loaded
+  const extent = isSample ? 'sample' : options.file.length > 0 ? 'files' : 'all'
+  const { text, isComplete } = report(part, reported, verdicts, extent)
   process.stdout.write(text)
-  const results = chosen.map(mutant => ({ ...mutant, ...verdicts.get(mutant.id) }))
+  const results = reported.map(mutant => ({ ...mutant, ...verdicts.get(mutant.id) }))
   writeFileSync(`${WORK}${name}.json`, JSON.stringify(results, null, 1))
   return isComplete
 }

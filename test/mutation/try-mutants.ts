@@ -11,7 +11,7 @@ import { type Event, type Plan, ROOT, readEvents, record, testNameOf } from './p
 const STUCK_MS = 90_000
 const LOOK_MS = 1_000
 
-/** A mutant that is loaded with the sources is shown to so many test files, fewer if they take longer in total. */
+/** A mutant that is loaded with the sources is shown to so many test files, of which others than those named for it take no longer in total. */
 const MAX_FILES = 4
 const MAX_FILES_MS = 4_000
 
@@ -32,14 +32,19 @@ interface Options {
   readonly processes: number
   readonly resume: boolean
   readonly fast: boolean
+  /** Only those whose code runs while the sources are loaded, with the test files that `choose-tests.ts` names for that. */
+  readonly loaded: boolean
 }
 
-/** Tries mutants while tests run, and then those whose code runs before: while the sources are loaded, or in hooks. */
+/**
+ * Tries mutants while tests run, and then those whose code runs before: while the sources are loaded, or in hooks.
+ * @returns of those that were to be tried
+ */
 export async function tryMutants(
   { part, name: run, planted }: Run,
   sources: Plan['sources'],
   mutants: readonly Mutant[],
-  { processes, resume, fast: isFast }: Options,
+  { processes, resume, fast: isFast, loaded: isLoadOnly }: Options,
 ): Promise<Map<string, Verdict>> {
   const shards = Array.from({ length: processes }, (_, shard) =>
     mutants.filter((_mutant, index) => index % processes === shard),
@@ -48,18 +53,22 @@ export async function tryMutants(
     shards.map(async (some, shard) => {
       const name = `${run}-${shard}`
       if (!resume) rmSync(eventsOf(name), { force: true })
-      const plan = { part, sources, mutants: pathsOf(some), alone: null, isFast, events: '' }
+      const plan = { part, sources, mutants: pathsOf(some), alone: null, isFast, isLoadOnly, events: '' }
       const seen = await runTests(name, plan)
-      return [...seen, ...(await tryAlone({ part, name, planted }, sources, some, seen))]
+      const filesOf = (mutant: Mutant) =>
+        isLoadOnly ? readersOf(mutant.path) : testFilesOf(mutant, planted, seen)
+      return [...seen, ...(await tryAlone({ part, name, sources }, some, filesOf, seen))]
     }),
   )
-  return new Map(mutants.map(({ id }) => [id, verdictOn(id, events.flat())]))
+  const loaded = new Set(events.flat().flatMap(event => (event.kind === 'outside' ? event.ids : [])))
+  const tried = mutants.filter(({ id }) => !isLoadOnly || loaded.has(id))
+  return new Map(tried.map(({ id }) => [id, verdictOn(id, events.flat())]))
 }
 
 async function tryAlone(
-  { part, name, planted }: Run,
-  sources: Plan['sources'],
+  { part, name, sources }: Pick<Run, 'part' | 'name'> & Pick<Plan, 'sources'>,
   mutants: readonly Mutant[],
+  chooseFiles: (mutant: Mutant) => readonly string[],
   seen: readonly Event[],
 ): Promise<Event[]> {
   const killed = new Set(seen.flatMap(event => (event.kind === 'killed' ? [event.id] : [])))
@@ -67,13 +76,17 @@ async function tryAlone(
   const outside = seen.flatMap(event => (event.kind === 'outside' ? event.ids : []))
   const ids = new Set([...doubtful, ...outside].filter(id => !killed.has(id)))
   const waiting = mutants.filter(({ id }) => ids.has(id))
-  const filesOf = new Map(waiting.map(mutant => [mutant.id, testFilesOf(mutant, planted, seen)]))
+  const chosen = waiting.map(mutant => [mutant.id, chooseFiles(mutant)] as const)
+  const filesOf = new Map(chosen.filter(([, files]) => files.length > 0))
   const show = (some: ReadonlyMap<string, readonly string[]>) => {
     const alone = `${WORK}alone/${name}/`
     rmSync(alone, { recursive: true, force: true })
     mkdirSync(alone, { recursive: true })
     for (const [test, files] of some) writeFileSync(`${alone}${test}.test.ts`, files.map(suiteOf).join(''))
-    const plan = { part, sources, mutants: pathsOf(waiting), alone, isFast: false, events: '' }
+    const plan = {
+      ...{ part, sources, mutants: pathsOf(waiting), alone, events: '' },
+      ...{ isFast: false, isLoadOnly: false },
+    }
     rmSync(eventsOf(`${name}-alone`), { force: true })
     return some.size === 0 ? [] : runTests(`${name}-alone`, plan)
   }
@@ -114,7 +127,7 @@ function testFilesOf(mutant: Mutant, planted: readonly Mutant[], seen: readonly 
     .slice(0, MAX_FILES)
     .filter((file, index) => {
       leftMs -= msOf.get(file) ?? 0
-      return index === 0 || leftMs >= 0
+      return index === 0 || readers.includes(file) || leftMs >= 0
     })
 }
 
