@@ -1,13 +1,9 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { runVitest } from '../support/run-vitest.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
-const VITEST = fileURLToPath(new URL('../../node_modules/vitest/vitest.mjs', import.meta.url))
 const REPORTER = import.meta.resolve('../support/left-behind-reporter.ts')
 const GRACE_MS = 200
 
@@ -34,10 +30,7 @@ test.skipIf(process.platform !== 'linux')(
     const configuration = join(directory, 'vitest.config.mjs')
     writeFileSync(configuration, CONFIGURATION)
     writeFileSync(join(directory, 'leaves-two.test.mjs'), LEAVES_TWO)
-    const words = [VITEST, 'run', '--root', directory, '--config', configuration]
-    // In a group of its own, so that it sees no process of other tests.
-    const run = spawn(process.execPath, words, { detached: true, stdio: ['ignore', 'pipe', 'inherit'] })
-    const [said, [code]] = await Promise.all([text(run.stdout), once(run, 'exit')])
+    const { said, code } = await runVitest(['--root', directory, '--config', configuration])
     const named = said.match(/child-with(?:out)?-environment$/gm) ?? []
     expect([code, named.toSorted()]).toEqual([1, ['child-with-environment', 'child-without-environment']])
   },

@@ -8,31 +8,41 @@ import { CURL, has } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
 const run = promisify(execFile)
+/** All that were started: they are stopped in the end, whichever tests ran and however they ended. */
+const demos: PosternProcess[] = []
 let demo: PosternProcess
 /** A demo whose gateway cannot reach the console. It waits for ten seconds, while the other tests run. */
-let unreported: Promise<PosternProcess>
+let unreported: PosternProcess
 
 /** A loaded machine starts processes slowly, and the demo itself may take ten seconds more. */
 const START_DEADLINE_MS = 50_000
 
 /** On free ports: another demo on the same machine may use the default ones. */
-async function startDemo(...flags: string[]): Promise<PosternProcess> {
+async function spawnDemo(...flags: string[]): Promise<PosternProcess> {
   const ports = ['gateway', 'console', 'ops'].map(async name => [`--${name}-port`, String(await freePort())])
-  const started = new PosternProcess(['demo', ...(await Promise.all(ports)).flat(), ...flags], {
+  const spawned = new PosternProcess(['demo', ...(await Promise.all(ports)).flat(), ...flags], {
     SSH_CONNECTION: '192.0.2.7 50000 192.0.2.8 22',
   })
-  await started.line(line => line.includes('Press Ctrl-C to stop'), START_DEADLINE_MS)
-  return started
+  demos.push(spawned)
+  return spawned
+}
+
+const untilReady = (spawned: PosternProcess) =>
+  spawned.line(line => line.includes('Press Ctrl-C to stop'), START_DEADLINE_MS)
+
+async function startDemo(...flags: string[]): Promise<PosternProcess> {
+  const spawned = await spawnDemo(...flags)
+  await untilReady(spawned)
+  return spawned
 }
 
 beforeAll(async () => {
   demo = await startDemo()
-  const port = await freePort()
-  unreported = startDemo('--key-service-url', `http://127.0.0.1:${port}`)
-  // A failure is reported by the test that waits for it.
-  unreported.catch(() => {})
+  unreported = await spawnDemo('--key-service-url', `http://127.0.0.1:${await freePort()}`)
 })
-afterAll(() => demo.stop())
+afterAll(async () => {
+  for (const spawned of demos) await spawned.stop()
+})
 
 /** The commands that a user would copy. */
 const curlLines = ({ lines } = demo) => lines.map(line => line.trim()).filter(line => line.startsWith('curl'))
@@ -162,13 +172,8 @@ test('the demo logs no failure while it starts', () => {
 })
 
 test.skipIf(!has(CURL))('the commands are printed once the gateway has reported to the console', async () => {
-  const other = await startDemo()
-  try {
-    const revoke = curlLines(other)[5]?.replace('?wait=1', '')
-    expect(JSON.parse(await paste(revoke))).toMatchObject({ gateways: { known: 1 } })
-  } finally {
-    await other.stop()
-  }
+  const revoke = curlLines(await startDemo())[5]?.replace('?wait=1', '')
+  expect(JSON.parse(await paste(revoke))).toMatchObject({ gateways: { known: 1 } })
 })
 
 test.each([
@@ -187,6 +192,7 @@ test('Ctrl-C stops it at once', async () => {
 })
 
 test('if the gateway does not report in time, the demo says so and prints its commands', async () => {
-  const { stderr } = await (await unreported).stop()
+  await untilReady(unreported)
+  const { stderr } = await unreported.stop()
   expect(stderr).toContain('The gateway has not reported to the console within 10 s')
 })

@@ -25,7 +25,12 @@ async function start(env: Record<string, string>) {
 }
 
 function startSecond(env: Record<string, string>, url?: string): PosternProcess {
-  return new PosternProcess(['console'], { ...LOCAL, ...env, ...(url && { POSTERN_DATABASE_URL: url }) })
+  const second = new PosternProcess(['console'], {
+    ...{ ...LOCAL, ...env },
+    ...(url && { POSTERN_DATABASE_URL: url }),
+  })
+  onTestFinished(async () => void (await second.stop()))
+  return second
 }
 
 test('a second console on one SQLite file is refused, with what to do', async () => {

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { childProcesses } from '../support/child-processes.ts'
 import { Parts } from '../support/parts.ts'
+import { PosternProcess } from '../support/postern-process.ts'
 import { end, isRunning, ready } from '../support/ready.ts'
 import { ClusterGroup } from '../support/redis-cluster.ts'
 import type { RedisServer } from '../support/redis-server.ts'
@@ -24,6 +25,15 @@ test('where a cluster cannot be formed, tests leave none of its nodes behind', a
   const start = ClusterGroup.start({ replicas: 0, settings: ['--cluster-enabled', 'no'] })
   await expect(start).rejects.toThrow('cluster support disabled')
   expect(childProcesses().filter(pid => !before.has(pid))).toEqual([])
+})
+
+test('a line counts that a program has written, though its end is known here before the line is read', async () => {
+  // The last lines are of a second process, which waits until the end of the first one is known.
+  const script = '(while kill -0 $$ 2>/dev/null; do :; done; echo late; echo last) & echo first'
+  const program = new PosternProcess([], {}, ['sh', '-c', script])
+  expect(await program.line(line => line === 'last')).toBe('last')
+  expect(await program.exited).toMatchObject({ code: 0, stdout: 'first\nlate\nlast' })
+  await expect(program.line(line => line === 'none')).rejects.toThrow('ended without the expected line')
 })
 
 const never = async () => false

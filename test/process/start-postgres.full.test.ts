@@ -42,7 +42,7 @@ describe.skipIf(!has(POSTGRES))('a console whose PostgreSQL is down when it star
     const { url, port, real } = await elsewhere()
     const { env, opsUrl } = await settings(url)
     const console = new PosternProcess(['console'], env)
-    onTestFinished(() => void console.stop())
+    onTestFinished(async () => void (await console.stop()))
     const waiting = await console.logged(line => line['msg'] === 'waiting for the database')
     expect(String(waiting['cause'])).toContain('ECONNREFUSED')
     expect(await readiness(opsUrl)).toEqual({ code: 503, says: { status: 'starting', database: 'failed' } })
@@ -60,6 +60,7 @@ describe.skipIf(!has(POSTGRES))('a console whose PostgreSQL is down when it star
   test('exits at once, in order, on SIGTERM while it waits', async () => {
     const { env } = await settings((await elsewhere()).url)
     const console = new PosternProcess(['console'], env)
+    onTestFinished(async () => void (await console.stop()))
     await console.logged(line => line['msg'] === 'waiting for the database')
     expect(await console.stop('SIGTERM')).toMatchObject({ code: 0, stderr: '' })
   })

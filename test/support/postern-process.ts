@@ -33,6 +33,8 @@ export class PosternProcess {
   readonly lines: string[] = []
   readonly exited: Promise<Exit>
   #stderr = ''
+  /** It has ended, and all of its output is read. */
+  #hasClosed = false
   readonly #waiting = new Set<() => void>()
 
   /** @param launcher program and first arguments, if not those of this checkout */
@@ -51,6 +53,7 @@ export class PosternProcess {
       for (const wake of this.#waiting) wake()
     })
     this.exited = once(this.child, 'close').then(([code]) => {
+      this.#hasClosed = true
       for (const wake of this.#waiting) wake()
       return { code: code as number | null, stdout: this.lines.join('\n'), stderr: this.#stderr }
     })
@@ -73,7 +76,7 @@ export class PosternProcess {
     const look = () => {
       const found = this.lines.find(wanted)
       if (found !== undefined) resolve(found)
-      else if (this.child.exitCode !== null || this.child.signalCode !== null) {
+      else if (this.#hasClosed) {
         reject(
           new Error(
             `The process ended without the expected line:\n${this.lines.join('\n')}\n${this.#stderr}`,

@@ -55,7 +55,9 @@ export class Link {
   }
 
   cut(): void {
-    this.#client.resetAndDestroy()
+    // Node would never close a socket that is reset while its end is being sent.
+    if (this.#client.writableEnded) this.#client.destroy()
+    else this.#client.resetAndDestroy()
     this.#server.destroy()
   }
 

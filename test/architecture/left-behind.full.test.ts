@@ -1,0 +1,16 @@
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { runVitest } from '../support/run-vitest.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+
+test.skipIf(process.platform !== 'linux')(
+  'a test of the demo that is chosen by its name leaves no demo behind, though the test that would stop it does not run',
+  async () => {
+    const file = 'test/blackbox/demo.full.test.ts'
+    const name = 'the demo logs no failure while it starts'
+    const { said, code } = await runVitest(['--root', ROOT, '--mode', 'full', file, '-t', name])
+    expect([code, said]).toEqual([0, expect.stringMatching(/\b1 passed\b/)])
+    expect(said).not.toContain('left these processes behind')
+  },
+)
