@@ -8,9 +8,8 @@ import { scrape, sumOf } from '../support/scrape.ts'
 import { TokenFlood } from '../support/token-flood.ts'
 import { startWorld, type World } from '../support/world.ts'
 
-const FLOOD_PER_SECOND = 2_500
 /** A machine that others use at the same time sends fewer. */
-const LEAST_PER_SECOND = 1_000
+const FLOOD_PER_SECOND = 2_500
 const SECONDS = 4
 const COLD_SIGNED = 40
 const COLD_IMPORTED = 400
@@ -150,9 +149,10 @@ test('a flood of random tokens from a few addresses is shed, and every holder of
     0,
   )
   for (const client of Object.values(clients)) onlyOk(client)
-  expect(rate).toBeGreaterThan(LEAST_PER_SECOND)
   // A token that was looked up is unknown (401); of one that was not, nothing is said.
   expect([...statuses.keys()].sort()).toEqual([401, 503])
+  // It was a flood: more than is looked up for its addresses.
+  expect(rate).toBeGreaterThan(4 * PER_ADDRESS)
   const ofClients = COLD_SIGNED + COLD_IMPORTED + 10
   const budget = 4 * PER_ADDRESS * (seconds + 1)
   expect(lookups.redis).toBeLessThanOrEqual(budget + ofClients)

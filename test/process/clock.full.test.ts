@@ -86,7 +86,8 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
   test('setting it forth and back by an hour under load fails no request and no deadline, and the metric shows the skew', async () => {
     const { env, issue, upstream } = world
     const clock = steppedClock()
-    const settings = { ...env, ...clock.env, POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '1500' }
+    // Longer than a busy machine delays a response.
+    const settings = { ...env, ...clock.env, POSTERN_UPSTREAM_HEADERS_TIMEOUT_MS: '5000' }
     const gateway = await startPostern('gateway', settings)
     stopAtEnd(gateway)
     const { secret } = await issue()
@@ -97,13 +98,14 @@ describe.skipIf(!has(FAKETIME))('when the clock of a gateway is set', () => {
       target: () => gateway.urls.gateway,
       next: () => ({ bytes: get(WORKSPACE, secret), expected: '{"id":"ws_1"}' }),
     })
-    const release = Promise.withResolvers<void>()
+    let release = Promise.withResolvers<void>()
     upstream.hold = request => {
       if (request.includes('limit=1 ')) return release.promise
       return request.includes('limit=2 ') ? new Promise(() => {}) : undefined
     }
     const timeouts: Promise<RawAnswer[]>[] = []
     for (const offsetS of [HOUR_S, -HOUR_S, 300, -300, 0]) {
+      release = Promise.withResolvers()
       const [held, hanging] = [1, 2].map(limit => {
         const client = new RawClient(gateway.urls.gateway)
         client.send(get(`${WORKSPACE}/files?limit=${limit}`, secret))

@@ -100,6 +100,6 @@ test('while the collector is down, the latest 50 reports wait', async () => {
 
 test('at the end the rest is sent', async () => {
   exporter.add(report(1))
-  await exporter.stop(AbortSignal.timeout(2_000))
+  await exporter.stop(AbortSignal.timeout(30_000))
   expect(collector.accepted).toHaveLength(2)
 })
