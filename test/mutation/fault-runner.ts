@@ -113,8 +113,12 @@ export default class FaultRunner extends TestRunner {
 
   override async onBeforeRunSuite(suite: RunnerTestSuite): Promise<void> {
     await super.onBeforeRunSuite(suite)
-    // Its hooks do not run either.
-    if (this.#plan.isLoadOnly) suite.mode = 'skip'
+    if (this.#plan.isLoadOnly) {
+      // Neither its hooks nor what follows them runs.
+      suite.mode = 'skip'
+      this.#endFile(suite)
+      return
+    }
     // The test files could not be loaded.
     if (this.#plan.alone !== null && suite.result?.state === 'fail') {
       this.#killed(suite.file.name, this.#current, suite.result.errors?.[0]?.message ?? '')
@@ -126,7 +130,10 @@ export default class FaultRunner extends TestRunner {
     if (this.#plan.alone !== null && suite.result?.state === 'fail') {
       this.#killed(suite.file.name, this.#current, suite.result.errors?.[0]?.message ?? '')
     }
-    if (!('filepath' in suite)) return
+    if ('filepath' in suite) this.#endFile(suite)
+  }
+
+  #endFile(suite: RunnerTestSuite): void {
     const { static: counts = {} } = this.#namespace.mutantCoverage ?? {}
     const isRun = (id: string) => this.#plan.alone === null && counts[id] !== (this.#outside.get(id) ?? 0)
     const ids = Object.keys(counts).filter(isRun)
