@@ -201,7 +201,10 @@ const READ_AT_LOAD: readonly (readonly [source: RegExp, test: string])[] = [
     /^src\/console\/platform\/database\/postgres\/database\.ts$/,
     'test/console/postgres-connections.full.test.ts',
   ],
-  [/^src\/console\/platform\/database\/postgres\/pool\.ts$/, 'test/console/postgres-sessions.full.test.ts'],
+  [
+    /^src\/console\/platform\/database\/postgres\/(?:pool|database)\.ts$/,
+    'test/console/postgres-sessions.full.test.ts',
+  ],
   [
     /^src\/console\/platform\/database\/postgres\/schema\.ts$/,
     'test/console/foreign-schema-postgres.full.test.ts',
