@@ -7,7 +7,7 @@ import { AdminClient } from '../../src/cli/client/client.ts'
 import type { NoResponseError } from '../../src/cli/client/failures.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { runPosternHere } from '../support/postern-here.ts'
-import { runPostern } from '../support/postern-process.ts'
+import { PosternProcess, runPostern } from '../support/postern-process.ts'
 import { keyJson, ScriptedAdmin, says, TOKEN } from '../support/scripted-admin.ts'
 
 async function startAdmin(): Promise<ScriptedAdmin> {
@@ -110,3 +110,31 @@ test.each([
     expect(new Set(admin.requests.map(({ headers }) => headers['idempotency-key']))).toEqual(new Set([key]))
   },
 )
+
+test('a key that was issued without a name is found a minute later: the message has its name, which is the time', async () => {
+  const admin = await startAdmin()
+  admin.answers(isUnavailable({ keyId: LOST }))
+  const issue = ['keys', 'issue', '--workspace', 'ws_1', '--scope', 'files:read']
+  const { stderr } = await runPosternHere(issue, admin.env)
+  const [request] = admin.requests
+  const [, key, name] = /--idempotency-key (\S+) --name "(cli [^"]+)"/.exec(stderr) ?? []
+  expect([request?.headers['idempotency-key'], request?.body]).toMatchObject([key, { name }])
+  const named = await runPosternHere([...issue, '--name', 'own'], admin.env)
+  expect(named.stderr).not.toContain('--name')
+})
+
+test('Ctrl-C while the console may be issuing a key or token says how to find it', async () => {
+  const admin = await startAdmin()
+  for (const [line, advice] of [
+    ['keys issue --workspace ws_1 --scope files:read', 'postern keys list --workspace ws_1'],
+    [`keys rotate ${LOST}`, `postern keys show ${LOST}`],
+    ['tokens issue --name a --permission keys:read', 'postern tokens list'],
+  ] as const) {
+    admin.answers(() => void issuing.child.kill('SIGINT'))
+    const issuing = new PosternProcess(line.split(' '), admin.env)
+    const { code, stdout, stderr } = await issuing.exited
+    expect([code, stdout]).toEqual([130, ''])
+    expect(stderr).toContain(advice)
+    expect(stderr).toContain(`--idempotency-key ${admin.requests[0]?.headers['idempotency-key']}`)
+  }
+})

@@ -9,6 +9,7 @@ import { CliError } from '../cli.ts'
 import {
   DatabaseUnavailableError,
   fetchError,
+  interruptedError,
   isConnectionReset,
   responseError,
   withIdempotencyKey,
@@ -40,19 +41,27 @@ interface AdminRequest {
   readonly body?: Readonly<Record<string, unknown>>
   /** Sends an idempotency key, so that a retry does not repeat the call; a text is that of an earlier command. */
   readonly once?: boolean | string
+  /** Further options with which a later command sends this request again: what it would otherwise choose by the time. */
+  readonly repeatedWith?: string
   /** The version that a PATCH changes, sent as If-Match. */
   readonly version?: number
   readonly deadlineMs?: number
 }
 
+/** Calls the listener on Ctrl-C, which from then on does not end the process. */
+type OnInterrupt = (listener: () => void) => void
+
 /** A client of the admin API. Anything but success is thrown as an error whose message is for people. */
 export class AdminClient {
   readonly url: string
   readonly #token: string
+  readonly #onInterrupt: OnInterrupt
 
-  constructor({ url, token }: ConsoleAccess) {
+  /** @param onInterrupt for requests with an idempotency key: Ctrl-C ends these with a message that says how to find what was made */
+  constructor({ url, token }: ConsoleAccess, onInterrupt: OnInterrupt = () => {}) {
     this.url = url
     this.#token = token
+    this.#onInterrupt = onInterrupt
   }
 
   /**
@@ -62,14 +71,21 @@ export class AdminClient {
    */
   async send(call: AdminRequest): Promise<AdminResponse> {
     const { deadlineMs = DEADLINE_MS } = call
-    const signal = AbortSignal.timeout(deadlineMs)
+    const deadline = AbortSignal.timeout(deadlineMs)
+    const interrupt = new AbortController()
+    if (call.once !== undefined) this.#onInterrupt(() => interrupt.abort())
+    const signal = AbortSignal.any([deadline, interrupt.signal])
     const request = this.#createRequest(call, signal)
     try {
       return await this.#attempt(call, request, signal)
     } catch (error) {
-      const explained =
-        error instanceof CliError ? error : fetchError(this.url, error, signal.aborted ? deadlineMs : null)
-      throw withIdempotencyKey(explained, new Headers(request.headers).get('idempotency-key'))
+      const unanswered = () =>
+        interrupt.signal.aborted
+          ? interruptedError(this.url)
+          : fetchError(this.url, error, deadline.aborted ? deadlineMs : null)
+      const explained = error instanceof CliError ? error : unanswered()
+      const idempotencyKey = new Headers(request.headers).get('idempotency-key')
+      throw withIdempotencyKey(explained, idempotencyKey, call.repeatedWith)
     }
   }
 

@@ -29,8 +29,8 @@ export class NoResponseError extends CliError {
   /** Whether the console may have processed the request all the same. */
   readonly mayHaveBeenProcessed: boolean
 
-  constructor(message: string, mayHaveBeenProcessed: boolean) {
-    super(message, EXIT.unavailable)
+  constructor(message: string, mayHaveBeenProcessed: boolean, exitCode: number = EXIT.unavailable) {
+    super(message, exitCode)
     this.mayHaveBeenProcessed = mayHaveBeenProcessed
   }
 }
@@ -148,6 +148,11 @@ export function fetchError(url: string, error: unknown, passedMs: number | null)
   return new NoResponseError(message, unsent === undefined)
 }
 
+/** Ctrl-C before the response. */
+export function interruptedError(url: string): NoResponseError {
+  return new NoResponseError(`Interrupted before the console at ${url} responded`, true, EXIT.interrupted)
+}
+
 /** Whether an established connection was cut: a repeated request may succeed. */
 export function isConnectionReset(error: unknown): boolean {
   return RESET_CODES.has(innermostCode(error))
@@ -168,13 +173,16 @@ function readPauseMs(headers: Headers): number {
   return Number.isFinite(seconds) ? Math.min(seconds * 1000, LONGEST_PAUSE_MS) : LONGEST_PAUSE_MS
 }
 
-/** How the same command finds what was made, if it was. */
-export function withIdempotencyKey(error: CliError, key: string | null): CliError {
+/**
+ * How the same command finds what was made, if it was.
+ * @param more further options that make it the same request again
+ */
+export function withIdempotencyKey(error: CliError, key: string | null, more = ''): CliError {
   const isOpen =
     error instanceof DatabaseUnavailableError ||
     (error instanceof NoResponseError && error.mayHaveBeenProcessed)
   if (isOpen && key !== null)
-    error.message += `. To repeat it safely within 24 hours, add --idempotency-key ${key}`
+    error.message += `. To repeat it safely within 24 hours, add --idempotency-key ${key}${more}`
   return error
 }
 

@@ -52,7 +52,8 @@ export function addJsonOption(command: Command): Command {
 
 export function openSession({ host }: Cli, command: Command): AdminSession {
   const options = command.opts<SessionOptions>()
-  const client = new AdminClient(readConsoleAccess(options, host.environment))
+  const access = readConsoleAccess(options, host.environment)
+  const client = new AdminClient(access, listener => host.onSignal('SIGINT', listener))
   return { host, client, json: options.json === true }
 }
 

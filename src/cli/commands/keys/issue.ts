@@ -76,9 +76,15 @@ async function issueKey(session: AdminSession, options: IssueOptions): Promise<v
   const path = `/workspaces/${encodeURIComponent(workspace)}/keys`
   const body = { ...givenFields({ ...options, name }), scopes: scope, ...lifetime }
   const response = await session.client
-    .send({ method: 'POST', path, body, once: options.idempotencyKey ?? true })
+    .send({
+      method: 'POST',
+      path,
+      body,
+      once: options.idempotencyKey ?? true,
+      repeatedWith: options.name === undefined ? ` --name "${name}"` : '',
+    })
     .catch((error: unknown) => {
-      throw explainNoResponse(error, workspace)
+      throw explainNoResponse(error, `check with \`postern keys list --workspace ${workspace}\``)
     })
   const { key, secret } = readResponse(session.client, issuedResponse, response)
   const { id } = key
@@ -134,7 +140,7 @@ async function rotateKey(session: AdminSession, id: string, options: RotateOptio
   const response = await session.client
     .send({ method: 'POST', path, body, once: options.idempotencyKey ?? true })
     .catch((error: unknown) => {
-      throw explainNoResponse(error, null)
+      throw explainNoResponse(error, `\`postern keys show ${id}\` names it as “Replaced by”`)
     })
   const { key, secret, replaced, ...progress } = readResponse(session.client, rotatedResponse, response)
   const nowMs = systemClock.wallMs()
@@ -178,13 +184,12 @@ function revokeUnseen(client: AdminClient, id: string, advice: string): Promise<
   return undoIssue(revoke, `${id} was revoked again. ${advice}`, `run \`postern keys revoke ${id}\``)
 }
 
-/** @returns the error, with advice if the key may have been issued all the same */
-function explainNoResponse(error: unknown, workspace: string | null): unknown {
-  const place = workspace === null ? 'of its workspace' : `--workspace ${workspace}`
+/** @returns the error, with advice if the key may have been issued all the same. @param search how to find it */
+function explainNoResponse(error: unknown, search: string): unknown {
   return adviseIfMade(
     error,
     id => `Look at it with \`postern keys show ${id}\`, and revoke it with \`postern keys revoke ${id}\``,
-    `A key may have been issued: check with \`postern keys list ${place}\`, and revoke it, since its secret is lost`,
+    `A key may have been issued: ${search}. If so, revoke it, since its secret is lost`,
   )
 }
 
