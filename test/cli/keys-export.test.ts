@@ -7,6 +7,7 @@ import { digestKey } from '../../src/domain/key/secret.ts'
 import { startConsoleWithCommands } from '../support/console-commands.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
+import { until } from '../support/until.ts'
 
 const newFile = () => join(temporaryDirectory(), 'keys.ndjson')
 
@@ -107,6 +108,24 @@ test('a failed replacement keeps the former export', async () => {
   writeFileSync(file, 'precious')
   expect(await run(file, '--force')).toMatchObject({ code: 69 })
   expect(readFileSync(file, 'utf8')).toBe('precious')
+})
+
+test('of two exports to one file at once, the later one is saved whole, and the other says that it is not saved', async () => {
+  const responses: ServerResponse[] = []
+  const run = await exportThat(response => void responses.push(response))
+  const file = newFile()
+  const begun = async () => {
+    const [exit, count] = [run(file), responses.length + 1]
+    await until(`export ${count} has begun`, () => responses.length === count)
+    return { exit, end: (rest: string) => responses[count - 1]?.end(rest) }
+  }
+  const [first, second] = [await begun(), await begun()]
+  first.end('')
+  expect(await first.exit).toMatchObject({ code: 1, stderr: expect.stringContaining('this one is not saved') })
+  expect(existsSync(file)).toBe(false)
+  second.end('{"digest":"3"}\n')
+  expect(await second.exit).toMatchObject({ code: 0 })
+  expect(readFileSync(file, 'utf8')).toBe('{"digest":"1"}\n{"digest":"2"}\n{"digest":"3"}\n')
 })
 
 test('a file that cannot be written, and a token without the right to export, are named', async () => {

@@ -1,4 +1,4 @@
-import { link, open, rename, rm, stat } from 'node:fs/promises'
+import { link, lstat, open, rename, rm, stat } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import type { Command } from 'commander'
 import { Type } from 'typebox'
@@ -86,18 +86,33 @@ async function saveNew(file: string, parts: AsyncIterable<Uint8Array>, force: bo
     // What an earlier attempt left. A new file follows no link, and gets the mode.
     await rm(unfinished, { force: true })
     const handle = await open(unfinished, 'wx', OWNER_ONLY)
+    const { ino } = await handle.stat()
+    // Until it is closed, no other file has its number.
+    const isThere = () =>
+      lstat(unfinished).then(
+        found => found.ino === ino,
+        () => false,
+      )
     try {
-      await pipeline(parts, handle.createWriteStream({ flush: true }))
+      await pipeline(parts, handle.createWriteStream({ autoClose: false }))
+      await handle.sync()
+      if (!(await isThere())) throw replacedMeanwhile(file)
       // Unlike a rename, a link replaces nothing.
       await (force ? rename(unfinished, file) : link(unfinished, file))
     } finally {
-      await rm(unfinished, { force: true })
+      if (await isThere()) await rm(unfinished, { force: true })
+      await handle.close()
     }
   } catch (error) {
     if (error instanceof CliError || !(error instanceof Error && 'code' in error)) throw error
     if (error.code === 'EEXIST') throw existsAlready(file)
     throw new CliError(`The file ${file} cannot be written (${error.code})`, EXIT.failure)
   }
+}
+
+function replacedMeanwhile(file: string): CliError {
+  const message = `Another export to ${file} has begun meanwhile, so this one is not saved`
+  return new CliError(message, EXIT.failure)
 }
 
 function existsAlready(file: string): CliError {
