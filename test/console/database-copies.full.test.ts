@@ -338,3 +338,14 @@ test('a folder keeps the newest backups', async () => {
     expect.stringMatching(/^postern-\d{8}T\d{6}Z\.db$/),
   ])
 })
+
+test('a folder keeps the backup that was just saved, also where a clock that was ahead has named others after a later time', async () => {
+  const url = await engines.SQLite()
+  const folder = temporaryDirectory()
+  await fillDatabase(url, 1)
+  const later = ['postern-20990101T000000Z.db', 'postern-20990102T000000Z.db']
+  for (const name of ['postern-20260101T000000Z.db', ...later]) writeFileSync(join(folder, name), '')
+  const { code, stderr } = await database(url, 'backup', folder, '--keep', '1')
+  expect([code, stderr]).toEqual([0, expect.stringContaining(later.join(', '))])
+  expect(readdirSync(folder)).toEqual([expect.stringMatching(/^postern-20\d{6}T\d{6}Z\.db$/), ...later])
+})

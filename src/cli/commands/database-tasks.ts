@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { readdir, rm, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { formats } from '../../config/formats.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { backUp } from '../../console/backup/back-up.ts'
@@ -67,18 +67,27 @@ export async function runBackup(host: Host, config: Config, request: BackupReque
         '`postern audit verify` lists them. A restore refuses this backup without --allow-broken-audit\n',
     )
   }
-  if (keep !== null) await deleteOldest(host, to, keep)
+  if (keep !== null) await deleteOldest(host, file, keep)
 }
 
 function nameAt(nowMs: number): string {
   return `postern-${new Date(nowMs).toISOString().replaceAll(/[-:]|\.\d+/g, '')}.db`
 }
 
-async function deleteOldest(host: Host, folder: string, keep: number): Promise<void> {
+/** Backups of a later time were named by a clock that was ahead: they are no newer than the one just saved, and are left alone. */
+async function deleteOldest(host: Host, saved: string, keep: number): Promise<void> {
+  const folder = dirname(saved)
   const names = (await readdir(folder)).filter(name => NAME.test(name)).sort()
-  for (const name of names.slice(0, Math.max(0, names.length - keep))) {
+  const later = names.filter(name => name > basename(saved))
+  const known = names.slice(0, names.length - later.length)
+  for (const name of known.slice(0, Math.max(0, known.length - keep))) {
     await rm(join(folder, name))
     host.write(`Deleted ${join(folder, name)}\n`)
+  }
+  if (later.length > 0) {
+    host.writeError(
+      `Neither counted nor deleted, because their names are of a later time: ${later.join(', ')}. A clock was ahead, unless they were saved meanwhile\n`,
+    )
   }
 }
 
