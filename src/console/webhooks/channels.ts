@@ -6,11 +6,10 @@ import { ProxyError } from '../../outgoing/connect.ts'
 import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
 import type { OperatorWebhook } from './events.ts'
 import { createGuardedConnector, type Guard } from './guarded-connector.ts'
-import type { DueDelivery, ReceiverKind } from './rows.ts'
+import { type DueDelivery, MAX_REST_MS, type ReceiverKind } from './rows.ts'
 
 const MAX_RESPONSE_BYTES = 64 * 1024
 const FIRST_REST_MS = 5_000
-const MAX_REST_MS = 60_000
 /** One text for every failure without a status: a different one for each would tell which addresses and ports are in use. */
 const NO_RESPONSE = 'No response: the address is unreachable, not allowed or without a valid certificate'
 /** Of an event that a workspace without a webhook does not receive any more. */

@@ -107,9 +107,11 @@ export class Dispatcher {
       // None where another transaction holds them just now.
       const failed = attempts.length === 0 ? 0 : 1
       const failures = attempts.some(Boolean) ? 0 : claimed.failures + failed
+      const restMs = channel.restMs(failures)
+      // Without a rest there is no time either, which would lie ahead once the clock is set back.
       await deliveries.release(receiver, {
         failures,
-        pausedUntilMs: clock.wallMs() + channel.restMs(failures),
+        pausedUntilMs: restMs === 0 ? 0 : clock.wallMs() + restMs,
       })
     } catch (error) {
       const fields = { ...aboutReceiver(channel.kind, receiver), cause: describeError(error) }

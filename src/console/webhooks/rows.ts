@@ -5,6 +5,8 @@ import type { DeliveryRow, Tables } from '../platform/database/tables.ts'
 
 const KEPT_MS = 30 * 86_400_000
 const PURGED_AT_ONCE = 1_000
+/** A receiver that fails rests for no longer. */
+export const MAX_REST_MS = 60_000
 /** Events of one workspace that wait for an attempt. */
 export const MAX_WAITING = 10_000
 const TOO_MANY_WAITING = `Not sent: ${MAX_WAITING} events were waiting`
@@ -138,13 +140,16 @@ async function countWaiting(tx: Transaction<Tables>, receiver: string): Promise<
 
 /**
  * The receivers of this kind that have waited longest for an attempt, each with its oldest events: none waits for another's
- * backlog. Other consoles leave both alone until the claim ends.
+ * backlog. Other consoles leave both alone until the claim ends. A claim or rest further ahead than any lasts was made by a clock
+ * that was wrong, and does not count.
  */
 export async function claimDue(tx: Transaction<Tables>, claim: Claim): Promise<ClaimedReceiver[]> {
   const { kind, nowMs, claimedUntilMs, dialect } = claim
+  const possibleMs = nowMs + 2 * Math.max(claimedUntilMs - nowMs, MAX_REST_MS)
   const longestWaiting = sql`
     select receiver from webhook_receivers
-    where ${isOfKind(kind)} and claimed_until_ms <= ${nowMs} and paused_until_ms <= ${nowMs} and exists (
+    where ${isOfKind(kind)} and (claimed_until_ms <= ${nowMs} or claimed_until_ms > ${possibleMs})
+      and (paused_until_ms <= ${nowMs} or paused_until_ms > ${possibleMs}) and exists (
       select 1 from webhook_deliveries
       where webhook_deliveries.receiver = webhook_receivers.receiver and due_at_ms <= ${nowMs})
     order by attempted_at_ms, receiver limit ${claim.receivers}`

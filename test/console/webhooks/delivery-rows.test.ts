@@ -4,7 +4,8 @@ import type { ReceiverKind, WebhookEvent } from '../../../src/console/webhooks/r
 import { openDatabase } from '../../support/open-database.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 
-const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 const KEPT_MS = 30 * DAY_MS
 
 async function started() {
@@ -121,6 +122,21 @@ test('a receiver that was released rests until it may be tried again, and its fa
   expect(await claim('operator')).toEqual([])
   pass(1)
   expect(await claim('operator')).toMatchObject([{ receiver: '', failures: 3, due: [{ id: 'msg_1' }] }])
+})
+
+test('a clock that is set back by an hour holds up no receiver for that hour, neither a rest nor the claim of a console that died', async () => {
+  const { deliveries, event, open, claim, pass } = await started()
+  await open('ws_1', 'ws_2')
+  const own = (workspaceId: string, id: string) => event(id, { receiver: 'workspace', workspaceId })
+  await deliveries.insert([own('ws_1', 'msg_1'), own('ws_2', 'msg_2')])
+  await claim('workspace')
+  await deliveries.release('ws_1', { failures: 1, pausedUntilMs: NOW_MS + 60_000 })
+  pass(-HOUR_MS)
+  await deliveries.insert([own('ws_1', 'msg_3'), own('ws_2', 'msg_4')])
+  expect(await claim('workspace')).toMatchObject([
+    { receiver: 'ws_1', due: [{ id: 'msg_3' }] },
+    { receiver: 'ws_2', due: [{ id: 'msg_4' }] },
+  ])
 })
 
 test('an event is sent again only where it was delivered or given up, and only of its own workspace', async () => {
