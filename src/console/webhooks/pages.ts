@@ -310,14 +310,16 @@ interface WebhookView extends DeliveriesView {
 /** The workspace's own webhook, with its deliveries. */
 function webhookPage(frame: Frame, view: WebhookView): Html {
   const { webhook, problems } = view
-  const main = html`<div class="title"><h1>${OWN_TITLE}</h1>${webhook !== null && frame.mayChange ? testForm(frame, view) : null}</div>
+  // Without a webhook no event can be delivered again.
+  const mayDeliver = webhook !== null && frame.mayChange
+  const main = html`<div class="title"><h1>${OWN_TITLE}</h1>${mayDeliver ? testForm(frame, view) : null}</div>
     <p class="lead">Receives events about keys of this workspace, signed with its own secret.</p>
     ${errorSummary(problems)}
     ${testNotice(view)}
     ${webhook === null ? html`<p class="empty">No webhook is set.</p>` : facts(frame, webhook)}
     ${frame.mayChange ? forms(frame, view) : null}
     <h2>Deliveries</h2>
-    ${deliveryList(frame, view)}`
+    ${deliveryList({ ...frame, mayChange: mayDeliver }, view)}`
   return page(frame, {
     title: problems.size > 0 ? `Error: ${OWN_TITLE}` : OWN_TITLE,
     section: 'deliveries',

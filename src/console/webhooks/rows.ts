@@ -212,16 +212,18 @@ export async function releaseReceiver(
     .execute()
 }
 
-/** Attempts go on counting: one more failure gives the event up again. */
+/** Attempts go on counting: one more failure gives the event up again. Without a webhook nothing is sent. */
 export async function makeDue(
   tx: Transaction<Tables>,
   { id, ...log }: LogScope & { readonly id: string },
   nowMs: number,
 ): Promise<void> {
+  const receiver = receiverName(log)
+  if (!(await isOpen(tx, receiver))) return
   await tx
     .updateTable('webhook_deliveries')
     .set({ due_at_ms: nowMs, delivered_at_ms: null })
-    .where('receiver', '=', receiverName(log))
+    .where('receiver', '=', receiver)
     .where('workspace_id', '=', log.workspaceId)
     .where('id', '=', id)
     // What is waiting or being sent has a time.

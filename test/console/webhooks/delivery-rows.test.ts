@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { createDeliveries } from '../../../src/console/webhooks/deliveries.ts'
-import type { ReceiverKind, WebhookEvent } from '../../../src/console/webhooks/rows.ts'
+import { closeReceiver, type ReceiverKind, type WebhookEvent } from '../../../src/console/webhooks/rows.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 
@@ -158,6 +158,15 @@ test('an event is sent again only where it was delivered or given up, and only o
   pass(1_000)
   await again('ws_1')
   expect(await list()).toMatchObject([{ nextAttemptAtMs: NOW_MS + 2_000, deliveredAtMs: null, attempts: 1 }])
+})
+
+test('an event of a workspace whose webhook was removed is not sent again, and does not wait for one', async () => {
+  const { database, deliveries, event, open, list } = await started()
+  await open('ws_1')
+  await deliveries.insert([event('msg_1', { receiver: 'workspace' })])
+  await database.changes.run(tx => closeReceiver(tx, 'ws_1', 'removed'))
+  await deliveries.log('workspace').sendAgain({ workspaceId: 'ws_1', id: 'msg_1' })
+  expect(await list('workspace')).toMatchObject([{ nextAttemptAtMs: null, lastError: 'removed' }])
 })
 
 test('deliveries are listed newest first, page by page', async () => {

@@ -421,6 +421,8 @@ test('the page of the webhook shows its secret once, its deliveries, and what is
   const question = (await ada.browser.visit(`${path}/remove`)).text
   expect([question.includes('Remove the webhook?'), question.includes('Keep it')]).toEqual([true, true])
   expect((await ada.browser.visit(path)).text).not.toContain('No webhook is set')
+  expect((await ada.browser.visit(path)).text).toContain('Deliver again')
   await send(`${path}/remove`)
-  expect((await ada.browser.visit(path)).text).toContain('No webhook is set')
+  const removed = (await ada.browser.visit(path)).text
+  expect([removed.includes('No webhook is set'), removed.includes('Deliver again')]).toEqual([true, false])
 })
