@@ -1,5 +1,5 @@
 import type { StoredKey } from '../../domain/key/key-record.ts'
-import { digestKey, holdsKeyForm } from '../../domain/key/secret.ts'
+import { digestKey, holdsSecretForm } from '../../domain/key/secret.ts'
 import type { LEAK_REPORTERS, Metrics } from '../../observability/metrics/metrics.ts'
 import { type LeakAction, type LeakOutcome, type Registry, reportLeak } from '../keys/index.ts'
 import type { Caller } from '../platform/access/principal.ts'
@@ -111,7 +111,7 @@ export function describeFinding(
 function visiblePlace(url: string, token: string, keyPrefix: string): string | null {
   const visible = url.replace(NOT_SHOWN, '')
   const holdsKey = [visible, decoded(visible)].some(
-    text => text.includes(token) || holdsKeyForm(text, keyPrefix),
+    text => text.includes(token) || holdsSecretForm(text, keyPrefix),
   )
   if (visible === '' || holdsKey) return null
   return [...visible].slice(0, MAX_PLACE_LENGTH).join('')

@@ -6,11 +6,12 @@ import {
   digestKey,
   hasKeyForm,
   hasKeyMac,
-  holdsKeyForm,
+  holdsSecretForm,
   type KeyFormat,
   keyHint,
   mintSecret,
   type Secret,
+  TOKEN_PREFIX,
 } from '../../domain/key/secret.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
@@ -21,7 +22,6 @@ import {
   PERMISSIONS,
   type Principal,
   sees,
-  TOKEN_PREFIX,
 } from '../platform/access/principal.ts'
 import { appendAudit, runAudited } from '../platform/audit/chain.ts'
 import { auditAccess } from '../platform/audit/entries.ts'
@@ -254,7 +254,7 @@ function planToken(request: TokenRequest, context: TokenContext): Planned<AdminT
   const { name } = request
   const expectedName = problemOfKeyName(name)
   if (expectedName !== null) return wrong('name', expectedName)
-  if ([context.keyPrefix, TOKEN_PREFIX].some(prefix => holdsKeyForm(name, prefix))) {
+  if (holdsSecretForm(name, context.keyPrefix)) {
     return wrong('name', 'a name without an API key or token in it')
   }
   const permissions = PERMISSIONS.filter(permission => request.permissions.includes(permission))

@@ -4,7 +4,7 @@ import type { Config } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { mayConnectTo, normalizeCidrs, withoutBrackets } from '../../domain/form/address.ts'
 import { type Planned, wrong } from '../../domain/key/key-fields.ts'
-import { holdsKeyForm } from '../../domain/key/secret.ts'
+import { holdsSecretForm } from '../../domain/key/secret.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { Caller } from '../platform/access/principal.ts'
 import { appendAudit, runAudited } from '../platform/audit/chain.ts'
@@ -175,7 +175,7 @@ export function planWebhookUrl(
   if (url === null || !protocols.includes(url.protocol) || url.hostname === '') return wrong('url', expected)
   const hasCredentials = url.username !== '' || url.password !== ''
   if (hasCredentials || text.includes('#') || !isAllowedPort(url.port)) return wrong('url', expected)
-  if (holdsKeyForm(text, keyPrefix)) return wrong('url', 'an address without an API key in it')
+  if (holdsSecretForm(text, keyPrefix)) return wrong('url', 'an address without an API key or token in it')
   // The parser has turned forms such as 0x7f.1 into addresses.
   const host = withoutBrackets(url.hostname)
   if (isIP(host) !== 0 && !isAllowed(host)) return wrong('url', ADDRESS_EXPECTED)

@@ -1,6 +1,6 @@
 import { MAX_CIDRS, normalizeCidrs } from '../form/address.ts'
 import { eachText, KEY_TEXTS, type KeyTexts, TEXT_NAMES, type TextName } from './key-texts.ts'
-import { holdsKeyForm } from './secret.ts'
+import { holdsSecretForm } from './secret.ts'
 import { hasVisible } from './visible-text.ts'
 
 export const MAX_NAME_LENGTH = 100
@@ -61,7 +61,7 @@ export function planFields(
   const { name = current.name } = requested
   const expectedName = problemOfKeyName(name)
   if (expectedName !== null) return wrong('name', expectedName)
-  if (holdsKeyForm(name, keyPrefix)) return wrong('name', 'a name without an API key in it')
+  if (holdsSecretForm(name, keyPrefix)) return wrong('name', 'a name without an API key or token in it')
   const texts = eachText(text => chooseText(requested[text], current[text]))
   for (const text of TEXT_NAMES) {
     const expected = problemOfText(text, texts[text], keyPrefix)
@@ -99,7 +99,7 @@ export function textExpected(name: TextName): string {
 function problemOfText(name: TextName, text: string | null, keyPrefix: string): string | null {
   if (text === null) return null
   if (!isLine(text, KEY_TEXTS[name].maxLength)) return textExpected(name)
-  return holdsKeyForm(text, keyPrefix) ? 'a text without an API key in it' : null
+  return holdsSecretForm(text, keyPrefix) ? 'a text without an API key or token in it' : null
 }
 
 /** @returns what the name must be; null if it is */

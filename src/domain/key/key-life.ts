@@ -20,7 +20,7 @@ import {
   WORKSPACE_ID_EXPECTED,
 } from './key-record.ts'
 import { TEXT_NAMES } from './key-texts.ts'
-import { digestKey, holdsKeyForm } from './secret.ts'
+import { digestKey, holdsSecretForm } from './secret.ts'
 import { hasVisible } from './visible-text.ts'
 
 export const DEFAULT_LIFETIME_DAYS = 90
@@ -139,7 +139,8 @@ export function planImport(entry: ImportEntry, context: NewKeyContext): Planned<
   const { id, keyPrefix, createdBy, knownScopes, nowMs } = context
   if (!DIGEST.test(digest)) return wrong('digest', DIGEST_EXPECTED)
   if (!isWorkspaceId(workspaceId)) return wrong('workspaceId', WORKSPACE_ID_EXPECTED)
-  if (!HINT.test(hint) || !hasVisible(hint) || holdsKeyForm(hint, keyPrefix) || digestKey(hint) === digest) {
+  const isHint = HINT.test(hint) && hasVisible(hint) && !holdsSecretForm(hint, keyPrefix)
+  if (!isHint || digestKey(hint) === digest) {
     return wrong('hint', HINT_EXPECTED)
   }
   const chosen = planFields(entry, { ...BLANK_FIELDS, plan: context.workspacePlan }, context)

@@ -93,6 +93,14 @@ export function holdsKeyForm(text: string, prefix: string): boolean {
   return false
 }
 
+/** What admin tokens begin with, which have the form of signed keys. */
+export const TOKEN_PREFIX = 'pat_'
+
+/** Whether the text contains anything in the form of a signed key or an admin token: such a text is stored nowhere. */
+export function holdsSecretForm(text: string, keyPrefix: string): boolean {
+  return [keyPrefix, TOKEN_PREFIX].some(prefix => holdsKeyForm(text, prefix))
+}
+
 /** A regular expression for signed keys in other text, in the syntax that JavaScript, RE2 and PCRE share. */
 export function keyPattern(prefix: string): string {
   return `\\b${prefix}[0-9A-Za-z]{${RANDOM_LENGTH + MAC_LENGTH}}\\b`

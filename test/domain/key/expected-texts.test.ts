@@ -24,7 +24,7 @@ const context = {
 
 test.each<[string, Partial<IssueRequest>, string]>([
   ['name', { name: '' }, '1 to 100 characters, none of them a control character'],
-  ['description', { description: `a ${KEY}` }, 'a text without an API key in it'],
+  ['description', { description: `a ${KEY}` }, 'a text without an API key or token in it'],
   [
     'description',
     { description: 'a\nb' },

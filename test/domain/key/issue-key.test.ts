@@ -100,10 +100,12 @@ describe('a new key', () => {
   })
 })
 
-test('a name that contains a key is rejected: audit trail, webhooks and pages show names', () => {
+test('a name that contains a key or an admin token is rejected: audit trail, webhooks and pages show names', () => {
   const key = `wsk_${'0Az'.repeat(18)}`
-  for (const name of [key, `build ${key}`, `${key}1`]) {
-    expect(plan({ name })).toEqual({ ok: false, field: 'name', expected: 'a name without an API key in it' })
+  const token = key.replace('wsk_', 'pat_')
+  const expected = 'a name without an API key or token in it'
+  for (const name of [key, `build ${key}`, `${key}1`, `build ${token}`]) {
+    expect(plan({ name })).toEqual({ ok: false, field: 'name', expected })
   }
   for (const name of ['wsk_ci', key.slice(0, -1), key.replace('wsk_', 'key_')])
     expect(plan({ name }).ok).toBe(true)

@@ -1,9 +1,6 @@
 export const PERMISSIONS = ['keys:read', 'keys:write', 'audit:read', 'tokens:write'] as const
 export type Permission = (typeof PERMISSIONS)[number]
 
-/** What admin tokens begin with. */
-export const TOKEN_PREFIX = 'pat_'
-
 /** A token for programs that use the admin API. */
 export interface AdminToken {
   /** `tok_` and a ULID. */
