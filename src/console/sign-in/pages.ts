@@ -86,9 +86,12 @@ function providerRoutes(scope: FastifyInstance, parts: SignInParts, site: Site, 
       return reply.redirect(address, 303)
     })
   })
-  scope.get('/sign-in/callback', SIGNS_IN, (request, reply) => {
+  scope.get('/sign-in/callback', SIGNS_IN, async (request, reply) => {
     const attempt = decodeSignInAttempt(request.cookies[site.attemptCookie], clock.wallMs())
-    clearCookie(reply, site, site.attemptCookie)
+    // A browser keeps the last attempt, which another tab may have begun: the response to that is still to come.
+    const isOfOther = attempt !== null && readQuery(request)['state'] !== attempt.state
+    if (!isOfOther) clearCookie(reply, site, site.attemptCookie)
+    if ((attempt === null || isOfOther) && request.person !== null) return reply.redirect('/', 303)
     const then = attempt?.returnPath ?? '/'
     return runStep(parts, request, reply, then, async () => {
       if (attempt === null) throw new SignInError('invalid', 'the browser has no sign-in in progress')

@@ -294,6 +294,27 @@ describe('sign-in fails', () => {
   })
 })
 
+describe('a person who begins to sign in in two tabs', () => {
+  test('is signed in by the later attempt, also if the response to the earlier one comes first', async () => {
+    const { browser } = await startSignIn()
+    const ada = browser()
+    const [earlier, later] = [await comeBack(ada), await comeBack(ada)]
+    expect((await ada.visit(earlier.href)).status).toBe(400)
+    expect((await ada.visit(later.href)).url).toContain(HOME)
+  })
+
+  test('is not told in the other tab that signing in failed', async () => {
+    const { browser, provider } = await startSignIn()
+    const ada = browser()
+    const [earlier, later] = [await comeBack(ada), await comeBack(ada)]
+    expect((await ada.visit(later.href)).url).toContain(HOME)
+    const session = ada.cookie(SESSION_COOKIE)?.value
+    const asked = provider.requests.length
+    expect((await ada.visit(earlier.href)).url).toContain(HOME)
+    expect([ada.cookie(SESSION_COOKIE)?.value, provider.requests.length]).toEqual([session, asked])
+  })
+})
+
 describe('a provider that fails', () => {
   test('does not keep the console from starting; people can sign in once it is up', async () => {
     const provider = await startProvider()
