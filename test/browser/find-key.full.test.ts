@@ -65,4 +65,18 @@ describe.skipIf(!has(CHROMIUM))('a key that a person holds', () => {
       await ada.close()
     },
   )
+
+  test.each([
+    ['audit', 'Actor', `person:CiQ${'0a'.repeat(30)}`],
+    ['refusals', 'Request id', '0f'.repeat(32)],
+  ])('is not what a search in %s by a long %s is taken for', async (path, label, text) => {
+    const ada = await visitor(browser)
+    const { page } = ada
+    await signIn(ada, site, `/workspaces/ws_1/${path}`)
+    await page.getByLabel(label, { exact: true }).fill(text)
+    await page.keyboard.press('Enter')
+    await page.waitForURL(url => [...url.searchParams.values()].includes(text))
+    expect(await page.getByLabel(label, { exact: true }).inputValue()).toBe(text)
+    await ada.close()
+  })
 })
