@@ -77,17 +77,21 @@ test('entries are filtered by key, action, actor and time, and by all of them to
 })
 
 test('in the CSV no cell is a formula for a spreadsheet, and quotes and commas stay in their cell', async () => {
-  const names = ['=1+1', '+1', '-1', '@SUM(A1)', 'a "quoted", name', 'plain']
+  const names = ['=1+1', '+1', '-1', '@SUM(A1)', '＝1+1', 'a "quoted", name', 'plain']
   for (const name of names) await world.issue(name)
   const { headers, text } = await world.download('csv', { action: 'key.issued' })
   expect(headers['content-type']).toContain('text/csv')
   expect(headers['content-disposition']).toBe('attachment; filename="audit-ws_1.csv"')
   const [head, ...lines] = text.split('\r\n')
-  expect(head).toBe('at,action,keyId,name,actor,by,address,workspaceId,id,detail')
+  // With the mark by which Excel knows UTF-8.
+  expect(head).toBe('\u{feff}at,action,keyId,name,actor,by,address,workspaceId,id,detail')
   const cells = lines.map(
     line => /^[^,]*,key\.issued,key_\w*,("(?:[^"]|"")*"|[^,]*),admin-token,,127/.exec(line)?.[1],
   )
-  expect(cells).toEqual(['plain', '"a ""quoted"", name"', "'@SUM(A1)", "'-1", "'+1", "'=1+1", undefined])
+  expect(cells).toEqual([
+    ...['plain', '"a ""quoted"", name"', "'＝1+1", "'@SUM(A1)", "'-1", "'+1", "'=1+1"],
+    undefined,
+  ])
 })
 
 test('a display name of a person is no formula either', async () => {

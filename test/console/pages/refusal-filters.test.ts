@@ -85,7 +85,7 @@ test('in the CSV no cell is a formula for a spreadsheet', async () => {
   expect(headers['content-type']).toContain('text/csv')
   expect(headers['content-disposition']).toBe('attachment; filename="rejections-ws_1.csv"')
   const [head, ...lines] = text.split('\r\n')
-  expect(head).toBe('at,code,reason,workspaceId,keyId,route,requestId,address')
+  expect(head).toBe('\u{feff}at,code,reason,workspaceId,keyId,route,requestId,address')
   expect(lines.map(line => line.split(',').slice(1))).toEqual([
     ['not_found', 'other_workspace', 'ws_1', id, 'files', 'r1', '192.0.2.0/24'],
     ['not_found', 'other_workspace', 'ws_1', id, 'files', "'-2-3", '192.0.2.0/24'],

@@ -76,7 +76,7 @@ async function* fileLines<Item>(
     format === 'csv'
       ? (item: Item) => csvLine(columns, toCells(item))
       : (item: Item) => `${JSON.stringify(toJson(item))}\n`
-  if (format === 'csv') yield `${columns.join(',')}\r\n`
+  if (format === 'csv') yield `${BYTE_ORDER_MARK}${columns.join(',')}\r\n`
   for await (const part of readParts()) if (part.length > 0) yield part.map(toLine).join('')
 }
 
@@ -84,8 +84,10 @@ function csvLine(columns: readonly string[], cells: Readonly<Record<string, unkn
   return `${columns.map(column => csvCell(cells[column])).join(',')}\r\n`
 }
 
-/** A spreadsheet takes such a cell for a formula; the apostrophe makes it a text. */
-const FORMULA = /^[=+\-@\t\r\n]/
+/** Without it Excel takes the text for one in the character set of its language. */
+const BYTE_ORDER_MARK = '\u{feff}'
+/** A spreadsheet takes such a cell for a formula, some also by a character in its wide form; the apostrophe makes it a text. */
+const FORMULA = /^[=+\-@＝＋－＠\t\r\n]/
 
 /** As RFC 4180, section 2, writes a field. */
 function csvCell(value: unknown): string {
