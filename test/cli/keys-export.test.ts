@@ -121,7 +121,10 @@ test('of two exports to one file at once, the later one is saved whole, and the 
   }
   const [first, second] = [await begun(), await begun()]
   first.end('')
-  expect(await first.exit).toMatchObject({ code: 1, stderr: expect.stringContaining('this one is not saved') })
+  expect(await first.exit).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('this one is not saved'),
+  })
   expect(existsSync(file)).toBe(false)
   second.end('{"digest":"3"}\n')
   expect(await second.exit).toMatchObject({ code: 0 })

@@ -40,7 +40,10 @@ describe('the address of a workspace’s webhook', () => {
     ['https://hööks.example.com/', HTTPS],
     [`https://hooks.example.com/${'a'.repeat(2_048 - 25)}`, HTTPS],
     [`https://hooks.example.com/${KEY}`, 'an address without an API key or token in it'],
-    [`https://hooks.example.com/${KEY.replace(/^[a-z]+_/, 'pat_')}`, 'an address without an API key or token in it'],
+    [
+      `https://hooks.example.com/${KEY.replace(/^[a-z]+_/, 'pat_')}`,
+      'an address without an API key or token in it',
+    ],
     ['https://127.0.0.1/', PUBLIC],
     ['https://2130706433/', PUBLIC],
     ['https://0x7f.1/', PUBLIC],
