@@ -303,7 +303,7 @@ describe('a person who begins to sign in in two tabs', () => {
     expect((await ada.visit(later.href)).url).toContain(HOME)
   })
 
-  test('is not told in the other tab that signing in failed', async () => {
+  test('comes to the console in the other tab, not to a failure', async () => {
     const { browser, provider } = await startSignIn()
     const ada = browser()
     const [earlier, later] = [await comeBack(ada), await comeBack(ada)]

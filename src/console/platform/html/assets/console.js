@@ -262,14 +262,13 @@ function setUpFindingKeys() {
 /** As long as the random part of a key. */
 const KEY_LIKE = /[0-9A-Za-z]{54}/
 /** As long, and no key: a person, whose id the sign-in provider makes, and a hash, such as a request id or a workspace. */
-const NO_KEY = /^(?:person:|[0-9a-f]*$)/
+const NO_KEY = /^(?:\s*person:|[0-9a-f]*$)/
 
 /** A key that is pasted into a search is not sent: it would get into the URL, and so into the history and logs. */
 function setUpSearches() {
   for (const form of document.querySelectorAll('form[method="get"]')) {
     form.addEventListener('submit', event => {
-      const texts = [...new FormData(form).values()].map(text => text.trim())
-      if (!texts.some(text => KEY_LIKE.test(text) && !NO_KEY.test(text))) return
+      if (![...new FormData(form).values()].some(text => KEY_LIKE.test(text) && !NO_KEY.test(text))) return
       event.preventDefault()
       form.reset()
       location.assign('/find-key')
