@@ -1,4 +1,4 @@
-import { link, lstat, open, rename, rm, stat } from 'node:fs/promises'
+import { link, lstat, open, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import type { Command } from 'commander'
 import { Type } from 'typebox'
@@ -94,7 +94,7 @@ async function saveNew(file: string, parts: AsyncIterable<Uint8Array>, force: bo
         () => false,
       )
     try {
-      await pipeline(parts, handle.createWriteStream({ autoClose: false }))
+      await writeFile(handle, parts)
       await handle.sync()
       if (!(await isThere())) throw replacedMeanwhile(file)
       // Unlike a rename, a link replaces nothing.
