@@ -9,7 +9,9 @@ test.skipIf(process.platform !== 'linux')(
   async () => {
     const file = 'test/blackbox/demo.full.test.ts'
     const name = 'the demo logs no failure while it starts'
-    const { said, code } = await runVitest(['--root', ROOT, '--mode', 'full', file, '-t', name])
+    const words = ['--root', ROOT, '--mode', 'full', file, '-t', name]
+    // In CI a run fails that leaves out a test, and this one leaves out all others.
+    const { said, code } = await runVitest(words, { CI: '' })
     expect([code, said]).toEqual([0, expect.stringContaining('1 tests of 1 files passed and 0 failed')])
     expect(said).not.toContain('left these processes behind')
   },
