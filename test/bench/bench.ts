@@ -1,10 +1,12 @@
 import { parseArgs } from 'node:util'
+import { measureAgainst } from './against.ts'
 import { measureBudget } from './budget.ts'
 import { measureCheck } from './check.ts'
 import { type Contestant, checkAnswer, startContestants } from './contestants.ts'
 import { evaluateGoals, inTurns } from './goals.ts'
 import { measureLimits } from './limits.ts'
-import { runRounds, type Samples } from './measure.ts'
+import { type Pace, runRounds, type Samples } from './measure.ts'
+import { otherCheckout } from './other-checkout.ts'
 import { sideTable, writeResultSections } from './pages.ts'
 import { whatIsHere } from './requirements.ts'
 import { saveRequests } from './results.ts'
@@ -36,7 +38,7 @@ const { values: options } = parseArgs({
     seconds: { type: 'string', default: '1' },
     /** Runs only contestants whose name contains this; docs/performance.md is not written. */
     only: { type: 'string', multiple: true },
-    /** Another checkout to compare with; docs/performance.md is not written. */
+    /** A commit to compare with, or a directory with another checkout. With --only, docs/performance.md is not written. */
     against: { type: 'string' },
     /** Flags for the gateway's node, such as --node=--cpu-prof; docs/performance.md is not written. */
     node: { type: 'string', multiple: true, default: [] },
@@ -65,18 +67,17 @@ async function inWorld<Result>(use: (world: BenchWorld) => Promise<Result>): Pro
 }
 
 function runLong(): Promise<number> {
+  const pace = { rounds: Number(options.rounds), seconds: Number(options.seconds) }
   return inWorld(async world => {
     if (options.starts) say(await measureStarts(world))
     else if (options.budget) say(await measureBudget(world))
-    else if (options.check) {
-      const pace = { rounds: Number(options.rounds), seconds: Number(options.seconds) }
-      say(await measureCheck(world, pace, here.lua))
-    } else if (options.limits) {
-      const pace = { rounds: Number(options.rounds), seconds: Number(options.seconds) }
-      say(await measureLimits(world, pace))
-    } else if (options.scale)
-      say(await measureScale(world, options.keys.split(',').map(Number), options.against))
-    else await runAll(world)
+    else if (options.check) say(await measureCheck(world, pace, here.lua))
+    else if (options.limits) say(await measureLimits(world, pace))
+    else if (options.scale)
+      say(await measureScale(world, options.keys.split(',').map(Number), otherDirectory(world)))
+    else if (options.against !== undefined && options.only === undefined && options.node.length === 0)
+      say(await measureAgainst(world, options.against, { pace, lua: here.lua, tell }))
+    else await runAll(world, pace)
     return 0
   })
 }
@@ -84,7 +85,7 @@ function runLong(): Promise<number> {
 async function contestantsOf(world: BenchWorld): Promise<Contestant[]> {
   const all = await startContestants(world, {
     lua: here.lua,
-    against: options.against ?? null,
+    against: otherDirectory(world) ?? null,
     nodeFlags: options.node,
   })
   const { only } = options
@@ -93,11 +94,17 @@ async function contestantsOf(world: BenchWorld): Promise<Contestant[]> {
   return contestants
 }
 
-async function runAll(world: BenchWorld): Promise<void> {
+function otherDirectory(world: BenchWorld): string | undefined {
+  return options.against === undefined ? undefined : otherCheckout(options.against, world.directory).directory
+}
+
+function tell(text: string): void {
+  process.stderr.write(`\r\u001b[K${text}`)
+}
+
+async function runAll(world: BenchWorld, pace: Pace): Promise<void> {
   const contestants = await contestantsOf(world)
-  const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)]
-  const tell = (text: string) => process.stderr.write(`\r\u001b[K${text}`)
-  const measured = await runRounds(inTurns(contestants), { rounds, seconds }, tell)
+  const measured = await runRounds(inTurns(contestants), pace, tell)
   const samples: Samples = new Map(contestants.map(({ name }) => [name, measured.get(name) ?? []]))
   process.stderr.write('\n')
   const goals = evaluateGoals(samples)
@@ -106,7 +113,7 @@ async function runAll(world: BenchWorld): Promise<void> {
   if (options.only !== undefined || options.against !== undefined || options.node.length > 0) return
   const side = await measureSideFigures(contestants, samples)
   say(sideTable(side))
-  saveRequests(samples, { rounds, seconds, side })
+  saveRequests(samples, { ...pace, side })
   writeResultSections()
   await world.stopGateways()
   say(await measureStarts(world))

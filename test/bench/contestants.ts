@@ -25,7 +25,7 @@ const FILES_PATH = `${WORKSPACE_PATH}/files`
 /** More keys than requests in flight, so that no two requests share a key and a cache of one record never hits. */
 const ROTATED_KEYS = 4096
 
-/** Starts every contestant that this machine supports. @param has Lua modules of nginx; a checkout to compare with */
+/** Starts every contestant that this machine supports. @param has Lua modules of nginx; another checkout to start too */
 export async function startContestants(
   world: BenchWorld,
   has: { lua: boolean; against: string | null; nodeFlags: readonly string[] },
@@ -43,16 +43,35 @@ export async function startContestants(
   const keysFile = writeKeys(join(world.directory, 'keys'), keys)
   list.push(...(await startAsserting(world, key)))
   list.push({ ...way('gateway, key from Redis', cold, '/api/v1/auth', key, { status: 200 }), keysFile })
-  list.push(...(await startPeers(world, key)))
+  list.push(...(await startPeers(world, key)), ...(await startBounds(world, key, has.lua)))
+  return list
+}
+
+/** Starts this checkout and another with default settings, and all that goals compare a gateway with. */
+export async function startBothVersions(
+  world: BenchWorld,
+  checkout: string,
+  lua: boolean,
+): Promise<Contestant[]> {
+  const [key = ''] = await world.mint.mint(1)
+  return [
+    ...waysOfGateway('gateway', await world.startGateway('gateway'), key),
+    ...waysOfGateway('other', await world.startGateway('other', {}, { checkout }), key),
+    ...(await startPeers(world, key)),
+    ...(await startBounds(world, key, lua)),
+  ]
+}
+
+/** What no gateway in Node can be faster than, and nginx. */
+async function startBounds(world: BenchWorld, key: string, hasLua: boolean): Promise<Contestant[]> {
   const least = await world.startNode('least-proxy.ts', 'least-proxy')
-  list.push(...forwarding('node:http + undici, no auth', least, key))
-  if (has.lua) {
+  const list = forwarding('node:http + undici, no auth', least, key)
+  if (hasLua) {
     const lua = await world.startLua()
     list.push(...forwarding('nginx + Lua', lua, key))
     list.push(way('nginx + Lua, forged key', lua, WORKSPACE_PATH, forge(key), { status: 401 }))
   }
-  list.push(...forwarding('upstream alone', world.upstream, key))
-  return list
+  return [...list, ...forwarding('upstream alone', world.upstream, key)]
 }
 
 /** Starts the gateway with default settings, and the servers of Node that it is compared with. */

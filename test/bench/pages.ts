@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs'
+import { describeAgainst } from './against-section.ts'
 import { evaluateGoals, type Mark, markOf, P99_ADDED_MS, START_GOAL } from './goals.ts'
 import type { Samples } from './measure.ts'
 import { type Results, readRatios, readResults, type WrittenRatios } from './results.ts'
@@ -23,6 +24,7 @@ export function writeResultSections(): void {
 export function resultSections(results: Results, gate: WrittenRatios): Section[] {
   return [
     { page: 'README.md', name: 'speed', text: speedSection(results) },
+    { page: PERFORMANCE, name: 'bench-against', text: describeAgainst(results.against) },
     { page: PERFORMANCE, name: 'bench', text: requestsSection(results) },
     { page: PERFORMANCE, name: 'bench-starts', text: startsSection(results) },
     { page: PERFORMANCE, name: 'bench-gate', text: gateSection(gate, results) },

@@ -23,16 +23,34 @@ export interface Requests extends Run {
   readonly side: SideFigures
 }
 
+/** Of a gateway without load. */
+export interface Start {
+  readonly readyAfterMs: number
+  readonly idleMegabytes: number
+}
+
 export interface Starts extends Run {
   readonly rounds: number
   /** Medians by form of the gateway. */
-  readonly forms: Readonly<Record<string, { readonly readyAfterMs: number; readonly idleMegabytes: number }>>
+  readonly forms: Readonly<Record<string, Start>>
+}
+
+/** This commit and another, in one run. */
+export interface Against extends Run {
+  readonly other: string
+  readonly rounds: number
+  readonly seconds: number
+  readonly samples: Requests['samples']
+  readonly p99AddedAtHalfMs: Readonly<Record<'today' | 'other' | 'leastProxy', number>>
+  /** From sources. */
+  readonly starts: Readonly<Record<'today' | 'other', Start>>
 }
 
 /** Figures alone: what they mean for the goals is computed when pages are written. */
 export interface Results {
   readonly requests: Requests
   readonly starts: Starts
+  readonly against: Against
 }
 
 export function readResults(): Results {
@@ -47,6 +65,10 @@ export function saveRequests(samples: Samples, run: Omit<Requests, keyof Run | '
 
 export function saveStarts(starts: Omit<Starts, keyof Run>): void {
   save({ starts: { ...thisRun(), ...starts } })
+}
+
+export function saveAgainst(samples: Samples, run: Omit<Against, keyof Run | 'samples'>): void {
+  save({ against: { ...thisRun(), ...run, samples: Object.fromEntries(samples) } })
 }
 
 /** What the short bench compares with: figures of a quiet machine. */
@@ -84,12 +106,9 @@ function pictureOf(samples: Samples): string {
   return drawBars('Processor time of a request, in microseconds', bars)
 }
 
-/** Of the checkout, changes aside. */
-export function commit(): string {
-  return execFileSync('git', ['rev-parse', '--short=8', 'HEAD'], {
-    cwd: import.meta.dirname,
-    encoding: 'utf8',
-  }).trim()
+/** Of a checkout, changes aside. */
+export function commit(checkout = import.meta.dirname): string {
+  return execFileSync('git', ['rev-parse', '--short=8', 'HEAD'], { cwd: checkout, encoding: 'utf8' }).trim()
 }
 
 export function machine(): string {

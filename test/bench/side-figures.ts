@@ -28,25 +28,40 @@ export async function measureSideFigures(
     gateway: medianOf(samples, 'gateway, 0.4 KB', 'p99Us') / 1000,
     httpProxy: medianOf(samples, 'http-proxy-3, 0.4 KB', 'p99Us') / 1000,
   }
-  const perSecond = medianOf(samples, 'gateway, 0.4 KB', 'perSecond') / 2
-  return { p99AtLimitMs, p99AddedAtHalfMs: await p99Added(contestants, perSecond) }
+  const p99AddedAtHalfMs = await p99AddedMs(contestants, samples, {
+    gateway: 'gateway, 0.4 KB',
+    leastProxy: 'node:http + undici, no auth, 0.4 KB',
+  })
+  return { p99AtLimitMs, p99AddedAtHalfMs }
 }
 
-async function p99Added(contestants: readonly Contestant[], perSecond: number) {
-  const gateway = contestantNamed('gateway, 0.4 KB', contestants)
-  const leastProxy = contestantNamed('node:http + undici, no auth, 0.4 KB', contestants)
+/** In addition to the upstream's own, at half of the gateway's maximum rate. @param names of contestants, by what they are called in the result */
+export async function p99AddedMs<Name extends string>(
+  contestants: readonly Contestant[],
+  samples: Samples,
+  names: Readonly<Record<Name, string>>,
+): Promise<Record<Name, number>> {
+  const perSecond = medianOf(samples, 'gateway, 0.4 KB', 'perSecond') / 2
   const upstream = contestantNamed('upstream alone, 0.4 KB', contestants)
   const p99Ms = async (contestant: Contestant) =>
     (await measureWarm(contestant, SECONDS, perSecond)).p99Us / 1000
-  const added: { gateway: number; leastProxy: number }[] = []
+  const measured = Object.entries<string>(names).map(([name, contestant]) => ({
+    name,
+    contestant: contestantNamed(contestant, contestants),
+    addedMs: [] as number[],
+  }))
   // The first turn does not count: after a minute without load every Node process is slow for a second or two.
   for (let turn = 0; turn <= TURNS; turn++) {
-    const times = { gateway: await p99Ms(gateway), leastProxy: await p99Ms(leastProxy) }
+    const turnMs: number[] = []
+    for (const { contestant } of measured) turnMs.push(await p99Ms(contestant))
     const aloneMs = await p99Ms(upstream)
-    if (turn > 0) added.push({ gateway: times.gateway - aloneMs, leastProxy: times.leastProxy - aloneMs })
+    if (turn === 0) continue
+    for (const [index, { addedMs }] of measured.entries())
+      addedMs.push((turnMs[index] ?? Number.NaN) - aloneMs)
   }
-  return {
-    gateway: median(added.map(turn => turn.gateway)),
-    leastProxy: median(added.map(turn => turn.leastProxy)),
-  }
+  // The names of `names`.
+  return Object.fromEntries(measured.map(({ name, addedMs }) => [name, median(addedMs)])) as Record<
+    Name,
+    number
+  >
 }

@@ -3,7 +3,7 @@ import { V8_FLAGS } from '../support/start-arguments.ts'
 import { buildForm } from './built-form.ts'
 import { startsSection, writeResultSections } from './pages.ts'
 import { residentBytes } from './processor-time.ts'
-import { readResults, saveStarts } from './results.ts'
+import { readResults, type Start, saveStarts } from './results.ts'
 import type { ServerProcess } from './server-process.ts'
 import { median } from './statistics.ts'
 import type { BenchWorld } from './world.ts'
@@ -12,11 +12,6 @@ const ROUNDS = 5
 const SETTLE_MS = 2_000
 /** Node's own variable. */
 const WITHOUT_CACHE = { NODE_DISABLE_COMPILE_CACHE: '1' }
-
-interface Start {
-  readonly readyAfterMs: number
-  readonly idleMegabytes: number
-}
 
 /** Time to readiness and idle memory of a gateway in each form, and the lower bound for Node. */
 export async function measureStarts(world: BenchWorld): Promise<string> {
@@ -27,24 +22,31 @@ export async function measureStarts(world: BenchWorld): Promise<string> {
     'gateway, `npm start` for the first time': name => world.startGateway(name, WITHOUT_CACHE),
     'a bare server and the same packages, unused': name => world.startNode('packages-alone.mjs', name),
   }
+  saveStarts({ rounds: ROUNDS, forms: await startsOf(forms) })
+  writeResultSections()
+  return startsSection(readResults())
+}
+
+/** Medians of starts in turns, by form. The first of each form does not count: it fills the compile cache. */
+export async function startsOf<Form extends string>(
+  forms: Readonly<Record<Form, (name: string) => Promise<ServerProcess>>>,
+): Promise<Record<Form, Start>> {
   const starts = new Map<string, Start[]>(Object.keys(forms).map(form => [form, []]))
-  // Fills the compile cache for the second start from sources.
-  await (await world.startGateway('gateway-first')).stop()
-  for (let round = 1; round <= ROUNDS; round++) {
-    for (const [form, start] of Object.entries(forms)) {
-      starts.get(form)?.push(await measureStart(await start(`start-${form.replaceAll(/\W+/g, '-')}`)))
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const [form, start] of Object.entries<(name: string) => Promise<ServerProcess>>(forms)) {
+      const measured = await measureStart(await start(`start-${form.replaceAll(/\W+/g, '-')}`))
+      if (round > 0) starts.get(form)?.push(measured)
     }
   }
-  const forMedian = [...starts].map(([form, all]) => [
+  const medians = [...starts].map(([form, all]) => [
     form,
     {
       readyAfterMs: median(all.map(start => start.readyAfterMs)),
       idleMegabytes: median(all.map(start => start.idleMegabytes)),
     },
   ])
-  saveStarts({ rounds: ROUNDS, forms: Object.fromEntries(forMedian) })
-  writeResultSections()
-  return startsSection(readResults())
+  // The names of `forms`.
+  return Object.fromEntries(medians) as Record<Form, Start>
 }
 
 async function measureStart(server: ServerProcess): Promise<Start> {

@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { settingByPath, settingNames } from '../../src/config/settings.ts'
 import { freePort } from '../support/free-port.ts'
 import { Parts } from '../support/parts.ts'
 import { LOCAL } from '../support/postern-process.ts'
@@ -64,7 +65,7 @@ export class BenchWorld {
           ...shared,
           // The console issued none of these keys, so it must not be asked: a gateway that is disconnected, or finds Redis slow on
           // a busy machine, would ask it.
-          POSTERN_REDIS_HEARTBEATS: 'false',
+          [heartbeatsName()]: 'false',
           POSTERN_REDIS_COMMAND_TIMEOUT_MS: '5000',
           POSTERN_KEY_SERVICE_URL: `http://127.0.0.1:${internalPort}`,
           POSTERN_UPSTREAM_URL: upstream.url,
@@ -195,9 +196,17 @@ async function startConsole(
   })
 }
 
+/** Of the setting in the environment: its name in the contract, which earlier versions know too. */
+function heartbeatsName(): string {
+  const setting = settingByPath.get('redis.heartbeats')
+  const last = setting === undefined ? undefined : settingNames(setting, 'environment').at(-1)
+  if (last === undefined) throw new Error('There is no setting redis.heartbeats')
+  return last.name
+}
+
 /** With absolute paths. */
 function startArgumentsInFull(checkout: string): string[] {
   return startArguments(checkout).map(word =>
-    word.startsWith('.//') || word.startsWith('src/') ? resolve(checkout, word) : word,
+    word.startsWith('./') || word.startsWith('src/') ? resolve(checkout, word) : word,
   )
 }
