@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { measureAgainst } from './against.ts'
+import { measureBodies } from './bodies.ts'
 import { measureBudget } from './budget.ts'
 import { measureCheck } from './check.ts'
 import { type Contestant, checkAnswer, startContestants } from './contestants.ts'
@@ -31,6 +32,8 @@ const { values: options } = parseArgs({
     check: { type: 'boolean', default: false },
     /** Measures rate limits instead: a plan of three policies, and a limit that is used up. */
     limits: { type: 'boolean', default: false },
+    /** Measures responses of 8 MB instead, beside Caddy. */
+    bodies: { type: 'boolean', default: false },
     /** Measures the cost of the number of keys in use instead. */
     scale: { type: 'boolean', default: false },
     keys: { type: 'string', default: '100,10000,1000000' },
@@ -46,7 +49,7 @@ const { values: options } = parseArgs({
 })
 const UNAVAILABLE = 69
 
-const here = whatIsHere()
+const here = whatIsHere(options.bodies ? ['caddy'] : [])
 for (const note of here.notes) say(note)
 process.exitCode = here.canRun ? await (options.short ? runShort() : runLong()) : UNAVAILABLE
 
@@ -72,6 +75,7 @@ function runLong(): Promise<number> {
     if (options.starts) say(await measureStarts(world))
     else if (options.budget) say(await measureBudget(world))
     else if (options.check) say(await measureCheck(world, pace, here.lua))
+    else if (options.bodies) say(await measureBodies(world, pace, tell))
     else if (options.limits) say(await measureLimits(world, pace))
     else if (options.scale)
       say(await measureScale(world, options.keys.split(',').map(Number), otherDirectory(world)))

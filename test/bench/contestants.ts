@@ -16,6 +16,7 @@ export interface Contestant {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly expect: { readonly status: number; readonly bytes?: number }
+  readonly connections?: number
   readonly keysFile?: string
   readonly firstKey?: number
 }

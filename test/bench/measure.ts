@@ -19,7 +19,7 @@ export interface Pace {
   readonly seconds: number
 }
 
-/** Connections of every load. */
+/** Connections of a load, unless a contestant says otherwise. */
 const CONNECTIONS = 64
 
 /** Before the first round, so that the compiler has finished. */
@@ -84,8 +84,9 @@ export async function measureOnce(
   atMostPerSecond?: number,
 ): Promise<Sample> {
   const beforeUs = usedUs(contestant)
-  const pace = atMostPerSecond === undefined ? {} : { delayMs: (CONNECTIONS / atMostPerSecond) * 1000 }
-  const result = await runWrk({ ...contestant, connections: CONNECTIONS, seconds, ...pace })
+  const { connections = CONNECTIONS } = contestant
+  const pace = atMostPerSecond === undefined ? {} : { delayMs: (connections / atMostPerSecond) * 1000 }
+  const result = await runWrk({ ...contestant, connections, seconds, ...pace })
   const cpuUs = usedUs(contestant) - beforeUs
   const refused = contestant.expect.status >= 400 ? result.requests - result.refused : result.refused
   if (result.requests === 0) throw new NoResponseError(contestant.name)

@@ -13,9 +13,10 @@ export const LUA_FILES = {
 
 const GATEWAY_LUA = fileURLToPath(new URL('servers/gateway.lua', import.meta.url))
 
-/** Sizes of the two response bodies, in bytes. */
+/** Sizes of the response bodies, in bytes. */
 export const SMALL = 401
 export const LARGE = 11_264
+export const HUGE = 8 * 1024 * 1024
 
 /** One process in the foreground, so that its processor time is that of one pid. */
 function frame(directory: string, head: string, http: string): string {
@@ -32,18 +33,20 @@ ${http}
 `
 }
 
-/** Serves two files under the paths of the API. @returns path of the configuration */
+/** Serves files of three sizes under the paths of the API. @returns path of the configuration */
 export function writeUpstream(directory: string, port: number): string {
   const files = join(directory, 'files')
   mkdirSync(files, { recursive: true })
   writeFileSync(join(files, 'small'), jsonOf(SMALL))
   writeFileSync(join(files, 'large'), jsonOf(LARGE))
+  writeFileSync(join(files, 'huge'), jsonOf(HUGE))
   const http = `
   access_log off; default_type application/json; sendfile on; open_file_cache max=10 inactive=600;
   server {
     listen 127.0.0.1:${port} backlog=4096;
     location ~ ^/api/v1/workspaces/[^/]+$ { root ${files}; try_files /small =404; }
     location ~ ^/api/v1/workspaces/[^/]+/files$ { root ${files}; try_files /large =404; }
+    location ~ ^/huge/[^/]+$ { root ${files}; try_files /huge =404; }
     location ~ ^/kept/[^/]+$ { root ${files}; try_files /small =404; add_header Cache-Control max-age=3600; }
     location ~ ^/kept/[^/]+/files$ { root ${files}; try_files /large =404; add_header Cache-Control max-age=3600; }
   }`

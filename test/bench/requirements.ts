@@ -37,8 +37,9 @@ export interface Available {
   readonly notes: readonly string[]
 }
 
-export function whatIsHere(): Available {
-  const base = BASE.filter(({ isHere }) => !isHere())
+/** @param programs those that this measurement needs beside the usual */
+export function whatIsHere(programs: readonly string[]): Available {
+  const base = [...BASE, ...programs.map(name => program(name, name))].filter(({ isHere }) => !isHere())
   const lua = LUA.filter(({ isHere }) => !isHere())
   const notes = [
     ...missing(base, 'Nothing can be measured'),

@@ -133,6 +133,16 @@ export class BenchWorld {
     return this.#start(name, 'nginx', ['-c', write(directory, port)], port)
   }
 
+  /** @param write writes the configuration into the directory, and returns its path */
+  async startCaddy(
+    write: (directory: string, ports: { own: number; upstream: number }) => string,
+  ): Promise<ServerProcess> {
+    const port = await freePort()
+    const directory = join(this.directory, 'caddy')
+    const words = ['run', '--config', write(directory, { own: port, upstream: this.upstream.port })]
+    return this.#start('caddy', 'caddy', words, port, { HOME: directory })
+  }
+
   /** Stops all contestants; a profile is written when its process exits. */
   async stopGateways(): Promise<void> {
     await Promise.all(this.#started.splice(0).map(started => started.stop()))
