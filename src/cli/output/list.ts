@@ -196,7 +196,7 @@ export function renderTable<Item>(
 
 /**
  * Without the spaces with which the library pads the last column. A few rows at a time: the library compares each with all before
- * it, which would take half an hour for 100,000.
+ * it, which would take minutes for 100,000.
  */
 function drawLines(rows: readonly (readonly string[])[], widths: readonly number[]): string[] {
   const lines: string[] = []
