@@ -1,6 +1,6 @@
 import { evaluateGoals, GOALS, markOf, P99_ADDED_MS, START_GOAL } from './goals.ts'
 import { medianOf, ratiosOf, type Samples } from './measure.ts'
-import type { Against } from './results.ts'
+import { type Against, samplesOf } from './results.ts'
 import { median } from './statistics.ts'
 import { table } from './tables.ts'
 
@@ -9,7 +9,7 @@ const KINDS = ['0.4 KB', '11 KB', 'forged key', 'foreign workspace', 'auth endpo
 /** Two versions beside each other: the time of each kind of request, and each goal that both were measured for. */
 export function describeAgainst(against: Against): string {
   const { date, commit, other, machine, rounds, seconds } = against
-  const samples: Samples = new Map(Object.entries(against.samples).map(([name, all]) => [name, [...all]]))
+  const samples = samplesOf(against.samples)
   return [
     `\`npm run bench -- --against ${other}\`, ${date.slice(0, 10)}, ${machine}: commits \`${commit}\` and \`${other}\` in one run, ${rounds} rounds of`,
     `${seconds} s in turns on one core.`,

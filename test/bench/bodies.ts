@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Contestant, checkAnswer } from './contestants.ts'
 import { markOf } from './goals.ts'
@@ -8,7 +8,7 @@ import { HUGE } from './nginx.ts'
 import { writePerformance } from './pages.ts'
 import { commit, machine } from './results.ts'
 import { median } from './statistics.ts'
-import { table } from './tables.ts'
+import { goalsTable, table } from './tables.ts'
 import type { BenchWorld } from './world.ts'
 
 const GATEWAY = 'gateway'
@@ -53,7 +53,6 @@ export async function measureBodies(
 
 /** Forwards as its documentation shows, with an access log as the gateway has one. @returns path of the configuration */
 function writeCaddyfile(directory: string, ports: { own: number; upstream: number }): string {
-  mkdirSync(directory)
   const file = join(directory, 'Caddyfile')
   writeFileSync(
     file,
@@ -86,16 +85,14 @@ function describe(contestants: readonly Contestant[], samples: Samples, pace: Pa
     '',
     table(['8 MB', 'µs of processor', 'responses/s', 'gateway : this'], rows),
     '',
-    table(
-      ['processor time, as a ratio', 'measured', 'goal', ''],
-      [
-        [
-          'gateway, 8 MB : Caddy, 8 MB',
-          ratio.toFixed(2),
-          TO_CADDY_AT_MOST.toFixed(2),
-          markOf(ratio, TO_CADDY_AT_MOST),
-        ],
-      ],
-    ),
+    goalsTable([
+      {
+        name: 'gateway, 8 MB',
+        to: 'Caddy, 8 MB',
+        ratio,
+        atMost: TO_CADDY_AT_MOST,
+        mark: markOf(ratio, TO_CADDY_AT_MOST),
+      },
+    ]),
   ].join('\n')
 }

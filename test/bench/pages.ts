@@ -1,8 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { describeAgainst } from './against-section.ts'
 import { evaluateGoals, type Mark, markOf, P99_ADDED_MS, START_GOAL } from './goals.ts'
-import type { Samples } from './measure.ts'
-import { type Results, readRatios, readResults, type WrittenRatios } from './results.ts'
+import { type Results, readRatios, readResults, samplesOf, type WrittenRatios } from './results.ts'
 import type { SideFigures } from './side-figures.ts'
 import { goalsTable, samplesTable, table } from './tables.ts'
 
@@ -182,8 +181,4 @@ function gateSection({ measured, referenceUs, ratios }: WrittenRatios, { request
     '',
     table(['processor time, as a ratio', 'median', 'spread', 'goal', ''], rows),
   ].join('\n')
-}
-
-function samplesOf(samples: Results['requests']['samples']): Samples {
-  return new Map(Object.entries(samples).map(([name, all]) => [name, [...all]]))
 }

@@ -58,6 +58,11 @@ export function readResults(): Results {
   return JSON.parse(readFileSync(RESULTS, 'utf8')) as Results
 }
 
+/** Samples as they were measured. */
+export function samplesOf(stored: Requests['samples']): Samples {
+  return new Map(Object.entries(stored).map(([name, all]) => [name, [...all]]))
+}
+
 export function saveRequests(samples: Samples, run: Omit<Requests, keyof Run | 'samples'>): void {
   save({ requests: { ...thisRun(), ...run, samples: Object.fromEntries(samples) } })
   writeFileSync(PICTURE, pictureOf(samples))

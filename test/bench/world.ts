@@ -139,6 +139,7 @@ export class BenchWorld {
   ): Promise<ServerProcess> {
     const port = await freePort()
     const directory = join(this.directory, 'caddy')
+    mkdirSync(directory)
     const words = ['run', '--config', write(directory, { own: port, upstream: this.upstream.port })]
     return this.#start('caddy', 'caddy', words, port, { HOME: directory })
   }

@@ -364,6 +364,17 @@ test('after a shutdown no connection is opened', async () => {
 })
 
 describe('the probe of a circuit', () => {
+  /** After one request that got no response in time. */
+  async function startHalfOpen() {
+    const sweep = sweepByHand()
+    await start({ headersTimeoutMs: 300, circuit: { failures: 1, openMs: 50 } })
+    const late = send()
+    await upstream.received(1)
+    sweep(300)
+    expect(await late.outcome).toBe('headers_timeout')
+    clock.advance(50)
+  }
+
   test('may wait for a connection; if its client disconnects there, the next request is the probe', async () => {
     const sweep = sweepByHand()
     await start({ connections: 1, headersTimeoutMs: 300, circuit: { failures: 1, openMs: 50 } })
@@ -386,13 +397,7 @@ describe('the probe of a circuit', () => {
   })
 
   test('of one workspace that takes long keeps no other out', async () => {
-    const sweep = sweepByHand()
-    await start({ headersTimeoutMs: 300, circuit: { failures: 1, openMs: 50 } })
-    const late = send('slow')
-    await upstream.received(1)
-    sweep(300)
-    expect(await late.outcome).toBe('headers_timeout')
-    clock.advance(50)
+    await startHalfOpen()
     const slow = send('slow')
     expect([await outcomeOf(send('slow')), await outcomeOf(slow)]).toEqual(['circuit_open', 'pending'])
     await upstream.received(2)
@@ -427,13 +432,7 @@ describe('the probe of a circuit', () => {
   })
 
   test('is one of four at most, each of another workspace', async () => {
-    const sweep = sweepByHand()
-    await start({ headersTimeoutMs: 300, circuit: { failures: 1, openMs: 50 } })
-    const late = send()
-    await upstream.received(1)
-    sweep(300)
-    expect(await late.outcome).toBe('headers_timeout')
-    clock.advance(50)
+    await startHalfOpen()
     const sent = ['a', 'b', 'c', 'd', 'e'].map(workspaceId => send(workspaceId))
     const [, , , last, tooMany] = sent
     if (last === undefined || tooMany === undefined) throw new Error('Five were sent')
