@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { atMost } from '../domain/bounded.ts'
 import { findClientNetwork } from '../domain/form/address.ts'
 import { TokenBucket } from '../domain/rate-limit.ts'
 
@@ -12,7 +13,7 @@ const MAX_CLIENTS = 10_000
 export class UnsignedLookupBudget {
   readonly #total: TokenBucket
   readonly #perAddress: number
-  readonly #byClient = new LRUCache<string, TokenBucket>({ max: MAX_CLIENTS })
+  readonly #byClient = new LRUCache<string, TokenBucket>(atMost(MAX_CLIENTS))
 
   constructor({ perSecond, perAddress }: { perSecond: number; perAddress: number }) {
     this.#total = new TokenBucket({ perSecond, burst: perSecond })

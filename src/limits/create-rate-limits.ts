@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { RateLimiterRedis } from 'rate-limiter-flexible'
 import { narrowReload, neverReloads, type OnReload } from '../config/reloadable.ts'
 import type { Config } from '../config/schema/schema.ts'
+import { atMost } from '../domain/bounded.ts'
 import { Circuit } from '../domain/circuit.ts'
 import type { Clock } from '../domain/clock.ts'
 import { listPolicies, type PolicyCount } from '../domain/rate-limit.ts'
@@ -188,7 +189,7 @@ interface KnownWindow {
  */
 export class RedisCounters implements SharedCounters {
   readonly #parts: RedisCountersParts
-  readonly #known = new LRUCache<string, KnownWindow>({ max: MAX_KNOWN })
+  readonly #known = new LRUCache<string, KnownWindow>(atMost(MAX_KNOWN))
 
   constructor(parts: RedisCountersParts) {
     this.#parts = parts

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Permit } from '../domain/authorize.ts'
+import { atMost } from '../domain/bounded.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { KeyGrant } from '../domain/key/key-record.ts'
 import {
@@ -204,7 +205,7 @@ export class LocalCounters {
   readonly #windows: LRUCache<string, Window>
 
   constructor(maxCounters = MAX_COUNTERS) {
-    this.#windows = new LRUCache({ max: maxCounters })
+    this.#windows = new LRUCache(atMost(maxCounters))
   }
 
   get size(): number {

@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { atMost } from '../../domain/bounded.ts'
 import type { Clock } from '../../domain/clock.ts'
 import {
   type ChangeMessage,
@@ -93,7 +94,7 @@ export class InvalidationListener implements InvalidationReceiver {
     this.#needsHeartbeats = deps.needsHeartbeats
     this.#region = deps.region ?? DEFAULT_REGION
     this.#messageKeys = deps.messageKeys
-    this.#announced = new LRUCache({ max: deps.maxAnnounced ?? MAX_ANNOUNCED })
+    this.#announced = new LRUCache(atMost(deps.maxAnnounced ?? MAX_ANNOUNCED))
     this.#metrics.invalidationConnected.set(0)
   }
 

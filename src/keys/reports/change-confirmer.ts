@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { atMost } from '../../domain/bounded.ts'
 import { type Clock, systemTimers, type Timers } from '../../domain/clock.ts'
 import { parseJsonObject } from '../../domain/form/json.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
@@ -68,7 +69,7 @@ export class ChangeConfirmer {
     this.#parts = parts
     this.#timers = parts.timers ?? systemTimers
     this.#maxWaiting = parts.maxWaiting ?? MAX_WAITING
-    this.#waiting = new LRUCache({ max: this.#maxWaiting })
+    this.#waiting = new LRUCache(atMost(this.#maxWaiting))
   }
 
   /** Records an applied change: from now on, no request is decided by an older version. */

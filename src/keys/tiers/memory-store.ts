@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { atMost } from '../../domain/bounded.ts'
 import type { KeyGrant } from '../../domain/key/key-record.ts'
 import {
   type CounterHandle,
@@ -34,7 +35,7 @@ export class MemoryStore {
   constructor(maxEntries: number, deps: { metrics: Metrics; random?: () => number; maxAbsent?: number }) {
     const { metrics, random = Math.random, maxAbsent = MAX_ABSENT } = deps
     this.#random = random
-    this.#absent = new LRUCache({ max: maxAbsent })
+    this.#absent = new LRUCache(atMost(maxAbsent))
     this.#removals = handlesBy(REMOVAL_CAUSES, cause => metrics.cacheRemovals.handle({ cause }))
     this.#records = new ShardedCache(maxEntries, () => this.#removals.size.inc())
     metrics.cacheCapacity.set(maxEntries)

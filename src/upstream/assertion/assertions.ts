@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache'
 import type { OnReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { readNamedFile } from '../../config/setting-files.ts'
+import { atMost } from '../../domain/bounded.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyGrant } from '../../domain/key/key-record.ts'
 import { type AssertionKey, type PublicAssertionKey, parseAssertionKey } from '../../domain/pem.ts'
@@ -132,7 +133,7 @@ interface SignedAssertion {
 /** One assertion for all requests of a key within half of its life. */
 class KeyAssertions implements Assertions {
   readonly #parts: AssertionParts
-  readonly #byKey = new LRUCache<string, SignedAssertion>({ max: MAX_REUSED })
+  readonly #byKey = new LRUCache<string, SignedAssertion>(atMost(MAX_REUSED))
 
   constructor(parts: AssertionParts) {
     this.#parts = parts

@@ -1,13 +1,14 @@
 import { sql } from 'kysely'
+import { LRUCache } from 'lru-cache'
 import { Type } from 'typebox'
 import { Compile } from 'typebox/compile'
+import { atMost } from '../../../domain/bounded.ts'
 import { isKeyId } from '../../../domain/id-form.ts'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 import type { LimitUse } from '../../../domain/rate-limit.ts'
 import { ROUTE_NAME } from '../../../domain/route/route.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { listAsRows } from '../../platform/database/query-parts.ts'
-import { createLru } from './create-lru.ts'
 
 const MINUTE_MS = 60_000
 /** A gateway's clock may be ahead by this much. */
@@ -250,8 +251,8 @@ const MAX_WORKSPACES = 20_000
 
 /** Looks up the workspaces of reported keys. A key never changes its workspace, so each is read once. */
 export function createFindKnown({ reader, dialect }: Pick<Database, 'reader' | 'dialect'>): FindKnown {
-  const workspaceByKey = createLru<string>(MAX_KEYS)
-  const workspaces = createLru<true>(MAX_WORKSPACES)
+  const workspaceByKey = new LRUCache<string, string>(atMost(MAX_KEYS))
+  const workspaces = new LRUCache<string, true>(atMost(MAX_WORKSPACES))
 
   async function findKeys(ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
     const found = new Map<string, string>()

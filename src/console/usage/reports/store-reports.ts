@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { sql, type Transaction } from 'kysely'
+import { LRUCache } from 'lru-cache'
+import { atMost } from '../../../domain/bounded.ts'
 import type { Clock } from '../../../domain/clock.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
 import { asError, FailureLog } from '../../../observability/failure-log.ts'
@@ -11,7 +13,6 @@ import type { RefusalRow, Tables, UsageRow } from '../../platform/database/table
 import { shareRuns } from '../../platform/jobs/share-runs.ts'
 import type { Timers } from '../../platform/jobs/timers.ts'
 import type { CheckedEntries, CheckedReport, Count, Refusal } from './check-report.ts'
-import { createLru } from './create-lru.ts'
 import { type ReachedLimit, storeLimitUses } from './limit-uses.ts'
 import { makePartitions } from './rows.ts'
 import type { UseWriter } from './use-writer.ts'
@@ -59,7 +60,7 @@ export class ReportGatherer {
   /** By gateway and sequence: a report that is repeated while it waits is stored once. */
   readonly #waiting = new Map<string, Waiting>()
   /** Lets a report that was stored and not acknowledged in time be acknowledged at once when it is repeated. */
-  readonly #lastStored = createLru<number>(MAX_GATEWAYS)
+  readonly #lastStored = new LRUCache<string, number>(atMost(MAX_GATEWAYS))
   readonly #storeWaiting = shareRuns(() => this.#gatherAndStore())
   #waitingEntries = 0
   #lastRun: Promise<void> = Promise.resolve()

@@ -1,7 +1,8 @@
+import { LRUCache } from 'lru-cache'
+import { atMost } from '../../../domain/bounded.ts'
 import type { Clock } from '../../../domain/clock.ts'
 import { type ControlLogger, describeError } from '../../../observability/control-logger.ts'
 import type { Timers } from '../../platform/jobs/timers.ts'
-import { createLru } from './create-lru.ts'
 
 /** A key in constant use is written this often. Gateways report every 10 s: what one of them reports is written at once. */
 const WRITE_EVERY_MS = 5_000
@@ -27,7 +28,7 @@ export interface UseWriterParts {
 export class UseWriter {
   readonly #parts: UseWriterParts
   /** When each key was last written. */
-  readonly #writtenMs = createLru<number>(MAX_KEYS)
+  readonly #writtenMs = new LRUCache<string, number>(atMost(MAX_KEYS))
   readonly #waiting = new Map<string, number>()
   #cancel: (() => void) | null = null
 
