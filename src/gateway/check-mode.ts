@@ -60,12 +60,13 @@ interface OriginalFields {
   readonly target: string
 }
 
+const X_ORIGINAL: OriginalFields = { method: 'x-original-method', target: 'x-original-uri' }
 const X_FORWARDED: OriginalFields = { method: 'x-forwarded-method', target: 'x-forwarded-uri' }
 const ORIGINAL_FIELDS: Readonly<Record<ProxyKind, OriginalFields | null>> = {
-  nginx: { method: 'x-original-method', target: 'x-original-uri' },
+  nginx: X_ORIGINAL,
+  haproxy: X_ORIGINAL,
   caddy: X_FORWARDED,
   traefik: X_FORWARDED,
-  haproxy: X_FORWARDED,
   envoy: null,
 }
 

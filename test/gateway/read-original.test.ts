@@ -9,7 +9,7 @@ const BY_HEADER: readonly [ProxyKind, method: string, target: string][] = [
   ['nginx', 'X-Original-Method', 'X-Original-URI'],
   ['caddy', 'X-Forwarded-Method', 'X-Forwarded-Uri'],
   ['traefik', 'X-Forwarded-Method', 'X-Forwarded-Uri'],
-  ['haproxy', 'x-forwarded-method', 'x-forwarded-uri'],
+  ['haproxy', 'x-original-method', 'x-original-uri'],
 ]
 
 describe.each(BY_HEADER)('%s says what its client asked for in %s and %s', (proxy, method, target) => {
