@@ -334,6 +334,8 @@ const MAX_ADDRESSES = 64
 export class AddressBook {
   #addresses: readonly Address[] = []
   #avoidedUntilMs = new Map<string, number>()
+  /** When each address began a response last. */
+  readonly #answeredAtMs = new Map<string, number>()
   #turn = 0
 
   get isEmpty(): boolean {
@@ -345,7 +347,9 @@ export class AddressBook {
     const byName = new Map(addresses.map(address => [addressName(address), address]))
     this.#addresses = [...byName.values()].slice(0, MAX_ADDRESSES)
     const known = new Set(this.#addresses.map(addressName))
-    for (const name of this.#avoidedUntilMs.keys()) if (!known.has(name)) this.#avoidedUntilMs.delete(name)
+    for (const byAddress of [this.#avoidedUntilMs, this.#answeredAtMs]) {
+      for (const name of byAddress.keys()) if (!known.has(name)) byAddress.delete(name)
+    }
   }
 
   /** @returns usable addresses in rotation, then avoided ones, the one that becomes usable first before the others */
@@ -369,6 +373,16 @@ export class AddressBook {
 
   worked(address: Address): void {
     this.#avoidedUntilMs.delete(addressName(address))
+  }
+
+  answered(address: Address, nowMs: number): void {
+    this.#answeredAtMs.set(addressName(address), nowMs)
+  }
+
+  /** A request that was sent at this time got no response in time. It shows nothing if the address answered others since. */
+  timedOut(address: Address, sentAtMs: number, nowMs: number): void {
+    const answeredAtMs = this.#answeredAtMs.get(addressName(address)) ?? Number.NEGATIVE_INFINITY
+    if (answeredAtMs <= sentAtMs) this.failed(address, nowMs)
   }
 
   stats(nowMs: number): { usable: number; avoided: number } {

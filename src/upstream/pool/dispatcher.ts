@@ -152,6 +152,8 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
   headReceived(exchange: UpstreamExchange): void {
     const nowMs = this.nowMs()
     this.#answeredAtMs = nowMs
+    const address = exchange.client?.connection.address
+    if (address) this.#addresses.book.answered(address, nowMs)
     this.#reachability.note('ok', nowMs)
     this.#circuit.succeeded()
     this.#failures.succeeded()
@@ -166,7 +168,9 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
         this.#reachability.note('down', nowMs)
       }
       const address = exchange.client?.connection.address
-      if (address) this.#addresses.book.failed(address, nowMs)
+      const { book } = this.#addresses
+      if (address && isTimeout(failure.kind)) book.timedOut(address, nowMs - exchange.waitedMs, nowMs)
+      else if (address) book.failed(address, nowMs)
     }
     const cause = exchange.statusCode === 0 && !this.#destroyed ? toLogCause(failure) : null
     if (cause !== null) this.#failures.failed(cause)

@@ -216,6 +216,35 @@ test('requests that take too long open no circuit for others while the upstream 
   expect([await shown('upstreamCircuit'), await dispatcher.health()]).toEqual([{ open: 1 }, 'down'])
 })
 
+test('requests of one workspace that take too long do not take a server from others, which it answers', async () => {
+  await start()
+  const other = await startScriptedUpstream(() => {})
+  onTestFinished(() => other.stop())
+  const addresses = [upstream, other].map(({ url }) => new URL(url).host)
+  dispatcher.destroy()
+  dispatcher = poolOf({ url: upstream.url, addresses, headersTimeoutMs: 300 })
+  const slow = [send('slow'), send('slow')]
+  await Promise.all([upstream.received(1), other.received(1)])
+  clock.advance(200)
+  const quick = send('quick')
+  await upstream.received(2)
+  respond(1)
+  expect(await quick.outcome).toBe('200 1')
+  clock.advance(100)
+  expect(await outcomes(slow)).toEqual(['headers_timeout', 'headers_timeout'])
+  // The other server answered no one meanwhile.
+  expect(await shown('upstreamAddresses')).toEqual({ usable: 1, avoided: 1 })
+  const next = send('quick')
+  await upstream.received(3)
+  respond(2)
+  expect(await next.outcome).toBe('200 2')
+  const late = send('quick')
+  await upstream.received(4)
+  clock.advance(300)
+  expect(await late.outcome).toBe('headers_timeout')
+  expect(await shown('upstreamAddresses')).toEqual({ avoided: 2 })
+})
+
 test('a body that stalls does neither', async () => {
   await start({ circuit: { failures: 1, openMs: 500 }, bodyIdleTimeoutMs: 300 })
   const sent = send()
