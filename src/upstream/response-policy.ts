@@ -33,7 +33,8 @@ export function compileResponsePolicy(allowed: readonly string[]): ResponsePolic
   if (forbidden !== undefined) throw new Error(`The header ${forbidden} cannot be forwarded to a client`)
 
   return (statusCode, headers) => {
-    if (statusCode === 204 || statusCode === 304) return passed(names, headers, false)
+    if (statusCode === 204) return passed(names, headers, false)
+    if (statusCode === 304) return notModified(names, headers)
     // The gateway never sends Range, so a 206 would pass off a part as the complete response.
     if (statusCode >= 200 && statusCode < 300 && statusCode !== 206) {
       return isJson(headers['content-type']) ? passed(names, headers, true) : denied('upstream_error')
@@ -68,6 +69,17 @@ function passed(names: readonly string[], headers: UpstreamHeaders, hasBody: boo
   }
   passing['cache-control'] = privateCacheControl(headers['cache-control'])
   return { kind: 'pass', headers: passing, hasBody }
+}
+
+/**
+ * A cache of the client takes each field of a 304 for its stored response (RFC 9111, section 3.2): a `Cache-Control` that
+ * the upstream did not send would end the lifetime of that one, which is private already.
+ */
+function notModified(names: readonly string[], headers: UpstreamHeaders): PolicyDecision {
+  const decision = passed(names, headers, false)
+  if (decision.kind !== 'pass' || headers['cache-control'] !== undefined) return decision
+  const { 'cache-control': _added, ...passing } = decision.headers
+  return { ...decision, headers: passing }
 }
 
 const NO_NAMES: readonly string[] = []

@@ -75,12 +75,18 @@ test.each([undefined, ['1', '2']])('a rejection with Retry-After %j has none for
 })
 
 test.each([204, 304])('a %i passes without body, length and type, and with its validators', status => {
-  const headers = { etag: '"1"', 'content-length': '5', 'content-type': 'text/html' }
+  const headers = { etag: '"1"', 'content-length': '5', 'content-type': 'text/html', 'cache-control': 'public' }
   expect(policy(status, headers)).toEqual({
     kind: 'pass',
     headers: { etag: '"1"', 'cache-control': 'private' },
     hasBody: false,
   })
+})
+
+test('a 304 without Cache-Control has none for the client, whose stored response keeps its own', () => {
+  expect(policy(304, { etag: '"1"' })).toMatchObject({ headers: { etag: '"1"' } })
+  expect(policy(304, { etag: '"1"' })).not.toHaveProperty('headers.cache-control')
+  expect(policy(204, {})).toHaveProperty('headers.cache-control', 'private')
 })
 
 test('headers that are not allowed do not pass', () => {
