@@ -20,6 +20,7 @@ const FROM_UPSTREAM = [
   'etag',
   'last-modified',
   'vary',
+  'age',
   'link',
   'retry-after',
 ]

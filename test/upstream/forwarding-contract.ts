@@ -126,7 +126,7 @@ const GUARANTEES: readonly Guarantee[] = [
     name: 'headers of content negotiation, caching and tracing pass both ways',
     respond: request => {
       const named =
-        'Last-Modified: Wed, 21 Oct 2026 07:28:00 GMT\r\nVary: Accept\r\nCache-Control: max-age=5\r\n'
+        'Last-Modified: Wed, 21 Oct 2026 07:28:00 GMT\r\nVary: Accept\r\nCache-Control: max-age=5\r\nAge: 3\r\n'
       request.send(json('{}', `${named}Link: </next>; rel=next\r\n`))
     },
     async check(send, upstream) {
@@ -142,6 +142,7 @@ const GUARANTEES: readonly Guarantee[] = [
         'last-modified': 'Wed, 21 Oct 2026 07:28:00 GMT',
         vary: 'Accept',
         'cache-control': 'max-age=5',
+        age: '3',
         link: '</next>; rel=next',
       })
     },

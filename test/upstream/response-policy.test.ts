@@ -75,7 +75,12 @@ test.each([undefined, ['1', '2']])('a rejection with Retry-After %j has none for
 })
 
 test.each([204, 304])('a %i passes without body, length and type, and with its validators', status => {
-  const headers = { etag: '"1"', 'content-length': '5', 'content-type': 'text/html', 'cache-control': 'public' }
+  const headers = {
+    etag: '"1"',
+    'content-length': '5',
+    'content-type': 'text/html',
+    'cache-control': 'public',
+  }
   expect(policy(status, headers)).toEqual({
     kind: 'pass',
     headers: { etag: '"1"', 'cache-control': 'private' },

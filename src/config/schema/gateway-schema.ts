@@ -122,6 +122,7 @@ export const gateway = section({
       'Last-Modified',
       'Vary',
       'Cache-Control',
+      'Age',
       'Link',
       'Retry-After',
     ],

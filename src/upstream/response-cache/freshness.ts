@@ -80,8 +80,9 @@ function freshnessLifetimeMs(
 
 /** RFC 9111, section 4.2.3. A `Date` has whole seconds, so a difference below one second counts as 0. */
 function currentAgeMs(headers: UpstreamHeaders, { requestedAtMs, nowMs, wallMs }: ResponseTimes): number {
-  const age = headers['age']
-  const ageFieldMs = typeof age === 'string' ? parseSeconds(age) * 1000 : 0
+  // Of several values the first one counts (section 5.1).
+  const [age = ''] = String(headers['age'] ?? '').split(',')
+  const ageFieldMs = parseSeconds(age.trim()) * 1000
   const apparentMs = Math.floor((wallMs - (parseDate(headers['date']) ?? wallMs)) / 1000) * 1000
   return Math.max(apparentMs, ageFieldMs + nowMs - requestedAtMs)
 }

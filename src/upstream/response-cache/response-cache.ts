@@ -181,6 +181,8 @@ export interface CachedResponse {
   /** A small body is a string, which Node writes in one piece with the head. */
   readonly body: Buffer | ByteString
   readonly length: number
+  /** `Age` of the upstream, if it reaches clients: the response came from a cache. */
+  readonly receivedAge: string | undefined
   /** When it was requested from the upstream, monotonic. */
   readonly requestedAtMs: number
   /** When its age was 0, monotonic. */
@@ -216,7 +218,8 @@ export function toCachedResponse({
   nowMs,
 }: CacheableResponse): CachedResponse {
   const length = body.length
-  const head = { ...passing, 'x-content-type-options': 'nosniff', 'content-length': String(length) }
+  const { age: receivedAge, ...others } = passing
+  const head = { ...others, 'x-content-type-options': 'nosniff', 'content-length': String(length) }
   const fields = Object.entries(head)
   const bornAtMs = nowMs - freshness.ageMs
   return {
@@ -225,6 +228,7 @@ export function toCachedResponse({
     notModifiedFields: fields.filter(([name]) => !CONTENT_FIELDS.has(name)).flat(),
     body: typeof body === 'string' || length > MAX_TEXT_BYTES ? body : toByteString(body),
     length,
+    receivedAge,
     requestedAtMs,
     bornAtMs,
     freshUntilMs: bornAtMs + freshness.lifetimeMs,
@@ -266,9 +270,10 @@ export function responseFor(
 ): BufferedResponse {
   const isNotModified = matchesValidators(client, cached)
   const fields = isNotModified ? cached.notModifiedFields : cached.fields
+  const age = ageSeconds === null ? cached.receivedAge : String(ageSeconds)
   return {
     status: isNotModified ? 304 : 200,
-    fields: ageSeconds === null ? fields : [...fields, 'age', String(ageSeconds)],
+    fields: age === undefined ? fields : [...fields, 'age', age],
     lengthField: [],
     body: isNotModified ? NO_BYTES : cached.body,
   }

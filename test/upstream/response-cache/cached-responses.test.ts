@@ -8,7 +8,7 @@ import {
   startForwardingApp,
   WORKSPACE_PATH,
 } from '../../support/forwarding-app.ts'
-import { type Answer, get } from '../../support/http-client.ts'
+import { type Answer, exchangeRaw, get } from '../../support/http-client.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { runs } from '../../support/runs.ts'
 import {
@@ -89,11 +89,15 @@ test('a cacheable response is reused with its age until it is stale', async () =
   expect((await send()).text).toBe('"1"')
 })
 
-test('the age of the received response counts', async () => {
+test('the age of the received response counts, also for a client’s own cache', async () => {
   await start(numbered('Cache-Control: max-age=60', 'Age: 50'))
-  await send()
+  expect((await send()).headers.age).toBe('50')
   clock.advance(9000)
-  expect((await send()).headers.age).toBe('59')
+  const raw = await exchangeRaw(
+    gateway.port,
+    `GET ${WORKSPACE_PATH} HTTP/1.0\r\nHost: 127.0.0.1:${gateway.port}\r\n\r\n`,
+  )
+  expect(raw.text.match(/^Age: .*$/gim)).toEqual(['age: 59'])
   clock.advance(1000)
   expect((await send()).text).toBe('"1"')
 })
