@@ -5,7 +5,7 @@ import { parseJsonObject } from '../../domain/form/json.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { isCount } from '../../domain/wire.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
-import { type KeyServiceClient, outcomeOfReport } from '../tiers/key-service-client.ts'
+import { type KeyServiceClient, ReportCall } from '../tiers/key-service-client.ts'
 
 const { confirmationGatherMs, presenceIntervalMs, disconnectedPresenceIntervalMs } = REVOCATION_TIMING
 /** Pause after a failure. */
@@ -46,6 +46,7 @@ export class ChangeConfirmer {
   /** Settles once the first report was answered, or has failed. */
   readonly attempted: Promise<void>
   readonly #parts: ConfirmerParts
+  readonly #call = new ReportCall()
   /** By digest, the applied version, in the order in which they were applied. */
   readonly #waiting: LRUCache<string, number>
   readonly #maxWaiting: number
@@ -166,7 +167,7 @@ export class ChangeConfirmer {
     }
     const request = { method: 'POST', path: '/confirmations', body, maxBytes: MAX_RESPONSE_BYTES } as const
     const response = await this.#parts.client.request(request, deadline)
-    const outcome = outcomeOfReport(response)
+    const outcome = this.#call.outcomeOf(response)
     if (outcome === 'rejected') {
       const message = `The key service responded with status ${response.status}`
       throw new RejectedReport(`${message}; ${confirmed.length} confirmations dropped`)

@@ -38,17 +38,26 @@ export function isNotOffered({ status }: KeyServiceResponse): boolean {
 /** Client errors caused by the caller or the moment, not by the report (RFC 9110, section 15.5): it is repeated. */
 const RETRYABLE_STATUSES = new Set([401, 403, 408, 425, 429])
 
-/**
- * A report that the key service would reject again is dropped: it would delay all later ones.
- * @throws if the report may be accepted later
- */
-export function outcomeOfReport(response: KeyServiceResponse): 'accepted' | 'rejected' | 'not_offered' {
-  const { status } = response
-  // The call is optional for key services of other makers.
-  if (isNotOffered(response)) return 'not_offered'
-  if (status >= 200 && status <= 299) return 'accepted'
-  if (status >= 400 && status <= 499 && !RETRYABLE_STATUSES.has(status)) return 'rejected'
-  throw new Error(`The key service responded with status ${status}`)
+/** A call for reports, which is optional for key services of other makers. */
+export class ReportCall {
+  #isOffered = false
+
+  /**
+   * A report that the key service would reject again is dropped: it would delay all later ones.
+   * @throws if the report may be accepted later
+   */
+  outcomeOf(response: KeyServiceResponse): 'accepted' | 'rejected' | 'not_offered' {
+    const { status } = response
+    if (status >= 200 && status <= 299) {
+      this.#isOffered = true
+      return 'accepted'
+    }
+    // Once a report was accepted, it comes from a proxy or load balancer that has lost the way to the key service.
+    if (isNotOffered(response) && !this.#isOffered) return 'not_offered'
+    const isFinal = status >= 400 && status <= 499 && !RETRYABLE_STATUSES.has(status)
+    if (isFinal && !isNotOffered(response)) return 'rejected'
+    throw new Error(`The key service responded with status ${status}`)
+  }
 }
 
 export const KEY_SERVICE_CONNECTIONS = 8

@@ -11,7 +11,7 @@ import {
   type KeyServiceRequest,
   type KeyServiceResponse,
   OversizedResponse,
-  outcomeOfReport,
+  ReportCall,
 } from '../tiers/key-service-client.ts'
 import { type NotedLimits, type ReportContent, UsageCounts } from './usage-counts.ts'
 import { UsageExporter } from './usage-exporter.ts'
@@ -110,6 +110,7 @@ interface UsageReporterParts {
 export class UsageReporter {
   readonly #parts: UsageReporterParts
   readonly #reports: ReportSequence
+  readonly #call = new ReportCall()
   #restUntilMs = Number.NEGATIVE_INFINITY
   /** When an empty report is due. */
   #idleUntilMs = Number.NEGATIVE_INFINITY
@@ -200,7 +201,7 @@ export class UsageReporter {
     const response = await this.#request(request, deadline)
     this.#internalErrors = response.status === 500 ? this.#internalErrors + 1 : 0
     const isPoison = this.#internalErrors >= MAX_INTERNAL_ERRORS
-    const outcome = isPoison ? 'rejected' : outcomeOfReport(response)
+    const outcome = isPoison ? 'rejected' : this.#call.outcomeOf(response)
     this.#internalErrors = 0
     this.#reports.settle()
     this.#lateSinceMs = null

@@ -142,6 +142,22 @@ test('a key service without confirmations is not asked for an hour, and no line 
   expect(log.text).not.toContain('failing')
 })
 
+test.each([404, 405, 501])(
+  'a %i after an accepted report does not come from the key service: the report is sent again, and logged',
+  async status => {
+    confirmer.watch(true)
+    await gathered()
+    reply = async () => ({ status, text: '' })
+    confirmer.applied(digestNo(1), 2)
+    await gathered()
+    expect(log.text).toContain(`responded with status ${status}`)
+    reply = async () => ({ status: 204, text: '' })
+    reports = []
+    await retry()
+    expect(confirmed()).toEqual([[digestNo(1), 2]])
+  },
+)
+
 test('while reports fail, memory stays bounded: the oldest confirmations are dropped', async () => {
   confirmer = create({ maxWaiting: 3 })
   for (const key of [1, 2, 3, 4]) confirmer.applied(digestNo(key), 2)

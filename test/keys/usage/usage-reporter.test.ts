@@ -303,6 +303,25 @@ describe('what the key service will never accept', () => {
   )
 })
 
+test.each([404, 405, 501])(
+  'a %i after an accepted report does not come from the key service: nothing that was counted is lost',
+  async status => {
+    use()
+    await reporter.report()
+    reply = async () => ({ status, text: '' })
+    use('key_2')
+    await reporter.report()
+    await reporter.report()
+    reply = async () => ({ status: 200, text: '{}' })
+    await reporter.report()
+    expect(reports().map(({ sequence, used }) => [sequence, Object.keys(used)])).toEqual([
+      [1, ['key_1']],
+      ...Array(3).fill([2, ['key_2']]),
+    ])
+    expect(counts.entries).toBe(0)
+  },
+)
+
 describe('at the end', () => {
   test('what was counted is reported, also after a report in flight', async () => {
     use()
