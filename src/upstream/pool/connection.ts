@@ -171,14 +171,18 @@ const [ZERO, ONE, SPACE, CR, LF] = Buffer.from('01 \r\n')
 const FINAL = -1
 /** The head of an interim response: another status line follows it. */
 const INTERIM = -2
+/** The status line behind the first digit of the status. */
+const REST_OF_LINE = -3
 
 /**
- * Checks that each response of a connection begins as HTTP/1.0 or 1.1 (RFC 9112, section 4). undici's parser also
- * accepts `HTTP/0.9`, `HTTP/2.0` and `ICE/1.0`, and does not report the version.
+ * Checks that each response of a connection begins with a status line of HTTP/1.0 or 1.1 (RFC 9112, section 4). undici's parser
+ * also accepts `HTTP/0.9`, `HTTP/2.0` and `ICE/1.0`, does not report the version, and takes CR CR for the end of the line.
  */
 export class StatusLineCheck {
   /** The position of the next byte. */
   #position = FINAL
+  #isInterim = false
+  #afterCr = false
   /** Whether the current line of an interim head is empty so far. */
   #lineIsEmpty = false
 
@@ -198,14 +202,27 @@ export class StatusLineCheck {
   }
 
   #acceptsInLine(byte: number | undefined): boolean {
+    if (this.#position === REST_OF_LINE) return this.#acceptsToLineEnd(byte)
     const position = this.#position++
     if (position < BEGINNING.length) return byte === BEGINNING[position]
     if (position === BEGINNING.length) return byte === ZERO || byte === ONE
     if (position === BEGINNING.length + 1) return byte === SPACE
     // The first digit of the status.
-    this.#position = byte === ONE ? INTERIM : FINAL
-    this.#lineIsEmpty = false
+    this.#position = REST_OF_LINE
+    this.#isInterim = byte === ONE
+    this.#afterCr = false
     return true
+  }
+
+  #acceptsToLineEnd(byte: number | undefined): boolean {
+    if (byte === LF) {
+      this.#position = this.#isInterim ? INTERIM : FINAL
+      this.#lineIsEmpty = true
+      return true
+    }
+    const isBareCr = this.#afterCr
+    this.#afterCr = byte === CR
+    return !isBareCr
   }
 
   /** Finds the end of the interim head, with CRLF or LF. The parser validates the head. */

@@ -17,6 +17,9 @@ const foreign = [
   ...['HTTP/2.0', 'HTTP/0.9', 'HTTP/1.2', 'HTTP/11.1', 'HTTP/1.11', 'ICE/1.0', 'RTSP/1.0', 'http/1.1'],
   ...['HTTP/1.1\t', '\r\nHTTP/1.1', ' HTTP/1.1'],
 ].map(version => valid.replace('HTTP/1.1', version))
+const bareCr = ['200 OK\r\r', '200 OK\r\rETag: "1"\r\n', '200\r\r', '200 OK\rETag: "1"\r\n'].map(line =>
+  valid.replace('200 OK\r\n', line),
+)
 const afterInterim = foreign.map(bytes => EARLY + bytes)
 
 describe('a response that is split at any position', () => {
@@ -31,6 +34,11 @@ describe('a response that is split at any position', () => {
   test.each([valid, valid10, EARLY + EARLY + valid, `HTTP/1.1 102 W\r\nA: b\rc\r\n\r\n${valid}`])(
     'is accepted with HTTP/1.0 and 1.1: %j',
     bytes => expect(verdictsOf(bytes)).toEqual(new Set([true])),
+  )
+
+  test.each([...bareCr, EARLY.replace('\r\n', '\r\r') + valid])(
+    'is rejected if CR alone ends its status line: %j',
+    bytes => expect(verdictsOf(bytes)).toEqual(new Set([false])),
   )
 
   test.each([...foreign, ...afterInterim, `HTTP/1.1 103 Early\n\n${foreign[0]}`])(
@@ -66,7 +74,7 @@ describe.each([
   }
 
   test('a response of another protocol than HTTP/1.x is a 502, and the connection closes', async () => {
-    const cases = [...foreign, ...afterInterim]
+    const cases = [...foreign, ...afterInterim, ...bareCr]
     const [upstream, gateway] = await start(request => request.send(cases[request.number] ?? ''))
     for (const [index, bytes] of cases.entries()) {
       const response = await get(gateway.port, WORKSPACE_PATH)
