@@ -8,6 +8,7 @@ import { CHANGES_CHANNEL, REDIS_PROBE_KEYS, recordKeyName } from '../domain/wire
 import { describeError, SILENT } from '../observability/control-logger.ts'
 import { asError } from '../observability/failure-log.ts'
 import { createMetrics } from '../observability/metrics/metrics.ts'
+import { hostAndPort } from '../outgoing/connect.ts'
 import { type AnnouncingRedis, createRedisConnection, NEED } from '../redis/announcing-connection.ts'
 import { anyGoodAnswer } from '../redis/answering.ts'
 import {
@@ -224,7 +225,9 @@ function describePlace(settings: RedisSettings): string {
   const topology = requireTopology(settings)
   const urls = topology.kind === 'standalone' ? [topology.url] : topology.urls
   const port = topology.kind === 'sentinel' ? SENTINEL_PORT : REDIS_PORT
-  const places = urls.map(url => parseEndpoint(url, port)).map(({ host, port }) => `${host}:${port}`)
+  const places = urls
+    .map(url => parseEndpoint(url, port))
+    .map(({ host, port }) => hostAndPort(host, String(port)))
   switch (topology.kind) {
     case 'standalone':
       return places.join()

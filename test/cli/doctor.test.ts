@@ -52,6 +52,17 @@ describe('postern doctor', () => {
     expect(stdout).not.toContain(PASSWORD)
   })
 
+  test('names the IPv6 address of a Redis as an address bar does', async () => {
+    const address = closed.replace('127.0.0.1', '[::1]')
+    const env = {
+      POSTERN_KEYS_SIGNING_SECRETS: SECRET,
+      POSTERN_REDIS_URL: `redis://${address}`,
+      POSTERN_UPSTREAM_URL: upstream.url,
+    }
+    const { stdout } = await runPosternHere(['doctor'], env)
+    expect(stdout).toContain(`FAILED  redis     ${address}: connect `)
+  })
+
   test('of a console fails where none of its signing secrets signed the keys of the database, with which it would not start', async () => {
     const file = await madeDatabase()
     const database = new DatabaseSync(file)
