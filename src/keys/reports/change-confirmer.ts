@@ -5,12 +5,11 @@ import { parseJsonObject } from '../../domain/form/json.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { isCount } from '../../domain/wire.ts'
 import { asError, type FailureLog } from '../../observability/failure-log.ts'
-import { type KeyServiceClient, ReportCall } from '../tiers/key-service-client.ts'
+import { type KeyServiceClient, NOT_OFFERED_REST_MS, ReportCall } from '../tiers/key-service-client.ts'
 
 const { confirmationGatherMs, presenceIntervalMs, disconnectedPresenceIntervalMs } = REVOCATION_TIMING
 /** Pause after a failure. */
 const RETRY_MS = 1_000
-const HOUR_MS = 3_600_000
 /** Unsent confirmations; beyond that, the oldest is dropped, and the console lists this gateway as silent. */
 const MAX_WAITING = 10_000
 /** Confirmations in one call: larger batches would block the event loops of both ends for milliseconds. */
@@ -124,7 +123,7 @@ export class ChangeConfirmer {
         const outcome = await this.#sendReport(report)
         this.#presenceDueMs =
           clock.monotonicMs() + (report.isConnected ? presenceIntervalMs : disconnectedPresenceIntervalMs)
-        if (outcome === 'not_offered') this.#restUntilMs = clock.monotonicMs() + HOUR_MS
+        if (outcome === 'not_offered') this.#restUntilMs = clock.monotonicMs() + NOT_OFFERED_REST_MS
         else if (outcome !== 'accepted') rejection = outcome
         else if (report.isConnected) this.#introduce()
       } while (this.#waiting.size > 0 && !this.#isResting() && !this.#stopped)

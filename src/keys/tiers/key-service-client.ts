@@ -38,6 +38,9 @@ export function isNotOffered({ status }: KeyServiceResponse): boolean {
 /** Client errors caused by the caller or the moment, not by the report (RFC 9110, section 15.5): it is repeated. */
 const RETRYABLE_STATUSES = new Set([401, 403, 408, 425, 429])
 
+/** A call that was not offered is tried again after this long: the status may have come from a proxy or load balancer. */
+export const NOT_OFFERED_REST_MS = 300_000
+
 /** A call for reports, which is optional for key services of other makers. */
 export class ReportCall {
   #isOffered = false

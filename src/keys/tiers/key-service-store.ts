@@ -7,6 +7,7 @@ import {
   KEY_SERVICE_CONNECTIONS,
   type KeyServiceClient,
   type KeyServiceResponse,
+  NOT_OFFERED_REST_MS,
   OversizedResponse,
 } from './key-service-client.ts'
 import type { KeyTier, TierResult } from './key-store.ts'
@@ -15,8 +16,6 @@ import type { KeyTier, TierResult } from './key-store.ts'
 const MAX_BATCH = 256
 /** Concurrent calls. Further lookups wait: the slower the key service, the larger the batches. */
 const MAX_CALLS = 4
-/** If the key service does not offer batches, each key is looked up by a call of its own for this long. */
-const SINGLY_MS = 300_000
 const MAX_RECORD_BYTES = 16 * 1024
 /** Also for a small batch: one oversized record must not fail the others. */
 const MAX_BATCH_BYTES = MAX_BATCH * MAX_RECORD_BYTES
@@ -42,6 +41,7 @@ export class KeyServiceStore implements KeyTier {
   #waiting = new Set<PendingLookup>()
   #calls = 0
   #scheduled = false
+  /** Until then each key is looked up by a call of its own: the key service does not offer batches. */
   #singlyUntilMs = Number.NEGATIVE_INFINITY
 
   constructor(
@@ -155,7 +155,7 @@ export class KeyServiceStore implements KeyTier {
   /** Puts the lookups that have not timed out before those that wait. */
   #retrySingly(lookups: readonly PendingLookup[]): void {
     const nowMs = this.#clock.monotonicMs()
-    this.#singlyUntilMs = nowMs + SINGLY_MS
+    this.#singlyUntilMs = nowMs + NOT_OFFERED_REST_MS
     this.#waiting = new Set([...lookups.filter(({ deadlineMs }) => deadlineMs > nowMs), ...this.#waiting])
   }
 }

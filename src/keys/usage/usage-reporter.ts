@@ -10,6 +10,7 @@ import {
   type KeyServiceClient,
   type KeyServiceRequest,
   type KeyServiceResponse,
+  NOT_OFFERED_REST_MS,
   OversizedResponse,
   ReportCall,
 } from '../tiers/key-service-client.ts'
@@ -73,7 +74,6 @@ export function createGatewayUsage(
   return { counts, reporter }
 }
 
-const HOUR_MS = 3_600_000
 /** The console names at most 20 refused entries, of about a hundred bytes each. */
 const MAX_RESPONSE_BYTES = 64 * 1024
 /** A report that makes the key service fail so often in a row may be the cause of it. */
@@ -207,7 +207,7 @@ export class UsageReporter {
     this.#lateSinceMs = null
     counts.isLate = false
     if (outcome === 'not_offered') {
-      this.#restUntilMs = clock.monotonicMs() + HOUR_MS
+      this.#restUntilMs = clock.monotonicMs() + NOT_OFFERED_REST_MS
       return
     }
     metrics.usageReportsSent.inc({ outcome })

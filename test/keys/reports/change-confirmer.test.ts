@@ -126,11 +126,11 @@ test.each([401, 403, 408, 429, 500, 503])(
   },
 )
 
-test('a key service without confirmations is not asked for an hour, and no line is logged', async () => {
+test('a key service without confirmations is not asked for five minutes, and no line is logged', async () => {
   reply = async () => ({ status: 404, text: '' })
   confirmer.watch(true)
   await gathered()
-  clock.advance(3_599_999)
+  clock.advance(299_999)
   confirmer.applied(digestNo(1), 2)
   await gathered()
   confirmer.watch(true)

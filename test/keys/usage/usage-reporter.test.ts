@@ -284,12 +284,12 @@ describe('what the key service will never accept', () => {
   })
 
   test.each([404, 405, 501])(
-    'because it does not offer the call (%i), is not sent for an hour',
+    'because it does not offer the call (%i), is not sent for five minutes',
     async status => {
       reply = async () => ({ status, text: '' })
       use()
       await reporter.report()
-      clock.advance(3_599_999)
+      clock.advance(299_999)
       use()
       await reporter.report()
       expect(sent).toHaveLength(1)
