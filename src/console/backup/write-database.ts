@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { link, open, readdir, rename, rm } from 'node:fs/promises'
+import { open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type Kysely, sql, type Transaction } from 'kysely'
 import {
@@ -11,11 +10,12 @@ import {
 } from '../platform/database/database.ts'
 import { openPostgresForCopy } from '../platform/database/postgres/database.ts'
 import { isLockedSqliteFile, lockSqliteFile } from '../platform/database/sqlite/database.ts'
-import { checkIntegrity, codeOrMessage, makeSingleFile } from '../platform/database/sqlite/file.ts'
+import { checkIntegrity, makeSingleFile } from '../platform/database/sqlite/file.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { openDatabase } from '../platform/open-database.ts'
 import { MIGRATIONS } from '../schema.ts'
 import { createPartitions, partitionsCovering } from '../usage/index.ts'
+import { giveNewName } from './new-name.ts'
 import { type AuditCheck, requireAuditChain, requireNoConsole, requireOwnPostgres } from './read-database.ts'
 
 /** Tables that show that a console has been in use: a console that only started has filled others. */
@@ -222,8 +222,6 @@ export const COPIED_TABLES: readonly CopiedTableKey[] = Object.entries(PRIMARY_K
 
 /** An unfinished file whose lock is there: the lock of a process that was killed is free. */
 const UNFINISHED = /^.+\.unfinished-[0-9a-f]{8}(?=-lock$)/
-/** Of file systems without links, such as SMB shares: there the name is taken only almost at once. */
-const WITHOUT_LINKS: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'])
 const SIDE_FILES = ['', '-journal', '-wal', '-shm', '-lock']
 
 /**
@@ -267,15 +265,7 @@ export async function publish(unfinished: string, file: string): Promise<void> {
 /** The same under a name that no file has. @returns false if one has it by now */
 export async function publishNew(unfinished: string, file: string): Promise<boolean> {
   await sync(unfinished)
-  try {
-    // Unlike a rename, a link replaces nothing.
-    await link(unfinished, file)
-  } catch (error) {
-    if (codeOrMessage(error) === 'EEXIST') return false
-    if (!WITHOUT_LINKS.has(codeOrMessage(error))) throw error
-    if (existsSync(file)) return false
-    await rename(unfinished, file)
-  }
+  if (!(await giveNewName(unfinished, file))) return false
   await sync(dirname(file))
   return true
 }

@@ -1,7 +1,8 @@
-import { link, lstat, open, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { lstat, open, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import type { Command } from 'commander'
 import { Type } from 'typebox'
+import { giveNewName } from '../../../console/backup/new-name.ts'
 import { EXIT, type Host } from '../../../run/host.ts'
 import { type Cli, CliError } from '../../cli.ts'
 import { type AdminClient, count, readResponse } from '../../client/client.ts'
@@ -97,15 +98,15 @@ async function saveNew(file: string, parts: AsyncIterable<Uint8Array>, force: bo
       await writeFile(handle, parts)
       await handle.sync()
       if (!(await isThere())) throw replacedMeanwhile(file)
-      // Unlike a rename, a link replaces nothing.
-      await (force ? rename(unfinished, file) : link(unfinished, file))
+      if (force) await rename(unfinished, file)
+      else if (!(await giveNewName(unfinished, file))) throw existsAlready(file)
     } finally {
       if (await isThere()) await rm(unfinished, { force: true })
       await handle.close()
     }
   } catch (error) {
     if (error instanceof CliError || !(error instanceof Error && 'code' in error)) throw error
-    if (error.code === 'EEXIST') throw existsAlready(file)
+    if (error.code === 'EEXIST') throw replacedMeanwhile(file)
     throw new CliError(`The file ${file} cannot be written (${error.code})`, EXIT.failure)
   }
 }
