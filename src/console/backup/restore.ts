@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { copyFile, link, mkdtemp, realpath, rename, rm } from 'node:fs/promises'
+import { copyFile, mkdtemp, realpath, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Transaction } from 'kysely'
@@ -25,6 +25,7 @@ import type { Tables } from '../platform/database/tables.ts'
 import { openDatabase, readDatabase } from '../platform/open-database.ts'
 import { MIGRATIONS } from '../schema.ts'
 import { inspectBackup } from './back-up.ts'
+import { keepUnderNewName } from './new-name.ts'
 import {
   type Adopted,
   adoptNewer,
@@ -156,18 +157,35 @@ async function prepareCopy(options: RestoreOptions, copy: string): Promise<Prepa
  */
 async function keepAside(file: string, nowMs: number): Promise<string | null> {
   if (!existsSync(file)) return null
-  const aside = `${file}.before-${new Date(nowMs).toISOString().replaceAll(/[-:]|\.\d+/g, '')}`
-  try {
-    makeSingleFile(file)
-  } catch {
-    // Damaged: its log is kept beside it as it is.
-    for (const suffix of ['-wal', '-shm', '-journal']) {
-      if (existsSync(`${file}${suffix}`)) await rename(`${file}${suffix}`, `${aside}${suffix}`)
-    }
+  const aside = freeName(`${file}.before-${new Date(nowMs).toISOString().replaceAll(/[-:]|\.\d+/g, '')}`)
+  const isDamaged = !isMadeSingle(file)
+  if (!(await keepUnderNewName(file, aside))) throw new Refused(`Nothing was replaced: ${aside} exists`)
+  for (const suffix of LOG_SUFFIXES) {
+    // A damaged one's log is kept beside it as it is.
+    if (isDamaged && existsSync(`${file}${suffix}`)) await rename(`${file}${suffix}`, `${aside}${suffix}`)
   }
-  await link(file, aside)
   await sync(dirname(file))
   return aside
+}
+
+const LOG_SUFFIXES = ['-wal', '-shm', '-journal']
+
+/** Another restore may have been in the same second. */
+function freeName(name: string): string {
+  let free = name
+  for (let count = 2; ['', ...LOG_SUFFIXES].some(suffix => existsSync(`${free}${suffix}`)); count++) {
+    free = `${name}-${count}`
+  }
+  return free
+}
+
+function isMadeSingle(file: string): boolean {
+  try {
+    makeSingleFile(file)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function replaceText(name: string): string {
