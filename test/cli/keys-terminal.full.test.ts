@@ -70,20 +70,35 @@ describe.skipIf(!has(SCRIPT))('before a key is revoked at a terminal', () => {
 })
 
 describe.skipIf(!has(SCRIPT))('before all keys of a workspace are revoked at a terminal', () => {
+  const REVOKE_ALL = ['keys', 'revoke-all', '--workspace', 'ws_1']
+  const [none, one] = [says(200, { keys: [], total: 0 }), says(200, { keys: [keyJson()], total: 1 })]
+
   test.each([
-    ['y\r', 0, ['GET', 'POST']],
-    ['n\r', 1, ['GET']],
-  ])('the question names their number: %j', async (keys, code, requests) => {
-    admin.answers(
-      says(200, { keys: [keyJson(), keyJson({ state: 'suspended' }), revoked] }),
-      says(200, { revoked: 2, announced: true, gateways: null }),
-    )
-    const terminal = new Terminal(['keys', 'revoke-all', '--workspace', 'ws_1'], admin.env)
-    await terminal.shows('Revoke all 2? [y/N]')
-    expect(terminal.shown).toContain('2 keys of workspace ws_1 would be revoked')
+    ['y\r', 0, ['GET', 'GET', 'GET', 'POST']],
+    ['n\r', 1, ['GET', 'GET', 'GET']],
+  ])('the question names their number, without reading each: %j', async (keys, code, requests) => {
+    const many = says(200, { keys: [keyJson()], total: 20_000 })
+    admin.answers(many, none, one, says(200, { revoked: 20_001, announced: true, gateways: null }))
+    const terminal = new Terminal(REVOKE_ALL, admin.env)
+    await terminal.shows('Revoke all 20001? [y/N]')
+    expect(terminal.shown).toContain('20001 keys of workspace ws_1 would be revoked')
     terminal.type(keys)
     expect(await terminal.exited).toBe(code)
     expect(asked()).toEqual(requests)
+  })
+
+  test('keys that are too many to count are asked about, too', async () => {
+    admin.answers(says(200, { keys: [keyJson()] }))
+    const terminal = new Terminal(REVOKE_ALL, admin.env)
+    await terminal.shows('Revoke all? [y/N]')
+    expect(terminal.shown).toContain('Every key of workspace ws_1 would be revoked')
+    terminal.type('n\r')
+    expect(await terminal.exited).toBe(1)
+  })
+
+  test('there is no question where none works', async () => {
+    admin.answers(none, none, none, says(200, { revoked: 0, announced: true, gateways: null }))
+    expect(await new Terminal(REVOKE_ALL, admin.env).exited).toBe(0)
   })
 })
 

@@ -128,7 +128,7 @@ async function revokeInCalls(session: AdminSession, workspace: string) {
   try {
     return await callUntilDone(client, call, read, async (revoked, isLast) => {
       done = revoked
-      if (!isLast) total ??= done + (await countLeft(session, workspace))
+      if (!isLast) total ??= done + ((await countUsable(session, workspace)) ?? 0)
       if (total !== null) bar.show(done, Math.max(total, done))
     })
   } catch (error) {
@@ -143,25 +143,29 @@ function unfinished({ message, exitCode, code }: CliError, revoked: number): Cli
   return new CliError(`${message}. ${done}`, exitCode, code)
 }
 
-/** Active, retiring and suspended keys; 0 for those that are too many to count. */
-async function countLeft({ client }: AdminSession, workspaceId: string): Promise<number> {
-  let left = 0
+/** Active, retiring and suspended keys; null if they are too many to count. */
+async function countUsable({ client }: AdminSession, workspaceId: string): Promise<number | null> {
+  let usable = 0
   for (const state of ['active', 'retiring', 'suspended']) {
     const query = new URLSearchParams({ workspaceId, state, limit: '1', count: '1' })
     const response = await client.send({ method: 'GET', path: `/keys?${query}` })
-    left += readResponse(client, totalResponse, response).total ?? 0
+    const { total } = readResponse(client, totalResponse, response)
+    if (total === undefined) return null
+    usable += total
   }
-  return left
+  return usable
 }
 
 async function confirmWorkspace(session: AdminSession, workspace: string): Promise<void> {
   const { host } = session
   requirePrompt(host.streams, 'revoke the keys')
-  const { count } = await findUsable(session, workspace)
+  const count = await countUsable(session, workspace)
   if (count === 0) return
-  host.writeError(`${keyCount(count)} of workspace ${workspace} would be revoked, for good.\n`)
+  const what = count === null ? 'Every key' : keyCount(count)
+  host.writeError(`${what} of workspace ${workspace} would be revoked, for good.\n`)
   host.writeError('Clients that still use one are rejected within a second.\n')
-  const question = count === 1 ? 'Revoke it? [y/N] ' : `Revoke all ${count}? [y/N] `
+  const question =
+    count === 1 ? 'Revoke it? [y/N] ' : `Revoke all${count === null ? '' : ` ${count}`}? [y/N] `
   await requireYes(host.streams, question, 'revoked')
 }
 
