@@ -1,4 +1,4 @@
-import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { fileWith } from '../config/examples.ts'
@@ -85,6 +85,26 @@ describe('a context', () => {
       code: 64,
       stderr: expect.stringContaining('postern context remove prod'),
     })
+  })
+
+  test('is not lost where others are added, chosen and removed at the same time', async () => {
+    await add('old')
+    const names = ['a', 'b', 'c', 'd', 'e', 'f']
+    const changes = [...names.map(name => add(name)), postern('context', 'remove', 'old')]
+    for (const { code } of await Promise.all(changes)) expect(code).toBe(0)
+    expect((await postern('context', 'list', '-q')).stdout.split('\n').toSorted()).toEqual(names)
+    expect(readdirSync(dirname(file()))).toEqual(['config.yaml'])
+  })
+
+  test('is not added while another command changes the file, or where a killed one left its own', async () => {
+    await add('prod')
+    const before = readFileSync(file(), 'utf8')
+    writeFileSync(`${file()}.new`, 'half')
+    expect(await add('staging')).toMatchObject({
+      code: 78,
+      stderr: expect.stringContaining(`delete ${file()}.new`),
+    })
+    expect([readFileSync(file(), 'utf8'), readFileSync(`${file()}.new`, 'utf8')]).toEqual([before, 'half'])
   })
 
   test('is found in XDG_CONFIG_HOME, if that is set', async () => {

@@ -1,5 +1,15 @@
-import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
@@ -7,6 +17,7 @@ import { parse, stringify } from 'yaml'
 import { formats } from '../../config/formats.ts'
 import { fileErrorText } from '../../config/setting-files.ts'
 import { similarTo } from '../../config/similar-name.ts'
+import { systemClock } from '../../domain/clock.ts'
 import { hasKeyForm } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT, type Host } from '../../run/host.ts'
@@ -239,21 +250,53 @@ export function readContexts(path: string | null): Contexts {
   throw wrong(`${path} is not a list of contexts: correct it, or delete it and add the contexts again`)
 }
 
-/** Replaces the file in one step: a reader sees the old one or the new one. */
-export function writeContexts(path: string | null, contexts: Contexts): void {
+const LOCK_WAIT_MS = 2_000
+const LOCK_POLL_MS = 10
+
+/**
+ * Replaces the file in one step: a reader sees the old one or the new one. The unfinished file is the lock, so that of two
+ * changes at once the later one begins with what the earlier one wrote.
+ */
+export async function changeContexts(
+  path: string | null,
+  change: (contexts: Contexts) => Contexts,
+): Promise<void> {
   if (path === null) throw wrong('There is no home directory: set HOME or XDG_CONFIG_HOME')
-  const temporary = `${path}.new`
+  const unfinished = `${path}.new`
+  const handle = await openLocked(path, unfinished)
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-    writeFileSync(temporary, stringify(contexts), { mode: 0o600 })
-    // The mode above is that of a new file.
-    chmodSync(temporary, 0o600)
-    renameSync(temporary, path)
+    writeFileSync(handle, stringify(change(readContexts(path))))
+    renameSync(unfinished, path)
   } catch (error) {
     // A part of a token.
-    rmSync(temporary, { force: true })
-    throw wrong(`${path} cannot be written: ${fileErrorText(error)}`)
+    rmSync(unfinished, { force: true })
+    throw error instanceof CliError ? error : cannotWrite(path, error)
+  } finally {
+    closeSync(handle)
   }
+}
+
+async function openLocked(path: string, unfinished: string): Promise<number> {
+  const endMs = systemClock.monotonicMs() + LOCK_WAIT_MS
+  for (;;) {
+    try {
+      mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+      return openSync(unfinished, 'wx', 0o600)
+    } catch (error) {
+      const isLocked = error instanceof Error && 'code' in error && error.code === 'EEXIST'
+      if (!isLocked) throw cannotWrite(path, error)
+      if (systemClock.monotonicMs() > endMs) throw wrong(lockedText(unfinished))
+      await sleep(LOCK_POLL_MS)
+    }
+  }
+}
+
+function lockedText(unfinished: string): string {
+  return `Another command is changing the contexts: repeat this one. If none is, delete ${unfinished}, which one that was killed has left`
+}
+
+function cannotWrite(path: string, error: unknown): CliError {
+  return wrong(`${path} cannot be written: ${fileErrorText(error)}`)
 }
 
 function readPrivately(path: string): string | null {

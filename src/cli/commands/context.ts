@@ -6,6 +6,7 @@ import { type Cli, type Define, usageError } from '../cli.ts'
 import {
   type Context,
   type Contexts,
+  changeContexts,
   checkKey,
   checkToken,
   checkUrl,
@@ -13,7 +14,6 @@ import {
   isContextName,
   readContexts,
   unknownContext,
-  writeContexts,
 } from '../client/session.ts'
 import { addListOptions, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
 import { readPiped } from '../output/terminal.ts'
@@ -40,17 +40,15 @@ function addAdd(context: Command, cli: Cli): void {
     .option('--key-file <file>', 'file that contains the API key')
     .action(async (name: string, options: AddOptions) => {
       checkNew(name, options)
-      const { contexts, ...rest } = read(cli.host)
-      if (Object.hasOwn(contexts, name)) {
-        throw usageError(
-          `There is a context ${name} already: remove it first (\`postern context remove ${name}\`)`,
-        )
-      }
+      requireFree(read(cli.host), name)
       const context = await readContext(options, cli.host)
-      write(cli.host, { current: name, ...rest, contexts: { ...contexts, [name]: context } })
-      cli.host.writeError(
-        `Added ${name}. ${rest.current === undefined ? 'It is in use.' : `In use is ${rest.current}.`}\n`,
-      )
+      let inUse = name
+      await change(cli.host, found => {
+        requireFree(found, name)
+        inUse = found.current ?? name
+        return { current: inUse, contexts: { ...found.contexts, [name]: context } }
+      })
+      cli.host.writeError(`Added ${name}. ${inUse === name ? 'It is in use.' : `In use is ${inUse}.`}\n`)
     })
 }
 
@@ -83,9 +81,11 @@ function addUse(context: Command, { host }: Cli): void {
     .command('use')
     .description('choose the console that commands ask, and the API of `postern proxy`')
     .argument('<name>', 'name of the context')
-    .action((name: string) => {
-      const { contexts } = requireContext(host, name)
-      write(host, { current: name, contexts })
+    .action(async (name: string) => {
+      await change(host, ({ contexts }) => {
+        requireContext(contexts, name)
+        return { current: name, contexts }
+      })
       host.writeError(`In use is ${name}.\n`)
     })
 }
@@ -140,11 +140,14 @@ function addRemove(context: Command, { host }: Cli): void {
     .command('remove')
     .description('forget a console or an API, with token and key')
     .argument('<name>', 'name of the context')
-    .action((name: string) => {
-      const { current, contexts } = requireContext(host, name)
-      const { [name]: _, ...others } = contexts
-      const left: Contexts = { contexts: others }
-      write(host, current === undefined || current === name ? left : { current, ...left })
+    .action(async (name: string) => {
+      await change(host, ({ current, contexts }) => {
+        requireContext(contexts, name)
+        const { [name]: _, ...others } = contexts
+        return current === undefined || current === name
+          ? { contexts: others }
+          : { current, contexts: others }
+      })
       host.writeError(`Removed ${name}.\n`)
     })
 }
@@ -180,16 +183,19 @@ async function readKey({ streams }: Host): Promise<Pick<Context, 'key'>> {
   return { key: checkKey('from standard input', key) }
 }
 
-function requireContext(host: Host, name: string): Contexts {
-  const found = read(host)
-  if (!Object.hasOwn(found.contexts, name)) throw unknownContext(name, Object.keys(found.contexts))
-  return found
+function requireFree({ contexts }: Contexts, name: string): void {
+  if (!Object.hasOwn(contexts, name)) return
+  throw usageError(`There is a context ${name} already: remove it first (\`postern context remove ${name}\`)`)
+}
+
+function requireContext(contexts: Contexts['contexts'], name: string): void {
+  if (!Object.hasOwn(contexts, name)) throw unknownContext(name, Object.keys(contexts))
 }
 
 function read(host: Host): Contexts {
   return readContexts(findContextsFile(host.environment))
 }
 
-function write(host: Host, contexts: Contexts): void {
-  writeContexts(findContextsFile(host.environment), contexts)
+function change(host: Host, from: (contexts: Contexts) => Contexts): Promise<void> {
+  return changeContexts(findContextsFile(host.environment), from)
 }
