@@ -140,12 +140,16 @@ async function countWaiting(tx: Transaction<Tables>, receiver: string): Promise<
 
 /**
  * The receivers of this kind that have waited longest for an attempt, each with its oldest events: none waits for another's
- * backlog. Other consoles leave both alone until the claim ends. A claim or rest further ahead than any lasts was made by a clock
- * that was wrong, and does not count.
+ * backlog. Other consoles leave both alone until the claim ends. A claim, a rest or an event further ahead than any lasts was made by a
+ * clock that was wrong, and does not wait.
  */
 export async function claimDue(tx: Transaction<Tables>, claim: Claim): Promise<ClaimedReceiver[]> {
   const { kind, nowMs, claimedUntilMs, dialect } = claim
   const possibleMs = nowMs + 2 * Math.max(claimedUntilMs - nowMs, MAX_REST_MS)
+  // By the index of times, in which there is hardly ever one so far ahead.
+  await sql`
+    update webhook_deliveries set due_at_ms = ${nowMs}
+    where at_ms > ${possibleMs} and due_at_ms > ${possibleMs} and attempts = 0`.execute(tx)
   const longestWaiting = sql`
     select receiver from webhook_receivers
     where ${isOfKind(kind)} and (claimed_until_ms <= ${nowMs} or claimed_until_ms > ${possibleMs})

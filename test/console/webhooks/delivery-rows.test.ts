@@ -124,7 +124,7 @@ test('a receiver that was released rests until it may be tried again, and its fa
   expect(await claim('operator')).toMatchObject([{ receiver: '', failures: 3, due: [{ id: 'msg_1' }] }])
 })
 
-test('a clock that is set back by an hour holds up no receiver for that hour, neither a rest nor the claim of a console that died', async () => {
+test('a clock that is set back by an hour holds up no receiver for that hour, neither by a rest nor by the claim of a console that died', async () => {
   const { deliveries, event, open, claim, pass } = await started()
   await open('ws_1', 'ws_2')
   const own = (workspaceId: string, id: string) => event(id, { receiver: 'workspace', workspaceId })
@@ -134,9 +134,25 @@ test('a clock that is set back by an hour holds up no receiver for that hour, ne
   pass(-HOUR_MS)
   await deliveries.insert([own('ws_1', 'msg_3'), own('ws_2', 'msg_4')])
   expect(await claim('workspace')).toMatchObject([
-    { receiver: 'ws_1', due: [{ id: 'msg_3' }] },
-    { receiver: 'ws_2', due: [{ id: 'msg_4' }] },
+    { receiver: 'ws_1', due: [{ id: 'msg_1' }, { id: 'msg_3' }] },
+    { receiver: 'ws_2', due: [{ id: 'msg_2' }, { id: 'msg_4' }] },
   ])
+})
+
+test('an event is sent at once after the clock was set back, and once more only after the wait of its failed attempt', async () => {
+  const { deliveries, event, claim, pass } = await started()
+  await deliveries.insert([event('msg_1')])
+  pass(-HOUR_MS)
+  const [due] = (await claim('operator'))[0]?.due ?? []
+  if (due === undefined) throw new Error('Nothing is due')
+  expect(due.id).toBe('msg_1')
+  const failed = { kind: 'failed', status: 500, reason: 'Response status 500' } as const
+  await deliveries.recordAttempt(due, { ...failed, dueAtMs: NOW_MS - HOUR_MS + 300_000 })
+  await deliveries.release('', { failures: 1, pausedUntilMs: 0 })
+  pass(299_999)
+  expect(await claim('operator')).toEqual([])
+  pass(1)
+  expect(await claim('operator')).toMatchObject([{ due: [{ id: 'msg_1' }] }])
 })
 
 test('an event is sent again only where it was delivered or given up, and only of its own workspace', async () => {
