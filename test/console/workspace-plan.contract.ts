@@ -145,6 +145,32 @@ export function describeWorkspacePlan(database: string, freshUrl: () => Promise<
       expect([issued.status, issued.body]).toMatchObject([400, { field: 'plan', error }])
     })
 
+    test('is the later one of two changes at once: each key gets it, and the earlier change ends', async () => {
+      const { setPlan, plansOf, send } = await started(Array.from({ length: 1_500 }, () => live()))
+      const both = await Promise.all([setPlan('free'), setPlan('business')])
+      const [plan, ...others] = new Set((await plansOf()).values())
+      expect(others).toEqual([])
+      expect((await send('GET', PLAN)).body).toEqual({ plan })
+      const { entries } = (await send('GET', '/admin/v1/workspaces/ws_1/audit')).body
+      expect([entries.length, entries[0]]).toMatchObject([
+        2,
+        { detail: { changes: { plan: { new: plan } } } },
+      ])
+      const ended = both.filter(({ status }) => status === 409)
+      for (const { body } of ended) expect(body.error).toContain('changed again meanwhile')
+    })
+
+    test('is not set back by the next call of an earlier change', async () => {
+      const { setPlan, plansOf, send } = await started([live(), live()])
+      await setPlan('free')
+      await setPlan('business')
+      const [cursor] = (await plansOf()).keys()
+      const rest = await send('PUT', `${PLAN}?cursor=${cursor}`, { plan: 'free' })
+      expect([rest.status, rest.body.code]).toEqual([409, 'conflict'])
+      expect([...(await plansOf()).values()]).toEqual(['business', 'business'])
+      expect((await send('GET', PLAN)).body).toEqual({ plan: 'business' })
+    })
+
     test('is that of each key that is issued while it changes', async () => {
       const { setPlan, plansOf, send } = await started(Array.from({ length: 300 }, () => live()))
       const issue = async () => {

@@ -19,7 +19,7 @@ import { type KeyView, viewAfter } from './key-view.ts'
 import { type BulkProgress, readChangeProgress } from './operations/change-progress.ts'
 import type { Registry } from './operations/registry.ts'
 import type { OperationRejection, OperationResult, OperationSuccess } from './operations/run-operation.ts'
-import type { BulkChanged, BulkChanges, LivePosition } from './rows/bulk-rows.ts'
+import { type BulkChanged, type BulkChanges, type LivePosition, PlansChanged } from './rows/bulk-rows.ts'
 
 /** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
 const BATCH_SIZE = 250
@@ -78,16 +78,21 @@ function recordRevocation({ newAuditId, createEvents }: BulkRegistry, replaced: 
   return { audit, events: createEvents({ issued: null, replaced, record, audit: [audit] }) }
 }
 
+/** The plan of a workspace was changed again: the later change goes on with all keys. */
+interface PlanSuperseded {
+  readonly kind: 'other_plan'
+}
+
 /**
  * Gives a workspace a plan: it is that of keys that are issued later, and of every key that has not ended. Keys that others issue,
- * import or rotate meanwhile are among the ones or the others.
+ * import or rotate meanwhile are among the ones or the others. Of two changes at once, the later one ends the other.
  * @param plan null: none
  */
 export function setWorkspacePlan(
   registry: BulkRegistry & Pick<Registry, 'plans' | 'knownPlans'>,
   { workspaceId, plan }: { readonly workspaceId: string; readonly plan: string | null },
   context: BulkContext,
-): Promise<BulkOutcome | Extract<OperationRejection, { kind: 'invalid' }>> {
+): Promise<BulkOutcome | PlanSuperseded | Extract<OperationRejection, { kind: 'invalid' }>> {
   const { plans, bulk, knownPlans, newAuditId } = registry
   return registry.count('workspace_plan', async () => {
     if (!isKnownPlan(plan, knownPlans)) {
@@ -95,13 +100,18 @@ export function setWorkspacePlan(
     }
     const describeChange = (old: string | null, atMs: number) =>
       auditPlan(workspaceId, { old, new: plan }, { id: newAuditId(atMs), atMs, caller: context.caller })
-    await plans.changePlan({ workspaceId, plan, describeChange })
+    // Another call of the same change must not undo a later one.
+    if ((context.untilId ?? null) === null) await plans.changePlan({ workspaceId, plan, describeChange })
     const planOne = (record: KeyRecord, nowMs: number) => planNewPlan(record, plan, nowMs)
+    const workspacePlans = new Map([[workspaceId, plan]])
     // The audit log names one change of the workspace.
     const changeSome = (ids: readonly string[]) =>
-      bulk.changeKeys({ ids, plan: planOne, describeChange: null })
+      bulk.changeKeys({ ids, plan: planOne, describeChange: null, workspacePlans })
     const change = { withoutPlan: plan, includesNew: true, changeSome }
-    return changeLiveKeys(registry, workspaceId, change, context)
+    return changeLiveKeys(registry, workspaceId, change, context).catch((error: unknown) => {
+      if (error instanceof PlansChanged) return { kind: 'other_plan' } as const
+      throw error
+    })
   })
 }
 

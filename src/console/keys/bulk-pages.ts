@@ -183,8 +183,13 @@ async function choosePlan(
   const outcome = await setWorkspacePlan(registry, { workspaceId, plan }, context)
   if (outcome.kind === 'invalid')
     return showPlanForm(registry, request, reply, describeRejectedField(outcome))
+  if (outcome.kind === 'other_plan') return showPlanForm(registry, request, reply, OTHER_PLAN)
   return sendPage(reply, planChangedPage(frame, { workspaceId, plan }, outcome))
 }
+
+const OTHER_PLAN: Problems = new Map([
+  ['plan', 'Someone else has changed the plan meanwhile. All keys get this one: your change has ended'],
+])
 
 interface PlanView {
   readonly workspaceId: string

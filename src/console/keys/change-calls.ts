@@ -250,6 +250,9 @@ const REVOKE_ALL = adminCall({
 
 const plan = Type.Union([Type.String(), Type.Null()], { description: PLAN_EXPECTED })
 
+const OTHER_PLAN =
+  'The plan of the workspace was changed again meanwhile, and all of its keys get that one: this change has ended'
+
 /** Repeating it is safe without an Idempotency-Key. */
 const SET_PLAN = adminCall({
   id: 'setWorkspacePlan',
@@ -268,12 +271,13 @@ const SET_PLAN = adminCall({
     changed: Type.Integer({ minimum: 0, description: 'Keys whose plan this call changed' }),
     ...BULK_FIELDS,
   }),
-  errors: ['not_found'],
+  errors: ['not_found', 'conflict'],
   handle: async (registry, { request, query, body }) => {
     const workspaceId = readWorkspaceId(request)
     const context = readBulkContext(request, query)
     const outcome = await setWorkspacePlan(registry, { workspaceId, plan: body.plan }, context)
     if (outcome.kind === 'invalid') throw toApiError(outcome)
+    if (outcome.kind === 'other_plan') throw new ApiError('conflict', OTHER_PLAN)
     return { plan: body.plan, changed: outcome.changed, ...bulkJson(outcome) }
   },
 })

@@ -43,6 +43,16 @@ test('the plan of a workspace is changed after a page that names how many keys i
   expect((await ada.browser.visit(`${W}/audit`)).text).toContain('Plan of the workspace changed')
 })
 
+test('the next step of a change whose plan someone else has replaced says so, and shows the plan that holds', async () => {
+  const { issue, post } = await started(['free', 'business'])
+  const { id } = await issue()
+  await post(`${W}/plan`, { plan: 'business', confirmed: '1' })
+  const rest = await post(`${W}/plan`, { plan: 'free', confirmed: '1', until: id })
+  expect(rest.status).toBe(422)
+  expect(rest.text).toContain('Someone else has changed the plan meanwhile')
+  expect(rest.text).toContain('<option value="business" selected>')
+})
+
 test('administrators see how many keys and workspaces have each plan, and plans that the settings no longer name', async () => {
   const { ada, issue, reload } = await started(['free', 'business'])
   await issue({ plan: 'free' })

@@ -206,6 +206,7 @@ type Counted =
   | OperationResult
   | { readonly kind: 'bulk_done'; readonly changed: number }
   | { readonly kind: 'import_done'; readonly imported: number }
+  | { readonly kind: 'other_plan' }
 
 /** Runs an operation, and counts its outcome. */
 type OperationCounter = <Result extends Counted>(
@@ -249,6 +250,7 @@ function operationOutcome(result: Counted): Outcome {
     case 'final':
     case 'other_version':
     case 'other_request':
+    case 'other_plan':
       return 'conflict'
   }
 }

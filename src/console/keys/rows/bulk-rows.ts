@@ -27,6 +27,8 @@ export interface BulkKeyChange {
   readonly plan: (record: KeyRecord, nowMs: number) => KeyRecord
   /** Null if nothing belongs to one key, such as where the audit log names one change of their workspace. */
   readonly describeChange: DescribeChange | null
+  /** The plans that their workspaces must have still; absent: any. */
+  readonly workspacePlans?: WorkspacePlans
 }
 
 /** Keys of another system, in one transaction. */
@@ -58,13 +60,14 @@ export function createBulkChanges(target: WritableAudit & Pick<Database, 'reader
   }
 }
 
-/** In the order of their ids. */
+/** In the order of their ids. @throws PlansChanged */
 function changeKeys(
-  { ids, plan, describeChange }: BulkKeyChange,
+  { ids, plan, describeChange, workspacePlans = new Map() }: BulkKeyChange,
   target: WritableAudit,
 ): Promise<BulkChanged> {
   const { dialect } = target
   return changeAll(describeChange, target, async (tx, nowMs) => {
+    if (workspacePlans.size > 0 && !(await areCurrent(tx, workspacePlans, dialect))) throw new PlansChanged()
     const keys: StoredKey[] = []
     const before: KeyRow[] = []
     for (const row of await lockKeys(tx, ids, dialect).selectAll().execute()) {
