@@ -1,13 +1,7 @@
 import { createHash } from 'node:crypto'
 import { revokeAllKeys } from '../../src/console/keys/bulk-change.ts'
 import { importEntries } from '../../src/console/keys/import-export.ts'
-import {
-  editKey,
-  resumeKey,
-  revokeKey,
-  rotateKey,
-  suspendKey,
-} from '../../src/console/keys/operations/key-operations.ts'
+import { changeState, editKey, rotateKey } from '../../src/console/keys/operations/key-operations.ts'
 import { runOperation } from '../../src/console/keys/operations/run-operation.ts'
 import type { OperationContext } from '../../src/console/platform/http/request-context.ts'
 import type { KeyFacts } from './oracle.ts'
@@ -39,15 +33,15 @@ type Operation = (target: Target) => Promise<((facts: KeyFacts) => boolean) | nu
 const RUN: Readonly<Record<(typeof OPERATIONS)[number], Operation>> = {
   issue: issue,
   revoke: async ({ console, id }) => {
-    const { kind } = await revokeKey(console.registry, id, CONTEXT)
+    const { kind } = await changeState(console.registry, 'revoke', id, CONTEXT)
     return kind === 'done' ? hasEnded(console) : null
   },
   suspend: async ({ console, id }) => {
-    const { kind } = await suspendKey(console.registry, id, CONTEXT)
+    const { kind } = await changeState(console.registry, 'suspend', id, CONTEXT)
     return kind === 'done' ? ({ isSuspended }) => isSuspended : null
   },
   resume: async ({ console, id }) => {
-    const { kind } = await resumeKey(console.registry, id, CONTEXT)
+    const { kind } = await changeState(console.registry, 'resume', id, CONTEXT)
     return kind === 'done' ? ({ isSuspended }) => !isSuspended : null
   },
   narrow: async target =>

@@ -17,6 +17,7 @@ import { findTrouble } from '../platform/database/database-unavailable.ts'
 import type { OperationContext } from '../platform/http/request-context.ts'
 import { type KeyView, viewAfter } from './key-view.ts'
 import { type BulkProgress, readChangeProgress } from './operations/change-progress.ts'
+import { changeState, type StateStep } from './operations/key-operations.ts'
 import type { Registry } from './operations/registry.ts'
 import type { OperationRejection, OperationResult, OperationSuccess } from './operations/run-operation.ts'
 import { type BulkChanged, type BulkChanges, type LivePosition, PlansChanged } from './rows/bulk-rows.ts'
@@ -258,10 +259,12 @@ export interface SelectedOutcome {
 export async function changeSelected(
   registry: Registry,
   keys: readonly KeyView[],
-  change: (registry: Registry, keyId: string, context: OperationContext) => Promise<OperationResult>,
+  step: StateStep,
   context: OperationContext,
 ): Promise<SelectedOutcome> {
-  const results = await Promise.allSettled(keys.map(({ record }) => change(registry, record.id, context)))
+  const results = await Promise.allSettled(
+    keys.map(({ record }) => changeState(registry, step, record.id, context)),
+  )
   const failures = results.filter(result => result.status === 'rejected')
   const fault = failures.find(({ reason }) => findTrouble(reason) === null)
   if (fault !== undefined || failures.length === keys.length) throw (fault ?? failures[0])?.reason

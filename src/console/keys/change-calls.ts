@@ -37,13 +37,12 @@ import {
 import { type BulkContext, type BulkOutcome, revokeAllKeys, setWorkspacePlan } from './bulk-change.ts'
 import { bulkProgressJson, progressJson, readChangeProgress } from './operations/change-progress.ts'
 import {
+  changeState,
   checkEdit,
   editKey,
   issueKey,
-  resumeKey,
-  revokeKey,
   rotateKey,
-  suspendKey,
+  type StateStep,
 } from './operations/key-operations.ts'
 import type { Registry } from './operations/registry.ts'
 import type { OperationRejection, OperationResult, OperationSuccess } from './operations/run-operation.ts'
@@ -122,11 +121,7 @@ const ROTATE = adminCall({
 })
 
 /** A call without a body that changes the state of a key. */
-function stepCall(
-  operation: 'revoke' | 'suspend' | 'resume',
-  summary: string,
-  change: typeof revokeKey,
-): AdminCall<Registry> {
+function stepCall(operation: StateStep, summary: string): AdminCall<Registry> {
   return adminCall({
     id: `${operation}Key`,
     method: 'POST',
@@ -145,7 +140,7 @@ function stepCall(
       const id = await readVisibleKeyId(registry, request)
       const context = readRequestContext(request)
       const lastUsedAtMs = await readLastUse(registry, id)
-      const result = await change(registry, id, context)
+      const result = await changeState(registry, operation, id, context)
       const success = requireSuccess(result, request, reply)
       return changeResponse(registry, success, { lastUsedAtMs, reply, query })
     },
@@ -286,9 +281,9 @@ const SET_PLAN = adminCall({
 export const CHANGE_CALLS: readonly AdminCall<Registry>[] = [
   ISSUE,
   ROTATE,
-  stepCall('revoke', 'Revokes a key; again: the same key, unchanged', revokeKey),
-  stepCall('suspend', 'Suspends a key until it is resumed', suspendKey),
-  stepCall('resume', 'Resumes a suspended key', resumeKey),
+  stepCall('revoke', 'Revokes a key; again: the same key, unchanged'),
+  stepCall('suspend', 'Suspends a key until it is resumed'),
+  stepCall('resume', 'Resumes a suspended key'),
   EDIT,
   CHECK_EDIT,
   REVOKE_ALL,

@@ -35,7 +35,7 @@ import {
   requireKey,
   stateBadge,
 } from './key-view.ts'
-import { stepsFrom } from './operations/key-steps.ts'
+import { stepsFrom } from './operations/key-operations.ts'
 import { type KeyStep, stepDialog } from './step-pages.ts'
 
 /** The page of a key. */

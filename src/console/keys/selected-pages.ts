@@ -23,7 +23,7 @@ import { type ChangedKey, changeSelected, type SelectedOutcome } from './bulk-ch
 import { watchedSteps } from './bulk-progress-page.ts'
 import { keyListPath, keyListQuery, readKeyList } from './key-list.ts'
 import { type KeyPageParts, type KeyView, stateBadge } from './key-view.ts'
-import { STATE_STEPS, type StateStep, type Step } from './operations/key-steps.ts'
+import { type StateStep, stepsFrom } from './operations/key-operations.ts'
 
 /** More than a page of the list has. */
 const MAX_SELECTED = 100
@@ -34,27 +34,24 @@ interface StepTexts {
   readonly follows: string
 }
 
-const STEPS = {
+const STEPS: Readonly<Record<StateStep, StepTexts>> = {
   suspend: {
-    ...STATE_STEPS.suspend,
     verb: 'Suspend',
     done: 'suspended',
     follows:
       'All gateways reject them within one second, until you resume them. Their expiry does not change.',
   },
   resume: {
-    ...STATE_STEPS.resume,
     verb: 'Resume',
     done: 'resumed',
     follows: 'Gateways accept them again, until they expire or are revoked.',
   },
   revoke: {
-    ...STATE_STEPS.revoke,
     verb: 'Revoke',
     done: 'revoked',
     follows: 'All gateways reject them within one second. This cannot be undone.',
   },
-} as const satisfies Readonly<Record<StateStep, Step & StepTexts>>
+}
 
 const PATH = 'keys/selected'
 
@@ -108,7 +105,7 @@ async function change(
   }))
   if (textField(fields, 'confirmed') !== '1') return sendPage(reply, questionPage(frame, selection, keys))
   const context = { caller: describeCaller(request), idempotency: null }
-  const outcome = await changeSelected(registry, keys, STEPS[step].change, context)
+  const outcome = await changeSelected(registry, keys, step, context)
   return sendPage(reply, outcomePage(frame, selection, outcome))
 }
 
@@ -142,9 +139,9 @@ const keysText = (count: number) => (count === 1 ? '1 key' : `${count} keys`)
 
 function questionPage(frame: Frame, selection: Selection, keys: readonly KeyView[]): Html {
   const { step, listPath, formPath } = selection
-  const { verb, done, follows, from }: Step & StepTexts = STEPS[step]
-  const changed = keys.filter(({ state }) => from.includes(state))
-  const left = keys.filter(({ state }) => !from.includes(state))
+  const { verb, done, follows } = STEPS[step]
+  const changed = keys.filter(({ state }) => stepsFrom(state).includes(step))
+  const left = keys.filter(({ state }) => !stepsFrom(state).includes(step))
   const title = changed.length === 0 ? 'Nothing to change' : `${verb} ${keysText(changed.length)}?`
   const question = html`<form class="card" method="post" action="${formPath}">
       ${hidden({ _csrf: frame.csrfToken, step, confirmed: '1' })}

@@ -26,10 +26,12 @@ import {
   readChangeProgress,
   readLastProgress,
 } from './operations/change-progress.ts'
-import { STATE_STEPS, type StateStep, type Step } from './operations/key-steps.ts'
+import { changeState, type StateStep, stepsFrom } from './operations/key-operations.ts'
 import type { Registry } from './operations/registry.ts'
 
-interface StepTexts {
+interface StepPage {
+  /** What it does. */
+  readonly step: StateStep
   readonly title: string
   readonly button: string
   readonly lead: string
@@ -38,7 +40,7 @@ interface StepTexts {
 }
 
 const REVOCATION = {
-  ...STATE_STEPS.revoke,
+  step: 'revoke',
   done: 'Key revoked',
   unchanged: 'Nothing changed: the key had already been revoked or had expired.',
 } as const
@@ -53,13 +55,12 @@ const STEPS = {
   },
   finish: {
     ...REVOCATION,
-    from: ['retiring'],
     title: 'Finish rotation',
     button: 'Revoke the old key now',
     lead: 'All gateways reject the old key within one second. This cannot be undone. The new key keeps working.',
   },
   suspend: {
-    ...STATE_STEPS.suspend,
+    step: 'suspend',
     title: 'Suspend key',
     button: 'Suspend now',
     lead: 'All gateways reject it within one second, until you resume it. Its expiry does not change.',
@@ -67,14 +68,14 @@ const STEPS = {
     unchanged: 'Nothing changed: the key was already suspended.',
   },
   resume: {
-    ...STATE_STEPS.resume,
+    step: 'resume',
     title: 'Resume key',
     button: 'Resume now',
     lead: 'Gateways accept it again, until it expires or is revoked.',
     done: 'Key resumed',
     unchanged: 'Nothing changed: the key was not suspended.',
   },
-} as const satisfies Readonly<Record<StateStep | 'finish', Step & StepTexts>>
+} as const satisfies Readonly<Record<StateStep | 'finish', StepPage>>
 
 export type KeyStep = keyof typeof STEPS
 // `Object.keys` forgets the type of a closed record's keys.
@@ -102,8 +103,8 @@ async function showConfirmation(
   const { record } = await requireKey(request, registry)
   const { workspaceId, id } = record
   const key = await readKeyView(record, registry)
-  const { from }: Step = STEPS[step]
-  if (!from.includes(key.state)) return reply.redirect(keyPath(workspaceId, id), 303)
+  const isOffered = step === 'finish' ? key.state === 'retiring' : stepsFrom(key.state).includes(step)
+  if (!isOffered) return reply.redirect(keyPath(workspaceId, id), 303)
   const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
   const recent = await readRecentUse(sources, record)
   return sendPage(reply, stepPage(frame, { key, step, recent }))
@@ -120,7 +121,7 @@ async function change(
   const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const context = { caller: describeCaller(request), idempotency: null }
   const before = await readKeyView(record, registry)
-  const result = await STEPS[step].change(registry, record.id, context)
+  const result = await changeState(registry, STEPS[step].step, record.id, context)
   if (result.kind === 'final')
     return rejectFinal(registry, request, reply, { ...record, state: result.state })
   if (result.kind !== 'done') throw notFound()

@@ -9,7 +9,7 @@ import {
   planSuspension,
   type RotateRequest,
 } from '../../../domain/key/key-life.ts'
-import type { KeyRecord } from '../../../domain/key/key-record.ts'
+import type { KeyRecord, KeyState } from '../../../domain/key/key-record.ts'
 import { digestKey, keyHint, mintSecret, type Secret } from '../../../domain/key/secret.ts'
 import {
   type AuditContext,
@@ -114,42 +114,51 @@ function generateKey(
   }
 }
 
-/** Leaves a revoked or expired key unchanged. */
-export function revokeKey(
-  registry: Registry,
-  keyId: string,
-  context: OperationContext,
-): Promise<OperationResult> {
-  return changeKey(registry, 'revoke', keyId, context, (before, nowMs) => {
-    const record = planRevocation(before, nowMs)
-    return { kind: 'planned', record, audit: entry => auditRevocation(record, 'request', entry) }
+interface Step {
+  /** The states in which pages offer it. */
+  readonly from: readonly KeyState[]
+  /** Leaves a key as it is that the step does not change. */
+  readonly plan: (record: KeyRecord, nowMs: number) => ReturnType<typeof planSuspension>
+  readonly audit: (record: KeyRecord, context: AuditContext) => KeyAuditEntry
+}
+
+const STEPS = {
+  suspend: { from: ['active', 'retiring'], plan: planSuspension, audit: auditSuspension },
+  resume: { from: ['suspended'], plan: planResumption, audit: auditResumption },
+  revoke: {
+    from: ['active', 'retiring', 'suspended'],
+    plan: (record, nowMs) => ({ kind: 'planned', record: planRevocation(record, nowMs) }),
+    audit: (record, context) => auditRevocation(record, 'request', context),
+  },
+} as const satisfies Readonly<Record<string, Step>>
+
+/** A change of the state of a key. */
+export type StateStep = keyof typeof STEPS
+// `Object.keys` forgets the type of a closed record's keys.
+const STEP_NAMES = Object.keys(STEPS) as readonly StateStep[]
+
+/** The steps that are offered for a key in this state; none once it has ended. */
+export function stepsFrom(state: KeyState): readonly StateStep[] {
+  return STEP_NAMES.filter(name => {
+    const { from }: Step = STEPS[name]
+    return from.includes(state)
   })
 }
 
-/** Leaves a suspended key unchanged. */
-export function suspendKey(
+/** Suspends, resumes or revokes a key. One that is in that state already stays as it is, and revoking leaves an expired one. */
+export function changeState(
   registry: Registry,
+  step: StateStep,
   keyId: string,
   context: OperationContext,
 ): Promise<OperationResult> {
-  return changeKey(registry, 'suspend', keyId, context, (before, nowMs) => {
-    const planned = planSuspension(before, nowMs)
-    if (planned.kind === 'final') return planned
-    return { ...planned, audit: entry => auditSuspension(planned.record, entry) }
-  })
-}
-
-/** Leaves a key unchanged that is not suspended. */
-export function resumeKey(
-  registry: Registry,
-  keyId: string,
-  context: OperationContext,
-): Promise<OperationResult> {
-  return changeKey(registry, 'resume', keyId, context, (before, nowMs) => {
-    const planned = planResumption(before, nowMs)
-    if (planned.kind === 'final') return planned
-    return { ...planned, audit: entry => auditResumption(planned.record, entry) }
-  })
+  const { plan, audit } = STEPS[step]
+  return runOperation(registry, step, context, () =>
+    planChange(registry, keyId, context, (before, nowMs) => {
+      const planned = plan(before, nowMs)
+      return planned.kind === 'final' ? planned : { ...planned, audit: entry => audit(planned.record, entry) }
+    }),
+  )
 }
 
 /** @param versions those that the caller has seen: of concurrent edits, one succeeds. `any` changes the key in any version */
@@ -160,14 +169,16 @@ export function editKey(
   context: OperationContext,
 ): Promise<OperationResult> {
   const { keyPrefix, knownPlans } = registry
-  return changeKey(registry, 'edit', keyId, context, (before, nowMs) => {
-    const isSeen = versions === 'any' || versions.includes(before.version)
-    if (!isSeen) return { kind: 'other_version', version: before.version }
-    const planned = planEdit(before, request, { keyPrefix, knownPlans, nowMs })
-    if (planned.kind !== 'planned') return planned
-    const { record, changed } = planned
-    return { kind: 'planned', record, audit: entry => auditEdit(before, record, changed, entry) }
-  })
+  return runOperation(registry, 'edit', context, () =>
+    planChange(registry, keyId, context, (before, nowMs) => {
+      const isSeen = versions === 'any' || versions.includes(before.version)
+      if (!isSeen) return { kind: 'other_version', version: before.version }
+      const planned = planEdit(before, request, { keyPrefix, knownPlans, nowMs })
+      if (planned.kind !== 'planned') return planned
+      const { record, changed } = planned
+      return { kind: 'planned', record, audit: entry => auditEdit(before, record, changed, entry) }
+    }),
+  )
 }
 
 /** @returns what `editKey` would write now */
@@ -182,37 +193,31 @@ export async function checkEdit(
 }
 
 /** The next record of a key, and what the audit log says of the change. */
-interface PlannedKeyChange {
+interface NextRecord {
   readonly kind: 'planned'
   /** The stored object itself where nothing changes. */
   readonly record: KeyRecord
   readonly audit: (context: AuditContext) => KeyAuditEntry
 }
 
-/** Changes one stored key. A change of nothing has no new version and no audit entry. */
-function changeKey(
-  registry: Registry,
-  operation: 'revoke' | 'suspend' | 'resume' | 'edit',
+/** Plans a change of one stored key. A change of nothing has no new version and no audit entry. */
+async function planChange(
+  { stored, clock, newAuditId }: Registry,
   keyId: string,
-  context: OperationContext,
-  plan: (record: KeyRecord, nowMs: number) => PlannedKeyChange | OperationRejection,
-): Promise<OperationResult> {
-  const { stored, clock, newAuditId } = registry
-  const { caller } = context
-  return runOperation(registry, operation, context, async () => {
-    const key = await stored.findById(keyId)
-    if (key === null) return { kind: 'unknown_key' }
-    const nowMs = clock.wallMs()
-    const change = plan(key.record, nowMs)
-    if (change.kind !== 'planned') return change
-    const { record, audit } = change
-    const { digest } = key
-    const unchanged = record === key.record
-    const common = { kind: 'planned', issued: null, record, digest, secret: null } as const
-    if (unchanged) return { ...common, replaced: null, audit: [] }
-    const entry = audit({ id: newAuditId(nowMs), atMs: nowMs, caller })
-    return { ...common, replaced: { record, digest }, audit: [entry] }
-  })
+  { caller }: OperationContext,
+  plan: (record: KeyRecord, nowMs: number) => NextRecord | OperationRejection,
+): Promise<PlannedChange | OperationRejection> {
+  const key = await stored.findById(keyId)
+  if (key === null) return { kind: 'unknown_key' }
+  const nowMs = clock.wallMs()
+  const change = plan(key.record, nowMs)
+  if (change.kind !== 'planned') return change
+  const { record, audit } = change
+  const { digest } = key
+  const common = { kind: 'planned', issued: null, record, digest, secret: null } as const
+  if (record === key.record) return { ...common, replaced: null, audit: [] }
+  const entry = audit({ id: newAuditId(nowMs), atMs: nowMs, caller })
+  return { ...common, replaced: { record, digest }, audit: [entry] }
 }
 
 /** What becomes of a key that was reported as leaked. */
