@@ -4,7 +4,7 @@ import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { findTrouble } from '../platform/database/database-unavailable.ts'
 import { backoffMs, type Timers } from '../platform/jobs/timers.ts'
-import type { Announcement, Announcer, MessageEncoder } from './announcer.ts'
+import type { Announcer, MessageEncoder } from './announcer.ts'
 import { type PendingChange, type PendingChanges, toPendingChange } from './outbox-rows.ts'
 
 /**
@@ -224,11 +224,15 @@ export class Outbox {
     keys: readonly StoredKey[],
     changes: readonly PendingChange[],
   ): Promise<readonly PromiseSettledResult<void>[]> {
-    const { announcer, clock } = this.#parts
+    const { announcer, clock, messages } = this.#parts
     const changesByDigest = Map.groupBy(changes, ({ digest }) => digest)
-    const announcements = keys.map(key =>
-      this.#createAnnouncement(key, changesByDigest.get(key.digest) ?? []),
-    )
+    const announcements = keys.map(key => {
+      const known = changesByDigest.get(key.digest) ?? []
+      // The record may be newer than the changes: its own version is published too.
+      const own = toPendingChange(key, clock.wallMs())
+      const all = known.some(({ version }) => version === own.version) ? known : [...known, own]
+      return { key, messages: all.map(messages.change) }
+    })
     const beganMs = clock.monotonicMs()
     const results = await announcer.putAll(announcements)
     const isLate = clock.monotonicMs() - beganMs > LATE_MS
@@ -256,13 +260,6 @@ export class Outbox {
     })
     throwFirstFailure(await this.#putAll(keys, []))
     if (doubtful.length === BATCH_SIZE) await this.#settleDoubtful()
-  }
-
-  /** The record may be newer than the changes: its own version is published too. */
-  #createAnnouncement(key: StoredKey, changes: readonly PendingChange[]): Announcement {
-    const own = toPendingChange(key, this.#parts.clock.wallMs())
-    const all = changes.some(({ version }) => version === own.version) ? changes : [...changes, own]
-    return { key, messages: all.map(change => this.#parts.messages.change(change)) }
   }
 
   /** What only a server has that was replaced must stay in the outbox: another console announces it to the new one. */
