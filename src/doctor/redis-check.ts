@@ -1,15 +1,15 @@
 import type { Socket } from 'node:net'
 import type { Config } from '../config/schema/schema.ts'
-import { parseCounters, READ_COUNTERS } from '../console/announcing/index.ts'
+import { readCounters } from '../console/announcing/index.ts'
 import { listPolicies } from '../domain/rate-limit.ts'
 import { findRedisTopology } from '../domain/redis-address.ts'
 import type { RedisFailure } from '../domain/redis-failure.ts'
-import { CHANGES_CHANNEL, REDIS_PROBE_KEYS, recordKeyName } from '../domain/wire.ts'
+import { CHANGES_CHANNEL, REDIS_PROBE_KEYS } from '../domain/wire.ts'
 import { describeError, SILENT } from '../observability/control-logger.ts'
 import { asError } from '../observability/failure-log.ts'
 import { createMetrics } from '../observability/metrics/metrics.ts'
 import { hostAndPort } from '../outgoing/connect.ts'
-import { type AnnouncingRedis, createRedisConnection, NEED } from '../redis/announcing-connection.ts'
+import { createRedisConnection, NEED } from '../redis/announcing-connection.ts'
 import { anyGoodAnswer } from '../redis/answering.ts'
 import {
   createCommandClient,
@@ -113,7 +113,8 @@ async function checkAnnouncing(
           clock = readClock('Redis', theirsMs, { ...times, receivedAtMs: Date.now() })
         })
         .then(async () => {
-          lacksCounters = readsCounters && !(await mayReadCounters(connection))
+          lacksCounters =
+            readsCounters && (await readCounters(connection, LIMITS_OF, [LIMITS_KEY])) === 'denied'
         })
         // The probe has shown the other rights that are needed.
         .catch(() => {})
@@ -133,12 +134,6 @@ async function checkAnnouncing(
   return { finding: { check, isOk: true, found, advice: null }, clock }
 }
 
-async function mayReadCounters(connection: AnnouncingRedis): Promise<boolean> {
-  const key = recordKeyName(LIMITS_TAG)
-  const reply = await connection.callBuffer('eval', READ_COUNTERS, 1, key, LIMITS_KEY)
-  return parseCounters(reply) !== 'denied'
-}
-
 /** The right is not among those that a console needs; asking in this way leaves no line in ACL LOG. */
 const TIME_IF_PERMITTED = `
 if redis.acl_check_cmd and not redis.acl_check_cmd('TIME') then return {} end
@@ -152,8 +147,8 @@ function readTime(reply: unknown): number {
     : Number(String(seconds)) * 1000 + Number(String(microseconds)) / 1000
 }
 
-const LIMITS_TAG = '{doctor}'
-const LIMITS_KEY = `postern:limit:${LIMITS_TAG}`
+const LIMITS_OF = 'doctor'
+const LIMITS_KEY = `postern:limit:{${LIMITS_OF}}`
 /** Asks for the rights to counters, and writes none. */
 const LIMITS_PROBE = `${NEED}
 return need('SET', KEYS[1], '0') or need('INCRBY', KEYS[1], 1) or need('PTTL', KEYS[1])

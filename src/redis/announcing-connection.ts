@@ -4,8 +4,8 @@ import { type Clock, systemClock, systemTimers, type Timers } from '../domain/cl
 import type { RedisFailure } from '../domain/redis-failure.ts'
 import { CHANGES_CHANNEL, REDIS_PROBE_KEYS } from '../domain/wire.ts'
 import { type ControlLogger, describeError } from '../observability/control-logger.ts'
-import type { Metrics } from '../observability/metrics/metrics.ts'
-import { Answering, anyGoodAnswer } from './answering.ts'
+import { COMMAND_OUTCOMES, type Metrics } from '../observability/metrics/metrics.ts'
+import { Answering, anyGoodAnswer, isReplyError, TIMER_SLACK_MS } from './answering.ts'
 import {
   createClusterClient,
   listNodes,
@@ -64,7 +64,7 @@ export interface AnnouncingRedis {
   /** Whether a majority of the Sentinels, asked after this call, still names the server; true without Sentinels. */
   confirm(): Promise<boolean>
   getrangeBuffer(key: string, start: number, end: number): Promise<Buffer>
-  callBuffer(command: string, ...values: (string | number | Buffer)[]): Promise<unknown>
+  callBuffer(command: 'eval', ...values: (string | number | Buffer)[]): Promise<unknown>
   publish(channel: string, message: string): Promise<number>
   connect(): Promise<unknown>
   disconnect(): void
@@ -112,8 +112,10 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
       if (isNew) emitter.emit('ready')
     },
   })
+  const measure = measureCommands(parts, () => answering.isAnswering)
   // The nodes of a cluster fail one by one: one that does not answer must not stop the others.
-  const watch = <Reply>(send: () => Promise<Reply>) => (isCluster ? send() : answering.watch(send))
+  const watch = <Reply>(command: Command, send: () => Promise<Reply>) =>
+    measure(command, () => (isCluster ? send() : answering.watch(send)))
   const all = [...new Set<RedisConnection>([records, publisher])]
   const confirm = async () => {
     const isConfirmed = (await check?.confirm()) ?? true
@@ -133,11 +135,41 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
       for (const connection of all) connection.stop()
     },
     on: (event, listener) => emitter.on(event, listener),
-    getrangeBuffer: (key, start, end) => watch(() => client.getrangeBuffer(key, start, end)),
+    getrangeBuffer: (key, start, end) => watch('getrange', () => client.getrangeBuffer(key, start, end)),
     isOneServer: all.length === 1,
     confirm,
-    callBuffer: (command, ...values) => watch(() => client.callBuffer(command, ...values)),
-    publish: (channel, message) => watch(() => publisher.client.publish(channel, message)),
+    callBuffer: (command, ...values) => watch(command, () => client.callBuffer(command, ...values)),
+    publish: (channel, message) => watch('publish', () => publisher.client.publish(channel, message)),
+  }
+}
+
+/** Those of announcing; `getrange` is that of a restore. */
+type Command = 'eval' | 'publish' | 'getrange'
+
+/** Counts commands and their times. At zero from the start, so that an alert on a rate fires on the first failure. */
+function measureCommands({ metrics, config }: RedisConnectionParts, isReady: () => boolean) {
+  const { redisCommands, redisCommandDuration } = metrics
+  for (const command of ['eval', 'publish'] as const) {
+    for (const outcome of COMMAND_OUTCOMES) redisCommands.inc({ command, outcome }, 0)
+    redisCommandDuration.handle({ command })
+  }
+  return async <Reply>(command: Command, send: () => Promise<Reply>): Promise<Reply> => {
+    const startedAtMs = performance.now()
+    const elapsedMs = () => performance.now() - startedAtMs
+    const count = (outcome: (typeof COMMAND_OUTCOMES)[number]) => {
+      redisCommands.inc({ command, outcome })
+      redisCommandDuration.handle({ command }).observe(elapsedMs() / 1000)
+    }
+    try {
+      const reply = await send()
+      count('ok')
+      return reply
+    } catch (error) {
+      if (isReplyError(error)) count('error')
+      else if (!isReady()) count('unavailable')
+      else count(elapsedMs() >= config.commandTimeoutMs - TIMER_SLACK_MS ? 'timeout' : 'error')
+      throw error
+    }
   }
 }
 

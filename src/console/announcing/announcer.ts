@@ -10,12 +10,10 @@ import {
   RECORD_RANGE_END,
   recordKeyName,
 } from '../../domain/wire.ts'
-import { COMMAND_OUTCOMES, type Metrics } from '../../observability/metrics/metrics.ts'
 import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
-import { isReplyError, TIMER_SLACK_MS } from '../../redis/answering.ts'
 import type { RecordKeys } from '../platform/console-context.ts'
 import type { PendingChange } from './outbox-rows.ts'
-import { type CounterReadings, parseCounters, READ_COUNTERS } from './read-counters.ts'
+import { type CounterReadings, readCounters } from './read-counters.ts'
 
 /** A record to write, and what to publish once it is written. */
 export interface Announcement {
@@ -105,20 +103,15 @@ const MAX_AT_ONCE = 512
 /** Of one command: about a millisecond of a Redis. */
 const RECORDS_AT_ONCE = 64
 
-const COMMANDS = ['eval', 'publish'] as const
-
 interface RedisAnnouncerParts {
   readonly connection: AnnouncingRedis
-  readonly commandTimeoutMs: number
   /** Read for each record: a reload may change it. */
   readonly recordKeys: RecordKeys
-  readonly metrics: Metrics
 }
 
 export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
-  const { connection, metrics } = parts
-  for (const command of COMMANDS) startAtZero(metrics, command)
-  const store = createRedisRecordStore(parts)
+  const { connection } = parts
+  const store = createRedisRecordStore(connection)
   return {
     // The connection reports failures by its own events, and reconnects.
     start: () => void connection.connect().catch(() => {}),
@@ -128,24 +121,7 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
     onReady: listener => void connection.on('ready', listener),
     putAll: createGatheredPut(store, parts),
     publish: store.publish,
-    readCounters: (workspaceId, names) => readCounters(parts, workspaceId, names),
-  }
-}
-
-async function readCounters(
-  parts: RedisAnnouncerParts,
-  workspaceId: string,
-  names: readonly string[],
-): Promise<CounterReadings> {
-  const { connection } = parts
-  if (connection.status !== 'ready') return 'failed'
-  // In a cluster this key, which does not exist, leads to the node of the counters. The console may evaluate no script on theirs.
-  const key = recordKeyName(`{${workspaceId}}`)
-  try {
-    const send = () => connection.callBuffer('eval', READ_COUNTERS, 1, key, ...names)
-    return parseCounters(await measured(parts, 'eval', send))
-  } catch {
-    return 'failed' // The connection has noted it.
+    readCounters: (workspaceId, names) => readCounters(connection, workspaceId, names),
   }
 }
 
@@ -178,10 +154,9 @@ function createGatheredPut(
   }
 }
 
-function createRedisRecordStore(parts: RedisAnnouncerParts): RecordStore {
-  const { connection } = parts
+function createRedisRecordStore(connection: AnnouncingRedis): RecordStore {
   const publish = async (message: string) => {
-    await measured(parts, 'publish', () => connection.publish(CHANGES_CHANNEL, message))
+    await connection.publish(CHANGES_CHANNEL, message)
   }
   /** @returns the entries that say that they are newer, null for the others */
   const run = async (writes: readonly RecordWrite[]): Promise<readonly (Uint8Array | null)[]> => {
@@ -190,10 +165,13 @@ function createRedisRecordStore(parts: RedisAnnouncerParts): RecordStore {
       ...[text, record.expiresAtMs + KEPT_AFTER_EXPIRY_MS, record.version, Buffer.from(unverified ?? [])],
       ...[messages.length, ...messages],
     ])
-    const send = () =>
-      connection.callBuffer('eval', WRITE_AND_PUBLISH, keys.length, ...keys, CHANGES_CHANNEL, ...values)
+    const given = [keys.length, ...keys, CHANGES_CHANNEL, ...values]
     // The script returns a list of bytes and nulls.
-    return (await measured(parts, 'eval', send)) as readonly (Uint8Array | null)[]
+    return (await connection.callBuffer(
+      'eval',
+      WRITE_AND_PUBLISH,
+      ...given,
+    )) as readonly (Uint8Array | null)[]
   }
   /** In a cluster one node publishes for all, and it need not hold the record; each node has its own records. */
   const runInCluster = async (write: RecordWrite) => {
@@ -214,35 +192,6 @@ function createRedisRecordStore(parts: RedisAnnouncerParts): RecordStore {
       return Promise.allSettled(outcomes)
     },
   }
-}
-
-async function measured<Reply>(
-  { metrics, connection, commandTimeoutMs }: RedisAnnouncerParts,
-  command: (typeof COMMANDS)[number],
-  send: () => Promise<Reply>,
-): Promise<Reply> {
-  const startedAtMs = performance.now()
-  const elapsedMs = () => performance.now() - startedAtMs
-  const count = (outcome: (typeof COMMAND_OUTCOMES)[number]) => {
-    metrics.redisCommands.inc({ command, outcome })
-    metrics.redisCommandDuration.handle({ command }).observe(elapsedMs() / 1000)
-  }
-  try {
-    const reply = await send()
-    count('ok')
-    return reply
-  } catch (error) {
-    if (isReplyError(error)) count('error')
-    else if (connection.status !== 'ready') count('unavailable')
-    else count(elapsedMs() >= commandTimeoutMs - TIMER_SLACK_MS ? 'timeout' : 'error')
-    throw error
-  }
-}
-
-/** At zero from the start, so that an alert on a rate fires on the first failure. */
-function startAtZero({ redisCommands, redisCommandDuration }: Metrics, command: string): void {
-  for (const outcome of COMMAND_OUTCOMES) redisCommands.inc({ command, outcome }, 0)
-  redisCommandDuration.handle({ command })
 }
 
 /** A store of records with several writers. It may hold bytes that are not ours. */

@@ -19,7 +19,7 @@ export {
 } from './confirmations.ts'
 export { CONFIRMATIONS_KEPT_MS, createGatewayRows, type GatewayRows } from './gateway-rows.ts'
 export { enqueueChanges, type PendingChange, toPendingChange } from './outbox-rows.ts'
-export { type CounterReadings, parseCounters, READ_COUNTERS } from './read-counters.ts'
+export { type CounterReadings, readCounters } from './read-counters.ts'
 export { createRegionRows, type RegionRows } from './region-rows.ts'
 export {
   type Announced,

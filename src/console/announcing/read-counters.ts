@@ -1,3 +1,6 @@
+import { recordKeyName } from '../../domain/wire.ts'
+import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
+
 /** A counter of a rate limit, as Redis has it. */
 interface CounterReading {
   readonly used: number
@@ -14,7 +17,7 @@ export type CounterReadings = readonly (CounterReading | null)[] | 'off' | 'deni
  * Asks for its rights first: a command that is denied would replace the connection, which heartbeats need. GETRANGE reads no more than a
  * number has, also of a longer entry.
  */
-export const READ_COUNTERS = `
+const READ_COUNTERS = `
 local function may(...)
   return not redis.acl_check_cmd or redis.acl_check_cmd(...)
 end
@@ -33,6 +36,22 @@ const WHOLE_NUMBER = /^\d{1,15}$/
 /** What PTTL says of a key that does not exist, or does not expire. */
 const ABSENT = -2
 const WITHOUT_END = -1
+
+/** Never rejects. @param names all of this workspace */
+export async function readCounters(
+  connection: AnnouncingRedis,
+  workspaceId: string,
+  names: readonly string[],
+): Promise<CounterReadings> {
+  if (connection.status !== 'ready') return 'failed'
+  // In a cluster this key, which does not exist, leads to the node of the counters. The console may evaluate no script on theirs.
+  const key = recordKeyName(`{${workspaceId}}`)
+  try {
+    return parseCounters(await connection.callBuffer('eval', READ_COUNTERS, 1, key, ...names))
+  } catch {
+    return 'failed' // The connection has noted it.
+  }
+}
 
 /** @param reply of the script: for each counter its text and its time to live, else a word */
 export function parseCounters(reply: unknown): CounterReadings {

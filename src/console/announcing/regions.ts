@@ -174,11 +174,9 @@ function createAnnouncer(
   })
   return createRedisAnnouncer({
     connection,
-    commandTimeoutMs: redis.commandTimeoutMs,
     get recordKeys() {
       return secrets.value.recordKeys
     },
-    metrics,
   })
 }
 

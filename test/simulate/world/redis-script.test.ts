@@ -15,12 +15,11 @@ import { Random } from './random.ts'
 import { SimulatedRedis } from './redis-client.ts'
 import { RedisSite } from './redis-site.ts'
 import { Scheduler } from './scheduler.ts'
-import { CONFIG, CONSOLE_SECRETS, NO_METRICS, redisSettings } from './settings.ts'
+import { CONSOLE_SECRETS, redisSettings } from './settings.ts'
 
 const DIGESTS = ['a', 'b', 'c'].map(letter => letter.repeat(64))
 /** A real server deletes what has expired. */
 const EXPIRES_AT_MS = Date.now() + 86_400_000
-const { commandTimeoutMs } = CONFIG.redis
 /** Of virtual time between two looks at whether all replies have arrived. */
 const REPLY_MS = 10
 
@@ -145,12 +144,7 @@ function connectionOf(
 }
 
 const announcerOver = (connection: AnnouncingRedis) =>
-  createRedisAnnouncer({
-    connection,
-    commandTimeoutMs,
-    recordKeys: CONSOLE_SECRETS.recordKeys,
-    metrics: NO_METRICS,
-  })
+  createRedisAnnouncer({ connection, recordKeys: CONSOLE_SECRETS.recordKeys })
 
 const announcementOf = ({ digest, version, name, messages }: Entry): Announcement => ({
   key: { digest, record: recordOf({ version, name, expiresAtMs: EXPIRES_AT_MS }) },
