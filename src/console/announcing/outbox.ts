@@ -19,7 +19,6 @@ const MAX_DOUBTFUL = 10_000
 
 /** The keys whose records are announced. */
 export interface AnnouncedKeys {
-  findByDigest(digest: string): Promise<StoredKey | null>
   /** Those that exist, by digest; in one query. */
   findByDigests(digests: readonly string[]): Promise<ReadonlyMap<string, StoredKey>>
 }
@@ -95,8 +94,9 @@ export class Outbox {
     if (changes.length === 0) return true
     if (this.#parts.announcer.state() !== 'ready') return false
     // Read after the changes, so that it is at least as new as each of them.
-    const stored = await this.#parts.repository.findByDigest(key.digest)
-    return stored === null || this.announce([stored], changes)
+    const found = await this.#parts.repository.findByDigests([key.digest])
+    const stored = found.get(key.digest)
+    return stored === undefined || this.announce([stored], changes)
   }
 
   /**

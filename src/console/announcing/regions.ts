@@ -6,6 +6,7 @@ import { DEFAULT_REGION } from '../../domain/region.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { createRedisConnection } from '../../redis/announcing-connection.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
+import { keepUp } from '../platform/jobs/timers.ts'
 import {
   type Announcer,
   createDisabledAnnouncer,
@@ -45,7 +46,7 @@ interface RegionParts {
 }
 
 export function createRegions(context: ConsoleContext, parts: RegionParts) {
-  const { config, timers, logger } = context
+  const { config, logger } = context
   const { regionRows } = parts
   const up = new Set<string>()
   const list = listSources(context).map(source => openRegion({ ...context, up }, source, parts))
@@ -74,10 +75,9 @@ export function createRegions(context: ConsoleContext, parts: RegionParts) {
     /** States that this console announces to these regions; before it commits its first change. */
     register,
     start(): void {
-      const failed = (error: unknown) =>
-        logger.warn({ cause: describeError(error) }, 'regions not registered, retrying')
+      const failure = 'regions not registered, retrying'
       stops = [
-        timers.every(REGISTER_PERIOD_MS, () => void registerAgain().catch(failed)),
+        keepUp(context, { everyMs: REGISTER_PERIOD_MS, work: registerAgain, failure }),
         ...list.map(region => startHeartbeats({ ...context, ...region })),
       ]
       for (const { announcer, outbox } of list) {
@@ -132,8 +132,7 @@ function openRegion(
   const roundTrip = isNamed ? new RoundTrip() : null
   const messageKey = () => secrets.value.messageKey
   const messages = createMessageEncoder({ sender, region: name, clock, messageKey })
-  const { findByDigest, findByDigests } = keys
-  const repository = { ...regionRows.pendingIn(name), findByDigest, findByDigests }
+  const repository = { ...regionRows.pendingIn(name), findByDigests: keys.findByDigests }
   const announcer =
     (isNamed ? undefined : given) ?? createAnnouncer({ ...context, logger, roundTrip }, source)
   const outbox = new Outbox({ ...context, logger, repository, announcer, messages })

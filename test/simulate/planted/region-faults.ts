@@ -16,8 +16,8 @@ export const REGION_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/announcing/regions.ts',
-        from: 'const repository = { ...regionRows.pendingIn(name), findByDigest, findByDigests }',
-        to: 'const repository: Region["repository"] = { ...regionRows.pendingIn(name), findByDigest, findByDigests, deletePendingChanges: async changes => { for (const other of context.config.regions) await regionRows.pendingIn(other.name).deletePendingChanges(changes) } }',
+        from: 'const repository = { ...regionRows.pendingIn(name), findByDigests: keys.findByDigests }',
+        to: 'const repository: Region["repository"] = { ...regionRows.pendingIn(name), findByDigests: keys.findByDigests, deletePendingChanges: async changes => { for (const other of context.config.regions) await regionRows.pendingIn(other.name).deletePendingChanges(changes) } }',
       },
     ],
   },

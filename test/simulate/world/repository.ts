@@ -44,7 +44,6 @@ export type UsedMethods =
   | 'newestKeyId'
   | 'listLive'
   | 'findById'
-  | 'findByDigest'
   | 'findByDigests'
   | 'findResponse'
   | 'findPlan'
@@ -91,7 +90,6 @@ export function createSimulatedRepository(
       return call(() => liveIn(database, range, nowMs))
     },
     findById: id => call(() => find(database.digestById.get(id) ?? '')),
-    findByDigest: digest => call(() => find(digest)),
     findByDigests: digests => call(() => new Map(foundAmong(digests, find))),
     findResponse: async () => null,
     findPlan: async () => null,

@@ -77,7 +77,6 @@ export function createSqliteRepository(
     newestKeyId: call(real.newestKeyId),
     listLive: call(real.listLive),
     findById: call(real.findById),
-    findByDigest: call(real.findByDigest),
     findByDigests: call(real.findByDigests),
     findResponse: async () => null,
     findPlan: async () => null,

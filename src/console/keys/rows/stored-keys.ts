@@ -14,12 +14,13 @@ const EXAMINED_AT_ONCE = 10_000
 export type StoredKeys = ReturnType<typeof createStoredKeys>
 
 export function createStoredKeys({ reader, dialect }: Database, share: typeof shareBatches) {
+  const findByDigests = (digests: readonly string[]) => findKeys(reader, 'digest', digests)
   const keysById = share((ids: readonly string[]) => findKeys(reader, 'id', ids))
   return {
     findById: async (id: string): Promise<StoredKey | null> => (await keysById([id])).get(id) ?? null,
     findByDigest: async (digest: string): Promise<StoredKey | null> =>
-      (await findKeys(reader, 'digest', [digest])).get(digest) ?? null,
-    findByDigests: (digests: readonly string[]) => findKeys(reader, 'digest', digests),
+      (await findByDigests([digest])).get(digest) ?? null,
+    findByDigests,
     findByIds: (ids: readonly string[]) => findKeys(reader, 'id', ids),
     /** The present version of a key and when it was committed, read together; null without the key. */
     findVersion: async (id: string): Promise<{ version: number; committedAtMs: number } | null> => {
