@@ -29,17 +29,7 @@ interface Session {
 }
 
 /** Signed-in sessions, in the database so that every console of it shares them. */
-export interface Sessions {
-  /** @returns a new session id, which only the browser may hold */
-  start(person: Person, from: Origin): Promise<string>
-  /** @returns null if the session does not exist or has ended */
-  find(id: string): Promise<Session | null>
-  end(id: string, from: Origin): Promise<void>
-  /** Ends every session of this person. @returns how many there were */
-  endAll(person: Pick<Person, 'subject'>, caller: Caller): Promise<number>
-  /** Deletes sessions that have ended. */
-  purge(): Promise<void>
-}
+export type Sessions = ReturnType<typeof createSessions>
 
 /** Where a request comes from. */
 export type Origin = Pick<Caller, 'address' | 'requestId'>
@@ -64,12 +54,16 @@ export function isLive(
   return nowMs < times.seen_at_ms + idleSeconds * 1000 && nowMs < times.started_at_ms + absoluteSeconds * 1000
 }
 
-export function createSessions(parts: SessionParts): Sessions {
+export function createSessions(parts: SessionParts) {
   return {
-    start: (person, from) => startSession(parts, person, from),
-    find: id => findSession(parts, id),
-    end: (id, from) => endSession(parts, id, from),
-    endAll: (person, caller) => endAllSessions(parts, person, caller),
+    /** @returns a new session id, which only the browser may hold */
+    start: (person: Person, from: Origin) => startSession(parts, person, from),
+    /** @returns null if the session does not exist or has ended */
+    find: (id: string) => findSession(parts, id),
+    end: (id: string, from: Origin) => endSession(parts, id, from),
+    /** Ends every session of this person. @returns how many there were */
+    endAll: (person: Pick<Person, 'subject'>, caller: Caller) => endAllSessions(parts, person, caller),
+    /** Deletes sessions that have ended. */
     purge: () => purgeSessions(parts),
   }
 }

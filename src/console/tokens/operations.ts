@@ -36,7 +36,6 @@ import {
   listTokens,
   recordTokenUse,
   revokeTokenRow,
-  type TokenPage,
   type TokenQuery,
 } from './rows.ts'
 
@@ -97,26 +96,22 @@ export interface TokenSuccess {
 export type TokenResult = TokenSuccess | TokenRejection
 
 /** Tokens of programs, issued, listed, revoked and recognised. */
-export interface AdminTokens {
-  issue(principal: Principal, request: TokenRequest, context: OperationContext): Promise<TokenResult>
-  list(principal: Principal, page: Omit<TokenQuery, 'workspaces'>): Promise<TokenPage>
-  /** Null for an unknown one, and for one that the principal may not see. */
-  find(principal: Principal, id: string): Promise<AdminToken | null>
-  revoke(principal: Principal, id: string, context: OperationContext): Promise<TokenResult>
-  /** @returns the reason for a token that was good once; null for any other text */
-  identify(text: string): Promise<AdminToken | 'revoked' | 'expired' | null>
-}
+export type AdminTokens = ReturnType<typeof createAdminTokens>
 
-export function createAdminTokens(parts: AdminTokenParts): AdminTokens {
+export function createAdminTokens(parts: AdminTokenParts) {
   const { database } = parts
   const recording = new Set<string>()
   return {
-    issue: (principal, request, context) => issueToken(parts, principal, request, context),
-    list: (principal, page) =>
+    issue: (principal: Principal, request: TokenRequest, context: OperationContext) =>
+      issueToken(parts, principal, request, context),
+    list: (principal: Principal, page: Omit<TokenQuery, 'workspaces'>) =>
       listTokens(database.reader, { ...page, workspaces: allowedWorkspaces(principal) }, database.dialect),
-    find: (principal, id) => findVisible(database.reader, principal, id),
-    revoke: (principal, id, context) => revokeToken(parts, principal, id, context),
-    identify: text => identifyToken(parts, recording, text),
+    /** Null for an unknown one, and for one that the principal may not see. */
+    find: (principal: Principal, id: string) => findVisible(database.reader, principal, id),
+    revoke: (principal: Principal, id: string, context: OperationContext) =>
+      revokeToken(parts, principal, id, context),
+    /** @returns the reason for a token that was good once; null for any other text */
+    identify: (text: string) => identifyToken(parts, recording, text),
   }
 }
 

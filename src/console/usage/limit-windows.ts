@@ -59,13 +59,9 @@ interface LimitReaderParts {
 }
 
 /** Reads what is left of each window, from the counters that gateways share. Neither rejects. */
-export interface LimitReader {
-  ofKey(key: Pick<KeyRecord, 'workspaceId' | 'id' | 'plan'>): Promise<LimitsInUse>
-  /** Of the policies that count all keys of a workspace together. @param plan of the workspace */
-  ofWorkspace(workspaceId: string, plan: string | null): Promise<LimitsInUse>
-}
+export type LimitReader = ReturnType<typeof createLimitReader>
 
-export function createLimitReader({ config, onReload, clock, regions }: LimitReaderParts): LimitReader {
+export function createLimitReader({ config, onReload, clock, regions }: LimitReaderParts) {
   const settings = reloadable(config, onReload, ({ limits }) => limits)
   const read = async (
     policies: readonly RatePolicy[],
@@ -88,11 +84,12 @@ export function createLimitReader({ config, onReload, clock, regions }: LimitRea
     )
   }
   return {
-    async ofKey(key) {
+    async ofKey(key: Pick<KeyRecord, 'workspaceId' | 'id' | 'plan'>): Promise<LimitsInUse> {
       const { plan, policies } = policiesOfPlan(settings.value, key.plan)
       return { plan, regions: await read(policies, key) }
     },
-    async ofWorkspace(workspaceId, ownPlan) {
+    /** Of the policies that count all keys of a workspace together. */
+    async ofWorkspace(workspaceId: string, ownPlan: string | null): Promise<LimitsInUse> {
       const { plan, policies } = policiesOfPlan(settings.value, ownPlan)
       const shared = policies.filter(({ per }) => per === 'workspace')
       return { plan, regions: await read(shared, { workspaceId, id: '' }) }

@@ -45,12 +45,7 @@ interface NearLimitPage {
   readonly nextAfter: string | null
 }
 
-export interface NearLimitsReader {
-  /** Those whose window goes on, under the limits and plans that hold now. */
-  list(query: NearLimitQuery): Promise<NearLimitPage>
-  /** Whether the settings have any policy. */
-  readonly areLimited: boolean
-}
+export type NearLimitsReader = ReturnType<typeof createNearLimitsReader>
 
 interface NearLimitsParts {
   readonly config: Pick<Config, 'limits'>
@@ -61,13 +56,15 @@ interface NearLimitsParts {
 export function createNearLimitsReader(
   { reader, dialect }: Database,
   { config, onReload, clock }: NearLimitsParts,
-): NearLimitsReader {
+) {
   const settings = reloadable(config, onReload, ({ limits }) => limits)
   return {
-    get areLimited() {
+    /** Whether the settings have any policy. */
+    get areLimited(): boolean {
       return listRules(settings.value).length > 0
     },
-    async list({ workspaceIds, limit, after }) {
+    /** Those whose window goes on, under the limits and plans that hold now. */
+    async list({ workspaceIds, limit, after }: NearLimitQuery): Promise<NearLimitPage> {
       if (workspaceIds?.length === 0) return { limits: [], nextAfter: null }
       const nowMs = clock.wallMs()
       const rules = listAsRows(listRules(settings.value), dialect)
