@@ -10,6 +10,7 @@ import {
   readChanges,
 } from '../platform/audit/entries.ts'
 import {
+  type CheckedForm,
   errorSummary,
   type FormFields,
   hidden,
@@ -183,16 +184,12 @@ function formText(value: AuditValue): string {
   return typeof value === 'object' ? value.join('\n') : String(value)
 }
 
-type EditFormResult =
-  | { readonly ok: true; readonly request: EditRequest }
-  | { readonly ok: false; readonly problems: Problems }
-
 /** The registry checks texts and networks. */
 export function checkEditForm(
   { date, version, ...chosen }: EditForm,
   key: Pick<KeyRecord, 'expiresAtMs'>,
   nowMs: number,
-): EditFormResult {
+): CheckedForm<EditRequest> {
   const nameProblem = findNameProblem(chosen.name)
   const dateProblem = date === '' ? null : findDateProblem(date, earlierDays(key, nowMs))
   const problems = new Map<string, string>()

@@ -1,13 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { IssueRequest } from '../../domain/key/key-life.ts'
 import {
+  type CheckedForm,
   type FormFields,
   group,
   hidden,
   listField,
   NO_PROBLEMS,
   option,
-  type Problems,
 } from '../platform/html/form-parts.ts'
 import { type Html, html } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
@@ -108,16 +108,12 @@ export function readIssueForm(fields: FormFields): IssueForm {
   }
 }
 
-type IssueFormResult =
-  | { readonly ok: true; readonly request: IssueRequest }
-  | { readonly ok: false; readonly problems: Problems }
-
 /** Reports all problems at once. The registry validates again, and alone checks texts and networks. */
 export function checkIssueForm(
   { scopes, expiry, date, ...chosen }: IssueForm,
   knownScopes: readonly string[],
   nowMs: number,
-): IssueFormResult {
+): CheckedForm<IssueRequest> {
   const decided = decideExpiry({ expiry, date }, nowMs)
   const nameProblem = findNameProblem(chosen.name)
   const problems = new Map<string, string>()

@@ -2,13 +2,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../domain/key/key-life.ts'
 import type { KeyState, StoredKey } from '../../domain/key/key-record.ts'
 import {
+  type CheckedForm,
   confirmForm,
   type FormFields,
   group,
   hidden,
   NO_PROBLEMS,
   option,
-  type Problems,
   textField,
 } from '../platform/html/form-parts.ts'
 import { type Html, hintHtml, html, lastUsed, nameHtml } from '../platform/html/html.ts'
@@ -153,12 +153,8 @@ export function readRotateForm(fields: FormFields): RotateForm {
   return { overlap: textField(fields, 'overlap'), ...readExpiryChoice(fields) }
 }
 
-type RotateFormResult =
-  | { readonly ok: true; readonly request: RotateRequest }
-  | { readonly ok: false; readonly problems: Problems }
-
 /** Reports all problems at once. The registry validates again. */
-export function checkRotateForm(form: RotateForm, nowMs: number): RotateFormResult {
+export function checkRotateForm(form: RotateForm, nowMs: number): CheckedForm<RotateRequest> {
   const overlap = OVERLAPS.find(({ seconds }) => String(seconds) === form.overlap)
   const expiry = decideExpiry(form, nowMs)
   if (overlap !== undefined && expiry.ok) {

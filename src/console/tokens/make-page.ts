@@ -3,6 +3,7 @@ import { MAX_NAME_LENGTH } from '../../domain/key/key-fields.ts'
 import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { type AdminToken, PERMISSIONS, type Permission } from '../platform/access/principal.ts'
 import {
+  type CheckedForm,
   errorSummary,
   type FormFields,
   group,
@@ -184,12 +185,8 @@ function readTokenForm(fields: FormFields): TokenForm {
   }
 }
 
-type TokenFormResult =
-  | { readonly ok: true; readonly request: TokenRequest }
-  | { readonly ok: false; readonly problems: Problems }
-
 /** Reports all problems at once. The operation validates again. */
-function checkTokenForm(form: TokenForm, nowMs: number): TokenFormResult {
+function checkTokenForm(form: TokenForm, nowMs: number): CheckedForm<TokenRequest> {
   const problems = new Map<string, string>()
   const nameProblem = findNameProblem(form.name)
   if (nameProblem !== null) problems.set('name', nameProblem)

@@ -11,6 +11,11 @@ export function errorSummary(problems: Problems): Html | null {
   </div>`
 }
 
+/** What a form asks for, or all that is wrong with it. */
+export type CheckedForm<Request> =
+  | { readonly ok: true; readonly request: Request }
+  | { readonly ok: false; readonly problems: Problems }
+
 export interface Field {
   readonly name: string
   readonly label: Piece
