@@ -108,19 +108,23 @@ const importResults = Type.Object({
   ),
 })
 
-/** Repeating it is safe without an Idempotency-Key. */
-const IMPORT = adminCall({
-  id: 'importKeys',
+const IMPORTS = {
   method: 'POST',
-  url: '/import',
-  operation: 'keys_import',
   permission: 'keys:write',
   workspaces: 'own',
-  summary: 'Adds keys of another system by their digests',
   bodyLimitBytes: BODY_LIMIT_BYTES,
   body: importBody,
   status: 200,
   response: importResults,
+} as const
+
+/** Repeating it is safe without an Idempotency-Key. */
+const IMPORT = adminCall({
+  ...IMPORTS,
+  id: 'importKeys',
+  url: '/import',
+  operation: 'keys_import',
+  summary: 'Adds keys of another system by their digests',
   handle: async (registry, { request, body }) => {
     const entries = body.keys.map(entry => checkEntry(entry, request))
     const { imported, results } = await importEntries(registry, entries, describeCaller(request))
@@ -130,17 +134,11 @@ const IMPORT = adminCall({
 
 /** What an import of these entries would answer now. It changes nothing. */
 const CHECK_IMPORT = adminCall({
+  ...IMPORTS,
   id: 'checkImport',
-  method: 'POST',
   url: '/import/check',
   operation: 'keys_import_check',
-  permission: 'keys:write',
-  workspaces: 'own',
   summary: 'What an import would do; nothing is changed',
-  bodyLimitBytes: BODY_LIMIT_BYTES,
-  body: importBody,
-  status: 200,
-  response: importResults,
   handle: async (registry, { request, body }) => {
     const entries = body.keys.map(entry => checkEntry(entry, request))
     const { planned, first } = await planEntries(registry, entries, describeCaller(request))
