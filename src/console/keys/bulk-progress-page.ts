@@ -25,6 +25,7 @@ import {
   readPlanProgress,
 } from './operations/change-progress.ts'
 import type { Registry } from './operations/registry.ts'
+import { MAX_LIVE } from './search/count-keys.ts'
 
 /** How far a change to several keys has come: the later state of the page that answered it. */
 export function bulkProgressRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
@@ -100,4 +101,10 @@ export function watchedSteps(frame: Frame, progress: BulkProgress, changed: Chan
   const watched = watchedPath(frame, progress, changed)
   const link = html`<noscript><p><a href="${watched}">How far the change has come since</a></p></noscript>`
   return html`${bulkSteps(progress, watched)}${watched === null ? null : link}`
+}
+
+/** A number of keys in words. Counting stops beyond `MAX_LIVE`. */
+export function describeExtent(count: number): string {
+  if (count > MAX_LIVE) return `more than ${MAX_LIVE.toLocaleString('en')} keys`
+  return `${count.toLocaleString('en')} ${count === 1 ? 'key' : 'keys'}`
 }

@@ -33,8 +33,14 @@ import {
 import { keyPath, WORKSPACES } from '../platform/html/paths.ts'
 import { type RecentUse, readRecentUse, recentUseText } from '../usage/index.ts'
 import { keyExpiryField } from './key-form.ts'
-import { type KeyPageParts, type KeyView, readKeyView, requireKey, scopeList } from './key-view.ts'
-import { lastUseWarning } from './last-use-warning.ts'
+import {
+  type KeyPageParts,
+  type KeyView,
+  lastUseWarning,
+  readKeyView,
+  requireKey,
+  scopeList,
+} from './key-view.ts'
 import { rotateKey } from './operations/key-operations.ts'
 import { explainRejection, formTroubles, type ShownForm, sendSecret } from './secret-page.ts'
 

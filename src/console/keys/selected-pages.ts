@@ -20,7 +20,7 @@ import {
 import { EXPIRED, keysPath, selectedKeysPath, WORKSPACES } from '../platform/html/paths.ts'
 import { describeCaller, requirePrincipal } from '../platform/http/request-context.ts'
 import { type ChangedKey, changeSelected, type SelectedOutcome } from './bulk-change.ts'
-import { watchedSteps } from './bulk-progress-page.ts'
+import { describeExtent, watchedSteps } from './bulk-progress-page.ts'
 import { keyListPath, keyListQuery, readKeyList } from './key-list.ts'
 import { type KeyPageParts, type KeyView, stateBadge } from './key-view.ts'
 import { type StateStep, stepsFrom } from './operations/key-operations.ts'
@@ -135,14 +135,12 @@ function reject(frame: Frame, reply: FastifyReply, listPath: string, problem: ty
   return sendPage(reply, problemPage(frame, { ...problem, requestId: null, next }), 422)
 }
 
-const keysText = (count: number) => (count === 1 ? '1 key' : `${count} keys`)
-
 function questionPage(frame: Frame, selection: Selection, keys: readonly KeyView[]): Html {
   const { step, listPath, formPath } = selection
   const { verb, done, follows } = STEPS[step]
   const changed = keys.filter(({ state }) => stepsFrom(state).includes(step))
   const left = keys.filter(({ state }) => !stepsFrom(state).includes(step))
-  const title = changed.length === 0 ? 'Nothing to change' : `${verb} ${keysText(changed.length)}?`
+  const title = changed.length === 0 ? 'Nothing to change' : `${verb} ${describeExtent(changed.length)}?`
   const question = html`<form class="card" method="post" action="${formPath}">
       ${hidden({ _csrf: frame.csrfToken, step, confirmed: '1' })}
       ${changed.map(({ record }) => hidden({ key: record.id }))}
@@ -180,7 +178,7 @@ function outcomePage(frame: Frame, selection: Selection, { keys, progress }: Sel
   const { done } = STEPS[step]
   const isChanged = ({ outcome }: ChangedKey) => outcome === 'changed'
   const changed = keys.filter(isChanged).length
-  const title = `${keysText(changed)} ${done}`
+  const title = `${describeExtent(changed)} ${done}`
   const texts: Readonly<Record<ChangedKey['outcome'], string>> = {
     changed: `${done.charAt(0).toUpperCase()}${done.slice(1)}`,
     unchanged: 'Nothing to change',
@@ -190,7 +188,7 @@ function outcomePage(frame: Frame, selection: Selection, { keys, progress }: Sel
   const outcomes = new Map(keys.map(({ key, outcome }) => [key.record.id, texts[outcome]]))
   const main = html`<p class="back"><a href="${listPath}">Keys</a></p>
     <h1>${title}</h1>
-    <p class="lead" role="status">${changed === keys.length ? 'Each key that you selected was changed.' : `${keys.length - changed} of ${keysText(keys.length)} not changed.`}</p>
+    <p class="lead" role="status">${changed === keys.length ? 'Each key that you selected was changed.' : `${keys.length - changed} of ${describeExtent(keys.length)} not changed.`}</p>
     ${progress === null ? null : watchedSteps(frame, progress)}
     ${keyTable(
       frame,
