@@ -9,13 +9,24 @@ const MAX_BUFFERED_BYTES = 4 * 1024 * 1024
 /** How long a line may wait to be written together with others. */
 const BATCH_MS = 10
 
+/** Lines of a batch, and how many it reports as dropped. */
+interface BatchLines {
+  readonly lines: number
+  readonly reported: number
+}
+
+const NO_LINES: BatchLines = { lines: 0, reported: 0 }
+
+/** A file has `reopen`: its disk may be full for a while, whereas a pipe that its reader closed stays closed. */
+type LogOutput = Writable & { readonly reopen?: () => LogOutput }
+
 /**
  * Writes log lines to standard output without waiting for its reader. Above a limit it drops and counts lines, and logs
  * their number once there is room. sonic-boom is not used: with a stalled reader it prevents the process from exiting, and
  * it waits 100 ms after each full pipe.
  */
 export class LogSink implements DestinationStream {
-  readonly #output: Writable
+  #output: LogOutput
   readonly #dropped: CounterHandle
   readonly #format: (lines: string) => string
   readonly #maxBufferedBytes: number
@@ -25,13 +36,18 @@ export class LogSink implements DestinationStream {
   #droppedLines = 0
   /** Lines to be written in one call: a call for each would cost 4 % of a forwarded request. */
   #batch = ''
+  #inBatch = NO_LINES
+  /** Those of the batch that was written last: a failed write loses them. */
+  #atRisk = NO_LINES
+  /** Whether the output may end within a line. */
+  #isCut = false
 
   /**
    * @param output a pipe, which buffers until its reader reads; a file or a terminal is written synchronously
    * @param format of the lines, as they are written
    */
   constructor(
-    output: Writable,
+    output: LogOutput,
     dropped: CounterHandle,
     format: (lines: string) => string = lines => lines,
     maxBufferedBytes = MAX_BUFFERED_BYTES,
@@ -42,10 +58,7 @@ export class LogSink implements DestinationStream {
     this.#format = format
     this.#maxBufferedBytes = maxBufferedBytes
     this.#later = later
-    // A closed pipe or a full disk: without a listener, either would end the process.
-    output.on('error', () => {
-      this.#isOpen = false
-    })
+    this.#handleErrors(output)
   }
 
   write(line: string): void {
@@ -55,6 +68,8 @@ export class LogSink implements DestinationStream {
       return
     }
     if (this.#droppedLines > 0) this.#add(reportLine(this.#droppedLines))
+    const { lines, reported } = this.#inBatch
+    this.#inBatch = { lines: lines + 1, reported: reported + this.#droppedLines }
     this.#droppedLines = 0
     this.#add(line)
   }
@@ -69,6 +84,23 @@ export class LogSink implements DestinationStream {
     return promise.finally(() => clearTimeout(deadline))
   }
 
+  /** A closed pipe or a full disk: without a listener, either would end the process. */
+  #handleErrors(output: LogOutput): void {
+    output.on('error', () => {
+      const next = output.reopen?.()
+      if (next === undefined) {
+        this.#isOpen = false
+        return
+      }
+      this.#output = next
+      this.#handleErrors(next)
+      const { lines, reported } = this.#atRisk
+      this.#droppedLines += lines + reported
+      this.#dropped.inc(lines)
+      this.#isCut = true
+    })
+  }
+
   #add(line: string): void {
     if (this.#batch === '') this.#later(() => this.#writeBatch())
     this.#batch += line
@@ -76,8 +108,11 @@ export class LogSink implements DestinationStream {
 
   #writeBatch(): void {
     if (this.#batch === '') return
-    const lines = this.#batch
+    const lines = (this.#isCut ? '\n' : '') + this.#batch
     this.#batch = ''
+    this.#isCut = false
+    this.#atRisk = this.#inBatch
+    this.#inBatch = NO_LINES
     this.#output.write(this.#format(lines))
   }
 

@@ -6,6 +6,8 @@ export type Output = Writable & {
   readonly columns?: number
   /** Not of a test's double. */
   readonly fd?: number
+  /** Of a file: a new stream, after this one has failed. */
+  readonly reopen?: () => Output
 }
 
 export interface HostStreams {

@@ -30,7 +30,7 @@ export function openStandardOutput(stream: () => Output): Output {
       done()
     },
   })
-  return Object.assign(file, { fd: FD })
+  return Object.assign(file, { fd: FD, reopen: () => openStandardOutput(stream) })
 }
 
 /** Outputs whose failure the running command handles itself. */

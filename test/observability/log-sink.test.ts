@@ -70,6 +70,37 @@ describe('lines for a stalled reader', () => {
   })
 })
 
+/** A file whose disk may be full: as Node's stream for files, it fails for good with its first failed write. */
+function fileOn(disk: { isFull: boolean; text: string }): Writable & { reopen: () => Writable } {
+  const file = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      disk.text += disk.isFull ? chunk.toString().slice(0, 5) : chunk.toString()
+      done(disk.isFull ? new Error('ENOSPC') : null)
+    },
+  })
+  return Object.assign(file, { reopen: () => fileOn(disk) })
+}
+
+test('a file whose disk was full is written again, and the log says how many lines are missing', async () => {
+  const disk = { isFull: false, text: '' }
+  sink = new LogSink(fileOn(disk), { inc: (by = 1) => (dropped += by) }, lines => lines, 1_000, setImmediate)
+  write('before')
+  await turn()
+  disk.isFull = true
+  for (const line of ['lost 1', 'lost 2', 'lost 3']) {
+    write(line, line)
+    await turn()
+  }
+  disk.isFull = false
+  write('after')
+  await turn()
+  const whole = disk.text.split('\n').flatMap(line => (/^(?:before|after|\{.*\})$/.test(line) ? [line] : []))
+  expect([whole[0], whole.at(-1), dropped]).toEqual(['before', 'after', 6])
+  expect(whole.slice(1, -1).map(line => JSON.parse(line))).toMatchObject([
+    { dropped: 6, msg: 'log output stalled, lines dropped' },
+  ])
+})
+
 test('lines within one batch are written in one call', async () => {
   write('1', '2', '3')
   expect(reader.writableLength).toBe(0)
