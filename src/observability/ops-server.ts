@@ -83,8 +83,9 @@ export function createOpsServer(deps: {
     return reply.header('cache-control', `public, max-age=${PUBLIC_KEYS_MAX_AGE_SECONDS}`).send(keys)
   })
   app.setErrorHandler(explainError)
+  // Not `not_found`: a gateway that takes this port for its key service would reject every key as one that does not exist.
   app.setNotFoundHandler((_request, reply) =>
-    reply.code(404).send({ code: 'not_found', error: 'This port serves /livez, /readyz and /metrics' }),
+    reply.code(404).send({ code: 'unknown_path', error: 'This port serves /livez, /readyz and /metrics' }),
   )
   return app
 }

@@ -2,9 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { MIGRATIONS } from '../../src/console/schema.ts'
 import { compareClocks, readClock } from '../../src/doctor/clocks.ts'
+import { denied } from '../../src/domain/denial.ts'
+import { createErrorResponse } from '../../src/gateway/responses.ts'
 import { freePort } from '../support/free-port.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { runPosternHere } from '../support/postern-here.ts'
@@ -50,6 +52,23 @@ describe('postern doctor', () => {
       `ok      upstream  127.0.0.1:${upstream.port} answers with 200`,
     ])
     expect(stdout).not.toContain(PASSWORD)
+  })
+
+  test('of a gateway whose key service is a gateway says so: it would reject every key', async () => {
+    const body = createErrorResponse(denied('unknown_route')).body
+    const gateway = await startScriptedUpstream(request =>
+      request.send(json(body).replace('200 OK', '404 Not Found')),
+    )
+    onTestFinished(() => gateway.stop())
+    const env = {
+      POSTERN_KEYS_SIGNING_SECRETS: SECRET,
+      POSTERN_KEY_SERVICE_URL: gateway.url,
+      POSTERN_KEY_SERVICE_TOKEN: SECRET,
+      POSTERN_UPSTREAM_URL: upstream.url,
+    }
+    const { code, stdout } = await runPosternHere(['doctor'], env)
+    expect(code).toBe(69)
+    expect(stdout).toContain(`FAILED  key service  127.0.0.1:${gateway.port} is a gateway`)
   })
 
   test('names the IPv6 address of a Redis as an address bar does', async () => {
