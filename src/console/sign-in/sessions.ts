@@ -84,7 +84,7 @@ async function startSession(parts: SessionParts, person: Person, from: Origin): 
   const role = person.administrator ? 'administrator' : person.role
   await runAudited(parts, async tx => {
     await tx.insertInto('sessions').values(row).execute()
-    await endOldestSessions(tx, person.subject, limits.maxPerPerson)
+    await endOldestSessions(tx, row, limits.maxPerPerson)
     await audit(parts, tx, 'person.signed_in', { role }, personCaller(person, from))
   })
   return id
@@ -136,16 +136,27 @@ function personCaller(person: Person, { address, requestId }: Origin): Caller {
   return { actor: personActor(person), name: person.name, address, requestId }
 }
 
-/** Keeps the newest `maxPerPerson`. */
-async function endOldestSessions(tx: Transaction<Tables>, subject: string, kept: number): Promise<void> {
-  const newest = tx
+/** Keeps the one that has just begun and the newest others. Those of a clock that was ahead must not keep a person out. */
+async function endOldestSessions(
+  tx: Transaction<Tables>,
+  { subject, digest }: Pick<SessionRow, 'subject' | 'digest'>,
+  kept: number,
+): Promise<void> {
+  const others = tx
     .selectFrom('sessions')
     .select('digest')
     .where('subject', '=', subject)
+    .where('digest', '<>', digest)
+  const newest = others
     .orderBy('started_at_ms', 'desc')
     .orderBy('digest')
-    .limit(kept)
-  await tx.deleteFrom('sessions').where('subject', '=', subject).where('digest', 'not in', newest).execute()
+    .limit(kept - 1)
+  await tx
+    .deleteFrom('sessions')
+    .where('subject', '=', subject)
+    .where('digest', '<>', digest)
+    .where('digest', 'not in', newest)
+    .execute()
 }
 
 async function findSession(parts: SessionParts, id: string): Promise<Session | null> {

@@ -152,6 +152,14 @@ describe.each(['sqlite' as const, ...beyondFast('postgres' as const)])('sessions
       expect(await rows()).toHaveLength(3)
     })
 
+    test('begin also for a person who has as many as allowed from before the clock was set back', async () => {
+      for (let count = 0; count < limits.maxPerPerson; count++) await sessions.start(ada, FROM)
+      clock.advance(-120 * SECOND_MS)
+      const [first, second] = [await sessions.start(ada, FROM), await sessions.start(ada, FROM)]
+      expect((await sessions.find(second))?.person).toEqual(ada)
+      expect([await sessions.find(first), (await rows()).length]).toEqual([null, limits.maxPerPerson])
+    })
+
     test('are listed by person, page by page, without those that have ended', async () => {
       const pageOf = async (limit: number, afterSubject: string | null) => {
         const page = await listPeople({ database, clock, limits }, { limit, afterSubject })
