@@ -101,18 +101,43 @@ test('audit list --follow prints what is there, then new entries, each once', as
   expect(new Set(following.log.map(({ id }) => id)).size).toBe(5)
 })
 
+const entry = (id: string, at: string) => ({
+  ...{ id, at: `2027-02-18T${at}.000Z`, workspaceId: null, actor: 'a', action: 'token.issued' },
+  ...{ keyId: null, detail: {} },
+})
+const clockAt = (time: string) => Date.parse(`2027-02-18T${time}.000Z`)
+
 test('an entry of a console whose clock is behind is printed, too', () => {
-  const entry = (id: string, at: string) => ({
-    ...{ id, at, workspaceId: null, actor: 'a', action: 'token.issued', keyId: null, detail: {} },
-  })
-  const [one, late, two] = [
-    entry('1', '2027-02-18T09:00:00.000Z'),
-    entry('2', '2027-02-18T09:00:05.000Z'),
-    entry('3', '2027-02-18T09:00:09.000Z'),
-  ]
-  const first = newEntries(NOTHING_PRINTED, [two, one])
+  const [one, late, two] = [entry('1', '09:00:00'), entry('2', '09:00:05'), entry('3', '09:00:09')]
+  const nowMs = clockAt('09:00:09')
+  const first = newEntries(NOTHING_PRINTED, [two, one], nowMs)
   expect(first.entries).toEqual([one, two])
-  const second = newEntries(first.printed, [two, late, one])
+  const second = newEntries(first.printed, [two, late, one], nowMs)
   expect(second.entries).toEqual([late])
-  expect(newEntries(second.printed, [two, late, one]).entries).toEqual([])
+  expect(newEntries(second.printed, [two, late, one], nowMs).entries).toEqual([])
+})
+
+test('entries are printed once each also after the clock of the console was set back', () => {
+  const [one, ahead, again] = [entry('1', '10:00:00'), entry('2', '10:00:20'), entry('3', '10:00:05')]
+  const first = newEntries(NOTHING_PRINTED, [ahead, one], clockAt('10:00:20'))
+  expect(first.printed.fromMs).toBe(clockAt('10:00:10'))
+  // Read from 10:00:10 on, where the new entry is not.
+  const second = newEntries(first.printed, [ahead], clockAt('10:00:06'))
+  expect(second.entries).toEqual([])
+  expect(second.printed.fromMs).toBe(clockAt('09:59:56'))
+  expect(newEntries(second.printed, [again, ahead, one], clockAt('10:00:07')).entries).toEqual([again])
+})
+
+test('audit list --follow --from prints no entry from before', async () => {
+  const earlier = await issue('fifth')
+  const { stdout } = await site.postern(...LIST, '--limit', '1', '-o', 'ndjson')
+  const from = new Date(Date.parse(JSON.parse(stdout).at) + 1).toISOString()
+  const env = { POSTERN_CONSOLE_URL: site.url, POSTERN_ADMIN_TOKEN: ADMIN_TOKEN }
+  const following = new PosternProcess([...LIST, '--follow', '--from', from, '-o', 'ndjson'], env)
+  onTestFinished(() => void following.child.kill('SIGKILL'))
+  for (const name of ['sixth', 'seventh', 'eighth']) {
+    const id = await issue(name)
+    await following.line(line => line.includes(id))
+  }
+  expect(following.lines.filter(line => line.includes(earlier))).toEqual([])
 })

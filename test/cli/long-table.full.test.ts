@@ -22,5 +22,5 @@ test('as many entries of the audit log can be followed', () => {
   const at = '2026-11-20T09:00:00.000Z'
   const about = { at, workspaceId: null, actor: 'operator', action: 'token.issued', keyId: null, detail: {} }
   const read = Array.from({ length: MANY }, (_, index) => ({ ...about, id: `aud_${index}` }))
-  expect(newEntries(NOTHING_PRINTED, read).printed.fromMs).toBe(Date.parse(at) - 10_000)
+  expect(newEntries(NOTHING_PRINTED, read, Date.parse(at)).printed.fromMs).toBe(Date.parse(at) - 10_000)
 })

@@ -54,6 +54,8 @@ type OnInterrupt = (listener: () => void) => void
 /** A client of the admin API. Anything but success is thrown as an error whose message is for people. */
 export class AdminClient {
   readonly url: string
+  /** The clock of the console at its last response; null until one says it. */
+  consoleMs: number | null = null
   readonly #token: string
   readonly #onInterrupt: OnInterrupt
 
@@ -160,11 +162,18 @@ export class AdminClient {
 
   async #fetch({ path }: AdminRequest, request: RequestInit): Promise<AdminResponse> {
     const response = await fetch(`${this.url}/admin/v1${path}`, request)
+    this.consoleMs = readDate(response.headers) ?? this.consoleMs
     const text = await response.text()
     const json = parseJson(text)
     if (response.ok && json !== undefined) return { text, json }
     throw responseError(this.url, response, json)
   }
+}
+
+/** RFC 9110, section 6.6.1. */
+function readDate(headers: Headers): number | null {
+  const ms = Date.parse(headers.get('date') ?? '')
+  return Number.isNaN(ms) ? null : ms
 }
 
 const PAGE_SIZE = 200

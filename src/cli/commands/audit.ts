@@ -26,6 +26,8 @@ const POLL_MS = 1000
 const AWAY_MS = 60_000
 /** Consoles write entries with clocks of their own: one that is later by its clock may arrive before an earlier one. */
 const OVERLAP_MS = 10_000
+/** Of entries that the next reading hardly ever has. */
+const IDS_KEPT = 10_000
 const HASH = /^[0-9a-f]{64}$/
 
 type ShownEntry = Static<typeof auditEntry>
@@ -138,12 +140,15 @@ async function follow(
     if (first.length >= limit) break
   }
   const readSince = async (fromMs: number | null) => {
-    const since = fromMs === null ? {} : { from: new Date(fromMs).toISOString() }
+    // Entries of before --from were not asked for.
+    const isEarlier = fromMs === null || fromMs < Date.parse(query['from'] ?? '')
+    const since = isEarlier ? {} : { from: new Date(fromMs).toISOString() }
     const read: ShownEntry[] = []
     for await (const entries of readEntries(session, { ...query, ...since })) read.push(...entries)
     return read
   }
-  await followEntries(first, readSince, entry => host.write(`${formatEntry(format, entry)}\n`))
+  const nowMs = () => session.client.consoleMs ?? Number.POSITIVE_INFINITY
+  await followEntries(first, { readSince, nowMs }, entry => host.write(`${formatEntry(format, entry)}\n`))
 }
 
 function formatEntry(format: OutputFormat, entry: ShownEntry): string {
@@ -169,24 +174,30 @@ function textOrDash(text: string | null): string {
   return text === null ? '-' : plainText(text)
 }
 
+interface FollowedLog {
+  /** Every entry from an instant on, newest first. */
+  readonly readSince: (fromMs: number | null) => Promise<readonly ShownEntry[]>
+  /** The clock of the console. */
+  readonly nowMs: () => number
+}
+
 /**
  * Prints each entry once, until the process is ended. A console that does not answer for a minute ends it, too.
  * @param first the entries to begin with, newest first
- * @param readSince every entry from an instant on, newest first
  */
 async function followEntries(
   first: readonly ShownEntry[],
-  readSince: (fromMs: number | null) => Promise<readonly ShownEntry[]>,
+  { readSince, nowMs }: FollowedLog,
   print: (entry: ShownEntry) => void,
 ): Promise<never> {
-  let { entries, printed } = newEntries(NOTHING_PRINTED, first)
+  let { entries, printed } = newEntries(NOTHING_PRINTED, first, nowMs())
   let lastResponseMs = systemClock.monotonicMs()
   for (;;) {
     for (const entry of entries) print(entry)
     entries = []
     await setTimeout(POLL_MS)
     try {
-      const next = newEntries(printed, await readSince(printed.fromMs))
+      const next = newEntries(printed, await readSince(printed.fromMs), nowMs())
       entries = next.entries
       printed = next.printed
       lastResponseMs = systemClock.monotonicMs()
@@ -209,17 +220,24 @@ export const NOTHING_PRINTED: Printed = { fromMs: null, ids: new Set() }
 /**
  * The entries that were not printed before, oldest first.
  * @param read what the console has since `printed.fromMs`, newest first
+ * @param nowMs by the clock of the console: after it was set back, entries of before are later than new ones
  */
 export function newEntries(
   printed: Printed,
   read: readonly ShownEntry[],
+  nowMs: number,
 ): { readonly entries: readonly ShownEntry[]; readonly printed: Printed } {
   const entries = read.filter(({ id }) => !printed.ids.has(id)).reverse()
   // Not by spreading: a call takes about 100,000 arguments.
   const newestMs = read.reduce((newest, { at }) => Math.max(newest, Date.parse(at)), 0)
-  const fromMs = read.length === 0 ? printed.fromMs : Math.max(printed.fromMs ?? 0, newestMs - OVERLAP_MS)
+  const fromMs =
+    read.length === 0
+      ? printed.fromMs
+      : Math.min(Math.max(printed.fromMs ?? 0, newestMs - OVERLAP_MS), nowMs - OVERLAP_MS)
   const kept = read.filter(({ at }) => fromMs === null || Date.parse(at) >= fromMs)
-  return { entries, printed: { fromMs, ids: new Set(kept.map(({ id }) => id)) } }
+  // Once the clock is set back, the next reading begins before this one did.
+  const earlier = [...printed.ids, ...entries.map(({ id }) => id)].slice(-IDS_KEPT)
+  return { entries, printed: { fromMs, ids: new Set([...earlier, ...kept.map(({ id }) => id)]) } }
 }
 
 interface VerifyOptions {
