@@ -47,7 +47,7 @@ import {
 import type { Registry } from './operations/registry.ts'
 import type { OperationRejection, OperationResult, OperationSuccess } from './operations/run-operation.ts'
 import { requirePlanChoice } from './plan-choice.ts'
-import { KEY, keyJson, readLastUse, WORKSPACE_KEYS, WORKSPACE_PLAN } from './read-calls.ts'
+import { KEY, keyJson, WORKSPACE_KEYS, WORKSPACE_PLAN } from './read-calls.ts'
 import { readIfMatch, setVersionTag, versionTag } from './version-tag.ts'
 
 const adminCall = declareCalls<Registry>()
@@ -105,7 +105,8 @@ const ROTATE = adminCall({
   handle: async (registry, { request, reply, query, body }) => {
     const id = await readVisibleKeyId(registry, request)
     const context = readRequestContext(request)
-    const lastUsedAtMs = await readLastUse(registry, id)
+    // Before the change: what follows the commit must not fail.
+    const lastUsedAtMs = await registry.uses.findLastUse(id)
     const result = await rotateKey(registry, id, body ?? {}, context)
     const success = requireSuccess(result, request, reply)
     const { record, secret, replaced } = success
@@ -139,7 +140,7 @@ function stepCall(operation: StateStep, summary: string): AdminCall<Registry> {
     handle: async (registry, { request, reply, query }) => {
       const id = await readVisibleKeyId(registry, request)
       const context = readRequestContext(request)
-      const lastUsedAtMs = await readLastUse(registry, id)
+      const lastUsedAtMs = await registry.uses.findLastUse(id)
       const result = await changeState(registry, operation, id, context)
       const success = requireSuccess(result, request, reply)
       return changeResponse(registry, success, { lastUsedAtMs, reply, query })
@@ -169,7 +170,7 @@ const EDIT = adminCall({
     requirePlanChoice(request, body.plan)
     const edit = { request: body, versions: readIfMatch(request) }
     const context = { ...readRequestContext(request), idempotency: null }
-    const lastUsedAtMs = await readLastUse(registry, id)
+    const lastUsedAtMs = await registry.uses.findLastUse(id)
     const result = await editKey(registry, id, edit, context)
     return changeResponse(registry, requireSuccess(result, request, reply), { lastUsedAtMs, reply, query })
   },
@@ -193,7 +194,7 @@ const CHECK_EDIT = adminCall({
     const planned = await checkEdit(registry, id, body)
     if (planned.kind !== 'planned') throw toApiError(planned)
     request.keyId = id
-    return { key: keyJson(planned.record, registry.clock, await readLastUse(registry, id)) }
+    return { key: keyJson(planned.record, registry.clock, await registry.uses.findLastUse(id)) }
   },
 })
 
@@ -291,6 +292,7 @@ export const CHANGE_CALLS: readonly AdminCall<Registry>[] = [
 ]
 
 interface ChangeRequest {
+  /** Read before the change: what follows the commit must not fail. */
   readonly lastUsedAtMs: number | null
   readonly reply: FastifyReply
   readonly query: WaitQuery

@@ -51,8 +51,8 @@ export async function requireKey(request: FastifyRequest, { stored }: Registry):
 }
 
 export async function readKeyView(record: KeyRecord, { uses, clock }: Registry): Promise<KeyView> {
-  const lastUses = await uses.lastUses([record.id])
-  return { record, state: keyState(record, clock.wallMs()), lastUsedAtMs: lastUses.get(record.id) ?? null }
+  const lastUsedAtMs = await uses.findLastUse(record.id)
+  return { record, state: keyState(record, clock.wallMs()), lastUsedAtMs }
 }
 
 /** After a change: nothing is read, since what follows the commit must not fail. @param before the same key, or null if it is new */

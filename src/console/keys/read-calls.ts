@@ -155,7 +155,7 @@ async function showKey(
   const { record } = key
   request.keyId = record.id
   setVersionTag(reply, record)
-  return { key: keyJson(record, registry.clock, await readLastUse(registry, record.id)) }
+  return { key: keyJson(record, registry.clock, await registry.uses.findLastUse(record.id)) }
 }
 
 /** A key with its state and last use. */
@@ -165,11 +165,6 @@ export function keyJson(record: KeyRecord, clock: Clock, lastUsedAtMs: number | 
     state: keyState(record, clock.wallMs()),
     lastUsedAt: toInstant(lastUsedAtMs),
   }
-}
-
-/** For a change read before it: what follows the commit must not fail. */
-export async function readLastUse({ uses }: Registry, keyId: string): Promise<number | null> {
-  return (await uses.lastUses([keyId])).get(keyId) ?? null
 }
 
 /** @returns the workspaces to search; null: all */

@@ -11,6 +11,8 @@ export function createKeyUses({ reader, dialect, changes }: Database, share: typ
   const usesById = share((ids: readonly string[]) => lastUses(reader, ids))
   return {
     lastUses: (ids: readonly string[]) => usesById(ids),
+    /** Null for a key that was never used. */
+    findLastUse: async (id: string): Promise<number | null> => (await usesById([id])).get(id) ?? null,
     recordUse: (lastUsedMs: ReadonlyMap<string, number>) =>
       changes.run(tx => recordUse(tx, lastUsedMs, dialect)),
   }
