@@ -420,6 +420,24 @@ describe('an error is one sentence, with an exit code', () => {
     expect(exit.stderr).toContain(`(404 ${code}). Is it the address of a console, whose port is 8081`)
   })
 
+  test('a failure of the console names the request id by which its operator finds the cause; a rejection has none', async () => {
+    const body = JSON.stringify({ code: 'internal_error', error: 'See its log under this request id' })
+    admin.answers((_, response) => void response.writeHead(500, { 'x-request-id': 'a-1' }).end(body))
+    expect((await postern(...LIST)).stderr).toContain('(500 internal_error, request id a-1)')
+    admin.answers((_, response) => void response.writeHead(409, { 'x-request-id': 'a-1' }).end(body))
+    expect((await postern(...LIST)).stderr).not.toContain('a-1')
+  })
+
+  test('an https: address of a port without TLS is explained in words', async () => {
+    const { code, stderr } = await postern(...LIST, '--url', admin.url.replace('http:', 'https:'))
+    expect([code, stderr]).toEqual([69, expect.stringContaining('the server does not speak TLS')])
+  })
+
+  test('an id that begins with key_ and is none is not told to begin with it', async () => {
+    const { code, stderr } = await postern('keys', 'show', 'key_x')
+    expect([code, stderr]).toEqual([64, expect.stringContaining('key_ and 26 digits and capitals')])
+  })
+
   test('a required option that is mistyped is not called missing, and its value is not repeated', async () => {
     const value = 'files:read'
     for (const words of [['--scopes', value], [`--scpe=${value}`]]) {

@@ -14,6 +14,11 @@ const NEVER_SENT: Readonly<Record<string, string>> = {
   ENETUNREACH: 'no route to the network',
   UND_ERR_CONNECT_TIMEOUT: 'the connection timed out',
 }
+/** An https: address of a port without TLS. */
+const NO_TLS: Readonly<Record<string, string>> = {
+  ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS: perhaps the address begins with http:',
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: 'the server does not speak TLS: perhaps the address begins with http:',
+}
 const ID = /^(?:key|tok)_[0-9A-Z]{26}$/
 const CERTIFICATE_CODE = /CERT|SIGNATURE|ISSUER|ERR_TLS/
 const LONGEST_PAUSE_MS = 3_000
@@ -60,7 +65,7 @@ export class RejectedError extends CliError {
 export function responseError(url: string, { status, headers }: Response, json: unknown): CliError {
   const said = status < 300 ? null : parsedError(json)
   if (said === null) return explainForeignAnswer(url, status, headers)
-  const words = `${plainText(said.error)} (${status} ${plainText(said.code)})`
+  const words = `${plainText(said.error)} (${status} ${plainText(said.code)}${requestIdNote(status, headers)})`
   if (said.code === 'unknown_path' || said.error === GATEWAY_TEXT) {
     const message = `The server at ${url} has no admin API of this version: ${words}. Is it the address of a console, whose port is 8081 by default? If not, ${CHECK}`
     return new CliError(message, EXIT.unavailable, said.code)
@@ -80,6 +85,12 @@ export function responseError(url: string, { status, headers }: Response, json: 
   return unavailable
     ? new CliError(`The console at ${url} could not do it: ${words}. Try again later`, EXIT.unavailable)
     : new RejectedError(`The console at ${url} refused: ${words}`, said.code)
+}
+
+/** By the request id the operator finds the cause of a failure of the console in its log. */
+function requestIdNote(status: number, headers: Headers): string {
+  const id = headers.get('x-request-id')
+  return status < 500 || id === null ? '' : `, request id ${plainText(id)}`
 }
 
 /** Explains an answer that is not in the form of the admin API, most often that of a proxy before the console. */
@@ -143,7 +154,8 @@ export function fetchError(url: string, error: unknown, passedMs: number | null)
     const message = `The certificate of ${url} is not trusted (${code}): set NODE_EXTRA_CA_CERTS to the file of its authority`
     return new NoResponseError(message, false)
   }
-  const why = unsent ?? `the connection failed (${code === '' ? innermostMessage(error) : code})`
+  const why =
+    unsent ?? NO_TLS[code] ?? `the connection failed (${code === '' ? innermostMessage(error) : code})`
   const message = `The console at ${url} cannot be reached: ${why}. Check the address, and that the console is running`
   return new NoResponseError(message, unsent === undefined)
 }

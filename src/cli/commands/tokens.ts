@@ -213,7 +213,8 @@ async function revokeToken({ client, host, json }: AdminSession, id: string): Pr
 function checkTokenId(text: string): string {
   const id = plainPasted(text)
   if (isId('tok', id)) return id
-  const message = 'This is not the id of a token: ids begin with tok_, and `postern tokens list` shows them'
+  const message =
+    'This is not the id of a token, which is tok_ and 26 digits and capitals: `postern tokens list` shows them'
   throw new CliError(message, EXIT.usage)
 }
 

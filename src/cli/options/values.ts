@@ -81,7 +81,7 @@ export function checkKeyId(text: string): string {
   const id = plainPasted(text)
   if (isKeyId(id)) return id
   const message =
-    'This is not the id of a key: ids begin with key_. `postern keys list` shows them, and `postern keys find` reads a key and shows its id'
+    'This is not the id of a key, which is key_ and 26 digits and capitals. `postern keys list` shows them, and `postern keys find` reads a key and shows its id'
   throw new CliError(message, EXIT.usage)
 }
 
