@@ -22,6 +22,19 @@ test('webhooks set prints the secret alone on standard output; show, test and re
   expect([refused.code === 0, refused.stderr.includes('url must be')]).toEqual([false, true])
 })
 
+test('webhooks set does not say that its secret is stored nowhere: the console signs events with it', async () => {
+  const admin = await ScriptedAdmin.start()
+  onTestFinished(() => admin.stop())
+  const webhook = { url: ADDRESS, createdAt: '2026-11-20T09:00:00.000Z', createdBy: 'admin-token' }
+  admin.answers(says(200, { webhook: null }), says(201, { webhook, secret: 'whsec_AAAA' }))
+  const { code, stdout, stderr } = await runPosternHere(
+    ['webhooks', 'set', ADDRESS, '--workspace', 'ws_1'],
+    admin.env,
+  )
+  expect([code, stdout]).toEqual([0, 'whsec_AAAA'])
+  expect(stderr).toContain('It is shown only once: save it now.')
+})
+
 test('webhooks test says whether the test is sent: of several within a minute one is', async () => {
   const admin = await ScriptedAdmin.start()
   onTestFinished(() => admin.stop())

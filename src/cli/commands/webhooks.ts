@@ -75,6 +75,7 @@ async function setAddress(
   await showSecret(session, response.text, {
     owner: `the webhook of workspace ${workspace}`,
     secret,
+    isStored: true,
     lines: [`Set the webhook of workspace ${workspace}.`],
     remedy: again,
     undo: async () => {

@@ -3,8 +3,7 @@ import { findOutputProblem, outputErrorCode, writeOnce } from '../../run/standar
 import { CliError } from '../cli.ts'
 import type { AdminSession } from '../client/session.ts'
 
-const ONCE =
-  'The secret is the line on standard output. It is shown only once and stored nowhere: save it now.'
+const ONCE = 'The secret is the line on standard output. It is shown only once'
 
 /** A new secret of a key, a token or a webhook. */
 interface NewSecret {
@@ -14,6 +13,8 @@ interface NewSecret {
   readonly secret: string | null
   /** What happened, for people. */
   readonly lines: readonly string[]
+  /** False if the console keeps only a digest of it; true if it signs with the secret itself. */
+  readonly isStored?: boolean
   /** What to do about a secret that was lost on the way. */
   readonly remedy: string
   /** Revokes what cannot be shown. @returns the state that is left, and what to do, in whole sentences */
@@ -47,7 +48,7 @@ export async function showSecret({ host, json }: AdminSession, text: string, mad
     const why = `The secret of ${owner} could not be written to standard output (${outputErrorCode(error)})`
     throw new CliError(`${why}. ${await made.undo()}`, EXIT.failure)
   }
-  if (!json) host.writeError(`${ONCE}\n`)
+  if (!json) host.writeError(`${ONCE}${made.isStored === true ? '' : ' and stored nowhere'}: save it now.\n`)
 }
 
 /**
