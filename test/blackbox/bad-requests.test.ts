@@ -198,4 +198,9 @@ describe('a health check of a load balancer, at the ops port', () => {
     const { status, body } = await exchange(world.gateway.urls.ops, 'OPTIONS / HTTP/1.0\r\n\r\n')
     expect([status, JSON.parse(body).error]).toEqual([404, 'This port serves /livez, /readyz and /metrics'])
   })
+
+  test('has the code of an unknown path, so that the command line does not take the ops port for a console without the key', async () => {
+    const { body } = await exchange(world.gateway.urls.ops, `GET /admin/v1/keys HTTP/1.1\r\n${HOST}\r\n`)
+    expect(JSON.parse(body).code).toBe('unknown_path')
+  })
 })
