@@ -145,6 +145,8 @@ function describeNames({ patternProperties = {}, maxProperties }: Schema): strin
 }
 
 function describeTextExpectation(schema: Schema): string {
-  const length = `a text of ${schema.minLength ?? 0} to ${schema.maxLength ?? 'any number of'} characters`
-  return schema.pattern === undefined ? length : `${length} of the form ${schema.pattern}`
+  const { minLength, maxLength, pattern } = schema
+  const isBounded = minLength !== undefined || maxLength !== undefined
+  const length = isBounded ? ` of ${minLength ?? 0} to ${maxLength ?? 'any number of'} characters` : ''
+  return `a text${length}${pattern === undefined ? '' : ` of the form ${pattern}`}`
 }

@@ -333,6 +333,12 @@ describe('problems', () => {
     ])
   })
 
+  it('name the form of a text, and no length where it has no bounds', () => {
+    expect(mistakesOf({ environment: { POSTERN_KEYS_PREFIX: 'A b' } })).toEqual([
+      expect.stringContaining('must be a text of the form ^[A-Za-z]'),
+    ])
+  })
+
   it('concern only the plane that runs', () => {
     const nothing = {
       POSTERN_UPSTREAM_URL: '',
