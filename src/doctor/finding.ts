@@ -36,6 +36,9 @@ export interface Check {
 /** Longer than each time limit within a check, so that a check ends by its own, which says more. */
 const CHECK_DEADLINE_MS = 10_000
 
+/** What the text of a server may end with. */
+const CLOSING_MARKS = /[.:\s]+$/
+
 /** For one answer. */
 export const ANSWER_MS = 5_000
 
@@ -74,7 +77,7 @@ export function formatFindings(findings: readonly Finding[]): string {
   const width = Math.max(...findings.map(({ check }) => check.length))
   return findings
     .map(({ check, isOk, found, advice }) => {
-      const text = advice === null ? found : `${found}: ${advice}`
+      const text = advice === null ? found : `${found.replace(CLOSING_MARKS, '')}: ${advice}`
       // A text of a server may have several lines.
       const line = text
         .split(/[\r\n]/)

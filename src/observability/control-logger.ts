@@ -12,6 +12,8 @@ export const SILENT: ControlLogger = { debug() {}, info() {}, warn() {}, error()
  */
 export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
+  // The message of OpenSSL has its source file and line; the reason is in words.
+  if ('library' in error && 'reason' in error) return String(error.reason)
   // If several addresses failed, the error has a code and no message.
   return error.message || ('code' in error ? String(error.code) : error.name)
 }

@@ -1,10 +1,14 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { MIGRATIONS } from '../../src/console/schema.ts'
 import { compareClocks, readClock } from '../../src/doctor/clocks.ts'
+import { formatFindings } from '../../src/doctor/finding.ts'
 import { denied } from '../../src/domain/denial.ts'
 import { createErrorResponse } from '../../src/gateway/responses.ts'
 import { freePort } from '../support/free-port.ts'
@@ -36,6 +40,32 @@ const consoleOn = (url: string) => ({
   POSTERN_KEYS_SIGNING_SECRETS: SECRET,
   POSTERN_KEY_SERVICE_TOKEN: SECRET,
   POSTERN_DATABASE_URL: url,
+})
+
+describe('the lines of postern doctor', () => {
+  test('join what a server says and what to do by one mark, whatever the text of the server ends with', () => {
+    const finding = { check: 'redis', isOk: false, advice: 'set redis.password' }
+    const lines = ['it is disabled.', 'no such record: ', 'refused'].map(found =>
+      formatFindings([{ ...finding, found }]),
+    )
+    expect(lines).toEqual([
+      'FAILED  redis  it is disabled: set redis.password\n',
+      'FAILED  redis  no such record: set redis.password\n',
+      'FAILED  redis  refused: set redis.password\n',
+    ])
+  })
+
+  test('name what OpenSSL found in its words, without its files and numbers', async () => {
+    const server = createServer().listen(0, '127.0.0.1')
+    onTestFinished(() => void server.close())
+    await once(server, 'listening')
+    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const { stderr, stdout } = await runPosternHere(['doctor', 'gateway', '--upstream-url', url], {
+      POSTERN_KEYS_SIGNING_SECRETS: SECRET,
+      POSTERN_REDIS_URL: `redis://${closed}`,
+    })
+    expect(stdout + stderr).toContain(': tls (wrong version number): set upstream.tls.caFile')
+  })
 })
 
 describe('postern doctor', () => {
