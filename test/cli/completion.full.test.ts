@@ -83,6 +83,11 @@ describe('bash completes', () => {
     expect(completeInBash('completion', 'z')).toEqual(['zsh'])
   })
 
+  test('the plane of a command', () => {
+    expect(completeInBash('config', 'check', '')).toEqual(['gateway', 'console'])
+    expect(completeInBash('doctor', 'ga')).toEqual(['gateway'])
+  })
+
   test('files where the value is the user’s own', () => {
     expect(completeInBash('keys', 'list', '--token-file', '')).toEqual([])
     const registered = `source ${directory}/bash; complete -p postern`

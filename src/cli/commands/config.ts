@@ -4,7 +4,14 @@ import { printConfig } from '../../config/print-config.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { describeApi } from '../../domain/route/describe-api.ts'
 import type { Cli, Define } from '../cli.ts'
-import { addSettings, loadOrThrow, loadSettings, PLANES, parsePlane } from '../options/settings-flags.ts'
+import {
+  addSettings,
+  loadOrThrow,
+  loadSettings,
+  PLANES,
+  parsePlane,
+  planeArgument,
+} from '../options/settings-flags.ts'
 
 /** `postern config check` and `postern config print` */
 export const define: Define = (command, cli) => {
@@ -15,7 +22,7 @@ export const define: Define = (command, cli) => {
 function addCheck(check: Command, cli: Cli): void {
   check
     .description('report every problem in the settings at once')
-    .argument('[plane]', 'check only what this plane needs: gateway or console')
+    .addArgument(planeArgument('check only what this plane needs'))
   addSettings(check, cli).action(async (plane: string | undefined, _, self) => {
     loadOrThrow(cli, self, plane === undefined ? PLANES : [parsePlane(plane, self)])
     cli.host.write('The settings are valid.\n')

@@ -4,7 +4,7 @@ import { settings } from '../../config/settings.ts'
 import type { Finding } from '../../doctor/finding.ts'
 import { EXIT } from '../../run/host.ts'
 import type { Define } from '../cli.ts'
-import { addSettings, loadOrThrow, PLANES, parsePlane } from '../options/settings-flags.ts'
+import { addSettings, loadOrThrow, PLANES, parsePlane, planeArgument } from '../options/settings-flags.ts'
 
 /** The flags that `--help` lists. */
 const FLAGS = [
@@ -21,7 +21,7 @@ const DEFAULT_DATABASE_URL = settings.find(({ path }) => path === 'database.url'
 /** `postern doctor`: exit 0 if everything is ok, 69 if anything failed. */
 export const define: Define = (command, cli) => {
   command
-    .argument('[plane]', 'gateway or console; without it, each that the settings describe')
+    .addArgument(planeArgument('the plane; without it, each that the settings describe'))
     .option('--json', 'print one JSON document')
   addSettings(command, cli, FLAGS).action(
     async (plane: string | undefined, { json = false }: { readonly json?: boolean }, self) => {

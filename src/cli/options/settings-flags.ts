@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander'
+import { Argument, type Command, Option } from 'commander'
 import { configOrThrow, type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import type { Plane } from '../../config/rules.ts'
 import type { Config } from '../../config/schema/schema.ts'
@@ -68,6 +68,11 @@ export function loadSettings({ host }: Cli, command: Command, planes: readonly P
 }
 
 export const PLANES: readonly Plane[] = ['gateway', 'console']
+
+/** Completed, and checked by `parsePlane`, which says what a mistyped one could mean. */
+export function planeArgument(description: string): Argument {
+  return new Argument('[plane]', description).choices(PLANES).argParser(String)
+}
 
 /** The plane that a command names; an unknown one is an error of the command line. */
 export function parsePlane(plane: string, self: Command): Plane {
