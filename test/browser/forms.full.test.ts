@@ -150,4 +150,22 @@ describe.skipIf(!has(CHROMIUM))('forms, in a real browser', () => {
     }
     await ada.close()
   })
+
+  test('a name of two lines leaves the other cells of its row at its first line', async () => {
+    await site.issue({ name: 'a long name of a key '.repeat(4).trim(), scopes: ['files:read'] })
+    const ada = await visitor(browser)
+    await signIn(ada, site)
+    await ada.page.goto(`${site.origin}/workspaces/ws_1/keys`)
+    const bottoms = await ada.page.evaluate<number[]>(`(() => {
+      const name = [...document.querySelectorAll('a.key-name')].find(link => link.textContent.startsWith('a long name'))
+      const lines = document.createRange()
+      lines.selectNodeContents(name)
+      const [first, second] = lines.getClientRects()
+      const hint = name.closest('tr').querySelector('.hint-of-key').getBoundingClientRect()
+      return [first.bottom, hint.bottom, second.bottom]
+    })()`)
+    const [first = 0, hint = 0, second = 0] = bottoms
+    expect(Math.abs(hint - first)).toBeLessThan(Math.abs(hint - second))
+    await ada.close()
+  })
 })
