@@ -112,9 +112,9 @@ function secretPage(
 function replacedPart({ key: { record, state }, revocation }: ReplacedView, nowMs: number): Html {
   const retires = state === 'retiring'
   const link = keyPath(record.workspaceId, record.id)
-  const until = html`It works until ${instant(record.expiresAtMs)} (${ago(record.expiresAtMs, nowMs)}).`
+  const until = html`works until ${instant(record.expiresAtMs)} (${ago(record.expiresAtMs, nowMs)}).`
   return html`<section class="card"><h2>The old key</h2>
-    <p>${hintHtml(record)}: ${retires ? until : state === 'revoked' ? 'It is revoked.' : 'It has expired.'}</p>
+    <p>${hintHtml(record)} ${retires ? until : state === 'revoked' ? 'is revoked.' : 'has expired.'}</p>
     <p><a href="${link}">${retires ? 'See when it was last used, or finish the rotation' : 'Show the old key'}</a></p>
   </section>
   ${state === 'revoked' ? changeSteps(revocation, isWatched(revocation, nowMs) ? keyPath(record.workspaceId, record.id, 'progress') : null) : null}`

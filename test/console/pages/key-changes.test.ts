@@ -112,7 +112,7 @@ test('a rotation without overlap asks like a revocation first, then revokes the 
   expect(await stateOf()).toBe('active')
   const done = await send(ada, path, { ...form, confirmed: 'yes' })
   expect(done.text).toMatch(/wsk_[A-Za-z0-9]{54}/)
-  expect(done.text).toContain('It is revoked.')
+  expect(done.text).toContain('</code> is revoked.')
   expect(await stateOf()).toBe('revoked')
 })
 

@@ -152,7 +152,7 @@ describe('a form', () => {
       confirmed: 'yes',
     })
     expect(text).toMatch(/wsk_[A-Za-z0-9]{54}/)
-    expect(text).toContain('It is revoked.')
+    expect(text).toContain('</code> is revoked.')
     expect(text).toContain('id="progress"')
     expect(text).toContain('No gateways known')
     const audit = (await visit('/workspaces/ws_1/audit')).text
