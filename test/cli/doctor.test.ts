@@ -43,7 +43,7 @@ const consoleOn = (url: string) => ({
 })
 
 describe('the lines of postern doctor', () => {
-  test('join what a server says and what to do by one mark, whatever the text of the server ends with', () => {
+  test('join what a server says and what to do by one mark, with or without a closing mark of the server', () => {
     const finding = { check: 'redis', isOk: false, advice: 'set redis.password' }
     const lines = ['it is disabled.', 'no such record: ', 'refused'].map(found =>
       formatFindings([{ ...finding, found }]),

@@ -433,7 +433,7 @@ describe('an error is one sentence, with an exit code', () => {
     expect([code, stderr]).toEqual([69, expect.stringContaining('the server does not speak TLS')])
   })
 
-  test('an id that begins with key_ and is none is not told to begin with it', async () => {
+  test('an id that begins with key_ and is none gets the whole form of ids, which the prefix alone is not', async () => {
     const { code, stderr } = await postern('keys', 'show', 'key_x')
     expect([code, stderr]).toEqual([64, expect.stringContaining('key_ and 26 digits and capitals')])
   })
