@@ -4,7 +4,7 @@ import './supported-node.cjs'
 // Imported after the version check: an older Node could not even link them.
 const { setDefaultHighWaterMark } = await import('node:stream')
 const { runProgram } = await import('./cli/program/program.ts')
-const { openStandardOutput } = await import('./run/standard-output.ts')
+const { openStandardOutput } = await import('./run/host.ts')
 
 // The most that a stream holds before it stops reading, in bytes: Node's 64 KiB would be held for each client that reads nothing.
 setDefaultHighWaterMark(false, 16 * 1024)

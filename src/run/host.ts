@@ -1,4 +1,7 @@
-import type { Writable } from 'node:stream'
+import { fstatSync, fsyncSync, statfsSync, statSync, writeSync } from 'node:fs'
+import { Writable } from 'node:stream'
+import { isatty } from 'node:tty'
+import { errorCode } from '../domain/error-code.ts'
 
 /** Standard output: a terminal has a width. */
 export type Output = Writable & {
@@ -50,3 +53,78 @@ export const EXIT = {
   /** The reader of standard output closed it. */
   unread: 141,
 } as const
+
+const FD = 1
+
+/** The code of the system, such as `ENOSPC`. */
+export function outputErrorCode(error: unknown): string {
+  return errorCode(error) ?? String(error)
+}
+
+/**
+ * Standard output, which fails unless all of a text is written. Node's stream for files and devices ignores that a full disk
+ * or a size limit cuts a write short.
+ * @param stream that of Node, for pipes and terminals
+ */
+export function openStandardOutput(stream: () => Output): Output {
+  const kind = fstatSync(FD)
+  if (kind.isFIFO() || kind.isSocket() || isatty(FD)) return stream()
+  const file = new Writable({
+    decodeStrings: true,
+    write(bytes: Buffer, _encoding, done) {
+      try {
+        for (let at = 0; at < bytes.length; ) at += writeSync(FD, bytes, at)
+      } catch (error) {
+        return done(error instanceof Error ? error : new Error(String(error)))
+      }
+      done()
+    },
+  })
+  return Object.assign(file, { fd: FD, reopen: () => openStandardOutput(stream) })
+}
+
+/** Outputs whose failure the running command handles itself. */
+const watched = new WeakSet<Output>()
+
+export function handlesFailure(output: Output): boolean {
+  return watched.has(output)
+}
+
+/** Writes a text that is shown only once. @throws unless all of it is written, and in a file saved */
+export async function writeOnce(output: Output, text: string): Promise<void> {
+  watched.add(output)
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  output.on('error', reject)
+  // After an earlier failure the error says only that the stream is destroyed.
+  output.write(text, error => (error ? reject(output.errored ?? error) : resolve()))
+  await promise
+  // A full quota or a remote disk may fail only here.
+  if (output.fd !== undefined && fstatSync(output.fd).isFile()) fsyncSync(output.fd)
+}
+
+/** @returns why a text would certainly be lost; null where it can be written, or only a write can tell */
+export function findOutputProblem({ fd }: Output): string | null {
+  if (fd === undefined) return null
+  const kind = fstatSync(fd)
+  // Node opens it in place of a closed standard output.
+  if (kind.isCharacterDevice() && kind.rdev === deviceNumber('/dev/null')) return 'is closed or /dev/null'
+  return kind.isFile() && isFull(`/proc/self/fd/${fd}`) ? 'is a file on a full disk' : null
+}
+
+function deviceNumber(path: string): number | null {
+  try {
+    return statSync(path).rdev
+  } catch {
+    return null
+  }
+}
+
+/** What cannot be found out, as on systems without `/proc`, counts as not full. */
+function isFull(path: string): boolean {
+  try {
+    const { blocks, bavail } = statfsSync(path)
+    return blocks > 0 && bavail === 0
+  } catch {
+    return false
+  }
+}

@@ -16,12 +16,11 @@ import { requestTimeouts } from '../http/server-options.ts'
 import { describeError } from '../observability/control-logger.ts'
 import { HistoryClock, makeHistory } from './demo-history.ts'
 import { DEMO_PLANS } from './demo-plans.ts'
-import { EXIT, type Host } from './host.ts'
+import { EXIT, type Host, outputErrorCode, writeOnce } from './host.ts'
 import { loadRunSettings, type RunSettings } from './reloader.ts'
 import { startConsole } from './run-console.ts'
 import { type GatewayRun, startGateway } from './run-gateway.ts'
 import { createContext, runUntilSignal } from './run-until-signal.ts'
-import { outputErrorCode, writeOnce } from './standard-output.ts'
 
 const LOOPBACK = '127.0.0.1'
 const USUAL_PORTS = { gateway: 8080, console: 8081, ops: 9090 } as const

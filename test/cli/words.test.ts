@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander'
 import { describe, expect, it, test } from 'vitest'
+import { minuteText, plainText } from '../../src/cli/cli.ts'
 import { durationText, durationWithin, parseDuration } from '../../src/cli/options/values.ts'
-import { minuteText, plainText } from '../../src/cli/text.ts'
 
 describe('a duration', () => {
   it.each([

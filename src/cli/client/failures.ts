@@ -1,7 +1,6 @@
 import { denialRow } from '../../domain/denial.ts'
 import { EXIT } from '../../run/host.ts'
-import { CliError } from '../cli.ts'
-import { plainText } from '../text.ts'
+import { CliError, plainText } from '../cli.ts'
 
 /** The connection was cut by a proxy, or by a console that stopped. The request may have been processed. */
 const RESET_CODES = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])

@@ -10,8 +10,7 @@ import { importAuditKeys } from '../../console/platform/audit/mac.ts'
 import { openReadOnly } from '../../console/platform/open-database.ts'
 import { describeError } from '../../observability/control-logger.ts'
 import { EXIT, type Host } from '../../run/host.ts'
-import { CliError } from '../cli.ts'
-import { secondText } from '../text.ts'
+import { CliError, secondText } from '../cli.ts'
 
 const LIMITS = `An entry cannot be changed, added or moved without the signing secrets unless this check shows it. By itself it does not
 show that the newest entries were removed: keep this head elsewhere, and check it the next time with --head.

@@ -1,10 +1,10 @@
 import { setTimeout } from 'node:timers/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Static, Type } from 'typebox'
-import { auditEntry } from '../../console/platform/http/items.ts'
+import { auditEntry } from '../../console/platform/http/fields.ts'
 import { systemClock } from '../../domain/clock.ts'
 import { EXIT } from '../../run/host.ts'
-import { type Cli, CliError, type Define, warn } from '../cli.ts'
+import { type Cli, CliError, type Define, minuteText, plainText, secondText, warn } from '../cli.ts'
 import { readPages } from '../client/client.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { addSettings, loadOrThrow } from '../options/settings-flags.ts'
@@ -18,7 +18,6 @@ import {
   type OutputFormat,
   printList,
 } from '../output/list.ts'
-import { minuteText, plainText, secondText } from '../text.ts'
 
 const DEFAULT_LIMIT = 100
 const POLL_MS = 1000

@@ -27,9 +27,8 @@ import { StartError } from '../../domain/start-error.ts'
 import { describeError, SILENT } from '../../observability/control-logger.ts'
 import { createMetrics } from '../../observability/metrics/metrics.ts'
 import { EXIT, type Host } from '../../run/host.ts'
-import { CliError } from '../cli.ts'
+import { CliError, keyCount } from '../cli.ts'
 import { createProgress } from '../output/terminal.ts'
-import { keyCount } from '../text.ts'
 
 /** Names of backups in a folder: they sort by time. */
 const NAME = /^postern-\d{8}T\d{6}Z\.db$/

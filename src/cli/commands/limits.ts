@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
-import { nearLimit as describedLimit } from '../../console/platform/http/items.ts'
-import type { Define } from '../cli.ts'
+import { nearLimit as describedLimit } from '../../console/platform/http/fields.ts'
+import { type Define, plainText, secondText } from '../cli.ts'
 import { readPages } from '../client/client.ts'
 import { addAccessOptions, openSession } from '../client/session.ts'
 import { checkWorkspace } from '../options/values.ts'
@@ -12,7 +12,6 @@ import {
   limitOption,
   printList,
 } from '../output/list.ts'
-import { plainText, secondText } from '../text.ts'
 
 const nearLimit = Type.Omit(describedLimit, ['per', 'reportedAt'])
 const limitsResponse = Type.Object({ limits: Type.Array(nearLimit), cursor: Type.Optional(Type.String()) })

@@ -13,11 +13,10 @@ import { fileErrorText } from '../../config/setting-files.ts'
 import { errorCode } from '../../domain/error-code.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT, type Host } from '../../run/host.ts'
-import { type Cli, CliError, type Define, usageError } from '../cli.ts'
+import { type Cli, CliError, type Define, plainText, usageError } from '../cli.ts'
 import { checkKey, checkUrl, chooseContext } from '../client/session.ts'
 import { portNumber } from '../options/values.ts'
 import { readSecret } from '../output/terminal.ts'
-import { plainText } from '../text.ts'
 
 /** No other machine reaches it: each client of the proxy uses the key. */
 const LOOPBACK = '127.0.0.1'

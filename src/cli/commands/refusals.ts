@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
 import { plainPasted } from '../../domain/pasted-text.ts'
-import { type Define, warn } from '../cli.ts'
+import { type Define, plainText, secondText, warn } from '../cli.ts'
 import { instant, readPages } from '../client/client.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { checkKeyId, checkWorkspace, givenParameters, parseInstantArgument } from '../options/values.ts'
@@ -14,7 +14,6 @@ import {
   limitOption,
   printList,
 } from '../output/list.ts'
-import { plainText, secondText } from '../text.ts'
 
 const refusal = Type.Object({
   at: instant,

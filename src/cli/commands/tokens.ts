@@ -1,13 +1,13 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Static, Type } from 'typebox'
 import { PERMISSIONS } from '../../console/platform/access/principal.ts'
-import { caller, token as describedToken } from '../../console/platform/http/items.ts'
+import { caller, token as describedToken } from '../../console/platform/http/fields.ts'
 import { systemClock } from '../../domain/clock.ts'
 import { relativeTime } from '../../domain/form/instant.ts'
 import { isId } from '../../domain/id-form.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT } from '../../run/host.ts'
-import { type Cli, CliError, type Define } from '../cli.ts'
+import { type Cli, CliError, type Define, lastUseText, minuteText, plainText } from '../cli.ts'
 import { nullable, readPages, readResponse } from '../client/client.ts'
 import { adviseIfMade } from '../client/failures.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
@@ -15,7 +15,6 @@ import { checkWorkspace, DAY_SECONDS, expiresInOption, idempotencyKeyOption } fr
 import { addListOptions, type Column, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
 import { requireOutput, showSecret, undoIssue } from '../output/show-secret.ts'
 import { type Colour, factLines, paintFor, requirePrompt, requireYes } from '../output/terminal.ts'
-import { lastUseText, minuteText, plainText } from '../text.ts'
 
 const DEFAULT_SECONDS = 90 * DAY_SECONDS
 

@@ -1,13 +1,12 @@
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
-import { webhook } from '../../console/platform/http/items.ts'
+import { webhook } from '../../console/platform/http/fields.ts'
 import { EXIT } from '../../run/host.ts'
-import { type Cli, CliError, type Define } from '../cli.ts'
+import { type Cli, CliError, type Define, minuteText, plainText } from '../cli.ts'
 import { nullable, readResponse } from '../client/client.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
 import { checkWorkspace } from '../options/values.ts'
 import { requireOutput, showSecret, undoIssue } from '../output/show-secret.ts'
-import { minuteText, plainText } from '../text.ts'
 
 const shown = Type.Object({ webhook: nullable(webhook) })
 const set = Type.Object({ webhook, secret: Type.String() })

@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
-import { workspace } from '../../console/platform/http/items.ts'
+import { workspace } from '../../console/platform/http/fields.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT } from '../../run/host.ts'
-import { type Cli, CliError, type Define } from '../cli.ts'
+import { type Cli, CliError, type Define, keyCount, lastUseText, plainText } from '../cli.ts'
 import {
   callUntilDone,
   planChangedResponse,
@@ -16,7 +16,6 @@ import { checkWorkspace } from '../options/values.ts'
 import { printOutcome, progressLines } from '../output/key-text.ts'
 import { addListOptions, type Column, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
 import { requirePrompt, requireYes } from '../output/terminal.ts'
-import { keyCount, lastUseText, plainText } from '../text.ts'
 
 type ShownWorkspace = Static<typeof workspace>
 const workspacesResponse = Type.Object({

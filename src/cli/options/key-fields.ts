@@ -3,9 +3,8 @@ import { normalizeCidrs } from '../../domain/form/address.ts'
 import type { ChosenField, Restriction } from '../../domain/key/key-fields.ts'
 import { eachText, KEY_TEXTS, TEXT_NAMES, type TextName } from '../../domain/key/key-texts.ts'
 import { EXIT } from '../../run/host.ts'
-import { CliError } from '../cli.ts'
+import { CliError, plainText } from '../cli.ts'
 import type { ShownKey } from '../client/client.ts'
-import { plainText } from '../text.ts'
 
 /** What options say of the fields of a key that people choose. */
 export interface FieldOptions extends GivenTexts {

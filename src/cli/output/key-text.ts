@@ -9,11 +9,10 @@ import {
   verifyingText,
 } from '../../domain/progress-text.ts'
 import type { Host } from '../../run/host.ts'
-import { warn } from '../cli.ts'
+import { lastUseText, minuteText, plainText, warn } from '../cli.ts'
 import type { ShownGateways, ShownKey } from '../client/client.ts'
 import type { AdminSession } from '../client/session.ts'
 import { restrictionFacts, textFacts } from '../options/key-fields.ts'
-import { lastUseText, minuteText, plainText } from '../text.ts'
 import type { Column } from './list.ts'
 import type { Colour, Fact, Paint } from './terminal.ts'
 

@@ -1,5 +1,4 @@
-import { EXIT, type Host } from '../../run/host.ts'
-import { findOutputProblem, outputErrorCode, writeOnce } from '../../run/standard-output.ts'
+import { EXIT, findOutputProblem, type Host, outputErrorCode, writeOnce } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
 import type { AdminSession } from '../client/session.ts'
 

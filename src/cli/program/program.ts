@@ -3,8 +3,7 @@ import manifest from '../../../package.json' with { type: 'json' }
 import { ConfigError } from '../../config/config-error.ts'
 import { similarTo } from '../../config/similar-name.ts'
 import { SettingError, StartError } from '../../domain/start-error.ts'
-import { EXIT, type Host } from '../../run/host.ts'
-import { handlesFailure, outputErrorCode } from '../../run/standard-output.ts'
+import { EXIT, type Host, handlesFailure, outputErrorCode } from '../../run/host.ts'
 import { type Cli, CliError, COMPLETE, type Define, errorJson, printsJson } from '../cli.ts'
 
 /** Words that stand for a flag, anywhere before the first option. */

@@ -6,6 +6,7 @@ import type { AuditRow } from '../platform/database/tables.ts'
 import { invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
+  auditEntry,
   fields,
   instantParameter,
   keyIdParameter,
@@ -14,7 +15,6 @@ import {
   pageSchema,
   parameter,
 } from '../platform/http/fields.ts'
-import { auditEntry } from '../platform/http/items.ts'
 import {
   readConditions,
   readPage,

@@ -16,7 +16,7 @@ import {
   parameter,
   usagePoint,
 } from '../platform/http/fields.ts'
-import { nearLimit } from '../platform/http/items.ts'
+import { nearLimit } from '../platform/http/fields.ts'
 import {
   noSuchKey,
   readKeyId,

@@ -15,7 +15,7 @@ import {
   pageSchema,
   textOrNull,
 } from '../platform/http/fields.ts'
-import { webhook } from '../platform/http/items.ts'
+import { webhook } from '../platform/http/fields.ts'
 import {
   describeCaller,
   readPageOptions,

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
-import { type Cli, CliError } from '../../cli.ts'
+import { type Cli, CliError, plainText, secondText } from '../../cli.ts'
 import {
   type AdminResponse,
   changedResponse,
@@ -22,7 +22,6 @@ import {
 } from '../../options/key-fields.ts'
 import { checkKeyId, expiresInOption, parseInstantArgument } from '../../options/values.ts'
 import { dryRunOption, keyName, printDryRun, printOutcome, progressLines } from '../../output/key-text.ts'
-import { plainText, secondText } from '../../text.ts'
 
 interface EditOptions extends FieldOptions {
   /** Seconds. */

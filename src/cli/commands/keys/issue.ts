@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import { MAX_OVERLAP_SECONDS } from '../../../domain/key/key-life.ts'
-import type { Cli } from '../../cli.ts'
+import { type Cli, minuteText, plainText } from '../../cli.ts'
 import {
   type AdminClient,
   issuedResponse,
@@ -28,7 +28,6 @@ import {
   warnUnlessAnnounced,
 } from '../../output/key-text.ts'
 import { requireOutput, showSecret, undoIssue } from '../../output/show-secret.ts'
-import { minuteText, plainText } from '../../text.ts'
 
 interface IssueOptions extends FieldOptions {
   readonly workspace: string

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { Type } from 'typebox'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
-import { type Cli, CliError } from '../../cli.ts'
+import { type Cli, CliError, keyCount, lastUseText, plainText } from '../../cli.ts'
 import {
   type AdminResponse,
   callUntilDone,
@@ -28,7 +28,6 @@ import {
   stateColour,
 } from '../../output/key-text.ts'
 import { createProgress, paintFor, requirePrompt, requireYes } from '../../output/terminal.ts'
-import { keyCount, lastUseText, plainText } from '../../text.ts'
 
 const FINAL = new Set(['expired', 'revoked'])
 const totalResponse = Type.Object({ total: Type.Optional(count) })

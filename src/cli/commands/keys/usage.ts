@@ -3,12 +3,11 @@ import { type Static, Type } from 'typebox'
 import { limitWindow, usagePoint } from '../../../console/platform/http/fields.ts'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
-import { type Cli, CliError } from '../../cli.ts'
+import { type Cli, CliError, plainText, secondText } from '../../cli.ts'
 import { readResponse } from '../../client/client.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import { checkKeyId, DAY_SECONDS, durationWithin } from '../../options/values.ts'
 import { type Paint, paintFor, terminalWidth } from '../../output/terminal.ts'
-import { plainText, secondText } from '../../text.ts'
 
 const HOUR_SECONDS = 3600
 /** Hours are kept for so long, days for 400. */
