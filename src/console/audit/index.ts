@@ -5,10 +5,9 @@ import { type ChainHead, createAuditQueue, isInChain, readHead, signAgain } from
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
-import { ADMINISTRATION, requireWorkspace, SHOWS } from '../platform/html/page-request.ts'
+import { filteredListRoutes } from '../platform/html/page-request.ts'
 import { ALL_AUDIT, WORKSPACES } from '../platform/html/paths.ts'
 import { bindCalls } from '../platform/http/calls.ts'
-import { FILE_FORMATS } from '../platform/http/send-file.ts'
 import { keepUp, type Timers } from '../platform/jobs/timers.ts'
 import { AUDIT_CALLS } from './api.ts'
 import { type AuditPageParts, sendAuditFile, showAudit } from './pages.ts'
@@ -34,17 +33,12 @@ export function createAudit(context: ConsoleContext, { database, stored: keys }:
     calls: bindCalls(AUDIT_CALLS, { database }),
     registerPages(scope) {
       const parts = { database, keys, clock, keyPrefix: config.keys.prefix }
-      const own = `${WORKSPACES}/:workspaceId/audit`
-      scope.get(own, SHOWS, (request, reply) => showAudit(parts, request, reply, requireWorkspace(request)))
-      scope.get(ALL_AUDIT, ADMINISTRATION, (request, reply) => showAudit(parts, request, reply, null))
-      for (const format of FILE_FORMATS) {
-        scope.get(`${own}/entries.${format}`, SHOWS, async (request, reply) =>
-          sendAuditFile(database, request, reply, { workspaceId: requireWorkspace(request), format }),
-        )
-        scope.get(`${ALL_AUDIT}/entries.${format}`, ADMINISTRATION, async (request, reply) =>
-          sendAuditFile(database, request, reply, { workspaceId: null, format }),
-        )
-      }
+      filteredListRoutes(scope, {
+        own: `${WORKSPACES}/:workspaceId/audit`,
+        all: ALL_AUDIT,
+        show: (...request) => showAudit(parts, ...request),
+        sendFile: (...request) => sendAuditFile(database, ...request),
+      })
     },
     start() {
       endUpkeep = startUpkeep({ ...context, database })

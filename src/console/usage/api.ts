@@ -9,27 +9,37 @@ import {
   fields,
   instant,
   instantParameter,
+  keyIdParameter,
   limit,
   limitWindow,
   listJson,
+  nearLimit,
   pageSchema,
   parameter,
   usagePoint,
 } from '../platform/http/fields.ts'
-import { nearLimit } from '../platform/http/fields.ts'
 import {
   noSuchKey,
+  readConditions,
   readKeyId,
   readPage,
   readWorkspaceId,
   readWorkspaces,
   seesWorkspace,
 } from '../platform/http/request-context.ts'
-import type { LimitsInUse } from './limit-windows.ts'
-import { NEAR_LIMIT_CURSOR, nearLimitJson, readNearLimitCursor } from './near-limits-reader.ts'
-import { bucketStartMs, parseUsageRange, type Usage, type UsagePoint, type UsageRange } from './read-usage.ts'
-import { REFUSAL_CALLS } from './refusals-api.ts'
-import { requireCounts } from './require-stored.ts'
+import { sendLines } from '../platform/http/send-file.ts'
+import { type LimitsInUse, NEAR_LIMIT_CURSOR, nearLimitJson } from './read-limits.ts'
+import { MAX_REQUEST_ID, REFUSAL_CODES, REFUSAL_CURSOR, type RefusalFilter } from './read-refusals.ts'
+import {
+  bucketStartMs,
+  parseUsageRange,
+  requireCounts,
+  requireRefusals,
+  type Usage,
+  type UsagePoint,
+  type UsageRange,
+} from './read-usage.ts'
+import type { Refusal } from './reports/check-report.ts'
 
 export interface UsageCallParts {
   readonly usage: Usage
@@ -62,6 +72,39 @@ const usageResponse = Type.Object(
   { title: 'Usage' },
 )
 type UsageResponse = Static<typeof usageResponse>
+
+const CODE_EXPECTED = `one of ${REFUSAL_CODES.join(', ')}`
+const conditions = fields({
+  code: parameter(CODE_EXPECTED),
+  requestId: Type.Optional(
+    Type.String({
+      ...{ minLength: 1, maxLength: MAX_REQUEST_ID },
+      description: `1 to ${MAX_REQUEST_ID} characters`,
+    }),
+  ),
+  keyId: keyIdParameter,
+  from: instantParameter,
+  to: instantParameter,
+})
+const search = fields({ ...conditions.properties, limit, cursor: cursorField(REFUSAL_CURSOR.source) })
+
+const refusal = Type.Object(
+  {
+    at: instant,
+    workspaceId: Type.String(),
+    route: Type.String(),
+    code: Type.String({ description: 'As the client saw it' }),
+    reason: Type.String({ description: 'Why; a newer release can add reasons' }),
+    keyId: Type.String(),
+    requestId: Type.String(),
+    address: Type.String({ description: 'The /24 or /48 network of the client' }),
+  },
+  { title: 'Refusal' },
+)
+const refusals = Type.Object({
+  ...pageSchema('refusals', refusal).properties,
+  sampled: Type.Boolean({ description: 'Whether a gateway left some out' }),
+})
 
 const READING = { method: 'GET', permission: 'keys:read', workspaces: 'own', status: 200 } as const
 
@@ -96,7 +139,7 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
       const { limits, nextAfter } = await usage.nearLimits.list({
         workspaceIds: readWorkspaces(request, workspaceId),
         limit: most,
-        after: afterId === null ? null : readNearLimitCursor(afterId),
+        after: afterId,
       })
       const items = limits.map(row => ({ ...nearLimitJson(row), reportedAt: toInstant(row.reported_at_ms) }))
       return listJson({ limits: items }, nextAfter)
@@ -120,7 +163,46 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
       return usageJson(range, points, limits)
     },
   }),
-  ...REFUSAL_CALLS,
+  adminCall({
+    ...READING,
+    id: 'listRefusals',
+    url: '/workspaces/:workspaceId/refusals',
+    operation: 'refusals',
+    summary: 'The last requests with keys of a workspace that were not served, newest first',
+    query: search,
+    response: refusals,
+    errors: ['not_found', 'usage_disabled'],
+    handle: async ({ usage }, { request, query }) => searchPage(usage, readWorkspaceId(request), query),
+  }),
+  adminCall({
+    ...READING,
+    workspaces: 'all',
+    id: 'searchRefusals',
+    url: '/refusals',
+    operation: 'refusals',
+    summary: 'The last requests with keys of all workspaces that were not served, newest first',
+    query: search,
+    response: refusals,
+    errors: ['usage_disabled'],
+    handle: async ({ usage }, { query }) => searchPage(usage, null, query),
+  }),
+  adminCall({
+    ...READING,
+    workspaces: 'all',
+    id: 'exportRefusals',
+    url: '/refusals/export',
+    operation: 'refusals_export',
+    summary: 'Every request with a key of any workspace that was not served and is kept, newest first',
+    query: conditions,
+    format: 'lines',
+    response: refusal,
+    errors: ['usage_disabled'],
+    handle: async ({ usage }, { request, reply, query }) => {
+      const filter = readFilter(query)
+      requireRefusals(usage)
+      return sendLines(request, reply, () => refusalLines(usage, filter))
+    },
+  }),
 ]
 
 async function showKeyUsage(
@@ -163,4 +245,30 @@ function windowsJson({ plan, regions }: LimitsInUse): Static<typeof limitWindow>
       return { policy: name, plan, per, region, limit: most, remaining, resetsAt }
     }),
   )
+}
+
+/** @param workspaceId null for all */
+async function searchPage(usage: Usage, workspaceId: string | null, sent: Static<typeof search>) {
+  const { limit: most, afterId: after } = readPage(sent)
+  const filter = readFilter(sent)
+  requireRefusals(usage)
+  const query = { filter, workspaceId, limit: most, after }
+  const { refusals: found, sampled, nextAfter } = await usage.queries.searchRefusals(query)
+  return listJson({ refusals: found.map(refusalJson), sampled }, nextAfter)
+}
+
+function readFilter({ code, requestId, ...more }: Static<typeof conditions>): RefusalFilter {
+  if (code !== undefined && !REFUSAL_CODES.includes(code)) throw invalidField('code', CODE_EXPECTED)
+  return { code, requestId, ...readConditions(more) }
+}
+
+async function* refusalLines({ queries }: Usage, filter: RefusalFilter): AsyncGenerator<string> {
+  for await (const part of queries.readRefusals({ filter, workspaceId: null })) {
+    if (part.length > 0) yield part.map(one => `${JSON.stringify(refusalJson(one))}\n`).join('')
+  }
+}
+
+/** As every answer and file has it. */
+export function refusalJson({ workspaceId, atMs, route, code, reason, keyId, requestId, address }: Refusal) {
+  return { at: toInstant(atMs), workspaceId, route, code, reason, keyId, requestId, address }
 }

@@ -4,12 +4,12 @@ import type { ConsoleContext } from '../platform/console-context.ts'
 import type { Database } from '../platform/database/database.ts'
 import { bindCalls, type Call } from '../platform/http/calls.ts'
 import { USAGE_CALLS, type UsageCallParts } from './api.ts'
-import { createLimitReader } from './limit-windows.ts'
 import { limitRoutes } from './limits-page.ts'
-import { createNearLimitsReader } from './near-limits-reader.ts'
 import { type UsagePageParts, usageRoutes } from './pages.ts'
+import { createLimitReader, createNearLimitsReader } from './read-limits.ts'
 import { createUsageQueries, type Usage } from './read-usage.ts'
 import { usageCall } from './receive-report.ts'
+import { refusalRoutes } from './refusals-page.ts'
 import { createFindKnown } from './reports/check-report.ts'
 import { makePartitions, purgeUsage } from './reports/rows.ts'
 import { type AddLimitEvents, ReportGatherer } from './reports/store-reports.ts'
@@ -20,14 +20,13 @@ export { readChartRange } from './chart-range.ts'
 export {
   type KeyUsage,
   keyUsage,
+  limitsCard,
   type RecentUse,
   readKeyUsage,
   readRecentUse,
   recentUseText,
-} from './key-usage.ts'
-export type { LimitsInUse } from './limit-windows.ts'
-export { limitsCard } from './limits-card.ts'
-export { nearLimitJson } from './near-limits-reader.ts'
+} from './pages.ts'
+export { type LimitsInUse, nearLimitJson } from './read-limits.ts'
 export type { ReachedLimit } from './reports/limit-uses.ts'
 export { createPartitions, partitionsCovering } from './reports/rows.ts'
 export type { AddLimitEvents } from './reports/store-reports.ts'
@@ -70,6 +69,7 @@ export function createUsageService(
       calls: bindCalls(USAGE_CALLS, parts),
       registerPages(scope) {
         usageRoutes(scope, parts)
+        refusalRoutes(scope, parts)
         limitRoutes(scope, parts)
       },
       // Makes room for what comes, too.

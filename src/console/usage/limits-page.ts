@@ -22,12 +22,7 @@ import {
   usagePath,
   WORKSPACES,
 } from '../platform/html/paths.ts'
-import {
-  NEAR_LIMIT_CURSOR,
-  type NearLimit,
-  type NearLimitsReader,
-  readNearLimitCursor,
-} from './near-limits-reader.ts'
+import { NEAR_LIMIT_CURSOR, type NearLimit, type NearLimitsReader } from './read-limits.ts'
 import { numberText } from './usage-chart.ts'
 
 const LIMITS_PER_PAGE = 50
@@ -54,7 +49,7 @@ async function showLimits(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const cursor = textField(readQuery(request), 'cursor')
-  const after = NEAR_LIMIT_CURSOR.test(cursor) ? readNearLimitCursor(cursor) : null
+  const after = NEAR_LIMIT_CURSOR.test(cursor) ? cursor : null
   const workspaceIds = workspaceId === null ? null : [workspaceId]
   const { limits, nextAfter } = await nearLimits.list({ workspaceIds, limit: LIMITS_PER_PAGE, after })
   const frame = createFrame(request, reply, { workspaceId, clock })

@@ -1,9 +1,21 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import { clock, dateText, type Html, hintHtml, html, keyLink, type Piece } from '../platform/html/html.ts'
+import type { RatePolicy } from '../../domain/rate-limit.ts'
+import {
+  ago,
+  cell,
+  clock,
+  dateText,
+  type Html,
+  hintHtml,
+  hourClock,
+  html,
+  keyLink,
+  type Piece,
+} from '../platform/html/html.ts'
 import { type Frame, page, workspaceName } from '../platform/html/layout.ts'
 import {
-  ADMINISTRATION,
   createFrame,
   notFound,
   readQuery,
@@ -16,6 +28,7 @@ import {
   ALL_LIMITS,
   ALL_REFUSALS,
   ALL_USAGE,
+  keyPath,
   keysPath,
   limitsPath,
   PLANS,
@@ -26,13 +39,11 @@ import {
   usagePath,
   WORKSPACES,
 } from '../platform/html/paths.ts'
-import { FILE_FORMATS } from '../platform/http/send-file.ts'
 import { type ChartRange, chartSpan, readChartRange } from './chart-range.ts'
-import { limitsCard } from './limits-card.ts'
-import { bucketStartMs, lastPoints, RANKED_KEYS, type RequestTotal } from './read-usage.ts'
-import { sendRefusalsFile } from './refusals-file.ts'
-import { type RefusalsPageParts, showRefusals } from './refusals-page.ts'
-import { COUNTS_OFF, countTable, numberText, type UsageView, usagePart } from './usage-chart.ts'
+import type { LimitsInUse, LimitWindow, RegionWindows } from './read-limits.ts'
+import { bucketStartMs, lastPoints, RANKED_KEYS, type RequestTotal, type Usage } from './read-usage.ts'
+import type { RefusalsPageParts } from './refusals-page.ts'
+import { COUNTS_OFF, countTable, numberText, sumPoints, type UsageView, usagePart } from './usage-chart.ts'
 
 /** The present day included. */
 const BUSIEST_DAYS = 7
@@ -53,26 +64,10 @@ export interface UsagePageParts extends RefusalsPageParts {
   readonly plans: { findPlan(workspaceId: string): Promise<string | null> }
 }
 
-/** Usage and rejections of a workspace, and usage of all. */
+/** Usage of a workspace, and of all. */
 export function usageRoutes(scope: FastifyInstance, parts: UsagePageParts): void {
   scope.get(`${WORKSPACES}/:workspaceId/usage`, SHOWS, (request, reply) => showUsage(parts, request, reply))
   scope.get(ALL_USAGE, SHOWS, (request, reply) => showAllUsage(parts, request, reply))
-  refusalRoutes(scope, parts)
-}
-
-function refusalRoutes(scope: FastifyInstance, parts: RefusalsPageParts): void {
-  const { usage } = parts
-  const own = `${WORKSPACES}/:workspaceId/refusals`
-  scope.get(own, SHOWS, (request, reply) => showRefusals(parts, request, reply, requireWorkspace(request)))
-  scope.get(ALL_REFUSALS, ADMINISTRATION, (request, reply) => showRefusals(parts, request, reply, null))
-  for (const format of FILE_FORMATS) {
-    scope.get(`${own}/entries.${format}`, SHOWS, async (request, reply) =>
-      sendRefusalsFile(usage, request, reply, { workspaceId: requireWorkspace(request), format }),
-    )
-    scope.get(`${ALL_REFUSALS}/entries.${format}`, ADMINISTRATION, async (request, reply) =>
-      sendRefusalsFile(usage, request, reply, { workspaceId: null, format }),
-    )
-  }
 }
 
 async function showUsage(
@@ -214,4 +209,140 @@ function busiestWorkspaces(frame: Frame, busiest: readonly RequestTotal[], since
   )
   const more = html`<p class="small muted">The ${BUSIEST_WORKSPACES} busiest workspaces. Others had fewer requests.</p>`
   return html`<div class="card">${countTable(`Requests since ${since}`, ['Workspace', 'Served', 'Not served'], rows)}${rows.length < BUSIEST_WORKSPACES ? null : more}</div>`
+}
+
+const MINUTE_MS = 60_000
+
+interface KeyUsageParts {
+  readonly registry: { readonly clock: Clock }
+  readonly usage: Pick<Usage, 'stores' | 'queries'>
+}
+
+/** What the page of a key shows. */
+export interface KeyUsage extends UsageView {
+  /** Until when counts are complete; null without a report in the last two days. */
+  readonly asOfMs: number | null
+}
+
+/** @returns null if requests are not counted */
+export async function readKeyUsage(
+  { registry, usage }: KeyUsageParts,
+  record: KeyRecord,
+  range: ChartRange,
+): Promise<KeyUsage | null> {
+  if (!usage.stores.counts) return null
+  const span = chartSpan(range, registry.clock.wallMs())
+  const [points, asOfMs] = await Promise.all([
+    usage.queries.readKey(record, span.range),
+    usage.queries.asOfMs(),
+  ])
+  return { span, points, asOfMs }
+}
+
+/** @param usage null if requests are not counted */
+export function keyUsage(
+  { record, lastUsedAtMs }: { readonly record: KeyRecord; readonly lastUsedAtMs: number | null },
+  usage: KeyUsage | null,
+  nowMs: number,
+): Html {
+  const place = { path: keyPath(record.workspaceId, record.id), id: 'usage' }
+  const counted =
+    usage === null
+      ? COUNTS_OFF
+      : html`<p>${lastUseAsOf(lastUsedAtMs, usage.asOfMs, nowMs)}.</p>${usagePart(usage, place)}`
+  return html`<section class="card" id="usage" data-refreshes aria-labelledby="usage-title"><h2 id="usage-title">Usage</h2>${counted}</section>`
+}
+
+/** `12 seconds ago, as of 04:31:10 UTC`: relative to the last report of a gateway, so that it stays true on an open page. */
+export function lastUseAsOf(lastUsedAtMs: number | null, asOfMs: number | null, nowMs: number): Html {
+  const asOf = asOfMs === null ? null : html`, as of ${clock(asOfMs, nowMs)}`
+  if (lastUsedAtMs === null) return html`Never used${asOf}`
+  const beforeMs = asOfMs === null ? Number.NaN : asOfMs - lastUsedAtMs
+  if (asOf === null || !(beforeMs < MINUTE_MS)) return html`Last used ${ago(lastUsedAtMs, nowMs)}${asOf}`
+  const seconds = Math.max(0, Math.round(beforeMs / 1000))
+  const text = seconds === 1 ? '1 second ago' : `${seconds} seconds ago`
+  return html`Last used <time datetime="${new Date(lastUsedAtMs).toISOString()}">${text}</time>${asOf}`
+}
+
+/** Requests of the present hour and the one before, which is an hour at least. */
+export interface RecentUse {
+  readonly sinceMs: number
+  readonly served: number
+  readonly notServed: number
+}
+
+/** @returns null without a key, and if requests are not counted */
+export async function readRecentUse(
+  { registry, usage }: KeyUsageParts,
+  record: KeyRecord | null,
+): Promise<RecentUse | null> {
+  if (record === null || !usage.stores.counts) return null
+  const points = await usage.queries.readKey(record, lastPoints('hour', 2, registry.clock.wallMs()))
+  return { sinceMs: points[0]?.atMs ?? 0, ...sumPoints(points) }
+}
+
+/** `Requests since 08:00 UTC: 120 served, 3 not served` @param what names the requests otherwise */
+export function recentUseText(
+  { sinceMs, served, notServed }: RecentUse,
+  nowMs: number,
+  what = 'Requests',
+): Html {
+  return html`${what} since ${hourClock(sinceMs, nowMs)}: <strong>${numberText(served)} served, ${numberText(notServed)} not served</strong>`
+}
+
+const UNKNOWN_BECAUSE: Readonly<Record<NonNullable<RegionWindows['unknown']>, Html>> = {
+  off: html`this console has no Redis`,
+  denied: html`the Redis user of this console may not read the counters: grant it <code>(~postern:limit:* +getrange +pttl)</code>`,
+  failed: html`Redis gave this console no usable answer`,
+}
+
+/** What is left of each window; null if there is no policy. @param note what to know about these policies */
+export function limitsCard(limits: LimitsInUse, nowMs: number, note: Piece = null): Html | null {
+  const { plan, regions } = limits
+  if (regions.length === 0) return null
+  const whose = plan === null ? html`keys without a plan` : html`plan <strong>${plan}</strong>`
+  const heading = regions.some(({ region }) => region !== null) ? html`<th scope="col">Region</th>` : null
+  return html`<section class="card" aria-labelledby="limits"><h2 id="limits">Rate limits</h2>
+    <p>The limits of ${whose}.${note === null ? null : html` ${note}`}</p>
+    ${regions.map(unknownNotice)}
+    <table class="stacks"><caption class="hidden">What is left of each window</caption>
+      <thead><tr><th scope="col">Policy</th>${heading}<th scope="col">Counts</th><th scope="col">Limit</th><th scope="col">Left</th><th scope="col">Window ends</th></tr></thead>
+      <tbody>${regions.map(({ region, windows }) => windows.map(window => windowRow(region, window, nowMs)))}</tbody>
+    </table></section>`
+}
+
+function unknownNotice({ region, unknown }: RegionWindows): Html | null {
+  if (unknown === null) return null
+  const where = region === null ? null : html` in region ${region}`
+  return html`<p class="notice">What is left${where} is unknown: ${UNKNOWN_BECAUSE[unknown]}.</p>`
+}
+
+function windowRow(
+  region: string | null,
+  { policy, remaining, resetsAtMs }: LimitWindow,
+  nowMs: number,
+): Html {
+  const ends = resetsAtMs === null ? null : ago(resetsAtMs, nowMs)
+  return html`<tr><th scope="row">${policy.name}</th>
+    ${region === null ? null : cell('Region', region)}
+    ${cell('Counts', countedText(policy))}
+    ${cell('Limit', limitText(policy))}
+    ${cell('Left', remaining === null ? 'unknown' : numberText(remaining))}
+    ${cell('Window ends', ends ?? (remaining === null ? 'unknown' : 'not begun'))}</tr>`
+}
+
+function countedText({ per, route, scope }: RatePolicy): Html {
+  const what = per === 'key' ? 'this key' : 'all keys of the workspace'
+  if (route !== undefined) return html`${what}, on route <code>${route}</code>`
+  return scope === undefined ? html`${what}` : html`${what}, on routes that require <code>${scope}</code>`
+}
+
+function limitText({ requests, windowSeconds }: RatePolicy): string {
+  const window =
+    windowSeconds === undefined
+      ? 'a month'
+      : windowSeconds === 1
+        ? 'a second'
+        : `in ${numberText(windowSeconds)} seconds`
+  return `${numberText(requests)} ${window}`
 }

@@ -12,27 +12,16 @@ export const REFUSAL_CODES: readonly string[] = [
   ...new Set(DENIAL_REASONS.map(reason => denialRow(reason).code)),
 ].sort()
 
-/** The form of a cursor. */
+/** The form of a cursor: time and id of the last refusal. */
 export const REFUSAL_CURSOR = /^[0-9]{1,15}\.[0-9a-f-]{36}$/
-
-/** @param cursor in this form */
-export function readRefusalCursor(cursor: string): RefusalPosition {
-  const dot = cursor.indexOf('.')
-  return { atMs: Number(cursor.slice(0, dot)), id: cursor.slice(dot + 1) }
-}
-
-/** @returns null for the last page */
-export function refusalCursor(nextAfter: RefusalPosition | null): string | null {
-  return nextAfter === null ? null : `${nextAfter.atMs}.${nextAfter.id}`
-}
 
 export interface RefusalPage {
   /** Newest first. */
   readonly refusals: readonly Refusal[]
   /** Whether some between these were left out. */
   readonly sampled: boolean
-  /** Where the next page starts; null on the last. */
-  readonly nextAfter: RefusalPosition | null
+  /** The cursor of the next page; null on the last. */
+  readonly nextAfter: string | null
 }
 
 interface RefusalPosition {
@@ -60,7 +49,8 @@ export interface RefusalSelection {
 
 export interface RefusalQuery extends RefusalSelection {
   readonly limit: number
-  readonly after: RefusalPosition | null
+  /** A cursor; null for the first page. */
+  readonly after: string | null
 }
 
 /** Refusals of one statement of SQLite, which blocks the event loop meanwhile: about 2 ms. */
@@ -75,8 +65,9 @@ export async function searchRefusals(
   nowMs: number,
 ): Promise<RefusalPage> {
   const found: RefusalRow[] = []
-  let [examined, oldestMs, end] = [0, nowMs - REFUSALS_KEPT_MS, after]
-  for await (const part of examineRefusals(database, selection, after, nowMs)) {
+  const start = after === null ? null : readCursor(after)
+  let [examined, oldestMs, end] = [0, nowMs - REFUSALS_KEPT_MS, start]
+  for await (const part of examineRefusals(database, selection, start, nowMs)) {
     found.push(...part.found)
     end = part.end
     oldestMs = part.oldestMs ?? oldestMs
@@ -87,7 +78,7 @@ export async function searchRefusals(
   return {
     refusals: rows.map(readRefusalRow),
     sampled: await hasGap(database, selection.workspaceId, next?.atMs ?? oldestMs),
-    nextAfter: next,
+    nextAfter: next === null ? null : `${next.atMs}.${next.id}`,
   }
 }
 
@@ -143,6 +134,11 @@ function isMatch(row: RefusalRow, { code, requestId, keyId }: RefusalFilter): bo
 function selectRefusals(database: Kysely<Tables>, sinceMs: number) {
   const kept = database.selectFrom('refusals').selectAll().where('at_ms', '>=', sinceMs)
   return kept.orderBy('at_ms', 'desc').orderBy('id', 'desc')
+}
+
+function readCursor(cursor: string): RefusalPosition {
+  const [atMs, id = ''] = cursor.split('.')
+  return { atMs: Number(atMs), id }
 }
 
 function positionOf(row: RefusalRow): RefusalPosition {

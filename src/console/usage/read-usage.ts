@@ -5,8 +5,8 @@ import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
 import { listAsRows } from '../platform/database/query-parts.ts'
 import type { Tables, UsageRow } from '../platform/database/tables.ts'
-import type { LimitReader } from './limit-windows.ts'
-import type { NearLimitsReader } from './near-limits-reader.ts'
+import { ApiError } from '../platform/http/api-error.ts'
+import type { LimitReader, NearLimitsReader } from './read-limits.ts'
 import { type RefusalQuery, type RefusalSelection, readRefusals, searchRefusals } from './read-refusals.ts'
 import { type CountTable, oldestBucket } from './reports/rows.ts'
 
@@ -269,4 +269,19 @@ async function sumParts(
 function busiest(requests: readonly RequestTotal[], limit: number): RequestTotal[] {
   // Names are ASCII: their order is that of the database.
   return requests.toSorted((a, b) => b.requests - a.requests || (a.name < b.name ? -1 : 1)).slice(0, limit)
+}
+
+/** @throws ApiError if the settings of the console keep no counts */
+export function requireCounts({ stores }: Pick<Usage, 'stores'>): void {
+  if (!stores.counts) throw notStored('Counts and refusals', 'usage.enabled')
+}
+
+/** @throws ApiError if the settings of the console keep no refusals */
+export function requireRefusals(usage: Pick<Usage, 'stores'>): void {
+  requireCounts(usage)
+  if (!usage.stores.refusals) throw notStored('Refusals', 'refusals.enabled')
+}
+
+function notStored(what: string, setting: string): ApiError {
+  return new ApiError('usage_disabled', `${what} are not kept: the setting ${setting} is false`)
 }

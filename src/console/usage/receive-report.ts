@@ -19,6 +19,7 @@ const ENTRIES_EXPECTED = `A report has at most ${MAX_ENTRIES} entries; send seve
 const GATEWAY = /^[A-Za-z0-9._:-]{1,320}$/
 const GATEWAY_EXPECTED = '1 to 320 characters of A-Z, a-z, 0-9 and "-", ".", "_", ":"'
 const SEQUENCE_EXPECTED = 'a whole number from 1'
+const RETRY = { 'retry-after': '10' }
 const USED_EXPECTED = 'an object of at most 10000 key ids, each with whole milliseconds since the epoch'
 
 const listSchema = (entries: string) =>
@@ -85,28 +86,22 @@ async function receiveReport(
   const { gateway, sequence, used = {} } = body
   const isNumbered = gateway !== undefined || sequence !== undefined
   if (!isNumbered && body.counts === undefined && body.refusals === undefined) {
-    await recordUses(parts, body)
+    // Version 1 of the contract has only when keys were last used.
+    if (body.used === undefined) throw invalidField('used', USED_EXPECTED)
+    await parts.uses.record(readUses(used, parts.clock.wallMs()))
     return reply.code(204).send()
   }
   if (typeof gateway !== 'string' || !GATEWAY.test(gateway)) throw invalidField('gateway', GATEWAY_EXPECTED)
   if (sequence === undefined) throw invalidField('sequence', SEQUENCE_EXPECTED)
   if (entriesIn(body) > MAX_ENTRIES) throw new ApiError('invalid_request', ENTRIES_EXPECTED)
   const { refused, ...checked } = await check(parts, body)
-  const latest = readUses(used, parts.clock.wallMs())
   const region = request.headers[REGION_HEADER] ?? DEFAULT_REGION
   if (!isRegionName(region)) throw invalidField(REGION_HEADER, `the name of a region`)
-  await parts.gatherer.store({ gateway, region, sequence, ...checked, used: latest }).catch(() => {
-    throw new ApiError('database_unavailable', 'The report is not stored; send it again', {
-      'retry-after': '10',
-    })
+  const report = { gateway, region, sequence, ...checked, used: readUses(used, parts.clock.wallMs()) }
+  await parts.gatherer.store(report).catch(() => {
+    throw new ApiError('database_unavailable', 'The report is not stored; send it again', RETRY)
   })
   return responseTo(refused)
-}
-
-/** Version 1 of the contract has only when keys were last used. */
-async function recordUses({ uses, clock }: ReceivingParts, { used }: UsageReportBody): Promise<void> {
-  if (used === undefined) throw invalidField('used', USED_EXPECTED)
-  await uses.record(readUses(used, clock.wallMs()))
 }
 
 function entriesIn({ used = {}, ...lists }: UsageReportBody): number {
@@ -115,12 +110,8 @@ function entriesIn({ used = {}, ...lists }: UsageReportBody): number {
 
 async function check({ findKnown, clock, metrics, stores }: ReceivingParts, body: UsageReportBody) {
   const { counts = [], refusals = [], omittedRefusals = [], limits = [] } = body
-  const lists = {
-    counts: stores.counts ? counts : [],
-    refusals: stores.refusals ? refusals : [],
-    omittedRefusals: stores.refusals ? omittedRefusals : [],
-    limits,
-  }
+  const ofRefusals = stores.refusals ? { refusals, omittedRefusals } : {}
+  const lists = { limits, ...ofRefusals, ...(stores.counts ? { counts } : {}) }
   const checked = checkReport(lists, await findKnown(lists), clock.wallMs())
   for (const list of LISTS) metrics.usageEntriesRefused.inc({ list }, checked.refused[list])
   return checked

@@ -1,22 +1,62 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
-import type { KeysById } from '../../domain/key/key-record.ts'
-import { downloads, filterQuery } from '../platform/html/filter-parts.ts'
-import { errorSummary, NO_PROBLEMS, type Problems, textField } from '../platform/html/form-parts.ts'
-import { type Html, html, type ListPlace, pageLinks } from '../platform/html/html.ts'
-import { type Frame, page } from '../platform/html/layout.ts'
-import { createFrame, readQuery, sendPage } from '../platform/html/page-request.ts'
-import { FIND_KEY, keyPath, refusalsFilePath, refusalsPath } from '../platform/html/paths.ts'
-import { REFUSAL_CURSOR, type RefusalPage, readRefusalCursor, refusalCursor } from './read-refusals.ts'
-import type { Usage } from './read-usage.ts'
-import { refusalList } from './refusal-list.ts'
+import { DENIAL_REASONS, type DenialReason, denialRow } from '../../domain/denial.ts'
+import type { KeyRecord, KeysById } from '../../domain/key/key-record.ts'
+import { holdsKeyForm } from '../../domain/key/secret.ts'
+import { plainPasted } from '../../domain/pasted-text.ts'
 import {
-  checkRefusalForm,
-  holdsKey,
-  type RefusalForm,
-  readRefusalForm,
-  refusalForm,
-} from './refusals-form.ts'
+  checkKeyId,
+  checkSpan,
+  downloads,
+  filterQuery,
+  foldedFilters,
+  keyIdInput,
+  searchInput,
+} from '../platform/html/filter-parts.ts'
+import {
+  errorSummary,
+  type FormFields,
+  NO_PROBLEMS,
+  type Problems,
+  select,
+  textField,
+} from '../platform/html/form-parts.ts'
+import {
+  clock,
+  exactInstantAndAgo,
+  fact,
+  type Html,
+  hintHtml,
+  html,
+  keyLink,
+  type ListPlace,
+  nameHtml,
+  type OpeningLine,
+  openingLines,
+  pageLinks,
+} from '../platform/html/html.ts'
+import { type Frame, page } from '../platform/html/layout.ts'
+import { createFrame, filteredListRoutes, readQuery, sendPage } from '../platform/html/page-request.ts'
+import {
+  ALL_REFUSALS,
+  FIND_KEY,
+  keyPath,
+  refusalsFilePath,
+  refusalsPath,
+  WORKSPACES,
+} from '../platform/html/paths.ts'
+import { ApiError } from '../platform/http/api-error.ts'
+import { type FileFormat, sendFile } from '../platform/http/send-file.ts'
+import { refusalJson } from './api.ts'
+import {
+  MAX_REQUEST_ID,
+  REFUSAL_CODES,
+  REFUSAL_CURSOR,
+  type RefusalFilter,
+  type RefusalPage,
+} from './read-refusals.ts'
+import { requireRefusals, type Usage } from './read-usage.ts'
+import type { Refusal } from './reports/check-report.ts'
 import { COUNTS_OFF } from './usage-chart.ts'
 
 const PAGE_SIZE = 50
@@ -29,8 +69,18 @@ export interface RefusalsPageParts {
   readonly keyPrefix: string
 }
 
+/** Rejections of a workspace, and of all. */
+export function refusalRoutes(scope: FastifyInstance, parts: RefusalsPageParts): void {
+  filteredListRoutes(scope, {
+    own: `${WORKSPACES}/:workspaceId/refusals`,
+    all: ALL_REFUSALS,
+    show: (...request) => showRefusals(parts, ...request),
+    sendFile: (...request) => sendRefusalsFile(parts.usage, ...request),
+  })
+}
+
 /** The rejections that meet the conditions of the address, newest first. @param workspaceId null: of all workspaces */
-export async function showRefusals(
+async function showRefusals(
   { usage, keys, clock, keyPrefix }: RefusalsPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -46,14 +96,14 @@ export async function showRefusals(
   const checked = checkRefusalForm(form)
   if (!checked.ok) return sendPage(reply, problemsPage(frame, form, checked.problems), 422)
   const cursor = textField(query, 'cursor')
-  const after = REFUSAL_CURSOR.test(cursor) ? readRefusalCursor(cursor) : null
+  const after = REFUSAL_CURSOR.test(cursor) ? cursor : null
   const search = { filter: checked.filter, workspaceId, limit: PAGE_SIZE, after }
   const found = await usage.queries.searchRefusals(search)
   const ids = new Set([
     ...found.refusals.map(({ keyId }) => keyId),
     ...(form.keyId === '' ? [] : [form.keyId]),
   ])
-  const paging = { nextCursor: refusalCursor(found.nextAfter), isFirstPage: after === null }
+  const paging = { nextCursor: found.nextAfter, isFirstPage: after === null }
   const view = { ...found, form, keys: await keys.findByIds([...ids]), ...paging }
   return sendPage(reply, refusalsPage(frame, view))
 }
@@ -126,4 +176,127 @@ function files({ workspaceId }: Frame, form: RefusalForm): Html {
     ...{ items: 'rejections', path: refusalsPath(workspaceId) },
     filePath: (format, query) => refusalsFilePath(workspaceId, format, query),
   })
+}
+
+/** Conditions on rejections as they stand in the address; empty for none. */
+export type RefusalForm = Readonly<Record<'request' | 'keyId' | 'code' | 'from' | 'to', string>>
+
+export function readRefusalForm(query: FormFields): RefusalForm {
+  return {
+    request: plainPasted(textField(query, 'request')),
+    keyId: plainPasted(textField(query, 'keyId')),
+    code: textField(query, 'code'),
+    from: textField(query, 'from'),
+    to: textField(query, 'to'),
+  }
+}
+
+/** Whether a key was pasted where an id belongs. */
+export function holdsKey({ request, keyId }: RefusalForm, keyPrefix: string): boolean {
+  return [request, keyId].some(text => holdsKeyForm(text, keyPrefix))
+}
+
+type FilterResult =
+  | { readonly ok: true; readonly filter: RefusalFilter }
+  | { readonly ok: false; readonly problems: Problems }
+
+export function checkRefusalForm({ request, keyId, code, from, to }: RefusalForm): FilterResult {
+  const problems = new Map<string, string>()
+  if (request.length > MAX_REQUEST_ID) problems.set('request', `Enter at most ${MAX_REQUEST_ID} characters`)
+  checkKeyId(keyId, problems)
+  if (code !== '' && !REFUSAL_CODES.includes(code)) problems.set('code', 'Choose one of these codes')
+  const span = checkSpan({ from, to }, problems)
+  if (problems.size > 0) return { ok: false, problems }
+  const chosen = { requestId: request || undefined, keyId: keyId || undefined, code: code || undefined }
+  return { ok: true, filter: { ...chosen, ...span } }
+}
+
+/** A form whose response is at an address that can be shared. @param workspaceId null: of all workspaces */
+export function refusalForm(workspaceId: string | null, form: RefusalForm, problems: Problems): Html {
+  const options = [{ value: '', label: 'Any' }, ...REFUSAL_CODES.map(code => ({ value: code, label: code }))]
+  const code = select({ name: 'code', label: 'Code', value: form.code, options, problems })
+  const request = { name: 'request', label: 'Request id' }
+  return html`<form class="search" role="search" method="get" action="${refusalsPath(workspaceId)}" novalidate data-submits>
+    ${searchInput(request, form, problems, html`maxlength="${MAX_REQUEST_ID}" placeholder="X-Request-Id of the response"`)}
+    ${keyIdInput(form, problems)}
+    ${foldedFilters({ name: 'code', field: code }, form, problems)}
+    <button>Filter</button>
+  </form>`
+}
+
+const COLUMNS = ['at', 'code', 'reason', 'workspaceId', 'keyId', 'route', 'requestId', 'address']
+
+/** The rejections of a page's filter, newest first, as a file. @param workspaceId null: of all workspaces */
+function sendRefusalsFile(
+  usage: Usage,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { workspaceId, format }: { readonly workspaceId: string | null; readonly format: FileFormat },
+): FastifyReply {
+  requireRefusals(usage)
+  const checked = checkRefusalForm(readRefusalForm(readQuery(request)))
+  if (!checked.ok) throw new ApiError('invalid_request', [...checked.problems.values()].join('. '))
+  const { filter } = checked
+  const file = {
+    name: `rejections${workspaceId === null ? '' : `-${workspaceId}`}`,
+    columns: COLUMNS,
+    toCells: refusalJson,
+    toJson: refusalJson,
+    readParts: () => usage.queries.readRefusals({ filter, workspaceId }),
+  }
+  return sendFile(request, reply, file, format)
+}
+
+type Place = Pick<Frame, 'workspaceId' | 'nowMs'>
+
+/** A line for each rejection, which opens to all that is known of it. @param keys those of the rejections, by id */
+export function refusalList(refusals: readonly Refusal[], keys: KeysById, place: Place): Html {
+  const lines = refusals.map(refusal => line(refusal, keys.get(refusal.keyId)?.record ?? null, place))
+  return openingLines('Rejections, newest first', lines)
+}
+
+function line(refusal: Refusal, record: KeyRecord | null, { workspaceId, nowMs }: Place): OpeningLine {
+  const { atMs, code, reason, keyId, route, requestId, address } = refusal
+  const explanation = explainRefusal(reason)
+  const owner = workspaceId === null ? refusal.workspaceId : null
+  const id = html`<code>${keyId}</code>`
+  const name =
+    record === null ? id : html`<span class="key-name">${nameHtml(record)}</span> ${hintHtml(record)}`
+  return {
+    summary: [
+      html`<span>${clock(atMs, nowMs)}</span>`,
+      html`<span class="about"><code>${code}</code></span>`,
+      html`<span class="about">${owner === null ? null : html`<span class="muted">${owner}</span> `}${name}</span>`,
+      html`<span class="about why">${explanation ?? html`<code>${reason}</code>`}</span>`,
+    ],
+    facts: [
+      fact('Time', exactInstantAndAgo(atMs, nowMs)),
+      owner === null
+        ? null
+        : fact('Workspace', html`<a class="breaks" href="${refusalsPath(owner)}">${owner}</a>`),
+      fact('Key', record === null ? id : html`${keyLink({ record })} ${id}`),
+      fact('Code', html`<code>${code}</code>`),
+      fact(
+        'Reason',
+        html`${explanation === null ? null : html`${explanation}<br>`}<code class="muted">${reason}</code>`,
+      ),
+      fact('Route', html`<code class="breaks">${route}</code>`),
+      fact('Request id', html`<code class="breaks">${requestId}</code>`),
+      fact('Client', html`<code>${address}</code>`),
+    ],
+  }
+}
+
+/** Where clients get a text that says less on purpose, or that does not suit the owner of the key. */
+const CLEARER: Partial<Readonly<Record<DenialReason, string>>> = {
+  other_workspace: 'The path names another workspace than the one of the key',
+  upstream_not_found: 'The upstream has no such resource',
+  scope_missing: 'The key lacks the scope that the route requires',
+  address_not_allowed: 'The client’s address is not among the allowed addresses of the key',
+}
+
+/** @returns null for a reason of a newer gateway */
+export function explainRefusal(reason: string): string | null {
+  const known = DENIAL_REASONS.find(name => name === reason)
+  return known === undefined ? null : (CLEARER[known] ?? denialRow(known).text)
 }

@@ -25,7 +25,7 @@ import {
 import { type Frame, page } from '../../../src/console/platform/html/layout.ts'
 import { DEFAULT_EXPIRY, expiryField } from '../../../src/console/platform/html/name-and-expiry.ts'
 import { chartSpan } from '../../../src/console/usage/chart-range.ts'
-import { limitsCard } from '../../../src/console/usage/limits-card.ts'
+import { limitsCard } from '../../../src/console/usage/pages.ts'
 import { usagePoints } from '../../../src/console/usage/read-usage.ts'
 import { usagePart } from '../../../src/console/usage/usage-chart.ts'
 import { KEY_STATES } from '../../../src/domain/key/key-record.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { explainRefusal } from '../../../src/console/usage/refusal-list.ts'
+import { explainRefusal } from '../../../src/console/usage/refusals-page.ts'
 import { DENIAL_REASONS, denialRow } from '../../../src/domain/denial.ts'
 
 test('the owner of a key learns which 404 it was, though the client must not', () => {

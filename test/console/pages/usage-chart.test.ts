@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { type ChartRange, chartSpan } from '../../../src/console/usage/chart-range.ts'
-import { lastUseAsOf, recentUseText } from '../../../src/console/usage/key-usage.ts'
+import { lastUseAsOf, recentUseText } from '../../../src/console/usage/pages.ts'
 import { lastPoints, usagePoints } from '../../../src/console/usage/read-usage.ts'
 import {
   groupIntoBars,

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest'
 import type { PrepareReload } from '../../../src/config/reloadable.ts'
 import type { Config } from '../../../src/config/schema/schema.ts'
 import { parseCounters } from '../../../src/console/announcing/read-counters.ts'
-import { createLimitReader, listWindows } from '../../../src/console/usage/limit-windows.ts'
-import { limitsCard } from '../../../src/console/usage/limits-card.ts'
+import { limitsCard } from '../../../src/console/usage/pages.ts'
+import { createLimitReader, listWindows } from '../../../src/console/usage/read-limits.ts'
 import { policiesOfPlan } from '../../../src/domain/rate-limit.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 26, 12)

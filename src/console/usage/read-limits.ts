@@ -3,12 +3,112 @@ import { type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { toInstant } from '../../domain/form/instant.ts'
-import type { PolicySettings } from '../../domain/rate-limit.ts'
+import type { KeyRecord } from '../../domain/key/key-record.ts'
+import {
+  counterName,
+  currentWindow,
+  type PolicySettings,
+  policiesOfPlan,
+  type RatePolicy,
+} from '../../domain/rate-limit.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
+import type { Announcer, CounterReadings, Regions } from '../announcing/index.ts'
 import type { Database } from '../platform/database/database.ts'
 import { isLive } from '../platform/database/key-row.ts'
 import { firstRows, listAsRows, takePage } from '../platform/database/query-parts.ts'
 import type { LimitUseRow } from '../platform/database/tables.ts'
+
+/** What is left of the window of one policy. */
+export interface LimitWindow {
+  readonly policy: RatePolicy
+  /** Requests; null: unknown. */
+  readonly remaining: number | null
+  /** Null if it begins with the next request, or if that is unknown. */
+  readonly resetsAtMs: number | null
+}
+
+/** Each region counts by itself. */
+export interface RegionWindows {
+  /** Null if the settings name no regions. */
+  readonly region: string | null
+  readonly windows: readonly LimitWindow[]
+  /** Why nothing is known of what is left; null if all of it is. */
+  readonly unknown: Extract<CounterReadings, string> | null
+}
+
+export interface LimitsInUse {
+  /** The plan whose policies hold; null: those of keys without a plan do. */
+  readonly plan: string | null
+  /** None if there is no policy. */
+  readonly regions: readonly RegionWindows[]
+}
+
+/** @param counters in the order of the policies */
+export function listWindows(
+  policies: readonly RatePolicy[],
+  counters: CounterReadings,
+  nowMs: number,
+): readonly LimitWindow[] {
+  return policies.map((policy, index) => {
+    const { leftMs } = currentWindow(policy, nowMs)
+    const isKnown = typeof counters !== 'string'
+    const counter = isKnown ? (counters[index] ?? null) : null
+    if (counter !== null) {
+      const resetsAtMs = nowMs + Math.min(counter.endsInMs, leftMs)
+      return { policy, remaining: Math.max(0, policy.requests - counter.used), resetsAtMs }
+    }
+    const resetsAtMs = policy.window === 'month' ? nowMs + leftMs : null
+    return { policy, remaining: isKnown ? policy.requests : null, resetsAtMs }
+  })
+}
+
+interface LimitReaderParts {
+  readonly config: Pick<Config, 'limits'>
+  readonly onReload: OnReload<Pick<Config, 'limits'>>
+  readonly clock: Pick<Clock, 'wallMs'>
+  readonly regions: Pick<Regions, 'areNamed'> & {
+    readonly list: readonly { readonly name: string; readonly announcer: Pick<Announcer, 'readCounters'> }[]
+  }
+}
+
+/** Reads what is left of each window, from the counters that gateways share. Neither rejects. */
+export type LimitReader = ReturnType<typeof createLimitReader>
+
+export function createLimitReader({ config, onReload, clock, regions }: LimitReaderParts) {
+  const settings = reloadable(config, onReload, ({ limits }) => limits)
+  const read = async (
+    policies: readonly RatePolicy[],
+    { workspaceId, id }: { readonly workspaceId: string; readonly id: string },
+  ): Promise<readonly RegionWindows[]> => {
+    if (policies.length === 0) return []
+    const nowMs = clock.wallMs()
+    const names = policies.map(policy =>
+      counterName(policy, currentWindow(policy, nowMs), { workspaceId, id }),
+    )
+    return Promise.all(
+      regions.list.map(async ({ name, announcer }) => {
+        const counters = await announcer.readCounters(workspaceId, names)
+        return {
+          region: regions.areNamed ? name : null,
+          windows: listWindows(policies, counters, nowMs),
+          unknown: typeof counters === 'string' ? counters : null,
+        }
+      }),
+    )
+  }
+  return {
+    async ofKey(key: Pick<KeyRecord, 'workspaceId' | 'id' | 'plan'>): Promise<LimitsInUse> {
+      const { plan, policies } = policiesOfPlan(settings.value, key.plan)
+      return { plan, regions: await read(policies, key) }
+    },
+    /** Of the policies that count all keys of a workspace together. */
+    async ofWorkspace(workspaceId: string, ownPlan: string | null): Promise<LimitsInUse> {
+      const { plan, policies } = policiesOfPlan(settings.value, ownPlan)
+      const shared = policies.filter(({ per }) => per === 'workspace')
+      return { plan, regions: await read(shared, { workspaceId, id: '' }) }
+    },
+  }
+}
 
 /** A window of a limit that is used by at least 80 %. */
 export interface NearLimit extends LimitUseRow {
@@ -17,25 +117,15 @@ export interface NearLimit extends LimitUseRow {
   readonly hint: string | null
 }
 
-interface NearLimitPosition {
-  readonly percent: number
-  readonly id: string
-}
-
 /** Where a page goes on: the percentage and the id of the last one. */
 export const NEAR_LIMIT_CURSOR = /^[0-9]{2,3}\.[A-Za-z0-9_-]{22}$/
-
-/** @param cursor in this form */
-export function readNearLimitCursor(cursor: string): NearLimitPosition {
-  const [percent, id = ''] = cursor.split('.')
-  return { percent: Number(percent), id }
-}
 
 interface NearLimitQuery {
   /** Null: all. */
   readonly workspaceIds: readonly string[] | null
   readonly limit: number
-  readonly after: NearLimitPosition | null
+  /** A cursor; null for the first page. */
+  readonly after: string | null
 }
 
 interface NearLimitPage {
@@ -80,7 +170,7 @@ export function createNearLimitsReader(
             sql<SqlBool>`${RULE} in (select listed.value from ${rules})`,
             isOfPresentPlan(Object.keys(settings.value.plans), nowMs),
           ],
-          after: after === null ? null : { value: after.percent, id: after.id },
+          after: after === null ? null : readCursor(after),
           count: limit + 1,
         },
         dialect,
@@ -93,6 +183,11 @@ export function createNearLimitsReader(
       return { limits: page.rows, nextAfter: page.next }
     },
   }
+}
+
+function readCursor(cursor: string) {
+  const [percent, id = ''] = cursor.split('.')
+  return { value: Number(percent), id }
 }
 
 /** What a row must have in common with a policy of the settings: a limit that was raised is not nearly used up. */
