@@ -206,7 +206,7 @@ const DECISION: Changes = {
 `,
     ],
   ],
-  'console/api-reference/error-meaning.ts': [
+  'console/api-reference/api-page.ts': [
     [
       "  '404 not_found': {\n",
       `  '403 route_not_allowed': { meaning: 'The key is for another route', advice: 'Use another key' },

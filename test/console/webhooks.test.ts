@@ -7,8 +7,12 @@ import type { PrepareReload } from '../../src/config/reloadable.ts'
 import type { Config } from '../../src/config/schema/schema.ts'
 import { createIds } from '../../src/console/platform/database/ids.ts'
 import { createOperatorChannel } from '../../src/console/webhooks/channels.ts'
-import { createDeliveries, type Deliveries } from '../../src/console/webhooks/deliveries.ts'
-import { Dispatcher, retryDelayMs } from '../../src/console/webhooks/dispatcher.ts'
+import {
+  createDeliveries,
+  type Deliveries,
+  Dispatcher,
+  retryDelayMs,
+} from '../../src/console/webhooks/dispatcher.ts'
 import { WARNING_DAYS } from '../../src/console/webhooks/events.ts'
 import { expirySpans, recordExpiries } from '../../src/console/webhooks/expiry-watch.ts'
 import type { DueDelivery } from '../../src/console/webhooks/rows.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ERROR_MEANINGS } from '../../src/console/api-reference/error-meaning.ts'
+import { ERROR_MEANINGS } from '../../src/console/api-reference/api-page.ts'
 import { DENIAL_REASONS, denialRow } from '../../src/domain/denial.ts'
 import { INTEGRATORS_PAGE } from './integrators-page.ts'
 

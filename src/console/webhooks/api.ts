@@ -22,7 +22,7 @@ import {
   readWorkspaceId,
   requirePrincipal,
 } from '../platform/http/request-context.ts'
-import type { DeliveryLog } from './deliveries.ts'
+import type { DeliveryLog } from './dispatcher.ts'
 import type { Delivery } from './rows.ts'
 import {
   MAX_URL_LENGTH,

@@ -5,7 +5,7 @@ import type { ControlLogger } from '../../observability/control-logger.ts'
 import { isLive, readKeyRow } from '../platform/database/key-row.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { keepUp, type Timers } from '../platform/jobs/timers.ts'
-import type { Deliveries } from './deliveries.ts'
+import type { Deliveries } from './dispatcher.ts'
 import { createExpiryEvent, WARNING_DAYS } from './events.ts'
 import type { ReceiverKind } from './rows.ts'
 

@@ -10,8 +10,7 @@ import { bindCalls } from '../platform/http/calls.ts'
 import type { AddLimitEvents } from '../usage/index.ts'
 import { WEBHOOK_CALLS } from './api.ts'
 import { type Channel, createOperatorChannel, createWorkspaceChannel } from './channels.ts'
-import { createDeliveries, type Deliveries } from './deliveries.ts'
-import { Dispatcher } from './dispatcher.ts'
+import { createDeliveries, type Deliveries, Dispatcher } from './dispatcher.ts'
 import {
   configuredReceivers,
   createChangeEvents,

@@ -47,7 +47,7 @@ import {
 } from '../platform/html/paths.ts'
 import { describeCaller, readParameter } from '../platform/http/request-context.ts'
 import { deliveryState } from './api.ts'
-import type { DeliveryLog } from './deliveries.ts'
+import type { DeliveryLog } from './dispatcher.ts'
 import type { WebhookEventType } from './events.ts'
 import type { Delivery } from './rows.ts'
 import {

@@ -13,7 +13,7 @@ import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import type { Tables, WorkspaceWebhookRow } from '../platform/database/tables.ts'
 import { REMOVED } from './channels.ts'
-import type { DeliveryLog } from './deliveries.ts'
+import type { DeliveryLog } from './dispatcher.ts'
 import type { Guard } from './guarded-connector.ts'
 import { closeReceiver, openReceiver } from './rows.ts'
 

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { createDeliveries } from '../../../src/console/webhooks/deliveries.ts'
+import { createDeliveries } from '../../../src/console/webhooks/dispatcher.ts'
 import { closeReceiver, type ReceiverKind, type WebhookEvent } from '../../../src/console/webhooks/rows.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'

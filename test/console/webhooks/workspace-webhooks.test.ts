@@ -9,8 +9,7 @@ import {
   createWorkspaceChannel,
   workspaceRestMs,
 } from '../../../src/console/webhooks/channels.ts'
-import { createDeliveries } from '../../../src/console/webhooks/deliveries.ts'
-import { Dispatcher } from '../../../src/console/webhooks/dispatcher.ts'
+import { createDeliveries, Dispatcher } from '../../../src/console/webhooks/dispatcher.ts'
 import { MAX_WAITING, type ReceiverKind } from '../../../src/console/webhooks/rows.ts'
 import { createWorkspaceWebhooks, findWebhook } from '../../../src/console/webhooks/workspace-webhooks.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
