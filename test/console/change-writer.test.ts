@@ -1,6 +1,6 @@
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
-import { createSerialWriter } from '../../src/console/platform/database/change-writer.ts'
 import type { ChangeWriter } from '../../src/console/platform/database/database.ts'
+import { createSerialWriter } from '../../src/console/platform/database/sqlite/database.ts'
 import { openDatabase } from '../support/open-database.ts'
 
 let writer: ChangeWriter

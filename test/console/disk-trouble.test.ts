@@ -7,7 +7,7 @@ import {
   naming,
   OutcomeUnknown,
 } from '../../src/console/platform/database/database-unavailable.ts'
-import { diskTroubleIn } from '../../src/console/platform/database/sqlite/file.ts'
+import { diskTroubleIn } from '../../src/console/platform/database/sqlite/database.ts'
 
 const coded = (code: string, message = 'failed') => Object.assign(new Error(message), { code })
 

@@ -13,17 +13,18 @@ import { DatabaseSync } from 'node:sqlite'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { Refused } from '../../src/console/platform/database/database.ts'
-import { isLockedSqliteFile, lockSqliteFile } from '../../src/console/platform/database/sqlite/database.ts'
 import {
   checkIntegrity,
   codeOrMessage,
   copyPages,
   diskTroubleIn,
   isEmptyOrMissing,
+  isLockedSqliteFile,
+  lockSqliteFile,
   makeSingleFile,
   requireSqliteFile,
   sqliteFilePath,
-} from '../../src/console/platform/database/sqlite/file.ts'
+} from '../../src/console/platform/database/sqlite/database.ts'
 import { openDatabase as openMigrated } from '../../src/console/platform/open-database.ts'
 import { MIGRATIONS } from '../../src/console/schema.ts'
 import { StartError } from '../../src/domain/start-error.ts'

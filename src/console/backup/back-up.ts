@@ -9,7 +9,7 @@ import {
   diskTroubleIn,
   makeSingleFile,
   sqliteFilePath,
-} from '../platform/database/sqlite/file.ts'
+} from '../platform/database/sqlite/database.ts'
 import { compareSqliteSchema } from '../platform/database/sqlite/schema.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { openReadOnly, readDatabase } from '../platform/open-database.ts'

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { Refused } from '../platform/database/database.ts'
-import { diskTroubleIn, isEmptyOrMissing, sqliteFilePath } from '../platform/database/sqlite/file.ts'
+import { diskTroubleIn, isEmptyOrMissing, sqliteFilePath } from '../platform/database/sqlite/database.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { KnownKeys, keysWithEntries, newerGrant, requireRecords, type SeenRecords } from './newer-records.ts'
 import { readStopped, requireSigningSecret, whileLocked } from './read-database.ts'

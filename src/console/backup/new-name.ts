@@ -1,6 +1,6 @@
 import { constants } from 'node:fs'
 import { copyFile, link, open, rename, rm } from 'node:fs/promises'
-import { codeOrMessage } from '../platform/database/sqlite/file.ts'
+import { codeOrMessage } from '../platform/database/sqlite/database.ts'
 
 /** Of file systems without hard links, such as FAT and many network shares. */
 const WITHOUT_LINKS: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'])

@@ -20,7 +20,7 @@ import {
   makeSingleFile,
   requireSqliteFile,
   sqliteFilePath,
-} from '../platform/database/sqlite/file.ts'
+} from '../platform/database/sqlite/database.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { openDatabase, readDatabase } from '../platform/open-database.ts'
 import { MIGRATIONS } from '../schema.ts'

@@ -9,8 +9,12 @@ import {
   Refused,
 } from '../platform/database/database.ts'
 import { openPostgresForCopy } from '../platform/database/postgres/database.ts'
-import { isLockedSqliteFile, lockSqliteFile } from '../platform/database/sqlite/database.ts'
-import { checkIntegrity, makeSingleFile } from '../platform/database/sqlite/file.ts'
+import {
+  checkIntegrity,
+  isLockedSqliteFile,
+  lockSqliteFile,
+  makeSingleFile,
+} from '../platform/database/sqlite/database.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { openDatabase } from '../platform/open-database.ts'
 import { MIGRATIONS } from '../schema.ts'

@@ -9,9 +9,8 @@ import { DATABASE_SETTING, type Database, DatabaseUnreachable, Refused } from '.
 import type { ReportTrouble } from './database/database-unavailable.ts'
 import type { Migrations } from './database/migrations.ts'
 import { openPostgres, openPostgresReadOnly } from './database/postgres/database.ts'
-import { openSqlite } from './database/sqlite/database.ts'
+import { openSqlite, requireSqliteFile } from './database/sqlite/database.ts'
 import { NodeSqliteDialect } from './database/sqlite/dialect.ts'
-import { requireSqliteFile } from './database/sqlite/file.ts'
 import type { Tables } from './database/tables.ts'
 import { backoffMs, type Timers } from './jobs/timers.ts'
 

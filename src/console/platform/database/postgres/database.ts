@@ -2,9 +2,20 @@ import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import type { OnReload } from '../../../../config/reloadable.ts'
 import { SettingError, StartError } from '../../../../domain/start-error.ts'
-import { createConcurrentWriter } from '../change-writer.ts'
-import { DATABASE_SETTING, type Database, DatabaseForbidden, DatabaseUnreachable } from '../database.ts'
-import { type DatabaseUnavailable, findTrouble, type ReportTrouble } from '../database-unavailable.ts'
+import {
+  type ChangeWriter,
+  DATABASE_SETTING,
+  type Database,
+  DatabaseForbidden,
+  DatabaseUnreachable,
+  type RunWork,
+} from '../database.ts'
+import {
+  type DatabaseUnavailable,
+  findTrouble,
+  mayRunAgain,
+  type ReportTrouble,
+} from '../database-unavailable.ts'
 import { type Migrations, migrate } from '../migrations.ts'
 import type { Tables } from '../tables.ts'
 import { connectionConfig } from './connection.ts'
@@ -61,6 +72,32 @@ export async function openPostgres(
   }
   const changes = createConcurrentWriter({ writer, announcing })
   return { dialect: 'postgres', hasTextIndex, writer, changes, reader, announcing, close }
+}
+
+/** PostgreSQL runs transactions concurrently. */
+export function createConcurrentWriter({
+  writer,
+  announcing,
+}: Pick<Database, 'writer' | 'announcing'>): ChangeWriter {
+  const announce = runAgainAfterFailover(announcing)
+  return { run: runAgainAfterFailover(writer), announce, announceWithNext: announce }
+}
+
+/**
+ * Runs a transaction again, once, whose server went away before it committed: after a failover another one answers. Where the answer to a
+ * commit was lost, a second run might change something twice.
+ */
+function runAgainAfterFailover(connections: Kysely<Tables>): RunWork {
+  return async work => {
+    // Explicit: under another server default, concurrent changes would fail instead of waiting.
+    const run = () => connections.transaction().setIsolationLevel('read committed').execute(work)
+    try {
+      return await run()
+    } catch (error) {
+      if (!mayRunAgain(findTrouble(error))) throw error
+      return run()
+    }
+  }
 }
 
 interface ReadOnlyOptions {
