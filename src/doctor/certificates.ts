@@ -6,7 +6,7 @@ import { readNamedFile } from '../config/setting-files.ts'
 import { withoutBrackets } from '../domain/form/address.ts'
 import { certificatesIn } from '../domain/pem.ts'
 import { hostAndPort } from '../outgoing/connect.ts'
-import { CheckFailure, type Examined } from './finding.ts'
+import { CheckFailure, type Examined, passed } from './finding.ts'
 
 const DAY_MS = 86_400_000
 const WARN_DAYS = 14
@@ -75,5 +75,5 @@ export async function checkOwnCertificate(setting: string, file: string): Promis
     throw new CheckFailure(`${setting} is valid only from ${from}`, 'check the clock, or wait')
   }
   const found = `${setting}${expiryNote(expiresAtMs, nowMs)}`
-  return { finding: { check: 'certificate', isOk: true, found, advice: null } }
+  return { finding: passed('certificate', found) }
 }

@@ -18,8 +18,15 @@ import { requireKnownSecret } from '../console/platform/signing-secrets.ts'
 import { MIGRATIONS } from '../console/schema.ts'
 import { fingerprintSecret } from '../domain/key/secret.ts'
 import { expiryNote, peerExpiry } from './certificates.ts'
-import { readClock } from './clocks.ts'
-import { ANSWER_MS, type Check, CheckFailure, type ClockReading, type Examined } from './finding.ts'
+import {
+  ANSWER_MS,
+  type Check,
+  CheckFailure,
+  type ClockReading,
+  type Examined,
+  passed,
+  readClock,
+} from './finding.ts'
 
 const NAME = 'database'
 
@@ -140,7 +147,7 @@ function describeSchema(missing: readonly string[]): string {
 }
 
 function ok(found: string, clock?: ClockReading): Examined {
-  return { finding: { check: NAME, isOk: true, found, advice: null }, clock }
+  return { finding: passed(NAME, found), clock }
 }
 
 /** Asks for TLS (PostgreSQL, "Message Formats", SSLRequest): its length and its code. */

@@ -5,7 +5,7 @@ import { proxyFor } from '../domain/proxy.ts'
 import { ProxyError } from '../outgoing/connect.ts'
 import { OutgoingClient } from '../outgoing/outgoing-client.ts'
 import { expiryNote, watchCertificates } from './certificates.ts'
-import { ANSWER_MS, type Check, CheckFailure, type Examined } from './finding.ts'
+import { ANSWER_MS, type Check, CheckFailure, type Examined, passed } from './finding.ts'
 import { explainNetworkFailure } from './network-failure.ts'
 
 interface Target {
@@ -72,7 +72,7 @@ async function checkTarget(target: Target, url: URL, proxies: Config['outgoing']
     const through = proxyFor(url, proxies)
     const way = through === null ? '' : ` through the proxy ${through.url.origin}`
     const found = `${url.host} answers with ${statusCode}${way}${expiryNote(certificates.expiryOf(url))}`
-    return { finding: { check: target.check, isOk: true, found, advice: null } }
+    return { finding: passed(target.check, found) }
   } catch (error) {
     // It says what to do.
     if (error instanceof ProxyError) throw new CheckFailure(error.message, null)

@@ -9,8 +9,16 @@ import { compareFingerprints } from '../keys/reports/settings-checks.ts'
 import { isNotOffered, KeyServiceClient, type KeyServiceRequest } from '../keys/tiers/key-service-client.ts'
 import { readSingle } from '../keys/tiers/key-service-store.ts'
 import { expiryNote, watchCertificates } from './certificates.ts'
-import { GATEWAY_LIMIT_MS, readClock } from './clocks.ts'
-import { ANSWER_MS, type Check, CheckFailure, type ClockReading, type Examined } from './finding.ts'
+import {
+  ANSWER_MS,
+  type Check,
+  CheckFailure,
+  type ClockReading,
+  type Examined,
+  GATEWAY_LIMIT_MS,
+  passed,
+  readClock,
+} from './finding.ts'
 import { explainNetworkFailure } from './network-failure.ts'
 
 const NAME = 'key service'
@@ -58,7 +66,7 @@ async function checkKeyService(config: Config, url: string): Promise<Examined> {
       throw new CheckFailure(`${host} is a gateway, which answers every lookup with not_found`, advice)
     const { note, clock } = await compareSettings(config, send)
     const found = `${host} accepts the token and looks keys up${note}${expiryNote(certificates.expiryOf(new URL(url)))}`
-    return { finding: { check: NAME, isOk: true, found, advice: null }, clock }
+    return { finding: passed(NAME, found), clock }
   } finally {
     certificates.stop()
     await client.stop()

@@ -23,8 +23,15 @@ import { parseEndpoint, REDIS_PORT, SENTINEL_PORT } from '../redis/endpoint.ts'
 import { patientSettings, type RedisSettings, requireTopology } from '../redis/options.ts'
 import { RedisConnection } from '../redis/redis-connection.ts'
 import { expiryNote, peerExpiry } from './certificates.ts'
-import { readClock } from './clocks.ts'
-import { ANSWER_MS, type Check, CheckFailure, type ClockReading, type Examined } from './finding.ts'
+import {
+  ANSWER_MS,
+  type Check,
+  CheckFailure,
+  type ClockReading,
+  type Examined,
+  passed,
+  readClock,
+} from './finding.ts'
 
 /** For a better answer after the first trouble: of another Sentinel or node, or the cause of a closed connection. */
 const GRACE_MS = 1_000
@@ -73,7 +80,7 @@ async function checkReading(redis: RedisSettings, countsLimits: boolean): Promis
   ])
   const rights = countsLimits ? 'reading, subscribing and counting' : 'reading and subscribing'
   const found = `${describePlace(settings)} allows ${rights}${expiryNote(expiresAtMs)}`
-  return { finding: { check: 'redis', isOk: true, found, advice: null } }
+  return { finding: passed('redis', found) }
 }
 
 /** The console's own connection, which sends its probe. */
@@ -131,7 +138,7 @@ async function checkAnnouncing(
   }
   const rights = readsCounters ? 'writing, publishing and reading counters' : 'writing and publishing'
   const found = `${describePlace(settings)} allows ${rights}${expiryNote(peerExpiry(socket))}`
-  return { finding: { check, isOk: true, found, advice: null }, clock }
+  return { finding: passed(check, found), clock }
 }
 
 /** The right is not among those that a console needs; asking in this way leaves no line in ACL LOG. */

@@ -3,7 +3,7 @@ import { createProvider } from '../console/sign-in/provider.ts'
 import { systemClock } from '../domain/clock.ts'
 import { describeError, SILENT } from '../observability/control-logger.ts'
 import { expiryNote, watchCertificates } from './certificates.ts'
-import { type Check, CheckFailure, type Examined } from './finding.ts'
+import { type Check, CheckFailure, type Examined, passed } from './finding.ts'
 
 const NAME = 'sign-in'
 
@@ -27,7 +27,7 @@ async function checkProvider(
   try {
     await provider.begin('/')
     const found = `the provider ${host} answers${expiryNote(certificates.expiryOf(new URL(settings.issuer)))}`
-    return { finding: { check: NAME, isOk: true, found, advice: null } }
+    return { finding: passed(NAME, found) }
   } catch (error) {
     const advice =
       'check console.oidc.issuer and caFile, that this machine reaches the provider, and outgoing.httpsProxy (HTTPS_PROXY) if it needs a proxy'

@@ -11,8 +11,16 @@ import {
 } from '../upstream/pool/connector.ts'
 import type { FailurePhase } from '../upstream/pool/failure.ts'
 import { expiryNote, peerExpiry } from './certificates.ts'
-import { HTTP_DATE_RESOLUTION_MS, readClock } from './clocks.ts'
-import { ANSWER_MS, type Check, type CheckFailure, type ClockReading, type Examined } from './finding.ts'
+import {
+  ANSWER_MS,
+  type Check,
+  type CheckFailure,
+  type ClockReading,
+  type Examined,
+  HTTP_DATE_RESOLUTION_MS,
+  passed,
+  readClock,
+} from './finding.ts'
 import { explainNetworkFailure } from './network-failure.ts'
 
 const NAME = 'upstream'
@@ -50,7 +58,7 @@ async function checkTarget(settings: UpstreamSettings, { host, port }: Address):
       ? ''
       : `, WARNING: ${failures.length} of ${answers.length} addresses fail (${failures[0]?.failure.message})`
   const found = `${where} answers with ${good.status}${expiryNote(good.expiresAtMs)}${missing}`
-  return { finding: { check: NAME, isOk: true, found, advice: null }, clock: good.clock }
+  return { finding: passed(NAME, found), clock: good.clock }
 }
 
 async function resolve(host: string, where: string): Promise<readonly string[]> {
