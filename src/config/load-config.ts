@@ -1,6 +1,13 @@
 import { readFileSync } from 'node:fs'
-import { isJsonObject } from '../domain/form/json.ts'
-import { ASSERTION_KEY_FILES, checkAssertionKeys } from './assertion-keys.ts'
+import { Errors, Meta } from 'typebox/schema'
+import { isJsonObject, parseJsonObject } from '../domain/form/json.ts'
+import { parseAssertionKey } from '../domain/pem.ts'
+import {
+  isInside,
+  type JsonSchema,
+  type ResponseSchema,
+  referencesIn,
+} from '../domain/route/response-schema.ts'
 import { ConfigError, type ConfigProblem } from './config-error.ts'
 import {
   layerOfDefaults,
@@ -12,8 +19,7 @@ import {
   removedNames,
 } from './layers.ts'
 import { readRegions } from './regions.ts'
-import { readResponseSchemas } from './response-schemas.ts'
-import { checkRules, type Plane } from './rules.ts'
+import { ASSERTION_KEY_FILES, checkRules, type Plane } from './rules.ts'
 import type { Config } from './schema/schema.ts'
 import { fileErrorText, SettingFiles } from './setting-files.ts'
 import { fileSettings, type GivenValue, type Layer, settings, valueAt } from './settings.ts'
@@ -190,4 +196,65 @@ function withSource(problem: ConfigProblem, given: Layer): ConfigProblem {
     return { ...problem, source: source ?? problem.source }
   }
   return problem
+}
+
+const MAX_BYTES = 256 * 1024
+const DIALECT = Meta['https://json-schema.org/draft/2020-12/schema']
+
+interface NamedRoute {
+  readonly name: string
+  responseSchema?: unknown
+}
+
+/** Replaces the file names of `responseSchema` by what the files hold. */
+export function readResponseSchemas(
+  routes: readonly NamedRoute[],
+  { files, problems, reads }: { files: SettingFiles; problems: ConfigProblem[]; reads: boolean },
+): void {
+  for (const route of routes) {
+    const { name, responseSchema: file } = route
+    if (typeof file !== 'string') continue
+    const source = `routes.${name}.responseSchema`
+    const text = reads ? files.readText({ source, value: file }, file, 'routes') : null
+    const read = text === null ? null : parseSchema(text)
+    if (typeof read === 'string')
+      problems.push({ source, problem: `names a file that ${read}`, path: 'routes' })
+    route.responseSchema = { file, schema: typeof read === 'string' ? null : read } satisfies ResponseSchema
+  }
+}
+
+/** @returns the schema, or what is wrong with the file */
+function parseSchema(text: string): JsonSchema | string {
+  if (text.length > MAX_BYTES) return `is larger than ${MAX_BYTES / 1024} KiB`
+  const schema: JsonSchema | null = parseJsonObject(text)
+  if (schema === null) return 'is no JSON object'
+  const [isValid, [error]] = Errors(Meta, DIALECT, schema)
+  if (!isValid) return `is no JSON Schema (2020-12): at ${error?.instancePath || '/'} it ${error?.message}`
+  const outside = referencesIn(schema).find(reference => !isInside(schema, reference))
+  return outside === undefined
+    ? schema
+    : `refers to ${outside.slice(0, 100)}: a reference must be a JSON pointer into the same file, such as #/$defs/file`
+}
+
+/**
+ * Checks the files of the keys that sign assertions. What signs reads them again, so that the settings hold no key. Two files
+ * with one key are rejected: a rotation has replaced one of them, and not yet the other.
+ */
+function checkAssertionKeys(keyFiles: readonly string[], files: SettingFiles): ConfigProblem[] {
+  const indexOfKey = new Map<string, number>()
+  return keyFiles.flatMap((file, index) => {
+    const source = `${ASSERTION_KEY_FILES}, at ${index}`
+    const text = files.readText({ source, value: file }, file, ASSERTION_KEY_FILES)
+    if (text === null) return []
+    const key = parseAssertionKey(text)
+    const problem =
+      typeof key === 'string' ? `names a file that ${key}` : repeatedKey(key.publicKey.kid, index)
+    return problem === null ? [] : [{ source, problem, path: ASSERTION_KEY_FILES }]
+  })
+
+  function repeatedKey(kid: string, index: number): string | null {
+    const earlier = indexOfKey.get(kid)
+    indexOfKey.set(kid, index)
+    return earlier === undefined ? null : `holds the same key as the file at ${earlier}`
+  }
 }

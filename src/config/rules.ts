@@ -1,6 +1,5 @@
 import { mayBeFixed, mayReachClient, mayReachUpstream } from '../domain/header-names.ts'
 import { findIdleParts, findRedisTopology, isEncryptedRedis } from '../domain/redis-address.ts'
-import { findAssertionProblems } from './assertion-keys.ts'
 import type { ConfigProblem } from './config-error.ts'
 import { findRegionProblems, findSecondRedis } from './regions.ts'
 import { findLimitProblems, findRewrittenPaths, findRouteProblems, findUnknownScopes } from './route-rules.ts'
@@ -310,4 +309,24 @@ function listenerPort(config: Config, listener: Listener): number | undefined {
 
 function listens(listener: Listener, planes: readonly Plane[]): boolean {
   return listener === 'ops' || planes.some(plane => listener === plane || listener.startsWith(`${plane}.`))
+}
+
+export const ASSERTION_KEY_FILES = 'upstream.assertion.keyFiles'
+const TOO_SHORT =
+  'is too short: half of it must exceed upstream.queue.maxWaitMs and upstream.connectTimeoutMs together, or assertions expire while requests wait'
+
+/** Names of both parties, keys, and a life that outlasts the wait for a connection. */
+function findAssertionProblems({ upstream }: Config): ConfigProblem[] {
+  const { keyFiles, lifetimeSeconds, ...others } = upstream.assertion
+  const isOn = keyFiles.length > 0
+  const problems = (['issuer', 'audience'] as const)
+    .filter(name => (others[name] !== undefined) !== isOn)
+    .map(name =>
+      isOn
+        ? { source: `upstream.assertion.${name}`, problem: `is required with ${ASSERTION_KEY_FILES}` }
+        : { source: ASSERTION_KEY_FILES, problem: `is required with upstream.assertion.${name}` },
+    )
+  const longestWaitMs = upstream.queue.maxWaitMs + upstream.connectTimeoutMs
+  if (!isOn || lifetimeSeconds * 500 > longestWaitMs) return problems
+  return [...problems, { source: 'upstream.assertion.lifetimeSeconds', problem: TOO_SHORT }]
 }

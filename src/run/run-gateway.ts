@@ -2,14 +2,15 @@ import type { Config } from '../config/schema/schema.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DEFAULT_REGION } from '../domain/region.ts'
 import { createGateway } from '../gateway/create-gateway.ts'
+import { compileProxies, isTrustedProxy } from '../http/client-address.ts'
 import { createKeyStore } from '../keys/create-key-store.ts'
 import type { InvalidationReceiver } from '../keys/invalidation/invalidation-listener.ts'
 import { createRateLimits } from '../limits/create-rate-limits.ts'
 import { NearLimits } from '../limits/near-limits.ts'
 import { GatewayCount } from '../limits/rate-limiter.ts'
 import { AccessLog } from '../observability/access-log.ts'
-import { createTracing } from '../observability/create-tracing.ts'
 import { FailureLog } from '../observability/failure-log.ts'
+import type { Tracing, TrustsParent } from '../observability/tracing.ts'
 import { openAssertions } from '../upstream/assertion/open-assertions.ts'
 import type { Host } from './host.ts'
 import { connectionsThatFit, readHeapLimit, readOpenFilesLimit } from './process-limits.ts'
@@ -98,9 +99,32 @@ function limitConnections({ config, logger }: ProcessContext): Config {
   const { maxConnections } = config.gateway
   const openFiles = readOpenFilesLimit()
   const fitting = connectionsThatFit(openFiles, maxConnections, config.upstream.connections)
-  if (fitting < maxConnections) {
-    const message = 'open file limit (ulimit -n) lowers gateway.maxConnections'
-    logger.warn({ openFiles, maxConnections: fitting }, message)
-  }
+  const lowered = { openFiles, maxConnections: fitting }
+  if (fitting < maxConnections)
+    logger.warn(lowered, 'open file limit (ulimit -n) lowers gateway.maxConnections')
   return { ...config, gateway: { ...config.gateway, maxConnections: fitting } }
+}
+
+/** Loads the OpenTelemetry SDK only if `tracing.endpoint` is set. @returns null without an endpoint */
+export async function createTracing(
+  config: Pick<Config, 'gateway' | 'tracing' | 'outgoing'>,
+  parts: { readonly version: string; readonly failures: FailureLog },
+): Promise<Tracing | null> {
+  const { endpoint, sampleRatio } = config.tracing
+  if (endpoint === undefined) return null
+  const { OpenTelemetryTracing } = await import('../observability/open-telemetry.ts')
+  return new OpenTelemetryTracing({
+    endpoint,
+    sampleRatio,
+    proxies: config.outgoing,
+    trustsParent: parentTrust(config),
+    ...parts,
+  })
+}
+
+/** @returns a function that tells whether the `traceparent` of a request decides if its trace is recorded */
+export function parentTrust({ gateway, tracing }: Pick<Config, 'gateway' | 'tracing'>): TrustsParent {
+  if (tracing.trustParent !== 'trusted-proxies') return () => tracing.trustParent === 'always'
+  const trusted = compileProxies(gateway.trustedProxies)
+  return ({ socket }) => isTrustedProxy(trusted, socket.remoteAddress ?? '')
 }

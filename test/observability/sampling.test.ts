@@ -1,9 +1,9 @@
 import { Socket } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Config } from '../../src/config/schema/schema.ts'
-import { parentTrust } from '../../src/observability/create-tracing.ts'
 import { OpenTelemetryTracing } from '../../src/observability/open-telemetry.ts'
 import type { TracedRequest } from '../../src/observability/tracing.ts'
+import { parentTrust } from '../../src/run/run-gateway.ts'
 
 const PROXY = '10.1.2.3'
 const STRANGER = '203.0.113.9'
