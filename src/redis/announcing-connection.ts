@@ -112,10 +112,7 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
       if (isNew) emitter.emit('ready')
     },
   })
-  const measure = measureCommands(parts, () => answering.isAnswering)
-  // The nodes of a cluster fail one by one: one that does not answer must not stop the others.
-  const watch = <Reply>(command: Command, send: () => Promise<Reply>) =>
-    measure(command, () => (isCluster ? send() : answering.watch(send)))
+  const watch = watchCommands(parts, answering, isCluster)
   const all = [...new Set<RedisConnection>([records, publisher])]
   const confirm = async () => {
     const isConfirmed = (await check?.confirm()) ?? true
@@ -147,7 +144,7 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
 type Command = 'eval' | 'publish' | 'getrange'
 
 /** Counts commands and their times. At zero from the start, so that an alert on a rate fires on the first failure. */
-function measureCommands({ metrics, config }: RedisConnectionParts, isReady: () => boolean) {
+function watchCommands({ metrics, config }: RedisConnectionParts, answering: Answering, isCluster: boolean) {
   const { redisCommands, redisCommandDuration } = metrics
   for (const command of ['eval', 'publish'] as const) {
     for (const outcome of COMMAND_OUTCOMES) redisCommands.inc({ command, outcome }, 0)
@@ -161,12 +158,13 @@ function measureCommands({ metrics, config }: RedisConnectionParts, isReady: () 
       redisCommandDuration.handle({ command }).observe(elapsedMs() / 1000)
     }
     try {
-      const reply = await send()
+      // The nodes of a cluster fail one by one: one that does not answer must not stop the others.
+      const reply = await (isCluster ? send() : answering.watch(send))
       count('ok')
       return reply
     } catch (error) {
       if (isReplyError(error)) count('error')
-      else if (!isReady()) count('unavailable')
+      else if (!answering.isAnswering) count('unavailable')
       else count(elapsedMs() >= config.commandTimeoutMs - TIMER_SLACK_MS ? 'timeout' : 'error')
       throw error
     }
