@@ -90,15 +90,16 @@ export async function runDemo(
   if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.writeError(NOT_INTRODUCED)
   const signInUrl = () => new URL(oneTimeLink.path, settings.config.console.publicUrl).href
   const { atTerminal } = host
-  await introduce(
-    host,
-    await writeIntroduction(settings.config, addresses, {
+  // The lines about its own two keys would stand in the middle of the text, and behind its end.
+  await quietly(context.logger, async () => {
+    const text = await writeIntroduction(settings.config, addresses, {
       signInUrl: signInUrl(),
       atTerminal,
       moved: describeOtherPorts(flags, addresses),
       isOverSsh: host.environment['SSH_CONNECTION'] !== undefined,
-    }),
-  )
+    })
+    await introduce(host, text)
+  })
   if (!atTerminal) return
   createInterface({ input: host.streams.input }).on('line', () => {
     oneTimeLink.renew()
