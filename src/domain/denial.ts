@@ -52,7 +52,7 @@ const DENIALS = {
   malformed_request: {
     status: 400,
     code: 'invalid_request',
-    text: 'The request is not HTTP/1.1',
+    text: 'The request is not valid HTTP/1.1',
     responsible: 'client',
     countedAs: 'rejected',
     closesConnection: true,

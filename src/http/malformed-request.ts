@@ -52,7 +52,7 @@ export function explainParserError({
     if (start === PROXY_V2 || start.startsWith('PROXY '))
       return 'The PROXY protocol is not supported on this port'
   }
-  return PARSER_CAUSES.get(code) ?? 'The request is not HTTP/1.1'
+  return PARSER_CAUSES.get(code) ?? 'The request is not valid HTTP/1.1'
 }
 
 /**

@@ -178,7 +178,7 @@ test.each<[object, string | undefined, string, string | undefined]>([
 })
 
 test.each([
-  ['malformed_request', 400, 'invalid_request', 'The request is not HTTP/1.1'],
+  ['malformed_request', 400, 'invalid_request', 'The request is not valid HTTP/1.1'],
   ['unknown_route', 404, 'not_found', 'No resource at this path'],
   ['request_timeout', 408, 'invalid_request', 'The request was not received in time'],
   [

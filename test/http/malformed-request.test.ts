@@ -105,10 +105,10 @@ test.each([
 })
 
 test('a client reads an answer also to an error of the parser that has no text of its own', () => {
-  expect(explainParserError({ code: 'HPE_NEW' })).toBe('The request is not HTTP/1.1')
-  expect(explainParserError({})).toBe('The request is not HTTP/1.1')
+  expect(explainParserError({ code: 'HPE_NEW' })).toBe('The request is not valid HTTP/1.1')
+  expect(explainParserError({})).toBe('The request is not valid HTTP/1.1')
   expect(explainParserError({ code: 'HPE_NEW', rawPacket: Buffer.from('PROXY ') })).toBe(
-    'The request is not HTTP/1.1',
+    'The request is not valid HTTP/1.1',
   )
   expect(explainParserError({ code: 'HPE_INVALID_METHOD' })).toBe(METHOD)
 })

@@ -109,7 +109,7 @@ function unknownField(name: string, context: string): ApiError {
 }
 
 const FAULT_RESPONSES: Record<ConnectionFault, readonly [status: number, code: string, text: string]> = {
-  malformed_request: [400, 'invalid_request', 'The request is not HTTP/1.1'],
+  malformed_request: [400, 'invalid_request', 'The request is not valid HTTP/1.1'],
   unknown_route: [404, 'not_found', 'No resource at this path'],
   request_timeout: [408, 'invalid_request', 'The request was not received in time'],
   expectation_failed: [417, 'invalid_request', 'The Expect field is not supported, other than 100-continue'],
