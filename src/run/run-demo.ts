@@ -89,15 +89,12 @@ export async function runDemo(
   ])
   if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.writeError(NOT_INTRODUCED)
   const signInUrl = () => new URL(oneTimeLink.path, settings.config.console.publicUrl).href
-  const { atTerminal } = host
+  const { atTerminal, environment } = host
   // The lines about its own two keys would stand in the middle of the text, and behind its end.
   await quietly(context.logger, async () => {
-    const text = await writeIntroduction(settings.config, addresses, {
-      signInUrl: signInUrl(),
-      atTerminal,
-      moved: describeOtherPorts(flags, addresses),
-      isOverSsh: host.environment['SSH_CONNECTION'] !== undefined,
-    })
+    const moved = describeOtherPorts(flags, addresses)
+    const facts = { atTerminal, moved, isOverSsh: environment['SSH_CONNECTION'] !== undefined }
+    const text = await writeIntroduction(settings.config, addresses, { signInUrl: signInUrl(), ...facts })
     await introduce(host, text)
   })
   if (!atTerminal) return
