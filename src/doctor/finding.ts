@@ -83,11 +83,7 @@ export function formatFindings(findings: readonly Finding[]): string {
     .map(({ check, isOk, found, advice }) => {
       const text = advice === null ? found : `${found.replace(CLOSING_MARKS, '')}: ${advice}`
       // A text of a server may have several lines.
-      const line = text
-        .split(/[\r\n]/)
-        .map(part => part.trim())
-        .filter(part => part !== '')
-        .join(' ')
+      const line = text.trim().replaceAll(/\s+/g, ' ')
       return `${isOk ? 'ok    ' : 'FAILED'}  ${check.padEnd(width)}  ${line}\n`
     })
     .join('')

@@ -63,13 +63,10 @@ export async function sendSecret(
   request.keyId ??= record.id
   const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
   if (secret === null) return sendPage(reply, alreadyDonePage(frame, record))
-  const old =
-    replaced === null
-      ? null
-      : {
-          key: viewAfter(replaced.record, before, registry),
-          revocation: await readChangeProgress(registry, done, true),
-        }
+  const old = replaced && {
+    key: viewAfter(replaced.record, before, registry),
+    revocation: await readChangeProgress(registry, done, true),
+  }
   const key = viewAfter(record, null, registry)
   return sendPage(reply, secretPage(frame, { key, secret: secret.reveal(), replaced: old }, sources))
 }

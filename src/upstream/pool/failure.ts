@@ -53,21 +53,16 @@ export function isConnectionLoss(error: unknown): boolean {
   return code === CLOSED_CODE || RESET_CODES.has(code)
 }
 
+const TIMEOUT_KINDS: ReadonlySet<UpstreamFailureKind> = new Set(['headers_timeout', 'total_timeout'])
 const UNREACHABLE_KINDS: ReadonlySet<UpstreamFailureKind> = new Set([
-  'dns',
-  'refused',
-  'connect_timeout',
-  'tls',
-  'headers_timeout',
-  'total_timeout',
+  ...(['dns', 'refused', 'connect_timeout', 'tls'] as const),
+  ...TIMEOUT_KINDS,
 ])
 
 /** Whether the upstream cannot be reached or does not respond in time, in contrast to an invalid response. */
 export function isUnreachable(kind: UpstreamFailureKind): boolean {
   return UNREACHABLE_KINDS.has(kind)
 }
-
-const TIMEOUT_KINDS: ReadonlySet<UpstreamFailureKind> = new Set(['headers_timeout', 'total_timeout'])
 
 /** Whether a connection was there but no response in time: one request alone can cause that. */
 export function isTimeout(kind: UpstreamFailureKind): boolean {
