@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Static, Type } from 'typebox'
-import { auditEntry } from '../../console/platform/http/fields.ts'
+import { auditEntry } from '../../console/platform/http/items.ts'
 import { systemClock } from '../../domain/clock.ts'
 import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define, minuteText, plainText, secondText, warn } from '../cli.ts'

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { nearLimit as describedLimit } from '../../console/platform/http/fields.ts'
+import { nearLimit as describedLimit } from '../../console/platform/http/items.ts'
 import { type Define, plainText, secondText } from '../cli.ts'
 import { readPages } from '../client/client.ts'
 import { addAccessOptions, openSession } from '../client/session.ts'

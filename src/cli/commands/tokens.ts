@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Static, Type } from 'typebox'
 import { PERMISSIONS } from '../../console/platform/access/principal.ts'
-import { caller, token as describedToken } from '../../console/platform/http/fields.ts'
+import { caller, token as describedToken } from '../../console/platform/http/items.ts'
 import { systemClock } from '../../domain/clock.ts'
 import { relativeTime } from '../../domain/form/instant.ts'
 import { isId } from '../../domain/id-form.ts'

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
-import { webhook } from '../../console/platform/http/fields.ts'
+import { webhook } from '../../console/platform/http/items.ts'
 import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define, minuteText, plainText } from '../cli.ts'
 import { nullable, readResponse } from '../client/client.ts'

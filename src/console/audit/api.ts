@@ -6,7 +6,6 @@ import type { AuditRow } from '../platform/database/tables.ts'
 import { invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
-  auditEntry,
   fields,
   instantParameter,
   keyIdParameter,
@@ -15,6 +14,7 @@ import {
   pageSchema,
   parameter,
 } from '../platform/http/fields.ts'
+import { auditEntry } from '../platform/http/items.ts'
 import {
   readConditions,
   readPage,

@@ -1,6 +1,6 @@
 import { constants } from 'node:fs'
 import { copyFile, link, open, rename, rm } from 'node:fs/promises'
-import { codeOrMessage } from '../platform/database/sqlite/database.ts'
+import { errorCode } from '../../domain/error-code.ts'
 
 /** Of file systems without hard links, such as FAT and many network shares. */
 const WITHOUT_LINKS: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'])
@@ -31,12 +31,12 @@ async function withNewName(
 ): Promise<boolean> {
   try {
     await linkFile(from, to).catch((error: unknown) => {
-      if (!WITHOUT_LINKS.has(codeOrMessage(error))) throw error
+      if (!WITHOUT_LINKS.has(errorCode(error) ?? '')) throw error
       return withoutLinks(from, to)
     })
     return true
   } catch (error) {
-    if (codeOrMessage(error) === 'EEXIST') return false
+    if (errorCode(error) === 'EEXIST') return false
     throw error
   }
 }
@@ -59,7 +59,7 @@ async function copyWhole(from: string, to: string): Promise<void> {
     await copy.sync().finally(() => copy.close())
   } catch (error) {
     // Without the space for all of it.
-    if (codeOrMessage(error) !== 'EEXIST') await rm(to, { force: true })
+    if (errorCode(error) !== 'EEXIST') await rm(to, { force: true })
     throw error
   }
 }

@@ -13,7 +13,6 @@ import {
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import {
-  caller,
   fields,
   listJson,
   name,
@@ -21,8 +20,8 @@ import {
   pageQuery,
   pageSchema,
   secret as secretSchema,
-  token as tokenSchema,
 } from '../platform/http/fields.ts'
+import { caller, token as tokenSchema } from '../platform/http/items.ts'
 import {
   otherRequest,
   readPage,

@@ -13,11 +13,11 @@ import {
   limit,
   limitWindow,
   listJson,
-  nearLimit,
   pageSchema,
   parameter,
   usagePoint,
 } from '../platform/http/fields.ts'
+import { nearLimit } from '../platform/http/items.ts'
 import {
   noSuchKey,
   readConditions,

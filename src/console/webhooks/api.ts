@@ -14,8 +14,8 @@ import {
   pageQuery,
   pageSchema,
   textOrNull,
-  webhook,
 } from '../platform/http/fields.ts'
+import { webhook } from '../platform/http/items.ts'
 import {
   describeCaller,
   readPageOptions,

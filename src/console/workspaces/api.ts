@@ -3,15 +3,8 @@ import { isSearchText, KEY_QUERY_EXPECTED } from '../keys/index.ts'
 import { allowedWorkspaces } from '../platform/access/principal.ts'
 import { invalidField } from '../platform/http/api-error.ts'
 import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
-import {
-  cursorField,
-  fields,
-  limit,
-  listJson,
-  pageSchema,
-  parameter,
-  workspace,
-} from '../platform/http/fields.ts'
+import { cursorField, fields, limit, listJson, pageSchema, parameter } from '../platform/http/fields.ts'
+import { workspace } from '../platform/http/items.ts'
 import { readPage, requirePrincipal } from '../platform/http/request-context.ts'
 import { listWorkspaces, type WorkspaceSources, type WorkspaceSummary } from './rows.ts'
 

@@ -2,7 +2,6 @@ import { lstat, open, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import type { Command } from 'commander'
 import { Type } from 'typebox'
-import { giveNewName } from '../../../console/backup/new-name.ts'
 import { EXIT, type Host } from '../../../run/host.ts'
 import { type Cli, CliError, keyCount, plainText } from '../../cli.ts'
 import { type AdminClient, count, readResponse } from '../../client/client.ts'
@@ -97,6 +96,8 @@ async function saveNew(file: string, parts: AsyncIterable<Uint8Array>, force: bo
       await writeFile(handle, parts)
       await handle.sync()
       if (!(await isThere())) throw replacedMeanwhile(file)
+      // Loaded where it is used: no other command on keys needs code of the console.
+      const { giveNewName } = await import('../../../console/backup/new-name.ts')
       if (force) await rename(unfinished, file)
       else if (!(await giveNewName(unfinished, file))) throw existsAlready(file)
     } finally {
