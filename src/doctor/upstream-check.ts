@@ -3,13 +3,9 @@ import { Client } from 'undici'
 import type { Config } from '../config/schema/schema.ts'
 import { hostAndPort } from '../outgoing/connect.ts'
 import { buildUpstreamConnector, type UpstreamSettings } from '../upstream/pool/connection.ts'
-import {
-  type Address,
-  listUpstreamTargets,
-  resolveName,
-  type SocketConnector,
-} from '../upstream/pool/connector.ts'
+import { type Address, listUpstreamTargets, resolveName } from '../upstream/pool/connector.ts'
 import type { FailurePhase } from '../upstream/pool/failure.ts'
+import type { SocketConnector } from '../upstream/pool/upstream-socket.ts'
 import { expiryNote, peerExpiry } from './certificates.ts'
 import {
   ANSWER_MS,

@@ -25,13 +25,15 @@ export function parseInstant(text: string): number | null {
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
+/** Made at its first use: it takes milliseconds, which a gateway's start need not spend. */
+let relativeFormat: Intl.RelativeTimeFormat | undefined
 
 /** `in 90 days`, `3 minutes ago`, rounded to the nearest unit. Used by console and command line; console.js has the same code. */
 export function relativeTime(atMs: number, nowMs: number): string {
   const differenceMs = atMs - nowMs
   const count = (unitMs: number) => Math.round(Math.abs(differenceMs) / unitMs)
-  // Made where it is used: the first one takes milliseconds, which a gateway's start need not spend.
-  const relative = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
+  relativeFormat ??= new Intl.RelativeTimeFormat('en', { numeric: 'always' })
+  const relative = relativeFormat
   const format = (amount: number, unit: Intl.RelativeTimeFormatUnit) =>
     relative.format(Math.sign(differenceMs) * amount, unit)
   if (count(MINUTE_MS) === 0) return differenceMs <= 0 ? 'just now' : 'in under a minute'

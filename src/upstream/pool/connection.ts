@@ -5,13 +5,8 @@ import type { Config } from '../../config/schema/schema.ts'
 import { readNamedFile } from '../../config/setting-files.ts'
 import { withoutBrackets } from '../../domain/form/address.ts'
 import { requireAuthorities, requirePair } from '../../domain/pem.ts'
-import {
-  type Address,
-  type ConnectDeps,
-  connectToUpstream,
-  type SocketConnector,
-  socketConnector,
-} from './connector.ts'
+import { type Address, type ConnectDeps, connectToUpstream } from './connector.ts'
+import { type SocketConnector, socketConnector } from './upstream-socket.ts'
 
 /** Validated settings of the upstream, with its URL and the header values that were read from files. */
 export type UpstreamSettings = Omit<Config['upstream'], 'url' | 'headers' | 'assertion'> & {

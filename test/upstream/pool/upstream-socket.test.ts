@@ -7,7 +7,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createServer as createTlsServer, TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, expect, onTestFinished, test, vi } from 'vitest'
-import { READ_BYTES, type SocketConnector, socketConnector } from '../../../src/upstream/pool/connector.ts'
+import {
+  READ_BYTES,
+  type SocketConnector,
+  socketConnector,
+} from '../../../src/upstream/pool/upstream-socket.ts'
 import { makeCertificates } from '../../support/certificates.ts'
 import { freePort } from '../../support/free-port.ts'
 import { keepAliveMs } from '../../support/tcp-table.ts'
