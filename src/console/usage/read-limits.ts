@@ -71,7 +71,7 @@ interface LimitReaderParts {
   }
 }
 
-/** Reads what is left of each window, from the counters that gateways share. Neither rejects. */
+/** Reads what is left of each window, from the counters that gateways share. Never rejects. */
 export type LimitReader = ReturnType<typeof createLimitReader>
 
 export function createLimitReader({ config, onReload, clock, regions }: LimitReaderParts) {

@@ -3,6 +3,7 @@ import { type Static, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
 import { isKeyId } from '../../domain/id-form.ts'
 import { DEFAULT_REGION, isRegionName, REGION_HEADER } from '../../domain/region.ts'
+import { isCount } from '../../domain/wire.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
@@ -32,10 +33,9 @@ const listSchema = (entries: string) =>
 export const usageReportBody = Type.Object(
   {
     used: Type.Optional(
-      Type.Unsafe<Record<string, number>>({
+      Type.Unsafe<Record<string, unknown>>({
         type: 'object',
         maxProperties: MAX_ENTRIES,
-        additionalProperties: { type: 'integer', minimum: 0 },
         description: USED_EXPECTED,
       }),
     ),
@@ -97,11 +97,12 @@ async function receiveReport(
   const { refused, ...checked } = await check(parts, body)
   const region = request.headers[REGION_HEADER] ?? DEFAULT_REGION
   if (!isRegionName(region)) throw invalidField(REGION_HEADER, `the name of a region`)
-  const report = { gateway, region, sequence, ...checked, used: readUses(used, parts.clock.wallMs()) }
+  const uses = readUses(used, parts.clock.wallMs())
+  const report = { gateway, region, sequence, ...checked, used: uses }
   await parts.gatherer.store(report).catch(() => {
     throw new ApiError('database_unavailable', 'The report is not stored; send it again', RETRY)
   })
-  return responseTo(refused)
+  return responseTo(refused, Object.keys(used).length - uses.size)
 }
 
 function entriesIn({ used = {}, ...lists }: UsageReportBody): number {
@@ -117,14 +118,16 @@ async function check({ findKnown, clock, metrics, stores }: ReceivingParts, body
   return checked
 }
 
-/** A gateway's clock that is ahead must not set a time in the future. */
-function readUses(used: Readonly<Record<string, number>>, nowMs: number): ReadonlyMap<string, number> {
-  const uses = Object.entries(used).filter(([id]) => isKeyId(id))
-  return new Map(uses.map(([id, ms]) => [id, Math.min(ms, nowMs)]))
+/** Of the valid entries. A gateway's clock that is ahead must not set a time in the future. */
+function readUses(used: Readonly<Record<string, unknown>>, nowMs: number): ReadonlyMap<string, number> {
+  const uses = new Map<string, number>()
+  for (const [id, ms] of Object.entries(used))
+    if (isKeyId(id) && isCount(ms)) uses.set(id, Math.min(ms, nowMs))
+  return uses
 }
 
 /** Names a few refused entries only: a response must not be larger than the report. */
-function responseTo({ first, requests, ...refused }: RefusedEntries): object {
-  const entries = LISTS.reduce((sum, list) => sum + refused[list], 0)
+function responseTo({ first, requests, ...refused }: RefusedEntries, refusedUses: number): object {
+  const entries = LISTS.reduce((sum, list) => sum + refused[list], refusedUses)
   return entries === 0 ? {} : { refused: entries, requests, first }
 }

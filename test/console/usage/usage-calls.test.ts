@@ -114,8 +114,7 @@ describe('a report of a gateway', () => {
       [{ gateway: 7 }, 'gateway', GATEWAY],
       [{ sequence: undefined }, 'sequence', 'a whole number from 1'],
       [{ used: [] }, 'used', USED],
-      [{ used: { key_a: -1 } }, 'used', USED],
-      [{ used: { key_a: 0.5 } }, 'used', USED],
+      [{ used: 'x' }, 'used', USED],
       [{ counts: {} }, 'counts', 'a list of at most 10000 counts'],
       [{ refusals: 'x' }, 'refusals', 'a list of at most 10000 refusals'],
       [{ omittedRefusals: 1 }, 'omittedRefusals', 'a list of at most 10000 workspaces'],
@@ -207,6 +206,17 @@ describe('a report of a gateway', () => {
     // The time of a clock that is ahead counts as now.
     await report(4, [], { used: { [keyId]: nowMs + 5000 } })
     expect(await lastUsedAt()).toBe(new Date(nowMs).toISOString())
+  })
+
+  test('keeps the other times of use where some are not valid, and says how many were not', async () => {
+    const { send, report, keyId, issue } = await started()
+    const other = await issue()
+    const usedAt = Date.now() - 5000
+    const used = { [keyId]: usedAt, [other]: 0.5, [UNKNOWN_KEY]: -1, key_a: usedAt, x: 'now' }
+    const { status, body } = await report(1, [], { used })
+    expect([status, body]).toEqual([200, { refused: 4, requests: 0, first: [] }])
+    const lastUsedAt = async (id: string) => (await send('GET', `/admin/v1/keys/${id}`)).body.key.lastUsedAt
+    expect([await lastUsedAt(keyId), await lastUsedAt(other)]).toEqual([expect.any(String), null])
   })
 
   test('without a number, as version 1 of the contract has it, still says when keys were last used', async () => {
