@@ -250,6 +250,22 @@ describe('listing keys', () => {
     }
   })
 
+  test('with a parameter is refused where a call has none', async () => {
+    const paths = [
+      `/admin/v1/keys/key_01ARZ3NDEKTSV4RRFFQ69G5FAV`,
+      '/admin/v1/whoami',
+      `${KEYS.replace(/keys$/, 'plan')}`,
+    ]
+    for (const path of paths) {
+      const { status, body } = await running.send('GET', `${path}?x=1`)
+      expect([path, status, body]).toEqual([
+        path,
+        400,
+        { code: 'invalid_request', error: 'Unknown query parameter x', field: 'x' },
+      ])
+    }
+  })
+
   test.each(['1', '200'])('with ?limit=%s works', async limit => {
     expect((await running.send('GET', `${KEYS}?limit=${limit}`)).status).toBe(200)
   })
@@ -475,7 +491,7 @@ describe('over a socket', () => {
   test('oversized headers get a JSON error', async () => {
     const answer = await get(KEYS, `X-Long: ${'x'.repeat(20_000)}\r\n`)
     expect(answer).toMatch(/^HTTP\/1\.1 431 /)
-    expect(answer).toContain('"code":"headers_too_large"')
+    expect(answer).toContain('"code":"request_too_large"')
   })
 
   test('a request with the token is admitted', async () => {

@@ -188,7 +188,7 @@ test.each([
     'The Expect field is not supported, other than 100-continue',
   ],
   ['url_too_long', 414, 'request_too_large', 'The URL is too long'],
-  ['headers_too_large', 431, 'headers_too_large', 'The headers are too large'],
+  ['headers_too_large', 431, 'request_too_large', 'The headers are too large'],
 ] as const)('bytes that are no request are answered too: %s', (fault, status, code, error) => {
   const [head = '', body = ''] = explainFault(fault, 'r-1').split('\r\n\r\n')
   const lines = head.toLowerCase().split('\r\n')

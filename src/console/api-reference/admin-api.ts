@@ -53,7 +53,6 @@ const COMMON_ERRORS: readonly ApiErrorCode[] = [
   'unauthenticated',
   'misdirected_request',
   'rate_limited',
-  'headers_too_large',
   'internal_error',
   'database_unavailable',
 ]
@@ -75,7 +74,6 @@ const MEANINGS: Readonly<Record<ApiErrorCode, string>> = {
   idempotency_mismatch: 'The `Idempotency-Key` was used for a different request',
   precondition_required: '`If-Match` is missing',
   rate_limited: 'Too many requests with a wrong token from this address; see `Retry-After`',
-  headers_too_large: 'The headers are too large',
   internal_error: 'See the console’s log under the request id',
   database_unavailable:
     'The database is unavailable: send the same request again, with its `Idempotency-Key`. A `keyId` or `tokenId` names what may have been made or changed all the same',

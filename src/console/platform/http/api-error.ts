@@ -24,7 +24,6 @@ const STATUS = {
   precondition_required: 428,
   /** Too many failed attempts from this address. */
   rate_limited: 429,
-  headers_too_large: 431,
   internal_error: 500,
   database_unavailable: 503,
   /** Only for reports of leaked keys: the signature cannot be checked, or too many reports are being handled. */

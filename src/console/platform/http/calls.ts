@@ -196,12 +196,15 @@ export function declareCalls<Parts>() {
   }
 }
 
+/** A parameter that a call does not know is refused, also where it knows none. */
+const NO_QUERY = { type: 'object', additionalProperties: false }
+
 /** The routes of calls, with what their handlers use. */
 export function bindCalls<Parts>(calls: readonly AdminCall<Parts>[], parts: Parts): ProtectedCall[] {
   return calls.map(({ query, body, status, handle, ...route }) => ({
     ...route,
     schema: {
-      ...(query === null ? {} : { querystring: query }),
+      querystring: query ?? NO_QUERY,
       ...(body === null ? {} : { body }),
     },
     handle: (request, reply) => {

@@ -114,7 +114,7 @@ const FAULT_RESPONSES: Record<ConnectionFault, readonly [status: number, code: s
   request_timeout: [408, 'invalid_request', 'The request was not received in time'],
   expectation_failed: [417, 'invalid_request', 'The Expect field is not supported, other than 100-continue'],
   url_too_long: [414, 'request_too_large', 'The URL is too long'],
-  headers_too_large: [431, 'headers_too_large', 'The headers are too large'],
+  headers_too_large: [431, 'request_too_large', 'The headers are too large'],
 }
 
 /** The response to bytes that never become a request. @param cause in place of the general text */
