@@ -32,6 +32,11 @@ describe('audit list', () => {
     expect([head, ...rows].filter(line => line.length > 80)).toEqual([])
   })
 
+  test('is what audit alone does, with the same options', async () => {
+    const { code, stdout } = await site.postern('audit', '--action', 'key.revoked', '-q')
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^audit_[0-9A-Z]{26}$/)])
+  })
+
   test('is narrowed by its conditions', async () => {
     const entries = async (...words: string[]) => {
       const { stdout } = await site.postern(...LIST, ...words, '-o', 'json')

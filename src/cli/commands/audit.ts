@@ -76,7 +76,7 @@ const VIEW: ListView<ShownEntry> = {
 /** `postern audit list` */
 function addList(audit: Command, cli: Cli): void {
   const list = audit
-    .command('list')
+    .command('list', { isDefault: true })
     .description('list who changed what, newest first')
     .option('--workspace <id>', 'entries of this workspace')
     .option('--key <id>', 'entries about this key')
