@@ -125,7 +125,7 @@ export class LogSink implements DestinationStream {
 
 function reportLine(dropped: number): string {
   const time = new Date().toISOString()
-  return `${JSON.stringify({ level: 40, time, dropped, msg: 'log output stalled, lines dropped' })}\n`
+  return `${JSON.stringify({ level: 40, time, dropped, msg: 'log output stalled or failed, lines dropped' })}\n`
 }
 
 /** Logs JSON lines. Callers name each field, so that no object is logged whole and no redaction is needed. */

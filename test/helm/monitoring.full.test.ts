@@ -28,7 +28,7 @@ groups:
       - alert: PosternTwo
         expr: vector(1) > 2
         labels: { severity: warning }
-      - alert: PosternSlowDrain
+      - alert: PosternDrainDeadlineHit
         expr: postern_draining == 1
         for: 35s
 `
@@ -145,7 +145,7 @@ describe.skipIf(!has(HELM))('the rules', () => {
       { record: 'job:postern:ratio', expr: 'vector(1)' },
       { alert: 'PosternOne', annotations: { description: 'It is {{ $value }} on {{ $labels.pod }}.' } },
       { alert: 'PosternTwo' },
-      { alert: 'PosternSlowDrain' },
+      { alert: 'PosternDrainDeadlineHit' },
     ])
   })
 
@@ -153,7 +153,7 @@ describe.skipIf(!has(HELM))('the rules', () => {
     expect(rulesOf({ disabled: ['PosternTwo'] }).map(({ alert }) => alert)).toEqual([
       undefined,
       'PosternOne',
-      'PosternSlowDrain',
+      'PosternDrainDeadlineHit',
     ])
   })
 
@@ -219,7 +219,7 @@ describe.skipIf(!has(HELM))('the rules', () => {
   it('cannot be configured under an unknown name', () => {
     const rendering = on({ prometheusRule: { disabled: ['PosternThree'] } })
     expect(rendering.stderr).toContain(
-      'names the alert PosternThree, which does not exist: use one of PosternOne, PosternSlowDrain, PosternTwo',
+      'names the alert PosternThree, which does not exist: use one of PosternOne, PosternDrainDeadlineHit, PosternTwo',
     )
   })
 })
@@ -284,7 +284,7 @@ describe.skipIf(!has(HELM))('the rules of a release', () => {
       expect.arrayContaining(['PosternAbsent', 'PosternTargetDown', 'PosternKeyStoreUnavailable']),
     )
     expect(
-      gateways.filter(name => /Console|Webhook|Audit|SlowDrain|Region|Autoscaler/.test(String(name))),
+      gateways.filter(name => /Console|Webhook|Audit|DrainDeadlineHit|Region|Autoscaler/.test(String(name))),
     ).toEqual([])
   })
 

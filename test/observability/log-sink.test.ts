@@ -64,7 +64,7 @@ describe('lines for a stalled reader', () => {
     expect(JSON.parse(report)).toMatchObject({
       level: 40,
       dropped: 3,
-      msg: 'log output stalled, lines dropped',
+      msg: 'log output stalled or failed, lines dropped',
     })
     expect(next).toBe('next')
   })
@@ -97,7 +97,7 @@ test('a file whose disk was full is written again, and the log says how many lin
   const whole = disk.text.split('\n').flatMap(line => (/^(?:before|after|\{.*\})$/.test(line) ? [line] : []))
   expect([whole[0], whole.at(-1), dropped]).toEqual(['before', 'after', 6])
   expect(whole.slice(1, -1).map(line => JSON.parse(line))).toMatchObject([
-    { dropped: 6, msg: 'log output stalled, lines dropped' },
+    { dropped: 6, msg: 'log output stalled or failed, lines dropped' },
   ])
 })
 

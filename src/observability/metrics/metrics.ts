@@ -267,7 +267,7 @@ function declareProcess({ counter, gauge }: MetricDeclarations) {
     ),
     logLinesDropped: counter(
       'postern_log_lines_dropped_total',
-      'Log lines dropped because the log output stalled',
+      'Log lines dropped because the log output stalled or failed',
     ),
     connectionsClosed: counter(
       'postern_connections_closed_total',

@@ -38,7 +38,7 @@ const EXPECTED = [
   'PosternRevocationStreamDown',
   'PosternKeyStoreUnavailable',
   'PosternRateLimiterLocalMode',
-  'PosternSlowDrain',
+  'PosternDrainDeadlineHit',
   'PosternTargetDown',
   // The test's authority is valid for two days.
   'PosternCertificateExpiresSoon',
