@@ -198,8 +198,8 @@ function withSource(problem: ConfigProblem, given: Layer): ConfigProblem {
   return problem
 }
 
-const MAX_BYTES = 256 * 1024
-const DIALECT = Meta['https://json-schema.org/draft/2020-12/schema']
+const MAX_SCHEMA_BYTES = 256 * 1024
+const SCHEMA_DIALECT = Meta['https://json-schema.org/draft/2020-12/schema']
 
 interface NamedRoute {
   readonly name: string
@@ -225,10 +225,10 @@ export function readResponseSchemas(
 
 /** @returns the schema, or what is wrong with the file */
 function parseSchema(text: string): JsonSchema | string {
-  if (text.length > MAX_BYTES) return `is larger than ${MAX_BYTES / 1024} KiB`
+  if (text.length > MAX_SCHEMA_BYTES) return `is larger than ${MAX_SCHEMA_BYTES / 1024} KiB`
   const schema: JsonSchema | null = parseJsonObject(text)
   if (schema === null) return 'is no JSON object'
-  const [isValid, [error]] = Errors(Meta, DIALECT, schema)
+  const [isValid, [error]] = Errors(Meta, SCHEMA_DIALECT, schema)
   if (!isValid) return `is no JSON Schema (2020-12): at ${error?.instancePath || '/'} it ${error?.message}`
   const outside = referencesIn(schema).find(reference => !isInside(schema, reference))
   return outside === undefined

@@ -56,9 +56,9 @@ export class ReportCall {
       return 'accepted'
     }
     // Once a report was accepted, it comes from a proxy or load balancer that has lost the way to the key service.
-    if (isNotOffered(response) && !this.#isOffered) return 'not_offered'
-    const isFinal = status >= 400 && status <= 499 && !RETRYABLE_STATUSES.has(status)
-    if (isFinal && !isNotOffered(response)) return 'rejected'
+    if (isNotOffered(response)) {
+      if (!this.#isOffered) return 'not_offered'
+    } else if (status >= 400 && status <= 499 && !RETRYABLE_STATUSES.has(status)) return 'rejected'
     throw new Error(`The key service responded with status ${status}`)
   }
 }
