@@ -25,9 +25,8 @@ export interface Host {
   readonly argv: readonly string[]
   readonly nodeVersion: string
   readonly environment: NodeJS.ProcessEnv
-  /** Standard output. */
+  /** Standard output; `writeError`: standard error. */
   write(text: string): void
-  /** Standard error. */
   writeError(text: string): void
   exit(code: number): void
   /** Whether standard input is a terminal. */
@@ -69,18 +68,19 @@ export function outputErrorCode(error: unknown): string {
 export function openStandardOutput(stream: () => Output): Output {
   const kind = fstatSync(FD)
   if (kind.isFIFO() || kind.isSocket() || isatty(FD)) return stream()
-  const file = new Writable({
-    decodeStrings: true,
-    write(bytes: Buffer, _encoding, done) {
-      try {
-        for (let at = 0; at < bytes.length; ) at += writeSync(FD, bytes, at)
-      } catch (error) {
-        return done(error instanceof Error ? error : new Error(String(error)))
-      }
-      done()
-    },
-  })
-  return Object.assign(file, { fd: FD, reopen: () => openStandardOutput(stream) })
+  // Without a look at the file, which throws where a remote disk is gone.
+  const open = (): Output => Object.assign(new Writable({ write: writeAll }), { fd: FD, reopen: open })
+  return open()
+}
+
+function writeAll(bytes: Buffer, _encoding: string, done: (error?: Error) => void): void {
+  let failure: Error | undefined
+  try {
+    for (let at = 0; at < bytes.length; ) at += writeSync(FD, bytes, at)
+  } catch (error) {
+    failure = error instanceof Error ? error : new Error(String(error))
+  }
+  done(failure)
 }
 
 /** Outputs whose failure the running command handles itself. */
