@@ -211,10 +211,12 @@ async function followEntries(
 interface Printed {
   /** Where the next reading starts; null before the first entry. */
   readonly fromMs: number | null
+  /** The latest entry that was read. */
+  readonly newestMs: number
   readonly ids: ReadonlySet<string>
 }
 
-export const NOTHING_PRINTED: Printed = { fromMs: null, ids: new Set() }
+export const NOTHING_PRINTED: Printed = { fromMs: null, newestMs: 0, ids: new Set() }
 
 /**
  * The entries that were not printed before, oldest first.
@@ -226,9 +228,11 @@ export function newEntries(
   read: readonly ShownEntry[],
   nowMs: number,
 ): { readonly entries: readonly ShownEntry[]; readonly printed: Printed } {
-  const entries = read.filter(({ id }) => !printed.ids.has(id)).reverse()
+  // Written before the clock was set back; beyond --limit, it was not printed.
+  const isOld = (atMs: number) => atMs > nowMs + OVERLAP_MS && atMs < printed.newestMs - OVERLAP_MS
+  const entries = read.filter(({ id, at }) => !printed.ids.has(id) && !isOld(Date.parse(at))).reverse()
   // Not by spreading: a call takes about 100,000 arguments.
-  const newestMs = read.reduce((newest, { at }) => Math.max(newest, Date.parse(at)), 0)
+  const newestMs = read.reduce((newest, { at }) => Math.max(newest, Date.parse(at)), printed.newestMs)
   const fromMs =
     read.length === 0
       ? printed.fromMs
@@ -236,7 +240,8 @@ export function newEntries(
   const kept = read.filter(({ at }) => fromMs === null || Date.parse(at) >= fromMs)
   // Once the clock is set back, the next reading begins before this one did.
   const earlier = [...printed.ids, ...entries.map(({ id }) => id)].slice(-IDS_KEPT)
-  return { entries, printed: { fromMs, ids: new Set([...earlier, ...kept.map(({ id }) => id)]) } }
+  const ids = new Set([...earlier, ...kept.map(({ id }) => id)])
+  return { entries, printed: { fromMs, newestMs, ids } }
 }
 
 interface VerifyOptions {
