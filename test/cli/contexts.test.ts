@@ -1,6 +1,7 @@
-import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { changeContexts } from '../../src/cli/client/session.ts'
 import { fileWith } from '../config/examples.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import type { Exit } from '../support/postern-process.ts'
@@ -153,6 +154,13 @@ describe('errors', () => {
     const exit = await postern(...LIST)
     expect(exit).toMatchObject({ code: 78, stderr: expect.stringContaining(`chmod 600 ${file()}`) })
     expect(admin.requests).toEqual([])
+  })
+
+  test('a folder of the contexts that cannot be made is the reason given, not another command', async () => {
+    mkdirSync(join(home, '.config'))
+    writeFileSync(dirname(file()), '')
+    const change = changeContexts(file(), contexts => contexts)
+    await expect(change).rejects.toThrow(`${file()} cannot be written`)
   })
 
   test('a file that is no list of contexts is refused, and not repeated', async () => {

@@ -278,9 +278,14 @@ export async function changeContexts(
 
 async function openLocked(path: string, unfinished: string): Promise<number> {
   const endMs = systemClock.monotonicMs() + LOCK_WAIT_MS
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  } catch (error) {
+    // A file in its place fails with the code of a held lock.
+    throw cannotWrite(path, error)
+  }
   for (;;) {
     try {
-      mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
       return openSync(unfinished, 'wx', 0o600)
     } catch (error) {
       const isLocked = error instanceof Error && 'code' in error && error.code === 'EEXIST'
