@@ -171,6 +171,21 @@ export function describeWorkspacePlan(database: string, freshUrl: () => Promise<
       expect((await send('GET', PLAN)).body).toEqual({ plan: 'business' })
     })
 
+    test('is not said to be one that it has no more, though each key was given that one by itself', async () => {
+      const { setPlan, plansOf, send } = await started([live()])
+      await setPlan('free')
+      await setPlan('business')
+      const [id] = (await plansOf()).keys()
+      const headers = { 'if-match': '"3"' }
+      await send('PATCH', `/admin/v1/keys/${id}`, { plan: 'free' }, { headers })
+      const rest = await send('PUT', `${PLAN}?cursor=${id}`, { plan: 'free' })
+      expect([[...(await plansOf()).values()], rest.status, rest.body.code]).toEqual([
+        ['free'],
+        409,
+        'conflict',
+      ])
+    })
+
     test('is that of each key that is issued while it changes', async () => {
       const { setPlan, plansOf, send } = await started(Array.from({ length: 300 }, () => live()))
       const issue = async () => {

@@ -103,6 +103,8 @@ export function setWorkspacePlan(
       auditPlan(workspaceId, { old, new: plan }, { id: newAuditId(atMs), atMs, caller: context.caller })
     // Another call of the same change must not undo a later one.
     if ((context.untilId ?? null) === null) await plans.changePlan({ workspaceId, plan, describeChange })
+    // A batch checks it, too, but none follows if each key has this plan.
+    else if ((await plans.findPlan(workspaceId)) !== plan) return { kind: 'other_plan' } as const
     const planOne = (record: KeyRecord, nowMs: number) => planNewPlan(record, plan, nowMs)
     const workspacePlans = new Map([[workspaceId, plan]])
     // The audit log names one change of the workspace.
