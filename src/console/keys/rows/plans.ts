@@ -33,7 +33,7 @@ async function findPlans(database: Kysely<Tables>, workspaceIds: readonly string
 }
 
 /**
- * Whether these are still the plans of the workspaces, for keys that the transaction adds. On PostgreSQL the lock, which is on the table
+ * Whether these are still the plans of the workspaces, for keys that the transaction adds or changes. On PostgreSQL the lock, which is on the table
  * also where no row is found, keeps a change of them waiting until the keys are committed, so that it finds them.
  */
 export async function areCurrent(
