@@ -96,9 +96,14 @@ describe.skipIf(!has(SCRIPT))('before all keys of a workspace are revoked at a t
     expect(await terminal.exited).toBe(1)
   })
 
-  test('there is no question where none works', async () => {
-    admin.answers(none, none, none, says(200, { revoked: 0, announced: true, gateways: null }))
-    expect(await new Terminal(REVOKE_ALL, admin.env).exited).toBe(0)
+  test('there is a question also where none is found to work: one may be resumed while they are counted', async () => {
+    admin.answers(none, none, none, says(200, { revoked: 1, announced: true, gateways: null }))
+    const terminal = new Terminal(REVOKE_ALL, admin.env)
+    await terminal.shows('Revoke all? [y/N]')
+    expect(terminal.shown).toContain('No key of workspace ws_1 works now')
+    terminal.type('n\r')
+    expect(await terminal.exited).toBe(1)
+    expect(asked()).toEqual(['GET', 'GET', 'GET'])
   })
 })
 

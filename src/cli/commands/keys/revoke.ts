@@ -159,12 +159,16 @@ async function confirmWorkspace(session: AdminSession, workspace: string): Promi
   const { host } = session
   requirePrompt(host.streams, 'revoke the keys')
   const count = await countUsable(session, workspace)
-  if (count === 0) return
   const what = count === null ? 'Every key' : keyCount(count)
-  host.writeError(`${what} of workspace ${workspace} would be revoked, for good.\n`)
+  // Also where none was found: one may be issued or resumed while they are counted.
+  const extent =
+    count === 0
+      ? `No key of workspace ${workspace} works now. Any that does once you confirm would be revoked, for good.\n`
+      : `${what} of workspace ${workspace} would be revoked, for good.\n`
+  host.writeError(extent)
   host.writeError('Clients that still use one are rejected within a second.\n')
-  const question =
-    count === 1 ? 'Revoke it? [y/N] ' : `Revoke all${count === null ? '' : ` ${count}`}? [y/N] `
+  const number = count === null || count === 0 ? '' : ` ${count}`
+  const question = count === 1 ? 'Revoke it? [y/N] ' : `Revoke all${number}? [y/N] `
   await requireYes(host.streams, question, 'revoked')
 }
 
