@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Config } from '../config/schema/schema.ts'
-import { denialRow } from '../domain/denial.ts'
+import { UNKNOWN_ROUTE_TEXT } from '../domain/denial.ts'
 import { parseJsonObject } from '../domain/form/json.ts'
 import { fingerprintSecret } from '../domain/key/secret.ts'
 import { DEFAULT_REGION } from '../domain/region.ts'
@@ -28,8 +28,6 @@ const REACHED_BY = {
   authority: 'keyService.tls.caFile',
 }
 const MAX_BYTES = 16 * 1024
-/** A gateway answers so for each path that it does not know, and with the code by which a key service says that a key does not exist. */
-const GATEWAY_TEXT = denialRow('unknown_route').text
 /** Of no key. */
 const DIGEST = '0'.repeat(64)
 const LOOKUP: KeyServiceRequest = { method: 'GET', path: `/keys/${DIGEST}`, maxBytes: MAX_BYTES }
@@ -62,7 +60,8 @@ async function checkKeyService(config: Config, url: string): Promise<Examined> {
     const result = readSingle(lookup, DIGEST)
     const advice = 'check that keyService.url is the internal listener of a console (console.internal.port)'
     if (result.kind === 'failed') throw new CheckFailure(`${host}: ${result.error.message}`, advice)
-    if (parseJsonObject(lookup.text)?.['error'] === GATEWAY_TEXT)
+    // The code is that by which a key service says that a key does not exist.
+    if (parseJsonObject(lookup.text)?.['error'] === UNKNOWN_ROUTE_TEXT)
       throw new CheckFailure(`${host} is a gateway, which answers every lookup with not_found`, advice)
     const { note, clock } = await compareSettings(config, send)
     const found = `${host} accepts the token and looks keys up${note}${expiryNote(certificates.expiryOf(new URL(url)))}`

@@ -247,6 +247,9 @@ export function denialRow(reason: DenialReason): DenialRow {
   return DENIALS[reason]
 }
 
+/** A gateway answers so for each path that it does not know, and so reveals itself to a caller that took it for another server. */
+export const UNKNOWN_ROUTE_TEXT = denialRow('unknown_route').text
+
 export interface Denial {
   readonly kind: 'denied'
   readonly reason: DenialReason

@@ -1,4 +1,4 @@
-import { denialRow } from '../../domain/denial.ts'
+import { UNKNOWN_ROUTE_TEXT } from '../../domain/denial.ts'
 import { EXIT } from '../../run/host.ts'
 import { CliError, plainText } from '../cli.ts'
 
@@ -24,8 +24,6 @@ const LONGEST_PAUSE_MS = 3_000
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/i
 const CHECK = 'check --url or POSTERN_CONSOLE_URL'
 const LET_PASS = `Let the admin API pass there, or ${CHECK}`
-/** Of a gateway, which is easily taken for the console. */
-const GATEWAY_TEXT = denialRow('unknown_route').text
 const ASK_OPERATOR = `Ask its operator, or ${CHECK}`
 
 /** The console did not respond. */
@@ -65,7 +63,7 @@ export function responseError(url: string, { status, headers }: Response, json: 
   const said = status < 300 ? null : parsedError(json)
   if (said === null) return explainForeignAnswer(url, status, headers)
   const words = `${plainText(said.error)} (${status} ${plainText(said.code)}${requestIdNote(status, headers)})`
-  if (said.code === 'unknown_path' || said.error === GATEWAY_TEXT) {
+  if (said.code === 'unknown_path' || said.error === UNKNOWN_ROUTE_TEXT) {
     const message = `The server at ${url} has no admin API of this version: ${words}. Is it the address of a console, whose port is 8081 by default? If not, ${CHECK}`
     return new CliError(message, EXIT.unavailable, said.code)
   }
