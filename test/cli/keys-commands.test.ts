@@ -430,7 +430,10 @@ describe('an error is one sentence, with an exit code', () => {
 
   test('an https: address of a port without TLS is explained in words', async () => {
     const { code, stderr } = await postern(...LIST, '--url', admin.url.replace('http:', 'https:'))
-    expect([code, stderr]).toEqual([69, expect.stringContaining('the server does not speak TLS')])
+    expect([code, stderr]).toEqual([
+      69,
+      expect.stringContaining('does not speak TLS; try an http: address. Check'),
+    ])
   })
 
   test('an id that begins with key_ and is none gets the whole form of ids, which the prefix alone is not', async () => {

@@ -14,10 +14,8 @@ const NEVER_SENT: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: 'the connection timed out',
 }
 /** An https: address of a port without TLS. */
-const NO_TLS: Readonly<Record<string, string>> = {
-  ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS: perhaps the address begins with http:',
-  ERR_SSL_PACKET_LENGTH_TOO_LONG: 'the server does not speak TLS: perhaps the address begins with http:',
-}
+const NO_TLS_CODES = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'])
+const NO_TLS = 'the server does not speak TLS; try an http: address'
 const ID = /^(?:key|tok)_[0-9A-Z]{26}$/
 const CERTIFICATE_CODE = /CERT|SIGNATURE|ISSUER|ERR_TLS/
 const LONGEST_PAUSE_MS = 3_000
@@ -151,8 +149,8 @@ export function fetchError(url: string, error: unknown, passedMs: number | null)
     const message = `The certificate of ${url} is not trusted (${code}): set NODE_EXTRA_CA_CERTS to the file of its authority`
     return new NoResponseError(message, false)
   }
-  const why =
-    unsent ?? NO_TLS[code] ?? `the connection failed (${code === '' ? innermostMessage(error) : code})`
+  const failed = `the connection failed (${code === '' ? innermostMessage(error) : code})`
+  const why = unsent ?? (NO_TLS_CODES.has(code) ? NO_TLS : failed)
   const message = `The console at ${url} cannot be reached: ${why}. Check the address, and that the console is running`
   return new NoResponseError(message, unsent === undefined)
 }
