@@ -438,7 +438,10 @@ describe('an error is one sentence, with an exit code', () => {
 
   test('an id that begins with key_ and is none gets the whole form of ids, which the prefix alone is not', async () => {
     const { code, stderr } = await postern('keys', 'show', 'key_x')
-    expect([code, stderr]).toEqual([64, expect.stringContaining('key_ and 26 digits and capitals')])
+    expect([code, stderr]).toEqual([
+      64,
+      expect.stringContaining('key_ followed by 26 digits and capital letters'),
+    ])
   })
 
   test('a required option that is mistyped is not called missing, and its value is not repeated', async () => {

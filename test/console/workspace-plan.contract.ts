@@ -157,7 +157,8 @@ export function describeWorkspacePlan(database: string, freshUrl: () => Promise<
         { detail: { changes: { plan: { new: plan } } } },
       ])
       const ended = both.filter(({ status }) => status === 409)
-      for (const { body } of ended) expect(body.error).toContain('changed again meanwhile')
+      for (const { body } of ended)
+        expect(body.error).toContain('was changed again; its keys get the later plan')
     })
 
     test('is not set back by the next call of an earlier change', async () => {

@@ -213,7 +213,7 @@ function checkTokenId(text: string): string {
   const id = plainPasted(text)
   if (isId('tok', id)) return id
   const message =
-    'This is not the id of a token, which is tok_ and 26 digits and capitals: `postern tokens list` shows them'
+    'This is not the id of a token: token ids are tok_ followed by 26 digits and capital letters. `postern tokens list` shows them'
   throw new CliError(message, EXIT.usage)
 }
 

@@ -81,7 +81,7 @@ export function checkKeyId(text: string): string {
   const id = plainPasted(text)
   if (isKeyId(id)) return id
   const message =
-    'This is not the id of a key, which is key_ and 26 digits and capitals. `postern keys list` shows them, and `postern keys find` reads a key and shows its id'
+    'This is not the id of a key: key ids are key_ followed by 26 digits and capital letters. `postern keys list` shows them, and `postern keys find` reads a key and shows its id'
   throw new CliError(message, EXIT.usage)
 }
 

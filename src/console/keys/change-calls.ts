@@ -247,7 +247,7 @@ const REVOKE_ALL = adminCall({
 const plan = Type.Union([Type.String(), Type.Null()], { description: PLAN_EXPECTED })
 
 const OTHER_PLAN =
-  'The plan of the workspace was changed again meanwhile, and all of its keys get that one: this change has ended'
+  'The plan of the workspace was changed again; its keys get the later plan, and this change was stopped'
 
 /** Repeating it is safe without an Idempotency-Key. */
 const SET_PLAN = adminCall({

@@ -69,7 +69,7 @@ async function choosePlan(
 }
 
 const OTHER_PLAN: Problems = new Map([
-  ['plan', 'Someone else has changed the plan meanwhile. All keys get this one: your change has ended'],
+  ['plan', 'The plan was changed again. All keys get the plan below; your change was stopped'],
 ])
 
 interface PlanView {

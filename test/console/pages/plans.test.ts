@@ -49,7 +49,7 @@ test('the next step of a change whose plan someone else has replaced says so, an
   await post(`${W}/plan`, { plan: 'business', confirmed: '1' })
   const rest = await post(`${W}/plan`, { plan: 'free', confirmed: '1', until: id })
   expect(rest.status).toBe(422)
-  expect(rest.text).toContain('Someone else has changed the plan meanwhile')
+  expect(rest.text).toContain('The plan was changed again. All keys get the plan below')
   expect(rest.text).toContain('<option value="business" selected>')
 })
 
