@@ -55,3 +55,14 @@ test('a forged audit entry stops no backup: the backup is made and says so, and 
     stdout: expect.stringContaining(`inserted: entry ${forgedId}`),
   })
 })
+
+test('a backup of one audit entry says so in the singular', async () => {
+  const directory = temporaryDirectory()
+  const url = `sqlite:${join(directory, 'postern.db')}`
+  await fillDatabase(url, 1)
+  const { stdout } = await runPosternHere(['database', 'backup', join(directory, 'backup.db')], {
+    POSTERN_DATABASE_URL: url,
+    POSTERN_KEYS_SIGNING_SECRETS: SIGNING_SECRET.toString('base64'),
+  })
+  expect(stdout).toMatch(/^Saved 1 key and 1 audit entry to /)
+})

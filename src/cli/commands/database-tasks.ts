@@ -52,9 +52,8 @@ export async function runBackup(host: Host, config: Config, request: BackupReque
   const report = await runTask(host, progress =>
     backUp({ url: config.database.url, file, force, auditKeys: importAuditKeys(config), nowMs, progress }),
   )
-  host.write(
-    `Saved ${keyCount(report.keys)} and ${report.auditEntries} audit entries to ${file}\nAudit head: ${report.auditHead}\n`,
-  )
+  const entries = report.auditEntries === 1 ? '1 audit entry' : `${report.auditEntries} audit entries`
+  host.write(`Saved ${keyCount(report.keys)} and ${entries} to ${file}\nAudit head: ${report.auditHead}\n`)
   if (report.schemaDifferences !== null) {
     host.writeError(
       `The schema is not as Postern makes it: ${report.schemaDifferences}. A restore refuses this backup until that is corrected\n`,
