@@ -454,17 +454,20 @@ export function describeOperations(
       expect(new Set(statuses(answers))).toEqual(new Set([200]))
     })
 
+    test('is refused by itself where it is no time', async () => {
+      const running = await started()
+      for (const [index, time] of [-1, 'now', 1.5, null].entries()) {
+        const { key } = await issue(running)
+        const body = { gateway: 'gateway-1', sequence: index + 1, used: { [key.id]: time } }
+        const { status, body: answer } = await running.send('POST', '/internal/v1/usage', body)
+        expect([time, status, answer]).toEqual([time, 200, { refused: 1, requests: 0, first: [] }])
+      }
+    })
+
     test('is refused in another form', async () => {
       const running = await started()
       const numbered = { gateway: 'gateway-1', sequence: 1 }
-      for (const body of [
-        {},
-        { ...numbered, used: [] },
-        { ...numbered, used: { key_1: -1 } },
-        { ...numbered, used: { key_1: 'now' } },
-        { ...numbered, used: { key_1: 1.5 } },
-        { ...numbered, used: { key_1: 1 }, more: 1 },
-      ]) {
+      for (const body of [{}, { ...numbered, used: [] }, { ...numbered, used: { key_1: 1 }, more: 1 }]) {
         const { status, body: refusal } = await running.send('POST', '/internal/v1/usage', body)
         expect({ body, status, code: refusal.code }).toEqual({ body, status: 400, code: 'invalid_request' })
       }
