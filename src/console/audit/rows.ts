@@ -87,7 +87,7 @@ async function examineEntries(
   const isMatch = allOf(filterConditions(filter, workspaces, dialect)) ?? sql`true`
   const last = sql`(select examined.id from examined order by examined.id limit 1)`
   const { rows } = await sql<ExaminedRow>`
-    with examined as (${entries})
+    with examined as materialized (${entries})
     select audit.*, ${isMatch} as is_match,
       audit.id = ${last} and (select count(*) from examined) = ${count} as is_end
     from examined cross join audit

@@ -121,7 +121,8 @@ const INDEXES: Readonly<Record<KeySort, SortedIndex>> = {
 
 /**
  * Reads a number of keys in order and returns those that match. In one statement, so that a change in between can hide no
- * key; the inner limit bounds its work under all conditions. CASE keeps PostgreSQL from looking the condition up in an index of all
+ * key; the inner limit bounds its work under all conditions. SQLite would examine them at each mention, were they
+ * not materialized. CASE keeps PostgreSQL from looking the condition up in an index of all
  * keys instead.
  */
 async function examineKeys(
@@ -137,7 +138,7 @@ async function examineKeys(
   const last = sql`(select examined.id from examined ${order} limit 1 offset ${count - 1})`
   const condition: Condition = keyCondition(query, nowMs, dialect) ?? sql`true`
   const { rows: found } = await sql<FoundRow>`
-    with examined as (${rows})
+    with examined as materialized (${rows})
     select keys.*, ${LAST_USE} as last_used_at_ms, examined.sorted_value,
       ${condition} as is_match, keys.id = ${last} as is_end
     from examined cross join keys
