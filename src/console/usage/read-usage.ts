@@ -203,7 +203,7 @@ const SUMS = sql`cast(sum(count) as bigint) as requests,
   cast(sum(case when code = 'ok' then count else 0 end) as bigint) as served`
 
 /** Hours or days of one statement of SQLite, which blocks the event loop meanwhile. */
-const BUCKETS_AT_ONCE = 2
+const BUCKETS_AT_ONCE = 4
 
 async function busiestKeys(
   { reader, dialect }: UsageDatabase,
