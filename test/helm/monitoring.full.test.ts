@@ -219,7 +219,7 @@ describe.skipIf(!has(HELM))('the rules', () => {
   it('cannot be configured under an unknown name', () => {
     const rendering = on({ prometheusRule: { disabled: ['PosternThree'] } })
     expect(rendering.stderr).toContain(
-      'names the alert PosternThree, which does not exist: use one of PosternOne, PosternDrainDeadlineHit, PosternTwo',
+      'names the alert PosternThree, which does not exist: use one of PosternDrainDeadlineHit, PosternOne, PosternTwo',
     )
   })
 })
