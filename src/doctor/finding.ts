@@ -36,8 +36,8 @@ export interface Check {
 /** Longer than each time limit within a check, so that a check ends by its own, which says more. */
 const CHECK_DEADLINE_MS = 10_000
 
-/** What the text of a server may end with. */
-const CLOSING_MARKS = /[.:\s]+$/
+/** What the text of a server may end with. Bounded, so that a long text of blanks takes no longer. */
+const CLOSING_MARKS = /[.:\s]{1,8}$/
 
 /** For one answer. */
 export const ANSWER_MS = 5_000
