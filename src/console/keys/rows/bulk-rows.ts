@@ -27,7 +27,7 @@ export interface BulkKeyChange {
   readonly plan: (record: KeyRecord, nowMs: number) => KeyRecord
   /** Null if nothing belongs to one key, such as where the audit log names one change of their workspace. */
   readonly describeChange: DescribeChange | null
-  /** The plans that their workspaces must have still; absent: any. */
+  /** The plans that their workspaces must have still. Absent where the plan does not matter. */
   readonly workspacePlans?: WorkspacePlans
 }
 
