@@ -9,6 +9,7 @@ import type {
 import type { Static, TObject, TSchema } from 'typebox'
 import { holds, type Permission, sees } from '../access/principal.ts'
 import { ApiError, type ApiErrorCode } from './api-error.ts'
+import { fields } from './fields.ts'
 import { requirePrincipal } from './request-context.ts'
 
 declare module 'fastify' {
@@ -197,7 +198,7 @@ export function declareCalls<Parts>() {
 }
 
 /** A parameter that a call does not know is refused, also where it knows none. */
-const NO_QUERY = { type: 'object', additionalProperties: false }
+const NO_QUERY = fields({})
 
 /** The routes of calls, with what their handlers use. */
 export function bindCalls<Parts>(calls: readonly AdminCall<Parts>[], parts: Parts): ProtectedCall[] {
