@@ -6,6 +6,7 @@ import { KubernetesMetricsDouble } from '../../support/kubernetes-metrics-double
 import { Parts } from '../../support/parts.ts'
 import { PrometheusServer, type Series } from '../../support/prometheus-server.ts'
 import { startScriptedUpstream } from '../../support/scripted-upstream.ts'
+import { until } from '../../support/until.ts'
 import { WebhookReceiver } from '../../support/webhook-receiver.ts'
 import { buildWorld, type World } from '../../support/world.ts'
 import type { Panel } from '../dashboards.ts'
@@ -35,6 +36,19 @@ const SETTINGS = {
   POSTERN_DRAIN_TIMEOUT_MS: '500',
 }
 const KEYS = 16
+
+/** From when a phase has lasted its time: the longest period of what a console counts, and a minute. */
+const SHOWN_WITHIN_MS = 120_000
+const SCRAPE_MS = 1000
+
+interface Phase {
+  /** At least. */
+  readonly seconds: number
+  /** @param isOver whether the phase is to end */
+  readonly act?: (isOver: () => boolean) => Promise<unknown>
+  /** Queries: the phase lasts until each has had a value other than zero since the run began. */
+  readonly shows?: readonly string[]
+}
 
 export interface WatchedRun {
   readonly prometheus: PrometheusServer
@@ -107,9 +121,22 @@ async function watch(parts: Parts): Promise<WatchedRun> {
   const phases: [string, number][] = []
   const fromSeconds = Date.now() / 1000
   const descriptions = new Set<string>()
-  const phase = async (what: string, seconds: number, act?: () => Promise<unknown>) => {
+  const phase = async (what: string, { seconds, act, shows = [] }: Phase) => {
     phases.push([what, Date.now() / 1000])
-    await Promise.all([act?.(), new Promise(resolve => setTimeout(resolve, seconds * 1000))])
+    let isOver = false
+    const acting = act?.(() => isOver)
+    await new Promise(resolve => setTimeout(resolve, seconds * 1000))
+    // A busy machine takes longer to show it, and misses scrapes.
+    for (const query of shows) {
+      await until(
+        `the phase "${what}" shows ${query}`,
+        () => hasShown(prometheus, query, fromSeconds),
+        SHOWN_WITHIN_MS,
+        SCRAPE_MS,
+      )
+    }
+    isOver = true
+    await acting
     for (const { annotations } of await prometheus.firing())
       descriptions.add(annotations['description'] ?? '')
     // It stores each request, and there are many.
@@ -122,31 +149,52 @@ async function watch(parts: Parts): Promise<WatchedRun> {
   clients.begin(6, 15)
   clients.beginAdmin(100)
   clients.beginSharing(100)
-  await phase('normal operation', 7)
-  await phase('the upstream fails', 4, during('failing'))
-  await phase('it truncates responses', 5, during('breaking'))
-  await phase('it does not respond', 4, during('silent'))
-  upstream.script = upstreamScripts.slow
-  await phase('overload', 5, async () => {
-    const endMs = performance.now() + 4500
-    while (performance.now() < endMs) await clients.crowd(120)
+  await phase('normal operation', { seconds: 7 })
+  await phase('the upstream fails', { seconds: 4, act: during('failing') })
+  await phase('it truncates responses', { seconds: 5, act: during('breaking') })
+  await phase('it does not respond', {
+    seconds: 4,
+    act: during('silent'),
+    shows: ['PosternUpstreamDown', 'PosternUpstreamCircuitOpen', 'PosternErrorBudgetBurnFast'].map(firing),
   })
-  await phase('clients disconnect', 3, async () => {
-    upstream.script = upstreamScripts.endless
-    for (let wave = 0; wave < 4; wave++) await clients.leave(5)
-    upstream.script = upstreamScripts.silent
-    for (let wave = 0; wave < 4; wave++) await clients.leave(5)
+  upstream.script = upstreamScripts.slow
+  await phase('overload', {
+    seconds: 5,
+    act: async isOver => {
+      while (!isOver()) await clients.crowd(120)
+    },
+    shows: [firing('PosternUpstreamQueueing')],
+  })
+  await phase('clients disconnect', {
+    seconds: 3,
+    act: async () => {
+      upstream.script = upstreamScripts.endless
+      for (let wave = 0; wave < 4; wave++) await clients.leave(5)
+      upstream.script = upstreamScripts.silent
+      for (let wave = 0; wave < 4; wave++) await clients.leave(5)
+    },
   })
   upstream.script = upstreamScripts.well
-  await phase('normal operation again', 4, () => reportLeak(world))
-  await phase('Redis hangs', 3, async () => world.redis.freeze())
-  await phase('Redis is down', 6, () => world.redis.kill())
-  await phase('Redis is back', 7, () => world.redis.revive())
-  await phase('the gateway receives SIGTERM with a request that does not end', 7, async () => {
-    upstream.script = upstreamScripts.trickling
-    await clients.beginEndless()
-    upstream.script = upstreamScripts.well
-    await world.gateway.process.stop('SIGTERM')
+  await phase('normal operation again', { seconds: 4, act: () => reportLeak(world) })
+  await phase('Redis hangs', { seconds: 3, act: async () => world.redis.freeze() })
+  await phase('Redis is down', {
+    seconds: 6,
+    act: () => world.redis.kill(),
+    shows: ['PosternRevocationStreamDown', 'PosternKeyStoreUnavailable', 'PosternRateLimiterLocalMode'].map(
+      firing,
+    ),
+  })
+  // The console counts keys each minute, first when there are none.
+  await phase('Redis is back', { seconds: 7, act: () => world.redis.revive(), shows: ['postern_keys'] })
+  await phase('the gateway receives SIGTERM with a request that does not end', {
+    seconds: 7,
+    act: async () => {
+      upstream.script = upstreamScripts.trickling
+      await clients.beginEndless()
+      upstream.script = upstreamScripts.well
+      await world.gateway.process.stop('SIGTERM')
+    },
+    shows: ['PosternDrainDeadlineHit', 'PosternTargetDown', 'PosternCertificateExpiresSoon'].map(firing),
   })
   await clients.stop()
   const toSeconds = Date.now() / 1000
@@ -163,6 +211,15 @@ async function watch(parts: Parts): Promise<WatchedRun> {
       Promise.all(panel.queries.map(({ expr }) => prometheus.range(shortened(expr), fromSeconds, toSeconds))),
     stop: () => parts.stop(),
   }
+}
+
+function firing(alert: string): string {
+  return `ALERTS{alertname="${alert}",alertstate="firing"}`
+}
+
+async function hasShown(prometheus: PrometheusServer, query: string, fromSeconds: number): Promise<boolean> {
+  const series = await prometheus.range(query, fromSeconds, Date.now() / 1000)
+  return series.some(({ points }) => points.some(([, value]) => value > 0))
 }
 
 /** A token that is no key. Once Prometheus has the zero of the counter, since a rate needs two values. */
