@@ -1,6 +1,8 @@
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { type IncomingMessage, request } from 'node:http'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ADMIN_TOKEN, startConsole } from '../support/console.ts'
 import { fillLarge, LARGE_KEYS, LARGE_WORKSPACES } from '../support/large-registry.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
@@ -11,7 +13,7 @@ import { TurnMeter } from '../support/turn-meter.ts'
 const LONGEST_TURN_MS = 50
 /** A page comes from some statements. Much more than that is a query for each workspace. */
 const LONGEST_LIST_MS = 1000
-/** The compiler works on code that runs for the first time. */
+/** The compiler works on code that runs for the first time, and a host that has other guests counts their time as ours. */
 const ATTEMPTS = 3
 
 const SORTS = ['-createdAt', 'expiresAt', '-lastUsedAt', 'name']
@@ -42,9 +44,9 @@ const OF_ONE = [
 ]
 const EXPORTS = ['/keys/export', '/audit/export']
 
-async function started() {
-  const databaseUrl = `sqlite:${join(temporaryDirectory(), 'large.db')}`
-  await fillLarge(databaseUrl, Date.now())
+/** @param file of the database */
+async function startOn(file: string) {
+  const databaseUrl = `sqlite:${file}`
   const console = await startConsole({ databaseUrl, parts: { announcer: new ScriptedAnnouncer() } })
   const origin = await console.app.listen({ host: '127.0.0.1', port: 0 })
   /** What came, without holding it. */
@@ -71,16 +73,34 @@ async function started() {
   return { call, confined: String(body.secret) }
 }
 
+async function measure(
+  call: Awaited<ReturnType<typeof startOn>>['call'],
+  method: 'GET' | 'POST',
+  path: string,
+  token: string,
+) {
+  const meter = new TurnMeter()
+  const response = await call(method, path, token)
+  meter.stop()
+  return { response, longestMs: meter.longestMs, totalMs: meter.totalMs }
+}
+
+const directory = mkdtempSync(join(tmpdir(), 'postern-test-'))
+const filled = join(directory, 'filled.db')
+beforeAll(() => fillLarge(`sqlite:${filled}`, Date.now()))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+/** @returns a file with a copy of the filled database */
+function copy(): string {
+  const file = join(temporaryDirectory(), 'large.db')
+  copyFileSync(filled, file)
+  return file
+}
+
 test('no call holds up the console for long, with 100,000 keys in 1,000 workspaces in SQLite', {
   timeout: 300_000,
 }, async () => {
-  const { call, confined } = await started()
-  const measure = async (method: 'GET' | 'POST', path: string, token: string) => {
-    const meter = new TurnMeter()
-    const response = await call(method, path, token)
-    meter.stop()
-    return { response, longestMs: meter.longestMs, totalMs: meter.totalMs }
-  }
+  const { call, confined } = await startOn(copy())
   const calls = [
     ...[ADMIN_TOKEN, confined].flatMap(token => [...LISTS, ...COUNTS].map(path => ({ token, path }))),
     ...[...OF_ONE, ...EXPORTS].map(path => ({ token: ADMIN_TOKEN, path })),
@@ -95,7 +115,7 @@ test('no call holds up the console for long, with 100,000 keys in 1,000 workspac
           longestMs <= LONGEST_TURN_MS && (!LISTS.includes(path) || totalMs <= LONGEST_LIST_MS),
       )
     while (!isGood() && attempts.length < ATTEMPTS) {
-      const { response, longestMs, totalMs } = await measure('GET', path, token)
+      const { response, longestMs, totalMs } = await measure(call, 'GET', path, token)
       expect([path, response.status]).toEqual([path, 200])
       attempts.push({ longestMs, totalMs })
       lines.set(path, response.lines)
@@ -106,7 +126,15 @@ test('no call holds up the console for long, with 100,000 keys in 1,000 workspac
   expect(lines.get('/keys/export')).toBe(LARGE_KEYS)
   // Entries that the console does not recognise as its own would be left out, and cost little.
   expect(lines.get('/audit/export')).toBeGreaterThan(LARGE_KEYS)
-  const revokeAll = await measure('POST', '/workspaces/ws_large/revoke-all', ADMIN_TOKEN)
-  expect(revokeAll.response.status).toBe(200)
-  expect(revokeAll.longestMs).toBeLessThan(LONGEST_TURN_MS)
+})
+
+test('nor does the revocation of 40,000 keys', { timeout: 300_000 }, async () => {
+  const longestMs: number[] = []
+  while (longestMs.every(ms => ms >= LONGEST_TURN_MS) && longestMs.length < ATTEMPTS) {
+    const { call } = await startOn(copy())
+    const revoked = await measure(call, 'POST', '/workspaces/ws_large/revoke-all', ADMIN_TOKEN)
+    expect(revoked.response.status).toBe(200)
+    longestMs.push(revoked.longestMs)
+  }
+  expect(Math.min(...longestMs), `of ${longestMs.join(', ')}`).toBeLessThan(LONGEST_TURN_MS)
 })

@@ -22,8 +22,6 @@ import type { Registry } from './operations/registry.ts'
 import type { OperationRejection, OperationResult, OperationSuccess } from './operations/run-operation.ts'
 import { type BulkChanged, type BulkChanges, type LivePosition, PlansChanged } from './rows/bulk-rows.ts'
 
-/** Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. */
-const BATCH_SIZE = 250
 /** After so long a call answers, and another one goes on: clients and proxies give up on one that takes minutes. */
 const CALL_MS = 5000
 /** Each batch adds this to the time that its call may wait for the outbox. */
@@ -179,7 +177,7 @@ async function* liveBatches(
   let [untilId, mayExtend] = [newestId, includesNew]
   let after: LivePosition | null = null
   while (untilId !== null) {
-    const range = { workspaceId, after, untilId, withoutPlan, limit: BATCH_SIZE }
+    const range = { workspaceId, after, untilId, withoutPlan }
     const live: LivePosition[] = await bulk.listLive(range)
     // An edit may have moved one to before what was read.
     if (live.length === 0 && after === null) {

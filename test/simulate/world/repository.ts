@@ -182,9 +182,12 @@ function newestOf(database: Database, workspaceId: string): string | null {
   return ids.sort().at(-1) ?? null
 }
 
+/** As on PostgreSQL. */
+const LIVE_AT_ONCE = 250
+
 function liveIn(
   database: Database,
-  { workspaceId, after, untilId, limit }: LiveRange,
+  { workspaceId, after, untilId }: LiveRange,
   nowMs: number,
 ): LivePosition[] {
   const start = after ?? { expiresAtMs: nowMs + 1, id: '' }
@@ -194,7 +197,7 @@ function liveIn(
     .filter(record => record.revokedAtMs === null && record.expiresAtMs > nowMs && record.id <= untilId)
     .filter(isAfter)
     .sort((a, b) => a.expiresAtMs - b.expiresAtMs || (a.id < b.id ? -1 : 1))
-    .slice(0, limit)
+    .slice(0, LIVE_AT_ONCE)
 }
 
 function record(database: Database, report: GatewayReport, nowMs: number, watcher: DatabaseWatcher): void {

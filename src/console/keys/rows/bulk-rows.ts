@@ -14,6 +14,12 @@ import { lockKeys, replaceKeys, writeEffects } from './write-keys.ts'
 /** Rows of one statement: SQLite binds at most 32,766 values. */
 const ROWS_AT_ONCE = 500
 
+/**
+ * Keys of one transaction, which are then announced at once: few enough for heartbeats to go out in between. SQLite commits in the
+ * event loop.
+ */
+const LIVE_AT_ONCE = { sqlite: 100, postgres: 250 } as const
+
 /** What belongs to the change of one key. @param key as changed */
 type DescribeChange = (key: StoredKey) => {
   readonly audit: AuditEntry
@@ -51,11 +57,13 @@ export interface BulkChanged {
 export type BulkChanges = ReturnType<typeof createBulkChanges>
 
 export function createBulkChanges(target: WritableAudit & Pick<Database, 'reader'>) {
-  const { reader } = target
+  const { reader, dialect } = target
   return {
     changeKeys: (change: BulkKeyChange) => changeKeys(change, target),
     importKeys: (keys: KeyImport) => importKeys(keys, target),
-    listLive: (range: LiveRange) => listLive(reader, range, target.now()),
+    /** The next of them, as many as one transaction should change. */
+    listLive: (range: LiveRange) =>
+      listLive(reader, range, { limit: LIVE_AT_ONCE[dialect], nowMs: target.now() }),
     newestKeyId: (workspaceId: string) => newestKeyId(reader, workspaceId),
   }
 }
@@ -145,14 +153,13 @@ export interface LiveRange {
   readonly untilId: string
   /** Leaves out keys with this plan; absent: none. */
   readonly withoutPlan?: string | null | undefined
-  readonly limit: number
 }
 
 /** Neither revoked nor expired, in the order of the index that holds both: those that expire first come first. */
 async function listLive(
   database: Kysely<Tables>,
-  { workspaceId, after, untilId, withoutPlan, limit }: LiveRange,
-  nowMs: number,
+  { workspaceId, after, untilId, withoutPlan }: LiveRange,
+  { limit, nowMs }: { readonly limit: number; readonly nowMs: number },
 ): Promise<LivePosition[]> {
   const start = after ?? { expiresAtMs: nowMs + 1, id: '' }
   const others = withoutPlan === undefined ? sql`` : sql`and plan is distinct from ${withoutPlan}`
