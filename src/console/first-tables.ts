@@ -225,12 +225,14 @@ export const usageTables: SchemaStatements = (dialect, text) => [
  */
 function createCounts(table: string, text: RawBuilder<unknown>, dialect: Dialect): RawBuilder<unknown>[] {
   const partitions = sql.raw(dialect === 'postgres' ? 'partition by range (bucket)' : '')
+  // SQLite sums in the event loop. On PostgreSQL a count in an index would make each update write all indexes.
+  const summed = sql.raw(dialect === 'sqlite' ? ', code, count' : '')
   return [
     sql`create table ${sql.table(table)} (
       workspace_id ${text} not null, key_id ${text} not null, bucket integer not null, route ${text} not null,
       code ${text} not null, count bigint not null,
       primary key (workspace_id, key_id, bucket, route, code)) ${partitions}`,
-    sql`create index ${sql.id(`${table}_of_workspaces`)} on ${sql.table(table)} (bucket, workspace_id)
+    sql`create index ${sql.id(`${table}_of_workspaces`)} on ${sql.table(table)} (bucket, workspace_id${summed})
       where key_id = ''`,
   ]
 }
