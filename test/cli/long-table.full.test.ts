@@ -16,7 +16,7 @@ test('a list of 130,000 rows is printed as a table, in a time that grows with it
     `key ${MANY - 1}`,
     MANY + 2,
   ])
-}, 120_000)
+})
 
 test('as many entries of the audit log can be followed', () => {
   const at = '2026-11-20T09:00:00.000Z'

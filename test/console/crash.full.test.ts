@@ -155,9 +155,7 @@ async function expectNothingLost(running: Running, acknowledged: Acknowledged): 
 
 /** @param rounds how often a console is killed */
 function describeCrashes(database: string, freshUrl: () => Promise<string>, rounds: number): void {
-  test(`on ${database}, nothing that was answered is lost when the console is killed in the middle of work`, {
-    timeout: 180_000,
-  }, async () => {
+  test(`on ${database}, nothing that was answered is lost when the console is killed in the middle of work`, async () => {
     const url = await freshUrl()
     const acknowledged: Acknowledged = {
       secrets: new Map(),

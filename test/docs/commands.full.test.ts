@@ -8,7 +8,6 @@ import { blocksOf, Installation } from './installation.ts'
 import { saveOldKeys } from './old-keys.ts'
 import { BACKUP, DRILL_KEYS, drill, drillPostgres, PG_TOOLS, POSTERN_TOOL } from './restore-drill.ts'
 
-const TIMEOUT_MS = 180_000
 const SECRET = /^wsk_\w+$/
 
 const parts = new Parts()
@@ -22,7 +21,7 @@ afterAll(() => parts.stop())
 beforeEach(() => redis.admin.flushall())
 
 describe.skipIf(![CURL, JQ].every(has))('without Kubernetes', () => {
-  test('the blocks of each page work as they are written', { timeout: TIMEOUT_MS }, async () => {
+  test('the blocks of each page work as they are written', async () => {
     const installation = await Installation.start({ redis, upstream })
     saveOldKeys(installation.oldKeys)
     const outputs = new Map<string, string>()
@@ -61,15 +60,14 @@ describe.skipIf(![CURL, JQ].every(has))('without Kubernetes', () => {
 })
 
 describe.skipIf(![CURL, JQ].every(has))('a restored SQLite database', () => {
-  test('gives the statuses of the restore drill', { timeout: TIMEOUT_MS }, async () => {
+  test('gives the statuses of the restore drill', async () => {
     await drill(await Installation.start({ redis, upstream }), POSTERN_TOOL, true)
   })
 })
 
 describe.skipIf(![CURL, JQ, POSTGRES].every(has))('a restored PostgreSQL database', () => {
-  test('gives the statuses of the drill with its own tools', { timeout: TIMEOUT_MS }, () =>
-    drillPostgres({ redis, upstream }, PG_TOOLS, false),
-  )
+  test('gives the statuses of the drill with its own tools', () =>
+    drillPostgres({ redis, upstream }, PG_TOOLS, false))
 })
 
 test('each block of the backup page is for a database, for Redis or for the keys of the drill', () => {

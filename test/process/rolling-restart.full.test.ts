@@ -110,9 +110,7 @@ function expectNothingLost(loads: readonly KeepAliveLoad[]): void {
 }
 
 describe.skipIf(!has(HAPROXY))('behind HAProxy', () => {
-  test('three replicas are restarted one after another without a failed request', {
-    timeout: 180_000,
-  }, async () => {
+  test('three replicas are restarted one after another without a failed request', async () => {
     answerWhatWasAsked()
     const ports = places.map(({ env }) => ({
       port: Number(env['POSTERN_GATEWAY_PORT']),
@@ -130,9 +128,7 @@ describe.skipIf(!has(HAPROXY))('behind HAProxy', () => {
   })
 })
 
-test('replicas announce the end of a connection to its client, and no request is lost', {
-  timeout: 180_000,
-}, async () => {
+test('replicas announce the end of a connection to its client, and no request is lost', async () => {
   answerWhatWasAsked()
   let turn = 0
   const target = () => {
