@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { PrepareReload } from '../../src/config/reloadable.ts'
 import type { Config } from '../../src/config/schema/schema.ts'
 import { createIds } from '../../src/console/platform/database/ids.ts'
+import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
 import { createOperatorChannel } from '../../src/console/webhooks/channels.ts'
 import {
   createDeliveries,
@@ -85,7 +86,7 @@ async function startDispatcher(keys: readonly StoredKey[] = []) {
   }
   const log = async () =>
     (await deliveries.log('operator').list({ workspaceId: 'ws_1', limit: 50, afterId: null })).deliveries
-  return { pass, log, metrics, lines }
+  return { pass, log, metrics, lines, database, watched }
 }
 
 describe('a webhook', () => {
@@ -270,6 +271,25 @@ describe('of a key that expires', () => {
     await pass(25 * DAY_MS, HOUR_MS)
     expect(receiver.types).toEqual(types)
   })
+})
+
+test('a key that expires after a thousand others with their events has its own at once', async () => {
+  const expiresAtMs = NOW_MS + 10 * DAY_MS
+  const keys = Array.from({ length: 1_001 }, (_, at) =>
+    someKey({ createdAtMs: NOW_MS - 80 * DAY_MS, expiresAtMs: expiresAtMs + at }),
+  )
+  const { database, watched } = await startDispatcher(keys.slice(0, -1))
+  // 500 at a time.
+  for (let passes = 0; passes < 2; passes++) await recordExpiries(watched)
+  const last = keys.slice(-1)
+  await database.writer
+    .insertInto('keys')
+    .values(last.map(key => toKeyRow(key, NOW_MS)))
+    .execute()
+  await recordExpiries(watched)
+  const events = database.reader.selectFrom('webhook_deliveries').select(['key_id', 'type'])
+  const [event] = await events.where('key_id', '=', last[0]?.record.id ?? '').execute()
+  expect(event?.type).toBe('key.expiring')
 })
 
 test('the page shows how to verify a message, in code that works', async () => {

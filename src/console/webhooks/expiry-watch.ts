@@ -1,9 +1,9 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { isLive, readKeyRow } from '../platform/database/key-row.ts'
-import type { Tables } from '../platform/database/tables.ts'
+import type { KeyRow, Tables } from '../platform/database/tables.ts'
 import { keepUp, type Timers } from '../platform/jobs/timers.ts'
 import type { Deliveries } from './dispatcher.ts'
 import { createExpiryEvent, WARNING_DAYS } from './events.ts'
@@ -11,7 +11,10 @@ import type { ReceiverKind } from './rows.ts'
 
 const POLL_INTERVAL_MS = 60_000
 const DAY_MS = 86_400_000
+/** Of one span: a workspace with thousands of them gets its events over some minutes. */
 const KEYS_AT_ONCE = 500
+/** Keys of one statement: `node:sqlite` blocks the event loop meanwhile. */
+const EXAMINED_AT_ONCE = 1000
 
 interface ExpiryWatchParts {
   readonly reader: Kysely<Tables>
@@ -75,38 +78,51 @@ export function expirySpans(nowMs: number): ExpirySpan[] {
 
 /**
  * Working keys that were not replaced and expire in this span and have no event for it yet; for workspaces' webhooks, only
- * keys of those that have one.
+ * keys of those that have one. Most have their event: a statement examines a bounded number.
  */
 async function findExpiringKeys(
   database: Kysely<Tables>,
   kind: ReceiverKind,
-  { days, afterMs, untilMs }: ExpirySpan,
+  span: ExpirySpan,
 ): Promise<KeyRecord[]> {
-  const receiver = kind === 'operator' ? sql`''` : sql`keys.workspace_id`
-  let query = database
+  const found: KeyRecord[] = []
+  let start: Expiry | undefined = { expires_at_ms: span.afterMs + 1, id: '' }
+  while (start !== undefined && found.length < KEYS_AT_ONCE) {
+    const stretch = keysBetween(database, start, span.untilMs)
+    const rows = await database
+      .selectFrom(stretch.selectAll().limit(EXAMINED_AT_ONCE).as('keys'))
+      .selectAll()
+      .where(isDue(kind, span))
+      .orderBy('expires_at_ms')
+      .orderBy('id')
+      .limit(KEYS_AT_ONCE - found.length)
+      .execute()
+    found.push(...rows.map(row => readKeyRow(row).record))
+    const end = stretch.select(['expires_at_ms', 'id']).offset(EXAMINED_AT_ONCE - 1)
+    start = await end.limit(1).executeTakeFirst()
+  }
+  return found
+}
+
+/** A place in the order of expiry. */
+type Expiry = Pick<KeyRow, 'expires_at_ms' | 'id'>
+
+function keysBetween(database: Kysely<Tables>, after: Expiry, untilMs: number) {
+  return database
     .selectFrom('keys')
-    .selectAll()
-    .where(isLive(afterMs))
+    .where(sql<boolean>`(expires_at_ms, id) > (${after.expires_at_ms}, ${after.id})`)
     .where('expires_at_ms', '<=', untilMs)
-    .where(
-      // The key of `createExpiryEvent`.
-      sql<boolean>`not exists (select 1 from webhook_deliveries where receiver = ${receiver} and deduplication_key =
-        keys.id || ':' || cast(keys.expires_at_ms as text) || ':' || cast(${days} as text))`,
-    )
-  if (kind === 'workspace') {
-    query = query.where(
-      'workspace_id',
-      'in',
-      database.selectFrom('workspace_webhooks').select('workspace_id'),
-    )
-  }
-  if (days > 0) {
-    // A key with a shorter lifetime than the warning needs no warning.
-    const shortest = days * DAY_MS
-    query = query
-      .where('replaced_by', 'is', null)
-      .where(sql<boolean>`expires_at_ms - created_at_ms > ${shortest}`)
-  }
-  const rows = await query.orderBy('expires_at_ms').limit(KEYS_AT_ONCE).execute()
-  return rows.map(row => readKeyRow(row).record)
+    .orderBy('expires_at_ms')
+    .orderBy('id')
+}
+
+function isDue(kind: ReceiverKind, { days, afterMs }: ExpirySpan): RawBuilder<SqlBool> {
+  const receiver = kind === 'operator' ? sql`''` : sql`keys.workspace_id`
+  const webhooks = sql`and workspace_id in (select workspace_id from workspace_webhooks)`
+  // A key with a shorter lifetime than the warning needs no warning.
+  const needsIt = sql`and replaced_by is null and expires_at_ms - created_at_ms > ${days * DAY_MS}`
+  // The key of `createExpiryEvent`. `node:sqlite` binds a number as a real, so that 14 as a text would be 14.0.
+  return sql<SqlBool>`${isLive(afterMs)} ${kind === 'workspace' ? webhooks : sql``} ${days > 0 ? needsIt : sql``}
+    and not exists (select 1 from webhook_deliveries where receiver = ${receiver} and deduplication_key =
+      keys.id || ':' || cast(keys.expires_at_ms as text) || ${`:${days}`})`
 }
