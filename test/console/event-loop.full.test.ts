@@ -1,14 +1,21 @@
+import { randomBytes } from 'node:crypto'
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { createIds } from '../../src/console/platform/database/ids.ts'
+import { createDeliveries } from '../../src/console/webhooks/dispatcher.ts'
+import { recordExpiries } from '../../src/console/webhooks/expiry-watch.ts'
 import { ADMIN_TOKEN, startConsole } from '../support/console.ts'
 import { fillLarge, LARGE_KEYS, LARGE_WORKSPACES } from '../support/large-registry.ts'
+import { openDatabase } from '../support/open-database.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { TurnMeter } from '../support/turn-meter.ts'
 
+const DAY_MS = 86_400_000
 /** Of processor time, for which every other caller, heartbeats and probes wait. */
 const LONGEST_TURN_MS = 50
 /** A page comes from some statements. Much more than that is a query for each workspace. */
@@ -47,12 +54,14 @@ const EXPORTS = ['/keys/export', '/audit/export']
 /** @param file of the database */
 async function startOn(file: string) {
   const databaseUrl = `sqlite:${file}`
-  const console = await startConsole({ databaseUrl, parts: { announcer: new ScriptedAnnouncer() } })
+  const parts = { announcer: new ScriptedAnnouncer() }
+  const console = await startConsole({ databaseUrl, parts, plans: ['business'] })
   const origin = await console.app.listen({ host: '127.0.0.1', port: 0 })
   /** What came, without holding it. */
-  const call = (method: 'GET' | 'POST', path: string, token: string) =>
+  const call = (method: 'GET' | 'POST' | 'PUT', path: string, token: string, body = '') =>
     new Promise<{ status: number; lines: number; start: string }>((resolve, reject) => {
-      const headers = { authorization: `Bearer ${token}` }
+      const type = body === '' ? {} : { 'content-type': 'application/json' }
+      const headers = { authorization: `Bearer ${token}`, ...type }
       const read = (response: IncomingMessage) => {
         let [lines, start] = [0, '']
         response.on('data', (part: Buffer) => {
@@ -62,7 +71,7 @@ async function startOn(file: string) {
         response.on('end', () => resolve({ status: response.statusCode ?? 0, lines, start }))
         response.on('error', reject)
       }
-      request(`${origin}/admin/v1${path}`, { method, headers }, read).on('error', reject).end()
+      request(`${origin}/admin/v1${path}`, { method, headers }, read).on('error', reject).end(body)
     })
   const { body } = await console.send('POST', '/admin/v1/tokens', {
     name: 'many',
@@ -75,12 +84,13 @@ async function startOn(file: string) {
 
 async function measure(
   call: Awaited<ReturnType<typeof startOn>>['call'],
-  method: 'GET' | 'POST',
+  method: 'GET' | 'POST' | 'PUT',
   path: string,
   token: string,
+  body = '',
 ) {
   const meter = new TurnMeter()
-  const response = await call(method, path, token)
+  const response = await call(method, path, token, body)
   meter.stop()
   return { response, longestMs: meter.longestMs, totalMs: meter.totalMs }
 }
@@ -133,6 +143,48 @@ test('nor does the revocation of 40,000 keys', async () => {
     const revoked = await measure(call, 'POST', '/workspaces/ws_large/revoke-all', ADMIN_TOKEN)
     expect(revoked.response.status).toBe(200)
     longestMs.push(revoked.longestMs)
+  }
+  expect(Math.min(...longestMs), `of ${longestMs.join(', ')}`).toBeLessThan(LONGEST_TURN_MS)
+})
+
+test('nor does a plan for a workspace whose 40,000 keys have it', { timeout: 300_000 }, async () => {
+  const file = copy()
+  const filling = await openDatabase(`sqlite:${file}`)
+  await sql`update keys set plan = 'business', revoked_at_ms = null, expires_at_ms = ${Date.now() + DAY_MS}
+    where workspace_id = 'ws_large'`.execute(filling.writer)
+  await filling.close()
+  const { call } = await startOn(file)
+  const longestMs: number[] = []
+  while (longestMs.every(ms => ms >= LONGEST_TURN_MS) && longestMs.length < ATTEMPTS) {
+    const body = JSON.stringify({ plan: 'business' })
+    const planned = await measure(call, 'PUT', '/workspaces/ws_large/plan', ADMIN_TOKEN, body)
+    expect(planned.response).toMatchObject({ status: 200, start: expect.stringContaining('"changed":0') })
+    longestMs.push(planned.longestMs)
+  }
+  expect(Math.min(...longestMs), `of ${longestMs.join(', ')}`).toBeLessThan(LONGEST_TURN_MS)
+})
+
+test('nor does the watch over 40,000 keys that expire soon and have their events', {
+  timeout: 300_000,
+}, async () => {
+  const database = await openDatabase(`sqlite:${copy()}`)
+  onTestFinished(() => database.close())
+  const nowMs = Date.now()
+  const expiresAtMs = nowMs + 10 * DAY_MS
+  await sql`update keys set expires_at_ms = ${expiresAtMs}, created_at_ms = ${nowMs - 80 * DAY_MS},
+    revoked_at_ms = null, replaced_by = null where workspace_id = 'ws_large'`.execute(database.writer)
+  await sql`insert into webhook_deliveries (receiver, id, workspace_id, key_id, type, deduplication_key, at_ms, body, attempts)
+    select '', 'msg_' || id, workspace_id, id, 'key.expiring', id || ':' || expires_at_ms || ':14', ${nowMs}, '{}', 1
+    from keys where workspace_id = 'ws_large'`.execute(database.writer)
+  const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
+  const deliveries = createDeliveries(database, clock, createIds('msg', randomBytes))
+  const parts = { reader: database.reader, deliveries, clock, newEventId: createIds('msg', randomBytes) }
+  const longestMs: number[] = []
+  while (longestMs.every(ms => ms >= LONGEST_TURN_MS) && longestMs.length < ATTEMPTS) {
+    const meter = new TurnMeter()
+    await recordExpiries({ ...parts, receivers: ['operator'] })
+    meter.stop()
+    longestMs.push(meter.longestMs)
   }
   expect(Math.min(...longestMs), `of ${longestMs.join(', ')}`).toBeLessThan(LONGEST_TURN_MS)
 })

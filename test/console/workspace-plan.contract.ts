@@ -75,6 +75,19 @@ export function describeWorkspacePlan(database: string, freshUrl: () => Promise<
       expect(found.body.total).toBe(1003)
     })
 
+    test('is given to keys behind thousands that have it', async () => {
+      const soon = Date.now() + DAY_MS
+      const keys = Array.from({ length: 2_100 }, (_, at) => live({ plan: 'free', expiresAtMs: soon + at }))
+      const last = [
+        live({ expiresAtMs: soon + 3_000 }),
+        live({ plan: 'business', expiresAtMs: soon + 3_000 }),
+      ]
+      const { setPlan, plansOf } = await started([...keys, ...last])
+      expect((await setPlan('free')).body).toMatchObject({ changed: 2, announced: true })
+      expect(new Set((await plansOf()).values())).toEqual(new Set(['free']))
+      expect((await setPlan('free')).body).toMatchObject({ changed: 0 })
+    })
+
     test('is counted exactly, though there are more keys than are read at once', async () => {
       const plans = ['business', 'free', null]
       const keys = Array.from({ length: 2_600 }, (_, index) =>
