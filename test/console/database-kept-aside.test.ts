@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { restoreDatabase } from '../../src/console/backup/restore.ts'
@@ -41,3 +41,18 @@ test('two restores in one second keep both databases that they replace', async (
   expect(kept).toEqual([name, `${name}-2`, `${name}-3`])
   expect(kept.map(path => readFileSync(path, 'utf8'))).toEqual(['first', 'second', 'third'])
 })
+
+test.each([
+  ['others may read', 0o644],
+  ['only may be read', 0o440],
+])(
+  'a restored database can be read and written by its owner alone, from a backup that %s',
+  async (_, mode) => {
+    const directory = databaseDirectory()
+    const file = join(directory, 'postern.db')
+    const restore = await makeBackup(directory)
+    chmodSync(join(directory, 'backup.db'), mode)
+    await restore(file)
+    expect((statSync(file).mode & 0o777).toString(8)).toBe('600')
+  },
+)

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { copyFile, mkdtemp, realpath, rename, rm } from 'node:fs/promises'
+import { chmod, copyFile, mkdtemp, realpath, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Transaction } from 'kysely'
@@ -85,6 +85,9 @@ export interface RestoreReport extends Restored {
 
 type PreparedCopy = Omit<RestoreReport, 'aside'>
 
+/** As of a database that the console makes. */
+const OWNER_ONLY = 0o600
+
 const ALLOW_BROKEN_AUDIT =
   '. Nothing was changed. Use an earlier backup, or add --allow-broken-audit, which restores these entries as they are'
 
@@ -131,6 +134,8 @@ async function restorePostgres(options: RestoreOptions): Promise<RestoreReport> 
 /** Checks the backup before anything is changed in its copy, and migrates it. */
 async function prepareCopy(options: RestoreOptions, copy: string): Promise<PreparedCopy> {
   await copyFile(options.file, copy)
+  // The copy has the mode of the backup, which other users may read, or the console not write.
+  await chmod(copy, OWNER_ONLY)
   checkIntegrity(copy, options.file)
   // Before anything is written, which could run what was added.
   await readDatabase(`sqlite:${copy}`, database => requireOwnFile(database, options.file))
