@@ -93,9 +93,8 @@ export function createWorkspaceWebhooks(parts: Parts) {
     /** @returns whether there was one */
     remove: (workspaceId: string, caller: Caller) =>
       runAudited(parts, async tx => {
-        const before = readWebhookRow(await findWebhook(tx, workspaceId))
+        const before = await deleteWebhook(tx, workspaceId)
         if (before === null) return false
-        await deleteWebhook(tx, workspaceId)
         const entry = audit('webhook.removed', workspaceId, { old: before, now: null }, caller)
         await appendAudit(tx, [entry], database)
         return true
@@ -122,9 +121,12 @@ async function storeWebhook(tx: Transaction<Tables>, row: WorkspaceWebhookRow): 
   await openReceiver(tx, workspace_id)
 }
 
-async function deleteWebhook(tx: Transaction<Tables>, workspaceId: string): Promise<void> {
-  await tx.deleteFrom('workspace_webhooks').where('workspace_id', '=', workspaceId).execute()
-  await closeReceiver(tx, workspaceId, REMOVED)
+/** @returns the one that this deleted: of two removals at once, the second deletes none */
+async function deleteWebhook(tx: Transaction<Tables>, workspaceId: string): Promise<WorkspaceWebhook | null> {
+  const query = tx.deleteFrom('workspace_webhooks').where('workspace_id', '=', workspaceId).returningAll()
+  const deleted = readWebhookRow((await query.executeTakeFirst()) ?? null)
+  if (deleted !== null) await closeReceiver(tx, workspaceId, REMOVED)
+  return deleted
 }
 
 function readWebhookRow(row: WorkspaceWebhookRow | null): WorkspaceWebhook | null {

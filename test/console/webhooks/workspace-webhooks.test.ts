@@ -297,6 +297,29 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
     expect(receiver.received).toHaveLength(before + 1)
   })
 
+  test.skipIf(!isThere)('of two removals at once, one removes the webhook, and one is audited', async () => {
+    const { console, second, webhooks, caller, set } = await open()
+    await set('ws_1', receiver)
+    const removeTwice = () => [1, 2].map(() => webhooks.remove('ws_1', caller))
+    const { writer, reader, dialect } = second.database
+    let removals: Promise<boolean>[] = []
+    if (dialect === 'sqlite') removals = removeTwice()
+    else {
+      // Both have found it before either deletes it.
+      await writer.transaction().execute(async tx => {
+        await sql`select workspace_id from workspace_webhooks for update`.execute(tx)
+        removals = removeTwice()
+        await until('both wait for the row', async () => {
+          const { rows } = await sql`select 1 from pg_locks where not granted`.execute(reader)
+          return rows.length === 2
+        })
+      })
+    }
+    expect((await Promise.all(removals)).toSorted()).toEqual([false, true])
+    const removed = console.database.reader.selectFrom('audit').where('action', '=', 'webhook.removed')
+    expect(await removed.selectAll().execute()).toHaveLength(1)
+  })
+
   test.skipIf(!isThere)('two consoles send each event once', async () => {
     const { console, second, set, insert } = await open()
     const others = await Promise.all(Array.from({ length: 5 }, startReceiver))
