@@ -181,12 +181,16 @@ async function revokeToken(
     atMs: nowMs,
     caller,
   })
-  await naming({ tokenId: id }, () =>
+  const revoked = await naming({ tokenId: id }, () =>
     runAudited(parts, async tx => {
-      if (await revokeTokenRow(tx, id, nowMs)) await appendAudit(tx, [entry], database)
+      const isNew = await revokeTokenRow(tx, id, nowMs)
+      // Within the transaction: what follows the commit must not fail.
+      const after = await findToken(tx, 'id', id)
+      if (isNew) await appendAudit(tx, [entry], database)
+      return after
     }),
   )
-  return done((await findToken(database.writer, 'id', id)) ?? token)
+  return done(revoked ?? token)
 }
 
 async function findVisible(

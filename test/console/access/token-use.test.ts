@@ -1,5 +1,6 @@
 import type { KyselyPlugin } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
+import type { RunWork } from '../../../src/console/platform/database/database.ts'
 import { adminTokensIn } from '../../support/admin-tokens.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openDatabase } from '../../support/open-database.ts'
@@ -54,4 +55,37 @@ test('a burst of requests writes the last use of an admin token once, and waits 
   written = Promise.reject(new Error('disk full'))
   expect(await tokens.identify(secret)).toMatchObject({ name: 'ci' })
   expect(writes).toBe(3)
+})
+
+test('a revocation that is committed is not said to have failed, if the database is lost at that moment', async () => {
+  const database = await openDatabase('sqlite::memory:')
+  onTestFinished(() => database.close())
+  let isLost = false
+  const losing: KyselyPlugin = {
+    transformQuery: ({ node }) => {
+      if (isLost) throw new Error('connection lost')
+      return node
+    },
+    transformResult: async ({ result }) => result,
+  }
+  const run: RunWork = async work => {
+    const result = await database.changes.run(work)
+    isLost = true
+    return result
+  }
+  const writer = database.writer.withPlugin(losing)
+  const tokens = adminTokensIn(
+    { ...database, writer, changes: { ...database.changes, run } },
+    new ManualClock(),
+  )
+  const request = { name: 'ci', permissions: ['keys:read'], expiresInDays: 1 }
+  const context = {
+    caller: { actor: 'admin-token', address: '192.0.2.1', requestId: 'r1' },
+    idempotency: null,
+  }
+  const issued = await tokens.issue({ kind: 'operator' }, request, context)
+  const id = issued.kind === 'done' ? issued.token.id : ''
+  isLost = false
+  const revoked = await tokens.revoke({ kind: 'operator' }, id, context)
+  expect(revoked).toMatchObject({ kind: 'done', token: { id, revokedAtMs: expect.any(Number) } })
 })
