@@ -1,10 +1,5 @@
 import type { Permit } from '../../domain/authorize.ts'
-import {
-  type BufferedResponse,
-  bufferedResponse,
-  toByteString,
-  toFieldList,
-} from '../../http/buffered-response.ts'
+import { type BufferedResponse, bufferedResponse, toFieldList } from '../../http/buffered-response.ts'
 import {
   COALESCING_RESULTS,
   type CounterHandle,
@@ -28,7 +23,7 @@ import type { PolicyDecision, ResponsePolicy } from '../response-policy.ts'
 import type { Sending } from '../upstream.ts'
 import { fitsKey } from './cache-key.ts'
 import type { Freshness } from './freshness.ts'
-import { type CachedResponse, type CacheUpdate, responseFor } from './response-cache.ts'
+import { type CachedResponse, type CacheUpdate, responseFor, toSharedBody } from './response-cache.ts'
 
 /** A permitted request that waits for a coalesced request. */
 export interface Waiter {
@@ -174,7 +169,7 @@ export class CoalescedRequest implements ExchangeHandler {
     if (this.#update !== null && freshness !== null) {
       this.#respondFromCache(this.#update.store(headers, passed.headers, body, freshness))
     } else {
-      this.#respondToAll(bufferedResponse(statusCode, sharedFields(passed), toByteString(body)))
+      this.#respondToAll(bufferedResponse(statusCode, sharedFields(passed), toSharedBody(body)))
     }
   }
 

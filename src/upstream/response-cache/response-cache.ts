@@ -226,7 +226,7 @@ export function toCachedResponse({
     upstream,
     fields: fields.flat(),
     notModifiedFields: fields.filter(([name]) => !CONTENT_FIELDS.has(name)).flat(),
-    body: typeof body === 'string' || length > MAX_TEXT_BYTES ? body : toByteString(body),
+    body: typeof body === 'string' ? body : toSharedBody(body),
     length,
     receivedAge,
     requestedAtMs,
@@ -234,6 +234,11 @@ export function toCachedResponse({
     freshUntilMs: bornAtMs + freshness.lifetimeMs,
     size: length + 2 * textLength(upstream) + OVERHEAD_BYTES,
   }
+}
+
+/** A short body is a string, which Node copies for each response and writes with its head. Of a longer one there is one copy for all. */
+export function toSharedBody(body: Buffer): Buffer | ByteString {
+  return body.length > MAX_TEXT_BYTES ? body : toByteString(body)
 }
 
 /** The fields of a conditional request that revalidates it; empty if the upstream sent no validator. */

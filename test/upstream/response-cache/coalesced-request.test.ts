@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import type { RequestTrace } from '../../../src/observability/tracing.ts'
 import { UpstreamFailure } from '../../../src/upstream/pool/failure.ts'
 import { ForwardHere, turn } from '../../support/forward-here.ts'
@@ -218,6 +218,16 @@ describe('a response of more than 256 KiB', () => {
     expect(here.sent).toHaveLength(1)
     expect(clients.map(({ body }) => body.length)).toEqual(Array(3).fill(KIB_256))
   })
+})
+
+test('a body of more than 16 KiB is in memory once, however many clients do not read it', async () => {
+  const { clients, sent } = start()
+  const written = clients.map(({ request }) => vi.spyOn(request.response, 'end'))
+  for (const client of clients) client.isReading = false
+  await sent().respond('x'.repeat(KIB_256))
+  const bodies = written.map(({ mock }) => mock.calls[0]?.[0])
+  expect(bodies[0]).toBeInstanceOf(Buffer)
+  expect(new Set(bodies).size).toBe(1)
 })
 
 describe('clients that disconnect', () => {
