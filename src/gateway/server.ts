@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import type { Config } from '../config/schema/schema.ts'
 import { denied } from '../domain/denial.ts'
 import { onHandedOver } from '../http/buffered-response.ts'
-import { guardConnections } from '../http/guard-connections.ts'
+import { abortConnection, guardConnections } from '../http/guard-connections.ts'
 import { noSchemas, requestTimeouts } from '../http/server-options.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
 import type { ClientRequest } from '../upstream/client-request.ts'
@@ -90,7 +90,7 @@ export function serveRequests(app: FastifyInstance, gateway: Gateway, deps: Serv
 
   function fail(request: ClientRequest, error: unknown): void {
     deps.logger.error({ err: error, requestId: request.observation.requestId }, 'request failed')
-    if (request.response.headersSent) request.response.destroy()
+    if (request.response.headersSent) abortConnection(request.response)
     else responder.deny(request, denied('internal_error'), true)
   }
   // Makes Fastify run the hook for methods and paths that have no route. The hook responds first.

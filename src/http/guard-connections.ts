@@ -107,6 +107,18 @@ export function guardConnections(
   }
 }
 
+/**
+ * Ends the connection of a response that cannot be completed, where it is its turn. Node's `destroy` leaves the connection open if the
+ * response waits for earlier ones, and its beginning is sent after them.
+ */
+export function abortConnection(response: ServerResponse): void {
+  if (response.socket === null) {
+    closeConnectionAfter(response.req)
+    response.once('socket', (socket: Socket) => socket.destroySoon())
+  }
+  response.destroy()
+}
+
 /** Closes the connection after the response to this request. Later requests on it are not read. */
 export function closeConnectionAfter({ socket }: IncomingMessage): void {
   ClientConnection.of(socket)?.closeAfterPending()

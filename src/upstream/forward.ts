@@ -1,5 +1,5 @@
 import type { Permit } from '../domain/authorize.ts'
-import { awaitUpstream } from '../http/guard-connections.ts'
+import { abortConnection, awaitUpstream } from '../http/guard-connections.ts'
 import type { ClientRequest, Deny } from './client-request.ts'
 import type { BodySink, ExchangeHandler, UpstreamResponse } from './pool/exchange-parties.ts'
 import type { UpstreamFailure } from './pool/failure.ts'
@@ -66,5 +66,5 @@ class ResponseHandler implements ExchangeHandler {
 /** Closes the client's connection after an error of our own, so that no other client is affected. */
 export function abortResponse({ response, observation }: ClientRequest, error: unknown): void {
   observation.fault = `The response could not be written: ${String(error)}`
-  response.destroy()
+  abortConnection(response)
 }

@@ -13,6 +13,7 @@ import {
   toFieldList,
   writeBuffered,
 } from '../http/buffered-response.ts'
+import { abortConnection } from '../http/guard-connections.ts'
 import type { RequestObservation } from '../observability/request-observation.ts'
 import type { ClientRequest, Deny } from './client-request.ts'
 import type { BodySink, UpstreamHeaders, UpstreamResponse } from './pool/exchange-parties.ts'
@@ -162,7 +163,7 @@ class ClientSink implements BodySink {
     // If only the close ends the body (HTTP/1.0), an orderly close would make it look complete.
     const hasLength = this.#passed.headers['content-length'] !== undefined
     if (!hasLength && !response.chunkedEncoding) response.socket?.resetAndDestroy()
-    response.destroy()
+    abortConnection(response)
   }
 
   readonly #onWritten = (error: Error | null | undefined): void => {

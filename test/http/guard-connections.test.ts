@@ -8,7 +8,12 @@ import { connect } from 'node:tls'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { rawResponse } from '../../src/http/buffered-response.ts'
 import { MAX_PIPELINED } from '../../src/http/client-connection.ts'
-import { awaitUpstream, type ConnectionFault, guardConnections } from '../../src/http/guard-connections.ts'
+import {
+  abortConnection,
+  awaitUpstream,
+  type ConnectionFault,
+  guardConnections,
+} from '../../src/http/guard-connections.ts'
 import { selfSigned } from '../support/certificates.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { until } from '../support/until.ts'
@@ -97,6 +102,23 @@ test('a reset connection closes each of its pending responses', async () => {
   client.socket.resetAndDestroy()
   await until('all responses have closed', () => closed === MAX_PIPELINED)
   expect(pending).toHaveLength(MAX_PIPELINED)
+})
+
+test('a response that fails while it waits for an earlier one ends the connection in its turn, without a byte of it', async () => {
+  const client = open(REQUEST.repeat(3))
+  await until('all requests have been read', () => pending.length === 3)
+  let closed = 0
+  for (const response of pending) response.on('close', () => closed++)
+  const [first, second] = pending
+  second?.write('a part')
+  if (second !== undefined) abortConnection(second)
+  client.send(REQUEST)
+  await until('the failed one has closed', () => closed === 1)
+  first?.end('whole')
+  expect((await client.untilClosed()).map(({ body }) => body)).toEqual(['whole'])
+  expect(client.received.toString()).not.toContain('a part')
+  await until('no response is left', () => closed === 3)
+  expect(pending).toHaveLength(3)
 })
 
 test.each(['CONNECT a:1', 'GET /'])(
