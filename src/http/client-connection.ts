@@ -20,7 +20,7 @@ interface Parser {
   readonly end: () => void
 }
 
-interface ConnectionOptions {
+export interface ConnectionOptions {
   /**
    * Of the socket: half of the time that a client has to read, because the client may have read something at the start of
    * the first half.
@@ -96,6 +96,11 @@ export class ClientConnection {
     const complete = isReceivingBody ? this.#pendingResponses - 1 : this.#pendingResponses
     if (complete > 0) return 'response'
     return this.isWithinRequest || !this.#hasHadRequest ? 'request' : 'next_request'
+  }
+
+  /** Whether it is between two requests: all responses have left. */
+  get isIdle(): boolean {
+    return this.#state.kind !== 'closing' && this.waitsFor === 'next_request'
   }
 
   /** Length of the latest request line, as far as it has been received. */

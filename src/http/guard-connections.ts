@@ -3,7 +3,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
-import { ClientConnection, type ForwardedRequest } from './client-connection.ts'
+import { ClientConnection, type ConnectionOptions, type ForwardedRequest } from './client-connection.ts'
 import { explainParserError, findIrregularity, hasTwoHosts, TWO_HOSTS } from './malformed-request.ts'
 import { ReadAheadBudget } from './read-ahead-budget.ts'
 import { hasBody } from './request-boundaries.ts'
@@ -57,22 +57,9 @@ export function guardConnections(
   }: GuardOptions,
 ): void {
   server.setTimeout(stallTimeoutMs / 2, (socket: Socket) => ClientConnection.of(socket)?.onIdle())
-  const event = server instanceof TlsServer ? 'secureConnection' : 'connection'
   const readAheadBudget = new ReadAheadBudget(maxReadAheadBytes)
-  const options = { idleTimeoutMs: stallTimeoutMs / 2, readAheadBudget, abortOnClose }
-  const acceptListeners = takeListeners(server, event)
-  server.on(event, (socket: Socket) => {
-    const ours = socket.listeners('end')
-    for (const listener of acceptListeners) listener.call(server, socket)
-    const [parse] = takeListeners(socket, 'data')
-    const [end] = takeListeners(socket, 'end', ours)
-    if (parse === undefined || end === undefined) {
-      throw new Error(
-        'No data and end listener of Node’s server on its socket: this Node version is unsupported',
-      )
-    }
-    new ClientConnection(socket, { parse, end }, options)
-  })
+  const sockets = guardSockets(server, { idleTimeoutMs: stallTimeoutMs / 2, readAheadBudget, abortOnClose })
+  closeOnlyIdle(server, sockets)
   const requestListeners = takeListeners(server, 'request')
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const connection = guardedConnection(request.socket)
@@ -104,6 +91,35 @@ export function guardConnections(
 
   function reject(socket: Socket, fault: ConnectionFault, cause?: string): void {
     guardedConnection(socket).reject(() => responseTo(fault, cause))
+  }
+}
+
+/** @returns the sockets that are open */
+function guardSockets(server: Server | HttpsServer, options: ConnectionOptions): ReadonlySet<Socket> {
+  const open = new Set<Socket>()
+  const event = server instanceof TlsServer ? 'secureConnection' : 'connection'
+  const acceptListeners = takeListeners(server, event)
+  server.on(event, (socket: Socket) => {
+    const ours = socket.listeners('end')
+    for (const listener of acceptListeners) listener.call(server, socket)
+    const [parse] = takeListeners(socket, 'data')
+    const [end] = takeListeners(socket, 'end', ours)
+    if (parse === undefined || end === undefined) {
+      throw new Error(
+        'No data and end listener of Node’s server on its socket: this Node version is unsupported',
+      )
+    }
+    new ClientConnection(socket, { parse, end }, options)
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+  })
+  return open
+}
+
+/** Replaces the method that `close()` of Node and Fastify call, and a drain again and again: Node's own cuts off responses that are still being written. */
+function closeOnlyIdle(server: Server | HttpsServer, sockets: ReadonlySet<Socket>): void {
+  server.closeIdleConnections = () => {
+    for (const socket of sockets) if (guardedConnection(socket).isIdle) socket.destroy()
   }
 }
 

@@ -121,6 +121,42 @@ test('a response that fails while it waits for an earlier one ends the connectio
   expect(pending).toHaveLength(3)
 })
 
+describe('a server that closes', () => {
+  /** As a drain does it. */
+  function close(): void {
+    server.close()
+    responding = setInterval(() => server.closeIdleConnections(), 10)
+  }
+
+  test('lets a client read the rest of a response that was handed over, and then closes its connection', async () => {
+    const client = open(REQUEST)
+    client.socket.pause()
+    await until('the request has been read', () => pending.length === 1)
+    pending[0]?.end('x'.repeat(8_000_000))
+    close()
+    client.socket.resume()
+    expect((await client.untilClosed()).map(({ body }) => body.length)).toEqual([8_000_000])
+  })
+
+  test('closes an idle connection, and answers a request of which a part has arrived', async () => {
+    const idle = open(REQUEST)
+    await until('its request has been read', () => pending.length === 1)
+    respondToAll()
+    await idle.answers(1)
+    const late = open(`${REQUEST}GET / HTTP/1.1\r\n`)
+    await until('the first of two has been read', () => pending.length === 1)
+    respondToAll()
+    await late.answers(1)
+    close()
+    await idle.untilClosed()
+    expect(late.closed).toBe(false)
+    late.send('Host: a\r\n\r\n')
+    await until('the second has been read', () => pending.length === 1)
+    respondToAll()
+    expect(await late.untilClosed()).toHaveLength(2)
+  })
+})
+
 test.each(['CONNECT a:1', 'GET /'])(
   'a client that resets its connection after the response to %s does not end the process',
   async line => {
