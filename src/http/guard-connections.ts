@@ -59,7 +59,7 @@ export function guardConnections(
   server.setTimeout(stallTimeoutMs / 2, (socket: Socket) => ClientConnection.of(socket)?.onIdle())
   const readAheadBudget = new ReadAheadBudget(maxReadAheadBytes)
   const sockets = guardSockets(server, { idleTimeoutMs: stallTimeoutMs / 2, readAheadBudget, abortOnClose })
-  closeOnlyIdle(server, sockets)
+  closeOnlyIdle(server, sockets, stallTimeoutMs)
   const requestListeners = takeListeners(server, 'request')
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const connection = guardedConnection(request.socket)
@@ -116,12 +116,33 @@ function guardSockets(server: Server | HttpsServer, options: ConnectionOptions):
   return open
 }
 
-/** Replaces the method that `close()` of Node and Fastify call, and a drain again and again: Node's own cuts off responses that are still being written. */
-function closeOnlyIdle(server: Server | HttpsServer, sockets: ReadonlySet<Socket>): void {
+/**
+ * Replaces the method that `close()` of Node and Fastify call, and a drain again and again. Node's own also closes a connection on which
+ * a response is still being written, and with the listener ends its time limit of requests, so that one that never arrives would
+ * keep the server open.
+ */
+function closeOnlyIdle(
+  server: Server | HttpsServer,
+  sockets: ReadonlySet<Socket>,
+  requestTimeoutMs: number,
+): void {
+  let closedAtMs = Number.POSITIVE_INFINITY
   server.closeIdleConnections = () => {
-    for (const socket of sockets) if (guardedConnection(socket).isIdle) socket.destroy()
+    const nowMs = performance.now()
+    if (!server.listening) closedAtMs = Math.min(closedAtMs, nowMs)
+    const isLate = nowMs - closedAtMs >= requestTimeoutMs
+    for (const socket of sockets) {
+      const connection = guardedConnection(socket)
+      if (connection.isIdle) socket.destroy()
+      else if (isLate && connection.waitsFor === 'request') server.emit('clientError', LATE_REQUEST, socket)
+    }
   }
 }
+
+/** As Node reports it while the server listens. */
+const LATE_REQUEST = Object.assign(new Error('The request was not received in time'), {
+  code: 'ERR_HTTP_REQUEST_TIMEOUT',
+})
 
 /**
  * Ends the connection of a response that cannot be completed, where it is its turn. Node's `destroy` leaves the connection open if the

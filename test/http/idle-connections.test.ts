@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { rawResponse } from '../../src/http/buffered-response.ts'
 import { type ConnectionFault, guardConnections } from '../../src/http/guard-connections.ts'
 import { requestTimeouts } from '../../src/http/server-options.ts'
@@ -113,6 +113,23 @@ test.each([
   await start(STALL_MS / 2)
   expect((await open(bytes).untilClosed()).map(({ body }) => body)).toEqual(expected)
   expect(faults).toEqual(expected)
+})
+
+test.each([
+  ['a request that never arrives', HEAD, ['request_timeout']],
+  ['a client that sends nothing', '', []],
+])('a server that closes waits for %s no longer than the time for one', async (_, bytes, expected) => {
+  await start()
+  const client = open(bytes)
+  await until('it has connected', () => sockets[0]?.bytesRead === bytes.length)
+  const closed = once(server, 'close')
+  server.close()
+  // As a drain does it.
+  const sweep = setInterval(() => server.closeIdleConnections(), 10)
+  onTestFinished(() => clearInterval(sweep))
+  expect((await client.untilClosed()).map(({ body }) => body)).toEqual(expected)
+  expect(faults).toEqual(expected)
+  await closed
 })
 
 test.each([

@@ -71,6 +71,16 @@ test('on SIGTERM a long response that ends in time is complete, one that does no
   expect(metrics).toContain('\npostern_gateway_drains_total{outcome="timed_out"} 1\n')
 })
 
+test('a client that has connected and sends no request does not keep a drain open', async () => {
+  const env = { ...world.env, POSTERN_GATEWAY_HEADERS_TIMEOUT_MS: '2000' }
+  const gateway = await startPostern('gateway', env)
+  const silent = new RawClient(gateway.urls.gateway)
+  await once(silent.socket, 'connect')
+  const exit = await gateway.process.stop('SIGTERM')
+  expect([exit.code, exit.stderr]).toEqual([0, ''])
+  expect(gateway.process.log.map(line => line['msg'])).not.toContain('drain timed out, closing connections')
+})
+
 test('requests pipelined after the last response of a connection are not started, so that they can be retried elsewhere', async () => {
   const gateway = await startPostern('gateway', { ...world.env, POSTERN_DRAIN_DELAY_MS: '1000' })
   const client = new RawClient(gateway.urls.gateway)
