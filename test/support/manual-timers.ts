@@ -1,4 +1,4 @@
-import type { Timers } from '../../src/console/platform/jobs/timers.ts'
+import type { Timers } from '../../src/domain/clock.ts'
 
 interface Waiting {
   dueMs: number

@@ -1,5 +1,5 @@
+import type { Timers } from '../../domain/clock.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
-import type { Timers } from '../platform/jobs/timers.ts'
 import type { GatewayRows, GatewayStatus } from './gateway-rows.ts'
 import type { Announced } from './regions.ts'
 

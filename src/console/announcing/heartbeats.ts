@@ -1,7 +1,6 @@
-import type { Clock } from '../../domain/clock.ts'
+import type { Clock, Timers } from '../../domain/clock.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
-import type { Timers } from '../platform/jobs/timers.ts'
 import type { Announcer, MessageEncoder } from './announcer.ts'
 import type { Outbox } from './outbox.ts'
 import type { PendingChanges } from './outbox-rows.ts'

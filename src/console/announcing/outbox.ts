@@ -1,9 +1,9 @@
-import type { Clock } from '../../domain/clock.ts'
+import type { Clock, Timers } from '../../domain/clock.ts'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { findTrouble } from '../platform/database/database-unavailable.ts'
-import { backoffMs, type Timers } from '../platform/jobs/timers.ts'
+import { backoffMs } from '../platform/jobs/timers.ts'
 import type { Announcer, MessageEncoder } from './announcer.ts'
 import { type PendingChange, type PendingChanges, toPendingChange } from './outbox-rows.ts'
 

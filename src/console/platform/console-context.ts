@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
-import type { Clock } from '../../domain/clock.ts'
+import { type Clock, systemTimers, type Timers } from '../../domain/clock.ts'
 import { deriveMessageKey } from '../../domain/invalidation-message.ts'
 import { fingerprintSecret, importSigningSecret } from '../../domain/key/secret.ts'
 import { deriveRecordKey } from '../../domain/wire.ts'
@@ -9,7 +9,6 @@ import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { RedisNetwork } from '../../redis/clients.ts'
 import type { RandomBytes } from './database/ids.ts'
-import { systemTimers, type Timers } from './jobs/timers.ts'
 
 /** What the capabilities are created from. */
 export interface ContextParts {

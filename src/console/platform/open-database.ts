@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
 import { neverReloads, type OnReload } from '../../config/reloadable.ts'
-import type { Clock } from '../../domain/clock.ts'
+import type { Clock, Timers } from '../../domain/clock.ts'
 import { isPostgresAddress } from '../../domain/postgres-address.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { DATABASE_SETTING, type Database, DatabaseUnreachable, Refused } from './database/database.ts'
@@ -12,7 +12,7 @@ import { openPostgres, openPostgresReadOnly } from './database/postgres/database
 import { openSqlite, requireSqliteFile } from './database/sqlite/database.ts'
 import { NodeSqliteDialect } from './database/sqlite/dialect.ts'
 import type { Tables } from './database/tables.ts'
-import { backoffMs, type Timers } from './jobs/timers.ts'
+import { backoffMs } from './jobs/timers.ts'
 
 const LOG_INTERVAL_MS = 30_000
 

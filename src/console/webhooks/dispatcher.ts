@@ -1,9 +1,8 @@
-import type { Clock } from '../../domain/clock.ts'
+import type { Clock, Timers } from '../../domain/clock.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { Database } from '../platform/database/database.ts'
 import type { PageOptions } from '../platform/database/query-parts.ts'
-import type { Timers } from '../platform/jobs/timers.ts'
 import type { Channel, SendResult } from './channels.ts'
 import { createTestEvent } from './events.ts'
 import {

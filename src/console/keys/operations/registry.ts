@@ -1,9 +1,9 @@
 import type { KeyObject } from 'node:crypto'
 import { reloadable } from '../../../config/reloadable.ts'
+import type { Timers } from '../../../domain/clock.ts'
 import type { GatewayRows } from '../../announcing/index.ts'
 import type { ConsoleContext } from '../../platform/console-context.ts'
 import { createIds, type RandomBytes } from '../../platform/database/ids.ts'
-import type { Timers } from '../../platform/jobs/timers.ts'
 import type { KeyRows } from '../rows/key-rows.ts'
 import { createOperationCounter, type OperationParts } from './run-operation.ts'
 

@@ -1,8 +1,6 @@
 import type { Timers } from '../../../domain/clock.ts'
 import { type ControlLogger, describeError } from '../../../observability/control-logger.ts'
 
-export { systemTimers, type Timers } from '../../../domain/clock.ts'
-
 const FIRST_BACKOFF_MS = 50
 const MAX_BACKOFF_MS = 1000
 

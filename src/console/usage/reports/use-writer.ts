@@ -1,8 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { atMost } from '../../../domain/bounded.ts'
-import type { Clock } from '../../../domain/clock.ts'
+import type { Clock, Timers } from '../../../domain/clock.ts'
 import { type ControlLogger, describeError } from '../../../observability/control-logger.ts'
-import type { Timers } from '../../platform/jobs/timers.ts'
 
 /** A key in constant use is written this often. Gateways report every 10 s: what one of them reports is written at once. */
 const WRITE_EVERY_MS = 5_000
