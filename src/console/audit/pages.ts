@@ -47,7 +47,7 @@ import {
 } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, readCursor, readQuery, sendPage } from '../platform/html/page-request.ts'
-import { auditFilePath, auditPath, FIND_KEY, keyPath } from '../platform/html/paths.ts'
+import { auditPath, FIND_KEY, keyPath } from '../platform/html/paths.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import { type FileFormat, ROWS_AT_ONCE, sendFile } from '../platform/http/send-file.ts'
 import { entryJson } from './api.ts'
@@ -99,7 +99,7 @@ function auditPage(frame: Frame, view: AuditView): Html {
     <h1>${heading(view)}</h1>
     <p class="lead">Who issued or changed which key, and from which address. Entries cannot be changed or deleted.</p>
     ${filterForm(workspaceId, form, NO_PROBLEMS)}
-    ${entries.length === 0 ? emptyList(view) : html`${entryList(entries, view.keys, frame.nowMs)}${files(view)}`}
+    ${entries.length === 0 ? emptyList(view) : html`${entryList(entries, view.keys, frame.nowMs)}${downloads(form, 'entries', auditPath(workspaceId))}`}
     ${pageLinks(view, cursor => auditPath(workspaceId, { ...filterQuery(form), cursor }), ORDER)}`
   return page(frame, { title: 'Audit trail', section: 'audit', main })
 }
@@ -133,13 +133,6 @@ function emptyList({ workspaceId, form, nextCursor, isFirstPage }: AuditView): H
   const isFiltered = Object.keys(filterQuery(form)).length > 0
   if (!isFiltered) return html`<p class="empty">${isFirstPage ? 'No entries yet.' : 'No older entries.'}</p>`
   return html`<p class="empty">No entry matches. <a href="${auditPath(workspaceId)}">Show all entries</a></p>`
-}
-
-function files({ workspaceId, form }: AuditView): Html {
-  return downloads(form, {
-    ...{ items: 'entries', path: auditPath(workspaceId) },
-    filePath: (format, query) => auditFilePath(workspaceId, format, query),
-  })
 }
 
 const MAX_ACTOR_LENGTH = 300

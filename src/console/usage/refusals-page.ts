@@ -14,6 +14,7 @@ import {
   searchInput,
 } from '../platform/html/filter-parts.ts'
 import {
+  type CheckedForm,
   errorSummary,
   type FormFields,
   NO_PROBLEMS,
@@ -37,14 +38,7 @@ import {
 } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, filteredListRoutes, readQuery, sendPage } from '../platform/html/page-request.ts'
-import {
-  ALL_REFUSALS,
-  FIND_KEY,
-  keyPath,
-  refusalsFilePath,
-  refusalsPath,
-  WORKSPACES,
-} from '../platform/html/paths.ts'
+import { ALL_REFUSALS, FIND_KEY, keyPath, refusalsPath, WORKSPACES } from '../platform/html/paths.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import { type FileFormat, sendFile } from '../platform/http/send-file.ts'
 import { refusalJson } from './api.ts'
@@ -88,7 +82,7 @@ async function showRefusals(
 ): Promise<FastifyReply> {
   const frame = createFrame(request, reply, { workspaceId, clock })
   const { counts, refusals: areStored } = usage.stores
-  if (!areStored) return sendPage(reply, noRefusalsPage(frame, counts ? 'refusals.enabled' : 'usage.enabled'))
+  if (!areStored) return sendPage(reply, around(frame, counts ? REFUSALS_OFF : COUNTS_OFF))
   const query = readQuery(request)
   const form = readRefusalForm(query)
   // A redirect leaves no entry in the browser's history.
@@ -97,7 +91,7 @@ async function showRefusals(
   if (!checked.ok) return sendPage(reply, problemsPage(frame, form, checked.problems), 422)
   const cursor = textField(query, 'cursor')
   const after = REFUSAL_CURSOR.test(cursor) ? cursor : null
-  const search = { filter: checked.filter, workspaceId, limit: PAGE_SIZE, after }
+  const search = { filter: checked.request, workspaceId, limit: PAGE_SIZE, after }
   const found = await usage.queries.searchRefusals(search)
   const ids = new Set([
     ...found.refusals.map(({ keyId }) => keyId),
@@ -126,15 +120,10 @@ function refusalsPage(frame: Frame, view: RefusalsView): Html {
     html`<p class="lead">${ofEach} last 200 requests of the last 7 days that were not served although their key was known.</p>
     ${refusalForm(workspaceId, form, NO_PROBLEMS)}
     ${sampled ? html`<p class="notice warn">This list is not complete: there were so many rejections that gateways left some out.</p>` : null}
-    ${refusals.length === 0 ? emptyList(frame, view) : html`${refusalList(refusals, keys, frame)}${files(frame, form)}`}
+    ${refusals.length === 0 ? emptyList(frame, view) : html`${refusalList(refusals, keys, frame)}${downloads(form, 'rejections', refusalsPath(workspaceId))}`}
     ${links}`,
     backToKey(frame, view),
   )
-}
-
-/** @param off the setting that is false */
-function noRefusalsPage(frame: Frame, off: 'usage.enabled' | 'refusals.enabled'): Html {
-  return around(frame, off === 'usage.enabled' ? COUNTS_OFF : REFUSALS_OFF)
 }
 
 /** With the conditions as they were sent. */
@@ -171,17 +160,10 @@ function emptyList({ workspaceId }: Frame, { form, nextCursor, isFirstPage }: Re
     <p>${showAll}</p></div>`
 }
 
-function files({ workspaceId }: Frame, form: RefusalForm): Html {
-  return downloads(form, {
-    ...{ items: 'rejections', path: refusalsPath(workspaceId) },
-    filePath: (format, query) => refusalsFilePath(workspaceId, format, query),
-  })
-}
-
 /** Conditions on rejections as they stand in the address; empty for none. */
-export type RefusalForm = Readonly<Record<'request' | 'keyId' | 'code' | 'from' | 'to', string>>
+type RefusalForm = Readonly<Record<'request' | 'keyId' | 'code' | 'from' | 'to', string>>
 
-export function readRefusalForm(query: FormFields): RefusalForm {
+function readRefusalForm(query: FormFields): RefusalForm {
   return {
     request: plainPasted(textField(query, 'request')),
     keyId: plainPasted(textField(query, 'keyId')),
@@ -192,15 +174,11 @@ export function readRefusalForm(query: FormFields): RefusalForm {
 }
 
 /** Whether a key was pasted where an id belongs. */
-export function holdsKey({ request, keyId }: RefusalForm, keyPrefix: string): boolean {
+function holdsKey({ request, keyId }: RefusalForm, keyPrefix: string): boolean {
   return [request, keyId].some(text => holdsKeyForm(text, keyPrefix))
 }
 
-type FilterResult =
-  | { readonly ok: true; readonly filter: RefusalFilter }
-  | { readonly ok: false; readonly problems: Problems }
-
-export function checkRefusalForm({ request, keyId, code, from, to }: RefusalForm): FilterResult {
+function checkRefusalForm({ request, keyId, code, from, to }: RefusalForm): CheckedForm<RefusalFilter> {
   const problems = new Map<string, string>()
   if (request.length > MAX_REQUEST_ID) problems.set('request', `Enter at most ${MAX_REQUEST_ID} characters`)
   checkKeyId(keyId, problems)
@@ -208,11 +186,11 @@ export function checkRefusalForm({ request, keyId, code, from, to }: RefusalForm
   const span = checkSpan({ from, to }, problems)
   if (problems.size > 0) return { ok: false, problems }
   const chosen = { requestId: request || undefined, keyId: keyId || undefined, code: code || undefined }
-  return { ok: true, filter: { ...chosen, ...span } }
+  return { ok: true, request: { ...chosen, ...span } }
 }
 
 /** A form whose response is at an address that can be shared. @param workspaceId null: of all workspaces */
-export function refusalForm(workspaceId: string | null, form: RefusalForm, problems: Problems): Html {
+function refusalForm(workspaceId: string | null, form: RefusalForm, problems: Problems): Html {
   const options = [{ value: '', label: 'Any' }, ...REFUSAL_CODES.map(code => ({ value: code, label: code }))]
   const code = select({ name: 'code', label: 'Code', value: form.code, options, problems })
   const request = { name: 'request', label: 'Request id' }
@@ -236,7 +214,7 @@ function sendRefusalsFile(
   requireRefusals(usage)
   const checked = checkRefusalForm(readRefusalForm(readQuery(request)))
   if (!checked.ok) throw new ApiError('invalid_request', [...checked.problems.values()].join('. '))
-  const { filter } = checked
+  const { request: filter } = checked
   const file = {
     name: `rejections${workspaceId === null ? '' : `-${workspaceId}`}`,
     columns: COLUMNS,
@@ -250,7 +228,7 @@ function sendRefusalsFile(
 type Place = Pick<Frame, 'workspaceId' | 'nowMs'>
 
 /** A line for each rejection, which opens to all that is known of it. @param keys those of the rejections, by id */
-export function refusalList(refusals: readonly Refusal[], keys: KeysById, place: Place): Html {
+function refusalList(refusals: readonly Refusal[], keys: KeysById, place: Place): Html {
   const lines = refusals.map(refusal => line(refusal, keys.get(refusal.keyId)?.record ?? null, place))
   return openingLines('Rejections, newest first', lines)
 }

@@ -1,8 +1,8 @@
 import { parseInstant } from '../../../domain/form/instant.ts'
 import { isKeyId } from '../../../domain/id-form.ts'
-import type { FileFormat } from '../http/send-file.ts'
 import { type Problems, textInput } from './form-parts.ts'
 import { type Html, html, type Piece } from './html.ts'
+import { filePath } from './paths.ts'
 
 /** Conditions on what a list shows, as they stand in the address; empty for none. */
 type Conditions = Readonly<Record<string, string>>
@@ -86,19 +86,15 @@ export function foldedFilters(
     </div></details>`
 }
 
-interface Downloads {
-  /** What the list holds: `entries`. */
-  readonly items: string
-  /** Of the list without conditions. */
-  readonly path: string
-  readonly filePath: (format: FileFormat, query: Conditions) => string
-}
-
-/** Leads to the list without conditions, and to files of what these select. */
-export function downloads(form: Conditions, { items, path, filePath }: Downloads): Html {
+/**
+ * Leads to the list without conditions, and to files of what these select.
+ * @param items what the list holds: `entries`
+ * @param path of the list without conditions
+ */
+export function downloads(form: Conditions, items: string, path: string): Html {
   const query = filterQuery(form)
   const isFiltered = Object.keys(query).length > 0
   const all: Piece = isFiltered ? html`<a href="${path}">Show all ${items}</a>. ` : null
   return html`<p class="small">${all}Download ${isFiltered ? 'what matches' : `all ${items}`}:
-    <a href="${filePath('csv', query)}" download>CSV</a>, <a href="${filePath('ndjson', query)}" download>NDJSON</a></p>`
+    <a href="${filePath(path, 'csv', query)}" download>CSV</a>, <a href="${filePath(path, 'ndjson', query)}" download>NDJSON</a></p>`
 }

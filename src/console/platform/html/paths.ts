@@ -94,9 +94,9 @@ export function refusalsPath(workspaceId: string | null, query: Query = {}): str
   return withQuery(workspaceId === null ? ALL_REFUSALS : `${WORKSPACES}/${workspaceId}/refusals`, query)
 }
 
-/** The rejections that meet the conditions, as a file. */
-export function refusalsFilePath(workspaceId: string | null, format: FileFormat, query: Query): string {
-  return withQuery(`${refusalsPath(workspaceId)}/entries.${format}`, query)
+/** What meets the conditions, as a file. @param path of the list */
+export function filePath(path: string, format: FileFormat, query: Query): string {
+  return withQuery(`${path}/entries.${format}`, query)
 }
 
 export function revokeAllPath(workspaceId: string): string {
@@ -111,11 +111,6 @@ export function planPath(workspaceId: string): string {
 /** @param workspaceId null: entries of all workspaces @param query conditions on entries, and where a page starts */
 export function auditPath(workspaceId: string | null, query: Query = {}): string {
   return withQuery(workspaceId === null ? ALL_AUDIT : `${WORKSPACES}/${workspaceId}/audit`, query)
-}
-
-/** The entries that meet the conditions, as a file. */
-export function auditFilePath(workspaceId: string | null, format: FileFormat, query: Query): string {
-  return withQuery(`${auditPath(workspaceId)}/entries.${format}`, query)
 }
 
 export function deliveriesPath(workspaceId: string): string {
