@@ -11,6 +11,7 @@ import {
 } from '../platform/audit/entries.ts'
 import {
   type CheckedForm,
+  describeRejectedField,
   errorSummary,
   type FormFields,
   hidden,
@@ -34,7 +35,6 @@ import { keyPath, WORKSPACES } from '../platform/html/paths.ts'
 import { describeCaller } from '../platform/http/request-context.ts'
 import {
   type ChosenForm,
-  describeRejectedField,
   FIELD_LABELS,
   fillChosenForm,
   nameInput,

@@ -3,11 +3,13 @@ import type { IssueRequest } from '../../domain/key/key-life.ts'
 import {
   type CheckedForm,
   type FormFields,
+  formTroubles,
   group,
   hidden,
   listField,
   NO_PROBLEMS,
   option,
+  type ShownForm,
 } from '../platform/html/form-parts.ts'
 import { type Html, html } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
@@ -44,7 +46,7 @@ import {
 import { type KeyPageParts, requireKey } from './key-view.ts'
 import { issueKey } from './operations/key-operations.ts'
 import { withPlanChoice } from './plan-choice.ts'
-import { alreadyDonePage, explainRejection, formTroubles, type ShownForm, sendSecret } from './secret-page.ts'
+import { alreadyDonePage, explainRejection, sendSecret } from './secret-page.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/new`
 

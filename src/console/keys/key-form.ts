@@ -13,11 +13,12 @@ import {
   type Problems,
   readLines,
   select,
+  splitList,
   textArea,
   textField,
   textInput,
 } from '../platform/html/form-parts.ts'
-import { type Html, html, markInvisible, type Piece } from '../platform/html/html.ts'
+import { fact, type Html, html, markInvisible, type Piece } from '../platform/html/html.ts'
 import { type ExpiryChoice, expiryField } from '../platform/html/name-and-expiry.ts'
 
 /** The fields of a key that people choose, as forms have them. */
@@ -50,13 +51,8 @@ export function requestedFields({
   plan,
   ...texts
 }: ChosenForm): RequestedFields & { name: string } {
-  const fields = { name, ...eachText(text => texts[text]), allowedCidrs: splitCidrs(allowedCidrs), plan }
+  const fields = { name, ...eachText(text => texts[text]), allowedCidrs: splitList(allowedCidrs), plan }
   return fields satisfies Readonly<Record<ChosenField, unknown>>
-}
-
-/** @param text networks, separated by line breaks, spaces or commas */
-function splitCidrs(text: string): string[] {
-  return text.split(/[\s,]+/).filter(cidr => cidr !== '')
 }
 
 export function nameInput({ name }: ChosenForm, problems: Problems, hint: string): Html {
@@ -123,9 +119,7 @@ const RESTRICTIONS = Object.keys(RESTRICTION_LABELS) as readonly Restriction[]
 export function textFacts(texts: ChosenFields): Html {
   const facts = TEXT_NAMES.map(name => {
     const text = texts[name]
-    return text === null
-      ? null
-      : html`<div><dt>${KEY_TEXTS[name].label}</dt><dd>${markInvisible(text)}</dd></div>`
+    return text === null ? null : fact(KEY_TEXTS[name].label, markInvisible(text))
   })
   return html`${facts}`
 }
@@ -136,11 +130,10 @@ export function restrictionFacts({ allowedCidrs, plan }: ChosenFields): Html {
     allowedCidrs: allowedCidrs.join(', '),
     plan: plan ?? '',
   }
-  const fact = (field: Restriction) =>
-    texts[field] === ''
-      ? null
-      : html`<div><dt>${RESTRICTION_LABELS[field]}</dt><dd>${texts[field]}</dd></div>`
-  return html`${RESTRICTIONS.map(fact)}`
+  const facts = RESTRICTIONS.map(field =>
+    texts[field] === '' ? null : fact(RESTRICTION_LABELS[field], texts[field]),
+  )
+  return html`${facts}`
 }
 
 /** As the audit log names the fields that an edit changed. */
@@ -160,22 +153,4 @@ export function valueText(value: AuditValue): Piece {
 export function keyExpiryField(label: string, choice: ExpiryChoice, problems: Problems, nowMs: number): Html {
   const hint = 'You can rotate a key at any time before it expires'
   return expiryField({ label, hint, problems }, choice, nowMs)
-}
-
-/** The form's names for fields of the registry, where they differ. */
-const FORM_NAMES: Readonly<Record<string, string>> = {
-  expiresAt: 'date',
-  expiresInDays: 'expiry',
-  overlapSeconds: 'overlap',
-}
-
-/** A field that the registry rejects, although the form found no problem, for example because settings changed meanwhile. */
-export function describeRejectedField({
-  field,
-  expected,
-}: {
-  readonly field: string
-  readonly expected: string
-}): Problems {
-  return new Map([[FORM_NAMES[field] ?? field, `This must be ${expected}`]])
 }

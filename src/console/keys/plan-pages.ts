@@ -1,6 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isKeyId } from '../../domain/id-form.ts'
-import { errorSummary, hidden, NO_PROBLEMS, type Problems, textField } from '../platform/html/form-parts.ts'
+import {
+  describeRejectedField,
+  errorSummary,
+  hidden,
+  NO_PROBLEMS,
+  type Problems,
+  textField,
+} from '../platform/html/form-parts.ts'
 import { cell, type Html, html } from '../platform/html/html.ts'
 import { type Frame, page, workspaceName } from '../platform/html/layout.ts'
 import {
@@ -15,7 +22,7 @@ import { ALL_USAGE, keysPath, PLANS, planPath, WORKSPACES } from '../platform/ht
 import { describeCaller } from '../platform/http/request-context.ts'
 import { type BulkOutcome, setWorkspacePlan } from './bulk-change.ts'
 import { describeExtent, watchedSteps } from './bulk-progress-page.ts'
-import { describeRejectedField, planInput } from './key-form.ts'
+import { planInput } from './key-form.ts'
 import type { KeyPageParts } from './key-view.ts'
 import type { Registry } from './operations/registry.ts'
 import type { PlanCount } from './rows/plans.ts'

@@ -5,10 +5,12 @@ import {
   type CheckedForm,
   confirmForm,
   type FormFields,
+  formTroubles,
   group,
   hidden,
   NO_PROBLEMS,
   option,
+  type ShownForm,
   textField,
 } from '../platform/html/form-parts.ts'
 import { type Html, hintHtml, html, lastUsed, nameHtml } from '../platform/html/html.ts'
@@ -42,7 +44,7 @@ import {
   scopeList,
 } from './key-view.ts'
 import { rotateKey } from './operations/key-operations.ts'
-import { explainRejection, formTroubles, type ShownForm, sendSecret } from './secret-page.ts'
+import { explainRejection, sendSecret } from './secret-page.ts'
 
 const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/rotate`
 

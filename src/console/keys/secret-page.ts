@@ -6,12 +6,11 @@ import {
   firstEndpoint,
   UNKNOWN_ADDRESS,
 } from '../platform/html/code-examples.ts'
-import { errorSummary, type Problems } from '../platform/html/form-parts.ts'
+import { describeRejectedField, type ShownForm } from '../platform/html/form-parts.ts'
 import { ago, type Html, hintHtml, html, instant, nameHtml, secretCard } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, FORM_NOTICES, notFound, sendPage } from '../platform/html/page-request.ts'
 import { keyPath, keysPath } from '../platform/html/paths.ts'
-import { describeRejectedField } from './key-form.ts'
 import { facts, type KeyPageParts, type KeyView, viewAfter } from './key-view.ts'
 import {
   type ChangeProgress,
@@ -20,19 +19,6 @@ import {
   readChangeProgress,
 } from './operations/change-progress.ts'
 import type { OperationRejection, OperationSuccess } from './operations/run-operation.ts'
-
-/** A form that makes a key, by issuing or by rotation: as it is shown, and shown again. */
-export interface ShownForm<Form> {
-  readonly form: Form
-  readonly problems?: Problems
-  /** Why a form without problems is shown again; null if it is not. */
-  readonly notice?: string | null
-}
-
-export function formTroubles({ problems, notice }: Required<Omit<ShownForm<unknown>, 'form'>>): Html {
-  return html`${errorSummary(problems)}
-    ${notice === null ? null : html`<p class="notice warn" role="alert">${notice}</p>`}`
-}
 
 /** Why a form that was valid is shown again. */
 export function explainRejection(rejection: OperationRejection): Omit<ShownForm<unknown>, 'form'> {

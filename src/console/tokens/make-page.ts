@@ -4,8 +4,9 @@ import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-recor
 import { type AdminToken, PERMISSIONS, type Permission } from '../platform/access/principal.ts'
 import {
   type CheckedForm,
-  errorSummary,
+  describeRejectedField,
   type FormFields,
+  formTroubles,
   group,
   hidden,
   listField,
@@ -13,7 +14,9 @@ import {
   option,
   type Problems,
   readLines,
+  type ShownForm,
   select,
+  splitList,
   textArea,
   textField,
   textInput,
@@ -53,19 +56,13 @@ export function makeTokenRoutes(scope: FastifyInstance, parts: TokenPageParts): 
   )
 }
 
-interface ShownForm {
-  readonly form: TokenForm
-  readonly problems?: Problems
-  /** Why a form without problems is shown again. */
-  readonly notice?: string
-}
-
 function showForm(
   parts: TokenPageParts,
   request: FastifyRequest,
   reply: FastifyReply,
-  shown: ShownForm,
+  { form, problems = NO_PROBLEMS, notice = null }: ShownForm<TokenForm>,
 ): FastifyReply {
+  const shown = { form, problems, notice }
   const page = formPage(tokenFrame(parts, request, reply), shown, newOnceToken(parts.randomBytes))
   return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
 }
@@ -87,12 +84,10 @@ async function makeToken(
   return sendPage(reply, secretPage(frame, result.token, result.secret.reveal()))
 }
 
-function explainRejection(result: Exclude<TokenResult, { kind: 'done' }>): Omit<ShownForm, 'form'> {
+function explainRejection(result: Exclude<TokenResult, { kind: 'done' }>): Omit<ShownForm<unknown>, 'form'> {
   switch (result.kind) {
     case 'invalid':
-      return {
-        problems: new Map([[FORM_NAMES[result.field] ?? result.field, `This must be ${result.expected}`]]),
-      }
+      return { problems: describeRejectedField(result) }
     case 'other_request':
       return {
         notice:
@@ -104,16 +99,13 @@ function explainRejection(result: Exclude<TokenResult, { kind: 'done' }>): Omit<
   }
 }
 
-/** The form's names for fields of the operation, where they differ. */
-const FORM_NAMES: Readonly<Record<string, string>> = { expiresAt: 'date', expiresInDays: 'expiry' }
-
-function formPage(frame: Frame, { form, problems = NO_PROBLEMS, notice }: ShownForm, once: string): Html {
+function formPage(frame: Frame, shown: Required<ShownForm<TokenForm>>, once: string): Html {
+  const { form, problems } = shown
   const title = 'Make an admin token'
   const main = html`${backToTokens()}
     <h1>${title}</h1>
     <p class="lead">For a program that uses the admin API. The next page shows the secret once.</p>
-    ${errorSummary(problems)}
-    ${notice === undefined ? null : html`<p class="notice warn" role="alert">${notice}</p>`}
+    ${formTroubles(shown)}
     <form class="card" method="post" action="${NEW_TOKEN}" novalidate>
       ${hidden({ _csrf: frame.csrfToken, once })}
       ${tokenInputs(form, problems, frame.nowMs)}
@@ -192,7 +184,7 @@ function checkTokenForm(form: TokenForm, nowMs: number): CheckedForm<TokenReques
   if (nameProblem !== null) problems.set('name', nameProblem)
   const permissions = chosenPermissions(form)
   if (permissions.length === 0) problems.set('permissions', 'Choose at least one permission')
-  const workspaces = form.workspaces.split(/[\s,]+/).filter(id => id !== '')
+  const workspaces = splitList(form.workspaces)
   const wrong = workspaces.find(id => !isWorkspaceId(id))
   if (wrong !== undefined) problems.set('workspaces', `A workspace id has ${WORKSPACE_ID_EXPECTED}`)
   if (workspaces.length > MAX_TOKEN_WORKSPACES) {

@@ -16,6 +16,36 @@ export type CheckedForm<Request> =
   | { readonly ok: true; readonly request: Request }
   | { readonly ok: false; readonly problems: Problems }
 
+/** A form that makes a key or a token: as it is shown, and shown again. */
+export interface ShownForm<Form> {
+  readonly form: Form
+  readonly problems?: Problems
+  /** Why a form without problems is shown again; null if it is not. */
+  readonly notice?: string | null
+}
+
+export function formTroubles({ problems, notice }: Required<Omit<ShownForm<unknown>, 'form'>>): Html {
+  return html`${errorSummary(problems)}
+    ${notice === null ? null : html`<p class="notice warn" role="alert">${notice}</p>`}`
+}
+
+/** The form's names for fields of the operation, where they differ. */
+const FORM_NAMES: Readonly<Record<string, string>> = {
+  expiresAt: 'date',
+  expiresInDays: 'expiry',
+  overlapSeconds: 'overlap',
+}
+
+interface RejectedField {
+  readonly field: string
+  readonly expected: string
+}
+
+/** A field that the operation rejects, although the form found no problem, for example because settings changed meanwhile. */
+export function describeRejectedField({ field, expected }: RejectedField): Problems {
+  return new Map([[FORM_NAMES[field] ?? field, `This must be ${expected}`]])
+}
+
 export interface Field {
   readonly name: string
   readonly label: Piece
@@ -166,6 +196,11 @@ export function searchText(text: string): string {
 /** Browsers send CR LF. */
 export function readLines(fields: FormFields, name: string): string {
   return textField(fields, name).replaceAll('\r\n', '\n')
+}
+
+/** @param text items, separated by line breaks, spaces or commas */
+export function splitList(text: string): string[] {
+  return text.split(/[\s,]+/).filter(item => item !== '')
 }
 
 export function listField(fields: FormFields, name: string): readonly string[] {
