@@ -117,7 +117,7 @@ function problemsPage(
   const main = html`<h1>${heading({ workspaceId })}</h1>
     ${errorSummary(problems)}
     ${filterForm(workspaceId, form, problems)}`
-  return page(frame, { title: 'Error: Audit trail', section: 'audit', main })
+  return page(frame, { title: 'Audit trail', section: 'audit', main, isWrong: true })
 }
 
 /** Only where an entry shows that the key is of this workspace. */

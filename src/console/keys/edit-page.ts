@@ -245,8 +245,8 @@ function editPage(frame: Frame, view: EditView): Html {
       ${restrictionInputs(form, problems, frame.isAdministrator ? view.knownPlans : null)}
       <div class="actions"><button class="primary">${meanwhile === null ? 'Save' : 'Save my entries'}</button> <a href="${back}">Cancel</a></div>
     </form>`
-  const failed = problems.size > 0 || meanwhile !== null
-  return page(frame, { title: failed ? 'Error: Edit key' : 'Edit key', section: 'keys', main })
+  const isWrong = problems.size > 0 || meanwhile !== null
+  return page(frame, { title: 'Edit key', section: 'keys', main, isWrong })
 }
 
 /** An expiry can only become earlier. */

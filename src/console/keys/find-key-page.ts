@@ -72,7 +72,7 @@ function findKeyPage(frame: Frame, problems: Problems): Html {
     <p class="lead">You hold a key, for example from a log or a repository, and want to know which one it is.</p>
     ${errorSummary(problems)}
     ${findForm(frame, problems)}`
-  return page(frame, { title: problems.size > 0 ? 'Error: Find a key' : 'Find a key', section: null, main })
+  return page(frame, { title: 'Find a key', section: null, main, isWrong: problems.size > 0 })
 }
 
 /** The script sends the digest alone. */

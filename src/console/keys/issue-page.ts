@@ -154,11 +154,7 @@ function issuePage(frame: Frame, view: IssueView): Html {
       ${restrictionInputs(form, problems, frame.isAdministrator ? view.knownPlans : null)}
       <div class="actions"><button class="primary">Issue key</button> <a href="${keysPath(workspaceId)}">Cancel</a></div>
     </form>`
-  return page(frame, {
-    title: problems.size > 0 ? 'Error: Issue a key' : 'Issue a key',
-    section: 'keys',
-    main,
-  })
+  return page(frame, { title: 'Issue a key', section: 'keys', main, isWrong: problems.size > 0 })
 }
 
 function scopeField({ scopes, form, problems }: IssueView): Html {

@@ -6,6 +6,7 @@ import type { AuditEntry } from '../platform/audit/entries.ts'
 import {
   ago,
   copyable,
+  fact,
   type Html,
   hintHtml,
   html,
@@ -122,16 +123,16 @@ export function facts(key: KeyView, nowMs: number, creator: string | null): Html
   const { record } = key
   return html`<dl class="facts">
     ${textFacts(record)}
-    <div><dt>Hint</dt><dd>${hintHtml(record)}</dd></div>
-    <div><dt>State</dt><dd>${stateBadge(key)}</dd></div>
-    <div><dt>Scopes</dt><dd>${scopeList(record)}</dd></div>
+    ${fact('Hint', hintHtml(record))}
+    ${fact('State', stateBadge(key))}
+    ${fact('Scopes', scopeList(record))}
     ${restrictionFacts(record)}
-    <div><dt>Created</dt><dd>${instantAndAgo(record.createdAtMs, nowMs)} by ${actorName(record.createdBy, creator)}</dd></div>
-    <div><dt>${key.state === 'expired' ? 'Expired' : 'Expires'}</dt><dd>${instantAndAgo(record.expiresAtMs, nowMs)}</dd></div>
-    ${record.suspendedAtMs === null ? null : html`<div><dt>Suspended</dt><dd>${instantAndAgo(record.suspendedAtMs, nowMs)}</dd></div>`}
-    ${record.revokedAtMs === null ? null : html`<div><dt>Revoked</dt><dd>${instantAndAgo(record.revokedAtMs, nowMs)}</dd></div>`}
-    <div><dt>Last used</dt><dd>${lastUsed(key, nowMs)}</dd></div>
-    <div><dt>Key id</dt><dd>${copyable('key-id', record.id)}</dd></div>
+    ${fact('Created', html`${instantAndAgo(record.createdAtMs, nowMs)} by ${actorName(record.createdBy, creator)}`)}
+    ${fact(key.state === 'expired' ? 'Expired' : 'Expires', instantAndAgo(record.expiresAtMs, nowMs))}
+    ${record.suspendedAtMs === null ? null : fact('Suspended', instantAndAgo(record.suspendedAtMs, nowMs))}
+    ${record.revokedAtMs === null ? null : fact('Revoked', instantAndAgo(record.revokedAtMs, nowMs))}
+    ${fact('Last used', lastUsed(key, nowMs))}
+    ${fact('Key id', copyable('key-id', record.id))}
   </dl>`
 }
 

@@ -99,11 +99,7 @@ function planPage(frame: Frame, { workspaceId, input, problems }: PlanView): Htm
     <p class="lead">The rate limits of every key of workspace <strong>${workspaceId}</strong>${workspaceName(frame, workspaceId)}, and of those that are issued later.</p>
     ${errorSummary(problems)}
     ${input === null ? none : form}`
-  return page(frame, {
-    title: problems.size > 0 ? `Error: ${PLAN_TITLE}` : PLAN_TITLE,
-    section: 'keys',
-    main,
-  })
+  return page(frame, { title: PLAN_TITLE, section: 'keys', main, isWrong: problems.size > 0 })
 }
 
 interface PlanChoice {

@@ -96,11 +96,7 @@ function revokeAllPage(frame: Frame, { workspaceId, liveKeys, typed, problems }:
       ${textInput(field, typed, html`type="text" spellcheck="false" autocapitalize="off" required`)}
       <div class="actions"><a class="button" href="${back}" autofocus>Keep them</a> <button class="danger">Revoke all keys now</button></div>
     </form>`
-  return page(frame, {
-    title: problems.size > 0 ? `Error: ${REVOKE_ALL_TITLE}` : REVOKE_ALL_TITLE,
-    section: 'keys',
-    main,
-  })
+  return page(frame, { title: REVOKE_ALL_TITLE, section: 'keys', main, isWrong: problems.size > 0 })
 }
 
 /** Some keys are left: the script goes on by itself, and without it a person does. */

@@ -13,7 +13,7 @@ import {
   type ShownForm,
   textField,
 } from '../platform/html/form-parts.ts'
-import { type Html, hintHtml, html, lastUsed, nameHtml } from '../platform/html/html.ts'
+import { fact, type Html, hintHtml, html, lastUsed, nameHtml } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import {
   DEFAULT_EXPIRY,
@@ -223,12 +223,12 @@ function rotatePage(frame: Frame, view: RotateView): Html {
     <form class="card" method="post" action="${keyPath(record.workspaceId, record.id, 'rotate')}" novalidate>
       ${hidden({ _csrf: frame.csrfToken, once: onceToken })}
       <dl class="facts">
-        <div><dt>Scopes</dt><dd>${scopeList(record)}</dd></div>
-        <div><dt>Last used</dt><dd>${lastUsed(key, frame.nowMs)}${recent === null ? null : html`<br>${recentUseText(recent, frame.nowMs)}`}</dd></div>
+        ${fact('Scopes', scopeList(record))}
+        ${fact('Last used', html`${lastUsed(key, frame.nowMs)}${recent === null ? null : html`<br>${recentUseText(recent, frame.nowMs)}`}`)}
       </dl>
       ${group({ name: 'overlap', label: 'The old key keeps working for', hint: 'You can finish earlier, once no client uses it any more', problems }, overlap)}
       ${keyExpiryField('Expiry of the new key', form, problems, frame.nowMs)}
       <div class="actions"><button class="primary">Rotate key</button> <a href="${back}">Cancel</a></div>
     </form>`
-  return page(frame, { title: problems.size > 0 ? 'Error: Rotate' : 'Rotate', section: 'keys', main })
+  return page(frame, { title: 'Rotate', section: 'keys', main, isWrong: problems.size > 0 })
 }

@@ -111,7 +111,7 @@ function formPage(frame: Frame, shown: Required<ShownForm<TokenForm>>, once: str
       ${tokenInputs(form, problems, frame.nowMs)}
       <div class="actions"><button class="primary">Make token</button> <a href="${TOKENS}">Cancel</a></div>
     </form>`
-  return page(frame, { title: problems.size > 0 ? `Error: ${title}` : title, section: null, main })
+  return page(frame, { title, section: null, main, isWrong: problems.size > 0 })
 }
 
 function secretPage(frame: Frame, token: AdminToken, secret: string): Html {

@@ -9,6 +9,7 @@ import {
   cell,
   copyable,
   dateText,
+  fact,
   type Html,
   hintHtml,
   html,
@@ -47,9 +48,9 @@ export function tokenFrame({ clock }: TokenPageParts, request: FastifyRequest, r
 
 export function tokenFacts(token: AdminToken, nowMs: number): Html {
   return html`<dl class="facts">
-    <div><dt>Permissions</dt><dd>${token.permissions.join(', ')}</dd></div>
+    ${fact('Permissions', token.permissions.join(', '))}
     <div><dt>Workspaces</dt><dd class="breaks">${workspacesText(token)}</dd></div>
-    <div><dt>Expires</dt><dd>${instantAndAgo(token.expiresAtMs, nowMs)}</dd></div>
+    ${fact('Expires', instantAndAgo(token.expiresAtMs, nowMs))}
   </dl>`
 }
 

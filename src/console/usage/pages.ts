@@ -7,6 +7,7 @@ import {
   cell,
   clock,
   dateText,
+  fact,
   type Html,
   hintHtml,
   hourClock,
@@ -167,7 +168,7 @@ function unusedKeys(workspaceId: string, unused: UnusedCounts): Html {
   const items = UNUSED_NAMES.map(name => {
     const path = keysPath(workspaceId, { state: 'active', unused: name, sort: 'lastUsedAt' })
     const count = `${numberText(unused[UNUSED_COUNTS[name]])}${unused.isPartial ? ' or more' : ''}`
-    return html`<div><dt>${UNUSED_FILTERS[name].label}</dt><dd><a href="${path}">${count}</a></dd></div>`
+    return fact(UNUSED_FILTERS[name].label, html`<a href="${path}">${count}</a>`)
   })
   return html`<p>Active keys by their last use. A key that nothing uses can be revoked.</p><dl class="facts">${items}</dl>`
 }

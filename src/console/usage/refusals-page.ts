@@ -130,13 +130,13 @@ function refusalsPage(frame: Frame, view: RefusalsView): Html {
 function problemsPage(frame: Frame, form: RefusalForm, problems: Problems): Html {
   const content = html`${errorSummary(problems)}
     ${refusalForm(frame.workspaceId, form, problems)}`
-  return around(frame, content, null, 'Error: Rejections')
+  return around(frame, content, null, true)
 }
 
-function around(frame: Frame, content: Html, back: Html | null = null, title = 'Rejections'): Html {
+function around(frame: Frame, content: Html, back: Html | null = null, isWrong = false): Html {
   const isOfAll = frame.workspaceId === null
   const main = html`${back}<h1>${isOfAll ? 'Rejections of all workspaces' : 'Rejections'}</h1>${content}`
-  return page(frame, { title, section: isOfAll ? null : 'refusals', main })
+  return page(frame, { title: 'Rejections', section: isOfAll ? null : 'refusals', main, isWrong })
 }
 
 /** Only where the key is of this workspace. */

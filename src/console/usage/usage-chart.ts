@@ -1,5 +1,6 @@
 import {
   dateText,
+  fact,
   type Html,
   html,
   instant,
@@ -60,8 +61,7 @@ function rangeChoice(
 }
 
 function totals(served: number, notServed: number): Html {
-  const total = (name: string, value: string) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`
-  return html`<dl class="figures">${total('Requests', numberText(served + notServed))}${total('Success rate', successRate(served, notServed))}${total('Not served', numberText(notServed))}</dl>`
+  return html`<dl class="figures">${fact('Requests', numberText(served + notServed))}${fact('Success rate', successRate(served, notServed))}${fact('Not served', numberText(notServed))}</dl>`
 }
 
 /** Rounded down: 100% means that every request was served. */

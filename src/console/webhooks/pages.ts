@@ -14,6 +14,7 @@ import {
 import {
   ago,
   cell,
+  fact,
   type Html,
   hintHtml,
   html,
@@ -320,18 +321,14 @@ function webhookPage(frame: Frame, view: WebhookView): Html {
     ${frame.mayChange ? forms(frame, view) : null}
     <h2>Deliveries</h2>
     ${deliveryList({ ...frame, mayChange: mayDeliver }, view)}`
-  return page(frame, {
-    title: problems.size > 0 ? `Error: ${OWN_TITLE}` : OWN_TITLE,
-    section: 'deliveries',
-    main,
-  })
+  return page(frame, { title: OWN_TITLE, section: 'deliveries', main, isWrong: problems.size > 0 })
 }
 
 /** A path may hold a secret of the receiver: who may not change the webhook sees the site alone. */
 function facts({ mayChange, nowMs }: Frame, webhook: WorkspaceWebhook): Html {
   return html`<dl class="facts">
     <div><dt>Address</dt><dd class="breaks">${mayChange ? webhook.url : webhookOrigin(webhook)}</dd></div>
-    <div><dt>Set</dt><dd>${ago(webhook.createdAtMs, nowMs)}</dd></div>
+    ${fact('Set', ago(webhook.createdAtMs, nowMs))}
   </dl>`
 }
 

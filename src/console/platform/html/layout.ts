@@ -62,6 +62,8 @@ interface PageParts {
   readonly title: string
   readonly section: Section | null
   readonly main: Piece
+  /** Whether the title says that something is to be fixed, which a screen reader reads first. */
+  readonly isWrong?: boolean
   /** The page that replaces this one after some seconds where the script does not run. */
   readonly next?: { readonly path: string; readonly seconds: number } | null
 }
@@ -69,12 +71,12 @@ interface PageParts {
 const EXPIRED_NOTICE = html`<p class="notice warn" role="alert">Your session had expired. Nothing was changed: enter it again and submit the form.</p>`
 const MARK = html`<img src="${ICON.path}" alt="" width="28" height="28">`
 
-export function page(frame: Frame, { title, section, main, next = null }: PageParts): Html {
+export function page(frame: Frame, { title, section, main, isWrong = false, next = null }: PageParts): Html {
   const { workspaceId } = frame
   const place = workspaceId === null ? '' : ` · ${workspaceId}`
   const head = next === null ? null : refreshWithoutScript(next)
   const attributes = html` data-now="${frame.nowMs}" data-search="${searchPath(frame)}"`
-  return renderDocument(`${title}${place} · Postern`, head, attributes, [
+  return renderDocument(`${isWrong ? 'Error: ' : ''}${title}${place} · Postern`, head, attributes, [
     html`<header class="top"><div class="wide">
       <a class="brand" href="/">${MARK}Postern</a>
       ${workspaceId === null ? null : workspaceBadge(frame, workspaceId)}
