@@ -62,10 +62,13 @@ export function listWindows(
   })
 }
 
-interface LimitReaderParts {
+interface NearLimitsParts {
   readonly config: Pick<Config, 'limits'>
   readonly onReload: OnReload<Pick<Config, 'limits'>>
   readonly clock: Pick<Clock, 'wallMs'>
+}
+
+interface LimitReaderParts extends NearLimitsParts {
   readonly regions: Pick<Regions, 'areNamed'> & {
     readonly list: readonly { readonly name: string; readonly announcer: Pick<Announcer, 'readCounters'> }[]
   }
@@ -136,12 +139,6 @@ interface NearLimitPage {
 }
 
 export type NearLimitsReader = ReturnType<typeof createNearLimitsReader>
-
-interface NearLimitsParts {
-  readonly config: Pick<Config, 'limits'>
-  readonly onReload: OnReload<Pick<Config, 'limits'>>
-  readonly clock: Pick<Clock, 'wallMs'>
-}
 
 export function createNearLimitsReader(
   { reader, dialect }: Database,

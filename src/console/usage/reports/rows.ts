@@ -1,4 +1,4 @@
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Database } from '../../platform/database/database.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 
@@ -51,14 +51,19 @@ export async function createPartitions(
 export async function purgeUsage(database: Database, nowMs: number): Promise<void> {
   const { writer, dialect } = database
   if (dialect === 'postgres') await dropPartitions(writer, nowMs)
-  else
-    for (const table of COUNT_TABLES) while (await deleteOldest(writer, table, oldestBucket(table, nowMs))) {}
-  while (await deleteOldRefusals(writer, nowMs)) {}
-  await writer
-    .deleteFrom('refusal_gaps')
-    .where('at_ms', '<', nowMs - REFUSALS_KEPT_MS)
-    .execute()
-  while (await deleteOldLimits(writer, nowMs)) {}
+  else for (const table of COUNT_TABLES) await deleteInBatches(writer, oldCounts(table, nowMs))
+  const refusalsFromMs = nowMs - REFUSALS_KEPT_MS
+  await deleteInBatches(
+    writer,
+    sql`delete from refusals where (workspace_id, at_ms, id) in (
+      select workspace_id, at_ms, id from refusals where at_ms < ${refusalsFromMs} limit ${PURGED_AT_ONCE})`,
+  )
+  await writer.deleteFrom('refusal_gaps').where('at_ms', '<', refusalsFromMs).execute()
+  await deleteInBatches(
+    writer,
+    sql`delete from limit_uses where id in (
+      select id from limit_uses where ends_at_ms < ${nowMs - LIMITS_KEPT_MS} limit ${PURGED_AT_ONCE})`,
+  )
   await writer
     .deleteFrom('usage_gateways')
     .where('seen_at_ms', '<', nowMs - GATEWAYS_KEPT_MS)
@@ -87,33 +92,19 @@ async function partitionNames(database: Kysely<Tables>): Promise<string[]> {
   return rows.map(row => row.name)
 }
 
-/**
- * Rows are stored nearly in the order of time: only the first are examined, without an index by time.
- * @returns whether there may be more
- */
-async function deleteOldest(writer: Kysely<Tables>, table: CountTable, oldest: number): Promise<boolean> {
-  const { numAffectedRows = 0n } = await sql`
-    delete from ${sql.table(table)} where rowid in (
-      select rowid from (select rowid, bucket from ${sql.table(table)} order by rowid limit ${PURGED_AT_ONCE})
-      where bucket < ${oldest})`.execute(writer)
-  return numAffectedRows === BigInt(PURGED_AT_ONCE)
+/** Rows are stored nearly in the order of time: only the first are examined, without an index by time. */
+function oldCounts(table: CountTable, nowMs: number): RawBuilder<unknown> {
+  return sql`delete from ${sql.table(table)} where rowid in (
+    select rowid from (select rowid, bucket from ${sql.table(table)} order by rowid limit ${PURGED_AT_ONCE})
+    where bucket < ${oldestBucket(table, nowMs)})`
 }
 
-async function deleteOldRefusals(writer: Kysely<Tables>, nowMs: number): Promise<boolean> {
-  const { numAffectedRows = 0n } = await sql`
-    delete from refusals where (workspace_id, at_ms, id) in (
-      select workspace_id, at_ms, id from refusals where at_ms < ${nowMs - REFUSALS_KEPT_MS}
-      limit ${PURGED_AT_ONCE})`.execute(writer)
-  return numAffectedRows === BigInt(PURGED_AT_ONCE)
-}
-
-async function deleteOldLimits(writer: Kysely<Tables>, nowMs: number): Promise<boolean> {
-  const { numAffectedRows = 0n } = await sql`
-    delete from limit_uses where id in (
-      select id from limit_uses where ends_at_ms < ${nowMs - LIMITS_KEPT_MS} limit ${PURGED_AT_ONCE})`.execute(
-    writer,
-  )
-  return numAffectedRows === BigInt(PURGED_AT_ONCE)
+/** @param batch deletes at most `PURGED_AT_ONCE` rows */
+async function deleteInBatches(writer: Kysely<Tables>, batch: RawBuilder<unknown>): Promise<void> {
+  let deleted: bigint | undefined
+  do {
+    deleted = (await batch.execute(writer)).numAffectedRows
+  } while (deleted === BigInt(PURGED_AT_ONCE))
 }
 
 /** A part of a table of counts: hours by day, days by month. */
