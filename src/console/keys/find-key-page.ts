@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { digestKey } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
+import { isDigest } from '../../domain/wire.ts'
 import { sees } from '../platform/access/principal.ts'
 import {
   errorSummary,
@@ -19,7 +20,6 @@ import { FIND_KEY, findKeyPath, keyPath } from '../platform/html/paths.ts'
 import { requirePrincipal } from '../platform/http/request-context.ts'
 import { facts, type KeyPageParts, type KeyView, readActorName, readKeyView } from './key-view.ts'
 
-const DIGEST = /^[0-9a-f]{64}$/
 const MISSING = new Map([['key', 'Paste the whole key']])
 
 /**
@@ -61,7 +61,7 @@ async function findKey(
 /** @returns null without a key */
 function readDigest(fields: FormFields): string | null {
   const digest = textField(fields, 'digest')
-  if (DIGEST.test(digest)) return digest
+  if (isDigest(digest)) return digest
   const key = plainPasted(textField(fields, 'key'))
   return key === '' ? null : digestKey(key)
 }

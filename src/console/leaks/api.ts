@@ -9,6 +9,7 @@ import { plainPasted } from '../../domain/pasted-text.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
+import { fields } from '../platform/http/fields.ts'
 import { readJsonText, UnstorableText } from '../platform/http/read-bodies.ts'
 import type { HandleTokens, ReportedToken, TokenOutcome } from './operations.ts'
 import type { KeySource, ReportKey } from './public-keys.ts'
@@ -172,13 +173,10 @@ export function isSignedBy(key: KeyObject, body: Buffer, signature: Buffer): boo
 const REPORT_LIMIT_BYTES = 16 * 1024
 const FINDER = { actor: 'leak-report', name: 'Leak report' }
 
-const reportBody = Type.Object(
-  {
-    token: Type.String({ minLength: 1, maxLength: 4096, description: 'the key that was found' }),
-    url: Type.Optional(Type.String({ maxLength: 4096, description: 'the address at which it was found' })),
-  },
-  { additionalProperties: false },
-)
+const reportBody = fields({
+  token: Type.String({ minLength: 1, maxLength: 4096, description: 'the key that was found' }),
+  url: Type.Optional(Type.String({ maxLength: 4096, description: 'the address at which it was found' })),
+})
 
 /** A report of any client that has found a key: who holds a key may end it. */
 export function reportCall({
@@ -197,11 +195,8 @@ export function reportCall({
     handle: async request => {
       // The route's schema has validated the body.
       const { token, url } = request.body as { readonly token: string; readonly url?: string }
-      const from = { address: request.callerAddress, requestId: request.id }
-      const [outcome] = await handleTokens('public', [{ token: plainPasted(token), url }], {
-        ...FINDER,
-        ...from,
-      })
+      const finder = { ...FINDER, address: request.callerAddress, requestId: request.id }
+      const [outcome] = await handleTokens('public', [{ token: plainPasted(token), url }], finder)
       if (outcome === 'unknown') return { label: 'false_positive' }
       logger.info({ requestId: request.id, outcome }, 'leak report of a key')
       return { label: 'true_positive' }

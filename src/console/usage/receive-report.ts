@@ -7,6 +7,7 @@ import { isCount } from '../../domain/wire.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
+import { fields } from '../platform/http/fields.ts'
 import type { StoredUsage } from './read-usage.ts'
 import { checkReport, type FindKnown, LISTS, type RefusedEntries } from './reports/check-report.ts'
 import type { ReportGatherer } from './reports/store-reports.ts'
@@ -30,28 +31,25 @@ const listSchema = (entries: string) =>
   })
 
 /** A report of a gateway as it arrives. Entries of the lists are validated one by one: a wrong one keeps no other out. */
-export const usageReportBody = Type.Object(
-  {
-    used: Type.Optional(
-      Type.Unsafe<Record<string, unknown>>({
-        type: 'object',
-        maxProperties: MAX_ENTRIES,
-        description: USED_EXPECTED,
-      }),
-    ),
-    /** Identifies a process: a restarted gateway is another one. Version 1 of the contract has `used` alone. */
-    gateway: Type.Optional(Type.Unknown()),
-    sequence: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: SEQUENCE_EXPECTED }),
-    ),
-    counts: Type.Optional(listSchema('counts')),
-    refusals: Type.Optional(listSchema('refusals')),
-    omittedRefusals: Type.Optional(listSchema('workspaces')),
-    limits: Type.Optional(listSchema('limits')),
-    lost: Type.Optional(Type.Integer({ minimum: 0, description: 'a whole number' })),
-  },
-  { additionalProperties: false },
-)
+export const usageReportBody = fields({
+  used: Type.Optional(
+    Type.Unsafe<Record<string, unknown>>({
+      type: 'object',
+      maxProperties: MAX_ENTRIES,
+      description: USED_EXPECTED,
+    }),
+  ),
+  /** Identifies a process: a restarted gateway is another one. Version 1 of the contract has `used` alone. */
+  gateway: Type.Optional(Type.Unknown()),
+  sequence: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: SEQUENCE_EXPECTED }),
+  ),
+  counts: Type.Optional(listSchema('counts')),
+  refusals: Type.Optional(listSchema('refusals')),
+  omittedRefusals: Type.Optional(listSchema('workspaces')),
+  limits: Type.Optional(listSchema('limits')),
+  lost: Type.Optional(Type.Integer({ minimum: 0, description: 'a whole number' })),
+})
 type UsageReportBody = Static<typeof usageReportBody>
 
 interface ReceivingParts {

@@ -54,11 +54,10 @@ export async function readChangeProgress(
   if (committedAtMs === null) return { announced, committedAtMs, announcedAtMs: null, gateways: null }
   const change = { digest, version: record.version, committedAtMs }
   const isKnown = registry.clock.wallMs() - committedAtMs <= CONFIRMATIONS_KEPT_MS
-  const read = () =>
-    mustWait
-      ? awaitConfirmations(registry, change, announced)
-      : readConfirmations(registry, change, announced)
-  const gateways = isKnown ? await read().catch((error: unknown) => unknownAfterCommit(success, error)) : null
+  const read = mustWait ? awaitConfirmations : readConfirmations
+  const gateways = isKnown
+    ? await read(registry, change, announced).catch((error: unknown) => unknownAfterCommit(success, error))
+    : null
   return { announced, committedAtMs, announcedAtMs, gateways }
 }
 
