@@ -19,7 +19,7 @@ import { planRoutes, plansRoutes } from './plan-pages.ts'
 import { READ_CALLS } from './read-calls.ts'
 import { revokeAllRoutes } from './revoke-all-page.ts'
 import { rotateRoutes } from './rotate-page.ts'
-import type { KeySearch } from './search/key-search.ts'
+import type { KeySearch } from './rows/key-rows.ts'
 import { selectedRoutes } from './selected-pages.ts'
 import { stepRoutes } from './step-pages.ts'
 

@@ -25,6 +25,7 @@ export {
   readKeyUsage,
   readRecentUse,
   recentUseText,
+  type UnusedCounts,
 } from './pages.ts'
 export { type LimitsInUse, nearLimitJson } from './read-limits.ts'
 export type { ReachedLimit } from './reports/limit-uses.ts'

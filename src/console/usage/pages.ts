@@ -52,10 +52,7 @@ const BUSIEST_KEYS = 10
 const BUSIEST_WORKSPACES = 100
 
 /** Active keys that nothing seems to use. A key younger than 30 or 90 days is not counted there, also if it was never used. */
-interface UnusedCounts {
-  readonly never: number
-  readonly days30: number
-  readonly days90: number
+export interface UnusedCounts extends Readonly<Record<UnusedFilter, number>> {
   /** Not all were examined: there can be more. */
   readonly isPartial: boolean
 }
@@ -157,17 +154,11 @@ function busiestKeys({ busiest, busiestSinceMs, keys }: WorkspaceUsage): Html {
   )}<p class="small muted">Among the ${RANKED_KEYS} keys that were used last.</p>`
 }
 
-const UNUSED_COUNTS: Readonly<Record<UnusedFilter, Exclude<keyof UnusedCounts, 'isPartial'>>> = {
-  never: 'never',
-  '30d': 'days30',
-  '90d': 'days90',
-}
-
 /** Each number leads to the list of those keys. */
 function unusedKeys(workspaceId: string, unused: UnusedCounts): Html {
   const items = UNUSED_NAMES.map(name => {
     const path = keysPath(workspaceId, { state: 'active', unused: name, sort: 'lastUsedAt' })
-    const count = `${numberText(unused[UNUSED_COUNTS[name]])}${unused.isPartial ? ' or more' : ''}`
+    const count = `${numberText(unused[name])}${unused.isPartial ? ' or more' : ''}`
     return fact(UNUSED_FILTERS[name].label, html`<a href="${path}">${count}</a>`)
   })
   return html`<p>Active keys by their last use. A key that nothing uses can be revoked.</p><dl class="facts">${items}</dl>`

@@ -157,7 +157,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
         const used = { last_used_at_ms: nowMs - days * DAY_MS }
         await database.writer.updateTable('key_use').set(used).where('key_id', '=', id).execute()
       }
-      const counts = { never: 3, days30: 4, days90: 2, isPartial: false }
+      const counts = { never: 3, '30d': 4, '90d': 2, isPartial: false }
       expect(await countUnused(database.reader, 'ws_1', nowMs)).toEqual(counts)
       expect(await countUnused(database.reader, 'ws_3', nowMs)).toMatchObject({ never: 0, isPartial: false })
     })

@@ -6,6 +6,7 @@ import type { Dialect } from '../../platform/database/database.ts'
 import { isLive } from '../../platform/database/key-row.ts'
 import { listAsRows, whereClause } from '../../platform/database/query-parts.ts'
 import type { Tables } from '../../platform/database/tables.ts'
+import type { UnusedCounts } from '../../usage/index.ts'
 import { EXPIRING_SOON_MS, isSelected, type KeyFilter, type KeySelector } from './key-query.ts'
 import {
   findByIndex,
@@ -131,16 +132,6 @@ export async function countLive(
 /** Keys examined at most, longest unused first: about 10 ms. */
 const MAX_UNUSED_EXAMINED = 2500
 
-/** Active keys that nothing seems to use. A key younger than 30 or 90 days is not counted there. */
-interface UnusedCounts {
-  readonly never: number
-  /** Not used in the last 30 days. */
-  readonly days30: number
-  readonly days90: number
-  /** Not all were examined: there can be more. */
-  readonly isPartial: boolean
-}
-
 /** Active keys of a workspace by their last use, from an index of it. */
 export async function countUnused(
   database: Kysely<Tables>,
@@ -164,8 +155,8 @@ export async function countUnused(
   const row = rows[0]
   return {
     never: Number(row?.never ?? 0),
-    days30: Number(row?.days30 ?? 0),
-    days90: Number(row?.days90 ?? 0),
+    '30d': Number(row?.days30 ?? 0),
+    '90d': Number(row?.days90 ?? 0),
     isPartial: Number(row?.examined ?? 0) === MAX_UNUSED_EXAMINED,
   }
 }
