@@ -154,24 +154,22 @@ function createGatheredPut(
   }
 }
 
+/** What Redis holds that says that it is newer; null if the record was written. */
+type HeldEntry = Uint8Array | null
+
 function createRedisRecordStore(connection: AnnouncingRedis): RecordStore {
   const publish = async (message: string) => {
     await connection.publish(CHANGES_CHANNEL, message)
   }
-  /** @returns the entries that say that they are newer, null for the others */
-  const run = async (writes: readonly RecordWrite[]): Promise<readonly (Uint8Array | null)[]> => {
+  const run = async (writes: readonly RecordWrite[]) => {
     const keys = writes.map(({ key }) => recordKeyName(key.digest))
     const values = writes.flatMap(({ key: { record }, text, messages, unverified }) => [
       ...[text, record.expiresAtMs + KEPT_AFTER_EXPIRY_MS, record.version, Buffer.from(unverified ?? [])],
       ...[messages.length, ...messages],
     ])
     const given = [keys.length, ...keys, CHANGES_CHANNEL, ...values]
-    // The script returns a list of bytes and nulls.
-    return (await connection.callBuffer(
-      'eval',
-      WRITE_AND_PUBLISH,
-      ...given,
-    )) as readonly (Uint8Array | null)[]
+    // The script returns the entries that say that they are newer, and null for the others.
+    return (await connection.callBuffer('eval', WRITE_AND_PUBLISH, ...given)) as readonly HeldEntry[]
   }
   /** In a cluster one node publishes for all, and it need not hold the record; each node has its own records. */
   const runInCluster = async (write: RecordWrite) => {
@@ -183,7 +181,7 @@ function createRedisRecordStore(connection: AnnouncingRedis): RecordStore {
     publish,
     async writeAll(writes) {
       if (!connection.isOneServer) return Promise.allSettled(writes.map(runInCluster))
-      const outcomes: Promise<Uint8Array | null>[] = []
+      const outcomes: Promise<HeldEntry>[] = []
       for (let from = 0; from < writes.length; from += RECORDS_AT_ONCE) {
         const some = writes.slice(from, from + RECORDS_AT_ONCE)
         const held = run(some)

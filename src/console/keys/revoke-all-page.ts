@@ -119,13 +119,12 @@ function partRevokedPage(
 function allRevokedPage(
   frame: Frame,
   workspaceId: string,
-  outcome: BulkProgress & { readonly revoked: number },
+  { revoked, ...progress }: BulkProgress & { readonly revoked: number },
 ): Html {
-  const { revoked } = outcome
   const main = html`<p class="back"><a href="${keysPath(workspaceId)}">Keys</a></p>
     <h1>${revoked === 0 ? 'No key to revoke' : revoked === 1 ? '1 key revoked' : `${revoked} keys revoked`}</h1>
     ${revoked === 0 ? html`<p class="notice">Nothing changed: every key of this workspace had already been revoked or had expired.</p>` : null}
-    ${watchedSteps(frame, outcome)}
+    ${watchedSteps(frame, progress)}
     <p class="actions"><a class="button primary" href="${keysPath(workspaceId)}">All keys</a></p>`
   return page(frame, { title: 'All keys revoked', section: 'keys', main })
 }

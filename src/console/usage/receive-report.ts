@@ -82,11 +82,12 @@ async function receiveReport(
   // The route's schema has validated the body.
   const body = request.body as UsageReportBody
   const { gateway, sequence, used = {} } = body
+  const uses = readUses(used, parts.clock.wallMs())
   const isNumbered = gateway !== undefined || sequence !== undefined
   if (!isNumbered && body.counts === undefined && body.refusals === undefined) {
     // Version 1 of the contract has only when keys were last used.
     if (body.used === undefined) throw invalidField('used', USED_EXPECTED)
-    await parts.uses.record(readUses(used, parts.clock.wallMs()))
+    await parts.uses.record(uses)
     return reply.code(204).send()
   }
   if (typeof gateway !== 'string' || !GATEWAY.test(gateway)) throw invalidField('gateway', GATEWAY_EXPECTED)
@@ -94,10 +95,8 @@ async function receiveReport(
   if (entriesIn(body) > MAX_ENTRIES) throw new ApiError('invalid_request', ENTRIES_EXPECTED)
   const { refused, ...checked } = await check(parts, body)
   const region = request.headers[REGION_HEADER] ?? DEFAULT_REGION
-  if (!isRegionName(region)) throw invalidField(REGION_HEADER, `the name of a region`)
-  const uses = readUses(used, parts.clock.wallMs())
-  const report = { gateway, region, sequence, ...checked, used: uses }
-  await parts.gatherer.store(report).catch(() => {
+  if (!isRegionName(region)) throw invalidField(REGION_HEADER, 'the name of a region')
+  await parts.gatherer.store({ gateway, region, sequence, ...checked, used: uses }).catch(() => {
     throw new ApiError('database_unavailable', 'The report is not stored; send it again', RETRY)
   })
   return responseTo(refused, Object.keys(used).length - uses.size)
