@@ -10,27 +10,22 @@ import {
   NewerSchema,
   type SchemaDifference,
 } from '../platform/database/migrations.ts'
-import { countConsoles } from '../platform/database/postgres/database.ts'
+import { countConsoles, type ReadOnlyOptions } from '../platform/database/postgres/database.ts'
 import { isNotPermitted } from '../platform/database/postgres/errors.ts'
 import { comparePostgresSchema } from '../platform/database/postgres/schema.ts'
 import { checkIntegrity, lockSqliteFile, sqliteFilePath } from '../platform/database/sqlite/database.ts'
 import { compareSqliteSchema } from '../platform/database/sqlite/schema.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { readDatabase } from '../platform/open-database.ts'
+import { readFingerprints } from '../platform/signing-secrets.ts'
 import { MIGRATIONS } from '../schema.ts'
 
-interface ReadOptions {
-  /** Of the setting or argument. */
-  readonly name?: string
-  /** Refuses a pooler, behind which running consoles cannot be seen. */
-  readonly seesConsoles?: boolean
+interface ReadOptions extends Partial<ReadOnlyOptions> {
   /** Before, on the same connection. */
   readonly check?: (connection: Kysely<Tables>) => Promise<void>
 }
 
-/**
- * Reads a PostgreSQL database as of one moment, beside consoles that write to it.
- */
+/** Reads a PostgreSQL database as of one moment, beside consoles that write to it. */
 export async function readPostgres<Result>(
   url: string,
   read: (source: Kysely<Tables>) => Promise<Result>,
@@ -203,8 +198,8 @@ export async function requireSigningSecret(
   fingerprints: readonly string[],
 ): Promise<void> {
   if (fingerprints.length === 0) return
-  const rows = await database.selectFrom('signing_secrets').select('fingerprint').execute()
-  if (rows.length === 0 || rows.some(({ fingerprint }) => fingerprints.includes(fingerprint))) return
+  const known = await readFingerprints(database)
+  if (known.size === 0 || fingerprints.some(fingerprint => known.has(fingerprint))) return
   throw new Refused(
     `keys.signingSecrets: none of these secrets signed keys of ${name}, so nothing was changed: revoked keys could work again. ` +
       'Set the secrets that its console had',

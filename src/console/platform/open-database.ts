@@ -8,8 +8,8 @@ import { type ControlLogger, describeError } from '../../observability/control-l
 import { DATABASE_SETTING, type Database, DatabaseUnreachable, Refused } from './database/database.ts'
 import type { ReportTrouble } from './database/database-unavailable.ts'
 import type { Migrations } from './database/migrations.ts'
-import { openPostgres, openPostgresReadOnly } from './database/postgres/database.ts'
-import { openSqlite, requireSqliteFile } from './database/sqlite/database.ts'
+import { openPostgres, openPostgresReadOnly, type ReadOnlyOptions } from './database/postgres/database.ts'
+import { openSqlite, requireSqliteFile, sqliteFilePath } from './database/sqlite/database.ts'
 import { NodeSqliteDialect } from './database/sqlite/dialect.ts'
 import type { Tables } from './database/tables.ts'
 import { backoffMs } from './jobs/timers.ts'
@@ -34,7 +34,8 @@ export async function openDatabase(
   { onReload = neverReloads, report = () => {} }: OpenOptions = {},
 ): Promise<Database> {
   if (isPostgresAddress(url)) return openPostgres(url, migrations, { onReload, report })
-  if (/^sqlite:./.test(url)) return openSqlite(url.slice('sqlite:'.length), migrations, report)
+  const file = sqliteFilePath(url)
+  if (file !== null) return openSqlite(file, migrations, report)
   throw new Error('database.url must be sqlite:FILE, such as sqlite:postern.db, or postgres://…')
 }
 
@@ -67,13 +68,6 @@ export async function waitForDatabase(
 
 const BUSY_TIMEOUT_MS = 2000
 
-interface Options {
-  /** Of the setting or argument. */
-  readonly name?: string
-  /** Refuses a pooler, behind which running consoles cannot be seen. */
-  readonly seesConsoles?: boolean
-}
-
 const NAME_SETTINGS =
   'Name the settings of the console with --config, or its database with POSTERN_DATABASE_URL'
 
@@ -83,11 +77,11 @@ const NAME_SETTINGS =
  */
 export async function openReadOnly(
   url: string,
-  { name = DATABASE_SETTING, seesConsoles = false }: Options = {},
+  { name = DATABASE_SETTING, seesConsoles = false }: Partial<ReadOnlyOptions> = {},
 ): Promise<Kysely<Tables>> {
   if (isPostgresAddress(url)) return openPostgresReadOnly(url, { name, seesConsoles })
-  const file = /^sqlite:(.+)$/s.exec(url)?.[1]
-  if (file === undefined || file === ':memory:' || !existsSync(file)) {
+  const file = sqliteFilePath(url)
+  if (file === null || file === ':memory:' || !existsSync(file)) {
     const advice = name === DATABASE_SETTING ? `. ${NAME_SETTINGS}` : ''
     throw new Refused(`${name}: there is no SQLite file to read at ${file}${advice}`)
   }
@@ -100,7 +94,7 @@ export async function openReadOnly(
 export async function readDatabase<Result>(
   url: string,
   read: (database: Kysely<Tables>) => Promise<Result>,
-  options?: Options,
+  options?: Partial<ReadOnlyOptions>,
 ): Promise<Result> {
   const database = await openReadOnly(url, options)
   try {

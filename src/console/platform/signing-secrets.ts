@@ -57,7 +57,7 @@ async function requireNoKeys(reader: Kysely<Tables>, nowMs: number): Promise<voi
   if (Number(count) > 0) throw new StartError(unknownSecretsText(Number(count)))
 }
 
-async function readFingerprints(reader: Kysely<Tables>): Promise<ReadonlySet<string>> {
+export async function readFingerprints(reader: Kysely<Tables>): Promise<ReadonlySet<string>> {
   const rows = await reader.selectFrom('signing_secrets').select('fingerprint').execute()
   return new Set(rows.map(({ fingerprint }) => fingerprint))
 }

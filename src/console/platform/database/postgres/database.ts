@@ -100,10 +100,10 @@ function runAgainAfterFailover(connections: Kysely<Tables>): RunWork {
   }
 }
 
-interface ReadOnlyOptions {
+export interface ReadOnlyOptions {
   /** Of the setting or argument. */
   readonly name: string
-  /** Refuses a pooler. */
+  /** Refuses a pooler, behind which running consoles cannot be seen. */
   readonly seesConsoles: boolean
 }
 

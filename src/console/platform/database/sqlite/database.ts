@@ -4,6 +4,7 @@ import { basename, dirname, join } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { Kysely, sql } from 'kysely'
 import { StartError } from '../../../../domain/start-error.ts'
+import { describeError } from '../../../../observability/control-logger.ts'
 import {
   type ChangeWriter,
   DATABASE_SETTING,
@@ -100,7 +101,7 @@ function openFile(file: string): DatabaseSync {
 }
 
 /** SQLite copies the main file's mode to its side files. An existing file keeps its mode. */
-export function createPrivateFile(file: string): void {
+function createPrivateFile(file: string): void {
   closeSync(openSync(file, 'a', 0o600))
 }
 
@@ -118,8 +119,8 @@ const SQLITE_BUSY = 5
  * @returns releases it
  */
 export function lockSqliteFile(url: string, name = DATABASE_SETTING): () => void {
-  const file = /^sqlite:(.+)$/s.exec(url)?.[1]
-  if (file === undefined || file === IN_MEMORY) return () => {}
+  const file = sqliteFilePath(url)
+  if (file === null || file === IN_MEMORY) return () => {}
   const release = lockWithin(WAIT_MS, file, name)
   if (release === null) throw new StartError(inUseText(file, name))
   return release
@@ -151,8 +152,7 @@ function openLock(file: string, timeoutMs: number, name: string): DatabaseSync {
     createPrivateFile(path)
     return new DatabaseSync(path, { timeout: timeoutMs })
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause)
-    throw new StartError(`${name}: cannot open the lock of the SQLite file ${file}: ${reason}`)
+    throw new StartError(`${name}: cannot open the lock of the SQLite file ${file}: ${describeError(cause)}`)
   }
 }
 
@@ -269,7 +269,7 @@ function inspect(file: string, readOnly: boolean): string[] {
       .map(row => String(row['integrity_check']))
     return found.length === 1 && found[0] === 'ok' ? [] : found
   } catch (error) {
-    return [error instanceof Error ? error.message : String(error)]
+    return [describeError(error)]
   } finally {
     database.close()
   }
