@@ -178,10 +178,6 @@ function readDate(headers: Headers): number | null {
 
 const PAGE_SIZE = 200
 
-interface Page {
-  readonly cursor?: string
-}
-
 /** @throws CliError for a response that does not fit the schema */
 export function readResponse<Schema extends TSchema>(
   client: AdminClient,
@@ -206,14 +202,11 @@ export async function* readPages<Schema extends TSchema, Item>(
   let cursor: string | undefined
   do {
     const parameters = new URLSearchParams({ ...query, limit: String(PAGE_SIZE), ...(cursor && { cursor }) })
-    const page = readResponse(
-      client,
-      schema,
-      await client.send({ method: 'GET', path: `${path}?${parameters}` }),
-    )
+    const response = await client.send({ method: 'GET', path: `${path}?${parameters}` })
+    const page = readResponse(client, schema, response)
     yield readItems(page)
     // Every schema of a list has the field, or leaves it out.
-    const { cursor: next } = page as Page
+    const { cursor: next } = page as Static<typeof paged>
     // The same cursor again would loop for ever.
     if (next === cursor && cursor !== undefined) throw client.notUnderstood()
     cursor = next
@@ -223,6 +216,8 @@ export async function* readPages<Schema extends TSchema, Item>(
 // The parts of responses that commands show. Fields that a newer console adds are ignored.
 export const count = Type.Integer({ minimum: 0 })
 export const instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d' })
+/** Of a response that another one continues. */
+export const paged = Type.Object({ cursor: Type.Optional(Type.String()) })
 export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()])
 
 const { id, workspaceId, name, scopes, hint, createdAt, expiresAt, revokedAt, lastUsedAt, state, ...added } =
@@ -258,14 +253,14 @@ export const revokedResponse = Type.Object({ key, ...progress })
 export const revokedAllResponse = Type.Object({
   revoked: count,
   ...progress,
-  cursor: Type.Optional(Type.String()),
+  ...paged.properties,
 })
 export const planResponse = Type.Object({ plan: nullable(Type.String()) })
 export const planChangedResponse = Type.Object({
   plan: nullable(Type.String()),
   changed: count,
   ...progress,
-  cursor: Type.Optional(Type.String()),
+  ...paged.properties,
 })
 /** Of a suspension, resumption or edit. */
 export const changedResponse = Type.Object({
@@ -279,7 +274,12 @@ export const rotatedResponse = Type.Object({
   replaced: key,
   ...progress,
 })
-export const keysResponse = Type.Object({ keys: Type.Array(key), cursor: Type.Optional(Type.String()) })
+export const keysResponse = Type.Object({ keys: Type.Array(key), ...paged.properties })
+
+export async function readKey(client: AdminClient, id: string): Promise<ShownKey> {
+  const response = await client.send({ method: 'GET', path: `/keys/${id}` })
+  return readResponse(client, keyResponse, response).key
+}
 
 /** What an answer says about a part of the keys that a call changes. */
 type ChangedPart = Omit<Static<typeof revokedAllResponse>, 'revoked'> & { readonly keys: number }

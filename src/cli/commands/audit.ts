@@ -5,7 +5,7 @@ import { auditEntry } from '../../console/platform/http/items.ts'
 import { systemClock } from '../../domain/clock.ts'
 import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define, minuteText, plainText, secondText, warn } from '../cli.ts'
-import { readPages } from '../client/client.ts'
+import { paged, readPages } from '../client/client.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { addSettings, loadOrThrow } from '../options/settings-flags.ts'
 import { checkKeyId, checkWorkspace, givenParameters, parseInstantArgument } from '../options/values.ts'
@@ -31,10 +31,7 @@ const HASH = /^[0-9a-f]{64}$/
 
 type ShownEntry = Static<typeof auditEntry>
 
-const entriesResponse = Type.Object({
-  entries: Type.Array(auditEntry),
-  cursor: Type.Optional(Type.String()),
-})
+const entriesResponse = Type.Object({ entries: Type.Array(auditEntry), ...paged.properties })
 
 /** `postern audit …` */
 export const define: Define = (audit, cli) => {

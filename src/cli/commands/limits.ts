@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { nearLimit as describedLimit } from '../../console/platform/http/items.ts'
 import { type Define, plainText, secondText } from '../cli.ts'
-import { readPages } from '../client/client.ts'
+import { paged, readPages } from '../client/client.ts'
 import { addAccessOptions, openSession } from '../client/session.ts'
 import { checkWorkspace } from '../options/values.ts'
 import {
@@ -14,7 +14,7 @@ import {
 } from '../output/list.ts'
 
 const nearLimit = Type.Omit(describedLimit, ['per', 'reportedAt'])
-const limitsResponse = Type.Object({ limits: Type.Array(nearLimit), cursor: Type.Optional(Type.String()) })
+const limitsResponse = Type.Object({ limits: Type.Array(nearLimit), ...paged.properties })
 
 /** The key, or the workspace where all its keys are counted together, is never cut: it is what people look for. */
 const VIEW: ListView<Static<typeof nearLimit>> = {

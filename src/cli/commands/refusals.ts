@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { type Define, plainText, secondText, warn } from '../cli.ts'
-import { instant, readPages } from '../client/client.ts'
+import { instant, paged, readPages } from '../client/client.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { checkKeyId, checkWorkspace, givenParameters, parseInstantArgument } from '../options/values.ts'
 import {
@@ -31,7 +31,7 @@ type ShownRefusal = Static<typeof refusal>
 const refusalsResponse = Type.Object({
   refusals: Type.Array(refusal),
   sampled: Type.Boolean(),
-  cursor: Type.Optional(Type.String()),
+  ...paged.properties,
 })
 
 /** Rejected requests as `refusals list` shows them. The reason and the key are never cut: they are what people look for. */

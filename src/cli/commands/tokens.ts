@@ -8,7 +8,7 @@ import { isId } from '../../domain/id-form.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
 import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define, lastUseText, minuteText, plainText } from '../cli.ts'
-import { nullable, readPages, readResponse } from '../client/client.ts'
+import { nullable, paged, readPages, readResponse } from '../client/client.ts'
 import { adviseIfMade } from '../client/failures.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
 import { checkWorkspace, DAY_SECONDS, expiresInOption, idempotencyKeyOption } from '../options/values.ts'
@@ -26,7 +26,7 @@ type ShownToken = Static<typeof token>
 /** The secret is null in the response to a retry. */
 const tokenIssuedResponse = Type.Object({ token, secret: nullable(Type.String()) })
 const tokenResponse = Type.Object({ token })
-const tokensResponse = Type.Object({ tokens: Type.Array(token), cursor: Type.Optional(Type.String()) })
+const tokensResponse = Type.Object({ tokens: Type.Array(token), ...paged.properties })
 
 const whoamiResponse = Type.Object({ ...caller.properties, kind: Type.String(), permissions })
 

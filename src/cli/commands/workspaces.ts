@@ -6,6 +6,7 @@ import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define, keyCount, lastUseText, plainText } from '../cli.ts'
 import {
   callUntilDone,
+  paged,
   planChangedResponse,
   planResponse,
   readPages,
@@ -18,10 +19,7 @@ import { addListOptions, type Column, chooseOutputFormat, type ListView, printLi
 import { requirePrompt, requireYes } from '../output/terminal.ts'
 
 type ShownWorkspace = Static<typeof workspace>
-const workspacesResponse = Type.Object({
-  workspaces: Type.Array(workspace),
-  cursor: Type.Optional(Type.String()),
-})
+const workspacesResponse = Type.Object({ workspaces: Type.Array(workspace), ...paged.properties })
 
 const COUNTS = ['active', 'retiring', 'suspended', 'expired', 'revoked'] as const
 

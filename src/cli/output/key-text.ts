@@ -33,6 +33,10 @@ export function keyName({ id, hint, name }: ShownKey): string {
   return `${plainText(id)} (${plainText(hint)}, ${plainText(name)})`
 }
 
+export function whichKey(key: ShownKey): string {
+  return `${keyName(key)} of workspace ${plainText(key.workspaceId)}`
+}
+
 /** `in 90 days`; a revoked key does not expire. */
 function expiryText({ expiresAt, state }: ShownKey, nowMs: number): string {
   return state === 'revoked' ? '-' : relativeTime(Date.parse(expiresAt), nowMs)

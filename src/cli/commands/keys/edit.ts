@@ -6,6 +6,7 @@ import {
   type AdminResponse,
   changedResponse,
   keyResponse,
+  readKey,
   readResponse,
   type ShownKey,
 } from '../../client/client.ts'
@@ -21,7 +22,7 @@ import {
   textFacts,
 } from '../../options/key-fields.ts'
 import { checkKeyId, expiresInOption, parseInstantArgument } from '../../options/values.ts'
-import { dryRunOption, keyName, printDryRun, printOutcome, progressLines } from '../../output/key-text.ts'
+import { dryRunOption, printDryRun, printOutcome, progressLines, whichKey } from '../../output/key-text.ts'
 
 interface EditOptions extends FieldOptions {
   /** Seconds. */
@@ -69,7 +70,7 @@ function createBody(options: EditOptions, nowMs: number): Record<string, unknown
 }
 
 async function editKey(session: AdminSession, id: string, body: Record<string, unknown>): Promise<void> {
-  const { key: before } = await readKey(session, id)
+  const before = await readKey(session.client, id)
   const { version } = before
   if (version === undefined) throw session.client.notUnderstood()
   const path = `/keys/${id}?wait=1`
@@ -77,7 +78,7 @@ async function editKey(session: AdminSession, id: string, body: Record<string, u
     .send({ method: 'PATCH', path, body, version })
     .catch(async (error: unknown) => {
       if (!(error instanceof RejectedError) || error.code !== 'precondition_failed') throw error
-      throw changedMeanwhile(before, (await readKey(session, id)).key)
+      throw changedMeanwhile(before, await readKey(session.client, id))
     })
   printChange(session, response, (key, which) =>
     key.version === version ? `${nothingToEdit(which)}.` : `Edited ${which}.`,
@@ -86,7 +87,7 @@ async function editKey(session: AdminSession, id: string, body: Record<string, u
 
 async function planEdit(session: AdminSession, id: string, body: Record<string, unknown>): Promise<void> {
   const { client } = session
-  const { key: before } = await readKey(session, id)
+  const before = await readKey(client, id)
   const response = await client.send({ method: 'POST', path: `/keys/${id}/check-edit`, body })
   const { key: after } = readResponse(client, keyResponse, response)
   const which = whichKey(before)
@@ -96,10 +97,6 @@ async function planEdit(session: AdminSession, id: string, body: Record<string, 
   }
   const differences = describeDifferences(before, after, 'would be')
   printDryRun(session, { key: after, differences }, `Would edit ${which}`, differences, differences.length)
-}
-
-async function readKey({ client }: AdminSession, id: string) {
-  return readResponse(client, keyResponse, await client.send({ method: 'GET', path: `/keys/${id}` }))
 }
 
 function nothingToEdit(which: string): string {
@@ -134,10 +131,6 @@ function comparedFields(key: ShownKey): Record<string, string> {
     State: plainText(key.state),
   })
   return Object.fromEntries(named.map(([label, text]) => [label.toLowerCase(), text]))
-}
-
-function whichKey(key: ShownKey): string {
-  return `${keyName(key)} of workspace ${plainText(key.workspaceId)}`
 }
 
 function quoted(text: string): string {

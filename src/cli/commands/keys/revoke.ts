@@ -7,8 +7,8 @@ import {
   type AdminResponse,
   callUntilDone,
   count,
-  keyResponse,
   keysResponse,
+  readKey,
   readPages,
   readResponse,
   revokedAllResponse,
@@ -26,6 +26,7 @@ import {
   SHOWN_AT_MOST,
   scopesText,
   stateColour,
+  whichKey,
 } from '../../output/key-text.ts'
 import { createProgress, paintFor, requirePrompt, requireYes } from '../../output/terminal.ts'
 
@@ -54,7 +55,7 @@ export function addRevoke(keys: Command, cli: Cli): void {
 async function revokeKey(session: AdminSession, id: string): Promise<void> {
   const response = await session.client.send({ method: 'POST', path: `/keys/${id}/revoke?wait=1` })
   const { key, ...progress } = readResponse(session.client, revokedResponse, response)
-  const which = `${keyName(key)} of workspace ${plainText(key.workspaceId)}`
+  const which = whichKey(key)
   const lines =
     key.revokedAt === null
       ? [`Nothing to revoke: ${which} had expired.`]
@@ -64,7 +65,7 @@ async function revokeKey(session: AdminSession, id: string): Promise<void> {
 
 async function confirmKey({ client, host }: AdminSession, id: string): Promise<void> {
   requirePrompt(host.streams, 'revoke a key')
-  const { key } = readResponse(client, keyResponse, await client.send({ method: 'GET', path: `/keys/${id}` }))
+  const key = await readKey(client, id)
   // The key does not work any more: there is nothing to confirm.
   if (key.state === 'revoked' || key.state === 'expired') return
   const paint = paintFor(host.streams.errors, host)
