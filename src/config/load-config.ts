@@ -207,7 +207,7 @@ interface NamedRoute {
 }
 
 /** Replaces the file names of `responseSchema` by what the files hold. */
-export function readResponseSchemas(
+function readResponseSchemas(
   routes: readonly NamedRoute[],
   { files, problems, reads }: { files: SettingFiles; problems: ConfigProblem[]; reads: boolean },
 ): void {

@@ -106,7 +106,7 @@ function limitConnections({ config, logger }: ProcessContext): Config {
 }
 
 /** Loads the OpenTelemetry SDK only if `tracing.endpoint` is set. @returns null without an endpoint */
-export async function createTracing(
+async function createTracing(
   config: Pick<Config, 'gateway' | 'tracing' | 'outgoing'>,
   parts: { readonly version: string; readonly failures: FailureLog },
 ): Promise<Tracing | null> {

@@ -210,8 +210,10 @@ function triedOutcome(outcome: TriedOutcome): Html {
 
 function meaning({ status, body }: Answer): Html | null {
   const code = status < 400 ? null : readCode(body ?? '')
-  const found = code === null ? null : findErrorMeaning(status, code)
-  if (found === null) return null
+  const meanings: Readonly<Record<string, ErrorMeaning>> = ERROR_MEANINGS
+  const found = meanings[`${status} ${code}`]
+  // An error that the upstream made itself has none.
+  if (found === undefined) return null
   return html`<p><code>${code}</code>: ${withCode(found.meaning)}. ${withCode(found.advice)}.</p>`
 }
 
@@ -297,10 +299,4 @@ export const ERROR_MEANINGS: Readonly<Record<PublicError, ErrorMeaning>> = {
     meaning: 'The upstream did not respond in time',
     advice: 'Retry with growing waits',
   },
-}
-
-/** @returns null for an error that the upstream made itself */
-export function findErrorMeaning(status: number, code: string): ErrorMeaning | null {
-  const meanings: Readonly<Record<string, ErrorMeaning>> = ERROR_MEANINGS
-  return meanings[`${status} ${code}`] ?? null
 }
