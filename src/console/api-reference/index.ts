@@ -28,14 +28,9 @@ export function createApiReference(context: ConsoleContext): Capability {
   const gatewayUrl = config.console.gatewayUrl?.replace(/\/$/, '') ?? null
   const trial = createTrial(context, gatewayUrl)
   const document = describeApi(config, version)
-  const showApi = (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    tried: TriedRequest | null,
-    status = 200,
-  ) => {
-    const workspaceId = requireWorkspace(request)
-    const frame = createFrame(request, reply, { workspaceId, clock })
+  const showApi = (reply: FastifyReply, tried: TriedRequest | null, status = 200) => {
+    const workspaceId = requireWorkspace(reply.request)
+    const frame = createFrame(reply, { workspaceId, clock })
     const view = { workspaceId, document, routes: config.routes, gatewayUrl, canTry: trial !== null, tried }
     return sendPage(reply, apiPage(frame, view), status)
   }
@@ -48,12 +43,12 @@ export function createApiReference(context: ConsoleContext): Capability {
     const outcome: TriedOutcome = prepared.ok
       ? await trial.send(signedInPerson(request).subject, prepared.request, reply)
       : { kind: 'not_sent', text: prepared.problem, waitSeconds: null }
-    return showApi(request, reply, { route: route.name, fields, outcome }, statusOf(outcome, reply))
+    return showApi(reply, { route: route.name, fields, outcome }, statusOf(outcome, reply))
   }
   return {
     calls: bindCalls(OPENAPI_CALLS, { document: describeAdminApi(ADMIN_CALLS, { version, publicUrl }) }),
     registerPages(scope) {
-      scope.get(API, SHOWS, async (request, reply) => showApi(request, reply, null))
+      scope.get(API, SHOWS, async (_, reply) => showApi(reply, null))
       scope.get(`${API}/openapi.json`, SHOWS, async request => {
         requireWorkspace(request)
         return document

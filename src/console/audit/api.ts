@@ -107,8 +107,7 @@ export const AUDIT_CALLS: readonly AdminCall<AuditCallParts>[] = [
     status: 200,
     format: 'lines',
     response: exportedEntry,
-    handle: async ({ database }, { request, reply }) =>
-      sendLines(request, reply, () => exportLines(database)),
+    handle: async ({ database }, { reply }) => sendLines(reply, () => exportLines(database)),
   }),
 ]
 

@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { isWorkspaceId, type KeyRecord, type KeysById } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
@@ -66,15 +66,14 @@ export interface AuditPageParts {
 /** The entries that meet the conditions of the address, newest first. @param workspaceId null: of all workspaces */
 export async function showAudit(
   { database, keys, clock, keyPrefix }: AuditPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   workspaceId: string | null,
 ): Promise<FastifyReply> {
-  const cursor = readCursor(request, 'audit')
-  const form = readFilterForm(readQuery(request))
+  const cursor = readCursor(reply.request, 'audit')
+  const form = readFilterForm(readQuery(reply.request))
   // A redirect leaves no entry in the browser's history.
   if (holdsKey(form, keyPrefix)) return reply.redirect(FIND_KEY, 303)
-  const frame = createFrame(request, reply, { workspaceId, clock })
+  const frame = createFrame(reply, { workspaceId, clock })
   const checked = checkFilterForm(form, workspaceId)
   if (!checked.ok) return sendPage(reply, problemsPage(frame, { workspaceId, form }, checked.problems), 422)
   const query = { filter: checked.filter, workspaces: checked.workspaces, limit: PAGE_SIZE, afterId: cursor }
@@ -311,11 +310,10 @@ const COLUMNS = [
 /** The entries of a page's filter, newest first, as a file. */
 export function sendAuditFile(
   database: ReadableAudit,
-  request: FastifyRequest,
   reply: FastifyReply,
   { workspaceId, format }: { readonly workspaceId: string | null; readonly format: FileFormat },
 ): FastifyReply {
-  const checked = checkFilterForm(readFilterForm(readQuery(request)), workspaceId)
+  const checked = checkFilterForm(readFilterForm(readQuery(reply.request)), workspaceId)
   if (!checked.ok) throw new ApiError('invalid_request', [...checked.problems.values()].join('. '))
   const file = {
     name: `audit${workspaceId === null ? '' : `-${workspaceId}`}`,
@@ -324,7 +322,7 @@ export function sendAuditFile(
     toJson: entryJson,
     readParts: () => readEntries(database, checked),
   }
-  return sendFile(request, reply, file, format)
+  return sendFile(reply, file, format)
 }
 
 /** Entries that are added meanwhile are left out. */

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { isKeyId } from '../../domain/id-form.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import { combineAnnounced } from '../announcing/index.ts'
@@ -30,13 +30,11 @@ import { MAX_LIVE } from './search/count-keys.ts'
 /** How far a change to several keys has come: the later state of the page that answered it. */
 export function bulkProgressRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
   scope.get(`${WORKSPACES}/:workspaceId/keys/progress`, SHOWS, (request, reply) =>
-    showBulkProgress(registry, request, reply, requireWorkspace(request)),
+    showBulkProgress(registry, reply, requireWorkspace(request)),
   )
-  scope.get(`${ALL_KEYS}/progress`, ADMINISTRATION, (request, reply) =>
-    showBulkProgress(registry, request, reply, null),
-  )
+  scope.get(`${ALL_KEYS}/progress`, ADMINISTRATION, (_, reply) => showBulkProgress(registry, reply, null))
   scope.get(`${WORKSPACES}/:workspaceId/plan/progress`, ADMINISTRATION, (request, reply) =>
-    showBulkProgress(registry, request, reply, requireWorkspace(request), 'plan'),
+    showBulkProgress(registry, reply, requireWorkspace(request), 'plan'),
   )
 }
 
@@ -46,13 +44,12 @@ type Changed = 'state' | 'plan'
 /** @param workspaceId null: keys of any were changed */
 async function showBulkProgress(
   registry: Registry,
-  request: FastifyRequest,
   reply: FastifyReply,
   workspaceId: string | null,
   changed: Changed = 'state',
 ): Promise<FastifyReply> {
   const { stored, clock, inEachRegion } = registry
-  const keyId = textField(readQuery(request), 'key')
+  const keyId = textField(readQuery(reply.request), 'key')
   const key = isKeyId(keyId) ? await stored.findById(keyId) : null
   const isHere = key !== null && (workspaceId === null || key.record.workspaceId === workspaceId)
   const readProgress = changed === 'plan' ? readPlanProgress : readLastProgress
@@ -60,7 +57,7 @@ async function showBulkProgress(
   if (key === null || last === null) return reply.redirect(keysPath(workspaceId), 303)
   const ofAll = await inEachRegion(outbox => outbox.hasAnnounced(workspaceId, clock.wallMs(), 0))
   const progress = { ...last, announced: combineAnnounced([last.announced, ofAll]), lastKeyId: keyId }
-  const frame = createFrame(request, reply, { workspaceId, clock })
+  const frame = createFrame(reply, { workspaceId, clock })
   return sendPage(reply, bulkProgressPage(frame, progress, { changed, title: titleOf(changed, key.record) }))
 }
 

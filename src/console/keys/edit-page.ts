@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { CHOSEN_FIELDS } from '../../domain/key/key-fields.ts'
 import type { EditRequest } from '../../domain/key/key-life.ts'
 import { isFinal, type KeyRecord, type StoredKey } from '../../domain/key/key-record.ts'
@@ -68,22 +68,19 @@ const VERSION = /^[1-9]\d{0,9}$/
 export function editRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
     const key = await requireKey(request, sources.registry)
-    return showForm(sources, request, reply, key, { form: startEditForm(key.record) })
+    return showForm(sources, reply, key, { form: startEditForm(key.record) })
   })
-  scope.post(PATH, CHANGES, (request, reply) => edit(sources, request, reply))
+  scope.post(PATH, CHANGES, (_, reply) => edit(sources, reply))
 }
 
-async function edit(
-  sources: KeyPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function edit(sources: KeyPageParts, reply: FastifyReply): Promise<FastifyReply> {
+  const { request } = reply
   const { registry } = sources
   const key = await requireKey(request, registry)
   const { workspaceId, id } = key.record
   const form = readEditForm(readFormFields(request))
   const checked = checkEditForm(form, key.record, registry.clock.wallMs())
-  if (!checked.ok) return showForm(sources, request, reply, key, { form, problems: checked.problems })
+  if (!checked.ok) return showForm(sources, reply, key, { form, problems: checked.problems })
   const context = { caller: describeCaller(request), idempotency: null }
   const edit = { request: withPlanChoice(request, checked.request), versions: [form.version ?? 0] }
   const result = await editKey(registry, id, edit, context)
@@ -91,11 +88,11 @@ async function edit(
     case 'done':
       return reply.redirect(keyPath(workspaceId, id), 303)
     case 'invalid':
-      return showForm(sources, request, reply, key, { form, problems: describeRejectedField(result) })
+      return showForm(sources, reply, key, { form, problems: describeRejectedField(result) })
     case 'other_version':
-      return showConflict(sources, request, reply, form)
+      return showConflict(sources, reply, form)
     case 'final':
-      return rejectFinal(registry, request, reply, { workspaceId, state: result.state })
+      return rejectFinal(registry, reply, { workspaceId, state: result.state })
     default:
       throw notFound()
   }
@@ -108,7 +105,6 @@ interface FormAgain {
 
 async function showForm(
   sources: KeyPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   stored: StoredKey,
   { form, problems = NO_PROBLEMS }: FormAgain,
@@ -116,28 +112,27 @@ async function showForm(
   const { registry } = sources
   const key = await readKeyView(stored.record, registry)
   const { state } = key
-  if (isFinal(state)) return rejectFinal(registry, request, reply, { ...stored.record, state })
+  if (isFinal(state)) return rejectFinal(registry, reply, { ...stored.record, state })
   // A form of another version is answered with what changed, also where it has problems.
-  if (form.version !== key.record.version) return showConflict(sources, request, reply, form, problems)
-  const frame = createFrame(request, reply, { workspaceId: key.record.workspaceId, clock: registry.clock })
+  if (form.version !== key.record.version) return showConflict(sources, reply, form, problems)
+  const frame = createFrame(reply, { workspaceId: key.record.workspaceId, clock: registry.clock })
   const page = editPage(frame, { key, form, problems, meanwhile: null, knownPlans: registry.knownPlans })
-  return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
+  return sendPage(reply, page, reply.request.method === 'POST' ? 422 : 200)
 }
 
 /** Another change came first: shows it beside the entries, which can be saved over it. */
 async function showConflict(
   sources: KeyPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   form: EditForm,
   problems: Problems = NO_PROBLEMS,
 ): Promise<FastifyReply> {
   const { registry } = sources
-  const { record } = await requireKey(request, registry)
+  const { record } = await requireKey(reply.request, registry)
   const changes = Math.min(Math.max(1, record.version - (form.version ?? record.version)), MAX_CHANGES_SHOWN)
   const since = { sinceMs: registry.clock.wallMs() - FORM_AGE_MS, limit: changes }
   const meanwhile = await registry.history.listHistory(record, since)
-  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const frame = createFrame(reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const key = await readKeyView(record, registry)
   const view = { key, problems, meanwhile, knownPlans: registry.knownPlans }
   return sendPage(reply, editPage(frame, { ...view, form: rebaseEditForm(form, record, meanwhile) }), 412)

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { digestKey } from '../../domain/key/secret.ts'
 import { plainPasted } from '../../domain/pasted-text.ts'
@@ -28,24 +28,21 @@ const MISSING = new Map([['key', 'Paste the whole key']])
  */
 export function findKeyRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   const { clock } = sources.registry
-  scope.get(FIND_KEY, SHOWS, async (request, reply) =>
-    sendPage(reply, findKeyPage(frameAround(request, reply, clock), NO_PROBLEMS)),
+  scope.get(FIND_KEY, SHOWS, async (_, reply) =>
+    sendPage(reply, findKeyPage(frameAround(reply, clock), NO_PROBLEMS)),
   )
-  scope.post(FIND_KEY, SHOWS, (request, reply) => findKey(sources, request, reply))
+  scope.post(FIND_KEY, SHOWS, (_, reply) => findKey(sources, reply))
 }
 
-function frameAround(request: FastifyRequest, reply: FastifyReply, clock: Clock): Frame {
-  return createFrame(request, reply, { workspaceId: findWorkspace(request), clock })
+function frameAround(reply: FastifyReply, clock: Clock): Frame {
+  return createFrame(reply, { workspaceId: findWorkspace(reply.request), clock })
 }
 
-async function findKey(
-  { registry }: KeyPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function findKey({ registry }: KeyPageParts, reply: FastifyReply): Promise<FastifyReply> {
+  const { request } = reply
   const { stored, history, clock } = registry
   const digest = readDigest(readFormFields(request))
-  const outside = frameAround(request, reply, clock)
+  const outside = frameAround(reply, clock)
   if (digest === null) return sendPage(reply, findKeyPage(outside, MISSING), 422)
   const found = await stored.findByDigest(digest)
   if (found === null || !sees(requirePrincipal(request), found.record.workspaceId)) {
@@ -53,7 +50,7 @@ async function findKey(
   }
   const { record } = found
   request.keyId = record.id
-  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock })
+  const frame = createFrame(reply, { workspaceId: record.workspaceId, clock })
   const [key, origin] = await Promise.all([readKeyView(record, registry), history.findOrigin(record)])
   return sendPage(reply, foundKeyPage(frame, key, readActorName(origin)))
 }

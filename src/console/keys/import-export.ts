@@ -41,7 +41,7 @@ const EXPORT = adminCall({
   status: 200,
   format: 'lines',
   response: Type.Object({ digest: Type.String(), ...RECORD_FIELDS }, { title: 'ExportedKey' }),
-  handle: async ({ stored }, { request, reply }) => sendLines(request, reply, () => exportParts(stored)),
+  handle: async ({ stored }, { reply }) => sendLines(reply, () => exportParts(stored)),
 })
 
 /** In the order of ids, so that a page costs the same wherever it begins. */

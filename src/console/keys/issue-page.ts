@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { IssueRequest } from '../../domain/key/key-life.ts'
 import {
   type CheckedForm,
@@ -53,46 +53,42 @@ const PATH = `${WORKSPACES}/:workspaceId/keys/new`
 export function issueRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
     const plan = await sources.registry.plans.findPlan(requireWorkspace(request))
-    return showForm(sources, request, reply, { form: { ...NEW_ISSUE_FORM, plan: plan ?? '' } })
+    return showForm(sources, reply, { form: { ...NEW_ISSUE_FORM, plan: plan ?? '' } })
   })
   scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId/issued`, SHOWS, async (request, reply) => {
     const { record } = await requireKey(request, sources.registry)
     const { workspaceId } = record
-    const frame = createFrame(request, reply, { workspaceId, clock: sources.registry.clock })
+    const frame = createFrame(reply, { workspaceId, clock: sources.registry.clock })
     return sendPage(reply, alreadyDonePage(frame, record))
   })
-  scope.post(PATH, CHANGES, (request, reply) => issue(sources, request, reply))
+  scope.post(PATH, CHANGES, (_, reply) => issue(sources, reply))
 }
 
-async function issue(
-  sources: KeyPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function issue(sources: KeyPageParts, reply: FastifyReply): Promise<FastifyReply> {
+  const { request } = reply
   const { registry } = sources
   const workspaceId = requireWorkspace(request)
   const form = readIssueForm(readFormFields(request))
   const checked = checkIssueForm(form, registry.knownScopes, registry.clock.wallMs())
-  if (!checked.ok) return showForm(sources, request, reply, { form, problems: checked.problems })
+  if (!checked.ok) return showForm(sources, reply, { form, problems: checked.problems })
   const context = readFormContext(request, ['issue', { workspaceId }, form])
-  if (context === null) return showForm(sources, request, reply, { form, notice: FORM_NOTICES.incomplete })
+  if (context === null) return showForm(sources, reply, { form, notice: FORM_NOTICES.incomplete })
   const result = await issueKey(registry, withPlanChoice(request, checked.request), workspaceId, context)
-  if (result.kind === 'done') return sendSecret(sources, request, reply, result, null)
-  return showForm(sources, request, reply, { form, ...explainRejection(result) })
+  if (result.kind === 'done') return sendSecret(sources, reply, result, null)
+  return showForm(sources, reply, { form, ...explainRejection(result) })
 }
 
 function showForm(
   { registry, scopes }: KeyPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   { form, problems = NO_PROBLEMS, notice = null }: ShownForm<IssueForm>,
 ): FastifyReply {
-  const workspaceId = requireWorkspace(request)
-  const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
+  const workspaceId = requireWorkspace(reply.request)
+  const frame = createFrame(reply, { workspaceId, clock: registry.clock })
   const onceToken = newOnceToken(registry.randomBytes)
   const { knownPlans } = registry
   const page = issuePage(frame, { workspaceId, knownPlans, scopes, form, problems, onceToken, notice })
-  return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
+  return sendPage(reply, page, reply.request.method === 'POST' ? 422 : 200)
 }
 
 /** The form as received. */

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { isFinal } from '../../domain/key/key-record.ts'
 import type { AuditEntry } from '../platform/audit/entries.ts'
 import {
@@ -40,18 +40,12 @@ import { type KeyStep, stepDialog } from './step-pages.ts'
 
 /** The page of a key. */
 export function keyRoutes(scope: FastifyInstance, parts: KeyPageParts): void {
-  scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId`, SHOWS, (request, reply) =>
-    showKey(parts, request, reply),
-  )
+  scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId`, SHOWS, (_, reply) => showKey(parts, reply))
 }
 
-async function showKey(
-  sources: KeyPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function showKey(sources: KeyPageParts, reply: FastifyReply): Promise<FastifyReply> {
   const { registry, usage: counts } = sources
-  const { record } = await requireKey(request, registry)
+  const { record } = await requireKey(reply.request, registry)
   const relative = async (id: string | null): Promise<KeyView | null> => {
     const key = id === null ? null : await registry.stored.findById(id)
     return key === null ? null : readKeyView(key.record, registry)
@@ -62,7 +56,7 @@ async function showKey(
     readKeyView(record, registry),
     relative(record.rotatedFrom),
     relative(record.replacedBy),
-    readKeyUsage(sources, record, readChartRange(readQuery(request))),
+    readKeyUsage(sources, record, readChartRange(readQuery(reply.request))),
     counts.limits.ofKey(record),
     readRecentUse(sources, record),
   ])
@@ -70,7 +64,7 @@ async function showKey(
     sources,
     predecessor?.state === 'retiring' ? predecessor.record : null,
   )
-  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const frame = createFrame(reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const details = { key, predecessor, successor, creator: readActorName(origin), leaks, usage, limits }
   return sendPage(reply, keyPage(frame, { ...details, recent: { key: recent, predecessor: recentOfOld } }))
 }

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { keyState } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { select, textField } from '../platform/html/form-parts.ts'
@@ -42,27 +42,26 @@ import { KEY_FILTERS, type KeyFilter } from './search/key-query.ts'
 /** Lists of keys. */
 export function listRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   scope.get(`${WORKSPACES}/:workspaceId/keys`, SHOWS, (request, reply) =>
-    listKeys(sources, request, reply, requireWorkspace(request)),
+    listKeys(sources, reply, requireWorkspace(request)),
   )
   scope.get(ALL_KEYS, SHOWS, async (request, reply) => {
     if (!signedInPerson(request).administrator) throw notFound()
-    return listKeys(sources, request, reply, null)
+    return listKeys(sources, reply, null)
   })
 }
 
 async function listKeys(
   { registry, scopes }: KeyPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   workspaceId: string | null,
 ): Promise<FastifyReply> {
   const { search, plans, clock, keyPrefix } = registry
   const known = { scopes: Object.keys(scopes), plans: registry.knownPlans }
-  const list = readKeyList(readQuery(request), known)
+  const list = readKeyList(readQuery(reply.request), known)
   // A redirect leaves no entry in the browser's history.
   if (holdsKeyForm(list.q, keyPrefix)) return reply.redirect(FIND_KEY, 303)
   const nowMs = clock.wallMs()
-  const cursor = textField(readQuery(request), 'cursor')
+  const cursor = textField(readQuery(reply.request), 'cursor')
   const query = createKeyQuery(list, { workspaceId, cursor, nowMs })
   const found = await search.find(query)
   const keys = found.keys.map(key => ({ ...key, state: keyState(key.record, nowMs) }))
@@ -70,7 +69,7 @@ async function listKeys(
   // Larger workspaces are searched page by page only: counting all matches would take too long.
   const isCounted = isFiltered(list) && counts !== null && counts.states !== null
   const matches = isCounted ? await search.count(query) : null
-  const frame = createFrame(request, reply, { workspaceId, clock })
+  const frame = createFrame(reply, { workspaceId, clock })
   const paging = { nextCursor: found.nextCursor, isFirstPage: query.after === null }
   const plan = workspaceId === null ? null : await plans.findPlan(workspaceId)
   const place = { workspaceId, list, cursor: query.after === null ? '' : cursor }

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { isKeyId } from '../../domain/id-form.ts'
 import {
   describeRejectedField,
@@ -32,33 +32,29 @@ const PLAN_TITLE = 'Plan of the workspace'
 
 /** The page on which administrators give a workspace a plan. The choice is confirmed on a page that names how many keys it changes. */
 export function planRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
-  scope.get(PLAN, ADMINISTRATION, (request, reply) => showPlanForm(registry, request, reply, NO_PROBLEMS))
-  scope.post(PLAN, ADMINISTRATION_CHANGES, (request, reply) => choosePlan(registry, request, reply))
+  scope.get(PLAN, ADMINISTRATION, (_, reply) => showPlanForm(registry, reply, NO_PROBLEMS))
+  scope.post(PLAN, ADMINISTRATION_CHANGES, (_, reply) => choosePlan(registry, reply))
 }
 
 async function showPlanForm(
   registry: Registry,
-  request: FastifyRequest,
   reply: FastifyReply,
   problems: Problems,
 ): Promise<FastifyReply> {
-  const workspaceId = requireWorkspace(request)
-  const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
+  const workspaceId = requireWorkspace(reply.request)
+  const frame = createFrame(reply, { workspaceId, clock: registry.clock })
   const plan = await registry.plans.findPlan(workspaceId)
   const input = planInput(plan ?? '', problems, registry.knownPlans)
   return sendPage(reply, planPage(frame, { workspaceId, input, problems }), problems.size > 0 ? 422 : 200)
 }
 
-async function choosePlan(
-  registry: Registry,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function choosePlan(registry: Registry, reply: FastifyReply): Promise<FastifyReply> {
+  const { request } = reply
   const workspaceId = requireWorkspace(request)
   const fields = readFormFields(request)
   const [chosen, untilId] = [textField(fields, 'plan'), textField(fields, 'until')]
   const plan = chosen === '' ? null : chosen
-  const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
+  const frame = createFrame(reply, { workspaceId, clock: registry.clock })
   if (textField(fields, 'confirmed') !== '1') {
     const liveKeys = await registry.search.countLive(workspaceId)
     return sendPage(reply, confirmPlanPage(frame, { workspaceId, plan }, describeExtent(liveKeys)))
@@ -69,9 +65,8 @@ async function choosePlan(
     untilId: isKeyId(untilId) ? untilId : null,
   }
   const outcome = await setWorkspacePlan(registry, { workspaceId, plan }, context)
-  if (outcome.kind === 'invalid')
-    return showPlanForm(registry, request, reply, describeRejectedField(outcome))
-  if (outcome.kind === 'other_plan') return showPlanForm(registry, request, reply, OTHER_PLAN)
+  if (outcome.kind === 'invalid') return showPlanForm(registry, reply, describeRejectedField(outcome))
+  if (outcome.kind === 'other_plan') return showPlanForm(registry, reply, OTHER_PLAN)
   return sendPage(reply, planChangedPage(frame, { workspaceId, plan }, outcome))
 }
 
@@ -142,9 +137,9 @@ function planChangedPage(frame: Frame, { workspaceId, plan }: PlanChoice, outcom
 
 /** For administrators: how many keys and workspaces have each plan. */
 export function plansRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
-  scope.get(PLANS, ADMINISTRATION, async (request, reply) => {
+  scope.get(PLANS, ADMINISTRATION, async (_, reply) => {
     const counts = await registry.plans.countByPlan()
-    const frame = createFrame(request, reply, { workspaceId: null, clock: registry.clock })
+    const frame = createFrame(reply, { workspaceId: null, clock: registry.clock })
     const main = html`<p class="back"><a href="${ALL_USAGE}">Usage of all workspaces</a></p>
       <h1>Plans</h1>
       ${counts === null ? html`<p class="notice">There are too many keys to count in two seconds.</p>` : planTable(counts, registry.knownPlans)}`

@@ -34,13 +34,13 @@ export function revokeAllRoutes(scope: FastifyInstance, { registry }: KeyPagePar
   const { clock } = registry
   scope.get(REVOKE_ALL, CHANGE_FORMS, async (request, reply) => {
     const workspaceId = requireWorkspace(request)
-    const frame = createFrame(request, reply, { workspaceId, clock })
+    const frame = createFrame(reply, { workspaceId, clock })
     const liveKeys = await registry.search.countLive(workspaceId)
     return sendPage(reply, revokeAllPage(frame, { workspaceId, liveKeys, typed: '', problems: NO_PROBLEMS }))
   })
   scope.post(REVOKE_ALL, CHANGES, async (request, reply) => {
     const workspaceId = requireWorkspace(request)
-    const frame = createFrame(request, reply, { workspaceId, clock })
+    const frame = createFrame(reply, { workspaceId, clock })
     const typed = plainPasted(textField(readFormFields(request), 'workspace'))
     if (typed !== workspaceId) {
       const problems = new Map([['workspace', `Enter ${workspaceId}, the id of this workspace`]])

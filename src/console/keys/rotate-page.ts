@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { DEFAULT_OVERLAP_SECONDS, type RotateRequest } from '../../domain/key/key-life.ts'
 import type { KeyState, StoredKey } from '../../domain/key/key-record.ts'
 import {
@@ -51,47 +51,42 @@ const PATH = `${WORKSPACES}/:workspaceId/keys/:keyId/rotate`
 export function rotateRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   scope.get(PATH, CHANGE_FORMS, async (request, reply) => {
     const key = await requireKey(request, sources.registry)
-    return showForm(sources, request, reply, key, { form: NEW_ROTATE_FORM })
+    return showForm(sources, reply, key, { form: NEW_ROTATE_FORM })
   })
-  scope.post(PATH, CHANGES, (request, reply) => rotate(sources, request, reply))
+  scope.post(PATH, CHANGES, (_, reply) => rotate(sources, reply))
 }
 
-async function rotate(
-  sources: KeyPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function rotate(sources: KeyPageParts, reply: FastifyReply): Promise<FastifyReply> {
+  const { request } = reply
   const { registry } = sources
   const old = await requireKey(request, registry)
   const { id: keyId } = old.record
   const form = readRotateForm(readFormFields(request))
   const checked = checkRotateForm(form, registry.clock.wallMs())
-  if (!checked.ok) return showForm(sources, request, reply, old, { form, problems: checked.problems })
+  if (!checked.ok) return showForm(sources, reply, old, { form, problems: checked.problems })
   const context = readFormContext(request, ['rotate', { keyId }, form])
-  if (context === null)
-    return showForm(sources, request, reply, old, { form, notice: FORM_NOTICES.incomplete })
+  if (context === null) return showForm(sources, reply, old, { form, notice: FORM_NOTICES.incomplete })
   const isConfirmed = checked.request.overlapSeconds !== 0 || readFormFields(request)['confirmed'] === 'yes'
-  if (!isConfirmed) return confirmRevocation(sources, request, reply, old, form)
+  if (!isConfirmed) return confirmRevocation(sources, reply, old, form)
   const before = await readKeyView(old.record, registry)
   const result = await rotateKey(registry, keyId, checked.request, context)
-  if (result.kind === 'done') return sendSecret(sources, request, reply, result, before)
+  if (result.kind === 'done') return sendSecret(sources, reply, result, before)
   if (result.kind === 'not_active')
-    return rejectRotation(sources, request, reply, { ...old.record, state: result.state })
-  return showForm(sources, request, reply, old, { form, ...explainRejection(result) })
+    return rejectRotation(sources, reply, { ...old.record, state: result.state })
+  return showForm(sources, reply, old, { form, ...explainRejection(result) })
 }
 
 async function confirmRevocation(
   sources: KeyPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   { record }: StoredKey,
   form: RotateForm,
 ): Promise<FastifyReply> {
   const { registry } = sources
   const key = await readKeyView(record, registry)
-  if (key.state !== 'active') return rejectRotation(sources, request, reply, { ...record, state: key.state })
-  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  const onceToken = textField(readFormFields(request), 'once')
+  if (key.state !== 'active') return rejectRotation(sources, reply, { ...record, state: key.state })
+  const frame = createFrame(reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const onceToken = textField(readFormFields(reply.request), 'once')
   return sendPage(
     reply,
     rotateNowPage(frame, { key, recent: await readRecentUse(sources, record), form, onceToken }),
@@ -100,19 +95,18 @@ async function confirmRevocation(
 
 async function showForm(
   sources: KeyPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   { record }: StoredKey,
   { form, problems = NO_PROBLEMS, notice = null }: ShownForm<RotateForm>,
 ): Promise<FastifyReply> {
   const { registry } = sources
   const key = await readKeyView(record, registry)
-  if (key.state !== 'active') return rejectRotation(sources, request, reply, { ...record, state: key.state })
-  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  if (key.state !== 'active') return rejectRotation(sources, reply, { ...record, state: key.state })
+  const frame = createFrame(reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const onceToken = newOnceToken(registry.randomBytes)
   const recent = await readRecentUse(sources, record)
   const page = rotatePage(frame, { key, recent, form, problems, onceToken, notice })
-  return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
+  return sendPage(reply, page, reply.request.method === 'POST' ? 422 : 200)
 }
 
 const REASONS: Readonly<Record<KeyState, string>> = {
@@ -125,11 +119,10 @@ const REASONS: Readonly<Record<KeyState, string>> = {
 
 function rejectRotation(
   { registry }: KeyPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   { workspaceId, state }: { readonly workspaceId: string; readonly state: KeyState },
 ): FastifyReply {
-  const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
+  const frame = createFrame(reply, { workspaceId, clock: registry.clock })
   const problem = { title: 'Key cannot be rotated', text: REASONS[state], requestId: null }
   return sendPage(reply, problemPage(frame, problem), 409)
 }

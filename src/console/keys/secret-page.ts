@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import {
   codeExampleList,
@@ -39,15 +39,14 @@ export function explainRejection(rejection: OperationRejection): Omit<ShownForm<
 /** Answers the form with the secret; a form that was submitted before, without. @param before the key that is replaced */
 export async function sendSecret(
   sources: KeyPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   done: OperationSuccess,
   before: KeyView | null,
 ): Promise<FastifyReply> {
   const { registry } = sources
   const { record, replaced, secret } = done
-  request.keyId ??= record.id
-  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  reply.request.keyId ??= record.id
+  const frame = createFrame(reply, { workspaceId: record.workspaceId, clock: registry.clock })
   if (secret === null) return sendPage(reply, alreadyDonePage(frame, record))
   const old = replaced && {
     key: viewAfter(replaced.record, before, registry),

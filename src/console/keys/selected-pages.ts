@@ -63,8 +63,8 @@ export function selectedRoutes(scope: FastifyInstance, parts: KeyPageParts): voi
     reply.redirect(keysPath(workspaceId, { [EXPIRED]: textField(readQuery(request), EXPIRED) || null }), 303)
   scope.get(own, CHANGE_FORMS, async (request, reply) => showList(requireWorkspace(request), request, reply))
   scope.get(`/${PATH}`, ADMINISTRATION, async (request, reply) => showList(null, request, reply))
-  scope.post(own, CHANGES, (request, reply) => change(parts, request, reply, requireWorkspace(request)))
-  scope.post(`/${PATH}`, ADMINISTRATION_CHANGES, (request, reply) => change(parts, request, reply, null))
+  scope.post(own, CHANGES, (request, reply) => change(parts, reply, requireWorkspace(request)))
+  scope.post(`/${PATH}`, ADMINISTRATION_CHANGES, (_, reply) => change(parts, reply, null))
 }
 
 interface Selection {
@@ -78,15 +78,15 @@ interface Selection {
 
 async function change(
   { registry, scopes }: KeyPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   workspaceId: string | null,
 ): Promise<FastifyReply> {
+  const { request } = reply
   const fields = readFormFields(request)
   const ids = [...new Set(listField(fields, 'key'))].filter(isKeyId)
   const name = textField(fields, 'step')
   const step = Object.hasOwn(STEPS, name) ? (name as StateStep) : null
-  const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
+  const frame = createFrame(reply, { workspaceId, clock: registry.clock })
   const known = { scopes: Object.keys(scopes), plans: registry.knownPlans }
   const cursor = textField(readQuery(request), 'cursor')
   const list = { ...readKeyList(readQuery(request), known), cursor }

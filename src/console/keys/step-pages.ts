@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { FinalState } from '../../domain/key/key-record.ts'
 import { confirmForm } from '../platform/html/form-parts.ts'
 import { ago, type Html, hintHtml, html, nameHtml, type Piece } from '../platform/html/html.ts'
@@ -90,46 +90,39 @@ const KEY_STEPS = Object.keys(STEPS) as readonly KeyStep[]
 export function stepRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   for (const step of KEY_STEPS) {
     const path = `${WORKSPACES}/:workspaceId/keys/:keyId/${step}`
-    scope.get(path, CHANGE_FORMS, (request, reply) => showConfirmation(sources, request, reply, step))
-    scope.post(path, CHANGES, (request, reply) => change(sources, request, reply, step))
+    scope.get(path, CHANGE_FORMS, (_, reply) => showConfirmation(sources, reply, step))
+    scope.post(path, CHANGES, (_, reply) => change(sources, reply, step))
   }
-  scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId/progress`, SHOWS, (request, reply) =>
-    showProgress(sources, request, reply),
+  scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId/progress`, SHOWS, (_, reply) =>
+    showProgress(sources, reply),
   )
 }
 
 /** Redirects if the key is in no state for this step. */
 async function showConfirmation(
   sources: KeyPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   step: KeyStep,
 ): Promise<FastifyReply> {
   const { registry } = sources
-  const { record } = await requireKey(request, registry)
+  const { record } = await requireKey(reply.request, registry)
   const { workspaceId, id } = record
   const key = await readKeyView(record, registry)
   const isOffered = step === 'finish' ? key.state === 'retiring' : stepsFrom(key.state).includes(step)
   if (!isOffered) return reply.redirect(keyPath(workspaceId, id), 303)
-  const frame = createFrame(request, reply, { workspaceId, clock: registry.clock })
+  const frame = createFrame(reply, { workspaceId, clock: registry.clock })
   const recent = await readRecentUse(sources, record)
   return sendPage(reply, stepPage(frame, { key, step, recent }))
 }
 
 /** Idempotent: a second request shows the same page. */
-async function change(
-  { registry }: KeyPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  step: KeyStep,
-): Promise<FastifyReply> {
-  const { record } = await requireKey(request, registry)
-  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
-  const context = { caller: describeCaller(request), idempotency: null }
+async function change({ registry }: KeyPageParts, reply: FastifyReply, step: KeyStep): Promise<FastifyReply> {
+  const { record } = await requireKey(reply.request, registry)
+  const frame = createFrame(reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const context = { caller: describeCaller(reply.request), idempotency: null }
   const before = await readKeyView(record, registry)
   const result = await changeState(registry, STEPS[step].step, record.id, context)
-  if (result.kind === 'final')
-    return rejectFinal(registry, request, reply, { ...record, state: result.state })
+  if (result.kind === 'final') return rejectFinal(registry, reply, { ...record, state: result.state })
   if (result.kind !== 'done') throw notFound()
   const progress = await readChangeProgress(registry, result, true)
   const key = viewAfter(result.record, before, registry)
@@ -137,16 +130,12 @@ async function change(
 }
 
 /** The page of a change that was made before. */
-async function showProgress(
-  { registry }: KeyPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const stored = await requireKey(request, registry)
+async function showProgress({ registry }: KeyPageParts, reply: FastifyReply): Promise<FastifyReply> {
+  const stored = await requireKey(reply.request, registry)
   const { record } = stored
   const progress = await readLastProgress(registry, stored)
   if (progress === null) return reply.redirect(keyPath(record.workspaceId, record.id), 303)
-  const frame = createFrame(request, reply, { workspaceId: record.workspaceId, clock: registry.clock })
+  const frame = createFrame(reply, { workspaceId: record.workspaceId, clock: registry.clock })
   const step = record.revokedAtMs !== null ? 'revoke' : record.suspendedAtMs !== null ? 'suspend' : 'resume'
   const key = viewAfter(record, null, registry)
   return sendPage(reply, stepDonePage(frame, step, { key, changed: true, progress }))
@@ -160,11 +149,10 @@ const FINAL_TEXTS: Readonly<Record<FinalState, string>> = {
 /** Answers that a key which has ended can no longer be changed. */
 export function rejectFinal(
   { clock }: Registry,
-  request: FastifyRequest,
   reply: FastifyReply,
   { workspaceId, state }: { readonly workspaceId: string; readonly state: FinalState },
 ): FastifyReply {
-  const frame = createFrame(request, reply, { workspaceId, clock })
+  const frame = createFrame(reply, { workspaceId, clock })
   const problem = { title: 'Key cannot be changed', text: FINAL_TEXTS[state], requestId: null }
   return sendPage(reply, problemPage(frame, problem), 409)
 }

@@ -84,7 +84,7 @@ export function signInRoutes(scope: FastifyInstance, parts: SignInParts): void {
   if (provider !== null) providerRoutes(scope, parts, site, provider)
   if (oneTimeLink !== null) {
     scope.get('/sign-in/once', SIGNS_IN, (request, reply) =>
-      runStep(parts, request, reply, '/', async () => {
+      runStep(parts, reply, '/', async () => {
         const person = oneTimeLink.take(readQuery(request)['token'])
         if (person === null) throw new SignInError('invalid', 'the link was already used or has expired')
         return startSession(parts, site, reply, person, '/')
@@ -104,7 +104,7 @@ function providerRoutes(scope: FastifyInstance, parts: SignInParts, site: Site, 
   const { clock } = parts
   scope.get('/sign-in/start', PAGE, (request, reply) => {
     const then = readReturnPath(request)
-    return runStep(parts, request, reply, then, async () => {
+    return runStep(parts, reply, then, async () => {
       const { address, attempt } = await provider.begin(then)
       setCookie(reply, site, site.attemptCookie, encodeSignInAttempt(attempt), SIGN_IN_ATTEMPT_SECONDS)
       return reply.redirect(address, 303)
@@ -117,7 +117,7 @@ function providerRoutes(scope: FastifyInstance, parts: SignInParts, site: Site, 
     if (!isOfOther) clearCookie(reply, site, site.attemptCookie)
     if ((attempt === null || isOfOther) && request.person !== null) return reply.redirect('/', 303)
     const then = attempt?.returnPath ?? '/'
-    return runStep(parts, request, reply, then, async () => {
+    return runStep(parts, reply, then, async () => {
       if (attempt === null) throw new SignInError('invalid', 'the browser has no sign-in in progress')
       const person = await provider.finish(new URL(request.url, site.origin), attempt)
       return startSession(parts, site, reply, person, then)
@@ -163,12 +163,12 @@ function requestOrigin(request: FastifyRequest): Origin {
 /** Runs a step of signing in within the rate limit of the address; a failure is shown on the sign-in page. */
 async function runStep(
   parts: SignInParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   then: string,
   step: () => Promise<FastifyReply>,
 ): Promise<FastifyReply> {
   const { limit, metrics, logger } = parts
+  const { request } = reply
   try {
     const waitSeconds = await limit(request.callerAddress)
     if (waitSeconds > 0) {
@@ -262,50 +262,39 @@ interface PeoplePageParts {
 
 /** Pages for administrators: who is signed in, and ending their sessions. */
 export function peopleRoutes(scope: FastifyInstance, sources: PeoplePageParts): void {
-  scope.get(PEOPLE, ADMINISTRATION, (request, reply) => showPeople(sources, request, reply))
-  scope.get(END_SESSIONS, ADMINISTRATION, (request, reply) => showConfirmation(sources, request, reply))
-  scope.post(END_SESSIONS, ADMINISTRATION, (request, reply) => endSessions(sources, request, reply))
+  scope.get(PEOPLE, ADMINISTRATION, (_, reply) => showPeople(sources, reply))
+  scope.get(END_SESSIONS, ADMINISTRATION, (_, reply) => showConfirmation(sources, reply))
+  scope.post(END_SESSIONS, ADMINISTRATION, (_, reply) => endSessions(sources, reply))
 }
 
-async function showPeople(
-  sources: PeoplePageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const cursor = textField(readQuery(request), 'cursor')
+async function showPeople(sources: PeoplePageParts, reply: FastifyReply): Promise<FastifyReply> {
+  const cursor = textField(readQuery(reply.request), 'cursor')
   const afterSubject = cursor === '' ? null : cursor
   const { people, nextAfterSubject } = await listPeople(sources.people, { limit: PAGE_SIZE, afterSubject })
   const view = { people, nextCursor: nextAfterSubject, isFirstPage: afterSubject === null }
-  return sendPage(reply, peoplePage(peopleFrame(sources, request, reply), view))
+  return sendPage(reply, peoplePage(peopleFrame(sources, reply), view))
 }
 
-async function showConfirmation(
-  sources: PeoplePageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const person = await findPerson(sources.people, textField(readQuery(request), 'subject'))
+async function showConfirmation(sources: PeoplePageParts, reply: FastifyReply): Promise<FastifyReply> {
+  const person = await findPerson(sources.people, textField(readQuery(reply.request), 'subject'))
   if (person === null) return reply.redirect(PEOPLE, 303)
-  return sendPage(reply, endSessionsPage(peopleFrame(sources, request, reply), person))
+  return sendPage(reply, endSessionsPage(peopleFrame(sources, reply), person))
 }
 
 /** Submitted twice, the second request finds no session and changes nothing. */
-async function endSessions(
-  sources: PeoplePageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function endSessions(sources: PeoplePageParts, reply: FastifyReply): Promise<FastifyReply> {
+  const { request } = reply
   const subject = textField(readFormFields(request), 'subject')
   const person = await findPerson(sources.people, subject)
   const ended = await sources.sessions.endAll({ subject }, describeCaller(request))
   // An administrator who ended their own sessions has to sign in again.
   if (subject === signedInPerson(request).subject) return reply.redirect('/sign-in', 303)
   const view = { name: person?.name ?? subject, ended }
-  return sendPage(reply, sessionsEndedPage(peopleFrame(sources, request, reply), view))
+  return sendPage(reply, sessionsEndedPage(peopleFrame(sources, reply), view))
 }
 
-function peopleFrame({ clock }: PeoplePageParts, request: FastifyRequest, reply: FastifyReply) {
-  return createFrame(request, reply, { workspaceId: null, clock })
+function peopleFrame({ clock }: PeoplePageParts, reply: FastifyReply) {
+  return createFrame(reply, { workspaceId: null, clock })
 }
 
 interface PeopleView extends ListPlace {

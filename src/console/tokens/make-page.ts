@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { MAX_NAME_LENGTH } from '../../domain/key/key-fields.ts'
 import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { type AdminToken, PERMISSIONS, type Permission } from '../platform/access/principal.ts'
@@ -47,39 +47,33 @@ import { backToTokens, TITLE, type TokenPageParts, tokenFacts, tokenFrame } from
 
 /** Making an admin token, whose secret is in the answer to the form alone. */
 export function makeTokenRoutes(scope: FastifyInstance, parts: TokenPageParts): void {
-  scope.get(NEW_TOKEN, ADMINISTRATION, (request, reply) =>
-    showForm(parts, request, reply, { form: NEW_TOKEN_FORM }),
-  )
-  scope.post(NEW_TOKEN, ADMINISTRATION_CHANGES, (request, reply) => makeToken(parts, request, reply))
-  scope.get(TOKEN_MADE, ADMINISTRATION, async (request, reply) =>
-    sendPage(reply, alreadyMadePage(tokenFrame(parts, request, reply))),
+  scope.get(NEW_TOKEN, ADMINISTRATION, (_, reply) => showForm(parts, reply, { form: NEW_TOKEN_FORM }))
+  scope.post(NEW_TOKEN, ADMINISTRATION_CHANGES, (_, reply) => makeToken(parts, reply))
+  scope.get(TOKEN_MADE, ADMINISTRATION, async (_, reply) =>
+    sendPage(reply, alreadyMadePage(tokenFrame(parts, reply))),
   )
 }
 
 function showForm(
   parts: TokenPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   { form, problems = NO_PROBLEMS, notice = null }: ShownForm<TokenForm>,
 ): FastifyReply {
   const shown = { form, problems, notice }
-  const page = formPage(tokenFrame(parts, request, reply), shown, newOnceToken(parts.randomBytes))
-  return sendPage(reply, page, request.method === 'POST' ? 422 : 200)
+  const page = formPage(tokenFrame(parts, reply), shown, newOnceToken(parts.randomBytes))
+  return sendPage(reply, page, reply.request.method === 'POST' ? 422 : 200)
 }
 
-async function makeToken(
-  parts: TokenPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function makeToken(parts: TokenPageParts, reply: FastifyReply): Promise<FastifyReply> {
+  const { request } = reply
   const form = readTokenForm(readFormFields(request))
   const checked = checkTokenForm(form, parts.clock.wallMs())
-  if (!checked.ok) return showForm(parts, request, reply, { form, problems: checked.problems })
+  if (!checked.ok) return showForm(parts, reply, { form, problems: checked.problems })
   const context = readFormContext(request, ['token', {}, form])
-  if (context === null) return showForm(parts, request, reply, { form, notice: FORM_NOTICES.incomplete })
+  if (context === null) return showForm(parts, reply, { form, notice: FORM_NOTICES.incomplete })
   const result = await parts.tokens.issue(requirePrincipal(request), checked.request, context)
-  if (result.kind !== 'done') return showForm(parts, request, reply, { form, ...explainRejection(result) })
-  const frame = tokenFrame(parts, request, reply)
+  if (result.kind !== 'done') return showForm(parts, reply, { form, ...explainRejection(result) })
+  const frame = tokenFrame(parts, reply)
   if (result.secret === null) return sendPage(reply, alreadyMadePage(frame))
   return sendPage(reply, secretPage(frame, result.token, result.secret.reveal()))
 }

@@ -42,8 +42,8 @@ export interface TokenPageParts {
   readonly randomBytes: RandomBytes
 }
 
-export function tokenFrame({ clock }: TokenPageParts, request: FastifyRequest, reply: FastifyReply): Frame {
-  return createFrame(request, reply, { workspaceId: null, clock })
+export function tokenFrame({ clock }: TokenPageParts, reply: FastifyReply): Frame {
+  return createFrame(reply, { workspaceId: null, clock })
 }
 
 export function tokenFacts(token: AdminToken, nowMs: number): Html {
@@ -68,17 +68,14 @@ const PAGE_SIZE = 50
 
 /** For administrators: the admin tokens of programs. */
 export function tokenListRoutes(scope: FastifyInstance, parts: TokenPageParts): void {
-  scope.get(TOKENS, ADMINISTRATION, (request, reply) => showTokens(parts, request, reply))
+  scope.get(TOKENS, ADMINISTRATION, (_, reply) => showTokens(parts, reply))
 }
 
-async function showTokens(
-  parts: TokenPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function showTokens(parts: TokenPageParts, reply: FastifyReply): Promise<FastifyReply> {
+  const { request } = reply
   const afterId = readCursor(request, 'tok')
   const found = await parts.tokens.list(requirePrincipal(request), { limit: PAGE_SIZE, afterId })
-  return sendPage(reply, tokensPage(tokenFrame(parts, request, reply), found, afterId === null))
+  return sendPage(reply, tokensPage(tokenFrame(parts, reply), found, afterId === null))
 }
 
 function tokensPage(frame: Frame, { tokens, nextAfterId }: TokenPage, isFirstPage: boolean): Html {
@@ -132,28 +129,22 @@ function actions({ id, name }: AdminToken, works: boolean): Html {
 /** Revoking an admin token, after a question. */
 export function revokeTokenRoutes(scope: FastifyInstance, parts: TokenPageParts): void {
   const path = `${TOKENS}/:tokenId/revoke`
-  scope.get(path, ADMINISTRATION, (request, reply) => showConfirmation(parts, request, reply))
-  scope.post(path, ADMINISTRATION_CHANGES, (request, reply) => revokeToken(parts, request, reply))
+  scope.get(path, ADMINISTRATION, (_, reply) => showConfirmation(parts, reply))
+  scope.post(path, ADMINISTRATION_CHANGES, (_, reply) => revokeToken(parts, reply))
 }
 
 /** Redirects for a token that works no longer: there is nothing to revoke. */
-async function showConfirmation(
-  parts: TokenPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function showConfirmation(parts: TokenPageParts, reply: FastifyReply): Promise<FastifyReply> {
+  const { request } = reply
   const token = await parts.tokens.find(requirePrincipal(request), readTokenId(request))
   if (token === null) throw notFound()
   if (tokenProblem(token, parts.clock.wallMs()) !== null) return reply.redirect(TOKENS, 303)
-  return sendPage(reply, revokePage(tokenFrame(parts, request, reply), token))
+  return sendPage(reply, revokePage(tokenFrame(parts, reply), token))
 }
 
 /** Submitted twice, the second request changes nothing. */
-async function revokeToken(
-  { tokens }: TokenPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function revokeToken({ tokens }: TokenPageParts, reply: FastifyReply): Promise<FastifyReply> {
+  const { request } = reply
   const context = { caller: describeCaller(request), idempotency: null }
   const result = await tokens.revoke(requirePrincipal(request), readTokenId(request), context)
   if (result.kind !== 'done') throw notFound()

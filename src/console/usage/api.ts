@@ -197,10 +197,10 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
     format: 'lines',
     response: refusal,
     errors: ['usage_disabled'],
-    handle: async ({ usage }, { request, reply, query }) => {
+    handle: async ({ usage }, { reply, query }) => {
       const filter = readFilter(query)
       requireRefusals(usage)
-      return sendLines(request, reply, () => refusalLines(usage, filter))
+      return sendLines(reply, () => refusalLines(usage, filter))
     },
   }),
 ]

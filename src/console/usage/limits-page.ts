@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { NEAR_LIMIT_PERCENT } from '../../domain/rate-limit.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
@@ -36,23 +36,22 @@ interface LimitsPageParts {
 /** Who is close to a limit: in a workspace, and for administrators in all. */
 export function limitRoutes(scope: FastifyInstance, parts: LimitsPageParts): void {
   scope.get(`${WORKSPACES}/:workspaceId/limits`, SHOWS, (request, reply) =>
-    showLimits(parts, requireWorkspace(request), request, reply),
+    showLimits(parts, requireWorkspace(request), reply),
   )
-  scope.get(ALL_LIMITS, ADMINISTRATION, (request, reply) => showLimits(parts, null, request, reply))
+  scope.get(ALL_LIMITS, ADMINISTRATION, (_, reply) => showLimits(parts, null, reply))
 }
 
 /** @param workspaceId null: all */
 async function showLimits(
   { usage: { nearLimits }, clock }: LimitsPageParts,
   workspaceId: string | null,
-  request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const cursor = textField(readQuery(request), 'cursor')
+  const cursor = textField(readQuery(reply.request), 'cursor')
   const after = NEAR_LIMIT_CURSOR.test(cursor) ? cursor : null
   const workspaceIds = workspaceId === null ? null : [workspaceId]
   const { limits, nextAfter } = await nearLimits.list({ workspaceIds, limit: LIMITS_PER_PAGE, after })
-  const frame = createFrame(request, reply, { workspaceId, clock })
+  const frame = createFrame(reply, { workspaceId, clock })
   const [back, backText] =
     workspaceId === null ? [ALL_USAGE, 'Usage of all workspaces'] : [usagePath(workspaceId), 'Usage']
   const main = html`<p class="back"><a href="${back}">${backText}</a></p>

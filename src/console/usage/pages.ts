@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import type { RatePolicy } from '../../domain/rate-limit.ts'
@@ -64,24 +64,20 @@ export interface UsagePageParts extends RefusalsPageParts {
 
 /** Usage of a workspace, and of all. */
 export function usageRoutes(scope: FastifyInstance, parts: UsagePageParts): void {
-  scope.get(`${WORKSPACES}/:workspaceId/usage`, SHOWS, (request, reply) => showUsage(parts, request, reply))
-  scope.get(ALL_USAGE, SHOWS, (request, reply) => showAllUsage(parts, request, reply))
+  scope.get(`${WORKSPACES}/:workspaceId/usage`, SHOWS, (_, reply) => showUsage(parts, reply))
+  scope.get(ALL_USAGE, SHOWS, (_, reply) => showAllUsage(parts, reply))
 }
 
-async function showUsage(
-  parts: UsagePageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function showUsage(parts: UsagePageParts, reply: FastifyReply): Promise<FastifyReply> {
   const { search, plans, clock, usage: sources } = parts
-  const workspaceId = requireWorkspace(request)
+  const workspaceId = requireWorkspace(reply.request)
   const readLimits = async () => sources.limits.ofWorkspace(workspaceId, await plans.findPlan(workspaceId))
   const [usage, unused, limits] = await Promise.all([
-    readWorkspace(parts, workspaceId, readChartRange(readQuery(request))),
+    readWorkspace(parts, workspaceId, readChartRange(readQuery(reply.request))),
     search.countUnused(workspaceId),
     readLimits(),
   ])
-  const frame = createFrame(request, reply, { workspaceId, clock })
+  const frame = createFrame(reply, { workspaceId, clock })
   const main = html`<h1>Usage</h1>
     ${usage === null ? COUNTS_OFF : counted(frame, workspaceId, usage)}
     ${limitsCard(limits, frame.nowMs, 'Keys with another plan of their own are held to the numbers of that plan.')}
@@ -167,15 +163,14 @@ function unusedKeys(workspaceId: string, unused: UnusedCounts): Html {
 /** For administrators. */
 async function showAllUsage(
   { usage: { stores, queries }, clock }: UsagePageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  if (!signedInPerson(request).administrator) throw notFound()
+  if (!signedInPerson(reply.request).administrator) throw notFound()
   const days = lastPoints('day', BUSIEST_DAYS, clock.wallMs())
   const [busiest, asOfMs] = stores.counts
     ? await Promise.all([queries.busiestWorkspaces(null, days, BUSIEST_WORKSPACES), queries.asOfMs()])
     : [null, null]
-  const frame = createFrame(request, reply, { workspaceId: null, clock })
+  const frame = createFrame(reply, { workspaceId: null, clock })
   const main = html`<p class="back"><a href="${WORKSPACES}">Workspaces</a></p>
     <div class="title"><h1>Usage of all workspaces</h1>
       <div class="actions"><a class="button" href="${ALL_REFUSALS}">Rejections</a> <a class="button" href="${ALL_LIMITS}">Limits nearly used up</a> <a class="button" href="${PLANS}">Plans</a></div></div>

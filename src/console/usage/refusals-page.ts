@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { DENIAL_REASONS, type DenialReason, denialRow } from '../../domain/denial.ts'
 import type { KeyRecord, KeysById } from '../../domain/key/key-record.ts'
@@ -76,14 +76,13 @@ export function refusalRoutes(scope: FastifyInstance, parts: RefusalsPageParts):
 /** The rejections that meet the conditions of the address, newest first. @param workspaceId null: of all workspaces */
 async function showRefusals(
   { usage, keys, clock, keyPrefix }: RefusalsPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   workspaceId: string | null,
 ): Promise<FastifyReply> {
-  const frame = createFrame(request, reply, { workspaceId, clock })
+  const frame = createFrame(reply, { workspaceId, clock })
   const { counts, refusals: areStored } = usage.stores
   if (!areStored) return sendPage(reply, around(frame, counts ? REFUSALS_OFF : COUNTS_OFF))
-  const query = readQuery(request)
+  const query = readQuery(reply.request)
   const form = readRefusalForm(query)
   // A redirect leaves no entry in the browser's history.
   if (holdsKey(form, keyPrefix)) return reply.redirect(FIND_KEY, 303)
@@ -207,10 +206,10 @@ const COLUMNS = ['at', 'code', 'reason', 'workspaceId', 'keyId', 'route', 'reque
 /** The rejections of a page's filter, newest first, as a file. @param workspaceId null: of all workspaces */
 function sendRefusalsFile(
   usage: Usage,
-  request: FastifyRequest,
   reply: FastifyReply,
   { workspaceId, format }: { readonly workspaceId: string | null; readonly format: FileFormat },
 ): FastifyReply {
+  const { request } = reply
   requireRefusals(usage)
   const checked = checkRefusalForm(readRefusalForm(readQuery(request)))
   if (!checked.ok) throw new ApiError('invalid_request', [...checked.problems.values()].join('. '))
@@ -222,7 +221,7 @@ function sendRefusalsFile(
     toJson: refusalJson,
     readParts: () => usage.queries.readRefusals({ filter, workspaceId }),
   }
-  return sendFile(request, reply, file, format)
+  return sendFile(reply, file, format)
 }
 
 type Place = Pick<Frame, 'workspaceId' | 'nowMs'>

@@ -74,11 +74,9 @@ interface WebhookPageParts {
 
 /** Deliveries to the operator's webhook, and the workspace's own webhook with its deliveries. */
 export function webhookPages(scope: FastifyInstance, parts: WebhookPageParts): void {
-  scope.get(DELIVERIES, SHOWS, (request, reply) => showDeliveries(parts, request, reply))
+  scope.get(DELIVERIES, SHOWS, (_, reply) => showDeliveries(parts, reply))
   deliveryForms(scope, DELIVERIES, deliveriesPath, parts.deliveries)
-  scope.get(OWN, SHOWS, (request, reply) =>
-    showWebhook(parts, request, reply, { url: '', problems: NO_PROBLEMS }),
-  )
+  scope.get(OWN, SHOWS, (_, reply) => showWebhook(parts, reply, { url: '', problems: NO_PROBLEMS }))
   deliveryForms(scope, OWN, webhookPath, parts.workspaceWebhooks?.deliveries ?? null)
   scope.post(OWN, CHANGES, (request, reply) => setWebhook(parts, request, reply))
   const back = async (request: FastifyRequest, reply: FastifyReply) =>
@@ -87,7 +85,7 @@ export function webhookPages(scope: FastifyInstance, parts: WebhookPageParts): v
     const { webhooks, workspaceId } = open(parts, request)
     const webhook = await webhooks.find(workspaceId)
     if (webhook === null) return back(request, reply)
-    const frame = createFrame(request, reply, { workspaceId, clock: parts.clock })
+    const frame = createFrame(reply, { workspaceId, clock: parts.clock })
     return sendPage(reply, removePage(frame, webhookPath(workspaceId), webhook))
   })
   scope.post(`${OWN}/remove`, CHANGES, async (request, reply) => {
@@ -123,30 +121,25 @@ function deliveryForms(
   })
 }
 
-async function showDeliveries(
-  parts: WebhookPageParts,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+async function showDeliveries(parts: WebhookPageParts, reply: FastifyReply): Promise<FastifyReply> {
   const { clock, deliveries, workspaceWebhooks } = parts
-  const workspaceId = requireWorkspace(request)
-  const frame = createFrame(request, reply, { workspaceId, clock })
+  const workspaceId = requireWorkspace(reply.request)
+  const frame = createFrame(reply, { workspaceId, clock })
   const own = workspaceWebhooks === null ? null : webhookPath(workspaceId)
   if (deliveries === null) return sendPage(reply, noWebhookPage(frame, own))
-  const view = await readDeliveriesView(parts, deliveries, request, deliveriesPath(workspaceId))
+  const view = await readDeliveriesView(parts, deliveries, reply.request, deliveriesPath(workspaceId))
   return sendPage(reply, deliveriesPage(frame, view, own))
 }
 
 async function showWebhook(
   parts: WebhookPageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
   form: { readonly url: string; readonly problems: Problems },
 ): Promise<FastifyReply> {
-  const { webhooks, workspaceId } = open(parts, request)
-  const view = await readDeliveriesView(parts, webhooks.deliveries, request, webhookPath(workspaceId))
+  const { webhooks, workspaceId } = open(parts, reply.request)
+  const view = await readDeliveriesView(parts, webhooks.deliveries, reply.request, webhookPath(workspaceId))
   const webhook = await webhooks.find(workspaceId)
-  const frame = createFrame(request, reply, { workspaceId, clock: parts.clock })
+  const frame = createFrame(reply, { workspaceId, clock: parts.clock })
   const status = form.problems.size > 0 ? 422 : 200
   const { allowHttp } = webhooks
   return sendPage(reply, webhookPage(frame, { ...view, ...form, webhook, allowHttp }), status)
@@ -158,9 +151,9 @@ async function setWebhook(parts: WebhookPageParts, request: FastifyRequest, repl
   const result = await webhooks.set(workspaceId, url, describeCaller(request))
   if (!result.ok) {
     const problems = new Map([['url', `This must be ${result.expected}`]])
-    return showWebhook(parts, request, reply, { url, problems })
+    return showWebhook(parts, reply, { url, problems })
   }
-  const frame = createFrame(request, reply, { workspaceId, clock: parts.clock })
+  const frame = createFrame(reply, { workspaceId, clock: parts.clock })
   return sendPage(reply, webhookSecretPage(frame, webhookPath(workspaceId), result.secret))
 }
 

@@ -13,7 +13,7 @@ export function createWorkspaces(parts: WorkspacePageParts): Capability {
     calls: bindCalls(WORKSPACE_CALLS, parts),
     registerPages(scope) {
       scope.get('/', SHOWS, async (request, reply) => reply.redirect(startPath(request), 303))
-      scope.get(WORKSPACES, SHOWS, (request, reply) => showWorkspaces(parts, request, reply))
+      scope.get(WORKSPACES, SHOWS, (_, reply) => showWorkspaces(parts, reply))
       scope.get(`${WORKSPACES}/:workspaceId`, SHOWS, async (request, reply) =>
         reply.redirect(keysPath(requireWorkspace(request)), 303),
       )

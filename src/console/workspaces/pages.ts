@@ -44,11 +44,10 @@ export function startPath(request: FastifyRequest): string {
 
 export async function showWorkspaces(
   { clock, keyPrefix, ...sources }: WorkspacePageParts,
-  request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { workspaces, workspaceNames = {}, administrator } = signedInPerson(request)
-  const query = readQuery(request)
+  const { workspaces, workspaceNames = {}, administrator } = signedInPerson(reply.request)
+  const query = readQuery(reply.request)
   const sent = query['workspace'] !== undefined && administrator
   const typed = plainPasted(textField(query, 'workspace'))
   const q = searchText(textField(query, 'q'))
@@ -66,7 +65,7 @@ export async function showWorkspaces(
     afterId,
     maxKeysCounted: MAX_KEYS_COUNTED,
   })
-  const frame = createFrame(request, reply, { workspaceId: null, clock })
+  const frame = createFrame(reply, { workspaceId: null, clock })
   const paging = { nextCursor: found.nextAfterId, isFirstPage: afterId === null }
   const view = { workspaces: found.workspaces, q, ...paging, typed, problems }
   return sendPage(reply, workspacesPage(frame, view), sent ? 422 : 200)

@@ -36,9 +36,7 @@ export function usePageErrors(
     const apiError = explainError(error)
     if (apiError.status >= 500) logger.error({ err: error, requestId: request.id }, 'page request failed')
     const frame =
-      request.person === null
-        ? null
-        : createFrame(request, reply, { workspaceId: findWorkspace(request), clock })
+      request.person === null ? null : createFrame(reply, { workspaceId: findWorkspace(request), clock })
     return sendPage(
       reply.headers(apiError.headers),
       problemPage(frame, unconfirmedProblem(error, request) ?? describeProblem(apiError, request)),

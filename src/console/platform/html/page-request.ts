@@ -59,10 +59,10 @@ function workspaceIn(address: string): string | null {
 }
 
 export function createFrame(
-  request: FastifyRequest,
   reply: FastifyReply,
   { workspaceId, clock }: { readonly workspaceId: string | null; readonly clock: Clock },
 ): Frame {
+  const { request } = reply
   const person = signedInPerson(request)
   const { name, workspaces, workspacesGranted: granted, administrator } = person
   return {
@@ -75,7 +75,7 @@ export function createFrame(
     leftOut: granted === undefined || administrator ? null : { granted, used: workspaces.length },
     unusedClaims: person.unusedClaims ?? [],
     sessionExpired: readQuery(request)[EXPIRED] !== undefined,
-    csrfToken: generateCsrfToken(request, reply),
+    csrfToken: generateCsrfToken(reply),
     nowMs: clock.wallMs(),
   }
 }
@@ -132,9 +132,8 @@ interface FilteredList {
   /** Its path in a workspace, and that for administrators. */
   readonly own: string
   readonly all: string
-  show(request: FastifyRequest, reply: FastifyReply, workspaceId: string | null): Promise<FastifyReply>
+  show(reply: FastifyReply, workspaceId: string | null): Promise<FastifyReply>
   sendFile(
-    request: FastifyRequest,
     reply: FastifyReply,
     file: { readonly workspaceId: string | null; readonly format: FileFormat },
   ): FastifyReply
@@ -147,10 +146,10 @@ export function filteredListRoutes(scope: FastifyInstance, { own, all, show, sen
     { path: all, options: ADMINISTRATION, find: () => null },
   ]
   for (const { path, options, find } of lists) {
-    scope.get(path, options, (request, reply) => show(request, reply, find(request)))
+    scope.get(path, options, (request, reply) => show(reply, find(request)))
     for (const format of FILE_FORMATS) {
       scope.get(`${path}/entries.${format}`, options, async (request, reply) =>
-        sendFile(request, reply, { workspaceId: find(request), format }),
+        sendFile(reply, { workspaceId: find(request), format }),
       )
     }
   }
@@ -168,8 +167,8 @@ declare module 'fastify' {
 export const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /** @returns the token for the field `_csrf` or the header `X-CSRF-Token`; empty without a session */
-function generateCsrfToken(request: FastifyRequest, reply: FastifyReply): string {
-  return request.session === null ? '' : reply.generateCsrf()
+function generateCsrfToken(reply: FastifyReply): string {
+  return reply.request.session === null ? '' : reply.generateCsrf()
 }
 
 /**

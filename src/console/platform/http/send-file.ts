@@ -15,13 +15,12 @@ const NDJSON = 'application/x-ndjson; charset=utf-8'
  * @param readParts each part is some whole lines
  */
 export function sendLines(
-  request: FastifyRequest,
   reply: FastifyReply,
   readParts: () => AsyncGenerator<string>,
   type = NDJSON,
 ): FastifyReply {
   // Fastify would read the whole stream for a HEAD.
-  const parts = request.method === 'HEAD' ? [] : whileAdmitted(request, readParts())
+  const parts = reply.request.method === 'HEAD' ? [] : whileAdmitted(reply.request, readParts())
   return reply.type(type).send(Readable.from(parts, { objectMode: true, highWaterMark: 1 }))
 }
 
@@ -58,14 +57,9 @@ interface ListFile<Item> {
 }
 
 /** Each part is read when the client has taken the one before. */
-export function sendFile<Item>(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  file: ListFile<Item>,
-  format: FileFormat,
-): FastifyReply {
+export function sendFile<Item>(reply: FastifyReply, file: ListFile<Item>, format: FileFormat): FastifyReply {
   void reply.header('content-disposition', `attachment; filename="${file.name}.${format}"`)
-  return sendLines(request, reply, () => fileLines(file, format), TYPES[format])
+  return sendLines(reply, () => fileLines(file, format), TYPES[format])
 }
 
 async function* fileLines<Item>(
