@@ -70,7 +70,6 @@ export const ANNOUNCING_CALLS: readonly AdminCall<SyncParts>[] = [
         Type.String({ pattern: REGION_NAME, description: 'the name of a region of this console' }),
       ),
     }),
-    status: 200,
     response: Type.Object({
       synced: Type.Integer({ minimum: 0, description: 'Records of this page' }),
       total: Type.Optional(

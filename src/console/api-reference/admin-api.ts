@@ -27,7 +27,6 @@ export const OPENAPI_CALLS: readonly AdminCall<DocumentParts>[] = [
     permission: null,
     workspaces: 'own',
     summary: 'This document',
-    status: 200,
     response: Type.Record(Type.String(), Type.Unknown()),
     handle: async ({ document }) => document,
   }),

@@ -69,7 +69,6 @@ export const AUDIT_CALLS: readonly AdminCall<AuditCallParts>[] = [
     workspaces: 'own',
     summary: 'Audit entries of a workspace, newest first',
     query: page,
-    status: 200,
     response: entries,
     errors: ['not_found'],
     handle: async ({ database }, { request, query }) => {
@@ -86,7 +85,6 @@ export const AUDIT_CALLS: readonly AdminCall<AuditCallParts>[] = [
     workspaces: 'own',
     summary: 'Audit entries of all workspaces that the caller may see, newest first',
     query: searchQuery,
-    status: 200,
     response: entries,
     errors: ['not_found'],
     handle: async ({ database }, { request, query }) => {
@@ -104,7 +102,6 @@ export const AUDIT_CALLS: readonly AdminCall<AuditCallParts>[] = [
     workspaces: 'all',
     summary: 'Every audit entry, oldest first, with its place in the chain of hashes',
     query: fields({}),
-    status: 200,
     format: 'lines',
     response: exportedEntry,
     handle: async ({ database }, { reply }) => sendLines(reply, () => exportLines(database)),

@@ -133,7 +133,6 @@ function stepCall(operation: StateStep, summary: string): AdminCall<Registry> {
     headers: ['Idempotency-Key'],
     query: waitQuery,
     body: noFields,
-    status: 200,
     responseHeaders: ['ETag', 'Idempotency-Replayed'],
     response: changedKey,
     errors: ['not_found', ...(operation === 'revoke' ? [] : ['conflict' as const]), 'idempotency_mismatch'],
@@ -161,7 +160,6 @@ const EDIT = adminCall({
   headers: ['If-Match'],
   query: waitQuery,
   body: editBody,
-  status: 200,
   responseHeaders: ['ETag'],
   response: changedKey,
   errors: ['not_found', 'conflict', 'precondition_failed', 'precondition_required'],
@@ -185,7 +183,6 @@ const CHECK_EDIT = adminCall({
   ...WRITES,
   summary: 'What an edit would make of a key; nothing is changed',
   body: editBody,
-  status: 200,
   response: Type.Object({ key: keySchema }),
   errors: ['not_found', 'conflict'],
   handle: async (registry, { request, body }) => {
@@ -230,7 +227,6 @@ const REVOKE_ALL = adminCall({
   description: 'While the response has `hasMore`, repeat the call with its `cursor`: some keys are left.',
   query: bulkQuery,
   body: noFields,
-  status: 200,
   response: Type.Object({
     revoked: Type.Integer({ minimum: 0, description: 'Keys that this call revoked' }),
     ...BULK_FIELDS,
@@ -261,7 +257,6 @@ const SET_PLAN = adminCall({
   description: 'While the response has `hasMore`, repeat the call with its `cursor`: some keys are left.',
   query: bulkQuery,
   body: fields({ plan }),
-  status: 200,
   response: Type.Object({
     plan,
     changed: Type.Integer({ minimum: 0, description: 'Keys whose plan this call changed' }),

@@ -38,7 +38,6 @@ const EXPORT = adminCall({
   workspaces: 'all',
   summary: 'Every key of every workspace with its digest, oldest first',
   query: fields({}),
-  status: 200,
   format: 'lines',
   response: Type.Object({ digest: Type.String(), ...RECORD_FIELDS }, { title: 'ExportedKey' }),
   handle: async ({ stored }, { reply }) => sendLines(reply, () => exportParts(stored)),
@@ -114,7 +113,6 @@ const IMPORTS = {
   workspaces: 'own',
   bodyLimitBytes: BODY_LIMIT_BYTES,
   body: importBody,
-  status: 200,
   response: importResults,
 } as const
 

@@ -47,7 +47,6 @@ const LIST = adminCall({
   ...READS,
   summary: 'Keys of a workspace, newest first',
   query: pageQuery('key'),
-  status: 200,
   response: pageSchema('keys', keySchema),
   errors: ['not_found'],
   handle: async ({ stored, uses, clock }, { request, query }) => {
@@ -65,7 +64,6 @@ const GET = adminCall({
   operation: 'get',
   ...READS,
   summary: 'One key',
-  status: 200,
   responseHeaders: ['ETag'],
   response: Type.Object({ key: keySchema }),
   errors: ['not_found'],
@@ -90,7 +88,6 @@ const SEARCH = adminCall({
     cursor: parameter('a single cursor from an earlier response'),
     count: Type.Optional(Type.Literal('1', { description: '1 or omitted' })),
   }),
-  status: 200,
   response: Type.Object({
     ...pageSchema('keys', keySchema).properties,
     total: Type.Optional(Type.Integer({ minimum: 0, description: 'With `count=1`' })),
@@ -115,7 +112,6 @@ const GET_PLAN = adminCall({
   operation: 'workspace_plan',
   ...READS,
   summary: 'The plan of a workspace: that of its keys, unless another one was chosen for a key',
-  status: 200,
   response: Type.Object({ plan: textOrNull }),
   errors: ['not_found'],
   handle: async ({ plans }, { request }) => ({
@@ -131,7 +127,6 @@ const FIND = adminCall({
   ...READS,
   summary: 'The key with this SHA-256 digest; the secret stays with the caller',
   body: fields({ digest }),
-  status: 200,
   responseHeaders: ['ETag'],
   response: Type.Object({ key: keySchema }),
   errors: ['not_found'],

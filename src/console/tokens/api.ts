@@ -82,7 +82,6 @@ const LIST = adminCall({
   ...WRITES,
   summary: 'Admin tokens, newest first',
   query: pageQuery('tok'),
-  status: 200,
   response: pageSchema('tokens', tokenSchema),
   handle: async ({ tokens }, { request, query }) => {
     const { tokens: found, nextAfterId } = await tokens.list(requirePrincipal(request), readPage(query))
@@ -98,7 +97,6 @@ const REVOKE = adminCall({
   ...WRITES,
   summary: 'Revokes an admin token; again: the same token, unchanged',
   body: noFields,
-  status: 200,
   response: Type.Object({ token: tokenSchema }),
   errors: ['not_found'],
   handle: async ({ tokens }, { request }) => {
@@ -117,7 +115,6 @@ const WHOAMI = adminCall({
   permission: null,
   workspaces: 'own',
   summary: 'The caller, and what it may do',
-  status: 200,
   response: caller,
   handle: async (_, { request }) => whoamiJson(requirePrincipal(request)),
 })

@@ -106,7 +106,7 @@ const refusals = Type.Object({
   sampled: Type.Boolean({ description: 'Whether a gateway left some out' }),
 })
 
-const READING = { method: 'GET', permission: 'keys:read', workspaces: 'own', status: 200 } as const
+const READING = { method: 'GET', permission: 'keys:read', workspaces: 'own' } as const
 
 /** The admin API on counts and refusals, without its prefix. */
 export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [

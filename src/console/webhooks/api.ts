@@ -42,7 +42,7 @@ interface WebhookParts {
 const adminCall = declareCalls<WebhookParts>()
 
 const PATH = '/workspaces/:workspaceId/webhook'
-const READS = { method: 'GET', permission: 'keys:read', workspaces: 'own', status: 200 } as const
+const READS = { method: 'GET', permission: 'keys:read', workspaces: 'own' } as const
 const WRITES = { method: 'POST', permission: 'keys:write', workspaces: 'own' } as const
 const ERRORS = ['not_found', 'webhooks_disabled'] as const
 
@@ -73,7 +73,6 @@ const LIST_DELIVERIES = adminCall({
   workspaces: 'own',
   summary: 'Webhook deliveries of a workspace, newest first',
   query: pageQuery('msg'),
-  status: 200,
   response: pageSchema('deliveries', delivery),
   errors: ['not_found'],
   handle: ({ deliveries }, { request, query }) => deliveriesJson(deliveries, readPageOptions(request, query)),
@@ -123,7 +122,6 @@ const REMOVE = adminCall({
   operation: 'webhook_remove',
   summary: 'Removes the webhook of a workspace; events that wait are not sent',
   body: noFields,
-  status: 200,
   response: Type.Object({
     removed: Type.Boolean({ description: 'False if there was none' }),
   }),
@@ -141,7 +139,6 @@ const TEST = adminCall({
   operation: 'webhook_test',
   summary: 'Sends an event of type `test`, at most one a minute',
   body: noFields,
-  status: 200,
   response: Type.Object({
     url: Type.String({ description: 'Where it is sent' }),
     sent: Type.Boolean({ description: 'False if a test was sent within this minute' }),

@@ -23,7 +23,6 @@ const WORKSPACES = adminCall({
     limit,
     cursor: cursorField('^[A-Za-z0-9._~-]{1,128}$'),
   }),
-  status: 200,
   response: pageSchema('workspaces', workspace),
   handle: async (sources, { request, query: { q, ...page } }) => {
     if (q !== undefined && !isSearchText(q)) throw invalidField('q', KEY_QUERY_EXPECTED.q)

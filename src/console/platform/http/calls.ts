@@ -140,8 +140,6 @@ interface AdminCallDescription extends Omit<ProtectedCall, 'schema' | 'admit' | 
   readonly description?: string
   /** Request headers with a meaning for this call. */
   readonly headers?: readonly ('Idempotency-Key' | 'If-Match')[]
-  /** Of a success. */
-  readonly status: 200 | 201
   readonly responseHeaders?: readonly ('ETag' | 'Idempotency-Replayed')[]
   /** `lines`: NDJSON, each line of the response schema. Default: `json`. */
   readonly format?: 'json' | 'lines'
@@ -154,6 +152,8 @@ interface AdminCallDescription extends Omit<ProtectedCall, 'schema' | 'admit' | 
  * @template Parts what its handler uses; by default unknown, so that the call can be described and not made
  */
 export interface AdminCall<Parts = never> extends AdminCallDescription {
+  /** Of a success. */
+  readonly status: 200 | 201
   /** Each field's description completes `<field> must be …`. */
   readonly query: TObject | null
   readonly body: TSchema | null
@@ -171,6 +171,8 @@ export interface CheckedRequest<Query, Body> {
 
 interface TypedCall<Parts, Query extends TObject, Body extends TSchema, Response extends TSchema>
   extends AdminCallDescription {
+  /** Default: 200. */
+  readonly status?: 200 | 201
   readonly query?: Query
   readonly body?: Body
   readonly response: Response
@@ -192,8 +194,8 @@ export function declareCalls<Parts>() {
   return <Query extends TObject, Body extends TSchema, Response extends TSchema>(
     call: TypedCall<Parts, Query, Body, Response>,
   ): AdminCall<Parts> => {
-    const { query = null, body = null } = call
-    return { ...call, query, body }
+    const { status = 200, query = null, body = null } = call
+    return { ...call, status, query, body }
   }
 }
 
