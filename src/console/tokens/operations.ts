@@ -1,4 +1,5 @@
 import type { Clock } from '../../domain/clock.ts'
+import { toInstant } from '../../domain/form/instant.ts'
 import { type Planned, problemOfKeyName, wrong } from '../../domain/key/key-fields.ts'
 import { planExpiry } from '../../domain/key/key-life.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
@@ -133,11 +134,8 @@ async function issueToken(
   if (!planned.ok) return { kind: 'invalid', field: planned.field, expected: planned.expected }
   const token = planned.value
   if (!mayGrant(principal, token)) return { kind: 'exceeds' }
-  const entry = auditAccess('token.issued', tokenDetail(token), {
-    id: newAuditId(nowMs),
-    atMs: nowMs,
-    caller,
-  })
+  const about = { id: newAuditId(nowMs), atMs: nowMs, caller }
+  const entry = auditAccess('token.issued', tokenDetail(token), about)
   const meanwhile = await naming({ tokenId: token.id }, () =>
     runAudited(parts, async tx => {
       const response = idempotency === null ? null : { ...idempotency, outcome: JSON.stringify(token) }
@@ -169,18 +167,10 @@ async function revokeToken(
   const token = await findVisible(database.writer, principal, id)
   if (token === null) return { kind: 'unknown_token' }
   const nowMs = clock.wallMs()
-  const done = (after: AdminToken): TokenResult => ({
-    kind: 'done',
-    token: after,
-    secret: null,
-    replayed: false,
-  })
-  if (tokenProblem(token, nowMs) !== null) return done(token)
-  const entry = auditAccess('token.revoked', tokenDetail(token), {
-    id: newAuditId(nowMs),
-    atMs: nowMs,
-    caller,
-  })
+  const unchanged = { kind: 'done', token, secret: null, replayed: false } as const
+  if (tokenProblem(token, nowMs) !== null) return unchanged
+  const about = { id: newAuditId(nowMs), atMs: nowMs, caller }
+  const entry = auditAccess('token.revoked', tokenDetail(token), about)
   const revoked = await naming({ tokenId: id }, () =>
     runAudited(parts, async tx => {
       const isNew = await revokeTokenRow(tx, id, nowMs)
@@ -190,7 +180,7 @@ async function revokeToken(
       return after
     }),
   )
-  return done(revoked ?? token)
+  return { ...unchanged, token: revoked ?? token }
 }
 
 async function findVisible(
@@ -208,8 +198,13 @@ function seesToken(principal: Principal, { workspaces }: AdminToken): boolean {
 }
 
 function tokenDetail({ id, name, permissions, workspaces, expiresAtMs }: AdminToken) {
-  const expiresAt = new Date(expiresAtMs).toISOString()
-  return { tokenId: id, name, permissions, workspaces: workspaces ?? 'all', expiresAt }
+  return {
+    tokenId: id,
+    name,
+    permissions,
+    workspaces: workspaces ?? 'all',
+    expiresAt: toInstant(expiresAtMs),
+  }
 }
 
 async function identifyToken(

@@ -62,8 +62,7 @@ export function exactText(atMs: number): string {
 
 /** Relative time, kept current by the script, with the instant as its tooltip. */
 export function ago(atMs: number, nowMs: number): Html {
-  const { iso, text } = { iso: new Date(atMs).toISOString(), text: instantText(atMs) }
-  return html`<time datetime="${iso}" title="${text}" data-live>${relativeTime(atMs, nowMs)}</time>`
+  return html`<time datetime="${new Date(atMs).toISOString()}" title="${instantText(atMs)}" data-live>${relativeTime(atMs, nowMs)}</time>`
 }
 
 /** When a key or token was last used. */
