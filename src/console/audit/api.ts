@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { toInstant } from '../../domain/form/instant.ts'
 import { WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { readAuditRow } from '../platform/audit/chain.ts'
 import { AUDIT_ACTIONS_EXPECTED, type AuditEntry, isAuditAction } from '../platform/audit/entries.ts'
@@ -21,7 +22,7 @@ import {
   readPageOptions,
   readWorkspaces,
 } from '../platform/http/request-context.ts'
-import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-file.ts'
+import { ROWS_AT_ONCE, sendJsonLines } from '../platform/http/send-file.ts'
 import {
   type AuditFilter,
   type AuditPage,
@@ -101,10 +102,9 @@ export const AUDIT_CALLS: readonly AdminCall<AuditCallParts>[] = [
     permission: 'audit:read',
     workspaces: 'all',
     summary: 'Every audit entry, oldest first, with its place in the chain of hashes',
-    query: fields({}),
     format: 'lines',
     response: exportedEntry,
-    handle: async ({ database }, { reply }) => sendLines(reply, () => exportLines(database)),
+    handle: async ({ database }, { reply }) => sendJsonLines(reply, () => readAll(database), exportedJson),
   }),
 ]
 
@@ -128,19 +128,19 @@ function pageJson({ entries, nextAfterId }: AuditPage) {
 
 /** As every answer and file has it. */
 export function entryJson({ id, workspaceId, atMs, actor, action, keyId, detail }: AuditEntry) {
-  return { id, at: new Date(atMs).toISOString(), workspaceId, actor, action, keyId, detail }
+  return { id, at: toInstant(atMs), workspaceId, actor, action, keyId, detail }
 }
 
-async function* exportLines(database: ReadableAudit): AsyncGenerator<string> {
+async function* readAll(database: ReadableAudit): AsyncGenerator<readonly AuditRow[]> {
   let after: number | null = 0
   while (after !== null) {
     const { rows, nextAfter }: ExportedAudit = await exportAudit(database, after, ROWS_AT_ONCE)
-    if (rows.length > 0) yield rows.map(exportLine).join('')
+    yield rows
     after = nextAfter
   }
 }
 
-function exportLine(row: AuditRow): string {
+function exportedJson(row: AuditRow) {
   const { sequence, hash } = row
-  return `${JSON.stringify({ ...entryJson(readAuditRow(row)), sequence, hash })}\n`
+  return { ...entryJson(readAuditRow(row)), sequence, hash }
 }

@@ -19,7 +19,7 @@ import { type AdminCall, declareCalls } from '../platform/http/calls.ts'
 import { findExpectation } from '../platform/http/explain-error.ts'
 import { chosenFields, fields, RECORD_FIELDS, textOrNull } from '../platform/http/fields.ts'
 import { describeCaller, seesWorkspace } from '../platform/http/request-context.ts'
-import { ROWS_AT_ONCE, sendLines } from '../platform/http/send-file.ts'
+import { ROWS_AT_ONCE, sendJsonLines } from '../platform/http/send-file.ts'
 import type { Registry } from './operations/registry.ts'
 import { choosesPlans, PLAN_NOT_CHOSEN } from './plan-choice.ts'
 import { PlansChanged } from './rows/bulk-rows.ts'
@@ -37,28 +37,23 @@ const EXPORT = adminCall({
   permission: 'keys:write',
   workspaces: 'all',
   summary: 'Every key of every workspace with its digest, oldest first',
-  query: fields({}),
   format: 'lines',
   response: Type.Object({ digest: Type.String(), ...RECORD_FIELDS }, { title: 'ExportedKey' }),
-  handle: async ({ stored }, { reply }) => sendLines(reply, () => exportParts(stored)),
+  handle: async ({ stored }, { reply }) => sendJsonLines(reply, () => readAll(stored), exportedJson),
 })
 
 /** In the order of ids, so that a page costs the same wherever it begins. */
-async function* exportParts(stored: Pick<StoredKeys, 'listForSync'>): AsyncGenerator<string> {
+async function* readAll(stored: Pick<StoredKeys, 'listForSync'>): AsyncGenerator<readonly StoredKey[]> {
   let afterId: string | null = null
   do {
-    const page: KeyPage = await stored.listForSync({
-      expiresAfterMs: null,
-      limit: ROWS_AT_ONCE,
-      afterId,
-    })
-    if (page.keys.length > 0) yield page.keys.map(exportLine).join('')
+    const page: KeyPage = await stored.listForSync({ expiresAfterMs: null, limit: ROWS_AT_ONCE, afterId })
+    yield page.keys
     afterId = page.nextAfterId
   } while (afterId !== null)
 }
 
-function exportLine({ digest, record }: StoredKey): string {
-  return `${JSON.stringify({ digest, ...toRecordJson(record) })}\n`
+function exportedJson({ digest, record }: StoredKey) {
+  return { digest, ...toRecordJson(record) }
 }
 
 /** A thousand entries with every field at its longest do not fit; ordinary ones have 300 bytes. */

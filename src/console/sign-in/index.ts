@@ -41,17 +41,9 @@ interface SignInSources {
 }
 
 export function createSignIn(sources: SignInSources): SignIn {
-  const { config, database, oneTimeLink, clock, randomBytes, metrics, logger } = sources
+  const { config, database, oneTimeLink, clock, randomBytes, logger } = sources
   const site = config.publicUrl === undefined ? null : parseSite(config.publicUrl)
-  const { newAuditId } = sources
-  const sessions = createSessions({
-    database,
-    clock,
-    randomBytes,
-    newAuditId,
-    metrics,
-    limits: config.session,
-  })
+  const sessions = createSessions({ ...sources, limits: config.session })
   const provider = site === null ? null : configuredProvider(site, sources)
   if (provider === null && oneTimeLink === null && config.adminToken === undefined) {
     logger.warn('no way to sign in: set console.adminToken or console.oidc.issuer')
@@ -61,17 +53,9 @@ export function createSignIn(sources: SignInSources): SignIn {
     authenticate: scope => authenticatePeople(scope, { sessions, site }),
     capability: {
       registerPages(scope) {
-        signInRoutes(scope, {
-          site,
-          sessions,
-          provider,
-          oneTimeLink,
-          limit: createAddressLimit(config.signInsPerMinute, randomBytes),
-          absoluteSeconds: config.session.absoluteSeconds,
-          clock,
-          metrics,
-          logger,
-        })
+        const limit = createAddressLimit(config.signInsPerMinute, randomBytes)
+        const { absoluteSeconds } = config.session
+        signInRoutes(scope, { ...sources, site, sessions, provider, limit, absoluteSeconds })
         peopleRoutes(scope, { clock, sessions, people: { database, clock, limits: config.session } })
       },
       purge: () => sessions.purge(),

@@ -27,7 +27,7 @@ import {
   readWorkspaces,
   seesWorkspace,
 } from '../platform/http/request-context.ts'
-import { sendLines } from '../platform/http/send-file.ts'
+import { sendJsonLines } from '../platform/http/send-file.ts'
 import { type LimitsInUse, NEAR_LIMIT_CURSOR, nearLimitJson } from './read-limits.ts'
 import { MAX_REQUEST_ID, REFUSAL_CODES, REFUSAL_CURSOR, type RefusalFilter } from './read-refusals.ts'
 import {
@@ -200,7 +200,8 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
     handle: async ({ usage }, { reply, query }) => {
       const filter = readFilter(query)
       requireRefusals(usage)
-      return sendLines(reply, () => refusalLines(usage, filter))
+      const readParts = () => usage.queries.readRefusals({ filter, workspaceId: null })
+      return sendJsonLines(reply, readParts, refusalJson)
     },
   }),
 ]
@@ -241,8 +242,7 @@ function windowsJson({ plan, regions }: LimitsInUse): Static<typeof limitWindow>
   return regions.flatMap(({ region, windows }) =>
     windows.map(({ policy, remaining, resetsAtMs }) => {
       const { name, per, requests: most } = policy
-      const resetsAt = resetsAtMs === null ? null : toInstant(resetsAtMs)
-      return { policy: name, plan, per, region, limit: most, remaining, resetsAt }
+      return { policy: name, plan, per, region, limit: most, remaining, resetsAt: toInstant(resetsAtMs) }
     }),
   )
 }
@@ -260,12 +260,6 @@ async function searchPage(usage: Usage, workspaceId: string | null, sent: Static
 function readFilter({ code, requestId, ...more }: Static<typeof conditions>): RefusalFilter {
   if (code !== undefined && !REFUSAL_CODES.includes(code)) throw invalidField('code', CODE_EXPECTED)
   return { code, requestId, ...readConditions(more) }
-}
-
-async function* refusalLines({ queries }: Usage, filter: RefusalFilter): AsyncGenerator<string> {
-  for await (const part of queries.readRefusals({ filter, workspaceId: null })) {
-    if (part.length > 0) yield part.map(one => `${JSON.stringify(refusalJson(one))}\n`).join('')
-  }
 }
 
 /** As every answer and file has it. */

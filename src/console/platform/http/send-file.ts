@@ -7,18 +7,13 @@ import { unauthenticated } from './authenticate-programs.ts'
  * long-lived objects, which is cleaned up late: an export left up to 56 MB in it with 25 rows, and over 62 MB with 100.
  */
 export const ROWS_AT_ONCE = 25
-const NDJSON = 'application/x-ndjson; charset=utf-8'
 
 /**
  * Streams lines. The next part is read only once the client has taken the one before; a HEAD reads none. Once the caller's
  * token or session has ended, the connection breaks off: what was sent never looks whole.
  * @param readParts each part is some whole lines
  */
-export function sendLines(
-  reply: FastifyReply,
-  readParts: () => AsyncGenerator<string>,
-  type = NDJSON,
-): FastifyReply {
+function sendLines(reply: FastifyReply, readParts: () => AsyncGenerator<string>, type: string): FastifyReply {
   // Fastify would read the whole stream for a HEAD.
   const parts = reply.request.method === 'HEAD' ? [] : whileAdmitted(reply.request, readParts())
   return reply.type(type).send(Readable.from(parts, { objectMode: true, highWaterMark: 1 }))
@@ -39,11 +34,6 @@ async function* whileAdmitted(
 export const FILE_FORMATS = ['csv', 'ndjson'] as const
 export type FileFormat = (typeof FILE_FORMATS)[number]
 
-const TYPES: Readonly<Record<FileFormat, string>> = {
-  csv: 'text/csv; charset=utf-8; header=present',
-  ndjson: NDJSON,
-}
-
 /** A list as a file. */
 interface ListFile<Item> {
   /** Without its ending. */
@@ -58,20 +48,31 @@ interface ListFile<Item> {
 
 /** Each part is read when the client has taken the one before. */
 export function sendFile<Item>(reply: FastifyReply, file: ListFile<Item>, format: FileFormat): FastifyReply {
-  void reply.header('content-disposition', `attachment; filename="${file.name}.${format}"`)
-  return sendLines(reply, () => fileLines(file, format), TYPES[format])
+  const { name, columns, toCells, toJson, readParts } = file
+  void reply.header('content-disposition', `attachment; filename="${name}.${format}"`)
+  if (format === 'ndjson') return sendJsonLines(reply, readParts, toJson)
+  const toLine = (item: Item) => csvLine(columns, toCells(item))
+  const head = `${BYTE_ORDER_MARK}${columns.join(',')}\r\n`
+  return sendLines(reply, () => linesOf(readParts(), toLine, head), 'text/csv; charset=utf-8; header=present')
 }
 
-async function* fileLines<Item>(
-  { columns, toCells, toJson, readParts }: ListFile<Item>,
-  format: FileFormat,
+/** Each item as a line of JSON; each part is read when the client has taken the one before. */
+export function sendJsonLines<Item>(
+  reply: FastifyReply,
+  readParts: () => AsyncGenerator<readonly Item[]>,
+  toJson: (item: Item) => object,
+): FastifyReply {
+  const toLine = (item: Item) => `${JSON.stringify(toJson(item))}\n`
+  return sendLines(reply, () => linesOf(readParts(), toLine), 'application/x-ndjson; charset=utf-8')
+}
+
+async function* linesOf<Item>(
+  parts: AsyncGenerator<readonly Item[]>,
+  toLine: (item: Item) => string,
+  head = '',
 ): AsyncGenerator<string> {
-  const toLine =
-    format === 'csv'
-      ? (item: Item) => csvLine(columns, toCells(item))
-      : (item: Item) => `${JSON.stringify(toJson(item))}\n`
-  if (format === 'csv') yield `${BYTE_ORDER_MARK}${columns.join(',')}\r\n`
-  for await (const part of readParts()) if (part.length > 0) yield part.map(toLine).join('')
+  if (head !== '') yield head
+  for await (const part of parts) if (part.length > 0) yield part.map(toLine).join('')
 }
 
 function csvLine(columns: readonly string[], cells: Readonly<Record<string, unknown>>): string {
