@@ -1,5 +1,3 @@
-import type { Clock } from '../../domain/clock.ts'
-import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
 import { bindCalls } from '../platform/http/calls.ts'
@@ -66,10 +64,8 @@ export function createAnnouncing(
   }
 }
 
-interface CountParts {
+interface CountParts extends Pick<ConsoleContext, 'metrics' | 'clock'> {
   readonly regionRows: Pick<RegionRows, 'pendingIn'>
-  readonly metrics: Metrics
-  readonly clock: Clock
 }
 
 /** Counts pending changes, so that a scrape waits for no database. @param regions that this console announces to */

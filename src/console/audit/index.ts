@@ -1,5 +1,3 @@
-import type { Clock, Timers } from '../../domain/clock.ts'
-import type { ControlLogger } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { type ChainHead, createAuditQueue, isInChain, readHead, signAgain } from '../platform/audit/chain.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
@@ -49,12 +47,9 @@ export function createAudit(context: ConsoleContext, { database, stored: keys }:
   }
 }
 
-interface UpkeepParts {
+interface UpkeepParts extends Pick<ConsoleContext, 'clock' | 'timers' | 'logger'> {
   readonly database: AuditedDatabase
   readonly metrics: Pick<Metrics, 'auditHeadsLost'>
-  readonly clock: Clock
-  readonly timers: Timers
-  readonly logger: ControlLogger
 }
 
 /**

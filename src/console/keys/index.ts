@@ -1,5 +1,3 @@
-import type { Clock, Timers } from '../../domain/clock.ts'
-import type { ControlLogger } from '../../observability/control-logger.ts'
 import { KEY_STATE_LABELS, type Metrics } from '../../observability/metrics/metrics.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
@@ -74,12 +72,9 @@ const COUNT_REST = 50
 const WEEK_MS = 7 * 86_400_000
 const MONTH_MS = 30 * 86_400_000
 
-interface CountParts {
+interface CountParts extends Pick<ConsoleContext, 'clock' | 'timers' | 'logger'> {
   readonly search: Pick<KeySearch, 'countByState'>
   readonly metrics: Pick<Metrics, 'keys'>
-  readonly clock: Clock
-  readonly timers: Timers
-  readonly logger: ControlLogger
 }
 
 /**
