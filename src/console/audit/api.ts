@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { toInstant } from '../../domain/form/instant.ts'
 import { WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
 import { readAuditRow } from '../platform/audit/chain.ts'
@@ -108,15 +108,7 @@ export const AUDIT_CALLS: readonly AdminCall<AuditCallParts>[] = [
   }),
 ]
 
-interface Conditions {
-  readonly keyId?: string | undefined
-  readonly actor?: string | undefined
-  readonly action?: string | undefined
-  readonly from?: string | undefined
-  readonly to?: string | undefined
-}
-
-function readFilter({ actor, action, ...more }: Conditions): AuditFilter {
+function readFilter({ actor, action, ...more }: Static<typeof searchQuery>): AuditFilter {
   const conditions = readConditions(more)
   if (action !== undefined && !isAuditAction(action)) throw invalidField('action', AUDIT_ACTIONS_EXPECTED)
   return { ...conditions, actor, action }
