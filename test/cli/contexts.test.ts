@@ -1,10 +1,11 @@
+import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { changeContexts } from '../../src/cli/client/session.ts'
 import { fileWith } from '../config/examples.ts'
 import { runPosternHere } from '../support/postern-here.ts'
-import type { Exit } from '../support/postern-process.ts'
+import { type Exit, PROGRAM } from '../support/postern-process.ts'
 import { ScriptedAdmin, says, TOKEN } from '../support/scripted-admin.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
@@ -161,6 +162,22 @@ describe('errors', () => {
     writeFileSync(dirname(file()), '')
     const change = changeContexts(file(), contexts => contexts)
     await expect(change).rejects.toThrow(`${file()} cannot be written`)
+  })
+
+  test('a home directory in which the system lets no directory be made ends the command, with what to do', () => {
+    const words = ['context', 'add', 'prod', '--url', admin.url, '--token-file', fileWith(TOKEN)]
+    // In a process of its own: it never ended, and gave no other code of its process a turn.
+    const { status, stderr } = spawnSync(process.execPath, [...PROGRAM, ...words], {
+      env: { HOME: '/proc/1' },
+      encoding: 'utf8',
+      timeout: 20_000,
+      killSignal: 'SIGKILL',
+    })
+    expect([status, stderr]).toEqual([
+      78,
+      expect.stringContaining('/proc/1/.config/postern/config.yaml cannot be written: ENOENT'),
+    ])
+    expect(stderr).toContain('Set HOME or XDG_CONFIG_HOME to a directory in which you may write')
   })
 
   test('a file that is no list of contexts is refused, and not repeated', async () => {

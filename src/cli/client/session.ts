@@ -279,7 +279,7 @@ export async function changeContexts(
 async function openLocked(path: string, unfinished: string): Promise<number> {
   const endMs = systemClock.monotonicMs() + LOCK_WAIT_MS
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    makeDirectory(dirname(path))
   } catch (error) {
     // A file in its place fails with the code of a held lock.
     throw cannotWrite(path, error)
@@ -296,12 +296,31 @@ async function openLocked(path: string, unfinished: string): Promise<number> {
   }
 }
 
+/** With those above it. Node's own `recursive` repeats for ever what fails with ENOENT below a directory, as in /proc. */
+function makeDirectory(path: string): void {
+  if (isDirectory(path)) return
+  const parent = dirname(path)
+  if (parent !== path) makeDirectory(parent)
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    // Another command may have made it meanwhile.
+    if (!isDirectory(path)) throw error
+  }
+}
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+}
+
 function lockedText(unfinished: string): string {
   return `Another command is changing the contexts: repeat this one. If none is, delete ${unfinished}, which one that was killed has left`
 }
 
 function cannotWrite(path: string, error: unknown): CliError {
-  return wrong(`${path} cannot be written: ${fileErrorText(error)}`)
+  return wrong(
+    `${path} cannot be written: ${fileErrorText(error)}. Set HOME or XDG_CONFIG_HOME to a directory in which you may write`,
+  )
 }
 
 function readPrivately(path: string): string | null {
