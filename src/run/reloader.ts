@@ -71,11 +71,16 @@ export class Reloader {
   /** @param cause fields of the log line: the signal or the changed files */
   reload(cause: Readonly<Record<string, unknown>>): void {
     const { logger } = this.#parts
+    const before = logger.child({})
+    // Until it has a level of its own, a child follows that of its logger.
+    before.level = logger.level
     try {
       const { changed, needRestart } = this.#apply()
-      logger.info({ ...cause, changed }, 'settings reloaded')
+      // A reload that raises the level still shows that it was carried out.
+      const shown = before.levelVal < logger.levelVal ? before : logger
+      shown.info({ ...cause, changed }, 'settings reloaded')
       if (needRestart.length > 0)
-        logger.warn({ settings: needRestart }, 'changed settings take effect after a restart')
+        shown.warn({ settings: needRestart }, 'changed settings take effect after a restart')
       this.#report(true)
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error)

@@ -15,7 +15,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts'
 function startReloader() {
   const file = join(temporaryDirectory(), 'token')
   writeFileSync(file, 'first-token-of-the-tests')
-  const environment = {
+  const environment: Record<string, string> = {
     POSTERN_KEYS_SIGNING_SECRETS: signingSecret(1),
     POSTERN_UPSTREAM_URL: 'http://files',
     POSTERN_KEY_SERVICE_URL: 'http://key-service',
@@ -33,6 +33,8 @@ function startReloader() {
   const onReload = (config: Config) => () => void tokens.push(config.keyService.token?.join())
   return {
     reloader,
+    environment,
+    logger,
     log,
     tokens,
     onReload,
@@ -89,4 +91,22 @@ describe('a part of a process that registers for reloads', () => {
     await reloader.checkFiles()
     expect(await isGood()).toBe(1)
   })
+})
+
+test('a reload that changes the log level is logged at the former or the new level, whichever shows more', () => {
+  const { reloader, environment, logger, log } = startReloader()
+  reloader.onReload(next => () => {
+    logger.level = next.log.level
+  })
+  const reloadAt = (level: string) => {
+    environment['POSTERN_LOG_LEVEL'] = level
+    log.length = 0
+    reloader.reload({ signal: 'SIGHUP' })
+    return log.map(({ msg }) => msg)
+  }
+  expect(reloadAt('warn')).toEqual(['settings reloaded'])
+  expect(reloadAt('warn')).toEqual([])
+  environment['POSTERN_GATEWAY_PORT'] = '18080'
+  expect(reloadAt('error')).toEqual(['changed settings take effect after a restart'])
+  expect(reloadAt('info')).toEqual(['settings reloaded', 'changed settings take effect after a restart'])
 })
