@@ -16,7 +16,7 @@ import {
 } from '../../src/console/webhooks/dispatcher.ts'
 import { WARNING_DAYS } from '../../src/console/webhooks/events.ts'
 import { expirySpans, recordExpiries } from '../../src/console/webhooks/expiry-watch.ts'
-import type { DueDelivery } from '../../src/console/webhooks/rows.ts'
+import { type DueDelivery, MAX_RETRY_DELAY_MS } from '../../src/console/webhooks/rows.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import { NO_PROXIES } from '../../src/domain/proxy.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
@@ -411,4 +411,5 @@ test('attempts spread over about 28 hours, so that a receiver may be down overni
   const totalMs = waits.reduce<number>((sum, wait) => sum + (wait ?? 0), 0)
   expect(totalMs).toBeGreaterThan(24 * HOUR_MS)
   expect(retryDelayMs(1, 1)).toBeLessThanOrEqual(5_500)
+  expect(retryDelayMs(8, 1)).toBe(MAX_RETRY_DELAY_MS)
 })

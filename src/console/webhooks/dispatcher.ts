@@ -226,7 +226,7 @@ export function createDeliveries(database: Database, clock: Clock, newEventId: (
       changes.run(tx => recordAttempt(tx, delivery, outcome, clock.wallMs())),
     /** Ends a claim. */
     release: (receiver: string, state: { readonly failures: number; readonly pausedUntilMs: number }) =>
-      changes.run(tx => releaseReceiver(tx, receiver, state)),
+      changes.run(tx => releaseReceiver(tx, receiver, state, clock.wallMs())),
     /** What was sent to receivers of one kind. */
     log: (kind: ReceiverKind) => ({
       /** Newest first. */

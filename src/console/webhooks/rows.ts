@@ -7,9 +7,13 @@ const KEPT_MS = 30 * 86_400_000
 const PURGED_AT_ONCE = 1_000
 /** A receiver that fails rests for no longer. */
 export const MAX_REST_MS = 60_000
+/** No failed attempt is repeated later than this: see `retryDelayMs`. */
+export const MAX_RETRY_DELAY_MS = 11 * 3_600_000
 /** Events of one workspace that wait for an attempt. */
 export const MAX_WAITING = 10_000
 const TOO_MANY_WAITING = `Not sent: ${MAX_WAITING} events were waiting`
+/** Of a receiver that was not tried since it was opened. */
+const NEVER_MS = 0
 /** The receiver of deliveries to the operator's webhook; that of others is the id of their workspace. */
 const OPERATOR = ''
 
@@ -146,10 +150,7 @@ async function countWaiting(tx: Transaction<Tables>, receiver: string): Promise<
 export async function claimDue(tx: Transaction<Tables>, claim: Claim): Promise<ClaimedReceiver[]> {
   const { kind, nowMs, claimedUntilMs, dialect } = claim
   const possibleMs = nowMs + 2 * Math.max(claimedUntilMs - nowMs, MAX_REST_MS)
-  // By the index of times, in which there is hardly ever one so far ahead.
-  await sql`
-    update webhook_deliveries set due_at_ms = ${nowMs}
-    where at_ms > ${possibleMs} and due_at_ms > ${possibleMs} and attempts = 0`.execute(tx)
+  await correctTimes(tx, claim, possibleMs)
   const longestWaiting = sql`
     select receiver from webhook_receivers
     where ${isOfKind(kind)} and (claimed_until_ms <= ${nowMs} or claimed_until_ms > ${possibleMs})
@@ -174,6 +175,22 @@ export async function claimDue(tx: Transaction<Tables>, claim: Claim): Promise<C
     claimed.push({ receiver, failures, due: due.rows })
   }
   return claimed
+}
+
+/** Makes events due that only a wrong clock could have put so far ahead. Both statements read the end of an index, where there is hardly ever one. */
+async function correctTimes(
+  tx: Transaction<Tables>,
+  { kind, nowMs }: Pick<Claim, 'kind' | 'nowMs'>,
+  possibleMs: number,
+): Promise<void> {
+  await sql`
+    update webhook_deliveries set due_at_ms = ${nowMs}
+    where at_ms > ${possibleMs} and due_at_ms > ${possibleMs} and attempts = 0`.execute(tx)
+  // After a failed attempt the event's own time may be right.
+  await sql`
+    update webhook_deliveries set due_at_ms = ${nowMs}
+    where receiver in (select receiver from webhook_receivers where ${isOfKind(kind)})
+      and due_at_ms > ${possibleMs + MAX_RETRY_DELAY_MS}`.execute(tx)
 }
 
 function isOfKind(kind: ReceiverKind): RawBuilder<unknown> {
@@ -203,16 +220,35 @@ export async function recordAttempt(
   await update.execute()
 }
 
-/** Ends a claim. */
+/** Ends a claim. A receiver that was opened anew meanwhile does not rest: what failed went to its former address. */
 export async function releaseReceiver(
   tx: Transaction<Tables>,
   receiver: string,
   { failures, pausedUntilMs }: { readonly failures: number; readonly pausedUntilMs: number },
+  nowMs: number,
 ): Promise<void> {
-  await tx
+  const { numUpdatedRows } = await tx
     .updateTable('webhook_receivers')
     .set({ claimed_until_ms: 0, failures, paused_until_ms: pausedUntilMs })
     .where('receiver', '=', receiver)
+    .where('attempted_at_ms', '<>', NEVER_MS)
+    .executeTakeFirst()
+  if (numUpdatedRows > 0n) return
+  await tx
+    .updateTable('webhook_receivers')
+    .set({ claimed_until_ms: 0 })
+    .where('receiver', '=', receiver)
+    .execute()
+  await makeWaitingDue(tx, receiver, nowMs)
+}
+
+/** Also what waits for another attempt. */
+async function makeWaitingDue(tx: Transaction<Tables>, receiver: string, nowMs: number): Promise<void> {
+  await tx
+    .updateTable('webhook_deliveries')
+    .set({ due_at_ms: nowMs })
+    .where('receiver', '=', receiver)
+    .where('due_at_ms', '>', nowMs)
     .execute()
 }
 
@@ -263,13 +299,15 @@ export async function purgeDeliveries(tx: Transaction<Tables>, nowMs: number): P
 }
 
 /** Lets a workspace receive events. What waits is sent at once, also if earlier attempts failed. */
-export async function openReceiver(tx: Transaction<Tables>, receiver: string): Promise<void> {
-  const rested = { failures: 0, paused_until_ms: 0, attempted_at_ms: 0 }
+export async function openReceiver(tx: Transaction<Tables>, receiver: string, nowMs: number): Promise<void> {
+  // A claim stays: its console ends it, and finds that there was no attempt since.
+  const rested = { failures: 0, paused_until_ms: 0, attempted_at_ms: NEVER_MS }
   await tx
     .insertInto('webhook_receivers')
     .values({ receiver, claimed_until_ms: 0, ...rested })
     .onConflict(conflict => conflict.column('receiver').doUpdateSet(rested))
     .execute()
+  await makeWaitingDue(tx, receiver, nowMs)
 }
 
 /** Events that wait are given up. @param reason for the delivery log */

@@ -110,7 +110,7 @@ export async function findWebhook(
   return (await query.executeTakeFirst()) ?? null
 }
 
-/** Replaces an earlier one. What waits goes to the new address. */
+/** Replaces an earlier one. What waits goes to the new address at once. */
 async function storeWebhook(tx: Transaction<Tables>, row: WorkspaceWebhookRow): Promise<void> {
   const { workspace_id, ...changed } = row
   await tx
@@ -118,7 +118,7 @@ async function storeWebhook(tx: Transaction<Tables>, row: WorkspaceWebhookRow): 
     .values(row)
     .onConflict(conflict => conflict.column('workspace_id').doUpdateSet(changed))
     .execute()
-  await openReceiver(tx, workspace_id)
+  await openReceiver(tx, workspace_id, row.created_at_ms)
 }
 
 /** @returns the one that this deleted: of two removals at once, the second deletes none */

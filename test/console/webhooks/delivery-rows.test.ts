@@ -1,6 +1,11 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { createDeliveries } from '../../../src/console/webhooks/dispatcher.ts'
-import { closeReceiver, type ReceiverKind, type WebhookEvent } from '../../../src/console/webhooks/rows.ts'
+import {
+  closeReceiver,
+  MAX_RETRY_DELAY_MS,
+  type ReceiverKind,
+  type WebhookEvent,
+} from '../../../src/console/webhooks/rows.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { NOW_MS } from '../../support/stored-keys.ts'
 
@@ -154,6 +159,34 @@ test('an event is sent at once after the clock was set back, and once more only 
   pass(1)
   expect(await claim('operator')).toMatchObject([{ due: [{ id: 'msg_1' }] }])
 })
+
+test.each([
+  ['operator', ''],
+  ['workspace', 'ws_1'],
+] as const)(
+  'a retry for the %s that a clock ahead by years has planned is due once the clock is right',
+  async (kind, receiver) => {
+    const { deliveries, event, open, claim, list, pass } = await started()
+    await open('ws_1')
+    await deliveries.insert([event('msg_1', { receiver: kind })])
+    pass(1_000 * DAY_MS)
+    const [due] = (await claim(kind))[0]?.due ?? []
+    if (due === undefined) throw new Error('Nothing is due')
+    const failed = { kind: 'failed', status: 500, reason: 'Response status 500' } as const
+    await deliveries.recordAttempt(due, { ...failed, dueAtMs: NOW_MS + 1_000 * DAY_MS + 5_000 })
+    await deliveries.release(receiver, { failures: 1, pausedUntilMs: 0 })
+    pass(-1_000 * DAY_MS)
+    expect(await claim(kind)).toMatchObject([{ receiver, due: [{ id: 'msg_1', attempts: 1 }] }])
+    await deliveries.recordAttempt(
+      { ...due, attempts: 1 },
+      { ...failed, dueAtMs: NOW_MS + MAX_RETRY_DELAY_MS },
+    )
+    await deliveries.release(receiver, { failures: 2, pausedUntilMs: 0 })
+    // The longest wait of all is no mistake.
+    expect(await claim(kind)).toEqual([])
+    expect(await list(kind)).toMatchObject([{ attempts: 2, nextAttemptAtMs: NOW_MS + MAX_RETRY_DELAY_MS }])
+  },
+)
 
 test('an event is sent again only where it was delivered or given up, and only of its own workspace', async () => {
   const { deliveries, event, claim, list, pass } = await started()

@@ -281,6 +281,38 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
     },
   )
 
+  test.skipIf(!isThere)(
+    'a new address gets what waits at once, also if it is set while an attempt to the former one fails',
+    async () => {
+      const { console, set, insert, list } = await open()
+      const [former, next] = [await startReceiver(), await startReceiver()]
+      const unanswered: ServerResponse[] = []
+      former.answer = response => void unanswered.push(response)
+      await set('ws_1', former)
+      await insert('ws_1', 5)
+      const delivering = console.dispatcher.deliver()
+      await until('attempts to the former address are open', () => unanswered.length === 4)
+      await set('ws_1', next)
+      for (const response of unanswered) response.destroy()
+      await delivering
+      await console.dispatcher.deliver()
+      expect([former.received.length, next.received.length]).toEqual([4, 5])
+      expect((await list('ws_1')).every(({ deliveredAtMs }) => deliveredAtMs !== null)).toBe(true)
+    },
+  )
+
+  test.skipIf(!isThere)('a new address gets at once what waits for its next attempt', async () => {
+    const { console, set, insert } = await open()
+    receiver.answer = response => response.writeHead(500).end()
+    await set('ws_1', receiver)
+    await insert('ws_1', 2)
+    await console.dispatcher.deliver()
+    const next = await startReceiver()
+    await set('ws_1', next)
+    await console.dispatcher.deliver()
+    expect(next.received).toHaveLength(2)
+  })
+
   test.skipIf(!isThere)('a receiver that takes one of the events sent together does not rest', async () => {
     const { console, set, insert, pass } = await open()
     receiver.answer = response => response.writeHead(500).end()
@@ -377,7 +409,7 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
       await sql`insert into webhook_deliveries
           (receiver, id, workspace_id, key_id, type, deduplication_key, at_ms, body, attempts, due_at_ms)
         with recursive counted(n) as (select 1 union all select n + 1 from counted where n < ${MAX_WAITING - 2})
-        select 'ws_1', 'msg_00' || n, 'ws_1', 'key_1', 'key.edited', 'of ' || n, ${NOW_MS}, '{}', 0, ${NOW_MS + 1e9} from counted`.execute(
+        select 'ws_1', 'msg_00' || n, 'ws_1', 'key_1', 'key.edited', 'of ' || n, ${NOW_MS}, '{}', 0, ${NOW_MS + 1e7} from counted`.execute(
         console.database.writer,
       )
       await insert('ws_1', 3)
