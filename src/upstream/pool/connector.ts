@@ -228,15 +228,26 @@ export interface Address {
   readonly port: number
 }
 
-/** How long an unreachable address is tried after all others. */
+/** How long a failed address is tried after all others, until one connection tries it again. */
 const AVOIDED_MS = 10_000
 /** A name may have hundreds of addresses; this many suffice for spreading load and for retries. */
 const MAX_ADDRESSES = 64
 
-/** Decides in which order the addresses of the upstream are tried, by earlier results and time. */
+/** Why an address is avoided; the same must work before more than one connection at a time tries it. */
+type Failing = 'connection' | 'response'
+
+interface Avoided {
+  readonly failing: Failing
+  readonly untilMs: number
+}
+
+/**
+ * Decides in which order the addresses of the upstream are tried, by earlier results and time. One that failed is probed like an
+ * upstream whose circuit is half open: each connection would otherwise wait for a server that does not answer.
+ */
 export class AddressBook {
   #addresses: readonly Address[] = []
-  #avoidedUntilMs = new Map<string, number>()
+  readonly #avoided = new Map<string, Avoided>()
   /** When each address began a response last. */
   readonly #answeredAtMs = new Map<string, number>()
   #turn = 0
@@ -250,42 +261,49 @@ export class AddressBook {
     const byName = new Map(addresses.map(address => [addressName(address), address]))
     this.#addresses = [...byName.values()].slice(0, MAX_ADDRESSES)
     const known = new Set(this.#addresses.map(addressName))
-    for (const byAddress of [this.#avoidedUntilMs, this.#answeredAtMs]) {
+    for (const byAddress of [this.#avoided, this.#answeredAtMs]) {
       for (const name of byAddress.keys()) if (!known.has(name)) byAddress.delete(name)
     }
   }
 
-  /** @returns usable addresses in rotation, then avoided ones, the one that becomes usable first before the others */
+  /** @returns an address to probe, then usable ones in rotation, then avoided ones, the one that is probed first before the others */
   order(nowMs: number): Address[] {
-    const usable = this.#addresses.filter(address => this.#avoidedMs(address, nowMs) === 0)
-    const avoided = this.#addresses.filter(address => !usable.includes(address))
-    const start = usable.length === 0 ? 0 : this.#turn++ % usable.length
+    const usable = this.#addresses.filter(address => !this.#avoided.has(addressName(address)))
+    const probed = this.#takeProbe(nowMs)
+    const avoided = this.#addresses.filter(address => address !== probed && !usable.includes(address))
+    // The turn of the probe is none of the others'.
+    const turn = probed !== undefined || usable.length === 0 ? this.#turn : this.#turn++
+    const start = usable.length === 0 ? 0 : turn % usable.length
     return [
+      ...(probed === undefined ? [] : [probed]),
       ...usable.slice(start),
       ...usable.slice(0, start),
       ...avoided.toSorted((one, other) => this.#avoidedMs(one, nowMs) - this.#avoidedMs(other, nowMs)),
     ]
   }
 
-  failed(address: Address, nowMs: number): void {
+  failed(address: Address, nowMs: number, failing: Failing = 'connection'): void {
     const name = addressName(address)
     if (this.#addresses.some(known => addressName(known) === name)) {
-      this.#avoidedUntilMs.set(name, nowMs + AVOIDED_MS)
+      this.#avoided.set(name, { failing, untilMs: nowMs + AVOIDED_MS })
     }
   }
 
+  /** A connection was made. */
   worked(address: Address): void {
-    this.#avoidedUntilMs.delete(addressName(address))
+    this.#showed('connection', addressName(address))
   }
 
   answered(address: Address, nowMs: number): void {
-    this.#answeredAtMs.set(addressName(address), nowMs)
+    const name = addressName(address)
+    this.#answeredAtMs.set(name, nowMs)
+    this.#showed('response', name)
   }
 
   /** A request that was sent at this time got no response in time. It shows nothing if the address answered others since. */
   timedOut(address: Address, beganAtMs: number, nowMs: number): void {
     const answeredAtMs = this.#answeredAtMs.get(addressName(address)) ?? Number.NEGATIVE_INFINITY
-    if (answeredAtMs <= beganAtMs) this.failed(address, nowMs)
+    if (answeredAtMs <= beganAtMs) this.failed(address, nowMs, 'response')
   }
 
   stats(nowMs: number): { usable: number; avoided: number } {
@@ -293,8 +311,23 @@ export class AddressBook {
     return { usable: this.#addresses.length - avoided, avoided }
   }
 
+  /** An address that was avoided for long enough. Until its result is known, or for as long again, the others avoid it. */
+  #takeProbe(nowMs: number): Address | undefined {
+    for (const address of this.#avoided.size === 0 ? [] : this.#addresses) {
+      const avoided = this.#avoided.get(addressName(address))
+      if (avoided === undefined || avoided.untilMs > nowMs) continue
+      this.failed(address, nowMs, avoided.failing)
+      return address
+    }
+    return undefined
+  }
+
+  #showed(working: Failing, name: string): void {
+    if (this.#avoided.get(name)?.failing === working) this.#avoided.delete(name)
+  }
+
   #avoidedMs(address: Address, nowMs: number): number {
-    return Math.max(0, (this.#avoidedUntilMs.get(addressName(address)) ?? 0) - nowMs)
+    return Math.max(0, (this.#avoided.get(addressName(address))?.untilMs ?? 0) - nowMs)
   }
 }
 

@@ -21,6 +21,46 @@ test('an unreachable address comes last for ten seconds, and then rotates again'
   expect(hosts(10_000)[0]).toBe('a')
 })
 
+test('an address that was avoided is probed by one connection in ten seconds, until it can be reached', () => {
+  book.failed(at('b'), 0)
+  const firsts = (nowMs: number) => [hosts(nowMs), hosts(nowMs), hosts(nowMs)].map(([first]) => first)
+  expect(firsts(10_000)).toEqual(['b', 'a', 'c'])
+  expect(hosts(10_000).at(-1)).toBe('b')
+  book.failed(at('b'), 10_500)
+  expect(firsts(20_499)).not.toContain('b')
+  // No result: the connection was not needed any more.
+  expect([firsts(20_500)[0], firsts(30_499).includes('b'), firsts(30_500)[0]]).toEqual(['b', false, 'b'])
+  book.worked(at('b'))
+  expect(firsts(30_500).toSorted()).toEqual(['a', 'b', 'c'])
+})
+
+test('of several that were avoided, each connection probes one', () => {
+  for (const host of ['a', 'b']) book.failed(at(host), 0)
+  expect([hosts(10_000), hosts(10_000), hosts(10_000)]).toEqual([
+    ['a', 'c', 'b'],
+    ['b', 'c', 'a'],
+    ['c', 'a', 'b'],
+  ])
+})
+
+test('an address that accepts connections and answers none is avoided until it answers', () => {
+  book.timedOut(at('a'), 0, 1_000)
+  expect(hosts(11_000)[0]).toBe('a')
+  book.worked(at('a'))
+  const orders = [hosts(11_000), hosts(11_000), hosts(11_000)]
+  expect(orders.map(order => order.at(-1))).toEqual(['a', 'a', 'a'])
+  book.answered(at('a'), 11_001)
+  expect([hosts(11_001), hosts(11_001), hosts(11_001)].map(([first]) => first).toSorted()).toEqual([
+    ...['a', 'b', 'c'],
+  ])
+})
+
+test('a response over a connection from before does not show that a new connection can be made', () => {
+  book.failed(at('a'), 0)
+  book.answered(at('a'), 1)
+  expect(book.stats(1)).toEqual({ usable: 2, avoided: 1 })
+})
+
 test('an address that was reached is no longer avoided', () => {
   book.failed(at('a'), 0)
   book.worked(at('a'))
