@@ -112,6 +112,35 @@ export function describeKeyImport(database: string, freshUrl: () => Promise<stri
       expect(keys.map(({ state }) => state)).toEqual(['suspended', 'revoked', 'expired'])
     })
 
+    test('keeps a retiring key retiring, replaced by the imported one, also where that one exists', async () => {
+      const one = await started()
+      const { key: old } = (
+        await one.send('POST', '/admin/v1/workspaces/ws_1/keys', { name: 'reports', scopes: ['files:read'] })
+      ).body
+      await one.send('POST', `/admin/v1/keys/${old.id}/rotate`, {})
+      const lines = linesOf((await one.send('GET', '/admin/v1/keys/export')).text).map(line =>
+        JSON.parse(line),
+      )
+      const keysOf = async ({ send }: typeof one) =>
+        (await send('GET', '/admin/v1/workspaces/ws_1/keys')).body.keys
+      const replaced = lines.filter(({ id }) => id === old.id)
+      const fresh = lines.filter(({ id }) => id !== old.id)
+      for (const calls of [[lines], [fresh, lines]]) {
+        const other = await started()
+        for (const keys of calls) await other.importKeys(keys)
+        const keys = await keysOf(other)
+        const successor = keys.find(({ state }) => state === 'active')
+        const retiring = keys.find(({ state }) => state === 'retiring')
+        expect(keys).toHaveLength(2)
+        expect(retiring).toMatchObject({ hint: old.hint, replacedBy: successor?.id })
+        expect((await other.send('POST', `/admin/v1/keys/${retiring?.id}/rotate`, {})).status).toBe(409)
+      }
+      // Without the one that replaces it, its id is that of the export.
+      const alone = await started()
+      await alone.importKeys(replaced)
+      expect(await keysOf(alone)).toMatchObject([{ state: 'retiring', replacedBy: fresh[0].id }])
+    })
+
     test('reads what an export wrote', async () => {
       const [one, other] = [await started(), await started()]
       const { body } = await one.send('POST', '/admin/v1/workspaces/ws_1/keys', {
@@ -152,6 +181,12 @@ export function describeKeyImport(database: string, freshUrl: () => Promise<stri
       ['no expiry', { expiresAt: null }, 'expiresAt', /^expiresAt must be/],
       ['an expiry in 367 days', { expiresAt: inDays(367) }, 'expiresAt', /at most 366 days from now$/],
       ['a revocation to come', { revokedAt: inDays(1) }, 'revokedAt', /not in the future$/],
+      [
+        'a replacement that is no key',
+        { replacedBy: 'foreign-key' },
+        'replacedBy',
+        /null or the id of the key/,
+      ],
       ['an unknown field', { colour: 'gold' }, undefined, /^An entry has only/],
     ]
     test('names what is wrong with an entry, and imports the others', async () => {

@@ -144,7 +144,7 @@ async function importKey({ console, world, step, digest: used }: Target): Promis
     suspendedAt: a % 4 === 0 ? past : null,
     revokedAt: b % 8 === 7 ? past : null,
   }
-  const { results } = await importEntries(console.registry, [{ ok: true, entry }], CALLER)
+  const { results } = await importEntries(console.registry, [{ ok: true, entry, exportedId: null }], CALLER)
   const invalid = results.find(result => result.status === 'invalid')
   if (invalid !== undefined) world.laws.answered(`import (${invalid.error})`, digest, 0, () => false)
   return null

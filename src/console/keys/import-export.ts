@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
+import { idPattern } from '../../domain/id-form.ts'
 import { NAME_EXPECTED } from '../../domain/key/key-fields.ts'
 import {
   DIGEST_EXPECTED,
@@ -72,12 +73,17 @@ const entrySchema = Type.Object(
     ...chosenFields,
     revokedAt: pastInstant,
     suspendedAt: pastInstant,
+    replacedBy: Type.Optional(
+      Type.Union([Type.String({ pattern: `^${idPattern('key')}$` }), Type.Null()], {
+        description: 'null or the id of the key that replaces this one',
+      }),
+    ),
   },
   { title: 'ImportedKey' },
 )
 type Entry = Static<typeof entrySchema>
 /** An export has these too. An imported key has its own. */
-const IGNORED_FIELDS = ['id', 'createdAt', 'createdBy', 'rotatedFrom', 'replacedBy', 'version']
+const IGNORED_FIELDS = ['id', 'createdAt', 'createdBy', 'rotatedFrom', 'version']
 const KNOWN_FIELDS = new Set([...Object.keys(entrySchema.properties), ...IGNORED_FIELDS])
 
 /** Each entry is validated by itself: a wrong one does not keep the others out. */
@@ -146,7 +152,7 @@ export const TRANSFER_CALLS: readonly AdminCall<Registry>[] = [EXPORT, IMPORT, C
 
 /** A workspace that the caller may not see is refused before the digest is looked for. */
 function checkEntry(entry: Readonly<Record<string, unknown>>, request: FastifyRequest): CheckedEntry {
-  const { digest: sent } = entry
+  const { digest: sent, id } = entry
   // What is no digest could be a key, and is not repeated.
   const digest = typeof sent === 'string' && isDigest(sent) ? sent : null
   const refused = (field: string | null, error: string) => ({ ok: false, digest, field, error }) as const
@@ -162,7 +168,7 @@ function checkEntry(entry: Readonly<Record<string, unknown>>, request: FastifyRe
     return refused('workspaceId', 'No such workspace')
   }
   if (entry.plan !== undefined && !choosesPlans(request)) return refused('plan', PLAN_NOT_CHOSEN)
-  return { ok: true, entry }
+  return { ok: true, entry, exportedId: typeof id === 'string' ? id : null }
 }
 
 function isEntry(entry: unknown): entry is Entry {
@@ -185,7 +191,8 @@ const ANNOUNCED_AT_ONCE = 250
 
 /** An entry that may be imported, or what is wrong with it. */
 type CheckedEntry =
-  | { readonly ok: true; readonly entry: ImportEntry }
+  /** @property exportedId its id where it was exported */
+  | { readonly ok: true; readonly entry: ImportEntry; readonly exportedId: string | null }
   /** @property field null if it has no name of ours */
   | {
       readonly ok: false
@@ -262,7 +269,8 @@ async function planEntries(registry: Registry, entries: readonly CheckedEntry[],
   const workspaces = new Set(entries.flatMap(checked => (checked.ok ? [checked.entry.workspaceId] : [])))
   const workspacePlans = await registry.plans.findPlans([...workspaces])
   const context = { caller, workspacePlans, nowMs: registry.clock.wallMs() }
-  const planned = entries.map(checked => (checked.ok ? planEntry(registry, checked.entry, context) : checked))
+  const alone = entries.map(checked => (checked.ok ? planEntry(registry, checked.entry, context) : checked))
+  const planned = await nameSuccessors(registry, entries, alone)
   // Of entries with one digest the first is imported.
   const first = new Map<string, StoredKey>()
   for (const key of planned) if ('record' in key && !first.has(key.digest)) first.set(key.digest, key)
@@ -294,6 +302,35 @@ function planEntry(
     field,
     error: `${field} must be ${expected}`,
   }
+}
+
+/** An export names the key that replaces another by its id there. If both are in one call, it gets the id that it has here. */
+async function nameSuccessors(
+  { stored }: Registry,
+  entries: readonly CheckedEntry[],
+  planned: readonly PlannedEntry[],
+): Promise<readonly PlannedEntry[]> {
+  const named = new Set(planned.map(successorOf))
+  const successors = new Map<string, StoredKey>()
+  for (const [index, key] of planned.entries()) {
+    const checked = entries[index]
+    const id = checked?.ok === true ? checked.exportedId : null
+    if (id !== null && 'record' in key && named.has(id)) successors.set(id, key)
+  }
+  if (successors.size === 0) return planned
+  const known = await stored.findByDigests([...successors.values()].map(({ digest }) => digest))
+  return planned.map(key => {
+    const successor = successors.get(successorOf(key) ?? '')
+    if (successor === undefined || !('record' in key)) return key
+    const { workspaceId, id } = (known.get(successor.digest) ?? successor).record
+    return workspaceId === key.record.workspaceId
+      ? { ...key, record: { ...key.record, replacedBy: id } }
+      : key
+  })
+}
+
+function successorOf(key: PlannedEntry): string | null {
+  return 'record' in key ? key.record.replacedBy : null
 }
 
 function importResult(key: PlannedEntry, imported: ReadonlySet<StoredKey>): ImportResult {

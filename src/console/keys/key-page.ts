@@ -48,7 +48,8 @@ async function showKey(sources: KeyPageParts, reply: FastifyReply): Promise<Fast
   const { record } = await requireKey(reply.request, registry)
   const relative = async (id: string | null): Promise<KeyView | null> => {
     const key = id === null ? null : await registry.stored.findById(id)
-    return key === null ? null : readKeyView(key.record, registry)
+    // An import may name any id, also of a key that its workspace must not see.
+    return key?.record.workspaceId === record.workspaceId ? readKeyView(key.record, registry) : null
   }
   const [origin, leaks, key, predecessor, successor, usage, limits, recent] = await Promise.all([
     registry.history.findOrigin(record),

@@ -128,14 +128,16 @@ export interface ImportEntry extends RequestedFields {
   readonly expiresAt: string
   readonly revokedAt?: string | null | undefined
   readonly suspendedAt?: string | null | undefined
+  /** The id that the key which replaces it had where it was exported. */
+  readonly replacedBy?: string | null | undefined
 }
 
 /**
  * The record of an imported key, or the first field that is wrong. A key keeps its state: one that has ended is imported
- * as ended, so that its owner still learns why it is rejected.
+ * as ended, so that its owner still learns why it is rejected, and one that was replaced stays so until its end.
  */
 export function planImport(entry: ImportEntry, context: NewKeyContext): Planned<KeyRecord> {
-  const { digest, hint, workspaceId } = entry
+  const { digest, hint, workspaceId, replacedBy = null } = entry
   const { id, keyPrefix, createdBy, knownScopes, nowMs } = context
   if (!DIGEST.test(digest)) return wrong('digest', DIGEST_EXPECTED)
   if (!isWorkspaceId(workspaceId)) return wrong('workspaceId', WORKSPACE_ID_EXPECTED)
@@ -155,7 +157,7 @@ export function planImport(entry: ImportEntry, context: NewKeyContext): Planned<
   const times = planTimes(entry, nowMs)
   if (!times.ok) return times
   const identity = { id, workspaceId, ...chosen.value, scopes, hint, createdAtMs: nowMs, createdBy }
-  return { ok: true, value: { ...identity, ...UNTOUCHED, ...times.value, rotatedFrom: null } }
+  return { ok: true, value: { ...identity, ...UNTOUCHED, ...times.value, rotatedFrom: null, replacedBy } }
 }
 
 type Times = Pick<KeyRecord, 'expiresAtMs' | 'revokedAtMs' | 'suspendedAtMs'>

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { BLANK_FIELDS } from '../../../src/domain/key/key-fields.ts'
 import { type ImportEntry, planImport } from '../../../src/domain/key/key-life.ts'
+import { keyState } from '../../../src/domain/key/key-record.ts'
 import { digestKey, mintSecret } from '../../../src/domain/key/secret.ts'
 import { SIGNING_KEY } from '../examples.ts'
 
@@ -68,6 +69,16 @@ describe('an imported key', () => {
     ],
   ])('stays %s', (_, change, value) => {
     expect(plan(change)).toMatchObject({ ok: true, value })
+  })
+
+  test('that was rotated stays retiring until its overlap ends', () => {
+    const replacedBy = `key_${'0'.repeat(26)}`
+    const planned = plan({ replacedBy, expiresAt: at(DAY_MS) })
+    if (!planned.ok) throw new Error(planned.expected)
+    expect(planned.value.replacedBy).toBe(replacedBy)
+    expect(keyState(planned.value, NOW_MS + DAY_MS - 1)).toBe('retiring')
+    expect(keyState(planned.value, NOW_MS + DAY_MS)).toBe('expired')
+    expect(plan({ replacedBy: null })).toMatchObject({ ok: true, value: { replacedBy: null } })
   })
 
   test('has no description and no networks unless they are given', () => {
