@@ -1,15 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
-import { isKeyId } from '../../domain/id-form.ts'
 import { DEFAULT_REGION, isRegionName, REGION_HEADER } from '../../domain/region.ts'
-import { isCount } from '../../domain/wire.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { ApiError, invalidField } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
 import { fields } from '../platform/http/fields.ts'
 import type { StoredUsage } from './read-usage.ts'
-import { checkReport, type FindKnown, LISTS, type RefusedEntries } from './reports/check-report.ts'
+import { checkReport, type FindKnown, LISTS, PARTS, type RefusedEntries } from './reports/check-report.ts'
 import type { ReportGatherer } from './reports/store-reports.ts'
 import type { UseWriter } from './reports/use-writer.ts'
 
@@ -63,7 +61,7 @@ interface ReceivingParts {
 
 /** The call in which gateways report what was used, counted and refused. */
 export function usageCall(parts: ReceivingParts): Call {
-  for (const list of LISTS) parts.metrics.usageEntriesRefused.inc({ list }, 0)
+  for (const list of PARTS) parts.metrics.usageEntriesRefused.inc({ list }, 0)
   return {
     method: 'POST',
     url: '/usage',
@@ -81,13 +79,13 @@ async function receiveReport(
 ): Promise<unknown> {
   // The route's schema has validated the body.
   const body = request.body as UsageReportBody
-  const { gateway, sequence, used = {} } = body
-  const uses = readUses(used, parts.clock.wallMs())
+  const { gateway, sequence } = body
   const isNumbered = gateway !== undefined || sequence !== undefined
   if (!isNumbered && body.counts === undefined && body.refusals === undefined) {
     // Version 1 of the contract has only when keys were last used.
     if (body.used === undefined) throw invalidField('used', USED_EXPECTED)
-    await parts.uses.record(uses)
+    const { used } = await check(parts, { used: body.used })
+    await parts.uses.record(used)
     return reply.code(204).send()
   }
   if (typeof gateway !== 'string' || !GATEWAY.test(gateway)) throw invalidField('gateway', GATEWAY_EXPECTED)
@@ -96,10 +94,10 @@ async function receiveReport(
   const { refused, ...checked } = await check(parts, body)
   const region = request.headers[REGION_HEADER] ?? DEFAULT_REGION
   if (!isRegionName(region)) throw invalidField(REGION_HEADER, 'the name of a region')
-  await parts.gatherer.store({ gateway, region, sequence, ...checked, used: uses }).catch(() => {
+  await parts.gatherer.store({ gateway, region, sequence, ...checked }).catch(() => {
     throw new ApiError('database_unavailable', 'The report is not stored; send it again', RETRY)
   })
-  return responseTo(refused, Object.keys(used).length - uses.size)
+  return responseTo(refused)
 }
 
 function entriesIn({ used = {}, ...lists }: UsageReportBody): number {
@@ -107,24 +105,16 @@ function entriesIn({ used = {}, ...lists }: UsageReportBody): number {
 }
 
 async function check({ findKnown, clock, metrics, stores }: ReceivingParts, body: UsageReportBody) {
-  const { counts = [], refusals = [], omittedRefusals = [], limits = [] } = body
+  const { counts = [], refusals = [], omittedRefusals = [], limits = [], used = {} } = body
   const ofRefusals = stores.refusals ? { refusals, omittedRefusals } : {}
   const lists = { limits, ...ofRefusals, ...(stores.counts ? { counts } : {}) }
-  const checked = checkReport(lists, await findKnown(lists), clock.wallMs())
-  for (const list of LISTS) metrics.usageEntriesRefused.inc({ list }, checked.refused[list])
+  const checked = checkReport({ ...lists, used }, await findKnown(lists), clock.wallMs())
+  for (const list of PARTS) metrics.usageEntriesRefused.inc({ list }, checked.refused[list])
   return checked
 }
 
-/** Of the valid entries. A gateway's clock that is ahead must not set a time in the future. */
-function readUses(used: Readonly<Record<string, unknown>>, nowMs: number): ReadonlyMap<string, number> {
-  const uses = new Map<string, number>()
-  for (const [id, ms] of Object.entries(used))
-    if (isKeyId(id) && isCount(ms)) uses.set(id, Math.min(ms, nowMs))
-  return uses
-}
-
 /** Names a few refused entries only: a response must not be larger than the report. */
-function responseTo({ first, requests, ...refused }: RefusedEntries, refusedUses: number): object {
-  const entries = LISTS.reduce((sum, list) => sum + refused[list], refusedUses)
+function responseTo({ first, requests, ...refused }: RefusedEntries): object {
+  const entries = PARTS.reduce((sum, part) => sum + refused[part], 0)
   return entries === 0 ? {} : { refused: entries, requests, first }
 }

@@ -208,13 +208,21 @@ describe('a report of a gateway', () => {
     expect(await lastUsedAt()).toBe(new Date(nowMs).toISOString())
   })
 
-  test('keeps the other times of use where some are not valid, and says how many were not', async () => {
-    const { send, report, keyId, issue } = await started()
+  test('keeps the other times of use where some are not valid, names these and counts them', async () => {
+    const { send, report, keyId, issue, metrics } = await started()
     const other = await issue()
     const usedAt = Date.now() - 5000
     const used = { [keyId]: usedAt, [other]: 0.5, [UNKNOWN_KEY]: -1, key_a: usedAt, x: 'now' }
     const { status, body } = await report(1, [], { used })
-    expect([status, body]).toEqual([200, { refused: 4, requests: 0, first: [] }])
+    const [noTime, noKey] = ['must be whole milliseconds since the epoch', 'not the id of a key']
+    const errors = [noTime, noTime, noKey, noKey]
+    const first = errors.map((error, index) => ({ list: 'used', index: index + 1, error }))
+    expect([status, body]).toEqual([200, { refused: 4, requests: 0, first }])
+    const refused = () => metricValue(metrics.usageEntriesRefused, { list: 'used' })
+    expect(await refused()).toBe(4)
+    // Version 1 of the contract has no answer to name them in.
+    expect((await send('POST', USAGE, { used: { key_a: usedAt } })).status).toBe(204)
+    expect(await refused()).toBe(5)
     const lastUsedAt = async (id: string) => (await send('GET', `/admin/v1/keys/${id}`)).body.key.lastUsedAt
     expect([await lastUsedAt(keyId), await lastUsedAt(other)]).toEqual([expect.any(String), null])
   })

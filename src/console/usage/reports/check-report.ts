@@ -7,6 +7,7 @@ import { isKeyId } from '../../../domain/id-form.ts'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 import type { LimitUse } from '../../../domain/rate-limit.ts'
 import { ROUTE_NAME } from '../../../domain/route/route.ts'
+import { isCount } from '../../../domain/wire.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { listAsRows } from '../../platform/database/query-parts.ts'
 
@@ -22,8 +23,15 @@ const LATEST_END_MS = 32 * 86_400_000
 const MAX_NAMED = 20
 
 export const LISTS = ['counts', 'refusals', 'omittedRefusals', 'limits'] as const
+/** The parts of a report with entries that can be refused: its lists, and the times of use. */
+export const PARTS = [...LISTS, 'used'] as const
 type List = (typeof LISTS)[number]
+type Part = (typeof PARTS)[number]
 type Lists = Readonly<Partial<Record<List, readonly unknown[]>>>
+
+interface SentUses {
+  readonly used?: Readonly<Record<string, unknown>>
+}
 
 /** Requests of one key, route and code in one minute. */
 export interface Count {
@@ -52,6 +60,9 @@ export interface Refusal {
   readonly address: string
 }
 
+/** By key, when it was last used. */
+type Uses = ReadonlyMap<string, number>
+
 /** The valid entries of a report. */
 export interface CheckedEntries {
   readonly counts: readonly Count[]
@@ -69,8 +80,8 @@ export interface CheckedReport extends CheckedEntries {
   readonly sequence: number
 }
 
-/** How many entries of each list are not valid. */
-export interface RefusedEntries extends Readonly<Record<List, number>> {
+/** How many entries of each part are not valid. */
+export interface RefusedEntries extends Readonly<Record<Part, number>> {
   /** The requests that the refused counts stand for. */
   readonly requests: number
   readonly first: readonly RefusedEntry[]
@@ -78,7 +89,7 @@ export interface RefusedEntries extends Readonly<Record<List, number>> {
 
 /** An entry that is not valid. */
 interface RefusedEntry {
-  readonly list: List
+  readonly list: Part
   readonly index: number
   readonly error: string
 }
@@ -94,16 +105,16 @@ export type FindKnown = (lists: Lists) => Promise<Known>
 
 /** Separates the valid entries of a report from the others. */
 export function checkReport(
-  { counts = [], refusals = [], omittedRefusals = [], limits = [] }: Lists,
+  { counts = [], refusals = [], omittedRefusals = [], limits = [], used = {} }: Lists & SentUses,
   known: Known,
   nowMs: number,
-): CheckedEntries & { readonly refused: RefusedEntries } {
-  const refused = { counts: 0, refusals: 0, omittedRefusals: 0, limits: 0, requests: 0 }
+): CheckedEntries & { readonly used: Uses; readonly refused: RefusedEntries } {
+  const refused = { counts: 0, refusals: 0, omittedRefusals: 0, limits: 0, used: 0, requests: 0 }
   const first: RefusedEntry[] = []
-  const valid = <Value>(
-    list: List,
-    entries: readonly unknown[],
-    check: (entry: unknown) => Checked<Value>,
+  const valid = <Entry, Value>(
+    list: Part,
+    entries: readonly Entry[],
+    check: (entry: Entry) => Checked<Value>,
   ): Value[] =>
     entries.flatMap((entry, index) => {
       const checked = check(entry)
@@ -118,6 +129,8 @@ export function checkReport(
     refusals: valid('refusals', refusals, entry => parseRefusal(entry, known, nowMs)),
     omitted: valid('omittedRefusals', omittedRefusals, entry => parseOmitted(entry, known)),
     limits: valid('limits', limits, entry => parseLimit(entry, known, nowMs)),
+    // After the counts, so that these are named first.
+    used: new Map(valid('used', Object.entries(used), entry => parseUse(entry, nowMs))),
     refused: { ...refused, first },
   }
 }
@@ -217,6 +230,13 @@ function parseOmitted(entry: unknown, known: Known): Checked<string> {
   if (!omittedEntry.Check(entry)) return wrong('needs workspaceId and a count from 1')
   const workspaceId = knownWorkspace(entry.workspaceId, known)
   return workspaceId === null ? wrong('unknown workspace') : { ok: true, value: workspaceId }
+}
+
+/** A gateway's clock that is ahead must not set a time in the future. */
+function parseUse([id, ms]: readonly [string, unknown], nowMs: number): Checked<readonly [string, number]> {
+  if (!isKeyId(id)) return wrong('not the id of a key')
+  if (!isCount(ms)) return wrong('must be whole milliseconds since the epoch')
+  return { ok: true, value: [id, Math.min(ms, nowMs)] }
 }
 
 function knownWorkspace(workspaceId: string, known: Known): string | null {
