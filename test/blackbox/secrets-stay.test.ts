@@ -192,7 +192,7 @@ async function administer(keys: readonly { id: string; secret: string }[]): Prom
     ['GET', '/workspaces/ws_1/keys', undefined, CANARY],
     ['GET', '/workspaces/ws_1/keys', undefined, first?.secret],
     ['POST', '/workspaces/ws_1/keys', `{"name":"a ${first?.secret}","scopes":["files:read"]}`],
-    // Each in the request id, which is in the log and the audit trail.
+    // Each in the request id, which is in the log and the audit log.
     ['POST', '/workspaces/ws_1/keys', ISSUE, undefined, first?.secret],
     ['POST', '/workspaces/ws_1/keys', ISSUE, undefined, planted['admin token']],
     ['GET', '/workspaces/ws_1/audit'],

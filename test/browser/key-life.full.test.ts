@@ -126,8 +126,8 @@ describe.skipIf(!has(CHROMIUM))('a key’s whole life in a real browser, at a re
     })
     expect(acceptedForMs).toBeLessThan(A_SECOND_MS)
 
-    await page.getByRole('link', { name: 'Audit trail' }).click()
-    await page.getByRole('heading', { name: 'Audit trail' }).waitFor()
+    await page.getByRole('link', { name: 'Audit log' }).click()
+    await page.getByRole('heading', { name: 'Audit log' }).waitFor()
     const acts = () => page.locator('.entries .badge').allTextContents()
     await expect
       .poll(async () => (await acts()).slice(-4))

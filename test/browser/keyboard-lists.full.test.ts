@@ -105,7 +105,7 @@ describe.skipIf(!has(CHROMIUM))('with a keyboard alone', () => {
     expect(await page.getByRole('row', { name: /of two.*Suspended/s }).count()).toBe(2)
   })
 
-  test('a user filters the audit trail, is led to a mistake, and opens an entry', async () => {
+  test('a user filters the audit log, is led to a mistake, and opens an entry', async () => {
     await site.issue({ name: 'audited' })
     const page = await open('/workspaces/ws_1/audit')
     const { keyboard } = page

@@ -46,6 +46,7 @@ const WORDS: readonly (readonly [word: string, instead: string])[] = [
   ['spellings?', 'source of a setting; form or variant of a name'],
   ['(?:draws?|drew) (?:a|the)(?: same)? (?:hint|id|secret|token)', 'generate'],
   ['census', 'count of keys by state'],
+  ['audit trails?', 'audit log'],
   ['complain(?:s|ed|ing)?', 'write error; a peer rejects'],
 ]
 

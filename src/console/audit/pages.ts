@@ -100,11 +100,11 @@ function auditPage(frame: Frame, view: AuditView): Html {
     ${filterForm(workspaceId, form, NO_PROBLEMS)}
     ${entries.length === 0 ? emptyList(view) : html`${entryList(entries, view.keys, frame.nowMs)}${downloads(form, 'entries', auditPath(workspaceId))}`}
     ${pageLinks(view, cursor => auditPath(workspaceId, { ...filterQuery(form), cursor }), ORDER)}`
-  return page(frame, { title: 'Audit trail', section: 'audit', main })
+  return page(frame, { title: 'Audit log', section: 'audit', main })
 }
 
 function heading({ workspaceId }: Pick<AuditView, 'workspaceId'>): string {
-  return workspaceId === null ? 'Audit trail of all workspaces' : 'Audit trail'
+  return workspaceId === null ? 'Audit log of all workspaces' : 'Audit log'
 }
 
 /** With the conditions as they were sent. */
@@ -116,7 +116,7 @@ function problemsPage(
   const main = html`<h1>${heading({ workspaceId })}</h1>
     ${errorSummary(problems)}
     ${filterForm(workspaceId, form, problems)}`
-  return page(frame, { title: 'Audit trail', section: 'audit', main, isWrong: true })
+  return page(frame, { title: 'Audit log', section: 'audit', main, isWrong: true })
 }
 
 /** Only where an entry shows that the key is of this workspace. */

@@ -201,7 +201,7 @@ function chosenPermissions({ template, permissions }: TokenForm): readonly strin
 }
 
 function tokenInputs(form: TokenForm, problems: Problems, nowMs: number): Html {
-  const nameHint = 'The program that uses the token, such as “deploy pipeline”. The audit trail shows it'
+  const nameHint = 'The program that uses the token, such as “deploy pipeline”. The audit log shows it'
   const workspacesHint =
     'Ids, one per line. The token sees no other workspace. Leave it empty for all, also those to come'
   const expiryHint = 'A token cannot be extended: make the next one before it expires'

@@ -69,7 +69,7 @@ test('deliveries of another workspace are not shown, and without a webhook the p
   expect((await browser.visit('/workspaces/ws_1/deliveries')).text).toContain('No webhook')
 })
 
-test('the page and the audit trail name the key and its hint, and the page what happened to it', async () => {
+test('the page and the audit log name the key and its hint, and the page what happened to it', async () => {
   const receiver = await WebhookReceiver.start()
   onTestFinished(() => receiver.stop())
   const webhook = { url: receiver.url, secret: randomBytes(32).toString('base64') }

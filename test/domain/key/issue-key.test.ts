@@ -100,7 +100,7 @@ describe('a new key', () => {
   })
 })
 
-test('a name that contains a key or an admin token is rejected: audit trail, webhooks and pages show names', () => {
+test('a name that contains a key or an admin token is rejected: audit log, webhooks and pages show names', () => {
   const key = `wsk_${'0Az'.repeat(18)}`
   const token = key.replace('wsk_', 'pat_')
   const expected = 'a name without an API key or token in it'

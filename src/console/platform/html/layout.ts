@@ -43,7 +43,7 @@ const NAVIGATION = {
   keys: { label: 'Keys', path: (workspaceId: string) => keysPath(workspaceId) },
   usage: { label: 'Usage', path: usagePath },
   refusals: { label: 'Rejections', path: (workspaceId: string) => refusalsPath(workspaceId) },
-  audit: { label: 'Audit trail', path: (workspaceId: string) => auditPath(workspaceId) },
+  audit: { label: 'Audit log', path: (workspaceId: string) => auditPath(workspaceId) },
   deliveries: { label: 'Webhook', path: deliveriesPath },
   api: { label: 'API reference', path: apiPath },
 }
