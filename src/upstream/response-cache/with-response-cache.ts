@@ -66,9 +66,14 @@ class Coalescer {
     const { upstream, deny, metrics, clock } = deps
     const nowMs = () => clock.monotonicMs()
     this.#deps = deps
-    this.#cache = createCache(deps)
+    this.#cache = deps.maxBytes === 0 ? null : new ResponseCache(deps.maxBytes, metrics)
     this.#computeCacheKey = compileCacheKey(deps.requestHeaders)
     this.#parts = { policy: upstream.policy, deny, forward, nowMs, counts: createCoalescingCounts(metrics) }
+    // Cached responses and requests in flight belong to the former fixed headers.
+    deps.onReload?.(() => () => {
+      this.#cache?.clear()
+      this.#coalesced.clear()
+    })
   }
 
   forward(request: ClientRequest, permit: Permit): void {
@@ -130,15 +135,6 @@ class Coalescer {
     coalesced.join(first)
     coalesced.attach(send(first.permit, upstreamRequest, coalesced))
   }
-}
-
-/** @returns null if responses are not cached */
-function createCache({ maxBytes, onReload, metrics }: ResponseCacheDeps): ResponseCache | null {
-  if (maxBytes === 0) return null
-  const cache = new ResponseCache(maxBytes, metrics)
-  // Cached responses belong to the former fixed headers.
-  onReload?.(() => () => cache.clear())
-  return cache
 }
 
 const NO_DIRECTIVES = parseDirectives(undefined)

@@ -158,6 +158,24 @@ test('a reload of the upstream’s settings clears the cache', async () => {
   expect(here.sent).toHaveLength(2)
 })
 
+test.each([0, 1_000_000])(
+  'a request after a reload joins none that was sent before it, with a cache of %i bytes',
+  async maxBytes => {
+    const { here, sent } = start({ maxBytes })
+    const before = here.request()
+    here.reload()
+    const after = here.request()
+    expect(here.sent).toHaveLength(2)
+    await sent(0).respond('"former"', FRESH)
+    // The end of the former request leaves the new one open to others.
+    const joined = here.request()
+    expect(here.sent).toHaveLength(2)
+    await sent(1).respond('"new"', FRESH)
+    await settled()
+    expect([before.body, after.body, joined.body]).toEqual(['"former"', '"new"', '"new"'])
+  },
+)
+
 test('a cache also works where no setting ever changes', async () => {
   const { here } = await filled(FRESH, { reloads: false })
   here.request()
