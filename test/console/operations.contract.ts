@@ -460,7 +460,8 @@ export function describeOperations(
         const { key } = await issue(running)
         const body = { gateway: 'gateway-1', sequence: index + 1, used: { [key.id]: time } }
         const { status, body: answer } = await running.send('POST', '/internal/v1/usage', body)
-        expect([time, status, answer]).toEqual([time, 200, { refused: 1, requests: 0, first: [] }])
+        const first = [{ list: 'used', index: 0, error: 'must be whole milliseconds since the epoch' }]
+        expect([time, status, answer]).toEqual([time, 200, { refused: 1, requests: 0, first }])
       }
     })
 
