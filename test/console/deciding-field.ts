@@ -63,7 +63,7 @@ const CHOICE: Changes = {
       "    plan: textField(fields, 'plan').trim(),\n    onlyRoute: textField(fields, 'onlyRoute').trim(),\n",
     ],
     ['  allowedCidrs,\n  plan,\n', '  allowedCidrs,\n  plan,\n  onlyRoute,\n'],
-    ['splitCidrs(allowedCidrs), plan }', 'splitCidrs(allowedCidrs), plan, onlyRoute }'],
+    ['splitList(allowedCidrs), plan }', 'splitList(allowedCidrs), plan, onlyRoute }'],
     [
       '  { allowedCidrs, plan }: ChosenForm,\n  problems',
       '  { allowedCidrs, plan, onlyRoute }: ChosenForm,\n  problems',
