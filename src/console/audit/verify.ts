@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { CHAIN_START, type ChainHead, hashEntry } from '../platform/audit/chain.ts'
 import { type AuditKeys, checkChained, checkQueued, type MacVerdict } from '../platform/audit/mac.ts'
+import { inBatches } from '../platform/database/query-parts.ts'
 import type { AuditFields, AuditRow, Tables } from '../platform/database/tables.ts'
 
 const ROWS_AT_ONCE = 1000
@@ -58,10 +59,9 @@ export async function verifyAudit(database: Kysely<Tables>, options: VerifyOptio
   await requireChain(database)
   const head = await readHead(database)
   const walk = new ChainWalk(head, options)
-  for (;;) {
-    const rows = await readRows(database, walk.position, lastPlace(head))
+  const readAfter = () => readRows(database, walk.position, lastPlace(head))
+  for await (const rows of inBatches(ROWS_AT_ONCE, readAfter)) {
     for (const row of rows) walk.take(row)
-    if (rows.length < ROWS_AT_ONCE) break
   }
   walk.finish()
   await findBeyondHead(database, walk)
@@ -238,9 +238,8 @@ async function findBeyondHead(database: Kysely<Tables>, walk: ChainWalk): Promis
 
 /** A console gives each entry a place in the chain: those without one, or with one that no console gives, are not its own. */
 async function findOutside(database: Kysely<Tables>, walk: ChainWalk): Promise<void> {
-  let afterId = ''
-  for (;;) {
-    const rows = await database
+  const readAfter = (last: { readonly id: string } | null) =>
+    database
       .selectFrom('audit')
       .where(({ or, eb }) =>
         or([
@@ -249,14 +248,13 @@ async function findOutside(database: Kysely<Tables>, walk: ChainWalk): Promise<v
           eb('sequence', '>', Number.MAX_SAFE_INTEGER),
         ]),
       )
-      .where('id', '>', afterId)
+      .where('id', '>', last?.id ?? '')
       .selectAll()
       .orderBy('id')
       .limit(ROWS_AT_ONCE)
       .execute()
+  for await (const rows of inBatches(ROWS_AT_ONCE, readAfter)) {
     for (const row of rows) walk.note(`inserted: ${describe(row)} is not in the chain`)
-    if (rows.length < ROWS_AT_ONCE) return
-    afterId = rows.at(-1)?.id ?? ''
   }
 }
 
@@ -266,9 +264,9 @@ async function checkQueue(
   walk: ChainWalk,
   { keys, nowMs }: VerifyOptions,
 ): Promise<number> {
-  let [queued, afterId] = [0, '']
-  for (;;) {
-    const rows = await readQueue(database, afterId)
+  let queued = 0
+  const readAfter = (last: { readonly id: string } | null) => readQueue(database, last?.id ?? '')
+  for await (const rows of inBatches(ROWS_AT_ONCE, readAfter)) {
     for (const { is_chained, ...row } of rows) {
       const verdict = checkQueued(keys, row)
       const waiting = { ...row, sequence: null }
@@ -279,9 +277,8 @@ async function checkQueue(
         if (row.at_ms < nowMs - MAX_QUEUED_MS) walk.noteLate(waiting)
       }
     }
-    if (rows.length < ROWS_AT_ONCE) return queued
-    afterId = rows.at(-1)?.id ?? ''
   }
+  return queued
 }
 
 /** In one statement with what is chained: a console moves entries from one table to the other. */

@@ -11,7 +11,8 @@ import { patientSettings } from '../../redis/options.ts'
 import { importSecrets } from '../platform/console-context.ts'
 import { type ProgressDisplay, Refused } from '../platform/database/database.ts'
 import { readKeyRow, toKeyRow } from '../platform/database/key-row.ts'
-import type { Tables } from '../platform/database/tables.ts'
+import { inBatches } from '../platform/database/query-parts.ts'
+import type { KeyRow, Tables } from '../platform/database/tables.ts'
 import { countKeys } from './read-database.ts'
 
 const KEYS_AT_ONCE = 500
@@ -54,21 +55,20 @@ export async function* keysWithEntries(
   progress: ProgressDisplay,
 ): AsyncGenerator<{ readonly key: StoredKey; readonly entries: readonly SeenEntry[] }> {
   const count = await countKeys(database)
-  let [done, afterId] = [0, '']
-  for (;;) {
-    const rows = await database
+  let done = 0
+  const readAfter = (last: KeyRow | null) =>
+    database
       .selectFrom('keys')
       .selectAll()
-      .where('id', '>', afterId)
+      .where('id', '>', last?.id ?? '')
       .orderBy('id')
       .limit(KEYS_AT_ONCE)
       .execute()
+  for await (const rows of inBatches(KEYS_AT_ONCE, readAfter)) {
     const found = await seen.read(rows.map(({ digest }) => digest))
     for (const key of rows.map(readKeyRow)) yield { key, entries: found.get(key.digest) ?? [] }
     done += rows.length
     progress.show(done, count, 'keys compared with Redis')
-    if (rows.length < KEYS_AT_ONCE) return
-    afterId = rows.at(-1)?.id ?? ''
   }
 }
 

@@ -9,6 +9,7 @@ import {
   Refused,
 } from '../platform/database/database.ts'
 import { openPostgresForCopy } from '../platform/database/postgres/database.ts'
+import { inBatches } from '../platform/database/query-parts.ts'
 import {
   checkIntegrity,
   isLockedSqliteFile,
@@ -122,7 +123,7 @@ async function copyRows(
   let done = 0
   for (const table of COPIED_TABLES) {
     if (FILLED_BY_ITSELF.has(table.table)) await sql`delete from ${sql.table(table.table)}`.execute(to)
-    for await (const rows of readBatches(from, table)) {
+    for await (const rows of readAll(from, table)) {
       await insert(to, table, rows)
       done += rows.length
       progress.show(done, total, what)
@@ -132,17 +133,15 @@ async function copyRows(
   return total
 }
 
-async function* readBatches(from: Kysely<Tables>, { table, columns }: CopiedTableKey): AsyncGenerator<Row[]> {
+function readAll(from: Kysely<Tables>, { table, columns }: CopiedTableKey): AsyncGenerator<readonly Row[]> {
   const key = sql.join(columns.map(column => sql.ref(column)))
-  let after = sql``
-  for (;;) {
+  return inBatches(ROWS_AT_ONCE, async (last: Row | null) => {
+    const after =
+      last === null ? sql`` : sql`where (${key}) > (${sql.join(columns.map(column => last[column]))})`
     const { rows } = await sql<Row>`
       select * from ${sql.table(table)} ${after} order by ${key} limit ${ROWS_AT_ONCE}`.execute(from)
-    if (rows.length > 0) yield rows
-    const last = rows.at(-1)
-    if (last === undefined || rows.length < ROWS_AT_ONCE) return
-    after = sql`where (${key}) > (${sql.join(columns.map(column => last[column]))})`
-  }
+    return rows
+  })
 }
 
 async function insert(to: Kysely<Tables>, { table }: CopiedTableKey, rows: readonly Row[]): Promise<void> {

@@ -3,6 +3,7 @@ import type { Clock, Timers } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { isLive, readKeyRow } from '../platform/database/key-row.ts'
+import { inBatches } from '../platform/database/query-parts.ts'
 import type { KeyRow, Tables } from '../platform/database/tables.ts'
 import { keepUp } from '../platform/jobs/timers.ts'
 import type { Deliveries } from './dispatcher.ts'
@@ -86,34 +87,39 @@ async function findExpiringKeys(
   span: ExpirySpan,
 ): Promise<KeyRecord[]> {
   const found: KeyRecord[] = []
-  let start: Expiry | undefined = { expires_at_ms: span.afterMs + 1, id: '' }
-  while (start !== undefined && found.length < KEYS_AT_ONCE) {
-    const stretch = keysBetween(database, start, span.untilMs)
-    const rows = await database
-      .selectFrom(stretch.selectAll().limit(EXAMINED_AT_ONCE).as('keys'))
-      .selectAll()
-      .where(isDue(kind, span))
+  const readAfter = (last: Expiry | null) => readExpiries(database, span, last)
+  for await (const examined of inBatches(EXAMINED_AT_ONCE, readAfter)) {
+    const ids = examined.map(({ id }) => id)
+    const due = database.selectFrom('keys').selectAll().where('id', 'in', ids).where(isDue(kind, span))
+    const rows = await due
       .orderBy('expires_at_ms')
       .orderBy('id')
       .limit(KEYS_AT_ONCE - found.length)
       .execute()
     found.push(...rows.map(row => readKeyRow(row).record))
-    const end = stretch.select(['expires_at_ms', 'id']).offset(EXAMINED_AT_ONCE - 1)
-    start = await end.limit(1).executeTakeFirst()
+    if (found.length === KEYS_AT_ONCE) break
   }
   return found
 }
 
-/** A place in the order of expiry. */
 type Expiry = Pick<KeyRow, 'expires_at_ms' | 'id'>
 
-function keysBetween(database: Kysely<Tables>, after: Expiry, untilMs: number) {
+/** The next keys of a span in the order of expiry. */
+function readExpiries(
+  database: Kysely<Tables>,
+  { afterMs, untilMs }: ExpirySpan,
+  last: Expiry | null,
+): Promise<Expiry[]> {
+  const { expires_at_ms, id } = last ?? { expires_at_ms: afterMs + 1, id: '' }
   return database
     .selectFrom('keys')
-    .where(sql<boolean>`(expires_at_ms, id) > (${after.expires_at_ms}, ${after.id})`)
+    .select(['expires_at_ms', 'id'])
+    .where(sql<boolean>`(expires_at_ms, id) > (${expires_at_ms}, ${id})`)
     .where('expires_at_ms', '<=', untilMs)
     .orderBy('expires_at_ms')
     .orderBy('id')
+    .limit(EXAMINED_AT_ONCE)
+    .execute()
 }
 
 function isDue(kind: ReceiverKind, { days, afterMs }: ExpirySpan): RawBuilder<SqlBool> {

@@ -1,4 +1,4 @@
-import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
 import { type PendingChange, toPendingChange } from '../../announcing/index.ts'
 import { appendAudit, type WritableAudit } from '../../platform/audit/chain.ts'
@@ -6,6 +6,7 @@ import type { AuditEntry } from '../../platform/audit/entries.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { AuditWriteError } from '../../platform/database/database-unavailable.ts'
 import { isLive, readKeyRow, toKeyRow } from '../../platform/database/key-row.ts'
+import { inBatches } from '../../platform/database/query-parts.ts'
 import type { KeyRow, Tables } from '../../platform/database/tables.ts'
 import type { WebhookEvent } from '../../webhooks/index.ts'
 import { areCurrent, type WorkspacePlans } from './plans.ts'
@@ -167,30 +168,28 @@ async function listLive(
   { workspaceId, after, untilId, withoutPlan }: LiveRange,
   { limit, nowMs }: { readonly limit: number; readonly nowMs: number },
 ): Promise<LivePosition[]> {
-  const examined = withoutPlan === undefined ? limit : EXAMINED_AT_ONCE
-  const others = withoutPlan === undefined ? sql`` : sql`where plan is distinct from ${withoutPlan}`
-  let start = after ?? { expiresAtMs: nowMs + 1, id: '' }
-  for (;;) {
-    const live = sql`
-      select id, expires_at_ms, plan from keys
-      where workspace_id = ${workspaceId} and (expires_at_ms, id) > (${start.expiresAtMs}, ${start.id})
-        and ${isLive(nowMs)} and id <= ${untilId}
-      order by expires_at_ms, id`
-    const found = await readPositions(
-      database,
-      sql`select id, expires_at_ms from (${live} limit ${examined}) as examined ${others}
-        order by expires_at_ms, id limit ${limit}`,
-    )
-    if (found.length > 0) return found
-    const [end] = await readPositions(database, sql`${live} limit 1 offset ${examined - 1}`)
-    if (end === undefined) return []
-    start = end
+  const start = after ?? { expiresAtMs: nowMs + 1, id: '' }
+  const size = withoutPlan === undefined ? limit : EXAMINED_AT_ONCE
+  const readAfter = async (last: LiveKey | null): Promise<readonly LiveKey[]> => {
+    const { expiresAtMs, id } = last ?? start
+    const query = database
+      .selectFrom('keys')
+      .select(['id', 'expires_at_ms as expiresAtMs', 'plan'])
+      .where('workspace_id', '=', workspaceId)
+      .where(sql<boolean>`(expires_at_ms, id) > (${expiresAtMs}, ${id})`)
+      .where('id', '<=', untilId)
+      .where(isLive(nowMs))
+    return query.orderBy('expires_at_ms').orderBy('id').limit(size).execute()
   }
+  for await (const keys of inBatches(size, readAfter)) {
+    const others = withoutPlan === undefined ? keys : keys.filter(({ plan }) => plan !== withoutPlan)
+    if (others.length > 0) return others.slice(0, limit)
+  }
+  return []
 }
 
-async function readPositions(database: Kysely<Tables>, query: RawBuilder<unknown>): Promise<LivePosition[]> {
-  const { rows } = await sql<{ id: string; expires_at_ms: number }>`${query}`.execute(database)
-  return rows.map(({ id, expires_at_ms }) => ({ id, expiresAtMs: expires_at_ms }))
+interface LiveKey extends LivePosition {
+  readonly plan: string | null
 }
 
 /** The newest key of a workspace, in any state. */

@@ -24,6 +24,24 @@ export function takePage<Row, Place>(
   return { rows, next: found.length > limit && last !== undefined ? place(last) : end }
 }
 
+/**
+ * All rows of an ordered query, a bounded number by each statement: `node:sqlite` blocks the event loop meanwhile.
+ * @param size rows of a batch, of which none is empty and only the last shorter
+ * @param readAfter the next rows, at most `size`, in their order; null: the first
+ */
+export async function* inBatches<Row>(
+  size: number,
+  readAfter: (last: Row | null) => Promise<readonly Row[]>,
+): AsyncGenerator<readonly Row[]> {
+  let last: Row | null = null
+  for (;;) {
+    const rows: readonly Row[] = await readAfter(last)
+    if (rows.length > 0) yield rows
+    if (rows.length < size) return
+    last = rows.at(-1) ?? null
+  }
+}
+
 /** A place in an ordered list. */
 interface RowPosition {
   readonly value: string | number
