@@ -10,6 +10,7 @@ import { createDeliveries } from '../../src/console/webhooks/dispatcher.ts'
 import { recordExpiries } from '../../src/console/webhooks/expiry-watch.ts'
 import { ADMIN_TOKEN, startConsole } from '../support/console.ts'
 import { fillLarge, LARGE_KEYS, LARGE_WORKSPACES } from '../support/large-registry.ts'
+import { untilGood } from '../support/measured-again.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
@@ -20,8 +21,6 @@ const DAY_MS = 86_400_000
 const LONGEST_TURN_MS = 50
 /** A page comes from some statements. Much more than that is a query for each workspace. */
 const LONGEST_LIST_MS = 1000
-/** The compiler works on code that runs for the first time, and a host that has other guests counts their time as ours. */
-const ATTEMPTS = 3
 
 const SORTS = ['-createdAt', 'expiresAt', '-lastUsedAt', 'name']
 const LISTS = [
@@ -100,6 +99,12 @@ const filled = join(directory, 'filled.db')
 beforeAll(() => fillLarge(`sqlite:${filled}`, Date.now()))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
+/** @param longestTurnMs measures the longest turn of the event loop */
+async function expectShortTurns(longestTurnMs: () => Promise<number>): Promise<void> {
+  const measured = await untilGood(longestTurnMs, ms => ms < LONGEST_TURN_MS)
+  expect(Math.min(...measured), `of ${measured.join(', ')}`).toBeLessThan(LONGEST_TURN_MS)
+}
+
 /** @returns a file with a copy of the filled database */
 function copy(): string {
   const file = join(temporaryDirectory(), 'large.db')
@@ -116,19 +121,15 @@ test('no call holds up the console for long, with 100,000 keys in 1,000 workspac
   const tooLong: unknown[] = []
   const lines = new Map<string, number>()
   for (const { token, path } of calls) {
-    const attempts: { longestMs: number; totalMs: number }[] = []
-    const isGood = () =>
-      attempts.some(
-        ({ longestMs, totalMs }) =>
-          longestMs <= LONGEST_TURN_MS && (!LISTS.includes(path) || totalMs <= LONGEST_LIST_MS),
-      )
-    while (!isGood() && attempts.length < ATTEMPTS) {
+    const isGood = ({ longestMs, totalMs }: { longestMs: number; totalMs: number }) =>
+      longestMs <= LONGEST_TURN_MS && (!LISTS.includes(path) || totalMs <= LONGEST_LIST_MS)
+    const attempts = await untilGood(async () => {
       const { response, longestMs, totalMs } = await measure(call, 'GET', path, token)
       expect([path, response.status]).toEqual([path, 200])
-      attempts.push({ longestMs, totalMs })
       lines.set(path, response.lines)
-    }
-    if (!isGood()) tooLong.push({ path, isConfined: token === confined, attempts })
+      return { longestMs, totalMs }
+    }, isGood)
+    if (!attempts.some(isGood)) tooLong.push({ path, isConfined: token === confined, attempts })
   }
   expect(tooLong).toEqual([])
   expect(lines.get('/keys/export')).toBe(LARGE_KEYS)
@@ -137,14 +138,12 @@ test('no call holds up the console for long, with 100,000 keys in 1,000 workspac
 })
 
 test('nor does the revocation of 40,000 keys', async () => {
-  const longestMs: number[] = []
-  while (longestMs.every(ms => ms >= LONGEST_TURN_MS) && longestMs.length < ATTEMPTS) {
+  await expectShortTurns(async () => {
     const { call } = await startOn(copy())
     const revoked = await measure(call, 'POST', '/workspaces/ws_large/revoke-all', ADMIN_TOKEN)
     expect(revoked.response.status).toBe(200)
-    longestMs.push(revoked.longestMs)
-  }
-  expect(Math.min(...longestMs), `of ${longestMs.join(', ')}`).toBeLessThan(LONGEST_TURN_MS)
+    return revoked.longestMs
+  })
 })
 
 test('nor does a plan for a workspace whose 40,000 keys have it', { timeout: 300_000 }, async () => {
@@ -154,14 +153,12 @@ test('nor does a plan for a workspace whose 40,000 keys have it', { timeout: 300
     where workspace_id = 'ws_large'`.execute(filling.writer)
   await filling.close()
   const { call } = await startOn(file)
-  const longestMs: number[] = []
-  while (longestMs.every(ms => ms >= LONGEST_TURN_MS) && longestMs.length < ATTEMPTS) {
+  await expectShortTurns(async () => {
     const body = JSON.stringify({ plan: 'business' })
     const planned = await measure(call, 'PUT', '/workspaces/ws_large/plan', ADMIN_TOKEN, body)
     expect(planned.response).toMatchObject({ status: 200, start: expect.stringContaining('"changed":0') })
-    longestMs.push(planned.longestMs)
-  }
-  expect(Math.min(...longestMs), `of ${longestMs.join(', ')}`).toBeLessThan(LONGEST_TURN_MS)
+    return planned.longestMs
+  })
 })
 
 test('nor does the watch over 40,000 keys that expire soon and have their events', {
@@ -179,12 +176,10 @@ test('nor does the watch over 40,000 keys that expire soon and have their events
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs }
   const deliveries = createDeliveries(database, clock, createIds('msg', randomBytes))
   const parts = { reader: database.reader, deliveries, clock, newEventId: createIds('msg', randomBytes) }
-  const longestMs: number[] = []
-  while (longestMs.every(ms => ms >= LONGEST_TURN_MS) && longestMs.length < ATTEMPTS) {
+  await expectShortTurns(async () => {
     const meter = new TurnMeter()
     await recordExpiries({ ...parts, receivers: ['operator'] })
     meter.stop()
-    longestMs.push(meter.longestMs)
-  }
-  expect(Math.min(...longestMs), `of ${longestMs.join(', ')}`).toBeLessThan(LONGEST_TURN_MS)
+    return meter.longestMs
+  })
 })

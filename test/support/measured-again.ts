@@ -96,3 +96,20 @@ export function slowOf<Request extends Timed>(requests: readonly Request[], slow
 function withoutStarvation(requests: readonly Timed[]): readonly Timed[] {
   return requests.map(({ tookMs, starvedMs }) => ({ tookMs: tookMs - starvedMs, starvedMs }))
 }
+
+/** The compiler works on code that runs for the first time, and a host that has other guests counts their time as ours. */
+const ATTEMPTS = 3
+
+/**
+ * Measures until a result is good, at most so many times.
+ * @returns the good result as the last one, or none that is
+ */
+export async function untilGood<Result>(
+  measure: () => Promise<Result>,
+  isGood: (result: Result) => boolean,
+  attempts = ATTEMPTS,
+): Promise<readonly Result[]> {
+  const results: Result[] = []
+  while (!results.some(isGood) && results.length < attempts) results.push(await measure())
+  return results
+}

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { Database } from '../../../src/console/platform/database/database.ts'
 import { toKeyRow } from '../../../src/console/platform/database/key-row.ts'
+import { untilGood } from '../../support/measured-again.ts'
 import { openDatabase } from '../../support/open-database.ts'
 import { startSignIn } from '../../support/signed-in.ts'
 import { someKey } from '../../support/stored-keys.ts'
@@ -11,8 +12,6 @@ import { temporaryDirectory } from '../../support/temporary-directory.ts'
 const KEYS = 100_000
 const ROUNDS = 15
 const GOAL_MS = 50
-/** What runs on the other half of a core at that time doubles it: a page is too slow if it is so each time. */
-const ATTEMPTS = 3
 const DAY_MS = 86_400_000
 
 /** One workspace: a seventh revoked, some expired, some about to expire. */
@@ -105,7 +104,7 @@ test(`with ${KEYS} keys in a workspace every page takes under ${GOAL_MS} ms of p
     return times.sort((a, b) => a - b)[Math.floor(ROUNDS / 2)] ?? Number.POSITIVE_INFINITY
   }
   let slow = [...PATHS, `${LIST}/${key?.id}`, `${LIST}/${key?.id}?range=400d`]
-  for (let attempt = 0; attempt < ATTEMPTS && slow.length > 0; attempt++) {
+  const measureSlow = async () => {
     const still: string[] = []
     for (const path of slow) {
       const tookMs = await medianMs(path)
@@ -113,6 +112,8 @@ test(`with ${KEYS} keys in a workspace every page takes under ${GOAL_MS} ms of p
       if (tookMs >= GOAL_MS) still.push(path)
     }
     slow = still
+    return still
   }
+  await untilGood(measureSlow, still => still.length === 0)
   expect(slow).toEqual([])
 })
