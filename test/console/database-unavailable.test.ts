@@ -29,6 +29,12 @@ test('while another process holds the lock of the SQLite file, changes are 503, 
     expect([status, body.code, headers['retry-after']]).toEqual([503, 'database_unavailable', '2'])
   }
   expect(Object.keys(await databaseErrors(running))).toEqual(['busy'])
+  const logged = running.log.filter(({ msg }) => msg === 'request failed')
+  expect(logged).toHaveLength(changes.length)
+  for (const line of logged) {
+    expect(line).toMatchObject({ cause: expect.stringMatching(/^The database is unavailable \(busy\): /) })
+    expect(line).not.toHaveProperty('err')
+  }
   await untilDatabaseIs('failed', running)
   other.exec('rollback')
   expect((await issueKey(running)).status).toBe(201)

@@ -4,7 +4,7 @@ import type { ControlLogger } from '../../../observability/control-logger.ts'
 import { OutcomeUnknown } from '../database/database-unavailable.ts'
 import { ApiError } from '../http/api-error.ts'
 import { NO_RESOURCE } from '../http/calls.ts'
-import { explainError } from '../http/explain-error.ts'
+import { describeFailure, explainError } from '../http/explain-error.ts'
 import { copyable, type Html, html } from './html.ts'
 import { barePage, type Frame, page } from './layout.ts'
 import { createFrame, findWorkspace, notFound, sendPage } from './page-request.ts'
@@ -34,7 +34,8 @@ export function usePageErrors(
       return reply.redirect(findFormPath(request), 303)
     }
     const apiError = explainError(error)
-    if (apiError.status >= 500) logger.error({ err: error, requestId: request.id }, 'page request failed')
+    if (apiError.status >= 500)
+      logger.error({ ...describeFailure(error), requestId: request.id }, 'page request failed')
     const frame =
       request.person === null ? null : createFrame(reply, { workspaceId: findWorkspace(request), clock })
     return sendPage(

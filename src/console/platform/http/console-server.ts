@@ -18,7 +18,7 @@ import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import type { RandomBytes } from '../database/ids.ts'
 import { ApiError } from './api-error.ts'
 import { rejectUnknownPaths } from './calls.ts'
-import { explainError, explainFault } from './explain-error.ts'
+import { describeFailure, explainError, explainFault } from './explain-error.ts'
 import { admitBeforeBody, readJsonOnly, requireStorableTarget } from './read-bodies.ts'
 import { noteCallerAddress } from './request-context.ts'
 
@@ -113,7 +113,8 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
 function createErrorHandler({ logger }: ServerParts) {
   return (error: FastifyError | ApiError, request: FastifyRequest, reply: FastifyReply): void => {
     const apiError = explainError(error, request.routeOptions.schema)
-    if (apiError.status >= 500) logger.error({ err: error, requestId: request.id }, 'request failed')
+    if (apiError.status >= 500)
+      logger.error({ ...describeFailure(error), requestId: request.id }, 'request failed')
     setCommonHeaders(request, reply)
     void reply.code(apiError.status).headers(apiError.headers).send(apiError.body)
   }

@@ -61,6 +61,14 @@ export function explainError(error: FastifyError | ApiError, schema: FastifySche
   }
 }
 
+/** For the log. Where the database is the cause, its words say more than a stack, which each request would repeat. */
+export function describeFailure(error: unknown): { readonly cause: string } | { readonly err: unknown } {
+  if (error instanceof ApiError) return { cause: error.message }
+  const trouble = findTrouble(error)
+  if (trouble === null || trouble.isOutcomeUnknown) return { err: error }
+  return { cause: trouble.message }
+}
+
 function explainTrouble(error: Error): ApiError | null {
   if (error instanceof OutcomeUnknown) {
     const { keyId, tokenId } = error.about
