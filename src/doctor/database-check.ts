@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { constants } from 'node:fs'
-import { access, stat } from 'node:fs/promises'
+import { access, stat, statfs } from 'node:fs/promises'
 import { connect, isIP } from 'node:net'
 import { dirname } from 'node:path'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
@@ -29,6 +29,8 @@ import {
 } from './finding.ts'
 
 const NAME = 'database'
+/** The log beside the file grows to about 4 MiB before SQLite writes it back. */
+const MIN_FREE_BYTES = 8 * 1024 ** 2
 
 /** Reads only: a start of the console migrates the schema. */
 export function databaseChecks({ database: { url }, keys }: Config): Check[] {
@@ -42,6 +44,7 @@ async function checkSqlite(url: string, file: string, keys: Config['keys']): Pro
   if (file === ':memory:') return ok('SQLite in memory: keys are lost when the console ends')
   const found = await stat(file).catch(() => null)
   await requireWritable(dirname(file), `the folder of the SQLite file ${file}`)
+  await requireSpace(dirname(file))
   if (found === null) return ok(`SQLite, no file ${file} yet: the console makes it`)
   await requireWritable(file, `the SQLite file ${file}`)
   const missing = await readDatabase(url, async database => {
@@ -70,9 +73,18 @@ async function requireWritable(path: string, name: string): Promise<void> {
   })
 }
 
+async function requireSpace(folder: string): Promise<void> {
+  const { bavail, bsize } = await statfs(folder)
+  if (bavail * bsize >= MIN_FREE_BYTES) return
+  const found = `the disk of ${folder} has ${Math.floor((bavail * bsize) / 1024)} KiB free`
+  throw new CheckFailure(found, 'free or add space; on a full disk no key can be issued or revoked')
+}
+
 interface ServerState {
   readonly version: string
   readonly is_standby: boolean
+  /** What the server, its database or the user sets: that of this session is always on. */
+  readonly is_read_only: boolean
   readonly database: string
   readonly may_create: boolean | null
   readonly ms: number
@@ -88,6 +100,13 @@ async function checkPostgres(url: string, keys: Config['keys']): Promise<Examine
       const advice =
         'database.url must lead to the primary: see docs/operate/postgresql.md, section "Failover"'
       throw new CheckFailure('this server is a standby, which accepts no writes', advice)
+    }
+    if (state.is_read_only) {
+      const advice = 'turn it off for the server, the database and the user of database.url'
+      throw new CheckFailure(
+        'PostgreSQL accepts no changes, because default_transaction_read_only is on',
+        advice,
+      )
     }
     const missing = await missingMigrations(database, MIGRATIONS)
     if (missing.length > 0) requireCreate(state)
@@ -111,6 +130,7 @@ function explain(error: unknown): never {
 async function readState(database: Kysely<Tables>): Promise<ServerState> {
   const { rows } = await sql<ServerState>`
     select current_setting('server_version') as version, pg_is_in_recovery() as is_standby,
+      (select reset_val = 'on' from pg_settings where name = 'default_transaction_read_only') as is_read_only,
       current_database() as database, has_schema_privilege(current_schema(), 'create') as may_create,
       extract(epoch from clock_timestamp()) * 1000 as ms`.execute(database)
   const [state] = rows

@@ -27,6 +27,9 @@ const REACHED_BY = {
   address: 'keyService.url',
   authority: 'keyService.tls.caFile',
 }
+const ADDRESS_ADVICE =
+  'check that keyService.url is the internal listener of a console (console.internal.port)'
+const DATABASE_ADVICE = 'the console cannot use its database: run postern doctor console there'
 const MAX_BYTES = 16 * 1024
 /** Of no key. */
 const DIGEST = '0'.repeat(64)
@@ -58,11 +61,17 @@ async function checkKeyService(config: Config, url: string): Promise<Examined> {
       throw new CheckFailure(`${host} rejects the token with ${lookup.status}`, advice)
     }
     const result = readSingle(lookup, DIGEST)
-    const advice = 'check that keyService.url is the internal listener of a console (console.internal.port)'
-    if (result.kind === 'failed') throw new CheckFailure(`${host}: ${result.error.message}`, advice)
+    if (result.kind === 'failed') {
+      const code = parseJsonObject(lookup.text)?.['code']
+      const advice = code === 'database_unavailable' ? DATABASE_ADVICE : ADDRESS_ADVICE
+      throw new CheckFailure(`${host}: ${result.error.message}`, advice)
+    }
     // The code is that by which a key service says that a key does not exist.
     if (parseJsonObject(lookup.text)?.['error'] === UNKNOWN_ROUTE_TEXT)
-      throw new CheckFailure(`${host} is a gateway, which answers every lookup with not_found`, advice)
+      throw new CheckFailure(
+        `${host} is a gateway, which answers every lookup with not_found`,
+        ADDRESS_ADVICE,
+      )
     const { note, clock } = await compareSettings(config, send)
     const found = `${host} accepts the token and looks keys up${note}${expiryNote(certificates.expiryOf(new URL(url)))}`
     return { finding: passed(NAME, found), clock }

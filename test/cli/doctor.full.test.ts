@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type Certificates, makeCertificates } from '../support/certificates.ts'
 import { doctor, type Settings } from '../support/doctor.ts'
 import { freePort } from '../support/free-port.ts'
@@ -28,6 +28,7 @@ import {
   type User,
 } from '../support/redis-users.ts'
 import { json, startScriptedUpstream } from '../support/scripted-upstream.ts'
+import { makeSmallDisk } from '../support/small-disk.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { has, POSTGRES } from '../support/tools.ts'
 
@@ -203,6 +204,18 @@ describe('beside a running installation', () => {
     )
   })
 
+  test('a key service whose database is down is named as the cause, and not its address', async () => {
+    const unavailable = json('{"code":"database_unavailable","error":"The database is unavailable"}')
+    const service = await startScriptedUpstream(request =>
+      request.send(unavailable.replace('200 OK', '503 Service Unavailable')),
+    )
+    const { found } = await doctor('gateway', { ...gateway, POSTERN_KEY_SERVICE_URL: service.url })
+    await service.stop()
+    expect(found.get('key service')).toMatch(
+      /^FAILED: .* responded with status 503: the console cannot use its database: run postern doctor console there$/,
+    )
+  })
+
   test('a provider for sign-in that is not there fails', async () => {
     const { failed, found } = await doctor('console', {
       ...gateway,
@@ -214,6 +227,18 @@ describe('beside a running installation', () => {
     expect(failed).toEqual(['sign-in'])
     expect(found.get('sign-in')).toContain('check console.oidc.issuer')
   })
+})
+
+test('a SQLite file on a disk that is full fails, though it can be read', async ({ skip }) => {
+  const disk = makeSmallDisk()
+  onTestFinished(() => disk.remove())
+  if (!disk.kind.startsWith('a mounted disk')) skip('mounts are not allowed here')
+  const { code, found } = await doctor('console', {
+    ...CONSOLE,
+    POSTERN_DATABASE_URL: `sqlite:${join(disk.directory, 'postern.db')}`,
+  })
+  expect(code).toBe(69)
+  expect(found.get('database')).toMatch(/^FAILED: the disk of .* has \d+ KiB free: free or add space/)
 })
 
 test('rights to the counters of rate limits are asked for where there are limits, without a trace in Redis', async () => {
@@ -381,6 +406,19 @@ describe.skipIf(!has(POSTGRES))('with PostgreSQL', () => {
     expect(await databaseOf(url)).toMatchObject({
       code: 69,
       database: expect.stringContaining('newer Postern'),
+    })
+  })
+
+  test('a database that accepts no changes by default fails, though it can be read', async () => {
+    const url = await postgres.migratedDatabase()
+    const database = await openDatabase(url)
+    await sql
+      .raw(`alter database "${new URL(url).pathname.slice(1)}" set default_transaction_read_only = on`)
+      .execute(database.writer)
+    await database.close()
+    expect(await databaseOf(url)).toMatchObject({
+      code: 69,
+      database: expect.stringMatching(/^FAILED: .*default_transaction_read_only is on: turn it off/),
     })
   })
 
