@@ -82,7 +82,7 @@ describe.each(DASHBOARDS.map(dashboard => [dashboard.file, dashboard] as const))
       expect(partsOf(FIRING).selectors.map(({ metric }) => metric)).toEqual(['ALERTS'])
     })
 
-    test('has no overlapping panels and no two with one id', () => {
+    test('has no overlapping panels, no hole beside one, and no two with one id', () => {
       const { panels } = json
       for (const shown of [panels, ...panels.map(panel => panel.panels ?? [])]) {
         const cells = shown.flatMap(({ gridPos: { x, y, w, h } }) =>
@@ -90,6 +90,11 @@ describe.each(DASHBOARDS.map(dashboard => [dashboard.file, dashboard] as const))
         )
         expect(new Set(cells).size).toBe(cells.length)
         expect(shown.filter(({ gridPos: { x, w } }) => x + w > COLUMNS)).toEqual([])
+        const lines = Map.groupBy(shown, ({ gridPos: { y } }) => y)
+        for (const line of lines.values()) {
+          const columns = line.reduce((sum, { gridPos: { w } }) => sum + w, 0)
+          expect(columns, `the line of ${line[0]?.title} leaves no hole`).toBe(COLUMNS)
+        }
         // Pictures and readers of the file follow its order.
         const order = (panel: PanelJson) => panel.gridPos.y * COLUMNS + panel.gridPos.x
         expect(shown).toEqual(shown.toSorted((one, other) => order(one) - order(other)))
