@@ -87,6 +87,12 @@ Warnings:
 {{- if and (include "postern.at" (dict "tree" $settings "path" "console.webhook.url")) (not $values.networkPolicy.webhook.to) }}{{ $wide = append $wide "networkPolicy.webhook.to" }}{{ end -}}
 {{- if and $wide (eq (include "postern.at" (dict "tree" $settings "path" "webhooks.workspaces.enabled")) "true") }}{{ $say = append $say (printf "The NetworkPolicy lets the console reach private addresses on the ports of its identity provider and webhook, although webhooks of workspaces need public ones alone: set %s." (join " and " $wide)) }}{{ end -}}
 {{- end -}}
+{{- if $values.networkPolicy.enabled -}}
+{{- $open := list -}}
+{{- if and $values.gateway.enabled (or $values.gateway.httpRoute.enabled $values.gateway.ingress.enabled) (not $values.networkPolicy.gatewayFrom) }}{{ $open = append $open "networkPolicy.gatewayFrom" }}{{ end -}}
+{{- if and $values.console.enabled (not $values.networkPolicy.consoleFrom) }}{{ $open = append $open "networkPolicy.consoleFrom" }}{{ end -}}
+{{- if $open }}{{ $say = append $say (printf "The NetworkPolicy admits every peer where only your ingress needs to connect: name it in %s." (join " and " $open)) }}{{ end -}}
+{{- end -}}
 {{- if not $values.networkPolicy.enabled }}{{ $say = append $say "Every pod of the cluster can connect to these pods: set networkPolicy.enabled." }}{{ end -}}
 {{- with $values.monitoring.prometheusRule -}}
 {{- if and .enabled (not .runbookUrl) }}{{ $say = append $say "Alerts have no links to runbooks: set monitoring.prometheusRule.runbookUrl to your copy of runbooks/." }}{{ end -}}

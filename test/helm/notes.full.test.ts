@@ -18,6 +18,8 @@ function notesOf(values: Values): string {
   return textAt(render({ ...values, extraObjects: [READER] }).get('ConfigMap', 'notes'), 'data.text')
 }
 
+const INGRESS = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'ingress' } } }
+
 const QUIET = {
   ...MINIMAL,
   config: {
@@ -36,7 +38,7 @@ const QUIET = {
     database: { url: { existingSecret: 'database' } },
   },
   image: { ...MINIMAL.image, digest: `sha256:${'0'.repeat(64)}` },
-  networkPolicy: { enabled: true },
+  networkPolicy: { enabled: true, gatewayFrom: [INGRESS], consoleFrom: [INGRESS] },
   console: { enabled: true },
   gateway: { ingress: { enabled: true, hosts: [{ host: 'api.example.com' }] } },
 }
@@ -117,6 +119,16 @@ describe.skipIf(!has(HELM))('the installation notes', () => {
       'an untrusted proxy in front of the console',
       { console: { enabled: true, ingress: { enabled: true, hosts: [{ host: 'keys.example.com' }] } } },
       'set config.console.trustedProxies',
+    ],
+    [
+      'a NetworkPolicy that admits every peer to the console',
+      { networkPolicy: { enabled: true, gatewayFrom: [INGRESS] } },
+      'name it in networkPolicy.consoleFrom.',
+    ],
+    [
+      'a NetworkPolicy that admits every peer to a gateway behind an ingress',
+      { networkPolicy: { enabled: true } },
+      'name it in networkPolicy.gatewayFrom and networkPolicy.consoleFrom.',
     ],
     ['no NetworkPolicy', { networkPolicy: { enabled: false } }, 'set networkPolicy.enabled'],
     ['a tag', { image: MINIMAL.image }, 'set image.digest'],
