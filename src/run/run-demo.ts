@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer as createHttpServer, type Server } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,7 +11,6 @@ import type { Console } from '../console/app.ts'
 import { createOneTimeLink } from '../console/sign-in/one-time-link.ts'
 import { systemClock } from '../domain/clock.ts'
 import { StartError } from '../domain/start-error.ts'
-import { requestTimeouts } from '../http/server-options.ts'
 import { describeError } from '../observability/control-logger.ts'
 import { HistoryClock, makeHistory } from './demo-history.ts'
 import { DEMO_PLANS } from './demo-plans.ts'
@@ -21,14 +19,16 @@ import { loadRunSettings, type RunSettings } from './reloader.ts'
 import { startConsole } from './run-console.ts'
 import { type GatewayRun, startGateway } from './run-gateway.ts'
 import { createContext, runUntilSignal } from './run-until-signal.ts'
+import { createSampleUpstream, WEBHOOK_PATH } from './sample-upstream.ts'
 
 const LOOPBACK = '127.0.0.1'
 const USUAL_PORTS = { gateway: 8080, console: 8081, ops: 9090 } as const
+const PARTS = ['gateway', 'console', 'ops'] as const
 const USUAL_INTERNAL_PORT = 8082
 const WORKSPACE = 'ws_1'
 const OTHER_WORKSPACE = 'ws_2'
-/** Of the sample upstream. */
-const WEBHOOK_PATH = '/webhook'
+/** Default routes, whose responses the sample upstream has. */
+const SAMPLE_ROUTES = ['auth', 'workspace', 'files']
 /** Many times longer than a slow machine needs. */
 const INTRODUCTION_DEADLINE_MS = 10_000
 const ISSUE_DEADLINE_MS = 10_000
@@ -48,9 +48,10 @@ const DEMO_USER = {
 export async function runDemo(
   host: Host,
   version: string,
-  flags: ReadonlyMap<string, string>,
+  given: ReadonlyMap<string, string>,
   configFile: string | undefined,
 ): Promise<void> {
+  const flags = withOwnService(host, given, configFile)
   const upstream = createSampleUpstream().listen(0, LOOPBACK)
   await once(upstream, 'listening')
   const upstreamUrl = `http://${LOOPBACK}:${tcpPort(upstream.address())}`
@@ -93,7 +94,8 @@ export async function runDemo(
   // The lines about its own two keys would stand in the middle of the text, and behind its end.
   await quietly(context.logger, async () => {
     const moved = describeOtherPorts(flags, addresses)
-    const facts = { atTerminal, moved, isOverSsh: environment['SSH_CONNECTION'] !== undefined }
+    const isSample = settings.config.upstream.url === upstreamUrl
+    const facts = { atTerminal, moved, isSample, isOverSsh: environment['SSH_CONNECTION'] !== undefined }
     const text = await writeIntroduction(settings.config, addresses, { signInUrl: signInUrl(), ...facts })
     await introduce(host, text)
   })
@@ -134,6 +136,26 @@ async function settlesInTime(event: Promise<void> | null, deadlineMs: number): P
   } finally {
     deadline.abort()
   }
+}
+
+/**
+ * Flags of the demo take precedence over environment and configuration file. The address of the user's own service and
+ * ports of their choice become flags, so that they are not hidden.
+ */
+function withOwnService(
+  host: Host,
+  flags: ReadonlyMap<string, string>,
+  configFile: string | undefined,
+): ReadonlyMap<string, string> {
+  const own = loadConfig({ environment: host.environment, flags, configFile, planes: [] })
+  // The demo loads them again, and reports the mistakes then.
+  if (!own.ok) return flags
+  const { config } = own
+  const ports = PARTS.filter(part => config[part].port !== USUAL_PORTS[part]).map(
+    part => [`--${part}-port`, String(config[part].port)] as const,
+  )
+  const { url } = config.upstream
+  return new Map([...(url === undefined ? [] : [['--upstream-url', url] as const]), ...ports, ...flags])
 }
 
 /** Generates secrets for this run, and picks free ports, so that the demo starts beside other processes. */
@@ -233,30 +255,55 @@ interface Introduction {
   readonly atTerminal: boolean
   /** About ports that are in use; empty if none is. */
   readonly moved: string
+  /** Rather than a service of the user's own. */
+  readonly isSample: boolean
   /** The browser is most likely on another machine. */
   readonly isOverSsh: boolean
 }
 
-/** Issues two keys through the admin API. @returns the text that shows what to do with them */
+/** Issues keys through the admin API. @returns the text that shows what to do with them */
 async function writeIntroduction(
   config: Config,
   addresses: Readonly<Record<string, string>>,
-  { signInUrl, atTerminal, moved, isOverSsh }: Introduction,
+  { signInUrl, atTerminal, moved, isSample, isOverSsh }: Introduction,
 ): Promise<string> {
   const admin = `${addresses['console']}/admin/v1`
   const token = config.console.adminToken?.[0] ?? ''
-  const full = await issueKey(admin, token, 'Demo key', Object.keys(config.scopes))
-  const narrow = await issueKey(admin, token, 'Demo key without files', ['workspace:read'])
-  const api = `${addresses['gateway']}/api/v1`
-  const withKey = (secret: string) => `-H 'Authorization: Bearer ${secret}'`
-  const curl = (words: string) => `curl -sS ${words}\n`
+  const place = { admin, token, gateway: addresses['gateway'] ?? '' }
+  const hasSampleRoutes = SAMPLE_ROUTES.every(sample => config.routes.some(({ name }) => name === sample))
+  const requests = isSample && hasSampleRoutes ? showSampleRequests : showOwnRequests
   return [
-    `\nPostern is running, with a sample upstream. Everything is in memory.\n`,
+    `\nPostern is running, ${isSample ? 'with a sample upstream' : `in front of ${config.upstream.url}`}. Everything is in memory.\n`,
     `Two weeks of keys, changes, requests and rejections before this start are made up, so that pages have something to show.\n`,
     moved,
     `\nThe console, in a browser; this link signs you in, once, within an hour:\n`,
     `${signInUrl}\n`,
     isOverSsh ? sshHint(signInUrl) : '',
+    ...(await requests(config, place)),
+    `Manage keys on the command line, in another terminal. A checkout has the command in src/bin:\n`,
+    `export PATH="$PWD/src/bin:$PATH"\n`,
+    `export POSTERN_CONSOLE_URL=${addresses['console']} POSTERN_ADMIN_TOKEN=${token}\n`,
+    `postern keys list --workspace ${WORKSPACE}\n`,
+    `Read the gateway's metrics:\n`,
+    curl(`${addresses['ops']}/metrics`),
+    atTerminal ? `\nPress Enter for a new sign-in link, Ctrl-C to stop.\n\n` : `\nPress Ctrl-C to stop.\n\n`,
+  ].join('')
+}
+
+interface Place {
+  readonly admin: string
+  readonly token: string
+  readonly gateway: string
+}
+
+const withKey = (secret: string) => `-H 'Authorization: Bearer ${secret}'`
+const curl = (words: string) => `curl -sS ${words}\n`
+
+async function showSampleRequests(config: Config, { admin, token, gateway }: Place): Promise<string[]> {
+  const full = await issueKey(admin, token, 'Demo key', Object.keys(config.scopes))
+  const narrow = await issueKey(admin, token, 'Demo key without files', ['workspace:read'])
+  const api = `${gateway}/api/v1`
+  return [
     `\nDescribe a key:\n`,
     curl(`${api}/auth ${withKey(full.secret)}`),
     `Get its workspace, from the upstream:\n`,
@@ -270,14 +317,17 @@ async function writeIntroduction(
     `Revoke that key, wait for the gateway to confirm it, and the gateway rejects it:\n`,
     curl(`-X POST '${admin}/keys/${narrow.id}/revoke?wait=1' -H 'Authorization: Bearer ${token}'`),
     curl(`${api}/auth ${withKey(narrow.secret)}`),
-    `Manage keys on the command line, in another terminal. A checkout has the command in src/bin:\n`,
-    `export PATH="$PWD/src/bin:$PATH"\n`,
-    `export POSTERN_CONSOLE_URL=${addresses['console']} POSTERN_ADMIN_TOKEN=${token}\n`,
-    `postern keys list --workspace ${WORKSPACE}\n`,
-    `Read the gateway's metrics:\n`,
-    curl(`${addresses['ops']}/metrics`),
-    atTerminal ? `\nPress Enter for a new sign-in link, Ctrl-C to stop.\n\n` : `\nPress Ctrl-C to stop.\n\n`,
-  ].join('')
+  ]
+}
+
+/** Of each configured route, with the names of its parameters as their values but for the workspace. */
+async function showOwnRequests(config: Config, { admin, token, gateway }: Place): Promise<string[]> {
+  const { secret } = await issueKey(admin, token, 'Demo key', Object.keys(config.scopes))
+  const requests = config.routes.map(({ name, path, summary }) => {
+    const target = path.replaceAll('{workspaceId}', WORKSPACE).replaceAll(/[{}]/g, '')
+    return `${summary ?? `Route ${name}`}:\n${curl(`'${gateway}${target}' ${withKey(secret)}`)}`
+  })
+  return [`\nWith a key of the workspace ${WORKSPACE}:\n`, ...requests]
 }
 
 function sshHint(url: string): string {
@@ -302,54 +352,4 @@ async function issueKey(
   // Our own console, in this process: the tests of the admin API check the form of this response.
   const issued = (await response.json()) as { key: { id: string }; secret: string }
   return { id: issued.key.id, secret: issued.secret }
-}
-
-const REQUEST_TIMEOUT_MS = 10_000
-
-interface Workspace {
-  readonly id: string
-  readonly name: string
-  readonly createdAt: string
-}
-
-const WORKSPACES: Readonly<Record<string, Workspace>> = {
-  ws_1: { id: 'ws_1', name: 'Design', createdAt: '2025-03-04T10:00:00.000Z' },
-  ws_2: { id: 'ws_2', name: 'Legal', createdAt: '2025-06-11T08:30:00.000Z' },
-}
-
-const FILES: Readonly<Record<string, readonly { id: string; name: string; bytes: number }[]>> = {
-  ws_1: [
-    { id: 'f_1', name: 'brand.pdf', bytes: 184_320 },
-    { id: 'f_2', name: 'logo.svg', bytes: 5_104 },
-    { id: 'f_3', name: 'palette.json', bytes: 912 },
-  ],
-  ws_2: [{ id: 'f_9', name: 'contract.docx', bytes: 48_220 }],
-}
-
-/** A sample service for the demo, with workspaces and files. It checks no keys: the gateway does. */
-function createSampleUpstream(): Server {
-  return createHttpServer(requestTimeouts(REQUEST_TIMEOUT_MS), (request, response) => {
-    const url = new URL(request.url ?? '/', 'http://sample')
-    if (request.method === 'POST' && url.pathname === WEBHOOK_PATH) {
-      request.resume()
-      response.writeHead(204).end()
-      return
-    }
-    const resource = findResource(url.pathname, url.searchParams)
-    const body = JSON.stringify(resource ?? { code: 'not_found', error: 'No such workspace' })
-    response.writeHead(resource === null ? 404 : 200, {
-      'content-type': 'application/json',
-      'content-length': Buffer.byteLength(body),
-    })
-    response.end(body)
-  })
-}
-
-/** @returns the JSON to send; null if there is no such workspace */
-function findResource(path: string, query: URLSearchParams): unknown {
-  const [, id = '', files] = /^\/api\/v1\/workspaces\/([^/]+)(\/files)?$/.exec(path) ?? []
-  const workspace = Object.hasOwn(WORKSPACES, id) ? WORKSPACES[id] : undefined
-  if (workspace === undefined) return null
-  if (files === undefined) return workspace
-  return { files: (FILES[id] ?? []).slice(0, Number(query.get('limit') ?? 100)) }
 }

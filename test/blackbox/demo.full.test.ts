@@ -1,9 +1,13 @@
 import { execFile } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { GatewaysResponse } from '../support/admin-response.ts'
 import { freePort } from '../support/free-port.ts'
 import { PosternProcess } from '../support/postern-process.ts'
+import { RecordingUpstream } from '../support/recording-upstream.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { CURL, has } from '../support/tools.ts'
 import { until } from '../support/until.ts'
 
@@ -186,6 +190,40 @@ test.each([
 ])('the demo also starts where %s', async (_, settings, stderr) => {
   const other = await startDemo(...settings.flatMap(name => [`--${name}`, 'false']))
   expect((await other.stop('SIGINT')).stderr).toMatch(stderr)
+})
+
+test('the demo runs in front of a service with routes and ports of its user, and prints its requests', async () => {
+  const service = await RecordingUpstream.start()
+  onTestFinished(() => service.stop())
+  const file = join(temporaryDirectory(), 'postern.yaml')
+  const [gateway, console, ops] = await Promise.all([freePort(), freePort(), freePort()])
+  await writeFile(
+    file,
+    `
+upstream: { url: ${service.url} }
+gateway: { port: ${gateway} }
+scopes: { 'orders:read': Read orders, 'files:read': null, 'workspace:read': null }
+routes:
+  workspace: null
+  files: null
+  order: { path: '/v1/{workspaceId}/orders/{order}', scope: 'orders:read' }
+`,
+  )
+  const ports = { POSTERN_CONSOLE_PORT: String(console), POSTERN_OPS_PORT: String(ops) }
+  const own = new PosternProcess(['demo', '--config', file], ports)
+  demos.push(own)
+  await untilReady(own)
+  expect(own.lines).toContain(`Postern is running, in front of ${service.url}. Everything is in memory.`)
+  expect(own.lines.join('\n')).not.toContain('is in use')
+  const request = curlLines(own)[1]
+  expect(request).toContain(`'http://127.0.0.1:${gateway}/v1/ws_1/orders/order'`)
+  const secret = request?.split('Bearer ')[1]?.slice(0, -1)
+  const url = `http://127.0.0.1:${gateway}/v1/ws_1/orders/7`
+  const answer = await fetch(url, { headers: { authorization: `Bearer ${secret}` } })
+  expect([answer.status, service.requests[0]?.split('\r\n')[0]]).toEqual([
+    200,
+    'GET /v1/ws_1/orders/7 HTTP/1.1',
+  ])
 })
 
 test('Ctrl-C stops it at once', async () => {
