@@ -101,9 +101,20 @@ describe('the script loads without an error', () => {
     expect(execFileSync('zsh', ['-f', '-c', script], { env: env(), encoding: 'utf8' })).toContain('function')
   })
 
-  test.skipIf(!has(FISH))('in fish', () => {
-    const script = `source ${directory}/fish; complete -C 'postern keys re'`
-    expect(execFileSync('fish', ['-N', '-c', script], { env: env(), encoding: 'utf8' })).toContain('revoke')
+  test.skipIf(!has(FISH))('in fish, which offers files only where a value of the user’s own is due', () => {
+    const complete = (line: string) => {
+      const script = `source ${directory}/fish; complete -C '${line}'`
+      const output = execFileSync('fish', ['-N', '-c', script], {
+        env: env(),
+        cwd: directory,
+        encoding: 'utf8',
+      })
+      return output.split('\n').map(candidate => candidate.split('\t')[0])
+    }
+    // Its folder has files named after the shells.
+    expect(complete('postern keys re')).toEqual(['resume', 'revoke', 'revoke-all', ''])
+    expect(complete('postern ')).not.toContain('zsh')
+    expect(complete('postern keys list --token-file z')).toContain('zsh')
   })
 })
 

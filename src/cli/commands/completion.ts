@@ -33,9 +33,14 @@ compdef _postern postern
   fish: `# Completion of postern for fish: postern completion fish | source
 function __postern_complete
   set -l words (commandline -opc) (commandline -ct)
-  $words[1] ${COMPLETE} $words[2..-1] 2>/dev/null
+  set -l candidates ($words[1] ${COMPLETE} $words[2..-1] 2>/dev/null)
+  if set -q candidates[1]
+    printf '%s\\n' $candidates
+  else
+    __fish_complete_path (commandline -ct)
+  end
 end
-complete -c postern -a '(__postern_complete)'
+complete -c postern -f -a '(__postern_complete)'
 `,
 }
 
