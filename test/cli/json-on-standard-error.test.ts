@@ -38,7 +38,7 @@ const COMMANDS: Readonly<
   'webhooks show': { words: WORKSPACE },
   'webhooks set': { words: ['https://hooks.example.com/', ...WORKSPACE] },
   'webhooks test': { words: WORKSPACE },
-  'webhooks remove': { words: WORKSPACE },
+  'webhooks remove': { words: [...WORKSPACE, '--yes'] },
   whoami: {},
   'audit list': { words: ['--limit', '1'], warns: ['more_entries'] },
   'context list': {},

@@ -15,11 +15,19 @@ test('webhooks set prints the secret alone on standard output; show, test and re
   expect(set.stderr).toContain('shown only once')
   expect((await run('show')).stdout).toMatch(/^https:\/\/8\.8\.8\.8\/in, set .* UTC by admin-token$/)
   expect(JSON.parse((await run('show', '--json')).stdout).webhook.url).toBe(ADDRESS)
-  expect((await run('remove')).stdout).toBe('Removed the webhook of workspace ws_1.')
-  expect((await run('remove')).stdout).toBe('Nothing to remove.')
+  expect((await run('remove', '--yes')).stdout).toBe('Removed the webhook of workspace ws_1.')
+  expect((await run('remove', '--yes')).stdout).toBe('Nothing to remove.')
   expect(await run('test')).toMatchObject({ stdout: '', stderr: expect.stringContaining('has no webhook') })
   const refused = await run('set', 'https://10.0.0.1/')
   expect([refused.code === 0, refused.stderr.includes('url must be')]).toEqual([false, true])
+})
+
+test('webhooks remove loses a secret, so it asks: without a terminal or --yes it removes nothing', async () => {
+  const site = await startConsoleWithCommands({ workspaceWebhooks: { enabled: true } })
+  await site.postern('webhooks', 'set', ADDRESS, '--workspace', 'ws_1')
+  const { code, stderr } = await site.postern('webhooks', 'remove', '--workspace', 'ws_1')
+  expect([code, stderr]).toEqual([64, expect.stringContaining('add --yes to remove a webhook without one')])
+  expect((await site.postern('webhooks', 'show', '--workspace', 'ws_1')).stdout).toContain(ADDRESS)
 })
 
 test('webhooks set does not say that its secret is stored nowhere: the console signs events with it', async () => {

@@ -7,6 +7,7 @@ import { nullable, readResponse } from '../client/client.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
 import { checkWorkspace } from '../options/values.ts'
 import { requireOutput, showSecret, undoIssue } from '../output/show-secret.ts'
+import { requirePrompt, requireYes } from '../output/terminal.ts'
 
 const shown = Type.Object({ webhook: nullable(webhook) })
 const set = Type.Object({ webhook, secret: Type.String() })
@@ -16,12 +17,11 @@ const tested = Type.Object({ url: Type.String(), sent: Type.Boolean() })
 interface Subcommand {
   readonly name: string
   readonly description: string
-  run(session: AdminSession, path: string, workspace: string): Promise<void>
+  readonly run: Run
 }
 
 const SUBCOMMANDS: readonly Subcommand[] = [
   { name: 'show', description: 'show the webhook of a workspace', run: show },
-  { name: 'remove', description: 'remove the webhook; events that wait are not sent', run: remove },
   { name: 'test', description: 'send a test to the webhook, at most one a minute', run: test },
 ]
 
@@ -30,21 +30,29 @@ export const define: Define = (webhooks, cli) => {
   for (const { name, description, run } of SUBCOMMANDS) {
     addTo(cli, webhooks.command(name).description(description), run)
   }
+  const removal = webhooks.command('remove').description('remove the webhook; events that wait are not sent')
+  addTo(cli, removal.option('--yes', 'do not ask for confirmation'), remove)
   const text = 'set the address, with a new secret, printed once, alone on standard output'
   const command = webhooks.command('set').description(text).argument('<address>', 'an https: address')
   addTo(cli, command, setAddress)
 }
 
-type Run = (session: AdminSession, path: string, workspace: string, address: string) => Promise<void>
+interface Given {
+  readonly address: string
+  readonly yes: boolean
+}
+
+type Run = (session: AdminSession, path: string, workspace: string, given: Given) => Promise<void>
 
 function addTo(cli: Cli, command: Command, run: Run): void {
   command.requiredOption('--workspace <id>', 'workspace of the webhook')
   addAccessOptions(addJsonOption(command)).action(async (...given: unknown[]) => {
     // Commander passes arguments, options and the command, in this order.
     const self = given.at(-1) as Command
-    const workspace = checkWorkspace(self.opts<{ workspace: string }>().workspace)
+    const { workspace: text, yes = false } = self.opts<{ workspace: string; yes?: boolean }>()
+    const workspace = checkWorkspace(text)
     const [address = ''] = self.args
-    await run(openSession(cli, self), `/workspaces/${workspace}/webhook`, workspace, address)
+    await run(openSession(cli, self), `/workspaces/${workspace}/webhook`, workspace, { address, yes })
   })
 }
 
@@ -63,7 +71,7 @@ async function setAddress(
   session: AdminSession,
   path: string,
   workspace: string,
-  address: string,
+  { address }: Given,
 ): Promise<void> {
   const { client } = session
   requireOutput(session.host)
@@ -89,7 +97,17 @@ async function setAddress(
   })
 }
 
-async function remove({ client, host, json }: AdminSession, path: string, workspace: string): Promise<void> {
+async function remove(
+  { client, host, json }: AdminSession,
+  path: string,
+  workspace: string,
+  { yes }: Given,
+): Promise<void> {
+  if (!yes) {
+    requirePrompt(host.streams, 'remove a webhook')
+    host.writeError('Its secret is lost, and events that wait are not sent.\n')
+    await requireYes(host.streams, `Remove the webhook of workspace ${workspace}? [y/N] `, 'removed')
+  }
   const response = await client.send({ method: 'POST', path: `${path}/remove` })
   const { removed: was } = readResponse(client, removed, response)
   if (json) return host.write(`${response.text}\n`)
