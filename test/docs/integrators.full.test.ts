@@ -105,11 +105,11 @@ describe.each(CLIENTS)('the client in $name', { concurrent: true }, ({ language,
       expect(errors).toContain(new URL(url).port)
     })
 
-    test('reports a workspace that the key cannot see', async () => {
+    test('reports a workspace that the key cannot see, with the request id', async () => {
       const key = await world.issue()
       const { code, errors } = await runClient(key, OTHER_WORKSPACE)
       expect(code).toBe(1)
-      expect(errors).toMatch(/no such resource for this key.*not_found/i)
+      expect(errors).toMatch(/no such resource for this key.*not_found.*\(request [\w-]+\)/i)
       expect(requestsOf(key)).toEqual([])
     })
 
