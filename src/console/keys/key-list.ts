@@ -223,7 +223,7 @@ function row(key: KeyView, { hintOfKey, showsWorkspace, showsPlan, maySelect, no
     ${cell('Scopes', scopeList(record, SCOPES_SHOWN), 'on-its-page')}
     ${showsPlan ? cell('Plan', record.plan ?? html`<span class="muted">none</span>`) : null}
     ${cell('Created', dateText(record.createdAtMs), 'on-its-page')}
-    ${cell('Expires', expiryHtml(key, nowMs))}
+    ${cell('Expires', expiryHtml(key, nowMs), isDead ? 'unnamed' : null)}
     ${cell('Last used', lastUsed(key, nowMs))}
   </tr>`
 }

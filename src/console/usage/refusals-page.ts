@@ -155,7 +155,7 @@ function emptyList({ workspaceId }: Frame, { form, nextCursor, isFirstPage }: Re
   const showAll = html`<a href="${refusalsPath(workspaceId)}">Show all rejections</a>`
   if (conditions.join() !== 'request') return html`<p class="empty">No rejection matches. ${showAll}</p>`
   return html`<div class="empty"><h2>No rejection with this request id</h2>
-    <p>The request may have been served, its key may be unknown${workspaceId === null ? null : ' or of another workspace'}, it may be older than ${workspaceId === null ? 'the last 200 rejections of its workspace' : 'these 200 rejections'}, or its gateway has not reported it yet.</p>
+    <p>The request may have been served, its path may not exist, its key may be unknown${workspaceId === null ? null : ' or of another workspace'}, it may be older than ${workspaceId === null ? 'the last 200 rejections of its workspace' : 'these 200 rejections'}, or its gateway has not reported it yet.</p>
     <p>${showAll}</p></div>`
 }
 

@@ -50,6 +50,14 @@ test('keys are filtered by state and scope, sorted, and counted over all pages',
   expect(text).toContain('2 keys match')
 })
 
+test('on a phone the end of a revoked key has no label that says it expires', async () => {
+  const id = await issue('gone')
+  const shown = /<td([^>]*)><span class="label"[^>]*>Expires</
+  expect(shown.exec(await textOf(KEYS))?.[1]).toBe('')
+  await world.send('POST', `/admin/v1/keys/${id}/revoke`)
+  expect(shown.exec(await textOf(KEYS))?.[1]).toBe(' class="unnamed"')
+})
+
 test('a list shows two scopes of a key, and names the others for a pointer and a screen reader', () => {
   const scopes = ['a:read', 'b:read', 'c:read', 'd:read', 'e:read']
   const rest = 'c:read, d:read, e:read'

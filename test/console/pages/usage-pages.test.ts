@@ -102,6 +102,7 @@ test('an integrator finds by the request id why a request was rejected', async (
   expect(await page(`${WORKSPACE}/refusals`)).toMatch(/r-1.*r-2|r-2.*r-1/)
   const none = await visit(`${WORKSPACE}/refusals?request=${encodeURIComponent('"><i>')}`)
   expect(none.text).toContain('No rejection with this request id')
+  expect(none.text).toContain('its path may not exist')
   expect(none.markup).not.toContain('"><i>')
 })
 
