@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
+import { DEFAULT_ROUTES } from '../../src/config/schema/route-schema.ts'
 import { configOf, mistakesOf, SIGNING_SECRET, withoutPlace } from './examples.ts'
 
 /** In place of the defaults, so that no other route has a part in what is wrong. */
-const NO_DEFAULTS = { auth: null, workspace: null, files: null }
+const NO_DEFAULTS = Object.fromEntries(Object.keys(DEFAULT_ROUTES).map(name => [name, null]))
 
 function mistakesOfRoute({
   name,
