@@ -9,6 +9,9 @@ const FORMS = {
   tok: /^tok_[0-9A-HJKMNP-TV-Z]{26}$/,
 } as const satisfies Readonly<Record<string, RegExp>>
 
+/** The name of a route, of a rate limit policy or of a plan. */
+export const SHORT_NAME = /^[a-z][a-z0-9-]{0,31}$/
+
 /** What ids begin with. */
 export type IdKind = keyof typeof FORMS
 

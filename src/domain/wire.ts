@@ -2,6 +2,7 @@ import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:cryp
 import { MAX_CIDRS, normalizeCidrs } from './form/address.ts'
 import { parseInstant, toInstant } from './form/instant.ts'
 import { parseJsonObject } from './form/json.ts'
+import { SHORT_NAME } from './id-form.ts'
 import {
   isScope,
   isWorkspaceId,
@@ -9,7 +10,6 @@ import {
   type KeyRecord,
   MAX_VERSION,
   normalizeScopes,
-  SHORT_NAME,
 } from './key/key-record.ts'
 import type { TextName } from './key/key-texts.ts'
 

@@ -1,4 +1,4 @@
-import { ROUTE_NAME } from '../../domain/route/route.ts'
+import { SHORT_NAME } from '../../domain/id-form.ts'
 import {
   anyOf,
   boolean,
@@ -79,7 +79,7 @@ export const DEFAULT_ROUTES: Record<string, ValueOf<typeof route>> = {
   },
 }
 
-export const routes = mapOf(ROUTE_NAME, route, {
+export const routes = mapOf(SHORT_NAME, route, {
   default: DEFAULT_ROUTES,
   minProperties: 1,
   maxProperties: 200,

@@ -1,6 +1,6 @@
+import { SHORT_NAME } from '../../domain/id-form.ts'
 import { SCOPE_TOKEN } from '../../domain/key/key-record.ts'
 import type { ResponseSchema } from '../../domain/route/response-schema.ts'
-import { ROUTE_NAME } from '../../domain/route/route.ts'
 import { consoleSettings, leaks, webhooks } from './console-schema.ts'
 import { gateway, upstream } from './gateway-schema.ts'
 import { type route, routes } from './route-schema.ts'
@@ -41,13 +41,13 @@ const MAX_PLANS = 32
 
 const policy = section({
   name: text({
-    pattern: ROUTE_NAME.source,
+    pattern: SHORT_NAME.source,
     description: 'Name in the `RateLimit` response fields and in metrics',
   }),
   per: oneOf(['workspace', 'key'], {
     description: 'What each window counts: all keys of a workspace, or one key',
   }),
-  route: optional(text({ pattern: ROUTE_NAME.source, description: 'The one route that is limited' })),
+  route: optional(text({ pattern: SHORT_NAME.source, description: 'The one route that is limited' })),
   scope: optional(
     text({
       format: 'scope',
@@ -81,7 +81,7 @@ const limits = section({
     description:
       'Rate limits per workspace or per key, for keys without a plan; requests above them get 429 `rate_limited`',
   }),
-  plans: mapOf(ROUTE_NAME, plan, {
+  plans: mapOf(SHORT_NAME, plan, {
     default: {},
     maxProperties: MAX_PLANS,
     description:

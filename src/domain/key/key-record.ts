@@ -100,9 +100,6 @@ export type Lookup =
   /** There was no lookup: too many unknown keys without a MAC were looked up before. */
   | { readonly kind: 'limited' }
 
-/** The name of a route, of a rate limit policy or of a plan. */
-export const SHORT_NAME = /^[a-z][a-z0-9-]{0,31}$/
-
 /** A scope-token of RFC 6749, section 3.3, at most 64 characters: safe in a header and in a challenge. */
 export const SCOPE_TOKEN = /^[\x21\x23-\x5b\x5d-\x7e]{1,64}$/
 

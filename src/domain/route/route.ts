@@ -1,7 +1,4 @@
-import { isWorkspaceId, SHORT_NAME } from '../key/key-record.ts'
-
-/** The form of a route's name, by which requests are counted. */
-export const ROUTE_NAME = SHORT_NAME
+import { isWorkspaceId } from '../key/key-record.ts'
 
 /** A route as it is configured; `path` and `upstreamPath` are templates such as `/a/{workspaceId}/b`. */
 export interface RouteConfig {

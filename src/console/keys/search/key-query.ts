@@ -1,13 +1,13 @@
 import type { Expression, ExpressionBuilder, SqlBool } from 'kysely'
 import { INSTANT_EXPECTED, parseInstant } from '../../../domain/form/instant.ts'
 import { parseJson } from '../../../domain/form/json.ts'
+import { SHORT_NAME } from '../../../domain/id-form.ts'
 import {
   isScope,
   isWorkspaceId,
   KEY_STATES,
   type KeyRecord,
   type KeyState,
-  SHORT_NAME,
   WORKSPACE_ID_EXPECTED,
 } from '../../../domain/key/key-record.ts'
 import { isLive } from '../../platform/database/key-row.ts'

@@ -3,10 +3,9 @@ import { LRUCache } from 'lru-cache'
 import { Type } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { atMost } from '../../../domain/bounded.ts'
-import { isKeyId } from '../../../domain/id-form.ts'
+import { isKeyId, SHORT_NAME } from '../../../domain/id-form.ts'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 import type { LimitUse } from '../../../domain/rate-limit.ts'
-import { ROUTE_NAME } from '../../../domain/route/route.ts'
 import { isCount } from '../../../domain/wire.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { listAsRows } from '../../platform/database/query-parts.ts'
@@ -140,7 +139,7 @@ type Checked<Value> =
   | { readonly ok: false; readonly error: string }
 
 /** A gateway has no route of another name. */
-const ROUTE = Type.String({ pattern: ROUTE_NAME.source })
+const ROUTE = Type.String({ pattern: SHORT_NAME.source })
 const CODE = Type.String({ pattern: '^[a-z0-9_]{1,64}$' })
 const TEXT = Type.String({ maxLength: 128 })
 const countEntry = Compile(
